@@ -1,0 +1,1 @@
+"""The nouns: frozen, no I/O, no torch. Everything else stands on these."""

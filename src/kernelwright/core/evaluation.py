@@ -1,0 +1,164 @@
+"""The outcome of one candidate before the referee."""
+
+from enum import StrEnum
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from kernelwright.core.frozen import Frozen
+
+
+class Stage(StrEnum):
+    """The stages in order; an evaluation names the furthest one that was entered."""
+
+    GUARD = "guard"
+    BUILD = "build"
+    LOAD = "load"
+    VERIFY = "verify"
+    TIME = "time"
+    DONE = "done"
+
+
+class Status(StrEnum):
+    """How the evaluation ended. Everything but VERIFIED is the candidate's failure."""
+
+    VERIFIED = "verified"
+    """Every check passed; timings are present."""
+    PARSE_ERROR = "parse_error"
+    """The source is not Python, or defines no ``ModelNew``."""
+    COMPILE_ERROR = "compile_error"
+    """The C++ compiler refused it; the log holds its message."""
+    LOAD_ERROR = "load_error"
+    """Import or constructor raised, or parameters differ from the reference's."""
+    RUNTIME_ERROR = "runtime_error"
+    """``forward`` raised."""
+    CRASHED = "crashed"
+    """The worker process died (signal named in the detail)."""
+    TIMEOUT = "timeout"
+    """A stage ran past its limit; the process group was killed."""
+    INCORRECT_SHAPE = "incorrect_shape"
+    INCORRECT_DTYPE = "incorrect_dtype"
+    INCORRECT_NUMERICS = "incorrect_numerics"
+    """Further from the oracle than the tolerance policy allows."""
+    NON_FINITE = "non_finite"
+    """NaN or infinity where the reference has none."""
+    INCORRECT_STATE = "incorrect_state"
+    """A buffer the reference updates (batch norm statistics) holds something else."""
+    MUTATED_INPUT = "mutated_input"
+    """An input or a parameter was written to and the reference does not do so."""
+    ALIASED_OUTPUT = "aliased_output"
+    """An output shares memory with an input, a parameter or an earlier output, or is not dense."""
+    REJECTED = "rejected"
+    """A guard found it out: faster than the floor, clocks that disagree, a stale output."""
+
+
+class NumericalError(Frozen):
+    """Distance of one output from the float64 oracle on one draw of inputs and weights."""
+
+    workload: str
+    family: str
+    """Input family: ``as_is``, ``scaled``, ``negated``, ``sparse_spikes`` or ``heavy_tail``."""
+    output: str
+    """``out0``, ``out1`` …, or ``buffer:NAME``."""
+    error: float
+    """Candidate's scaled error; unit-free (see ``referee/tolerance.py``)."""
+    reference_error: float
+    """The float32 reference's own scaled error on the same draw."""
+    allowed: float
+    """What the tolerance policy permitted."""
+
+
+class Timing(Frozen):
+    """Latency of one callable; medians over samples, each the mean over its calls."""
+
+    median_ms: float
+    p10_ms: float
+    p90_ms: float
+    n_samples: int
+    calls_per_sample: int
+
+
+class Speedup(Frozen):
+    """Paired ratio baseline / candidate, measured alternately in one session."""
+
+    baseline: str
+    """``eager`` or ``torch_compile``."""
+    ratio: float
+    """Median of the paired ratios; above 1 the candidate is faster."""
+    low: float
+    """Lower end of the 95 % bootstrap interval of that median."""
+    high: float
+    """Upper end."""
+
+    @property
+    def verdict(self) -> Literal["faster", "slower", "no_significant_change"]:
+        """What the interval allows one to say."""
+        if self.low > 1.0:
+            return "faster"
+        return "slower" if self.high < 1.0 else "no_significant_change"
+
+
+class WorkloadResult(Frozen):
+    """Timings of one workload."""
+
+    workload: str
+    candidate: Timing
+    baselines: dict[str, Timing]
+    speedups: tuple[Speedup, ...]
+    floor_ms: float | None = None
+    """Roofline floor of the workload on this machine; None when the graph is unknown."""
+
+    def speedup(self, baseline: str) -> Speedup | None:
+        """Return the comparison with the named baseline, None where it was not measured."""
+        return next((s for s in self.speedups if s.baseline == baseline), None)
+
+    @property
+    def floor_fraction(self) -> float | None:
+        """Floor over latency: 1.0 is as fast as the machine can be."""
+        return None if self.floor_ms is None else self.floor_ms / self.candidate.median_ms
+
+
+class Evaluation(Frozen):
+    """Everything the referee says of one candidate on one task."""
+
+    candidate_id: str
+    task_id: str
+    stage: Stage
+    status: Status
+    detail: str = ""
+    """One line: which check failed and by how much; empty when verified."""
+    log: str = ""
+    """Tail of the compiler's or the worker's output."""
+    errors: tuple[NumericalError, ...] = ()
+    families_skipped: dict[str, str] = Field(default_factory=dict)
+    """Input family -> why it could not be used (the reference itself is non-finite there)."""
+    results: tuple[WorkloadResult, ...] = ()
+    phases_s: dict[str, float] = Field(default_factory=dict)
+    """Wall seconds per stage, as the parent's clock saw them."""
+    facts: dict[str, float | int | str | bool | None] = Field(default_factory=dict)
+    """Evidence gathered on the way under the names of ``core/evidence.py``."""
+    is_final: bool = False
+    """Measured again in fresh processes with fresh secret seeds."""
+
+    @model_validator(mode="after")
+    def _timings_only_when_verified(self) -> "Evaluation":
+        if (self.status is Status.VERIFIED) != (self.stage is Stage.DONE):
+            raise ValueError("verified and stage 'done' go together")
+        if self.results and self.status is not Status.VERIFIED:
+            raise ValueError("a candidate that is not verified has no timings")
+        return self
+
+    @property
+    def is_verified(self) -> bool:
+        """True when every check passed."""
+        return self.status is Status.VERIFIED
+
+    def geomean_speedup(self, baseline: str = "eager") -> float | None:
+        """Geometric mean over the workloads; None when not verified or never compared with it."""
+        ratios = [s.ratio for r in self.results if (s := r.speedup(baseline)) is not None]
+        if not ratios:
+            return None
+        product = 1.0
+        for ratio in ratios:
+            product *= ratio ** (1 / len(ratios))
+        return product

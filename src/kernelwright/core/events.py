@@ -1,0 +1,118 @@
+"""What happens in a run; the store keeps these, the CLI and the report read them."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from kernelwright.core.budget import Spent
+from kernelwright.core.evaluation import Evaluation
+from kernelwright.core.evidence import Diagnosis, Evidence
+from kernelwright.core.frozen import Frozen
+from kernelwright.core.plan import Move
+from kernelwright.core.roofline import Floor
+from kernelwright.core.skill import RankedSkill
+
+
+class RunStarted(Frozen):
+    kind: Literal["run_started"] = "run_started"
+    recipe: str
+    team: str
+
+
+class TaskPrepared(Frozen):
+    """The reference ran, was captured, and has a floor (one per workload, in order)."""
+
+    kind: Literal["task_prepared"] = "task_prepared"
+    floors: tuple[Floor | None, ...]
+    capture_error: str | None = None
+    baselines_ms: dict[str, float] = Field(default_factory=dict)
+
+
+class StepStarted(Frozen):
+    kind: Literal["step_started"] = "step_started"
+    step: int
+    mode: Literal["seed", "optimize", "repair", "final"]
+    base: str | None
+    """Candidate id the step starts from."""
+
+
+class Diagnosed(Frozen):
+    kind: Literal["diagnosed"] = "diagnosed"
+    step: int
+    evidence: Evidence
+    diagnosis: Diagnosis
+    ranked: tuple[RankedSkill, ...]
+
+
+class MoveChosen(Frozen):
+    kind: Literal["move_chosen"] = "move_chosen"
+    step: int
+    base: str
+    move: Move
+    skipped: tuple[str, ...] = ()
+    """Moves ranked higher but already tried on this base, with how they ended."""
+
+
+class MoveFailed(Frozen):
+    """The plan could not be carried out; no evaluation was spent."""
+
+    kind: Literal["move_failed"] = "move_failed"
+    step: int
+    base: str
+    move: Move
+    reason: str
+
+
+class CandidateWritten(Frozen):
+    kind: Literal["candidate_written"] = "candidate_written"
+    step: int
+    candidate: str
+
+
+class CandidateEvaluated(Frozen):
+    kind: Literal["candidate_evaluated"] = "candidate_evaluated"
+    step: int
+    candidate: str
+    evaluation: Evaluation
+
+
+class BaseReplaced(Frozen):
+    kind: Literal["base_replaced"] = "base_replaced"
+    step: int
+    candidate: str
+    speedup: float
+
+
+class IncumbentImproved(Frozen):
+    kind: Literal["incumbent_improved"] = "incumbent_improved"
+    step: int
+    candidate: str
+    speedup: float
+
+
+class RunFinished(Frozen):
+    """``winner`` is None when nothing faster was found: the module stays as it is."""
+
+    kind: Literal["run_finished"] = "run_finished"
+    reason: str
+    winner: str | None
+    evaluation: Evaluation | None
+    """The winner's final evaluation in fresh processes."""
+    spent: Spent
+
+
+Event = Annotated[
+    RunStarted
+    | TaskPrepared
+    | StepStarted
+    | Diagnosed
+    | MoveChosen
+    | MoveFailed
+    | CandidateWritten
+    | CandidateEvaluated
+    | BaseReplaced
+    | IncumbentImproved
+    | RunFinished,
+    Field(discriminator="kind"),
+]
+"""One thing that happened, discriminated by ``kind``."""

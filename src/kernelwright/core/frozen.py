@@ -1,0 +1,21 @@
+"""The base of every noun: an immutable, validated, JSON-serialisable record."""
+
+import hashlib
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Frozen(BaseModel):
+    """Immutable record; unknown fields are an error, so a typo never becomes silent data."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+def content_hash(*parts: str) -> str:
+    """Return 16 hex digits of the SHA-256 over the parts, separated so that no two lists collide."""
+    digest = hashlib.sha256()
+    for part in parts:
+        data = part.encode()
+        digest.update(len(data).to_bytes(8, "little"))
+        digest.update(data)
+    return digest.hexdigest()[:16]

@@ -1,0 +1,82 @@
+"""What is to be made faster: a reference, its workloads and the contract it must keep."""
+
+from enum import StrEnum
+from functools import cached_property
+from typing import TypeAlias
+
+from pydantic import Field, model_validator
+
+from kernelwright.core.frozen import Frozen, content_hash
+
+Scalar: TypeAlias = bool | int | float | str | None
+Literal_: TypeAlias = Scalar | tuple[Scalar, ...]
+"""What a module-level global of a task may be rebound to."""
+
+
+class Mode(StrEnum):
+    """How the reference is put before it is called."""
+
+    TRAIN = "train"
+    """As constructed, like KernelBench: batch norm uses batch statistics and updates its buffers."""
+    EVAL = "eval"
+    """``.eval()`` is called on both sides."""
+
+
+class TolerancePolicy(StrEnum):
+    """How far from the float64 oracle a candidate may be; see ``referee/tolerance.py``."""
+
+    STRICT = "strict"
+    """A small multiple of the reference's own float32 error."""
+    TF32 = "tf32"
+    """Inputs of matrix products may be rounded to 10 bits of mantissa."""
+    BF16 = "bf16"
+    """Inputs of matrix products may be rounded to 7 bits of mantissa."""
+    KERNELBENCH = "kernelbench"
+    """``allclose`` at 1e-4 against the float32 reference, as KernelBench at 423217d does."""
+
+
+class TensorSpec(Frozen):
+    """Shape and type of one tensor."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    """torch's own name without the prefix: ``float32``, ``int64``, ``bool``."""
+
+
+class Workload(Frozen):
+    """One binding of the task's module-level globals, hence of its shapes."""
+
+    name: str = "default"
+    overrides: dict[str, Literal_] = Field(default_factory=dict)
+    """Global name -> literal that replaces the one in the source. Empty: the source as it is."""
+
+
+class Task(Frozen):
+    """A KernelBench-format reference and the contract no agent may edit.
+
+    ``source`` defines ``Model``, ``get_inputs`` and ``get_init_inputs``. A live module becomes a task
+    too: its source is a shim that loads the pickled module from ``artifact``.
+    """
+
+    name: str
+    source: str
+    workloads: tuple[Workload, ...] = (Workload(),)
+    mode: Mode = Mode.TRAIN
+    tolerance: TolerancePolicy = TolerancePolicy.STRICT
+    path: str | None = None
+    """File the source was read from, for messages only; not part of the identity."""
+    artifact: str | None = None
+    """Absolute path of the pickled live module that the shim loads; None for file tasks."""
+
+    @model_validator(mode="after")
+    def _workloads_are_named_apart(self) -> "Task":
+        names = [workload.name for workload in self.workloads]
+        if not names or len(set(names)) != len(names):
+            raise ValueError(f"workload names must be unique and at least one: {names}")
+        return self
+
+    @cached_property
+    def id(self) -> str:
+        """Content hash of everything that decides what a right answer is."""
+        workloads = [workload.model_dump_json() for workload in self.workloads]
+        return content_hash(self.source, self.mode, self.tolerance, *workloads)

@@ -1,0 +1,300 @@
+"""The loop IR: what a generated kernel computes (regions of stages) and how (its schedule).
+
+A Program is a straight line of steps over named buffers. A step is a Call (a library anchor or an
+operator that stays with torch) or a Region (one generated C++ function). A Region iterates its *kept*
+axes; at each kept point its stages run in order, each over its own subset of the *inner* axes.
+
+Examples, writing kept | inner:
+  relu(x + b) on [4096, 512]   kept i, j |            one map stage over no inner axis
+  softmax over dim 1           kept i    | j          reduce max, reduce sum, map
+  sum over dim 0 of [N, C]     kept c    | n          reduce, stored at c ("column" reduction)
+  max_pool2d                   kept n c y x | ky kx   reduce with bounded loads
+  cumsum over dim 1            kept i    | j          scan along j
+  mean over everything         kept      | i j        reduce, stored once
+
+Pointwise work before a reduction lives in the stage's expression, work after it in later stages.
+Everything is frozen and hashable: common subexpressions are equal objects, schedules are data.
+"""
+
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+DType: TypeAlias = Literal["float32", "float64", "int64", "int32", "int16", "int8", "uint8", "bool"]
+"""Element types that generated code handles; a graph with others keeps those nodes as Calls."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A loop variable running from 0 to ``size`` (exclusive)."""
+
+    name: str
+    size: int
+
+
+@dataclass(frozen=True)
+class Affine:
+    """``offset + sum(coefficient * axis)``; terms sorted by axis name, no zero coefficients."""
+
+    terms: tuple[tuple[str, int], ...] = ()
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class Bound:
+    """The condition ``0 <= index < size``."""
+
+    index: Affine
+    size: int
+
+
+@dataclass(frozen=True)
+class Const:
+    """A literal; floats may be infinite."""
+
+    value: float | int | bool
+    dtype: DType
+
+
+@dataclass(frozen=True)
+class Load:
+    """Element ``index`` of a buffer, counted in elements from its first one.
+
+    Where a bound fails, memory is not touched and the value is ``otherwise`` (padding). ``dynamic``
+    adds data-dependent terms (value, stride), e.g. a class index; the value is trusted to be in range
+    because the reference would have raised otherwise.
+    """
+
+    buffer: str
+    index: Affine
+    dtype: DType
+    bounds: tuple[Bound, ...] = ()
+    otherwise: float | int | bool = 0
+    dynamic: tuple[tuple["Expr", int], ...] = ()
+
+
+@dataclass(frozen=True)
+class IndexValue:
+    """The value of an affine index itself (arange, positions)."""
+
+    index: Affine
+    dtype: DType
+
+
+@dataclass(frozen=True)
+class Inside:
+    """True where all bounds hold (concatenation, triangular masks)."""
+
+    bounds: tuple[Bound, ...]
+
+
+@dataclass(frozen=True)
+class Op:
+    """A pointwise operation of OPS on expressions of the same iteration point."""
+
+    name: str
+    args: tuple["Expr", ...]
+    dtype: DType
+
+
+@dataclass(frozen=True)
+class StageValue:
+    """The result of an earlier stage of the same region.
+
+    A reduce stage gives one value per kept point. A map or scan stage gives the value at the current
+    inner point; the reader must iterate the same inner axes (the printer keeps a row in scratch, or
+    merges the loops, or computes it again: that is the schedule's choice).
+    """
+
+    stage: str
+    dtype: DType
+
+
+Expr: TypeAlias = Const | Load | IndexValue | Inside | Op | StageValue
+
+OPS: dict[str, int] = {
+    # arithmetic: name -> number of arguments
+    "add": 2, "sub": 2, "mul": 2, "div": 2, "neg": 1, "abs": 1, "reciprocal": 1, "fma": 3,
+    "min": 2, "max": 2,  # NaN propagates, as torch.minimum does
+    "floor": 1, "ceil": 1, "round": 1, "trunc": 1, "sign": 1, "fmod": 2, "remainder": 2,
+    "floordiv": 2,  # integers, towards minus infinity
+    "sqrt": 1, "rsqrt": 1, "square": 1,
+    "exp": 1, "exp2": 1, "expm1": 1, "log": 1, "log2": 1, "log10": 1, "log1p": 1,
+    "sin": 1, "cos": 1, "tan": 1, "tanh": 1, "sinh": 1, "cosh": 1, "atan": 1, "asin": 1, "acos": 1,
+    "erf": 1, "sigmoid": 1, "softplus": 1,  # softplus: log(1 + exp(x)), overflow-safe
+    "pow": 2,
+    # comparison and logic (dtype bool) and selection
+    "eq": 2, "ne": 2, "lt": 2, "le": 2, "gt": 2, "ge": 2,
+    "and": 2, "or": 2, "not": 1, "xor": 2, "isnan": 1, "isinf": 1,
+    "where": 3,  # condition, then, else
+    "cast": 1,  # to Op.dtype; float to integer truncates, to bool compares with 0
+}  # fmt: skip
+"""Pointwise operations the printers know. Everything else is composed of them or stays a Call."""
+
+TRANSCENDENTALS = frozenset(
+    [
+        "exp",
+        "exp2",
+        "expm1",
+        "log",
+        "log2",
+        "log10",
+        "log1p",
+        "sin",
+        "cos",
+        "tan",
+        "tanh",
+        "sinh",
+        "cosh",
+        "atan",
+        "asin",
+        "acos",
+        "erf",
+        "sigmoid",
+        "softplus",
+        "pow",
+    ]
+)
+"""Operations that cost tens of instructions."""
+
+Combine: TypeAlias = Literal["sum", "prod", "max", "min", "argmax", "argmin", "any", "all"]
+"""How a reduce or scan stage combines. argmax and argmin give int64 and the first position on ties;
+max and min propagate NaN."""
+
+
+@dataclass(frozen=True)
+class Store:
+    """Where a stage's value is written: element ``index`` of a buffer."""
+
+    buffer: str
+    index: Affine
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One pass over some inner axes at each kept point."""
+
+    name: str
+    kind: Literal["map", "reduce", "scan"]
+    axes: tuple[str, ...]
+    """Inner axes it iterates, outermost first. Empty: once per kept point."""
+    expr: Expr
+    """Value at each point; of a reduce or scan: what is combined."""
+    dtype: DType
+    combine: Combine | None = None
+    position: Affine | None = None
+    """argmax and argmin: the index that is reported for the current inner point."""
+    scan_axis: str | None = None
+    """The axis a scan runs along; its other axes are independent."""
+    reverse: bool = False
+    """The scan runs from the last element to the first."""
+    stores: tuple[Store, ...] = ()
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How a region is carried out. Every field is a choice that cannot change the result's meaning.
+
+    ``None`` means that the printer decides by its documented default.
+    """
+
+    parallel: Literal["kept", "inner", "none"] | None = None
+    """Threads over kept points, over chunks of the inner axes (partial results, then a combine), or not."""
+    vector_axis: str | None = None
+    """Innermost, vectorised loop: the last inner axis ("row" form) or a kept axis ("column" form)."""
+    tile: int | None = None
+    """Column form: kept points per block that stay in registers or L1 while the inner axes run."""
+    unroll: int | None = None
+    """Independent vectors in flight per iteration; of a reduction: accumulators."""
+    chunk: int | None = None
+    """Elements summed in float32 before the partial sum goes to a float64 accumulator."""
+    vector_bytes: int | None = None
+    """Preferred vector width: 16, 32 or 64."""
+    moments: Literal["two_pass", "one_pass"] | None = None
+    """Mean and variance: subtract the mean in a second pass, or shifted sums in one."""
+    online: bool | None = None
+    """Softmax-like max and sum of exponentials in one pass with rescaling."""
+    cache_rows: bool | None = None
+    """Values that several stages need at the same inner point are kept in scratch, not computed again."""
+    stream: bool | None = None
+    """Non-temporal stores for outputs that do not fit the cache."""
+    rows_together: int | None = None
+    """Scan and short-row reductions: kept points processed side by side to hide latency."""
+    threads: int | None = None
+    """Threads to use; None: all."""
+    interior_split: bool | None = None
+    """Window stages: border points apart, so that the interior needs no bounds."""
+
+
+@dataclass(frozen=True)
+class Region:
+    """One generated function."""
+
+    name: str
+    """Stable across plans where possible: ``r_`` + name of the graph node that ends it."""
+    kept: tuple[Axis, ...]
+    inner: tuple[Axis, ...]
+    stages: tuple[Stage, ...]
+    schedule: Schedule = Schedule()
+    comment: str = ""
+    """What it computes in graph terms, e.g. ``addmm -> gelu -> mean(1)``."""
+
+
+@dataclass(frozen=True)
+class BufferRef:
+    """A tensor argument or result of a Call."""
+
+    buffer: str
+
+
+CallArg: TypeAlias = "BufferRef | None | bool | int | float | str | tuple[CallArg, ...]"
+"""Argument of a Call. Strings are printed verbatim (``torch.float32``)."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of torch, or of a helper function printed into the candidate."""
+
+    name: str
+    target: str
+    """Printed verbatim: ``torch.ops.aten.mm.default`` or the name of a helper."""
+    args: tuple[CallArg, ...]
+    results: tuple[str | None, ...]
+    """Buffers it defines; several: the call returns a tuple; None: that element is not used."""
+    kwargs: tuple[tuple[str, CallArg], ...] = ()
+    helper: str | None = None
+    """Source of the helper function, torch only; printed once."""
+    is_view: bool = False
+    """The result aliases the first argument; costs nothing."""
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A tensor by name. Generated code counts elements from its first one, with these strides."""
+
+    name: str
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]
+    dtype: str
+    """torch's name; regions read and write only those of DType."""
+    kind: Literal["input", "parameter", "buffer", "constant", "temporary"]
+    source: str | int | None = None
+    """As in tasks.capture.Placeholder; None for a temporary."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """What a candidate's forward does for one workload."""
+
+    buffers: tuple[Buffer, ...]
+    steps: tuple[Call | Region, ...]
+    outputs: tuple[str | None, ...]
+    """Buffer per user output; it is a fresh dense tensor, or None for a constant None."""
+    returns_tuple: bool
+    mutations: tuple[tuple[str, str], ...] = ()
+    """(state-dict name of a buffer, buffer that holds its new value)."""
+    constants: dict[str, object] = field(default_factory=dict, hash=False, compare=False)
+    """Constant name -> torch.Tensor, for kind ``constant``."""
+
+    def buffer(self, name: str) -> Buffer:
+        """Return the buffer of that name; KeyError is a bug of ours."""
+        return next(b for b in self.buffers if b.name == name)

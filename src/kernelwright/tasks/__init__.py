@@ -1,0 +1,1 @@
+"""Where work comes from, and what it must cost at least."""

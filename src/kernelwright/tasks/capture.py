@@ -1,0 +1,122 @@
+"""Capture a reference to one functional graph of core ATen operators with known shapes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import fx, nn
+from torch.export.graph_signature import InputKind, OutputKind
+
+from kernelwright.core.errors import CaptureError
+from kernelwright.core.task import Task, Workload
+from kernelwright.tasks.namespace import construct_model, draw_inputs, load_namespace
+
+KEPT_WHOLE = (torch.ops.aten.scaled_dot_product_attention.default,)
+"""Composite operators that stay one node, because a library kernel carries them out best."""
+
+
+@dataclass(frozen=True)
+class Placeholder:
+    """One tensor that the graph reads."""
+
+    node: str
+    kind: Literal["parameter", "buffer", "constant", "input"]
+    source: str | int
+    """State-dict name of a parameter, buffer or constant; position among forward's arguments."""
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]
+    dtype: torch.dtype
+
+
+@dataclass(frozen=True)
+class Captured:
+    """A module's forward as a graph: tensors in, tensors out, buffer updates as extra outputs."""
+
+    graph: fx.Graph
+    """Core ATen; every tensor-valued node has ``meta['val']``, a fake tensor. Rewrites work on copies."""
+    placeholders: tuple[Placeholder, ...]
+    """In the graph's order. Placeholder nodes not listed here are non-tensor arguments (specialised)."""
+    outputs: tuple[str | None, ...]
+    """Node name per user output; None for an output that is a constant or None."""
+    returns_tuple: bool
+    """False when forward returns a bare tensor."""
+    mutations: dict[str, str]
+    """Buffer's state-dict name -> node whose value it holds after the call."""
+    constants: dict[str, torch.Tensor]
+    """Tensors that forward creates from literals, by constant name."""
+
+    def placeholder(self, node: str) -> Placeholder | None:
+        """Return the placeholder record of a node, None for a computed node."""
+        return next((p for p in self.placeholders if p.node == node), None)
+
+
+def capture_module(model: nn.Module, inputs: Sequence[Any]) -> Captured:
+    """Export ``model(*inputs)``; raises CaptureError when torch.export cannot."""
+    try:
+        with torch.no_grad():
+            exported = torch.export.export(model, tuple(inputs), strict=False)
+            table = torch.export.default_decompositions()
+            for op in KEPT_WHOLE:
+                table.pop(op, None)
+            exported = exported.run_decompositions(table)
+    except Exception as error:  # torch.export raises many classes, all meaning "not capturable"
+        first_line = str(error).strip().splitlines()[0] if str(error).strip() else repr(error)
+        raise CaptureError(f"torch.export: {first_line}") from error
+    return _describe(exported, inputs)
+
+
+def capture_task(task: Task, workload: Workload) -> Captured:
+    """Capture one workload of a task. Weights and inputs are drawn only for their shapes."""
+    namespace = load_namespace(task, workload)
+    model = construct_model(task, namespace, seed=0)
+    return capture_module(model, draw_inputs(task, namespace, seed=0))
+
+
+def _describe(exported: torch.export.ExportedProgram, inputs: Sequence[Any]) -> Captured:
+    signature = exported.graph_signature
+    kinds = {
+        InputKind.PARAMETER: "parameter",
+        InputKind.BUFFER: "buffer",
+        InputKind.CONSTANT_TENSOR: "constant",
+        InputKind.USER_INPUT: "input",
+    }
+    nodes = {node.name: node for node in exported.graph.nodes}
+    placeholders: list[Placeholder] = []
+    position = 0
+    for spec in signature.input_specs:
+        kind = kinds.get(spec.kind)
+        if kind is None:
+            raise CaptureError(f"graph input of kind {spec.kind} is not supported")
+        value = nodes[spec.arg.name].meta.get("val") if hasattr(spec.arg, "name") else None
+        if isinstance(value, torch.Tensor):
+            source = position if kind == "input" else str(spec.target)
+            placeholders.append(
+                Placeholder(
+                    node=spec.arg.name,
+                    kind=kind,  # type: ignore[arg-type]  # values of `kinds` are the literals
+                    source=source,
+                    shape=tuple(int(n) for n in value.shape),
+                    stride=tuple(int(n) for n in value.stride()),
+                    dtype=value.dtype,
+                )
+            )
+        position += kind == "input"
+    outputs: list[str | None] = []
+    mutations: dict[str, str] = {}
+    for out in signature.output_specs:
+        name = getattr(out.arg, "name", None)
+        if out.kind is OutputKind.BUFFER_MUTATION:
+            mutations[str(out.target)] = name
+        elif out.kind is OutputKind.USER_OUTPUT:
+            outputs.append(name)
+        else:
+            raise CaptureError(f"graph output of kind {out.kind} is not supported")
+    return Captured(
+        graph=exported.graph,
+        placeholders=tuple(placeholders),
+        outputs=tuple(outputs),
+        returns_tuple=not exported.call_spec.out_spec.is_leaf(),
+        mutations=mutations,
+        constants={k: v for k, v in exported.constants.items() if isinstance(v, torch.Tensor)},
+    )
