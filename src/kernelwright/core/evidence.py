@@ -52,6 +52,12 @@ METRICS: dict[str, MetricSpec] = {
             "",
             "pointwise, reduction, scan, window, anchor, anchor_chain or mixed",
         ),
+        (
+            "graph.rewrite_gain",
+            "number",
+            "ratio",
+            "largest analytic gain of the graph rewrites that apply; 1 when none does",
+        ),
         ("program.n_regions", "number", "regions", "generated kernels a call launches"),
         ("program.materialised_bytes", "number", "bytes", "intermediate tensors written to memory"),
         # The base candidate, measured.

@@ -5,6 +5,15 @@ from typing import Literal
 from kernelwright.core.frozen import Frozen
 
 
+class BandwidthPoint(Frozen):
+    """Best sustained bandwidth with one working-set size."""
+
+    working_set: int
+    """Bytes that a call touches."""
+    gbps: float
+    """Bytes read plus bytes written, 1e9 per second; best of all access patterns tried."""
+
+
 class Peaks(Frozen):
     """Measured ceilings of one device."""
 
@@ -16,11 +25,24 @@ class Peaks(Frozen):
     cache_bandwidth_gbps: float
     """The same with a working set that stays in the caches."""
     cache_bytes: int
-    """Working sets up to this size are judged by the cache figure."""
+    """Size of the private caches together; without a curve, smaller working sets get the cache figure."""
     fma_gflops: float
     """Float32 fused multiply-adds on all threads, counting two operations each, 1e9 per second."""
     source: str
     """How the figures were obtained: ``measured 2026-11-20`` or a datasheet."""
+    curve: tuple[BandwidthPoint, ...] = ()
+    """By growing working set; large shared caches make it fall in several steps. Empty: two levels."""
+
+    def bandwidth_at(self, working_set: int) -> float:
+        """Return the bandwidth (GB/s) that no kernel with this working set (bytes) can exceed.
+
+        That is the figure of the next smaller size measured, since bandwidth only falls with size, or of
+        a larger one that did better: a dip at one size is noise of the measurement, never a ceiling.
+        """
+        if not self.curve:
+            return self.cache_bandwidth_gbps if working_set <= self.cache_bytes else self.bandwidth_gbps
+        start = max((i for i, p in enumerate(self.curve) if p.working_set <= working_set), default=0)
+        return max(point.gbps for point in self.curve[start:])
 
 
 class Work(Frozen):
@@ -46,10 +68,11 @@ class Floor(Frozen):
 
 
 def floor(work: Work, peaks: Peaks) -> Floor:
-    """Return the larger of the time to move the bytes and the time to do the arithmetic."""
-    fits = work.min_bytes <= peaks.cache_bytes
-    gbps = peaks.cache_bandwidth_gbps if fits else peaks.bandwidth_gbps
-    memory_ms = work.min_bytes / gbps / 1e6
+    """Return the larger of the time to move the bytes and the time to do the arithmetic.
+
+    A lower bound: caches are taken to be as warm as a repeated call can leave them.
+    """
+    memory_ms = work.min_bytes / peaks.bandwidth_at(work.min_bytes) / 1e6
     compute_ms = work.flops / peaks.fma_gflops / 1e6
     bound_by: Literal["memory", "compute"] = "memory" if memory_ms >= compute_ms else "compute"
     return Floor(ms=max(memory_ms, compute_ms), bound_by=bound_by, work=work)

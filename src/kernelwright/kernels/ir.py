@@ -246,7 +246,7 @@ class BufferRef:
     buffer: str
 
 
-CallArg: TypeAlias = "BufferRef | None | bool | int | float | str | tuple[CallArg, ...]"
+CallArg: TypeAlias = "BufferRef | bool | int | float | str | tuple[CallArg, ...] | None"
 """Argument of a Call. Strings are printed verbatim (``torch.float32``)."""
 
 

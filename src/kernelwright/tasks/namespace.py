@@ -12,6 +12,7 @@ from torch import nn
 
 from kernelwright.core.errors import TaskError
 from kernelwright.core.task import Mode, Task, Workload
+from kernelwright.tasks.globals import assigned_names, single_target
 
 _counter = itertools.count()
 
@@ -19,26 +20,27 @@ _counter = itertools.count()
 def bind_source(task: Task, workload: Workload) -> str:
     """Return the task's source with the workload's globals rebound.
 
-    The assignment itself is rewritten, so globals computed from it follow. Raises TaskError for a
-    name that no top-level assignment of a single name binds.
+    Each assignment of such a name is replaced (or followed, where it binds several names) by the new
+    value, so globals computed from it later follow. Raises TaskError for a name never assigned.
     """
     if not workload.overrides:
         return task.source
     tree = ast.parse(task.source)
-    missing = dict(workload.overrides)
+    body: list[ast.stmt] = []
+    rebound: set[str] = set()
     for statement in tree.body:
-        if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
-            continue
-        target = statement.targets[0]
-        if isinstance(target, ast.Name) and target.id in workload.overrides:
-            value = workload.overrides[target.id]
-            statement.value = ast.parse(repr(value), mode="eval").body
-            missing.pop(target.id, None)
+        names = sorted(assigned_names(statement) & set(workload.overrides))
+        rebound.update(names)
+        if not (names and single_target(statement)):  # the original of a single name need not run
+            body.append(statement)
+        body.extend(ast.parse(f"{name} = {workload.overrides[name]!r}").body[0] for name in names)
+    missing = sorted(set(workload.overrides) - rebound)
     if missing:
         raise TaskError(
-            f"{task.name}: workload {workload.name!r} rebinds {', '.join(sorted(missing))}, "
+            f"{task.path or task.name}: workload {workload.name!r} rebinds {', '.join(missing)}, "
             "which the file does not assign at top level"
         )
+    tree.body = body
     return ast.unparse(tree)
 
 
@@ -51,9 +53,7 @@ def load_namespace(task: Task, workload: Workload) -> ModuleType:
     linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
     sys.modules[name] = module  # dataclasses and pickling inside the source look themselves up
     try:
-        exec(
-            compile(source, filename, "exec"), module.__dict__
-        )  # the user's own reference: trusted
+        exec(compile(source, filename, "exec"), module.__dict__)  # the user's own reference: trusted
     except Exception as error:  # whatever the user's file raises is the file's fault
         raise TaskError(f"{task.path or task.name}: importing it raised {error!r}") from error
     for wanted in ("Model", "get_inputs", "get_init_inputs"):

@@ -1,0 +1,1 @@
+"""The roles of the design and the teams that fill them."""

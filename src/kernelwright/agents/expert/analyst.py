@@ -1,0 +1,66 @@
+"""The expert Analyst: from an evaluation and a lowered program to a diagnosis and ranked skills."""
+
+from kernelwright.agents.expert.workshop import Workshop
+from kernelwright.agents.problem import Problem
+from kernelwright.agents.roles import Analysis
+from kernelwright.core.candidate import Candidate
+from kernelwright.core.evaluation import Evaluation, WorkloadResult
+from kernelwright.core.evidence import Evidence, FactValue
+from kernelwright.core.roofline import Floor, Peaks
+from kernelwright.kernels.facts import program_facts
+from kernelwright.skills.gate import LedgerView, diagnose, rank
+
+
+class ExpertAnalyst:
+    """Fills the Analyst's seat by measurement and the gate."""
+
+    def __init__(self, workshop: Workshop) -> None:
+        self._workshop = workshop
+
+    def analyse(
+        self, problem: Problem, base: Candidate, evaluation: Evaluation, ledger: LedgerView
+    ) -> Analysis:
+        """Return evidence, diagnosis and ranking (see roles.Analyst)."""
+        carried = self._workshop.carried(problem, base.plan)
+        facts: dict[str, FactValue] = dict(problem.machine)
+        facts.update(program_facts(carried.captured, carried.program))
+        facts.update(evaluation.facts)
+        floor = problem.main_floor
+        if floor is not None:
+            facts.update(task_facts(floor, problem.peaks))
+        if evaluation.results:
+            facts.update(run_facts(evaluation.results[0], floor, problem.peaks))
+        evidence = Evidence(facts=facts)
+        diagnosis = diagnose(evidence)
+        ranked = rank(self._workshop.skills, evidence, diagnosis, str(problem.target), ledger)
+        return Analysis(evidence=evidence, diagnosis=diagnosis, ranked=ranked)
+
+
+def task_facts(floor: Floor, peaks: Peaks) -> dict[str, FactValue]:
+    """Return the ``task.*`` facts that the floor implies."""
+    work = floor.work
+    return {
+        "task.flops": work.flops,
+        "task.min_bytes": work.min_bytes,
+        "task.intensity": work.intensity,
+        "task.bound_by": floor.bound_by,
+        "task.floor_ms": floor.ms,
+        "task.ridge": peaks.fma_gflops / peaks.bandwidth_gbps,
+        "task.working_set_fits_cache": work.min_bytes <= peaks.cache_bytes,
+    }
+
+
+def run_facts(result: WorkloadResult, floor: Floor | None, peaks: Peaks) -> dict[str, FactValue]:
+    """Return the ``run.*`` facts of one workload's timings."""
+    latency_ms = result.candidate.median_ms
+    facts: dict[str, FactValue] = {"run.latency_ms": latency_ms, "run.floor_fraction": result.floor_fraction}
+    for baseline, metric in (("eager", "run.speedup_eager"), ("torch_compile", "run.speedup_compile")):
+        speedup = result.speedup(baseline)
+        if speedup is not None:
+            facts[metric] = speedup.ratio
+    if floor is not None and latency_ms > 0:
+        bandwidth = floor.work.min_bytes / latency_ms / 1e6
+        facts["run.bandwidth_gbps"] = bandwidth
+        facts["run.bandwidth_fraction"] = bandwidth / peaks.bandwidth_gbps
+        facts["run.fma_fraction"] = floor.work.flops / latency_ms / 1e6 / peaks.fma_gflops
+    return facts

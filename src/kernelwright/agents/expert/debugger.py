@@ -1,0 +1,64 @@
+"""The expert Debugger: from the kind of failure to the smallest change that may mend it."""
+
+from kernelwright.agents.expert.workshop import Workshop
+from kernelwright.agents.problem import Problem
+from kernelwright.core.candidate import Candidate
+from kernelwright.core.errors import LoweringError
+from kernelwright.core.evaluation import Evaluation, Status
+from kernelwright.core.plan import Move, Plan
+from kernelwright.kernels.ir import Region
+
+SAFER_SUMS = ("safer-chunk", "two-pass-moments")
+"""Names under which the numeric repairs enter a plan; they lower to schedule edits."""
+
+
+class ExpertDebugger:
+    """Repairs in order: safer arithmetic where numbers are off, then less generated code."""
+
+    def __init__(self, workshop: Workshop) -> None:
+        self._workshop = workshop
+        workshop.lowering_of.update({"safer-chunk": "schedule:chunk", "two-pass-moments": "schedule:moments"})
+        workshop.lowering_of.update({"leave-to-torch": "fusion:keep-call"})
+
+    def repair(
+        self, problem: Problem, failing: Candidate, evaluation: Evaluation, tried: tuple[str, ...]
+    ) -> tuple[Candidate, Move] | None:
+        """Return the next untried repair (see roles.Debugger)."""
+        for move in self._ideas(problem, failing, evaluation):
+            if move.key in tried:
+                continue
+            try:
+                repaired = self._workshop.candidate(
+                    problem, failing.plan.then(move), parents=(failing.id,), role="debugger"
+                )
+            except LoweringError:
+                continue
+            if repaired.id != failing.id:
+                return repaired, move
+        return None
+
+    def _ideas(self, problem: Problem, failing: Candidate, evaluation: Evaluation) -> list[Move]:
+        regions = self._suspects(problem, failing.plan, evaluation)
+        ideas: list[Move] = []
+        if evaluation.status in (Status.INCORRECT_NUMERICS, Status.NON_FINITE):
+            for region in regions:
+                why = f"{evaluation.detail}: sum shorter runs in float32"
+                ideas.append(Move(skill="safer-chunk", region=region, params={"chunk": 256}, why=why))
+                why = f"{evaluation.detail}: subtract the mean before squaring"
+                params: dict[str, bool | int | float | str] = {"moments": "two_pass"}
+                ideas.append(Move(skill="two-pass-moments", region=region, params=params, why=why))
+        for region in regions:
+            why = f"{evaluation.status}: {evaluation.detail}"
+            ideas.append(Move(skill="leave-to-torch", region=region.removeprefix("r_"), why=why))
+        return ideas
+
+    def _suspects(self, problem: Problem, plan: Plan, evaluation: Evaluation) -> list[str]:
+        """Return regions, the likeliest culprit first: named in the log, then touched last."""
+        program = self._workshop.carried(problem, plan).program
+        names = [step.name for step in program.steps if isinstance(step, Region)]
+        last = plan.moves[-1].region if plan.moves else None
+
+        def rank(name: str) -> tuple[bool, bool]:
+            return (name not in evaluation.log, name != last)
+
+        return sorted(names, key=rank)

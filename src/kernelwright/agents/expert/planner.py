@@ -1,0 +1,70 @@
+"""The expert Planner: ranked skills x the places where they apply, minus what was tried."""
+
+import itertools
+from collections.abc import Iterator, Mapping
+
+from kernelwright.agents.expert.workshop import Workshop
+from kernelwright.agents.problem import Problem
+from kernelwright.agents.roles import Analysis, Choice
+from kernelwright.core.candidate import Candidate
+from kernelwright.core.plan import Move, ParamValue
+from kernelwright.core.skill import RankedSkill
+from kernelwright.kernels.carry_out import sites
+from kernelwright.kernels.lowering import Site
+from kernelwright.memory.short_term import ShortTermMemory
+
+LATER_VALUE_DISCOUNT = 0.85
+"""Each further parameter value of a site counts this much less than the one before; ours."""
+MAX_SKIPPED_SHOWN = 8
+
+
+class ExpertPlanner:
+    """Chooses the move with the highest rank x analytic gain that this base has not seen."""
+
+    def __init__(self, workshop: Workshop) -> None:
+        self._workshop = workshop
+
+    def plan(
+        self, problem: Problem, base: Candidate, analysis: Analysis, memory: ShortTermMemory
+    ) -> Choice | None:
+        """Return the next move (see roles.Planner)."""
+        skipped: list[str] = []
+        for _, move in self._moves(problem, base, analysis):
+            if not memory.is_tried(base.id, move):
+                return Choice(move=move, skipped=tuple(skipped[:MAX_SKIPPED_SHOWN]))
+            skipped.append(f"{move.key}: {memory.describe(base.id, move)}")
+        return None
+
+    def _moves(self, problem: Problem, base: Candidate, analysis: Analysis) -> list[tuple[float, Move]]:
+        carried = self._workshop.carried(problem, base.plan)
+        done = {move.key for move in base.plan.moves}
+        found: dict[str, tuple[float, Move]] = {}
+        for ranked in analysis.ranked:
+            lowering = self._workshop.lowering_of.get(ranked.skill)
+            for site in sites(carried, lowering) if lowering else ():
+                for score, move in _site_moves(ranked, site):
+                    if move.key not in done:
+                        found.setdefault(move.key, (score, move))
+        return sorted(found.values(), key=lambda pair: (-pair[0], pair[1].key))
+
+
+def _site_moves(ranked: RankedSkill, site: Site) -> Iterator[tuple[float, Move]]:
+    for position, params in enumerate(_combinations(site.params)):
+        score = ranked.score * site.gain * LATER_VALUE_DISCOUNT**position
+        reason = ranked.reasons[0] if ranked.reasons else ""
+        yield (
+            score,
+            Move(
+                skill=ranked.skill,
+                region=site.region,
+                params=params,
+                why=f"{site.why} ({reason})" if reason else site.why,
+                expects=f"latency x{1 / site.gain:.2f}" if site.gain > 1 else "",
+            ),
+        )
+
+
+def _combinations(params: Mapping[str, tuple[ParamValue, ...]]) -> Iterator[dict[str, ParamValue]]:
+    names = list(params)
+    for values in itertools.product(*(params[name] for name in names)):
+        yield dict(zip(names, values, strict=True))

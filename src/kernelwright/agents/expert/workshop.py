@@ -1,0 +1,54 @@
+"""The expert Coder: lowers plans to source, and remembers what it has lowered."""
+
+from kernelwright.agents.problem import Problem
+from kernelwright.core.candidate import Candidate
+from kernelwright.core.errors import LoweringError
+from kernelwright.core.plan import Move, Plan
+from kernelwright.core.skill import Skill
+from kernelwright.kernels.carry_out import LIBRARY_SEED, Carried, carry_out, write_source
+
+LIBRARY_MOVE = Move(skill="library-seed", why="every operator as torch calls it: correct first")
+"""The seed that changes nothing but the interpreter's overhead."""
+
+
+class Workshop:
+    """Fills the Coder's seat and serves the other expert roles with lowered programs."""
+
+    def __init__(self, skills: dict[str, Skill]) -> None:
+        self.skills = skills
+        self.lowering_of = {s.name: s.lowering for s in skills.values() if s.lowering is not None}
+        self.lowering_of[LIBRARY_MOVE.skill] = f"fusion:{LIBRARY_SEED}"
+        self._carried: dict[tuple[str, str, str], Carried] = {}
+
+    def carried(self, problem: Problem, plan: Plan, workload: str | None = None) -> Carried:
+        """Return the lowered program of a plan on one workload (default: the main one)."""
+        name = workload or problem.main_workload
+        key = (problem.task.id, plan.id, name)
+        if key not in self._carried:
+            self._carried[key] = carry_out(problem.captured[name], plan, self.lowering_of)
+        return self._carried[key]
+
+    def candidate(self, problem: Problem, plan: Plan, *, parents: tuple[str, ...], role: str) -> Candidate:
+        """Print the candidate that carries out a plan on every workload.
+
+        A move that fits the main workload but not another one is left out there: shapes differ.
+        """
+        carried = {problem.main_workload: self.carried(problem, plan)}
+        for workload in problem.task.workloads[1:]:
+            carried[workload.name] = self._carried_where_possible(problem, plan, workload.name)
+        source = write_source(problem.task, carried, plan)
+        return Candidate(source=source, target=problem.target, parents=parents, plan=plan, role=role)
+
+    def write(self, problem: Problem, base: Candidate, move: Move) -> Candidate:
+        """Fill the Coder's seat (see roles.Coder)."""
+        return self.candidate(problem, base.plan.then(move), parents=(base.id,), role="coder")
+
+    def _carried_where_possible(self, problem: Problem, plan: Plan, workload: str) -> Carried:
+        kept = Plan()
+        for move in plan.moves:
+            try:
+                self.carried(problem, kept.then(move), workload)
+            except LoweringError:
+                continue
+            kept = kept.then(move)
+        return self.carried(problem, kept, workload)

@@ -1,0 +1,35 @@
+"""A task prepared for work: what every role may know of it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kernelwright.core.evidence import FactValue
+from kernelwright.core.roofline import Floor, Peaks
+from kernelwright.core.target import Target
+from kernelwright.core.task import Task
+from kernelwright.tasks.capture import Captured
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A task with its graphs, floors and machine."""
+
+    task: Task
+    target: Target
+    captured: Mapping[str, Captured]
+    """Graph per workload, in the task's order; empty when the module cannot be captured."""
+    floors: Mapping[str, Floor]
+    """Roofline floor per captured workload."""
+    peaks: Peaks
+    machine: Mapping[str, FactValue]
+    """``machine.*`` facts."""
+
+    @property
+    def main_workload(self) -> str:
+        """The workload that evidence and sites are read from: the task's first."""
+        return self.task.workloads[0].name
+
+    @property
+    def main_floor(self) -> Floor | None:
+        """Floor of the main workload; None when it was not captured."""
+        return self.floors.get(self.main_workload)

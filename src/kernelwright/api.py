@@ -1,0 +1,193 @@
+"""The library's front door: optimise a live module or a task."""
+
+import warnings
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from kernelwright.agents.teams import find_team
+from kernelwright.core.budget import Budget
+from kernelwright.core.candidate import Candidate
+from kernelwright.core.evaluation import Evaluation
+from kernelwright.core.events import Event
+from kernelwright.core.run import RunSpec
+from kernelwright.devices.cpu import environment
+from kernelwright.engine.run import Evaluator, RunOutcome, Tools, continue_run, start_run
+from kernelwright.recipes import find_recipe
+from kernelwright.referee.referee import Referee, RefereeSettings
+from kernelwright.report.html import render_report
+from kernelwright.settings import Settings, load_settings
+from kernelwright.store.base import Store
+from kernelwright.store.sqlstore import open_store
+from kernelwright.tasks.live import task_from_module
+
+DEFAULT_RECIPE = "kernelskill"
+
+
+@dataclass(frozen=True)
+class OptimizeResult:
+    """What came of ``optimize``."""
+
+    module: nn.Module
+    """Drop-in replacement sharing the original's parameters; the original itself when nothing faster
+    was found."""
+    run_id: str
+    evaluation: Evaluation | None
+    """The referee's final verdict on the replacement; None when there is none."""
+    source: str | None
+    """The replacement's source file, None when the module is unchanged."""
+    reason: str
+    """Why the search ended."""
+    store: Store
+
+    @property
+    def speedup(self) -> float | None:
+        """Geometric mean over the workloads against eager; None when the module is unchanged."""
+        return self.evaluation.geomean_speedup() if self.evaluation and self.source else None
+
+    def save_report(self, path: str | Path) -> Path:
+        """Write the run's self-contained HTML report and return its path."""
+        where = Path(path)
+        where.write_text(render_report(self.store, self.run_id), encoding="utf-8")
+        return where
+
+
+def optimize(
+    module: nn.Module,
+    example_inputs: Sequence[Any],
+    *,
+    name: str | None = None,
+    recipe: str = DEFAULT_RECIPE,
+    budget: Budget | None = None,
+    settings: Settings | None = None,
+    on_event: Callable[[Event], None] = lambda event: None,
+) -> OptimizeResult:
+    """Search for a faster module that computes the same, and prove it.
+
+    Args:
+        module: any ``nn.Module`` on the CPU; it is not changed.
+        example_inputs: positional arguments of ``forward``, or a list of such tuples, one per workload.
+        name: how the run is called; default: the class's name.
+        recipe: how to search.
+        budget: when to stop; default: the recipe's own.
+        settings: where stores and caches are; default: from the environment.
+        on_event: called with each event as it happens.
+
+    Raises:
+        TaskError: the module raises, is not deterministic or gives non-finite outputs.
+        MachineError: no compiler, or not enough memory.
+
+    Example:
+        >>> result = kernelwright.optimize(model, (x,))  # doctest: +SKIP
+        >>> result.module(x)  # doctest: +SKIP
+    """
+    where = settings or load_settings()
+    title = name or type(module).__name__
+    task = task_from_module(module, example_inputs, name=title, folder=where.data_dir / "modules")
+    chosen = find_recipe(recipe)
+    spec = RunSpec(task=task, recipe=recipe, budget=budget or chosen.budget, environment=environment())
+    store = open_store(where.store)
+    outcome = run_task(spec, store=store, settings=where, on_event=on_event)
+    fast = load_winner(outcome.winner, module) if outcome.winner else module
+    return OptimizeResult(
+        module=fast,
+        run_id=outcome.run_id,
+        evaluation=outcome.evaluation,
+        source=outcome.winner.source if outcome.winner else None,
+        reason=outcome.reason,
+        store=store,
+    )
+
+
+def run_task(
+    spec: RunSpec,
+    *,
+    store: Store,
+    settings: Settings | None = None,
+    referee: Evaluator | None = None,
+    on_event: Callable[[Event], None] = lambda event: None,
+) -> RunOutcome:
+    """Start a run and carry it to its end; raises UserError for unknown names."""
+    where = settings or load_settings()
+    with _referee(referee, where) as judge:
+        return start_run(spec, _tools(spec, store, where, judge, on_event))
+
+
+def resume_run(
+    run_id: str,
+    *,
+    store: Store,
+    settings: Settings | None = None,
+    referee: Evaluator | None = None,
+    on_event: Callable[[Event], None] = lambda event: None,
+) -> RunOutcome:
+    """Carry an interrupted run on; finished evaluations are not repeated."""
+    where = settings or load_settings()
+    spec = store.get_run(run_id).spec
+    with _referee(referee, where) as judge:
+        return continue_run(run_id, _tools(spec, store, where, judge, on_event))
+
+
+def load_winner(winner: Candidate, original: nn.Module) -> nn.Module:
+    """Return the candidate's module with the original's own parameters and a way back to it.
+
+    Calls that need gradients, and shapes that were not verified, go to the original.
+    """
+    namespace: dict[str, Any] = {"__name__": f"kernelwright_{winner.id}"}
+    exec(compile(winner.source, f"<kernelwright {winner.id}>", "exec"), namespace)
+    fast: nn.Module = namespace["ModelNew"]()
+    fast.load_state_dict(original.state_dict(keep_vars=True), assign=True)
+    fast.train(original.training)
+    _attach_original(fast, original)
+    return fast
+
+
+def _attach_original(fast: nn.Module, original: nn.Module) -> None:
+    kernel_forward = fast.forward
+
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        if torch.is_grad_enabled() and _needs_grad(fast, args):
+            warnings.warn(
+                "gradients are enabled: the original module runs; use torch.no_grad() for the fast one",
+                stacklevel=2,
+            )
+            return original(*args, **kwargs)
+        try:
+            return kernel_forward(*args, **kwargs)
+        except (ValueError, TypeError):  # shapes or arguments that the kernels were not made for
+            return original(*args, **kwargs)
+
+    fast.forward = forward
+
+
+def _needs_grad(module: nn.Module, args: Sequence[Any]) -> bool:
+    tensors = [a for a in args if isinstance(a, torch.Tensor)]
+    return any(t.requires_grad for t in (*tensors, *module.parameters()))
+
+
+def _referee(given: Evaluator | None, where: Settings) -> AbstractContextManager[Evaluator]:
+    if given is not None:
+        return nullcontext(given)
+    return Referee(RefereeSettings(cache_dir=where.cache_dir))
+
+
+def _tools(
+    spec: RunSpec,
+    store: Store,
+    where: Settings,
+    referee: Evaluator,
+    on_event: Callable[[Event], None],
+) -> Tools:
+    return Tools(
+        store=store,
+        referee=referee,
+        team=find_team(spec.team),
+        policy=find_recipe(spec.recipe).policy,
+        cache_dir=where.cache_dir,
+        on_event=on_event,
+    )

@@ -1,0 +1,59 @@
+"""One recipe on one task, and groups of such runs."""
+
+from enum import StrEnum
+
+from pydantic import Field
+
+from kernelwright.core.budget import Budget
+from kernelwright.core.evidence import FactValue
+from kernelwright.core.frozen import Frozen
+from kernelwright.core.target import CPU_CPP, Target
+from kernelwright.core.task import Task
+
+
+class RunState(StrEnum):
+    """Where a run stands."""
+
+    RUNNING = "running"
+    """Started and not ended: at work now, or its process was killed."""
+    FINISHED = "finished"
+    """Ended with a RunFinished event."""
+    FAILED = "failed"
+    """The task or the machine was at fault; the record's ``failure`` says how."""
+
+
+class RunSpec(Frozen):
+    """Everything needed to start a run, or to carry on with it elsewhere."""
+
+    task: Task
+    target: Target = CPU_CPP
+    recipe: str
+    team: str = "expert"
+    budget: Budget = Budget()
+    seed: int = 0
+    baselines: tuple[str, ...] = ("eager", "torch_compile")
+    experiment: str | None = None
+    """Name of the experiment (a bench) it belongs to."""
+    ledger_until: int = 0
+    """Id of the last outcome in the ledger when the run began: what it may know of other runs, so
+    that a resumed run ranks as the interrupted one did."""
+    environment: dict[str, FactValue] = Field(default_factory=dict)
+    """Processor, versions, threads: what the figures hold for."""
+
+
+class Outcome(Frozen):
+    """What one move did, as the ledger keeps it: credited with what its repair chain ended in."""
+
+    skill: str
+    target: str
+    structure: str
+    """``graph.structure`` of the task."""
+    bottleneck: str
+    """Diagnosis of the base it was tried on."""
+    task_id: str
+    run_id: str
+    move_key: str
+    verified: bool
+    log_speedup: float | None = None
+    """Natural log of base latency over new latency; None when not verified."""
+    expected: str = ""

@@ -1,0 +1,1 @@
+"""Facts and probes: the compiler, the processor, its measured peaks and counters."""

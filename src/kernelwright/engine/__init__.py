@@ -1,0 +1,1 @@
+"""The loop: budgets, events, resume. Knows roles and policies as protocols only."""

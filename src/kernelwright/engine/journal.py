@@ -1,0 +1,65 @@
+"""The run's event log: written as things happen, read back when a run is resumed."""
+
+from collections.abc import Callable, Iterator
+
+from kernelwright.core.candidate import Candidate
+from kernelwright.core.evaluation import Evaluation
+from kernelwright.core.events import CandidateEvaluated, Event, RunFinished
+from kernelwright.store.base import Store
+
+Listener = Callable[[Event], None]
+
+
+class Journal:
+    """Appends events; on a resumed run it first walks along the ones that are there already.
+
+    The loop is deterministic given the evaluations, so a resumed run repeats its steps and finds every
+    finished evaluation here instead of measuring again. An event equal in kind to the recorded one at
+    the same place is not written twice. From the first difference on, the old tail is left behind.
+    """
+
+    def __init__(self, store: Store, run_id: str, listener: Listener) -> None:
+        self.run_id = run_id
+        self._store = store
+        self._listener = listener
+        self._recorded = [stored.event for stored in store.iter_events(run_id)]
+        self._cursor = 0
+        self._evaluations = {
+            (event.candidate, event.evaluation.is_final): event.evaluation
+            for event in self._recorded
+            if isinstance(event, CandidateEvaluated)
+        }
+
+    @property
+    def is_replaying(self) -> bool:
+        """True while recorded events lie ahead."""
+        return self._cursor < len(self._recorded)
+
+    def emit(self, event: Event) -> None:
+        """Record an event and tell the listener."""
+        if self.is_replaying and self._recorded[self._cursor].kind == event.kind:
+            self._cursor += 1
+        else:
+            self._cursor = len(self._recorded)
+            self._store.append_event(self.run_id, event)
+        self._listener(event)
+
+    def add_candidate(self, candidate: Candidate) -> None:
+        """Keep a candidate's source; adding it again is harmless."""
+        self._store.add_candidate(self.run_id, candidate)
+
+    def recorded_evaluation(self, candidate_id: str, *, is_final: bool) -> Evaluation | None:
+        """Return the evaluation an interrupted run had finished, None when it has to be made."""
+        return self._evaluations.get((candidate_id, is_final))
+
+    def recorded_seconds(self) -> float:
+        """Return the seconds that finished evaluations had taken before a resume."""
+        return sum(sum(e.phases_s.values()) for e in self._evaluations.values())
+
+    def finished(self) -> RunFinished | None:
+        """Return the closing event of a run that had ended, None otherwise."""
+        return next((e for e in self._recorded if isinstance(e, RunFinished)), None)
+
+    def events(self) -> Iterator[Event]:
+        """Iterate what was recorded before this process took over."""
+        return iter(self._recorded)

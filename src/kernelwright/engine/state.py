@@ -1,0 +1,55 @@
+"""What the loop knows while it runs; policies see frozen views of it."""
+
+from dataclasses import dataclass, field
+
+from kernelwright.core.candidate import Candidate
+from kernelwright.core.evaluation import Evaluation
+from kernelwright.core.plan import Move
+from kernelwright.core.run import Outcome
+from kernelwright.memory.short_term import ShortTermMemory
+from kernelwright.search.view import Attempt, RunView
+
+
+@dataclass
+class Idea:
+    """A planned move on its way through its repair chain."""
+
+    base: str
+    move: Move
+    bottleneck: str
+    structure: str
+    repairs: tuple[str, ...] = ()
+    """Keys of the repairs that were tried on it."""
+
+
+@dataclass
+class RunState:
+    """Mutable, owned by one loop."""
+
+    memory: ShortTermMemory = field(default_factory=ShortTermMemory)
+    attempts: list[Attempt] = field(default_factory=list)
+    candidates: dict[str, Candidate] = field(default_factory=dict)
+    evaluations: dict[str, Evaluation] = field(default_factory=dict)
+    base: str | None = None
+    exhausted: set[str] = field(default_factory=set)
+    idea: Idea | None = None
+    """The idea whose candidate is failing; None when there is nothing to repair."""
+    outcomes: list[Outcome] = field(default_factory=list)
+    step: int = 0
+
+    def view(self) -> RunView:
+        """Return a frozen picture for a policy."""
+        return RunView(attempts=tuple(self.attempts), base=self.base, exhausted=frozenset(self.exhausted))
+
+    def speedup(self, candidate_id: str | None) -> float | None:
+        """Return a candidate's search speedup over eager, None when it has none."""
+        evaluation = self.evaluations.get(candidate_id) if candidate_id else None
+        return evaluation.geomean_speedup() if evaluation else None
+
+    def ranking(self) -> list[str]:
+        """Return the verified candidates, fastest first."""
+        best: dict[str, float] = {}
+        for attempt in self.attempts:
+            if attempt.speedup is not None:
+                best[attempt.candidate] = attempt.speedup
+        return sorted(best, key=lambda c: -best[c])

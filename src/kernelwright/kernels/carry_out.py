@@ -1,0 +1,97 @@
+"""Carry out a plan: rewrites on the graph, fusion, schedules, then the printed candidate."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from kernelwright.core.errors import LoweringError
+from kernelwright.core.plan import Move, Plan
+from kernelwright.core.task import Task
+from kernelwright.kernels.candidate import render_candidate
+from kernelwright.kernels.fusion_edits import FUSION_EDITS
+from kernelwright.kernels.ir import Program
+from kernelwright.kernels.lower import lower
+from kernelwright.kernels.lowering import FusionOptions, Site
+from kernelwright.kernels.rewrites import REWRITES
+from kernelwright.kernels.schedules import SCHEDULE_EDITS, with_default_schedules
+from kernelwright.tasks.capture import Captured
+
+LIBRARY_SEED = "library"
+"""Lowering ``fusion:library``: every operator stays a call of torch."""
+
+
+@dataclass(frozen=True)
+class Carried:
+    """One workload's plan after each phase."""
+
+    captured: Captured
+    """After the rewrites."""
+    options: FusionOptions
+    program: Program
+
+
+def known_lowerings() -> frozenset[str]:
+    """Return every ``phase:name`` that a skill may lower to."""
+    return frozenset(
+        {f"rewrite:{name}" for name in REWRITES}
+        | {f"fusion:{name}" for name in FUSION_EDITS}
+        | {f"fusion:{LIBRARY_SEED}"}
+        | {f"schedule:{name}" for name in SCHEDULE_EDITS}
+    )
+
+
+def carry_out(captured: Captured, plan: Plan, lowering_of: Mapping[str, str]) -> Carried:
+    """Apply a plan to one captured workload.
+
+    ``lowering_of`` maps skill names to lowerings. Raises LoweringError when a move does not apply.
+    """
+    options = FusionOptions()
+    rewritten = captured
+    for move, name in _moves(plan, lowering_of, "rewrite"):
+        rewritten = REWRITES[name].apply(rewritten, _region(move))
+    for move, name in _moves(plan, lowering_of, "fusion"):
+        if name == LIBRARY_SEED:
+            options = FusionOptions(enabled=False)
+        else:
+            options = FUSION_EDITS[name].apply(options, _region(move))
+    program = with_default_schedules(lower(rewritten, options))
+    for move, name in _moves(plan, lowering_of, "schedule"):
+        program = SCHEDULE_EDITS[name].apply(program, _region(move), move.params)
+    return Carried(captured=rewritten, options=options, program=program)
+
+
+def sites(carried: Carried, lowering: str) -> tuple[Site, ...]:
+    """Return where a lowering applies on top of a carried-out plan; none for an unknown one."""
+    phase, _, name = lowering.partition(":")
+    finders: dict[str, Callable[[], tuple[Site, ...]]] = {
+        "rewrite": lambda: REWRITES[name].sites(carried.captured) if name in REWRITES else (),
+        "fusion": lambda: (
+            FUSION_EDITS[name].sites(carried.captured, carried.options) if name in FUSION_EDITS else ()
+        ),
+        "schedule": lambda: SCHEDULE_EDITS[name].sites(carried.program) if name in SCHEDULE_EDITS else (),
+    }
+    return finders[phase]() if phase in finders else ()
+
+
+def write_source(task: Task, carried: Mapping[str, Carried], plan: Plan) -> str:
+    """Print the candidate for all workloads, in the task's order."""
+    lines = [f"{n}. {move.skill}: {move.why}" for n, move in enumerate(plan.moves, start=1)]
+    programs = {name: (done.captured, done.program) for name, done in carried.items()}
+    return render_candidate(task, programs, "\n".join(lines))
+
+
+def _moves(plan: Plan, lowering_of: Mapping[str, str], phase: str) -> list[tuple[Move, str]]:
+    found = []
+    for move in plan.moves:
+        lowering = lowering_of.get(move.skill)
+        if lowering is None:
+            raise LoweringError(f"skill {move.skill!r} has no lowering")
+        if lowering not in known_lowerings():
+            raise LoweringError(f"skill {move.skill!r}: no lowering named {lowering!r}")
+        move_phase, _, name = lowering.partition(":")
+        if move_phase == phase:
+            found.append((move, name))
+    return found
+
+
+def _region(move: Move) -> str:
+    return move.region or ""

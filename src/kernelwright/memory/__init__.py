@@ -1,0 +1,1 @@
+"""Learned memory: what this run tried, and what all runs measured."""

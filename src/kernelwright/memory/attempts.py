@@ -1,0 +1,81 @@
+"""One idea on one base: how it was carried out, repaired, and what it came to."""
+
+from kernelwright.core.evaluation import Status
+from kernelwright.core.frozen import Frozen
+from kernelwright.core.plan import Move
+
+MAX_REPAIRS = 3
+"""Repairs of one idea before the search goes back to its base. Ours: KernelSkill's published code has no
+cap, and one unrepairable kernel eats all remaining rounds there."""
+
+
+class Link(Frozen):
+    """One candidate of an idea: the first try, or a repair of the one before."""
+
+    candidate: str
+    status: Status
+    detail: str = ""
+    speedup_eager: float | None = None
+    """Geometric mean over the workloads; None when not verified."""
+
+
+class Attempt(Frozen):
+    """A move on a base, with its repair chain. It is credited with what the chain ends in."""
+
+    base: str
+    """Candidate id."""
+    move: Move
+    links: tuple[Link, ...] = ()
+    """First try and repairs, in order; empty when the move could not be carried out."""
+    failure: str | None = None
+    """Why the move could not be carried out, or why its repair was given up."""
+    base_speedup_eager: float | None = None
+
+    @property
+    def last(self) -> Link | None:
+        """The candidate the idea stands at."""
+        return self.links[-1] if self.links else None
+
+    @property
+    def repairs(self) -> int:
+        """How many repairs were evaluated."""
+        return max(len(self.links) - 1, 0)
+
+    @property
+    def is_verified(self) -> bool:
+        """True when the chain ends in a verified candidate."""
+        return self.last is not None and self.last.status is Status.VERIFIED
+
+    def is_open(self, max_repairs: int = MAX_REPAIRS) -> bool:
+        """True while the idea is broken and may still be repaired."""
+        return (
+            self.last is not None
+            and not self.is_verified
+            and self.failure is None
+            and self.repairs < max_repairs
+        )
+
+    @property
+    def speedup(self) -> float | None:
+        """Base over new latency, from both ones' speedups over eager; None when either is unknown."""
+        last = self.last
+        if last is None or last.speedup_eager is None or not self.base_speedup_eager:
+            return None
+        return last.speedup_eager / self.base_speedup_eager
+
+    @property
+    def ended(self) -> str:
+        """How it ended, in a few words."""
+        if self.last is None:
+            return f"not carried out: {self.failure or 'no reason given'}"
+        repairs = f" after {self.repairs} repair{'s' if self.repairs > 1 else ''}" if self.repairs else ""
+        if self.is_verified:
+            effect = "" if self.speedup is None else f", {self.speedup:.2f}x over its base"
+            return f"verified{repairs}{effect}"
+        given_up = f"; given up: {self.failure}" if self.failure else ""
+        detail = f" ({self.last.detail})" if self.last.detail else ""
+        return f"{self.last.status}{repairs}{detail}{given_up}"
+
+    def describe(self) -> str:
+        """Return one line for a person: the move and how it ended."""
+        return f"{self.move.key}: {self.ended}"

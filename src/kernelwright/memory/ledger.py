@@ -1,0 +1,99 @@
+"""Long-term, learned: what every skill was measured to do, over all runs that the store remembers."""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from statistics import fmean, median, stdev
+
+from kernelwright.core.frozen import Frozen
+from kernelwright.core.run import Outcome
+from kernelwright.skills.stats import SkillStats
+
+ENOUGH_TRIES = 3
+"""Tries from which a context speaks for itself; below, the ledger backs off to a wider one. Ours."""
+ANY = "any"
+"""Stands for every structure or every bottleneck."""
+
+_Context = tuple[str, str, str]
+
+
+class Effect(Frozen):
+    """One line of the table of expected against measured effects."""
+
+    skill: str
+    expected: str
+    """The effect its moves announced, in words; empty where none was given."""
+    tries: int
+    verified: int
+    wins: int
+    median_speedup: float | None
+    """Of the verified tries, base over new latency; None when none was verified."""
+
+
+class Ledger:
+    """Outcomes, aggregated by skill and context. Immutable: a newer ledger is built from all outcomes."""
+
+    def __init__(self, outcomes: Iterable[Outcome] = ()) -> None:
+        self._outcomes: tuple[Outcome, ...] = tuple(outcomes)
+        groups: dict[_Context, list[Outcome]] = defaultdict(list)
+        for outcome in self._outcomes:
+            for context in _contexts(outcome.skill, outcome.structure, outcome.bottleneck):
+                groups[context].append(outcome)
+        self._stats = {context: _aggregate(context, group) for context, group in groups.items()}
+
+    def __len__(self) -> int:
+        return len(self._outcomes)
+
+    def with_outcomes(self, more: Iterable[Outcome]) -> "Ledger":
+        """Return a ledger that knows these outcomes too."""
+        return Ledger((*self._outcomes, *more))
+
+    def stats(self, skill: str, structure: str, bottleneck: str) -> SkillStats:
+        """Return what was measured in the closest context with ENOUGH_TRIES tries.
+
+        Contexts from close to wide: skill on structure with bottleneck, skill with bottleneck, skill. Where
+        none has enough, the widest.
+        """
+        known = [self._stats.get(context) for context in _contexts(skill, structure, bottleneck)]
+        enough = (stats for stats in known if stats is not None and stats.tries >= ENOUGH_TRIES)
+        return next(enough, known[-1] or SkillStats())
+
+    def effects(self) -> tuple[Effect, ...]:
+        """Return expected against measured effect per skill and expectation, in order of name."""
+        groups: dict[tuple[str, str], list[Outcome]] = defaultdict(list)
+        for outcome in self._outcomes:
+            groups[outcome.skill, outcome.expected].append(outcome)
+        return tuple(_effect(*key, group) for key, group in sorted(groups.items()))
+
+
+def _contexts(skill: str, structure: str, bottleneck: str) -> tuple[_Context, _Context, _Context]:
+    return (skill, structure, bottleneck), (skill, ANY, bottleneck), (skill, ANY, ANY)
+
+
+def _aggregate(context: _Context, outcomes: Sequence[Outcome]) -> SkillStats:
+    effects = _log_speedups(outcomes)
+    gains = [effect for effect in effects if effect > 0]
+    return SkillStats(
+        tries=len(outcomes),
+        wins=len(gains),
+        mean_log_speedup=fmean(effects) if effects else 0.0,
+        spread=stdev(effects) if len(effects) > 1 else 0.0,
+        mean_gain=math.fsum(gains) / len(outcomes),
+        context="/".join(context[1:]),
+    )
+
+
+def _effect(skill: str, expected: str, outcomes: Sequence[Outcome]) -> Effect:
+    effects = _log_speedups(outcomes)
+    return Effect(
+        skill=skill,
+        expected=expected,
+        tries=len(outcomes),
+        verified=len(effects),
+        wins=sum(effect > 0 for effect in effects),
+        median_speedup=math.exp(median(effects)) if effects else None,
+    )
+
+
+def _log_speedups(outcomes: Sequence[Outcome]) -> list[float]:
+    return [o.log_speedup for o in outcomes if o.verified and o.log_speedup is not None]

@@ -1,0 +1,167 @@
+"""Short-term: what this run tried on each base, the repair chain at work, and the leaderboard.
+
+A pure function of the run's events: a resumed run replays them and stands where the interrupted one stood.
+"""
+
+from collections.abc import Iterable
+from typing import Literal, NamedTuple, Self
+
+from kernelwright.core.evaluation import Evaluation
+from kernelwright.core.events import (
+    CandidateEvaluated,
+    Event,
+    MoveChosen,
+    MoveFailed,
+    StepStarted,
+)
+from kernelwright.core.plan import Move
+from kernelwright.memory.attempts import MAX_REPAIRS, Attempt, Link
+
+_Mode = Literal["seed", "optimize", "repair", "final"]
+
+
+class Standing(NamedTuple):
+    """A verified candidate on the leaderboard."""
+
+    candidate: str
+    speedup_eager: float
+
+
+class ShortTermMemory:
+    """Attempts per base, repair chains, leaderboard.
+
+    Args:
+        max_repairs: repairs of one idea before the search goes back to its base.
+    """
+
+    def __init__(self, max_repairs: int = MAX_REPAIRS) -> None:
+        self.max_repairs = max_repairs
+        self._attempts: dict[str, dict[str, Attempt]] = {}
+        self._idea_of: dict[str, tuple[str, str]] = {}
+        self._speedups: dict[str, float] = {}
+        self._evaluations: dict[str, Evaluation] = {}
+        self._mode: _Mode = "seed"
+        self._step_base: str | None = None
+        self._chosen: MoveChosen | None = None
+
+    def record_seed(self, evaluation: Evaluation) -> None:
+        """Note a candidate that no move led to."""
+        self._note(evaluation)
+
+    def record(self, base: str, move: Move, end: Evaluation | str) -> Attempt:
+        """Note the first try of a move on a base: its evaluation, or why it could not be carried out."""
+        first = Attempt(base=base, move=move, base_speedup_eager=self._speedups.get(base))
+        if isinstance(end, str):
+            return self._keep(first.model_copy(update={"failure": end}))
+        self._note(end)
+        return self._keep(first.model_copy(update={"links": (_link(end),)}))
+
+    def record_repair(self, broken: str, end: Evaluation | str) -> Attempt | None:
+        """Note a repair of a broken candidate, or why none could be made (which closes the chain).
+
+        The idea that the candidate belongs to is credited. None when it belongs to no idea (a broken seed).
+        """
+        if isinstance(end, Evaluation):
+            self._note(end)
+        attempt = self.idea_of(broken)
+        if attempt is None:
+            return None
+        if isinstance(end, str):
+            return self._keep(attempt.model_copy(update={"failure": end}))
+        return self._keep(attempt.model_copy(update={"links": (*attempt.links, _link(end))}))
+
+    def observe(self, event: Event) -> None:
+        """Take in one event of the run; events that say nothing of attempts are ignored."""
+        match event:
+            case StepStarted(mode=mode, base=base):
+                self._mode, self._step_base, self._chosen = mode, base, None
+            case MoveChosen():
+                self._chosen = event
+            case MoveFailed(base=base, move=move, reason=reason):
+                self._observe_failure(base, move, reason)
+            case CandidateEvaluated(evaluation=evaluation) if not evaluation.is_final:
+                self._observe_evaluation(evaluation)
+            case _:
+                pass
+
+    def _observe_failure(self, base: str, move: Move, reason: str) -> None:
+        if self._mode == "repair":
+            self.record_repair(base, reason)
+        else:
+            self.record(base, move, reason)
+
+    def _observe_evaluation(self, evaluation: Evaluation) -> None:
+        chosen = self._chosen
+        if self._mode == "repair" and self._step_base is not None:
+            self.record_repair(self._step_base, evaluation)
+        elif self._mode == "optimize" and chosen is not None:
+            self.record(chosen.base, chosen.move, evaluation)
+        else:
+            self.record_seed(evaluation)
+
+    @classmethod
+    def replay(cls, events: Iterable[Event], max_repairs: int = MAX_REPAIRS) -> Self:
+        """Rebuild the memory of a run from its events, in their order."""
+        memory = cls(max_repairs)
+        for event in events:
+            memory.observe(event)
+        return memory
+
+    def tried(self, base: str) -> tuple[Attempt, ...]:
+        """Return the attempts on a base, in the order they were made."""
+        return tuple(self._attempts.get(base, {}).values())
+
+    def is_tried(self, base: str, move: Move) -> bool:
+        """Tell whether this move, parameters included, was made on this base, however it ended."""
+        return move.key in self._attempts.get(base, {})
+
+    def attempt(self, base: str, move: Move) -> Attempt | None:
+        """Return how the move went on this base, None when it was not tried."""
+        return self._attempts.get(base, {}).get(move.key)
+
+    def idea_of(self, candidate: str) -> Attempt | None:
+        """Return the attempt that a candidate belongs to, as first try or as repair; None for a seed."""
+        idea = self._idea_of.get(candidate)
+        return None if idea is None else self._attempts[idea[0]][idea[1]]
+
+    def may_repair(self, candidate: str) -> bool:
+        """Tell whether the candidate is the broken end of a chain that is not yet too long."""
+        attempt = self.idea_of(candidate)
+        if attempt is None or attempt.last is None or attempt.last.candidate != candidate:
+            return False
+        return attempt.is_open(self.max_repairs)
+
+    def evaluation(self, candidate: str) -> Evaluation | None:
+        """Return the evaluation of a candidate, so that the same source is not paid for twice."""
+        return self._evaluations.get(candidate)
+
+    def leaderboard(self) -> tuple[Standing, ...]:
+        """Return the verified candidates, fastest first; ties in order of id."""
+        standings = [Standing(candidate, speedup) for candidate, speedup in self._speedups.items()]
+        return tuple(sorted(standings, key=lambda s: (-s.speedup_eager, s.candidate)))
+
+    def describe(self, base: str) -> tuple[str, ...]:
+        """Return one line per attempt on a base, for a person or a prompt."""
+        return tuple(attempt.describe() for attempt in self.tried(base))
+
+    def _note(self, evaluation: Evaluation) -> None:
+        self._evaluations[evaluation.candidate_id] = evaluation
+        speedup = evaluation.geomean_speedup()
+        if evaluation.is_verified and speedup is not None:
+            self._speedups[evaluation.candidate_id] = speedup
+
+    def _keep(self, attempt: Attempt) -> Attempt:
+        key = attempt.move.key
+        self._attempts.setdefault(attempt.base, {})[key] = attempt
+        if attempt.last is not None:
+            self._idea_of[attempt.last.candidate] = (attempt.base, key)
+        return attempt
+
+
+def _link(evaluation: Evaluation) -> Link:
+    return Link(
+        candidate=evaluation.candidate_id,
+        status=evaluation.status,
+        detail=evaluation.detail,
+        speedup_eager=evaluation.geomean_speedup(),
+    )

@@ -1,0 +1,138 @@
+"""Tensors in shared memory and Python values in JSON, as seen from a process that has torch.
+
+A *slot* says where a tensor lies: ``{"dtype", "shape", "stride", "offset"}``, offset in bytes into an
+arena. A *value* is JSON: numbers, strings, None and bools as they are, everything else tagged.
+"""
+
+import math
+import mmap
+from typing import Any, TypeAlias
+
+import torch
+
+Slot: TypeAlias = dict[str, Any]
+Json: TypeAlias = Any
+
+ALIGNMENT = 4096
+"""Every slot starts on a page, as a fresh large allocation would."""
+
+
+class Unsupported(Exception):
+    """A value that cannot travel between processes."""
+
+
+class Arena:
+    """One mapped memfd."""
+
+    def __init__(self, fd: int, size: int) -> None:
+        self.memory = mmap.mmap(fd, size)
+        self.size = size
+
+    def tensor(self, slot: Slot) -> torch.Tensor:
+        """Return the tensor that lies in a slot; writes go to the shared memory."""
+        dtype = dtype_of(slot["dtype"])
+        shape = slot["shape"]
+        count = math.prod(shape)
+        if count == 0:
+            return torch.empty(shape, dtype=dtype)
+        flat = torch.frombuffer(self.memory, dtype=dtype, count=count, offset=slot["offset"])
+        return flat.as_strided(shape, slot["stride"])
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    """Return torch's name without the prefix."""
+    return str(dtype).removeprefix("torch.")
+
+
+def dtype_of(name: str) -> torch.dtype:
+    """Invert dtype_name; raises Unsupported."""
+    dtype = getattr(torch, name, None)
+    if not isinstance(dtype, torch.dtype):
+        raise Unsupported(f"dtype {name!r}")
+    return dtype
+
+
+def is_dense(tensor: torch.Tensor) -> bool:
+    """True when no two elements share memory and none lies between them."""
+    expected = 1
+    for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
+        if size == 1:
+            continue
+        if stride != expected:
+            return False
+        expected *= size
+    return True
+
+
+class Layout:
+    """Assigns page-aligned slots one after the other."""
+
+    def __init__(self) -> None:
+        self.size = 0
+
+    def place(self, tensor: torch.Tensor) -> Slot:
+        """Return a slot for a tensor like this one; strides are kept when they are dense."""
+        stride = tensor.stride() if is_dense(tensor) else _row_major(tensor.shape)
+        slot = {
+            "dtype": dtype_name(tensor.dtype),
+            "shape": list(tensor.shape),
+            "stride": list(stride),
+            "offset": self.size,
+        }
+        nbytes = tensor.numel() * tensor.element_size()
+        self.size += -(-nbytes // ALIGNMENT) * ALIGNMENT
+        return slot
+
+
+def _row_major(shape: torch.Size) -> list[int]:
+    return list(torch.empty(shape, device="meta").stride())
+
+
+def encode(value: Any, layout: Layout, found: list[torch.Tensor]) -> Json:
+    """Return a value as JSON; tensors get a slot and are appended to ``found`` in slot order."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, torch.Tensor):
+        found.append(value)
+        return {"tensor": layout.place(value)}
+    if isinstance(value, torch.dtype):
+        return {"dtype": dtype_name(value)}
+    if isinstance(value, torch.Size):
+        return {"tuple": list(value)}
+    if isinstance(value, list | tuple) and type(value) in (list, tuple):
+        kind = "list" if isinstance(value, list) else "tuple"
+        return {kind: [encode(item, layout, found) for item in value]}
+    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
+        return {"dict": {key: encode(item, layout, found) for key, item in value.items()}}
+    raise Unsupported(f"a value of type {type(value).__name__}")
+
+
+def decode(value: Json, arena: Arena | None) -> Any:
+    """Invert encode; tensors are views of the arena."""
+    if not isinstance(value, dict):
+        return value
+    ((kind, content),) = value.items()
+    if kind == "tensor":
+        if arena is None:
+            raise Unsupported("a tensor without an arena")
+        return arena.tensor(content)
+    if kind == "dtype":
+        return dtype_of(content)
+    if kind == "dict":
+        return {key: decode(item, arena) for key, item in content.items()}
+    items = [decode(item, arena) for item in content]
+    return items if kind == "list" else tuple(items)
+
+
+def slots_in(value: Json) -> list[Slot]:
+    """Return the slots of an encoded value in order."""
+    if not isinstance(value, dict):
+        return []
+    ((kind, content),) = value.items()
+    if kind == "tensor":
+        return [content]
+    if kind in ("list", "tuple"):
+        return [slot for item in content for slot in slots_in(item)]
+    if kind == "dict":
+        return [slot for item in content.values() for slot in slots_in(item)]
+    return []

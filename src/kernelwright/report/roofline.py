@@ -1,0 +1,112 @@
+"""The roofline picture: what the machine allows, and where eager, the base and the winner stand."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from kernelwright.core.roofline import Work
+from kernelwright.report import svg
+from kernelwright.report.measures import amount, millis, percent
+
+WIDTH, HEIGHT = 520.0, 300.0
+LEFT, RIGHT, TOP, BOTTOM = 56.0, 14.0, 14.0, 44.0
+
+
+class Ceilings(NamedTuple):
+    """Measured peaks: memory in GB/s, arithmetic in GFLOP/s."""
+
+    bandwidth_gbps: float
+    fma_gflops: float
+
+
+class Dot(NamedTuple):
+    """One measured latency of the task, its label and CSS class."""
+
+    label: str
+    ms: float
+    kind: str
+
+
+def roofline(ceilings: Ceilings, work: Work, floor_ms: float, dots: Sequence[Dot]) -> str:
+    """Draw the log-log roofline with the task at its own intensity.
+
+    All dots share the task's intensity (its flops over the bytes it must move), so height alone
+    says who is faster. Work without arithmetic cannot be placed; callers pass ``flops`` > 0.
+    """
+    ridge = ceilings.fma_gflops / ceilings.bandwidth_gbps
+    x = svg.Scale(min(work.intensity, ridge) / 6, max(work.intensity, ridge) * 6, LEFT, WIDTH - RIGHT, True)
+    rates = [work.flops / (ms * 1e6) for ms in (floor_ms, *(dot.ms for dot in dots))]
+    low = min(*rates, x.low * ceilings.bandwidth_gbps)
+    y = svg.Scale(low / 1.5, max(ceilings.fma_gflops, *rates) * 2.2, HEIGHT - BOTTOM, TOP, True)
+    roof = [
+        (x(x.low), y(x.low * ceilings.bandwidth_gbps)),
+        (x(ridge), y(ceilings.fma_gflops)),
+        (x(x.high), y(ceilings.fma_gflops)),
+    ]
+    column = x(work.intensity)
+    floor_y = y(rates[0])
+    return svg.picture(
+        WIDTH,
+        HEIGHT,
+        *_axes(x, y),
+        svg.path(roof, "roof"),
+        svg.label(x(ridge) + 6, y(ceilings.fma_gflops) - 6, f"{ceilings.fma_gflops:.3g} GFLOP/s", "axis"),
+        svg.label(
+            x(x.low) + 8,
+            y(x.low * ceilings.bandwidth_gbps) - 26,
+            f"{ceilings.bandwidth_gbps:.3g} GB/s",
+            "axis",
+        ),
+        svg.line(column, TOP, column, HEIGHT - BOTTOM, "reference"),
+        _floor_mark(column, floor_y, floor_ms),
+        *_dots(column, y, rates[1:], dots, floor_ms, floor_y),
+        name="roofline",
+        description="Roofline of this machine with the task's floor, eager, the base and the winner",
+    )
+
+
+def _axes(x: svg.Scale, y: svg.Scale) -> list[str]:
+    parts = []
+    for tick in y.ticks(5):
+        parts.append(svg.line(LEFT, y(tick), WIDTH - RIGHT, y(tick), "grid"))
+        parts.append(svg.label(LEFT - 6, y(tick) + 4, svg.short_number(tick), "axis", "end"))
+    for tick in x.ticks(6):
+        parts.append(svg.label(x(tick), HEIGHT - BOTTOM + 16, svg.short_number(tick), "axis", "middle"))
+    middle = (LEFT + WIDTH - RIGHT) / 2
+    parts.append(svg.label(middle, HEIGHT - 8, "operations per byte", "axis", "middle"))
+    turn = f"rotate(-90 12 {(TOP + HEIGHT - BOTTOM) / 2:g})"
+    name = svg.label(12, (TOP + HEIGHT - BOTTOM) / 2, "GFLOP/s", "axis", "middle")
+    return [*parts, svg.element("g", name, transform=turn)]
+
+
+def _ceiling_labels(ceilings: Ceilings, roof: Sequence[tuple[float, float]]) -> list[str]:
+    (start_x, start_y), (ridge_x, ridge_y), _ = roof
+    memory, arithmetic = f"{ceilings.bandwidth_gbps:.3g} GB/s", f"{ceilings.fma_gflops:.3g} GFLOP/s"
+    return [
+        svg.label(ridge_x + 6, ridge_y - 7, arithmetic, "axis"),
+        svg.label((start_x + ridge_x) / 2 - 8, (start_y + ridge_y) / 2 - 8, memory, "axis", "end"),
+    ]
+
+
+def _floor_mark(column: float, at: float, floor_ms: float) -> str:
+    hover = svg.title(f"Floor: {millis(floor_ms)}")
+    bar = svg.line(column - 9, at, column + 9, at, "floor-mark")
+    return svg.element(
+        "g", hover, bar, svg.label(column - 13, at + 4, "floor", "axis", "end"), class_="mark floor"
+    )
+
+
+def _dots(
+    column: float, y: svg.Scale, rates: Sequence[float], dots: Sequence[Dot], floor_ms: float, floor_y: float
+) -> list[str]:
+    """Place the dots, pushing labels down where they would touch the one above."""
+    parts, last = [], floor_y - 14
+    order = sorted(zip(rates, dots, strict=True), key=lambda pair: -pair[0])
+    for rate, dot in order:
+        at = y(rate)
+        last = max(at + 4, last + 14)
+        hover = svg.title(f"{dot.label}: {millis(dot.ms)}, {amount(rate * 1e9, 'FLOP/s')}")
+        text = f"{dot.label} {percent(floor_ms / dot.ms)}"
+        circle = svg.element("circle", cx=column, cy=at, r=5.5)
+        caption = svg.label(column + 13, last, text, "axis strong")
+        parts.append(svg.element("g", hover, circle, caption, class_=f"mark {dot.kind}"))
+    return parts

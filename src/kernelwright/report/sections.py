@@ -1,0 +1,264 @@
+"""What each section of the report shows, worked out of the records; no markup but the charts'."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from kernelwright.core.candidate import Candidate
+from kernelwright.core.evaluation import Evaluation, NumericalError
+from kernelwright.core.evidence import METRICS, FactValue
+from kernelwright.core.roofline import Floor
+from kernelwright.core.run import RunSpec
+from kernelwright.report import charts
+from kernelwright.report.lineage import Node, lineage
+from kernelwright.report.measures import (
+    baseline_ms,
+    duration,
+    floor_fraction,
+    geomean,
+    latency_ms,
+    millis,
+    percent,
+    speedup_over,
+    times,
+)
+from kernelwright.report.roofline import Ceilings, Dot, roofline
+from kernelwright.report.story import Step, Story
+
+BASELINES = (("eager", "eager"), ("torch_compile", "torch.compile"))
+
+
+@dataclass(frozen=True)
+class Tile:
+    """One figure at the top of the page."""
+
+    label: str
+    value: str
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class ErrorRow:
+    """The worst draw of one output under one input family."""
+
+    workload: str
+    family: str
+    output: str
+    error: str
+    reference_error: str
+    allowed: str
+    share: float
+    """Error over allowed error; below 1 passes."""
+
+
+@dataclass(frozen=True)
+class TimingRow:
+    """One callable on one workload."""
+
+    workload: str
+    what: str
+    median: str
+    spread: str
+    samples: str
+    speedup: str
+
+
+def deciding_evaluation(story: Story) -> Evaluation | None:
+    """Return the final evaluation, or the best one of the search where there is none."""
+    if story.finished is not None and story.finished.evaluation is not None:
+        return story.finished.evaluation
+    return story.best.evaluation if story.best is not None else None
+
+
+def tiles(story: Story) -> list[Tile]:
+    """Return the figures that sum the run up."""
+    found = []
+    evaluation = deciding_evaluation(story)
+    delivered = story.finished is None or story.finished.winner is not None
+    if evaluation is not None and evaluation.is_verified and delivered:
+        for name, label in BASELINES:
+            speedup = speedup_over(evaluation, name)
+            if speedup is not None:
+                note = f"95 % interval {speedup.low:.2f} to {speedup.high:.2f}"
+                found.append(Tile(f"over {label}", times(speedup.ratio), note))
+        fraction, ms = floor_fraction(evaluation), latency_ms(evaluation)
+        if fraction is not None:
+            found.append(Tile("of the roofline floor", percent(fraction), "100 % is all the machine can do"))
+        if ms is not None:
+            found.append(Tile("per call", millis(ms), "median"))
+    verified = sum(step.evaluation.is_verified for step in story.evaluated if step.evaluation)
+    found.append(Tile("evaluations", str(len(story.evaluated)), f"{verified} verified"))
+    if story.finished is not None:
+        found.append(Tile("search time", duration(story.finished.spent.seconds)))
+    return found
+
+
+def latency_chart(story: Story) -> str | None:
+    """Draw eager, torch.compile, the winner and the floor; None without a verified measurement."""
+    evaluation = deciding_evaluation(story)
+    ms = latency_ms(evaluation) if evaluation is not None else None
+    if evaluation is None or ms is None:
+        return None
+    bars = [
+        charts.Bar(label, value, name)
+        for name, label in BASELINES
+        if (value := baseline_ms(evaluation, name)) is not None
+    ]
+    is_winner = story.finished is not None and story.finished.winner == evaluation.candidate_id
+    bars.append(charts.Bar("kernelwright" if is_winner else "best candidate", ms, "winner"))
+    floor_ms = geomean(r.floor_ms for r in evaluation.results if r.floor_ms is not None)
+    if floor_ms is not None:
+        bars.append(charts.Bar("floor", floor_ms, "floor"))
+    return charts.latency_bars(bars)
+
+
+def curve_chart(story: Story) -> str | None:
+    """Draw the speedup of every evaluation; None before the first one."""
+    evaluation = deciding_evaluation(story)
+    ratio = None
+    if evaluation is not None:
+        eager, compiled = (speedup_over(evaluation, name) for name, _ in BASELINES)
+        ratio = eager.ratio / compiled.ratio if eager and compiled else None
+    return charts.speedup_curve(story.evaluated, ratio) if story.evaluated else None
+
+
+def ceilings(spec: RunSpec, story: Story) -> Ceilings | None:
+    """Return the machine's measured peaks as the run recorded them, None where it did not."""
+    sources = [step.diagnosed.evidence.facts for step in story.steps if step.diagnosed is not None]
+    for facts in (*sources, spec.environment):
+        bandwidth, fma = facts.get("machine.bandwidth_gbps"), facts.get("machine.fma_gflops")
+        if isinstance(bandwidth, int | float) and isinstance(fma, int | float) and bandwidth > 0 and fma > 0:
+            return Ceilings(float(bandwidth), float(fma))
+    return None
+
+
+def roofline_chart(spec: RunSpec, story: Story) -> tuple[str | None, str]:
+    """Draw the first workload's roofline; where that is impossible return None and say why."""
+    floor = _first_floor(story)
+    peaks = ceilings(spec, story)
+    evaluation = deciding_evaluation(story)
+    if floor is None:
+        error = story.prepared.capture_error if story.prepared else None
+        return None, f"No floor is known: {error or 'the module was not captured'}."
+    if peaks is None:
+        return None, "The machine's peaks are not in the record of this run."
+    if floor.work.flops == 0:
+        return None, "This task does no arithmetic; its floor is the time to move its bytes."
+    dots = _roofline_dots(story, evaluation)
+    where = "memory bandwidth" if floor.bound_by == "memory" else "arithmetic"
+    note = f"The floor is set by {where}: {millis(floor.ms)}."
+    return roofline(peaks, floor.work, floor.ms, dots), note
+
+
+def _first_floor(story: Story) -> Floor | None:
+    return story.prepared.floors[0] if story.prepared and story.prepared.floors else None
+
+
+def _roofline_dots(story: Story, evaluation: Evaluation | None) -> list[Dot]:
+    dots = []
+    if evaluation is not None and evaluation.results:
+        result = evaluation.results[0]
+        dots.append(Dot("winner", result.candidate.median_ms, "winner"))
+        dots += [
+            Dot(label, result.baselines[name].median_ms, name)
+            for name, label in BASELINES
+            if name in result.baselines
+        ]
+    elif story.prepared is not None and story.prepared.baselines_ms:
+        dots.append(Dot("eager", next(iter(story.prepared.baselines_ms.values())), "eager"))
+    base = next((s for s in story.evaluated if s.became_base), None)
+    if base is not None and base.evaluation is not None and base.evaluation.results:
+        same = evaluation is not None and base.candidate == evaluation.candidate_id
+        if not same:
+            dots.append(Dot("first base", base.evaluation.results[0].candidate.median_ms, "base"))
+    return dots
+
+
+def lineage_chart(story: Story, candidates: Iterable[Candidate]) -> str | None:
+    """Draw who was made from whom; None before the first candidate."""
+    by_id = {candidate.id: candidate for candidate in candidates}
+    nodes: list[Node] = []
+    for step in story.evaluated:
+        candidate = by_id.get(step.candidate or "")
+        if candidate is None or any(node.id == candidate.id for node in nodes):
+            continue
+        parent = candidate.parents[0] if candidate.parents else ""
+        nodes.append(Node(candidate.id, parent, *_node_text(step)))
+    winner = story.finished.winner if story.finished else None
+    return lineage(nodes, winner) if nodes else None
+
+
+def _node_text(step: Step) -> tuple[str, str, str]:
+    if step.speedup is None:
+        return f"{step.number}: failed", f"{step.title}: {step.outcome}. {step.explanation}", "failed"
+    return f"{step.number}: {times(step.speedup.ratio)}", f"{step.title}: {step.speedup} over eager", "verified"
+
+
+def error_rows(errors: Sequence[NumericalError]) -> list[ErrorRow]:
+    """Return the worst draw for each workload, family and output, in the order of first appearance."""
+    worst: dict[tuple[str, str, str], NumericalError] = {}
+    for error in errors:
+        key = (error.workload, error.family, error.output)
+        if key not in worst or _share(error) > _share(worst[key]):
+            worst[key] = error
+    return [
+        ErrorRow(
+            *key,
+            error=f"{e.error:.2e}",
+            reference_error=f"{e.reference_error:.2e}",
+            allowed=f"{e.allowed:.2e}",
+            share=_share(e),
+        )
+        for key, e in worst.items()
+    ]
+
+
+def _share(error: NumericalError) -> float:
+    if error.allowed > 0:
+        return error.error / error.allowed
+    return 0.0 if error.error == 0 else float("inf")
+
+
+def timing_rows(evaluation: Evaluation) -> list[TimingRow]:
+    """Return the candidate and every baseline on every workload."""
+    rows = []
+    for result in evaluation.results:
+        timed = [("kernel", result.candidate, ""), *((n, t, n) for n, t in result.baselines.items())]
+        for name, timing, baseline in timed:
+            speedup = result.speedup(baseline) if baseline else None
+            shown = f"{times(speedup.ratio)} [{speedup.low:.2f}, {speedup.high:.2f}]" if speedup else ""
+            rows.append(
+                TimingRow(
+                    workload=result.workload,
+                    what=dict(BASELINES).get(name, name),
+                    median=millis(timing.median_ms),
+                    spread=f"{millis(timing.p10_ms)} to {millis(timing.p90_ms)}",
+                    samples=f"{timing.n_samples} x {timing.calls_per_sample}",
+                    speedup=shown,
+                )
+            )
+    return rows
+
+
+def fact_rows(facts: dict[str, FactValue]) -> list[tuple[str, str]]:
+    """Return facts with their units for reading; unknown ones are left out."""
+    rows = []
+    for name, value in facts.items():
+        if value is None:
+            continue
+        unit = METRICS[name].unit if name in METRICS else ""
+        shown = f"{value:.4g}" if isinstance(value, float) else str(value)
+        rows.append((name, f"{shown} {unit}".strip()))
+    return rows
+
+
+def command_line(spec: RunSpec) -> str:
+    """Return the command that starts the same run again."""
+    words = ["kernelwright optimize", spec.task.path or f"{spec.task.name}.py"]
+    words += [f"--recipe {spec.recipe}", f"--team {spec.team}", f"--target {spec.target}", f"--seed {spec.seed}"]
+    if spec.budget.evaluations is not None:
+        words.append(f"--budget-evaluations {spec.budget.evaluations}")
+    if spec.budget.seconds is not None:
+        words.append(f"--budget-seconds {spec.budget.seconds:g}")
+    words.append(f"--mode {spec.task.mode}")
+    words.append(f"--tolerance {spec.task.tolerance}")
+    return " ".join(words)

@@ -1,0 +1,96 @@
+"""How a run ended, in words that need no explanation."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from kernelwright.core.evaluation import Evaluation
+from kernelwright.report.measures import Interval, floor_fraction, millis, percent, speedup_over, times
+from kernelwright.report.story import Story
+
+Tone = Literal["good", "neutral", "bad"]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Headline first; every line stands by itself."""
+
+    tone: Tone
+    headline: str
+    lines: tuple[str, ...]
+
+
+def run_verdict(story: Story, failure: str | None = None) -> Verdict:
+    """Return what a finished, failed or unfinished run came to."""
+    if failure is not None:
+        return Verdict("bad", "The run failed", (failure,))
+    if story.finished is None:
+        return Verdict("neutral", "The run has not ended", _unfinished_lines(story))
+    evaluation = story.finished.evaluation
+    why = f"The search ended because {_because(story.finished.reason)}."
+    if story.finished.winner is None:
+        lines = (f"{len(story.evaluated)} candidates were measured and none beat it.", why)
+        return Verdict("neutral", "Nothing faster found: the module stays as it is", lines)
+    if evaluation is None or not evaluation.is_verified:
+        detail = "no final evaluation" if evaluation is None else failed_line(evaluation)
+        return Verdict("bad", "The winner did not pass its final evaluation", (detail, why))
+    speedup = speedup_over(evaluation, "eager")
+    headline = "Verified" if speedup is None else f"{times(speedup.ratio)} {_word(speedup)} eager, verified"
+    return Verdict("good", headline, (*figures(evaluation), why))
+
+
+def evaluation_verdict(evaluation: Evaluation) -> Verdict:
+    """Return what the referee's word on one kernel means."""
+    if not evaluation.is_verified:
+        return Verdict("bad", "Not verified", (failed_line(evaluation),))
+    speedup = speedup_over(evaluation, "eager")
+    headline = "Verified" if speedup is None else f"Verified, {times(speedup.ratio)} {_word(speedup)} eager"
+    return Verdict("good", headline, figures(evaluation))
+
+
+def figures(evaluation: Evaluation) -> tuple[str, ...]:
+    """Return one line for each comparison that was measured."""
+    lines = []
+    for name, label in (("eager", "eager"), ("torch_compile", "torch.compile")):
+        speedup = speedup_over(evaluation, name)
+        if speedup is not None:
+            lines.append(f"{speedup} over {label}{_caveat(speedup)}.")
+    fraction = floor_fraction(evaluation)
+    if fraction is not None:
+        lines.append(f"It runs at {percent(fraction)} of this machine's roofline floor.")
+    for result in evaluation.results if len(evaluation.results) > 1 else ():
+        eager = result.speedup("eager")
+        shown = f", {times(eager.ratio)} over eager" if eager else ""
+        lines.append(f"Workload {result.workload}: {millis(result.candidate.median_ms)}{shown}.")
+    return tuple(lines)
+
+
+def failed_line(evaluation: Evaluation) -> str:
+    """Return stage, status and why of an evaluation that is not verified."""
+    status = evaluation.status.replace("_", " ")
+    return f"Stopped at stage {evaluation.stage}: {status}" + (
+        f": {evaluation.detail}" if evaluation.detail else ""
+    )
+
+
+def _word(speedup: Interval) -> str:
+    if speedup.is_faster:
+        return "faster than"
+    return "the speed of" if speedup.is_slower else "the speed (no significant change) of"
+
+
+def _caveat(speedup: Interval) -> str:
+    if speedup.is_faster:
+        return ""
+    return " (slower)" if speedup.is_slower else " (no significant change)"
+
+
+def _because(reason: str) -> str:
+    text = reason.strip().rstrip(".")
+    return text[:1].lower() + text[1:] if text[:2] != text[:2].upper() else text
+
+
+def _unfinished_lines(story: Story) -> tuple[str, ...]:
+    best = story.best
+    if best is None or best.speedup is None:
+        return ("No candidate has been verified yet.",)
+    return (f"Best so far: {best.speedup} over eager, not yet measured again in a fresh process.",)

@@ -1,0 +1,67 @@
+"""KernelSkill's search: repair first, one move a round, a base that moves only for a real gain.
+
+Source: KernelSkill (arXiv 2603.10085) and its published code: 15 rounds, base replaced at >= 1.3x or
+>= +0.3 speedup, best tracked apart. Ours: the cap on repair chains (the published code has none and an
+unrepairable kernel eats the rest of the run), the stop near the floor, and carrying on from the
+incumbent when the base has no move left.
+"""
+
+from dataclasses import dataclass
+
+from kernelwright.search.view import RunView, Selection
+
+
+@dataclass(frozen=True)
+class KernelSkillPolicy:
+    """Star around a base with hysteresis."""
+
+    rounds: int = 15
+    """Evaluations after the seeds. Source: the paper's setting."""
+    replace_ratio: float = 1.3
+    """Source: published code."""
+    replace_gain: float = 0.3
+    """Source: published code; in units of speedup over eager."""
+    chain_cap: int = 3
+    """Repairs per failing idea; ours."""
+    floor_stop: float = 0.9
+    """Fraction of the roofline floor at which nothing worth having is left; ours."""
+
+    def select(self, view: RunView) -> Selection:
+        """Return the next selection (see SearchPolicy)."""
+        if not view.attempts:
+            return Selection(mode="seed")
+        if sum(a.mode != "seed" for a in view.attempts) >= self.rounds:
+            return Selection(mode="stop", reason=f"all {self.rounds} rounds used")
+        failing = self._failing(view)
+        if failing is not None:
+            return Selection(mode="repair", base=failing)
+        if view.base is None:
+            return Selection(mode="stop", reason="no seed could be verified or repaired")
+        return self._improve(view, view.base)
+
+    def accepts_as_base(self, base_speedup: float | None, new_speedup: float) -> bool:
+        """Apply the published hysteresis."""
+        if base_speedup is None:
+            return True
+        ratio_met = new_speedup >= self.replace_ratio * base_speedup
+        return ratio_met or new_speedup - base_speedup >= self.replace_gain
+
+    def _failing(self, view: RunView) -> str | None:
+        chain = view.open_chain
+        seeds_only = all(a.mode == "seed" for a in chain)
+        if not chain or (seeds_only and view.base is not None):
+            return None  # a failed seed beside a verified one is not worth a round
+        last = chain[-1].candidate
+        repairs = sum(a.mode == "repair" for a in chain)
+        return None if repairs >= self.chain_cap or last in view.exhausted else last
+
+    def _improve(self, view: RunView, base: str) -> Selection:
+        incumbent = view.incumbent
+        if incumbent is not None and (incumbent.floor_fraction or 0.0) >= self.floor_stop:
+            near = f"{100 * (incumbent.floor_fraction or 0.0):.0f} % of the roofline floor reached"
+            return Selection(mode="stop", reason=near)
+        if base not in view.exhausted:
+            return Selection(mode="optimize", base=base)
+        if incumbent is not None and incumbent.candidate not in view.exhausted:
+            return Selection(mode="optimize", base=incumbent.candidate)
+        return Selection(mode="stop", reason="no applicable move is left that was not tried")

@@ -1,0 +1,1 @@
+"""Curated long-term memory: one Markdown file per skill, its loader and linter, and the gate."""

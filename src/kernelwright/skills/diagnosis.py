@@ -1,0 +1,249 @@
+"""Evidence to diagnosis: which part of the latency could be had back, and by what kind of change.
+
+Every rule estimates the same quantity for its bottleneck, the share of the base's latency that a change of
+that kind could recover; the largest share names the bottleneck, the others above ALSO_ABOVE follow. A rule
+whose facts are missing says nothing. Time that no rule explains is charged to what bounds the task's floor.
+All thresholds are ours; docs/skills.md tells where each comes from.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from kernelwright.core.evidence import Bottleneck, Diagnosis, Evidence, FactValue, Headroom, Reason
+from kernelwright.skills.predicate import number
+
+HIGH_BELOW = 0.4
+"""Fraction of the floor's rate below which headroom is high."""
+LOW_ABOVE = 0.8
+"""Above which it is low."""
+AT_FLOOR_FROM = 0.9
+"""Fraction of the floor from which no change is worth an evaluation: what is left is within what timing
+on a shared machine can tell apart."""
+REWRITE_WORTH = 1.1
+"""Analytic gain of a rewrite from which the floor of the unchanged graph no longer ends the search."""
+ALSO_ABOVE = 0.1
+"""Recoverable share from which a further bottleneck is named."""
+BUSY_RECOVERABLE = 0.5
+"""Of time spent in library calls, or moving bytes that must be moved, how much a change gets back at best."""
+SPILL_SHARE = 0.2
+"""Share charged to vector spills when the compiler reports any."""
+UNKNOWN_STRUCTURE = "mixed"
+
+
+class Share(NamedTuple):
+    """One bottleneck's recoverable share of the latency, 0..1, and the fact it rests on."""
+
+    bottleneck: Bottleneck
+    share: float
+    reason: Reason
+
+
+def diagnose(evidence: Evidence) -> Diagnosis:
+    """Return what limits the base; total over any evidence, unknown facts included."""
+    headroom, headroom_reason = _headroom(evidence)
+    structure = evidence.get("graph.structure")
+    structure = structure if isinstance(structure, str) else UNKNOWN_STRUCTURE
+    if _is_at_floor(evidence):
+        return Diagnosis(
+            bottleneck=Bottleneck.AT_FLOOR,
+            headroom=headroom,
+            structure=structure,
+            reasons=(headroom_reason,),
+        )
+    shares = _ordered_shares(evidence)
+    named = [share for share in shares[1:] if share.share >= ALSO_ABOVE]
+    return Diagnosis(
+        bottleneck=shares[0].bottleneck,
+        also=tuple(share.bottleneck for share in named),
+        headroom=headroom,
+        structure=structure,
+        reasons=(headroom_reason, *(share.reason for share in (shares[0], *named))),
+    )
+
+
+def _is_at_floor(evidence: Evidence) -> bool:
+    fraction = number(evidence, "run.floor_fraction")
+    rewrite = number(evidence, "graph.rewrite_gain") or 1.0
+    return fraction is not None and fraction >= AT_FLOOR_FROM and rewrite < REWRITE_WORTH
+
+
+def _headroom(evidence: Evidence) -> tuple[Headroom, Reason]:
+    fraction = number(evidence, "run.floor_fraction")
+    if fraction is None:
+        return Headroom.HIGH, _reason("run.floor_fraction", None, "no floor is known; room is assumed")
+    text = f"runs at {fraction:.0%} of the rate the floor allows"
+    if fraction < HIGH_BELOW:
+        return Headroom.HIGH, _reason("run.floor_fraction", fraction, text)
+    tier = Headroom.LOW if fraction > LOW_ABOVE else Headroom.MEDIUM
+    return tier, _reason("run.floor_fraction", fraction, text)
+
+
+def _ordered_shares(evidence: Evidence) -> list[Share]:
+    """Return every bottleneck the evidence speaks of, largest share first, never empty."""
+    explained = [share for rule in _RULES if (share := rule(evidence)) is not None]
+    best: dict[Bottleneck, Share] = {}
+    for share in (*explained, _unexplained(evidence, explained)):
+        kept = best.get(share.bottleneck)
+        if kept is None or share.share > kept.share:
+            best[share.bottleneck] = share
+    ranks = {bottleneck: rank for rank, bottleneck in enumerate(Bottleneck)}
+    return sorted(best.values(), key=lambda share: (-share.share, ranks[share.bottleneck]))
+
+
+def _redundant_work(evidence: Evidence) -> Share | None:
+    gain = number(evidence, "graph.rewrite_gain")
+    if gain is None or gain <= 1.0:
+        return None
+    text = f"a graph rewrite could do the same with {1 - 1 / gain:.0%} less work"
+    return _share(Bottleneck.REDUNDANT_WORK, 1 - 1 / gain, "graph.rewrite_gain", gain, text)
+
+
+def _overhead(evidence: Evidence) -> Share | None:
+    cost, latency = number(evidence, "run.overhead_ms"), _latency(evidence)
+    if cost is None or latency is None or cost <= 0:
+        return None
+    text = f"{min(cost / latency, 1):.0%} of the latency is outside kernels"
+    return _share(Bottleneck.OVERHEAD, cost / latency, "run.overhead_ms", cost, text)
+
+
+def _library(evidence: Evidence) -> Share | None:
+    measured = number(evidence, "run.anchor_ms_fraction")
+    if measured is not None:
+        if measured <= 0:
+            return None
+        text = f"{min(measured, 1):.0%} of the latency is inside library calls"
+        share = BUSY_RECOVERABLE * measured
+        return _share(Bottleneck.LIBRARY, share, "run.anchor_ms_fraction", measured, text)
+    flops = number(evidence, "graph.anchor_flops_fraction")
+    if flops is None or flops <= 0:
+        return None
+    text = f"{min(flops, 1):.0%} of the operations are in library calls"
+    estimate = BUSY_RECOVERABLE * flops * BUSY_RECOVERABLE  # flops are a poorer witness than milliseconds
+    return _share(Bottleneck.LIBRARY, estimate, "graph.anchor_flops_fraction", flops, text)
+
+
+def _extra_traffic(evidence: Evidence) -> Share | None:
+    extra = number(evidence, "program.materialised_bytes")
+    if extra is None or extra <= 0:
+        return None
+    moved = 2 * extra  # each intermediate is written once and read at least once
+    peak, latency = number(evidence, "machine.bandwidth_gbps"), _latency(evidence)
+    if peak and latency:
+        share = moved / peak / 1e6 / latency
+    else:
+        share = moved / (moved + (number(evidence, "task.min_bytes") or 0.0))
+    share = min(share, 1.0)
+    text = f"intermediates of {extra / 1e6:.3g} MB travel through memory, {share:.0%} of the latency"
+    return _share(Bottleneck.EXTRA_TRAFFIC, share, "program.materialised_bytes", extra, text)
+
+
+def _bandwidth(evidence: Evidence) -> Share | None:
+    fraction = number(evidence, "run.bandwidth_fraction")
+    if fraction is None:
+        return None
+    text = f"unavoidable bytes move at {fraction:.0%} of the measured bandwidth"
+    share = BUSY_RECOVERABLE * fraction
+    return _share(Bottleneck.MEMORY_BANDWIDTH, share, "run.bandwidth_fraction", fraction, text)
+
+
+def _parallelism(evidence: Evidence) -> Share | None:
+    threads, scaling = number(evidence, "machine.n_threads"), number(evidence, "run.thread_scaling")
+    if not threads or threads < 2 or not scaling or scaling <= 0:
+        return None
+    # Threads cannot scale where one of them already fills the memory bus.
+    free = 1 - min(number(evidence, "run.bandwidth_fraction") or 0.0, 1.0)
+    text = f"{threads:g} threads are {scaling:.2f} times as fast as one"
+    share = max(1 - scaling / threads, 0.0) * free
+    return _share(Bottleneck.PARALLELISM, share, "run.thread_scaling", scaling, text)
+
+
+def _unvectorised(evidence: Evidence) -> Share | None:
+    fraction = number(evidence, "compiler.vectorized_fraction")
+    if fraction is None or fraction >= 1:
+        return None
+    text = f"{fraction:.0%} of the inner loops are vectorised"
+    share = (1 - fraction) * _generated(evidence) * _off_bus(evidence)
+    return _share(Bottleneck.COMPUTE, share, "compiler.vectorized_fraction", fraction, text)
+
+
+def _transcendentals(evidence: Evidence) -> Share | None:
+    count = number(evidence, "graph.n_transcendentals")
+    if not count:
+        return None
+    text = f"{count:g} transcendental nodes cost tens of instructions an element"
+    share = BUSY_RECOVERABLE * _generated(evidence) * _off_bus(evidence)
+    return _share(Bottleneck.COMPUTE, share, "graph.n_transcendentals", count, text)
+
+
+def _spills(evidence: Evidence) -> Share | None:
+    count = number(evidence, "compiler.spills")
+    if not count:
+        return None
+    text = f"{count:g} vector loads and stores go to the stack frame"
+    share = SPILL_SHARE * _generated(evidence)
+    return _share(Bottleneck.COMPUTE, share, "compiler.spills", count, text)
+
+
+def _arithmetic(evidence: Evidence) -> Share | None:
+    fraction = number(evidence, "run.fma_fraction")
+    if fraction is None:
+        return None
+    text = f"arithmetic runs at {fraction:.0%} of the measured FMA rate"
+    own = 1 - (number(evidence, "graph.anchor_flops_fraction") or 0.0)
+    share = BUSY_RECOVERABLE * fraction * own
+    return _share(Bottleneck.COMPUTE, share, "run.fma_fraction", fraction, text)
+
+
+_RULES: tuple[Callable[[Evidence], Share | None], ...] = (
+    _redundant_work,
+    _overhead,
+    _library,
+    _extra_traffic,
+    _bandwidth,
+    _parallelism,
+    _unvectorised,
+    _transcendentals,
+    _spills,
+    _arithmetic,
+)
+
+
+def _unexplained(evidence: Evidence, explained: list[Share]) -> Share:
+    """Charge the rest of the latency to what bounds the floor, or where anchors are all there is, to them."""
+    busy = {Bottleneck.LIBRARY, Bottleneck.MEMORY_BANDWIDTH}
+    total = sum(s.share / (BUSY_RECOVERABLE if s.bottleneck in busy else 1.0) for s in explained)
+    rest = max(1.0 - total, 0.0)
+    bound = evidence.get("task.bound_by")
+    if (number(evidence, "graph.anchor_flops_fraction") or 0.0) > 0.5:
+        owner, text = (
+            Bottleneck.LIBRARY,
+            "nothing measured explains it, and most operations are in library calls",
+        )
+    elif bound == "compute":
+        owner, text = Bottleneck.COMPUTE, "nothing measured explains it, and arithmetic bounds the floor"
+    else:
+        owner, text = Bottleneck.MEMORY_BANDWIDTH, "nothing measured explains it, and memory bounds the floor"
+    return _share(owner, rest, "task.bound_by", bound, f"{rest:.0%} of the latency: {text}")
+
+
+def _share(bottleneck: Bottleneck, share: float, metric: str, value: FactValue, text: str) -> Share:
+    return Share(bottleneck, min(max(share, 0.0), 1.0), _reason(metric, value, text))
+
+
+def _reason(metric: str, value: FactValue, text: str) -> Reason:
+    return Reason(metric=metric, value=value, text=text)
+
+
+def _latency(evidence: Evidence) -> float | None:
+    latency = number(evidence, "run.latency_ms")
+    return latency if latency is not None and latency > 0 else None
+
+
+def _generated(evidence: Evidence) -> float:
+    """Share of the latency in generated code; 1 when unknown."""
+    return 1 - min(max(number(evidence, "run.anchor_ms_fraction") or 0.0, 0.0), 1.0)
+
+
+def _off_bus(evidence: Evidence) -> float:
+    """Share of the time that unavoidable traffic leaves over; 1 when unknown."""
+    return 1 - min(max(number(evidence, "run.bandwidth_fraction") or 0.0, 0.0), 1.0)

@@ -1,0 +1,184 @@
+"""Finds skills that can never fire, speak of unknown facts, or name an edit that does not exist.
+
+Source of the need: KernelMem's published rule file has a case that can never fire because of a misspelt
+predicate, and a table that matches nothing for most profiles (measured on its revision 8b57ccc).
+"""
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from itertools import pairwise
+
+from kernelwright.core.evidence import METRICS, Bottleneck, FactValue
+from kernelwright.core.frozen import Frozen
+from kernelwright.core.skill import Predicate, Skill
+from kernelwright.core.target import KNOWN_TARGETS
+from kernelwright.skills.predicate import show_predicate, value_matches
+
+STRUCTURES = ("pointwise", "reduction", "scan", "window", "anchor", "anchor_chain", "mixed")
+"""Values of ``graph.structure``."""
+TEXT_VALUES: dict[str, tuple[str, ...]] = {
+    "graph.structure": STRUCTURES,
+    "task.bound_by": ("memory", "compute"),
+}
+"""Text metrics with a closed set of values."""
+SECTIONS = ("When", "How", "Worked pattern", "Pitfalls")
+"""Headings that a body must have."""
+LOWERING_KINDS = ("rewrite", "fusion", "schedule")
+
+_OPERATORS = {
+    "number": ("==", "!=", "<", "<=", ">", ">=", "in", "known"),
+    "bool": ("==", "!=", "known"),
+    "text": ("==", "!=", "in", "known"),
+}
+
+
+class Problem(Frozen):
+    """One thing that is wrong with the library."""
+
+    skill: str
+    """The skill, or ``library`` for what concerns all of them."""
+    text: str
+
+
+def lint(skills: Mapping[str, Skill], lowerings: Collection[str]) -> tuple[Problem, ...]:
+    """Return everything wrong with the skills, in order of skill; empty: clean.
+
+    Args:
+        skills: skills by name.
+        lowerings: every edit that exists, as ``kind:name``, e.g. ``schedule:unroll``.
+    """
+    found = [Problem(skill="library", text=text) for text in _library_problems(skills)]
+    for skill in skills.values():
+        found += [Problem(skill=skill.name, text=text) for text in _skill_problems(skill, lowerings)]
+    return tuple(found)
+
+
+def _library_problems(skills: Mapping[str, Skill]) -> Iterator[str]:
+    counts = Counter(skill.name for skill in skills.values())
+    yield from (f"two skills are named {name!r}" for name, n in counts.items() if n > 1)
+    for target in sorted({target for skill in skills.values() for target in skill.targets}):
+        for bottleneck in Bottleneck:
+            if bottleneck is not Bottleneck.AT_FLOOR and not _has_fallback(skills, target, bottleneck):
+                yield f"no unconditional skill for {bottleneck} on {target}: the gate could return nothing"
+
+
+def _has_fallback(skills: Mapping[str, Skill], target: str, bottleneck: Bottleneck) -> bool:
+    return any(
+        target in skill.targets
+        and bottleneck in skill.bottlenecks
+        and not (skill.requires or skill.forbids or skill.structures)
+        for skill in skills.values()
+    )
+
+
+def _skill_problems(skill: Skill, lowerings: Collection[str]) -> Iterator[str]:
+    for predicate in (*skill.requires, *skill.forbids, *(signal.when for signal in skill.signals)):
+        yield from _predicate_problems(predicate)
+    yield from _reach_problems(skill)
+    yield from _effect_problems(skill)
+    yield from _lowering_problems(skill, lowerings)
+    yield from _text_problems(skill)
+
+
+def _predicate_problems(predicate: Predicate) -> Iterator[str]:
+    spec, shown = METRICS.get(predicate.metric), show_predicate(predicate)
+    if spec is None:
+        yield f"{shown!r}: unknown metric {predicate.metric!r}"
+        return
+    if predicate.op not in _OPERATORS[spec.kind]:
+        yield f"{shown!r}: operator {predicate.op!r} does not fit a {spec.kind}"
+        return
+    if predicate.op == "known":
+        return
+    if (predicate.op == "in") != isinstance(predicate.value, tuple):
+        yield f"{shown!r}: 'in' takes a list, every other operator a single value"
+        return
+    for value in predicate.value if isinstance(predicate.value, tuple) else (predicate.value,):
+        if not _fits_kind(value, spec.kind):
+            yield f"{shown!r}: {value!r} is not a {spec.kind}"
+        elif value not in TEXT_VALUES.get(predicate.metric, (value,)):
+            yield f"{shown!r}: {predicate.metric} is never {value!r}"
+
+
+def _fits_kind(value: FactValue, kind: str) -> bool:
+    if isinstance(value, bool):
+        return kind == "bool"
+    return isinstance(value, str) if kind == "text" else kind == "number" and isinstance(value, int | float)
+
+
+def _reach_problems(skill: Skill) -> Iterator[str]:
+    yield from (f"unknown target {target!r}" for target in skill.targets if target not in KNOWN_TARGETS)
+    yield from (f"unknown structure {name!r}" for name in skill.structures if name not in STRUCTURES)
+    if not skill.targets or not skill.bottlenecks:
+        yield "unreachable: it names no target or no bottleneck"
+    if Bottleneck.AT_FLOOR in skill.bottlenecks:
+        yield "at_floor is where the search ends; no skill applies there"
+    required = list(skill.requires)
+    if skill.structures:
+        required.append(Predicate(metric="graph.structure", op="in", value=skill.structures))
+    for metric in sorted({predicate.metric for predicate in required} & set(METRICS)):
+        wanted = [predicate for predicate in required if predicate.metric == metric]
+        banned = [predicate for predicate in skill.forbids if predicate.metric == metric]
+        if not any(_passes(value, wanted, banned) for value in _witnesses(metric, wanted + banned)):
+            yield f"unreachable: no value of {metric} satisfies requires and forbids together"
+
+
+def _passes(value: FactValue, wanted: list[Predicate], banned: list[Predicate]) -> bool:
+    return all(value_matches(p, value) for p in wanted) and not any(value_matches(p, value) for p in banned)
+
+
+def _witnesses(metric: str, predicates: list[Predicate]) -> list[FactValue]:
+    """Return values such that, if none of them satisfies the predicates, no possible value does."""
+    spec = METRICS[metric]
+    if spec.kind == "bool":
+        return [True, False]
+    named = [v for p in predicates for v in (p.value if isinstance(p.value, tuple) else (p.value,))]
+    if spec.kind == "text":
+        return list(TEXT_VALUES.get(metric, ("another value", *(v for v in named if isinstance(v, str)))))
+    lowest, highest = 0.0, 1.0 if spec.unit == "0..1" else 1e300
+    limits = sorted({lowest, highest, *(float(v) for v in named if isinstance(v, int | float))})
+    middles = [a + (b - a) / 2 for a, b in pairwise(limits)]
+    return [value for value in (*limits, *middles) if lowest <= value <= highest]
+
+
+def _effect_problems(skill: Skill) -> Iterator[str]:
+    for expected in skill.expects:
+        spec = METRICS.get(expected.metric)
+        if spec is None or spec.kind != "number":
+            yield f"expects {expected.metric!r}, which is not a number among the metrics"
+        if expected.factor <= 1.0:
+            yield f"expects {expected.metric!r} by a factor of {expected.factor:g}; sizes are above 1"
+    if all(expected.metric != "run.latency_ms" for expected in skill.expects):
+        yield "expects nothing of run.latency_ms, so its rank has no prior"
+    yield from (f"signal {show_predicate(s.when)!r} weighs nothing" for s in skill.signals if s.weight <= 0)
+
+
+def _lowering_problems(skill: Skill, lowerings: Collection[str]) -> Iterator[str]:
+    yield from (f"parameter {name!r} has no values" for name, values in skill.params.items() if not values)
+    if skill.lowering is None:
+        return
+    kind, _, name = skill.lowering.partition(":")
+    if kind not in LOWERING_KINDS or not name:
+        yield f"lowering {skill.lowering!r} is not one of {', '.join(LOWERING_KINDS)} and a name"
+    elif skill.lowering not in lowerings:
+        yield f"lowering {skill.lowering!r} does not exist"
+
+
+def _text_problems(skill: Skill) -> Iterator[str]:
+    if not skill.summary.strip():
+        yield "no summary"
+    if not any(source.strip() for source in skill.sources):
+        yield "no sources"
+    headings = re.findall(r"^## (.+)$", skill.body, re.MULTILINE)
+    yield from (f"body has no section {name!r}" for name in SECTIONS if name not in headings)
+    for language in sorted({target.partition("/")[2] for target in skill.targets}):
+        if not _has_pattern(skill, language):
+            yield f"body has no worked pattern for {language}"
+
+
+def _has_pattern(skill: Skill, language: str) -> bool:
+    """A graph rewrite is shown in Python whatever the target's language."""
+    is_rewrite = (skill.lowering or "").startswith("rewrite:")
+    fences = [language, "python"] if is_rewrite else [language]
+    return any(re.search(rf"^```{fence}\n.+?^```$", skill.body, re.M | re.S) for fence in fences)

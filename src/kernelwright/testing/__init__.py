@@ -1,0 +1,1 @@
+"""Contract suites and doubles for every extension point."""

@@ -1,0 +1,114 @@
+"""The arrows of docs/architecture.md, enforced: imports run downward only and never in a circle."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent / "src" / "kernelwright"
+
+MAY_IMPORT: dict[str, set[str]] = {
+    "core": set(),
+    "tasks": {"core"},
+    "devices": {"core"},
+    "kernels": {"core", "tasks"},
+    "skills": {"core"},
+    "store": {"core"},
+    "memory": {"core", "skills"},
+    "referee": {"core", "tasks", "devices"},
+    "search": {"core"},
+    "agents": {"core", "tasks", "devices", "kernels", "skills", "memory"},
+    "engine": {"core", "tasks", "devices", "agents", "memory", "search", "store"},
+    "recipes": {"core", "search"},
+    "report": {"core", "store"},
+    "settings": set(),
+    "api": {
+        "core", "agents", "devices", "engine", "recipes", "referee", "report", "settings", "store", "tasks",
+    },
+    "cli": {
+        "core", "api", "agents", "devices", "engine", "kernels", "recipes", "referee", "report", "settings",
+        "skills", "store", "tasks",
+    },
+    "testing": {"core", "agents", "engine", "store", "search", "skills", "memory"},
+}  # fmt: skip
+"""Package -> our packages that it may import. ``report`` never sees the engine."""
+
+ENGINE_NEVER = ("kernelwright.agents.expert", "kernelwright.agents.teams", "kernelwright.recipes")
+
+
+def modules() -> dict[str, Path]:
+    found = {}
+    for path in sorted(ROOT.rglob("*.py")):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        if parts[:2] == ("tasks", "suite") and parts[-1] != "__init__":
+            continue  # task files are data
+        name = ".".join(("kernelwright", *(p for p in parts if p != "__init__")))
+        found[name] = path
+    return found
+
+
+def imports(name: str, path: Path) -> set[str]:
+    """Our modules that this one imports at top level or lazily."""
+    known = modules()
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {a.name for a in node.names if a.name.startswith("kernelwright")}
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("kernelwright"):
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                found.add(inner if inner in known else str(node.module))
+    return found - {name}
+
+
+def package(name: str) -> str:
+    parts = name.split(".")
+    return parts[1] if len(parts) > 1 else ""
+
+
+@pytest.mark.parametrize("name", sorted(modules()))
+def test_imports_run_downward(name: str) -> None:
+    own = package(name)
+    if not own:
+        return
+    assert own in MAY_IMPORT, f"{own} has no place in the house"
+    for target in imports(name, modules()[name]):
+        theirs = package(target)
+        assert theirs == own or theirs in MAY_IMPORT[own] or not theirs, f"{name} imports {target}"
+
+
+def test_engine_never_sees_a_concrete_recipe_or_team() -> None:
+    for name, path in modules().items():
+        if package(name) == "engine":
+            assert not [t for t in imports(name, path) if t.startswith(ENGINE_NEVER)], name
+
+
+def test_the_worker_holds_nothing_but_core() -> None:
+    for name, path in modules().items():
+        if name.startswith("kernelwright.referee.worker"):
+            assert {package(t) for t in imports(name, path)} <= {"core"}, name
+
+
+def test_no_module_imports_itself_in_a_circle() -> None:
+    graph = {name: {t for t in imports(name, path) if t in modules()} for name, path in modules().items()}
+    done: set[str] = set()
+
+    def visit(name: str, trail: tuple[str, ...]) -> None:
+        assert name not in trail, " -> ".join((*trail, name))
+        if name in done:
+            return
+        for target in graph[name]:
+            visit(target, (*trail, name))
+        done.add(name)
+
+    for name in graph:
+        if name != "kernelwright":
+            visit(name, ())
+
+
+def test_importing_the_package_loads_neither_torch_nor_a_model_sdk() -> None:
+    code = "import sys, kernelwright; print(sorted({'torch', 'pydantic_ai', 'openai'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
