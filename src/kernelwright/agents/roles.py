@@ -10,7 +10,7 @@ from kernelwright.core.evidence import Diagnosis, Evidence
 from kernelwright.core.plan import Move
 from kernelwright.core.skill import RankedSkill
 from kernelwright.memory.short_term import ShortTermMemory
-from kernelwright.skills.gate import LedgerView
+from kernelwright.skills.stats import LedgerView
 
 
 @dataclass(frozen=True)

@@ -23,18 +23,19 @@ _PROBE = """
 import ctypes, sys
 sizes = [int(word) for word in sys.argv[3:]]
 array = (ctypes.c_int64 * len(sizes))(*sizes)
-sys.exit(ctypes.CDLL(sys.argv[1]).probe(int(sys.argv[2]), array, len(sizes), ctypes.c_double(0.01)))
+sys.exit(ctypes.CDLL(sys.argv[1]).probe(int(sys.argv[2]), array, len(sizes), ctypes.c_double(0.005)))
 """
 
 
 def measure_peaks(cache_dir: Path, *, refresh: bool = False) -> Peaks:
-    """Return the machine's peaks: from the cache when there, else measured (one to three seconds).
+    """Return the machine's peaks: from the cache when there, else measured (a few seconds).
 
     Bandwidth is the best over reading, filling, copying and triad, with and without streaming stores, at
     working sets from the first-level caches to 384 MB: what one sustained pattern reaches when repeated
     over the same data. On a machine with a very large shared last-level cache even the largest of these
     may be partly cached, so ``bandwidth_gbps`` is a ceiling for repeated calls, not a DRAM figure.
-    A busy machine measures too low; ``refresh`` measures again and keeps the better of old and new.
+    A busy machine measures too low; ``refresh`` measures again and keeps the better of old and new, so
+    whoever is about to hold a figure against a kernel should refresh first.
 
     Raises:
         MachineError: no compiler, too little memory, or the cache folder cannot be written.
@@ -126,7 +127,7 @@ def _parse(output: str) -> tuple[float, dict[int, float]]:
     bandwidth: dict[int, float] = {}
     for name, size, rate in (line.split() for line in output.splitlines()):
         if name == "fma":
-            fma = float(rate) / 1e9
+            fma = max(fma, float(rate) / 1e9)
         else:
             bandwidth[int(size)] = max(bandwidth.get(int(size), 0.0), float(rate) / 1e9)
     return fma, bandwidth

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
@@ -34,7 +34,7 @@ from kernelwright.core.run import RunState as StoredState
 from kernelwright.core.task import Task
 from kernelwright.engine.journal import Journal, Listener
 from kernelwright.engine.prepare import prepare
-from kernelwright.engine.state import Idea, RunState
+from kernelwright.engine.state import RunState
 from kernelwright.memory.ledger import Ledger
 from kernelwright.search.view import Attempt, SearchPolicy
 from kernelwright.store.base import Store
@@ -87,6 +87,7 @@ class Tools:
     policy: SearchPolicy
     cache_dir: Path
     on_event: Listener = field(default=lambda event: None)
+    prepare: Callable[[RunSpec, Path], tuple[Problem, str | None]] = prepare
 
 
 @dataclass(frozen=True)
@@ -138,7 +139,7 @@ class _Loop:
     def play(self) -> RunFinished:
         """Run to the end and return the closing event."""
         self._emit(RunStarted(recipe=self.spec.recipe, team=self.spec.team))
-        problem, capture_error = prepare(self.spec, self.tools.cache_dir)
+        problem, capture_error = self.tools.prepare(self.spec, self.tools.cache_dir)
         with self.tools.referee.open(self.spec.task) as session:
             floors = tuple(problem.floors.get(w.name) for w in self.spec.task.workloads)
             self._emit(
@@ -155,7 +156,7 @@ class _Loop:
             spent=self._spent(),
         )
         self._emit(finished)
-        for outcome in self.state.outcomes:
+        for outcome in self.state.outcomes.values():
             self.tools.store.add_outcome(outcome)
         return finished
 
@@ -186,8 +187,9 @@ class _Loop:
     def _optimize(self, problem: Problem, session: Session, base_id: str) -> None:
         base = self.state.candidates[base_id]
         self.state.base = base_id
+        self.state.repairs_tried.clear()
         self._begin("optimize", base_id)
-        ledger = Ledger([*self.past, *self.state.outcomes])
+        ledger = Ledger([*self.past, *self.state.outcomes.values()])
         analysis = self.tools.team.analyst.analyse(problem, base, self.state.evaluations[base_id], ledger)
         self._emit(
             Diagnosed(
@@ -204,12 +206,7 @@ class _Loop:
             self._emit(
                 MoveChosen(step=self.state.step, base=base_id, move=choice.move, skipped=choice.skipped)
             )
-            self.state.idea = Idea(
-                base=base_id,
-                move=choice.move,
-                bottleneck=analysis.diagnosis.bottleneck,
-                structure=analysis.diagnosis.structure,
-            )
+            self.state.contexts[base_id, choice.move.key] = analysis.diagnosis
             written = self._write(problem, base, choice.move)
             if written is not None:
                 self._evaluate(problem, session, written, "optimize", base_id)
@@ -227,22 +224,20 @@ class _Loop:
         return candidate
 
     def _move_failed(self, base_id: str, move: Move, reason: str) -> None:
-        self.state.memory.record_failed_move(base_id, move, reason)
         self._emit(MoveFailed(step=self.state.step, base=base_id, move=move, reason=reason))
 
     def _repair(self, problem: Problem, session: Session, failing_id: str) -> None:
         failing = self.state.candidates[failing_id]
-        idea = self.state.idea
         self._begin("repair", failing_id)
         repaired = self.tools.team.debugger.repair(
-            problem, failing, self.state.evaluations[failing_id], idea.repairs if idea else ()
+            problem, failing, self.state.evaluations[failing_id], tuple(self.state.repairs_tried)
         )
-        if repaired is None:
+        if repaired is None or repaired[0].id in self.state.candidates:
+            self.state.memory.record_repair(failing_id, "no repair left to try")
             self.state.exhausted.add(failing_id)
             return
         candidate, move = repaired
-        if idea is not None:
-            idea.repairs = (*idea.repairs, move.key)
+        self.state.repairs_tried.append(move.key)
         self._emit(MoveChosen(step=self.state.step, base=failing_id, move=move))
         self._evaluate(problem, session, candidate, "repair", failing_id)
 
@@ -278,7 +273,7 @@ class _Loop:
                 floor_fraction=min(known) if known else None,
             )
         )
-        self._credit(candidate, evaluation)
+        self._credit(candidate)
         if speedup is None:
             return
         if best_before is None or speedup > (best_before.speedup or 0.0):
@@ -299,31 +294,28 @@ class _Loop:
         self._emit(CandidateEvaluated(step=self.state.step, candidate=candidate.id, evaluation=evaluation))
         return evaluation
 
-    def _credit(self, candidate: Candidate, evaluation: Evaluation) -> None:
-        """Write the outcome of the idea at work into the memories, once its chain has moved on."""
-        idea = self.state.idea
-        if idea is None:
+    def _credit(self, candidate: Candidate) -> None:
+        """Write into the ledger what the idea behind a candidate has come to so far.
+
+        A later repair of the same idea replaces its line: an idea is worth what its chain ends in.
+        """
+        attempt = self.state.memory.idea_of(candidate.id)
+        context = self.state.contexts.get((attempt.base, attempt.move.key)) if attempt else None
+        if attempt is None or context is None:
             return
-        before = self.state.speedup(idea.base)
-        after = evaluation.geomean_speedup()
-        self.state.memory.record(idea.base, idea.move, candidate.id, evaluation, before)
-        gain = math.log(after / before) if after and before else None
         outcome = Outcome(
-            skill=idea.move.skill,
+            skill=attempt.move.skill,
             target=str(self.spec.target),
-            structure=idea.structure,
-            bottleneck=idea.bottleneck,
+            structure=context.structure,
+            bottleneck=context.bottleneck,
             task_id=self.spec.task.id,
             run_id=self.journal.run_id,
-            move_key=f"{idea.base}:{idea.move.key}",
-            verified=evaluation.is_verified,
-            log_speedup=gain,
-            expected=idea.move.expects,
+            move_key=f"{attempt.base}:{attempt.move.key}",
+            verified=attempt.is_verified,
+            log_speedup=math.log(attempt.speedup) if attempt.speedup else None,
+            expected=attempt.move.expects,
         )
-        earlier = [o for o in self.state.outcomes if o.move_key != outcome.move_key]
-        self.state.outcomes = [*earlier, outcome]
-        if evaluation.is_verified:
-            self.state.idea = None
+        self.state.outcomes[outcome.move_key] = outcome
 
     def _replace_base(self, candidate_id: str) -> None:
         self.state.base = candidate_id
@@ -352,6 +344,7 @@ class _Loop:
         return Spent(evaluations=len(self.state.attempts), seconds=round(time.monotonic() - self.started, 3))
 
     def _emit(self, event: Event) -> None:
+        self.state.memory.observe(event)
         self.journal.emit(event)
 
 

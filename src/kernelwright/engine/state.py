@@ -4,22 +4,10 @@ from dataclasses import dataclass, field
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Evaluation
-from kernelwright.core.plan import Move
+from kernelwright.core.evidence import Diagnosis
 from kernelwright.core.run import Outcome
 from kernelwright.memory.short_term import ShortTermMemory
 from kernelwright.search.view import Attempt, RunView
-
-
-@dataclass
-class Idea:
-    """A planned move on its way through its repair chain."""
-
-    base: str
-    move: Move
-    bottleneck: str
-    structure: str
-    repairs: tuple[str, ...] = ()
-    """Keys of the repairs that were tried on it."""
 
 
 @dataclass
@@ -32,9 +20,12 @@ class RunState:
     evaluations: dict[str, Evaluation] = field(default_factory=dict)
     base: str | None = None
     exhausted: set[str] = field(default_factory=set)
-    idea: Idea | None = None
-    """The idea whose candidate is failing; None when there is nothing to repair."""
-    outcomes: list[Outcome] = field(default_factory=list)
+    contexts: dict[tuple[str, str], Diagnosis] = field(default_factory=dict)
+    """(base, move key) -> the diagnosis under which the move was chosen."""
+    repairs_tried: list[str] = field(default_factory=list)
+    """Keys of the repairs that the chain at work has used up."""
+    outcomes: dict[str, Outcome] = field(default_factory=dict)
+    """By move key, in the order the ideas came up."""
     step: int = 0
 
     def view(self) -> RunView:

@@ -48,27 +48,41 @@ class ShortTermMemory:
         """Note a candidate that no move led to."""
         self._note(evaluation)
 
-    def record(self, base: str, move: Move, end: Evaluation | str) -> Attempt:
-        """Note the first try of a move on a base: its evaluation, or why it could not be carried out."""
-        first = Attempt(base=base, move=move, base_speedup_eager=self._speedups.get(base))
-        if isinstance(end, str):
-            return self._keep(first.model_copy(update={"failure": end}))
-        self._note(end)
-        return self._keep(first.model_copy(update={"links": (_link(end),)}))
+    def record(
+        self, base: str, move: Move, candidate: str, evaluation: Evaluation, base_speedup: float | None = None
+    ) -> Attempt:
+        """Note a candidate of the idea ``move`` on ``base``: its first try, or the next repair of it.
 
-    def record_repair(self, broken: str, end: Evaluation | str) -> Attempt | None:
-        """Note a repair of a broken candidate, or why none could be made (which closes the chain).
-
-        The idea that the candidate belongs to is credited. None when it belongs to no idea (a broken seed).
+        Args:
+            base: id of the candidate that the idea started from, also for repairs.
+            move: the idea, not the repair.
+            candidate: id of the candidate that was evaluated.
+            evaluation: how it ended; the idea is credited with the last one recorded.
+            base_speedup: the base's speedup over eager; None: as recorded here, if it was.
         """
-        if isinstance(end, Evaluation):
-            self._note(end)
+        self._note(evaluation)
+        attempt = self.attempt(base, move) or Attempt(
+            base=base, move=move, base_speedup_eager=base_speedup or self._speedups.get(base)
+        )
+        link = Link(
+            candidate=candidate,
+            status=evaluation.status,
+            detail=evaluation.detail,
+            speedup_eager=evaluation.geomean_speedup(),
+        )
+        return self._keep(attempt.model_copy(update={"links": (*attempt.links, link)}))
+
+    def record_failed_move(self, base: str, move: Move, reason: str) -> Attempt:
+        """Note a move that could not be carried out on this base."""
+        return self._keep(Attempt(base=base, move=move, failure=reason))
+
+    def give_up(self, broken: str, reason: str) -> Attempt | None:
+        """Close the chain that ends in this candidate: no repair could be made.
+
+        None when the candidate belongs to no idea (a broken seed).
+        """
         attempt = self.idea_of(broken)
-        if attempt is None:
-            return None
-        if isinstance(end, str):
-            return self._keep(attempt.model_copy(update={"failure": end}))
-        return self._keep(attempt.model_copy(update={"links": (*attempt.links, _link(end))}))
+        return None if attempt is None else self._keep(attempt.model_copy(update={"failure": reason}))
 
     def observe(self, event: Event) -> None:
         """Take in one event of the run; events that say nothing of attempts are ignored."""
@@ -86,16 +100,17 @@ class ShortTermMemory:
 
     def _observe_failure(self, base: str, move: Move, reason: str) -> None:
         if self._mode == "repair":
-            self.record_repair(base, reason)
+            self.give_up(base, reason)
         else:
-            self.record(base, move, reason)
+            self.record_failed_move(base, move, reason)
 
     def _observe_evaluation(self, evaluation: Evaluation) -> None:
-        chosen = self._chosen
-        if self._mode == "repair" and self._step_base is not None:
-            self.record_repair(self._step_base, evaluation)
-        elif self._mode == "optimize" and chosen is not None:
-            self.record(chosen.base, chosen.move, evaluation)
+        broken = self.idea_of(self._step_base) if self._mode == "repair" and self._step_base else None
+        if broken is not None:
+            self.record(broken.base, broken.move, evaluation.candidate_id, evaluation)
+        elif self._mode == "optimize" and self._chosen is not None:
+            chosen = self._chosen
+            self.record(chosen.base, chosen.move, evaluation.candidate_id, evaluation)
         else:
             self.record_seed(evaluation)
 
@@ -140,7 +155,12 @@ class ShortTermMemory:
         standings = [Standing(candidate, speedup) for candidate, speedup in self._speedups.items()]
         return tuple(sorted(standings, key=lambda s: (-s.speedup_eager, s.candidate)))
 
-    def describe(self, base: str) -> tuple[str, ...]:
+    def describe(self, base: str, move: Move) -> str:
+        """Return how the move went on this base, in a few words."""
+        attempt = self.attempt(base, move)
+        return "not tried" if attempt is None else attempt.ended
+
+    def describe_base(self, base: str) -> tuple[str, ...]:
         """Return one line per attempt on a base, for a person or a prompt."""
         return tuple(attempt.describe() for attempt in self.tried(base))
 
@@ -156,12 +176,3 @@ class ShortTermMemory:
         if attempt.last is not None:
             self._idea_of[attempt.last.candidate] = (attempt.base, key)
         return attempt
-
-
-def _link(evaluation: Evaluation) -> Link:
-    return Link(
-        candidate=evaluation.candidate_id,
-        status=evaluation.status,
-        detail=evaluation.detail,
-        speedup_eager=evaluation.geomean_speedup(),
-    )

@@ -1,5 +1,6 @@
 """What each section of the report shows, worked out of the records; no markup but the charts'."""
 
+import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -259,6 +260,9 @@ def command_line(spec: RunSpec) -> str:
         words.append(f"--budget-evaluations {spec.budget.evaluations}")
     if spec.budget.seconds is not None:
         words.append(f"--budget-seconds {spec.budget.seconds:g}")
+    for workload in spec.task.workloads:
+        bound = ",".join(f"{name}={value!r}" for name, value in workload.overrides.items())
+        words += [shlex.join(["--workload", f"{workload.name}:{bound}"])] if bound else []
     words.append(f"--mode {spec.task.mode}")
     words.append(f"--tolerance {spec.task.tolerance}")
     return " ".join(words)

@@ -8,7 +8,8 @@ from kernelwright.core.evaluation import Evaluation, WorkloadResult
 from kernelwright.core.evidence import Evidence, FactValue
 from kernelwright.core.roofline import Floor, Peaks
 from kernelwright.kernels.facts import program_facts
-from kernelwright.skills.gate import LedgerView, diagnose, rank
+from kernelwright.skills.gate import diagnose, rank
+from kernelwright.skills.stats import LedgerView
 
 
 class ExpertAnalyst:

@@ -30,9 +30,10 @@ class ExpertPlanner:
         """Return the next move (see roles.Planner)."""
         skipped: list[str] = []
         for _, move in self._moves(problem, base, analysis):
-            if not memory.is_tried(base.id, move):
+            attempt = memory.attempt(base.id, move)
+            if attempt is None:
                 return Choice(move=move, skipped=tuple(skipped[:MAX_SKIPPED_SHOWN]))
-            skipped.append(f"{move.key}: {memory.describe(base.id, move)}")
+            skipped.append(attempt.describe())
         return None
 
     def _moves(self, problem: Problem, base: Candidate, analysis: Analysis) -> list[tuple[float, Move]]:

@@ -1,0 +1,116 @@
+"""Hardware counters of a process, where the kernel and the machine give them."""
+
+import ctypes
+import errno
+import fcntl
+import os
+import platform
+import struct
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from kernelwright.core.evidence import FactValue
+
+_SYSCALL = {"x86_64": 298, "aarch64": 241, "arm64": 241}
+"""Number of perf_event_open by machine."""
+_HARDWARE = {"cycles": 0, "instructions": 1, "cache_references": 2, "cache_misses": 3}
+"""PERF_TYPE_HARDWARE configurations. Source: linux/perf_event.h."""
+_ATTRIBUTES = "IIQQQQQIIQ"
+_ATTRIBUTES_BYTES = 112
+_DISABLED, _INHERIT, _EXCLUDE_KERNEL, _EXCLUDE_HYPERVISOR = 1 << 0, 1 << 1, 1 << 5, 1 << 6
+_ENABLE, _DISABLE = 0x2400, 0x2401
+_PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")
+
+
+@dataclass(frozen=True)
+class Availability:
+    """Whether counters can be read, and why not."""
+
+    available: bool
+    reason: str = ""
+    """Empty when available."""
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Events of user code while it was watched; None for an event this machine does not count."""
+
+    cycles: int | None = None
+    instructions: int | None = None
+    cache_references: int | None = None
+    """Of the last level."""
+    cache_misses: int | None = None
+
+    def facts(self) -> dict[str, FactValue]:
+        """Return the ``counters.*`` metrics."""
+        return {
+            "counters.ipc": _ratio(self.instructions, self.cycles),
+            "counters.llc_miss_rate": _ratio(self.cache_misses, self.cache_references),
+        }
+
+
+def _ratio(above: int | None, below: int | None) -> float | None:
+    return above / below if above is not None and below else None
+
+
+@cache
+def availability() -> Availability:
+    """Try to count this process's cycles and instructions; never raises."""
+    for event in ("cycles", "instructions"):
+        opened = _open(event, os.getpid())
+        if isinstance(opened, str):
+            return Availability(False, opened)
+        os.close(opened)
+    return Availability(True)
+
+
+def count_while(work: Callable[[], object], pid: int = 0) -> Counts:
+    """Run ``work`` and return what the process ``pid`` (0: this one) did meanwhile.
+
+    Counts the thread ``pid`` and the threads that it starts while being watched; threads of a pool that
+    exist already are missed, so watch from before the first parallel call.
+    """
+    with ExitStack() as stack:
+        files: dict[str, int] = {}
+        for event in _HARDWARE:
+            opened = _open(event, pid)
+            if isinstance(opened, int):
+                files[event] = opened
+                stack.callback(os.close, opened)
+        for file in files.values():
+            fcntl.ioctl(file, _ENABLE, 0)
+        work()
+        for file in files.values():
+            fcntl.ioctl(file, _DISABLE, 0)
+        return Counts(**{event: struct.unpack("q", os.read(file, 8))[0] for event, file in files.items()})
+
+
+def _open(event: str, pid: int) -> int | str:
+    """Return a file descriptor that counts the event, or the reason why there is none."""
+    number = _SYSCALL.get(platform.machine())
+    if number is None or platform.system() != "Linux":
+        return "hardware counters are read on Linux, on x86-64 and arm64 only"
+    flags = _DISABLED | _INHERIT | _EXCLUDE_KERNEL | _EXCLUDE_HYPERVISOR
+    packed = struct.pack(_ATTRIBUTES, 0, _ATTRIBUTES_BYTES, _HARDWARE[event], 0, 0, 0, flags, 0, 0, 0)
+    attributes = ctypes.create_string_buffer(packed, _ATTRIBUTES_BYTES)
+    libc = ctypes.CDLL(None, use_errno=True)
+    file: int = libc.syscall(ctypes.c_long(number), attributes, pid, -1, ctypes.c_int(-1), ctypes.c_ulong(0))
+    return file if file >= 0 else _explain(ctypes.get_errno())
+
+
+def _explain(error: int) -> str:
+    if error in (errno.ENOENT, errno.ENODEV, errno.EOPNOTSUPP):
+        return "the machine has no hardware counters (usual on virtual machines)"
+    if error in (errno.EACCES, errno.EPERM):
+        return f"the kernel forbids it (perf_event_paranoid is {_paranoid_level()})"
+    return f"perf_event_open: {os.strerror(error)}"
+
+
+def _paranoid_level() -> str:
+    try:
+        return _PARANOID.read_text(encoding="utf-8").strip()
+    except OSError:
+        return "unknown"

@@ -1,0 +1,134 @@
+"""One line per thing that the work depends on: is it there, what is it, what to do about it."""
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernelwright.core.errors import MachineError
+from kernelwright.devices import counters, cpu, sandbox_facts, topology
+from kernelwright.devices.compiler import CompileFailure, compile_library, find_compiler
+
+_COMFORTABLE_BYTES = 4 << 30
+_OPENMP_SOURCE = """#include <omp.h>
+extern "C" int team() { int n = 0;
+#pragma omp parallel reduction(+ : n)
+  n += 1;
+  return n; }
+"""
+
+
+@dataclass(frozen=True)
+class Check:
+    """The outcome of one look at the machine."""
+
+    name: str
+    ok: bool
+    value: str
+    """What was found, in words."""
+    advice: str = ""
+    """What to do about it; empty when nothing needs doing."""
+    is_required: bool = False
+    """Without it the main job cannot be done."""
+
+
+def checks(cache_dir: Path) -> tuple[Check, ...]:
+    """Look at everything; measures the peaks when they are not cached yet. Never raises."""
+    looks: tuple[tuple[str, Callable[[Path], Check]], ...] = (
+        ("cache folder", _cache_folder),
+        ("compiler", _compiler),
+        ("openmp", _openmp),
+        ("torch", _torch),
+        ("processor", _processor),
+        ("memory", _memory),
+        ("peaks", _peaks),
+        ("counters", _counters),
+        ("sandbox", _sandbox),
+    )
+    return tuple(_look(name, look, cache_dir) for name, look in looks)
+
+
+def _look(name: str, look: Callable[[Path], Check], cache_dir: Path) -> Check:
+    try:
+        return look(cache_dir)
+    except (MachineError, OSError) as error:
+        return Check(name, False, "not usable", str(error), is_required=name != "peaks")
+
+
+def _cache_folder(cache_dir: Path) -> Check:
+    cache_dir.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=cache_dir):
+        return Check("cache folder", True, str(cache_dir), is_required=True)
+
+
+def _compiler(_: Path) -> Check:
+    found = find_compiler()
+    return Check("compiler", True, f"{found.version} ({found.path})", is_required=True)
+
+
+def _openmp(cache_dir: Path) -> Check:
+    built = compile_library(_OPENMP_SOURCE, ("-O1", "-fopenmp"), cache_dir)
+    if isinstance(built, CompileFailure):
+        advice = "install the compiler's OpenMP library (Debian, clang: apt install libomp-dev)"
+        return Check("openmp", False, built.log.partition("\n")[0], advice, is_required=True)
+    script = "import ctypes, sys; print(ctypes.CDLL(sys.argv[1]).team())"
+    command = [sys.executable, "-I", "-S", "-c", script, str(built.path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    threads = int(done.stdout) if done.returncode == 0 else 0
+    if threads == 0:
+        return Check(
+            "openmp", False, "a library built with it does not load", done.stderr.strip()[-200:], True
+        )
+    expected = topology.n_threads()
+    advice = "" if threads == expected else f"OMP_NUM_THREADS or a limit keeps it from all {expected}"
+    return Check("openmp", True, f"{threads} threads", advice, is_required=True)
+
+
+def _torch(_: Path) -> Check:
+    version = cpu.version_of("torch")
+    advice = "" if version else "pip install torch (for a CPU-only build see the README)"
+    return Check("torch", version is not None, version or "not installed", advice, is_required=True)
+
+
+def _processor(_: Path) -> Check:
+    width = topology.vector_bytes()
+    vectors = f"{width * 8}-bit vectors" if width else "vector width unknown"
+    text = f"{topology.processor_model()}, {topology.n_threads()} threads, {vectors}"
+    return Check("processor", True, text)
+
+
+def _memory(_: Path) -> Check:
+    total, free = topology.total_memory(), topology.available_memory()
+    if total is None or free is None:
+        return Check("memory", True, "unknown")
+    advice = "" if free >= _COMFORTABLE_BYTES else "less than 4 GiB free: large tasks will not fit"
+    return Check("memory", not advice, f"{free / 2**30:.1f} of {total / 2**30:.1f} GiB free", advice)
+
+
+def _peaks(cache_dir: Path) -> Check:
+    peaks = cpu.measure_peaks(cache_dir)
+    ends = f"{peaks.curve[0].gbps:.0f} GB/s in cache, " if peaks.curve else ""
+    text = f"{ends}{peaks.bandwidth_gbps:.1f} GB/s to memory, {peaks.fma_gflops:.0f} GFLOP/s ({peaks.source})"
+    return Check("peaks", True, text)
+
+
+def _counters(_: Path) -> Check:
+    found = counters.availability()
+    if found.available:
+        return Check("counters", True, "cycles and instructions can be read")
+    return Check("counters", False, f"none: {found.reason}", "not needed; the evidence does without")
+
+
+def _sandbox(_: Path) -> Check:
+    abi = sandbox_facts.landlock_abi()
+    offers = {
+        "bubblewrap": sandbox_facts.bubblewrap_works(),
+        "user namespaces": sandbox_facts.user_namespaces_work(),
+        f"landlock ABI {abi}": abi is not None,
+    }
+    found = [name for name, works in offers.items() if works]
+    strong = offers["bubblewrap"] or abi is not None
+    advice = "" if strong else "install bubblewrap, or evaluate only kernels you trust"
+    return Check("sandbox", strong, ", ".join(found) or "resource limits only", advice)

@@ -1,0 +1,135 @@
+"""A copy of a captured graph that can be edited node by node without losing its bookkeeping."""
+
+import dataclasses
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from kernelwright.core.errors import LoweringError
+from kernelwright.kernels.rewrites.reading import VIEW_OPS, aten, is_call
+from kernelwright.tasks.capture import Captured
+
+
+class Editor:
+    """Edits a copy; `finish` gives it back as a Captured whose outputs match the original's layout."""
+
+    def __init__(self, captured: Captured) -> None:
+        """Copy the graph; nodes keep their names and share their fake tensors with the original."""
+        self._captured = captured
+        self.graph = fx.Graph()
+        copies: dict[fx.Node, fx.Node] = {}
+        results = self.graph.graph_copy(captured.graph, copies)
+        for old, new in copies.items():
+            new.meta = dict(old.meta)
+        self.graph.output(results)
+        self._by_name = {old.name: new for old, new in copies.items()}
+        self._targets = dict(self._by_name)
+        self._mode = _fake_mode(captured.graph)
+
+    def node(self, name: str) -> fx.Node:
+        """Return the copy of the original node of that name."""
+        return self._by_name[name]
+
+    def at(self, node: fx.Node) -> Any:
+        """Context manager: new nodes go directly before ``node``."""
+        return self.graph.inserting_before(node)
+
+    def call(self, target: Callable[..., Any], *args: Any, **kwargs: Any) -> fx.Node:
+        """Insert a call and work out its fake value; ``target`` is an operator or a helper function."""
+        node = self.graph.call_function(target, args, kwargs)
+        plain_args, plain_kwargs = fx.map_arg((args, kwargs), lambda n: n.meta["val"])
+        with self._mode, torch.no_grad():
+            node.meta["val"] = target(*plain_args, **plain_kwargs)
+        return node
+
+    def item(self, node: fx.Node, index: int) -> fx.Node:
+        """Insert the selection of one of several results."""
+        return self.call(operator.getitem, node, index)
+
+    def view(self, node: fx.Node, size: Sequence[int]) -> fx.Node:
+        """Insert a view; a copy comes first where the strides do not allow one."""
+        if tuple(node.meta["val"].shape) == tuple(size):
+            return node
+        try:
+            return self.call(aten.view.default, node, list(size))
+        except (RuntimeError, ValueError):
+            dense = self.call(aten.clone.default, node, memory_format=torch.contiguous_format)
+            return self.call(aten.view.default, dense, list(size))
+
+    def replace(self, old: fx.Node, new: fx.Node) -> None:
+        """Let every reader of ``old``, including the graph's outputs, read ``new``."""
+        old.replace_all_uses_with(new)
+        for name, node in self._targets.items():
+            if node is old:
+                self._targets[name] = new
+
+    def clean(self) -> None:
+        """Remove what nobody reads; placeholders stay."""
+        self.graph.eliminate_dead_code()
+
+    def finish(self) -> Captured:
+        """Return the edited graph; raises LoweringError when an output would change its layout."""
+        names = [*self._captured.outputs, *self._captured.mutations.values()]
+        for name in dict.fromkeys(n for n in names if n is not None):
+            self._restore_layout(name)
+        self.clean()
+        self.graph.lint()
+        return dataclasses.replace(
+            self._captured,
+            graph=self.graph,
+            outputs=tuple(None if n is None else self._targets[n].name for n in self._captured.outputs),
+            mutations={key: self._targets[n].name for key, n in self._captured.mutations.items()},
+        )
+
+    def _restore_layout(self, name: str) -> None:
+        """Give a changed output the shape, strides and independent memory that the original has."""
+        new = self._targets[name]
+        if new is self._by_name[name]:
+            return
+        wanted = next(n for n in self._captured.graph.nodes if n.name == name).meta["val"]
+        got = new.meta["val"]
+        if got.shape != wanted.shape or got.dtype != wanted.dtype:
+            raise LoweringError(f"rewriting changed the type of output {name!r}")
+        same_layout = got.stride() == wanted.stride()
+        shared = sum(node is new for node in self._targets.values()) > 1 or _is_input_memory(new)
+        if same_layout and not shared:
+            return
+        output = next(iter(reversed(self.graph.nodes)))
+        with self.at(output):
+            copy = self.call(aten.clone.default, new, memory_format=_memory_format(wanted))
+        if copy.meta["val"].stride() != wanted.stride():
+            raise LoweringError(f"rewriting changed the strides of output {name!r}")
+        others = [n for n in self._targets if self._targets[n] is new and n != name]
+        if others:
+            raise LoweringError(f"rewriting made outputs {name!r} and {others[0]!r} share memory")
+        output.replace_input_with(new, copy)
+        self._targets[name] = copy
+
+
+def _fake_mode(graph: fx.Graph) -> FakeTensorMode:
+    """Return the mode that the graph's fake tensors belong to."""
+    for node in graph.nodes:
+        mode = getattr(node.meta.get("val"), "fake_mode", None)
+        if isinstance(mode, FakeTensorMode):
+            return mode
+    return FakeTensorMode()
+
+
+def _is_input_memory(node: fx.Node) -> bool:
+    """Whether a node is an input or parameter, or a view of one."""
+    while is_call(node, *VIEW_OPS):
+        node = node.args[0]  # type: ignore[assignment]  # a view's first argument is a node
+    return node.op == "placeholder"
+
+
+def _memory_format(tensor: torch.Tensor) -> torch.memory_format:
+    for layout in (torch.channels_last, torch.channels_last_3d):
+        dims = 4 if layout is torch.channels_last else 5
+        if tensor.dim() == dims and tensor.is_contiguous(memory_format=layout):
+            if not tensor.is_contiguous():
+                return layout
+    return torch.contiguous_format

@@ -1,0 +1,68 @@
+"""How drawn inputs and weights are changed, so that no shortcut that only holds for nice data survives.
+
+Used in the reference's process; works in place on tensors in shared memory.
+"""
+
+import torch
+
+SCALES = (3.0, 0.01)
+"""Factors of the ``scaled`` family, by variant."""
+SPIKE = 50.0
+SPIKE_SHARE = 1000
+"""One element in this many becomes a spike, at least one."""
+TAIL_EXPONENT = 1.5
+"""Pareto exponent of ``heavy_tail``: finite mean, infinite variance."""
+TAIL_LIMIT = 1e4
+
+
+def change_inputs(x: torch.Tensor, family: str, variant: int, generator: torch.Generator) -> None:
+    """Change one float input to a member of its family; ``as_is`` leaves it."""
+    if family == "scaled":
+        x.mul_(SCALES[variant % len(SCALES)])
+    elif family == "negated":
+        x.neg_()
+    elif family == "sparse_spikes":
+        _spike(x, generator)
+    elif family == "heavy_tail":
+        _make_heavy(x, generator)
+
+
+def _spike(x: torch.Tensor, generator: torch.Generator) -> None:
+    """Make everything small but a few large values of either sign at random places."""
+    x.mul_(0.01)
+    if x.numel() == 0:
+        return
+    n_spikes = max(x.numel() // SPIKE_SHARE, 1)
+    where = torch.randint(x.numel(), (n_spikes,), generator=generator)
+    height = SPIKE * (0.5 + torch.rand(n_spikes, generator=generator))
+    sign = torch.randint(2, (n_spikes,), generator=generator) * 2 - 1
+    flat = torch.as_strided(x, (x.numel(),), (1,))
+    flat[where] = (height * sign).to(x.dtype)
+
+
+def _make_heavy(x: torch.Tensor, generator: torch.Generator) -> None:
+    """Multiply by signed Pareto noise."""
+    flat = torch.as_strided(x, (x.numel(),), (1,))
+    uniform = torch.rand(x.numel(), generator=generator).clamp_(min=1e-7)
+    tail = uniform.pow_(-1 / TAIL_EXPONENT).sub_(0.5).clamp_(max=TAIL_LIMIT)
+    sign = torch.randint(2, (x.numel(),), generator=generator, dtype=torch.int8) * 2 - 1
+    flat.mul_(tail.mul_(sign).to(x.dtype))
+
+
+def change_state(x: torch.Tensor, is_parameter: bool, style: str, generator: torch.Generator) -> None:
+    """Move a parameter or buffer away from what its constructor gave it.
+
+    Style ``signed`` also flips signs of constant parameters (affine scales), ``positive`` does not: for
+    references that need them positive. Zeros inside a non-constant tensor stay zero (masks). Buffers
+    that are all zero (running means) become small normal noise, others keep their sign (variances).
+    """
+    if x.numel() == 0:
+        return
+    factor = torch.rand(x.shape, generator=generator).add_(0.5)
+    is_constant = bool((x == x.view(-1)[0]).all())
+    if is_constant and float(x.view(-1)[0]) == 0.0:
+        x.copy_(torch.randn(x.shape, generator=generator).mul_(0.5))
+        return
+    if is_parameter and is_constant and style == "signed":
+        factor *= torch.randint(2, x.shape, generator=generator) * 2 - 1
+    x.mul_(factor.to(x.dtype))

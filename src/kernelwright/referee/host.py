@@ -1,0 +1,179 @@
+"""The reference's process: trusted, long-lived. Draws inputs and weights from the seeds it is sent,
+
+runs the reference as it is, compiled, and in float64.
+"""
+
+import copy
+import math
+import socket
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from kernelwright.core.errors import TaskError
+from kernelwright.core.task import Mode, Task, Workload
+from kernelwright.referee.families import change_inputs, change_state
+from kernelwright.referee.worker.runner import Runner, serve
+from kernelwright.referee.worker.tensors import Layout, encode, slots_in
+from kernelwright.referee.worker.wire import Message
+from kernelwright.tasks.namespace import construct_model, draw_inputs, load_namespace
+
+
+class Host(Runner):
+    """A Runner whose module is the task's reference."""
+
+    def handlers(self) -> dict[str, Callable[[Message], Message]]:
+        """Add what only the reference does."""
+        return {
+            **super().handlers(),
+            "open": self.open,
+            "size": self.size,
+            "describe": self.describe,
+            "write_init": self.write_init,
+            "draw_inputs": self.draw_inputs,
+            "draw_state": self.draw_state,
+            "oracle": self.oracle,
+            "compile": self.compile,
+        }
+
+    def open(self, message: Message) -> Message:
+        """Load the task's source."""
+        self.task = Task.model_validate_json(message["task"])
+        self.workload = Workload.model_validate_json(message["workload"])
+        self.namespace = load_namespace(self.task, self.workload)
+        return {}
+
+    def size(self, message: Message) -> Message:
+        """Estimate bytes of inputs, outputs and state without allocating them; None where it cannot be."""
+        try:
+            with FakeTensorMode(allow_non_fake_inputs=True):
+                model = construct_model(self.task, self.namespace, seed=0)
+                inputs = draw_inputs(self.task, self.namespace, seed=0)
+                outputs = model(*inputs)
+        except Exception:  # an estimate only: data-dependent code cannot be faked, real errors come later
+            return {"inputs": None, "outputs": None, "state": None}
+        state = [*model.parameters(), *model.buffers()]
+        return {"inputs": _nbytes(inputs), "outputs": _nbytes(outputs), "state": _nbytes(state)}
+
+    def describe(self, message: Message) -> Message:
+        """Construct the reference under a (public) seed; answers with every layout."""
+        self.model = construct_model(self.task, self.namespace, message["seed"])
+        self.callables["eager"] = self.model
+        layout, found = Layout(), []
+        args = encode(draw_inputs(self.task, self.namespace, 0), layout, found)
+        self._args_layout = args
+        init_layout, self._init_tensors = Layout(), []
+        init = encode(list(self.namespace.get_init_inputs()), init_layout, self._init_tensors)
+        self._init_slots = slots_in(init)
+        state_layout = Layout()
+        parameters = {name for name, _ in self.model.named_parameters(remove_duplicate=False)}
+        state = {
+            name: {"slot": state_layout.place(value), "is_parameter": name in parameters}
+            for name, value in self.state().items()
+        }
+        return {
+            "args": args,
+            "args_bytes": layout.size,
+            "init": init,
+            "init_bytes": init_layout.size,
+            "state": state,
+            "state_bytes": state_layout.size,
+            "train": self.task.mode is Mode.TRAIN,
+        }
+
+    def write_init(self, message: Message) -> Message:
+        """Write the tensors among the constructor's arguments to an arena."""
+        arena = self.arenas[message["arena"]]
+        for slot, value in zip(self._init_slots, self._init_tensors, strict=True):
+            arena.tensor(slot).copy_(value)
+        return {}
+
+    def draw_inputs(self, message: Message) -> Message:
+        """Draw one set of inputs under a secret seed and change it to its family."""
+        layout, found = Layout(), []
+        values = draw_inputs(self.task, self.namespace, message["seed"])
+        if encode(values, layout, found) != self._args_layout:
+            raise TaskError("get_inputs() gives other shapes or literals from call to call")
+        generator = torch.Generator().manual_seed(message["seed"])
+        arena = self.arenas[message["arena"]]
+        for slot, value in zip(slots_in(self._args_layout), found, strict=True):
+            target = arena.tensor(slot)
+            target.copy_(value)
+            if value.is_floating_point():
+                change_inputs(target, message["family"], message["variant"], generator)
+        return {}
+
+    def draw_state(self, message: Message) -> Message:
+        """Construct another reference under a secret seed and write its state, changed on request."""
+        model = construct_model(self.task, self.namespace, message["seed"])
+        generator = torch.Generator().manual_seed(message["seed"])
+        arena = self.arenas[message["arena"]]
+        own = model.state_dict()
+        parameters = {name for name, _ in model.named_parameters(remove_duplicate=False)}
+        for name, slot in message["slots"].items():
+            target = arena.tensor(slot)
+            target.copy_(own[name])
+            if message["style"] != "constructed" and target.is_floating_point():
+                change_state(target, name in parameters, message["style"], generator)
+        return {}
+
+    def oracle(self, message: Message) -> Message:
+        """Run the reference in float64 on a set; writes outputs and state after the call."""
+        assert self.model is not None
+        double = _to_double(copy.deepcopy(self.model))
+        before = torch.get_default_dtype()
+        torch.set_default_dtype(torch.float64)
+        try:
+            outputs = double(*_doubled(self.sets[message["set"]]))
+        finally:
+            torch.set_default_dtype(before)
+        values = outputs if isinstance(outputs, list | tuple) else [outputs]
+        arena = self.arenas[message["arena"]]
+        for value, slot in zip(values, message["slots"], strict=True):
+            arena.tensor(slot).copy_(value)
+        own = double.state_dict()
+        for name, slot in message["state_slots"].items():
+            arena.tensor(slot).copy_(own[name])
+        return {}
+
+    def compile(self, message: Message) -> Message:
+        """Compile the reference with torch.compile's defaults and warm it on a set."""
+        assert self.model is not None
+        compiled = torch.compile(self.model, dynamic=False)
+        compiled(*self.sets[message["set"]])
+        self.callables["torch_compile"] = compiled
+        return {}
+
+
+def _nbytes(values: Any) -> int:
+    if isinstance(values, torch.Tensor):
+        return math.prod(values.shape) * values.element_size()
+    if isinstance(values, list | tuple):
+        return sum(_nbytes(value) for value in values)
+    return 0
+
+
+def _to_double(model: nn.Module) -> nn.Module:
+    """Convert parameters, buffers and plain tensor attributes."""
+    model = model.double()
+    for module in model.modules():
+        for name, value in vars(module).items():
+            if isinstance(value, torch.Tensor) and value.is_floating_point():
+                setattr(module, name, value.double())
+    return model
+
+
+def _doubled(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return value.double() if value.is_floating_point() else value.clone()
+    if isinstance(value, list | tuple):
+        return type(value)(_doubled(item) for item in value)
+    return value
+
+
+def main(sock: socket.socket) -> None:
+    """Serve until the parent hangs up."""
+    serve(sock, Host())

@@ -1,0 +1,82 @@
+"""Shared memory as the parent sees it: sealed memfds, and numpy views of the slots inside."""
+
+import fcntl
+import math
+import mmap
+import os
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from kernelwright.core.errors import MachineError
+
+Slot: TypeAlias = dict[str, Any]
+"""``{"dtype", "shape", "stride", "offset"}``; see worker/tensors.py."""
+
+ITEM_BYTES = {
+    "bool": 1, "uint8": 1, "int8": 1, "int16": 2, "int32": 4, "int64": 8, "uint16": 2, "uint32": 4,
+    "uint64": 8, "float16": 2, "bfloat16": 2, "float32": 4, "float64": 8, "complex64": 8,
+    "complex128": 16,
+}  # fmt: skip
+"""Every dtype that may cross between processes, by torch's name."""
+
+_PAGE = 4096
+_COPY_BYTES = 1 << 20
+
+
+class SharedMemory:
+    """A memfd that cannot change its size, so that no process can take pages away from under another."""
+
+    def __init__(self, size: int) -> None:
+        self.size = max(-(-size // _PAGE) * _PAGE, _PAGE)
+        try:
+            self.fd = os.memfd_create("kernelwright", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+            os.ftruncate(self.fd, self.size)
+            fcntl.fcntl(self.fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
+            memory = mmap.mmap(self.fd, self.size)
+        except OSError as error:
+            raise MachineError(f"cannot share {self.size} bytes between processes: {error}") from error
+        self.bytes: np.ndarray[Any, np.dtype[np.uint8]] = np.frombuffer(memory, dtype=np.uint8)
+
+    def slot_bytes(self, slot: Slot) -> np.ndarray[Any, np.dtype[np.uint8]]:
+        """Return the raw bytes of a slot, as they lie."""
+        nbytes = slot_nbytes(slot)
+        return self.bytes[slot["offset"] : slot["offset"] + nbytes]
+
+    def copy_from(self, other: "SharedMemory") -> None:
+        """Take over another memory's content."""
+        np.copyto(self.bytes, other.bytes)
+
+    def differs_from(self, other: "SharedMemory", slot: Slot) -> bool:
+        """True when the slot's bytes are not the same in both."""
+        left, right = self.slot_bytes(slot), other.slot_bytes(slot)
+        return any(
+            not np.array_equal(left[i : i + _COPY_BYTES], right[i : i + _COPY_BYTES])
+            for i in range(0, left.size, _COPY_BYTES)
+        )
+
+    def close(self) -> None:
+        """Give the descriptor back; pages go when the last mapping does."""
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+
+    def __del__(self) -> None:
+        self.close()
+
+
+def slot_nbytes(slot: Slot) -> int:
+    """Return the bytes a dense tensor of this slot takes."""
+    return math.prod(slot["shape"]) * ITEM_BYTES[slot["dtype"]]
+
+
+def place(specs: list[tuple[str, tuple[int, ...]]]) -> tuple[list[Slot], int]:
+    """Return row-major, page-aligned slots for (dtype, shape) pairs and the bytes they need together."""
+    slots: list[Slot] = []
+    offset = 0
+    for dtype, shape in specs:
+        strides = [math.prod(shape[i + 1 :]) for i in range(len(shape))]
+        slot = {"dtype": dtype, "shape": list(shape), "stride": strides, "offset": offset}
+        slots.append(slot)
+        offset += -(-slot_nbytes(slot) // _PAGE) * _PAGE
+    return slots, offset

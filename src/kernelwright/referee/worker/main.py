@@ -1,0 +1,62 @@
+"""The candidate's process: builds ``ModelNew`` from source text and serves the parent's commands.
+
+Knows neither the reference nor its outputs, tolerances or seeds.
+"""
+
+import linecache
+import socket
+import sys
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from kernelwright.referee.worker.runner import Runner, serve
+from kernelwright.referee.worker.tensors import decode, dtype_name
+from kernelwright.referee.worker.wire import Message
+
+MODULE_NAME = "kernelwright_candidate"
+
+
+class Candidate(Runner):
+    """A Runner whose module comes from the candidate's source."""
+
+    def handlers(self) -> dict[str, Callable[[Message], Message]]:
+        """Add loading and constructing."""
+        return {**super().handlers(), "import": self.import_source, "construct": self.construct}
+
+    def import_source(self, message: Message) -> Message:
+        """Execute the source as a module; compilation by the source itself happens here."""
+        self.namespace = _execute(message["source"])
+        return {}
+
+    def construct(self, message: Message) -> Message:
+        """Call ``ModelNew(*init_args)`` under the given (public) seed; answers with its state's layout."""
+        args = decode(message["args"], self.arenas.get("init"))
+        torch.manual_seed(message["seed"])
+        model = self.namespace.ModelNew(*args)
+        if not isinstance(model, torch.nn.Module):
+            raise TypeError(f"ModelNew(...) is a {type(model).__name__}, not a torch.nn.Module")
+        self.model = model.train(message["train"])
+        self.callables["eager"] = self.model
+        return {"state": {name: _describe(value) for name, value in self.state().items()}}
+
+
+def _describe(value: torch.Tensor) -> dict[str, Any]:
+    return {"dtype": dtype_name(value.dtype), "shape": list(value.shape)}
+
+
+def _execute(source: str) -> ModuleType:
+    filename = f"<{MODULE_NAME}>"
+    module = ModuleType(MODULE_NAME)
+    module.__file__ = filename
+    linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
+    sys.modules[MODULE_NAME] = module  # dataclasses and torch.compile inside it look themselves up
+    exec(compile(source, filename, "exec"), module.__dict__)  # the untrusted part, in its own process
+    return module
+
+
+def main(sock: socket.socket) -> None:
+    """Serve until the parent hangs up."""
+    serve(sock, Candidate())

@@ -1,0 +1,189 @@
+"""Holds one module and carries out the parent's commands on it. Candidate and reference share this code,
+
+so that both pay exactly the same for a timed call.
+"""
+
+import os
+import socket
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from kernelwright.referee.worker import wire
+from kernelwright.referee.worker.tensors import Arena, Slot, decode, dtype_name, is_dense
+from kernelwright.referee.worker.wire import Message
+
+TRACEBACK_CHARS = 4000
+
+
+class Runner:
+    """Command handlers around ``self.model``; subclasses add how it comes to be."""
+
+    def __init__(self) -> None:
+        self.arenas: dict[str, Arena] = {}
+        self.sets: dict[str, Any] = {}
+        self.model: nn.Module | None = None
+        self.callables: dict[str, Callable[..., Any]] = {}
+        self.last: list[Any] = []
+        self.previous: list[Any] = []
+
+    def handlers(self) -> dict[str, Callable[[Message], Message]]:
+        """Return operation name -> function."""
+        return {
+            "bind": self.bind,
+            "load_state": self.load_state,
+            "run": self.run,
+            "time": self.time,
+            "dump": self.dump,
+            "dump_state": self.dump_state,
+        }
+
+    def map_arenas(self, names: Sequence[str], sizes: Sequence[int], fds: Sequence[int]) -> None:
+        """Map the memory that came with a message."""
+        for name, size, fd in zip(names, sizes, fds, strict=True):
+            self.arenas[name] = Arena(fd, size)
+            os.close(fd)
+
+    def unmap(self, names: Sequence[str]) -> None:
+        """Let go of arenas; memory still viewed by a tensor goes with the last view."""
+        for name in names:
+            self.arenas.pop(name, None)
+            self.sets.pop(name, None)
+
+    def bind(self, message: Message) -> Message:
+        """Make an argument set from the tensors of an arena, under the arena's name."""
+        name = message["arena"]
+        self.sets[name] = decode(message["args"], self.arenas.get(name))
+        return {}
+
+    def load_state(self, message: Message) -> Message:
+        """Copy named tensors from an arena into the module's parameters and buffers."""
+        arena, own = self.arenas[message["arena"]], self.state()
+        with torch.no_grad():
+            for name, slot in message["slots"].items():
+                own[name].copy_(arena.tensor(slot))
+        return {}
+
+    def state(self) -> dict[str, torch.Tensor]:
+        """Return the module's parameters and persistent buffers by name."""
+        assert self.model is not None
+        return {
+            name: value
+            for name, value in self.model.state_dict(keep_vars=True).items()
+            if isinstance(value, torch.Tensor)
+        }
+
+    def run(self, message: Message) -> Message:
+        """Call the module once on a set and describe what it returned."""
+        args = self.sets[message["set"]]
+        result = self.callables[message["callable"]](*args)
+        outputs, is_tuple = _as_list(result)
+        self.previous, self.last = self.last, outputs
+        owned = self._owned(args)
+        return {"is_tuple": is_tuple, "outputs": [self._describe(value, owned) for value in outputs]}
+
+    def _owned(self, args: Any) -> list[tuple[str, torch.Tensor]]:
+        named = [(f"input {i}", value) for i, value in enumerate(args) if isinstance(value, torch.Tensor)]
+        named += [(f"state {name}", value) for name, value in self.state().items()]
+        named += [(f"previous output {i}", v) for i, v in enumerate(self.previous) if type(v) is torch.Tensor]
+        return named
+
+    def _describe(self, value: Any, owned: list[tuple[str, torch.Tensor]]) -> Message:
+        if type(value) is not torch.Tensor:
+            return {"type": f"{type(value).__module__}.{type(value).__qualname__}"}
+        shared = [name for name, other in owned if _share_memory(value, other)]
+        return {
+            "type": "torch.Tensor",
+            "device": value.device.type,
+            "dtype": dtype_name(value.dtype),
+            "shape": list(value.shape),
+            "layout": str(value.layout),
+            "is_dense": value.layout is torch.strided and is_dense(value),
+            "shares": shared[:1],
+        }
+
+    def time(self, message: Message) -> Message:
+        """Call the module ``calls`` times, going round the sets; keeps the last output."""
+        call = self.callables[message["callable"]]
+        arguments = [self.sets[name] for name in message["sets"]]
+        n_sets = len(arguments)
+        result = None
+        begin = time.perf_counter_ns()
+        for i in range(message["calls"]):
+            result = call(*arguments[i % n_sets])
+        elapsed = time.perf_counter_ns() - begin
+        if message["calls"]:
+            self.previous, self.last = self.last, _as_list(result)[0]
+        return {"ns": elapsed}
+
+    def dump(self, message: Message) -> Message:
+        """Copy the last or the previous call's outputs to an arena, row-major."""
+        arena = self.arenas[message["arena"]]
+        outputs = self.last if message["which"] == "last" else self.previous
+        with torch.no_grad():
+            for value, slot in zip(outputs, message["slots"], strict=True):
+                arena.tensor(slot).copy_(_checked(value, slot))
+        return {}
+
+    def dump_state(self, message: Message) -> Message:
+        """Copy named parameters and buffers to an arena."""
+        arena, own = self.arenas[message["arena"]], self.state()
+        with torch.no_grad():
+            for name, slot in message["slots"].items():
+                arena.tensor(slot).copy_(own[name])
+        return {}
+
+
+def _as_list(result: Any) -> tuple[list[Any], bool]:
+    if isinstance(result, list | tuple):
+        return list(result), True
+    return [result], False
+
+
+def _checked(value: Any, slot: Slot) -> torch.Tensor:
+    if type(value) is not torch.Tensor or list(value.shape) != slot["shape"]:
+        raise TypeError("the output changed its type or shape between calls")
+    if dtype_name(value.dtype) != slot["dtype"]:
+        raise TypeError("the output changed its dtype between calls")
+    return value
+
+
+def _share_memory(left: torch.Tensor, right: torch.Tensor) -> bool:
+    if left.numel() == 0 or right.numel() == 0 or torch.strided not in (left.layout, right.layout):
+        return False
+    a, b = left.untyped_storage(), right.untyped_storage()
+    return a.data_ptr() < b.data_ptr() + b.nbytes() and b.data_ptr() < a.data_ptr() + a.nbytes()
+
+
+def serve(sock: socket.socket, runner: Runner) -> None:
+    """Carry out commands until the parent hangs up; what a command raises is answered, not thrown."""
+    handlers = runner.handlers()
+    while True:
+        try:
+            message, fds = wire.receive_with_fds(sock)
+            wire.send(sock, _answer(runner, handlers, message, fds))
+        except wire.Closed:
+            return
+
+
+def _answer(
+    runner: Runner,
+    handlers: dict[str, Callable[[Message], Message]],
+    message: Message,
+    fds: list[int],
+) -> Message:
+    try:
+        runner.unmap(message.pop("unmap", ()))
+        runner.map_arenas(message.pop("map", ()), message.pop("sizes", ()), fds)
+        with torch.no_grad():
+            return handlers[message["op"]](message)
+    except BaseException as error:  # a border: whatever the module's code raises becomes an answer
+        return {
+            "error": type(error).__name__,
+            "message": str(error)[:TRACEBACK_CHARS],
+            "traceback": traceback.format_exc()[-TRACEBACK_CHARS:],
+        }

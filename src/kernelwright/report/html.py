@@ -1,0 +1,81 @@
+"""One run as one HTML file that needs nothing else: no network, no scripts from elsewhere."""
+
+from collections.abc import Sequence
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from kernelwright.core.candidate import Candidate
+from kernelwright.core.evaluation import Evaluation
+from kernelwright.report import sections
+from kernelwright.report.highlight import highlight
+from kernelwright.report.story import Story, tell
+from kernelwright.report.verdict import run_verdict
+
+if TYPE_CHECKING:
+    from kernelwright.store.base import RunRecord, Store
+
+
+def render_report(store: "Store", run_id: str) -> str:
+    """Return the report of a run, finished or not; raises StoreError for an unknown run."""
+    record = store.get_run(run_id)
+    story = tell(stored.event for stored in store.iter_events(run_id))
+    return render_page(record, story, list(store.iter_candidates(run_id)))
+
+
+def render_page(record: "RunRecord", story: Story, candidates: Sequence[Candidate]) -> str:
+    """Return the page for records that are at hand already."""
+    spec = record.spec
+    evaluation = sections.deciding_evaluation(story)
+    shown = _shown_candidate(story, evaluation, candidates)
+    roofline, roofline_note = sections.roofline_chart(spec, story)
+    page = _environment().get_template("report.html.j2")
+    return page.render(
+        spec=spec,
+        run_id=record.run_id,
+        date=f"{record.created_at:%Y-%m-%d %H:%M}",
+        verdict=run_verdict(story, record.failure),
+        tiles=sections.tiles(story),
+        curve=sections.curve_chart(story),
+        bars=sections.latency_chart(story),
+        roofline=roofline,
+        roofline_note=roofline_note,
+        lineage=sections.lineage_chart(story, candidates),
+        steps=story.steps,
+        evaluation=evaluation,
+        errors=sections.error_rows(evaluation.errors) if evaluation else [],
+        skipped_families=evaluation.families_skipped if evaluation else {},
+        timings=sections.timing_rows(evaluation) if evaluation else [],
+        candidate=shown,
+        source=highlight(shown.source) if shown else "",
+        reference=highlight(spec.task.source),
+        environment=sections.fact_rows(spec.environment),
+        command=sections.command_line(spec),
+        stylesheet=_asset("report.css"),
+        script=_asset("report.js"),
+    )
+
+
+def _shown_candidate(
+    story: Story, evaluation: Evaluation | None, candidates: Sequence[Candidate]
+) -> Candidate | None:
+    winner = story.finished.winner if story.finished else None
+    wanted = winner or (evaluation.candidate_id if evaluation else None)
+    return next((candidate for candidate in candidates if candidate.id == wanted), None)
+
+
+@cache
+def _environment() -> Environment:
+    return Environment(
+        loader=PackageLoader("kernelwright.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def _asset(name: str) -> str:
+    return files("kernelwright.report").joinpath("templates", name).read_text(encoding="utf-8")

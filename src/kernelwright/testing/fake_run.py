@@ -1,0 +1,147 @@
+"""Stand-ins for tests of the loop: a referee that looks verdicts up, a team that follows a script.
+
+Nothing here measures anything; no command of the project uses it.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from kernelwright.agents.problem import Problem
+from kernelwright.agents.roles import Analysis, Choice, Team
+from kernelwright.core.candidate import Candidate
+from kernelwright.core.errors import LoweringError
+from kernelwright.core.evaluation import Evaluation, Speedup, Stage, Status, Timing, WorkloadResult
+from kernelwright.core.evidence import Bottleneck, Diagnosis, Evidence, Headroom
+from kernelwright.core.plan import Move
+from kernelwright.core.roofline import Floor, Peaks
+from kernelwright.core.run import RunSpec
+from kernelwright.core.task import Task
+from kernelwright.memory.short_term import ShortTermMemory
+from kernelwright.skills.stats import LedgerView
+
+PEAKS = Peaks(
+    device="fake",
+    n_threads=2,
+    bandwidth_gbps=10.0,
+    cache_bandwidth_gbps=20.0,
+    cache_bytes=1 << 20,
+    fma_gflops=100.0,
+    source="made up for tests",
+)
+
+
+def fake_evaluation(
+    candidate: Candidate, task: Task, verdict: float | Status, *, final: bool = False
+) -> Evaluation:
+    """Return a verified evaluation with that speedup, or a failing one with that status."""
+    if isinstance(verdict, Status):
+        return Evaluation(
+            candidate_id=candidate.id, task_id=task.id, stage=Stage.VERIFY, status=verdict, detail="scripted"
+        )
+    timing = Timing(median_ms=10.0 / verdict, p10_ms=9.0, p90_ms=11.0, n_samples=9, calls_per_sample=1)
+    eager = Timing(median_ms=10.0, p10_ms=9.0, p90_ms=11.0, n_samples=9, calls_per_sample=1)
+    speedup = Speedup(baseline="eager", ratio=verdict, low=0.98 * verdict, high=1.02 * verdict)
+    result = WorkloadResult(
+        workload="default", candidate=timing, baselines={"eager": eager}, speedups=(speedup,)
+    )
+    return Evaluation(
+        candidate_id=candidate.id,
+        task_id=task.id,
+        stage=Stage.DONE,
+        status=Status.VERIFIED,
+        results=(result,),
+        is_final=final,
+    )
+
+
+class FakeReferee:
+    """Verdict by candidate source; counts how often it was asked."""
+
+    def __init__(self, verdicts: Mapping[str, float | Status]) -> None:
+        self.verdicts = verdicts
+        self.asked: list[tuple[str, bool]] = []
+        self.task: Task | None = None
+
+    def open(self, task: Task) -> "FakeReferee":
+        """Admit any task."""
+        self.task = task
+        return self
+
+    @property
+    def baseline_ms(self) -> Mapping[str, float]:
+        """Ten milliseconds for everything."""
+        return {"default": 10.0}
+
+    def evaluate(
+        self,
+        candidate: Candidate,
+        *,
+        final: bool = False,
+        floors: Mapping[str, Floor] | None = None,
+        baselines: tuple[str, ...] = ("eager",),
+    ) -> Evaluation:
+        """Look the verdict up."""
+        assert self.task is not None
+        self.asked.append((candidate.source, final))
+        return fake_evaluation(candidate, self.task, self.verdicts[candidate.source], final=final)
+
+    def __enter__(self) -> "FakeReferee":
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        pass
+
+
+class ScriptedTeam:
+    """Seeds by name; then one move per name of the script; repairs by appending ``+fix``."""
+
+    def __init__(self, seeds: Sequence[str], moves: Sequence[str], *, unliftable: Sequence[str] = ()) -> None:
+        self._seeds, self._moves, self._unliftable = tuple(seeds), tuple(moves), tuple(unliftable)
+
+    def team(self) -> Team:
+        """Return it in every seat."""
+        return Team("scripted", self, self, self, self, self)
+
+    def seeds(self, problem: Problem) -> tuple[Candidate, ...]:
+        """Return the scripted seeds."""
+        return tuple(Candidate(source=name, role="generator") for name in self._seeds)
+
+    def analyse(
+        self, problem: Problem, base: Candidate, evaluation: Evaluation, ledger: LedgerView
+    ) -> Analysis:
+        """Return a diagnosis that says nothing."""
+        diagnosis = Diagnosis(
+            bottleneck=Bottleneck.COMPUTE, headroom=Headroom.HIGH, structure="pointwise", reasons=()
+        )
+        return Analysis(Evidence(), diagnosis, ())
+
+    def plan(
+        self, problem: Problem, base: Candidate, analysis: Analysis, memory: ShortTermMemory
+    ) -> Choice | None:
+        """Return the first move of the script that was not tried on this base."""
+        untried = (Move(skill=name) for name in self._moves if not memory.is_tried(base.id, Move(skill=name)))
+        move = next(untried, None)
+        return Choice(move=move) if move else None
+
+    def write(self, problem: Problem, base: Candidate, move: Move) -> Candidate:
+        """Name the child after its base and move."""
+        if move.skill in self._unliftable:
+            raise LoweringError(f"{move.skill} does not apply")
+        return Candidate(
+            source=f"{base.source}>{move.skill}", parents=(base.id,), plan=base.plan.then(move), role="coder"
+        )
+
+    def repair(
+        self, problem: Problem, failing: Candidate, evaluation: Evaluation, tried: tuple[str, ...]
+    ) -> tuple[Candidate, Move] | None:
+        """Append one more fix."""
+        move = Move(skill="fix", params={"n": len(tried)})
+        fixed = Candidate(
+            source=f"{failing.source}+fix", parents=(failing.id,), plan=failing.plan, role="debugger"
+        )
+        return fixed, move
+
+
+def fake_prepare(spec: RunSpec, cache_dir: Path) -> tuple[Problem, str | None]:
+    """Return a problem without graphs."""
+    return Problem(spec.task, spec.target, {}, {}, PEAKS, {}), None
