@@ -173,7 +173,8 @@ def _needs_grad(module: nn.Module, args: Sequence[Any]) -> bool:
 def _referee(given: Evaluator | None, where: Settings) -> AbstractContextManager[Evaluator]:
     if given is not None:
         return nullcontext(given)
-    return Referee(RefereeSettings(cache_dir=where.cache_dir))
+    referee: AbstractContextManager[Evaluator] = Referee(RefereeSettings(cache_dir=where.cache_dir))
+    return referee
 
 
 def _tools(

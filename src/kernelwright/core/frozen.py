@@ -8,7 +8,10 @@ from pydantic import BaseModel, ConfigDict
 class Frozen(BaseModel):
     """Immutable record; unknown fields are an error, so a typo never becomes silent data."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    # "constants": an error of infinity must come back from JSON as infinity, and null would not parse.
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", use_attribute_docstrings=True, ser_json_inf_nan="constants"
+    )
 
 
 def content_hash(*parts: str) -> str:

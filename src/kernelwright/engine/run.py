@@ -218,9 +218,11 @@ class _Loop:
         try:
             candidate = self.tools.team.coder.write(problem, base, move)
         except LoweringError as error:
-            return self._move_failed(base.id, move, str(error))
+            self._move_failed(base.id, move, str(error))
+            return None
         if candidate.id in self.state.candidates:
-            return self._move_failed(base.id, move, "gives a kernel that was evaluated already")
+            self._move_failed(base.id, move, "gives a kernel that was evaluated already")
+            return None
         return candidate
 
     def _move_failed(self, base_id: str, move: Move, reason: str) -> None:
@@ -233,7 +235,7 @@ class _Loop:
             problem, failing, self.state.evaluations[failing_id], tuple(self.state.repairs_tried)
         )
         if repaired is None or repaired[0].id in self.state.candidates:
-            self.state.memory.record_repair(failing_id, "no repair left to try")
+            self.state.memory.give_up(failing_id, "no repair left to try")
             self.state.exhausted.add(failing_id)
             return
         candidate, move = repaired

@@ -16,8 +16,9 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from kernelwright.core.errors import TaskError
 from kernelwright.core.task import Mode, Task, Workload
 from kernelwright.referee.families import change_inputs, change_state
+from kernelwright.referee.worker.layouts import slots_in
 from kernelwright.referee.worker.runner import Runner, serve
-from kernelwright.referee.worker.tensors import Layout, encode, slots_in
+from kernelwright.referee.worker.tensors import Layout, encode
 from kernelwright.referee.worker.wire import Message
 from kernelwright.tasks.namespace import construct_model, draw_inputs, load_namespace
 

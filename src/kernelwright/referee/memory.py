@@ -4,14 +4,12 @@ import fcntl
 import math
 import mmap
 import os
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from kernelwright.core.errors import MachineError
-
-Slot: TypeAlias = dict[str, Any]
-"""``{"dtype", "shape", "stride", "offset"}``; see worker/tensors.py."""
+from kernelwright.referee.worker.layouts import Slot
 
 ITEM_BYTES = {
     "bool": 1, "uint8": 1, "int8": 1, "int16": 2, "int32": 4, "int64": 8, "uint16": 2, "uint32": 4,

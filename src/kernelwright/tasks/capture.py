@@ -6,9 +6,10 @@ from typing import Any, Literal
 
 import torch
 from torch import fx, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.export.graph_signature import InputKind, OutputKind
 
-from kernelwright.core.errors import CaptureError
+from kernelwright.core.errors import CaptureError, TaskError
 from kernelwright.core.task import Task, Workload
 from kernelwright.tasks.namespace import construct_model, draw_inputs, load_namespace
 
@@ -67,8 +68,21 @@ def capture_module(model: nn.Module, inputs: Sequence[Any]) -> Captured:
 
 
 def capture_task(task: Task, workload: Workload) -> Captured:
-    """Capture one workload of a task. Weights and inputs are drawn only for their shapes."""
+    """Capture one workload of a task; no memory is spent on weights and inputs where that can be.
+
+    Fake tensors carry shapes only. Where the values matter (a constructor or input generator that
+    looks at them, constants that the graph must hold) the real thing is built instead.
+    """
     namespace = load_namespace(task, workload)
+    try:
+        with FakeTensorMode(allow_non_fake_inputs=True):
+            model = construct_model(task, namespace, seed=0)
+            inputs = draw_inputs(task, namespace, seed=0)
+        captured = capture_module(model, inputs)
+    except (TaskError, CaptureError):
+        captured = None
+    if captured is not None and not captured.constants:
+        return captured
     model = construct_model(task, namespace, seed=0)
     return capture_module(model, draw_inputs(task, namespace, seed=0))
 

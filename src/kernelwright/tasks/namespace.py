@@ -63,13 +63,13 @@ def load_namespace(task: Task, workload: Workload) -> ModuleType:
 
 
 def construct_model(task: Task, namespace: ModuleType, seed: int) -> nn.Module:
-    """Construct ``Model(*get_init_inputs())`` under a seed, in the task's mode."""
+    """Construct ``Model(*get_init_inputs())`` under a seed; train mode means as constructed."""
     torch.manual_seed(seed)
     try:
         model = namespace.Model(*namespace.get_init_inputs())
     except Exception as error:  # the user's constructor
         raise TaskError(f"{task.path or task.name}: Model(...) raised {error!r}") from error
-    return model.eval() if task.mode is Mode.EVAL else model.train()
+    return model.eval() if task.mode is Mode.EVAL else model
 
 
 def draw_inputs(task: Task, namespace: ModuleType, seed: int) -> list[Any]:

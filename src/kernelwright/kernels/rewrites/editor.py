@@ -94,14 +94,14 @@ class Editor:
         got = new.meta["val"]
         if got.shape != wanted.shape or got.dtype != wanted.dtype:
             raise LoweringError(f"rewriting changed the type of output {name!r}")
-        same_layout = got.stride() == wanted.stride()
+        same_layout = _same_strides(got, wanted)
         shared = sum(node is new for node in self._targets.values()) > 1 or _is_input_memory(new)
         if same_layout and not shared:
             return
         output = next(iter(reversed(self.graph.nodes)))
         with self.at(output):
             copy = self.call(aten.clone.default, new, memory_format=_memory_format(wanted))
-        if copy.meta["val"].stride() != wanted.stride():
+        if not _same_strides(copy.meta["val"], wanted):
             raise LoweringError(f"rewriting changed the strides of output {name!r}")
         others = [n for n in self._targets if self._targets[n] is new and n != name]
         if others:
@@ -124,6 +124,12 @@ def _is_input_memory(node: fx.Node) -> bool:
     while is_call(node, *VIEW_OPS):
         node = node.args[0]  # type: ignore[assignment]  # a view's first argument is a node
     return node.op == "placeholder"
+
+
+def _same_strides(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether elements lie alike in memory; strides of dimensions of size 1 say nothing."""
+    pairs = zip(one.shape, one.stride(), other.stride(), strict=True)
+    return all(a == b for size, a, b in pairs if size > 1)
 
 
 def _memory_format(tensor: torch.Tensor) -> torch.memory_format:

@@ -14,7 +14,8 @@ import torch
 from torch import nn
 
 from kernelwright.referee.worker import wire
-from kernelwright.referee.worker.tensors import Arena, Slot, decode, dtype_name, is_dense
+from kernelwright.referee.worker.layouts import Slot
+from kernelwright.referee.worker.tensors import Arena, decode, dtype_name, is_dense
 from kernelwright.referee.worker.wire import Message
 
 TRACEBACK_CHARS = 4000

@@ -1,17 +1,15 @@
 """Tensors in shared memory and Python values in JSON, as seen from a process that has torch.
 
-A *slot* says where a tensor lies: ``{"dtype", "shape", "stride", "offset"}``, offset in bytes into an
-arena. A *value* is JSON: numbers, strings, None and bools as they are, everything else tagged.
+An *arena* is one mapped memory, a *slot* (worker/layouts.py) says where a tensor lies in it. A *value* is JSON: numbers, strings, None and bools as they are, everything else tagged.
 """
 
 import math
 import mmap
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
 
-Slot: TypeAlias = dict[str, Any]
-Json: TypeAlias = Any
+from kernelwright.referee.worker.layouts import Json, Slot
 
 ALIGNMENT = 4096
 """Every slot starts on a page, as a fresh large allocation would."""
@@ -123,16 +121,3 @@ def decode(value: Json, arena: Arena | None) -> Any:
     items = [decode(item, arena) for item in content]
     return items if kind == "list" else tuple(items)
 
-
-def slots_in(value: Json) -> list[Slot]:
-    """Return the slots of an encoded value in order."""
-    if not isinstance(value, dict):
-        return []
-    ((kind, content),) = value.items()
-    if kind == "tensor":
-        return [content]
-    if kind in ("list", "tuple"):
-        return [slot for item in content for slot in slots_in(item)]
-    if kind == "dict":
-        return [slot for item in content.values() for slot in slots_in(item)]
-    return []

@@ -15,7 +15,7 @@ class Model(nn.Module):
         return self.pool(x)
 
 
-batch_size = 16
+batch_size = 8
 channels = 64
 height = 112
 width = 112

@@ -10,7 +10,7 @@ class Model(nn.Module):
     def __init__(self, in_channels, out_channels, scale):
         super().__init__()
         self.conv = nn.ConvTranspose2d(in_channels, out_channels, kernel_size=4, stride=2, padding=1)
-        nn.init.normal_(self.conv.weight, std=0.2)
+        nn.init.normal_(self.conv.weight, std=0.6)
         self.bias = nn.Parameter(torch.randn(out_channels, 1, 1))
         self.scale = scale
 

@@ -11,7 +11,7 @@ class Model(nn.Module):
         return torch.max(x, dim=0).values
 
 
-batch_size = 4096
+batch_size = 2048
 features = 4096
 
 

@@ -1,0 +1,86 @@
+"""The program: its commands, and the one border at which exceptions become a line and an exit code.
+
+Exit codes: 0 done, and verified where something was to be verified; 1 the kernel is not verified, or
+the run did not end verified; 2 the input, the machine or we are at fault; 130 interrupted.
+"""
+
+import sys
+import tempfile
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kernelwright import __version__
+from kernelwright.cli import bench, doctor, evaluate, optimize, runs, skills
+from kernelwright.cli.output import print_error, print_json
+from kernelwright.core.errors import KernelwrightError
+
+EXIT_FAULT = 2
+
+app = typer.Typer(
+    name="kernelwright",
+    help="Turns a PyTorch module into a faster one that is proven to compute the same thing.",
+    epilog="Exit codes: 0 verified or done; 1 not verified; 2 input, machine or program at fault; "
+    "130 interrupted.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+app.command(name="optimize")(optimize.optimize)
+app.command(name="evaluate")(evaluate.evaluate)
+app.command(name="bench")(bench.bench)
+app.add_typer(runs.app, name="runs")
+app.add_typer(skills.app, name="skills")
+app.command(name="doctor")(doctor.doctor)
+
+
+def _show_version(is_asked: bool) -> None:
+    if is_asked:
+        typer.echo(f"kernelwright {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Turn a PyTorch module into a faster one that is proven to compute the same thing."""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Carry out one command line and return its exit code; no exception passes."""
+    try:
+        app(args=list(arguments), prog_name="kernelwright")
+    except SystemExit as exit_:
+        return exit_.code if isinstance(exit_.code, int) else 0
+    except KernelwrightError as error:
+        return _fail(str(error), arguments)
+    except Exception as error:  # the border: a defect of ours becomes a line and a file
+        trace = _write_trace(error)
+        return _fail(f"{type(error).__name__}: {error}; a defect of ours, traceback in {trace}", arguments)
+    return 0
+
+
+def _fail(message: str, arguments: Sequence[str]) -> int:
+    print_error(message)
+    if "--json" in arguments:
+        print_json({"error": " ".join(message.split()), "exit_code": EXIT_FAULT})
+    return EXIT_FAULT
+
+
+def _write_trace(error: Exception) -> Path:
+    with tempfile.NamedTemporaryFile(
+        "w", prefix="kernelwright-", suffix=".traceback.txt", delete=False, encoding="utf-8"
+    ) as file:
+        file.writelines(traceback.format_exception(error))
+    return Path(file.name)
+
+
+def main() -> None:
+    """Entry point of ``kernelwright``."""
+    sys.exit(run(sys.argv[1:]))

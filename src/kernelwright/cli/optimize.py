@@ -1,0 +1,125 @@
+"""``kernelwright optimize``: a task file in, a verified faster module and a report out."""
+
+import webbrowser
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kernelwright.cli import options
+from kernelwright.cli.output import print_json, print_verdict, require_writable, stderr, write_text
+from kernelwright.cli.progress import make_progress
+from kernelwright.cli.running import create_run, open_store, play, resume_command
+from kernelwright.report.measures import floor_fraction, speedup_over
+from kernelwright.report.story import tell
+from kernelwright.report.verdict import run_verdict
+
+if TYPE_CHECKING:
+    from kernelwright.engine.run import RunOutcome
+    from kernelwright.store.base import Store
+
+
+def optimize(
+    file: Annotated[Path, typer.Argument(help="KernelBench-format file: Model, get_inputs, get_init_inputs.")],
+    recipe: options.RecipeOption = "kernelskill",
+    team: options.TeamOption = "expert",
+    target: options.TargetOption = "cpu/cpp",
+    budget_evaluations: options.BudgetEvaluations = None,
+    budget_seconds: options.BudgetSeconds = None,
+    seed: options.SeedOption = 0,
+    workload: options.WorkloadOption = None,
+    mode: options.ModeOption = None,
+    tolerance: options.ToleranceOption = None,
+    store: options.StoreOption = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Kernel file.", show_default="FILE_fast.py")
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option("--report", help="HTML report.", show_default="FILE_report.html")
+    ] = None,
+    open_report: Annotated[bool, typer.Option("--open/--no-open", help="Open the report.")] = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Search for a faster module that computes the same, and prove it."""
+    # lazy: keeps --help quick
+    from kernelwright.tasks.kernelbench import load_task
+
+    task = load_task(file, workloads=options.parse_workloads(workload), mode=mode, tolerance=tolerance)
+    kernel_path = require_writable(output or Path(f"{file.stem}_fast.py"))
+    report_path = require_writable(report or Path(f"{file.stem}_report.html"))
+    opened = open_store(store)
+    spec = options.make_spec(
+        task,
+        recipe=recipe,
+        team=team,
+        target=target,
+        evaluations=budget_evaluations,
+        seconds=budget_seconds,
+        seed=seed,
+    )
+    run_id = create_run(opened, spec)
+    outcome = play(
+        opened,
+        run_id,
+        make_progress(task.name),
+        resume_with=resume_command(run_id, store),
+        as_json=as_json,
+    )
+    deliver(opened, outcome, kernel_path, report_path, as_json=as_json, open_report=open_report)
+
+
+def deliver(
+    store: "Store",
+    outcome: "RunOutcome",
+    kernel_path: Path,
+    report_path: Path,
+    *,
+    as_json: bool,
+    open_report: bool = False,
+) -> None:
+    """Write what a finished run has to give, say its verdict and exit with its code."""
+    # lazy: Jinja2 is only needed here
+    from kernelwright.report.html import render_report
+
+    write_text(report_path, render_report(store, outcome.run_id))
+    if outcome.winner is not None:
+        write_text(kernel_path, outcome.winner.source)
+    written = kernel_path if outcome.winner is not None else None
+    if as_json:
+        print_json(outcome_document(store, outcome, written, report_path))
+    else:
+        story = tell(stored.event for stored in store.iter_events(outcome.run_id))
+        paths = [f"Kernel: {written}"] if written else []
+        print_verdict(run_verdict(story), "", *paths, f"Report: {report_path}", f"Run: {outcome.run_id}")
+    if open_report and not webbrowser.open(report_path.resolve().as_uri()):
+        stderr().print(f"no browser to open {report_path} with")
+    raise typer.Exit(exit_code(outcome))
+
+
+def exit_code(outcome: "RunOutcome") -> int:
+    """Return 0 for a verified winner or an unchanged module, 1 when a winner did not hold."""
+    if outcome.winner is None:
+        return 0
+    return 0 if outcome.evaluation is not None and outcome.evaluation.is_verified else 1
+
+
+def outcome_document(
+    store: "Store", outcome: "RunOutcome", kernel: Path | None, report: Path | None
+) -> dict[str, Any]:
+    """Return a run's outcome as JSON-ready data."""
+    evaluation = outcome.evaluation if outcome.winner is not None else None
+    document: dict[str, Any] = {
+        "run_id": outcome.run_id,
+        "task": store.get_run(outcome.run_id).spec.task.name,
+        "verified": exit_code(outcome) == 0,
+        "improved": outcome.winner is not None,
+        "reason": outcome.reason,
+        "kernel": kernel,
+        "report": report,
+        "floor_fraction": floor_fraction(evaluation) if evaluation else None,
+        "evaluation": outcome.evaluation,
+    }
+    for baseline in ("eager", "torch_compile"):
+        speedup = speedup_over(evaluation, baseline) if evaluation else None
+        document[f"speedup_over_{baseline}"] = speedup._asdict() if speedup else None
+    return document

@@ -1,0 +1,124 @@
+"""Options that several commands share, and how their text becomes our nouns."""
+
+import ast
+from typing import Annotated
+
+import typer
+
+from kernelwright.core.budget import Budget
+from kernelwright.core.errors import UserError
+from kernelwright.core.run import RunSpec
+from kernelwright.core.target import Target
+from kernelwright.core.task import Literal_, Mode, Task, TolerancePolicy, Workload
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print exactly one JSON document on stdout.")]
+StoreOption = Annotated[
+    str | None,
+    typer.Option(
+        "--store", help="SQLite file or SQLAlchemy URL of the store.", show_default="KERNELWRIGHT_STORE"
+    ),
+]
+RecipeOption = Annotated[str, typer.Option("--recipe", help="How to search.")]
+TeamOption = Annotated[str, typer.Option("--team", help="Who plans and writes.")]
+TargetOption = Annotated[str, typer.Option("--target", help="Device and language to write for.")]
+BudgetEvaluations = Annotated[
+    int | None,
+    typer.Option(
+        "--budget-evaluations", min=1, help="Candidates to measure at most.", show_default="the recipe's"
+    ),
+]
+BudgetSeconds = Annotated[
+    float | None, typer.Option("--budget-seconds", min=0.0, help="Seconds to search at most.")
+]
+SeedOption = Annotated[int, typer.Option("--seed", help="Seed of the search's own choices.")]
+WorkloadOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--workload",
+        metavar="NAME:GLOBAL=VALUE,...",
+        help="One more shape to be right and fast on; rebinds module-level globals. Repeatable.",
+    ),
+]
+ModeOption = Annotated[
+    Mode | None, typer.Option("--mode", help="Train or eval mode.", show_default="the file's")
+]
+ToleranceOption = Annotated[
+    TolerancePolicy | None,
+    typer.Option("--tolerance", help="How far from the oracle is allowed.", show_default="the file's"),
+]
+
+
+def parse_workload(text: str) -> Workload:
+    """Parse ``name:global=value,...`` with Python literals as values; raises UserError.
+
+    Example:
+        >>> parse_workload("small:batch=8,size=(3, 4)").overrides
+        {'batch': 8, 'size': (3, 4)}
+    """
+    name, colon, bound = text.partition(":")
+    problem = f"--workload {text!r}: expected NAME:GLOBAL=VALUE,... such as small:batch_size=8"
+    if not name.strip() or (colon and not bound.strip()):
+        raise UserError(problem)
+    try:
+        call = ast.parse(f"_({bound})", mode="eval").body
+        if not isinstance(call, ast.Call) or call.args:
+            raise ValueError("not assignments")
+        overrides = {str(word.arg): _literal(word.value) for word in call.keywords if word.arg is not None}
+        if len(overrides) != len(call.keywords):
+            raise ValueError("not plain names")
+    except (SyntaxError, ValueError) as error:
+        raise UserError(problem) from error
+    return Workload(name=name.strip(), overrides=overrides)
+
+
+def _literal(node: ast.expr) -> Literal_:
+    value = ast.literal_eval(node)
+    if isinstance(value, list | tuple):
+        return tuple(value)
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise ValueError(f"{value!r} is not a number, text or a tuple of them")
+
+
+def parse_workloads(texts: list[str] | None) -> tuple[Workload, ...]:
+    """Parse every ``--workload``; raises UserError when two share a name."""
+    workloads = tuple(parse_workload(text) for text in texts or [])
+    names = [workload.name for workload in workloads]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise UserError(f"--workload: {', '.join(twice)} is given twice; name every workload differently")
+    return workloads
+
+
+def make_spec(
+    task: Task,
+    *,
+    recipe: str,
+    team: str,
+    target: str,
+    evaluations: int | None,
+    seconds: float | None,
+    seed: int,
+    experiment: str | None = None,
+) -> RunSpec:
+    """Return the spec of a run; raises UserError for an unknown recipe, team or target."""
+    # lazy: these load torch
+    from kernelwright.agents.teams import find_team
+    from kernelwright.devices.cpu import environment, machine_facts
+    from kernelwright.recipes import find_recipe
+
+    budget = find_recipe(recipe).budget.model_dump()
+    budget |= {} if evaluations is None else {"evaluations": evaluations}
+    budget |= {} if seconds is None else {"seconds": seconds}
+    find_team(team)
+    return RunSpec(
+        task=task,
+        target=Target.parse(target),
+        recipe=recipe,
+        team=team,
+        budget=Budget.model_validate(budget),
+        seed=seed,
+        experiment=experiment,
+        environment={**environment(), **machine_facts()},
+    )
+

@@ -1,0 +1,214 @@
+"""A run as it happens: a live table on a terminal, plain lines anywhere else."""
+
+import time
+from types import TracebackType
+from typing import Protocol, Self
+
+from rich.console import Console, ConsoleRenderable, Group
+from rich.live import Live
+from rich.spinner import Spinner
+from rich.table import Table
+from rich.text import Text
+
+from kernelwright.cli.output import stderr
+from kernelwright.core.events import (
+    CandidateEvaluated,
+    CandidateWritten,
+    Diagnosed,
+    Event,
+    MoveChosen,
+    RunFinished,
+    RunStarted,
+    StepStarted,
+    TaskPrepared,
+)
+from kernelwright.report.measures import duration, geomean, millis, times
+from kernelwright.report.story import Step, Story
+
+
+class Progress(Protocol):
+    """Shows events; a context in which they come."""
+
+    def add(self, event: Event) -> None:
+        """Show one event."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+def make_progress(task_name: str) -> Progress:
+    """Return the live display when stderr is a terminal, plain lines otherwise."""
+    console = stderr()
+    return LiveProgress(console, task_name) if console.is_terminal else PlainProgress(console, task_name)
+
+
+def prepared_line(event: TaskPrepared) -> str:
+    """Say what is known of the task before the search."""
+    eager = geomean(event.baselines_ms.values())
+    parts = [] if eager is None else [f"eager {millis(eager)}"]
+    floors = [floor for floor in event.floors if floor is not None]
+    if floors:
+        bound = "/".join(dict.fromkeys(floor.bound_by for floor in floors))
+        floor_ms = geomean(floor.ms for floor in floors)
+        parts.append(f"floor {millis(floor_ms or 0.0)} ({bound})")
+    if event.capture_error:
+        parts.append(f"not captured: {event.capture_error}")
+    return ", ".join(parts)
+
+
+def activity(event: Event, story: Story) -> str | None:
+    """Say what happens after this event; None where nothing changes."""
+    if isinstance(event, RunStarted):
+        return "running the reference, capturing its graph"
+    if isinstance(event, TaskPrepared):
+        return "writing seeds"
+    if isinstance(event, StepStarted):
+        return "measuring the winner again" if event.mode == "final" else f"step {event.step}: {event.mode}"
+    if isinstance(event, Diagnosed):
+        bottleneck = event.diagnosis.bottleneck.replace("_", " ")
+        return f"{bottleneck}: choosing among {len(event.ranked)} skills"
+    if isinstance(event, MoveChosen):
+        return f"writing {event.move.skill}"
+    if isinstance(event, CandidateWritten):
+        return f"building, verifying, timing {story.steps[-1].title}"
+    return "thinking" if isinstance(event, CandidateEvaluated) else None
+
+
+def notes(step: Step) -> str:
+    """Return what else is worth a word: best so far, moves passed over, why it failed."""
+    words = []
+    if step.improved_to is not None:
+        words.append("best so far")
+    if step.chosen is not None and step.chosen.skipped:
+        words.append(f"{len(step.chosen.skipped)} already tried")
+    if step.explanation:
+        words.append(step.explanation)
+    return "; ".join(words)
+
+
+class PlainProgress:
+    """One line for each thing that ended; no control codes."""
+
+    def __init__(self, console: Console, task_name: str) -> None:
+        self._console = console
+        self._name = task_name
+        self._story = Story()
+        self._shown: Step | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._flush()
+
+    def add(self, event: Event) -> None:
+        """Print a line when a step has ended; its words are complete only when the next one begins."""
+        if isinstance(event, StepStarted | RunFinished | MoveChosen):
+            self._flush()
+        self._story.add(event)
+        if isinstance(event, TaskPrepared):
+            self._print(f"{self._name}: {prepared_line(event)}")
+        elif isinstance(event, RunFinished):
+            self._print(f"search ended: {event.reason}")
+
+    def _flush(self) -> None:
+        last = self._story.steps[-1] if self._story.steps else None
+        if last is None or last is self._shown or last.evaluation is None:
+            return
+        self._shown = last
+        result = str(last.speedup) if last.speedup is not None else last.outcome
+        extra = notes(last)
+        self._print(f"{last.number:>3} {last.mode:<8} {last.title}: {result}" + (f" ({extra})" if extra else ""))
+
+    def _print(self, text: str) -> None:
+        self._console.print(" ".join(text.split("\n")), soft_wrap=True)
+
+
+class LiveProgress:
+    """Header, table of steps and what is going on, redrawn in place."""
+
+    def __init__(self, console: Console, task_name: str) -> None:
+        self._console = console
+        self._name = task_name
+        self._story = Story()
+        self._spinner = Spinner("dots")
+        self._activity = "starting"
+        self._started = self._since = time.monotonic()
+        self._live = Live(
+            console=console, get_renderable=self.render, refresh_per_second=8, vertical_overflow="crop"
+        )
+
+    def __enter__(self) -> Self:
+        self._live.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._live.__exit__(kind, error, trace)
+
+    def add(self, event: Event) -> None:
+        """Take an event in; the next redraw shows it."""
+        self._story.add(event)
+        now = activity(event, self._story)
+        if now is not None:
+            self._activity, self._since = now, time.monotonic()
+
+    def render(self) -> ConsoleRenderable:
+        """Return the whole display."""
+        parts: list[ConsoleRenderable] = [self._header()]
+        if self._story.evaluated:
+            parts.append(self._table())
+        if self._story.finished is None:
+            parts.append(self._status())
+        return Group(*parts)
+
+    def _header(self) -> Text:
+        line = Text(self._name, style="bold")
+        if self._story.prepared is not None:
+            line.append(f"  {prepared_line(self._story.prepared)}", style="dim")
+        return line
+
+    def _table(self) -> Table:
+        table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+        for name in ("step", "move", "result", "best", ""):
+            table.add_column(name, no_wrap=name != "move", justify="right" if name == "step" else "left")
+        rows = self._rows()
+        room = max(self._console.height - 6, 5)
+        for cells, style in rows[-room:]:
+            table.add_row(*cells, style=style)
+        return table
+
+    def _rows(self) -> list[tuple[tuple[str, ...], str]]:
+        rows = []
+        best = 0.0
+        for step in self._story.steps:
+            if step.failed is not None:
+                continue
+            speedup = step.speedup
+            best = max(best, speedup.ratio) if speedup is not None and step.mode != "final" else best
+            shown = str(speedup) if speedup is not None else step.outcome
+            cells = (str(step.number), step.title, shown, times(best) if best else "", notes(step)[:60])
+            rows.append((cells, _style(step)))
+        return rows
+
+    def _status(self) -> Table:
+        now = time.monotonic()
+        grid = Table.grid(padding=(0, 1))
+        words = f"{self._activity}  {duration(now - self._since)}  (total {duration(now - self._started)})"
+        grid.add_row(self._spinner, Text(words, style="cyan"))
+        return grid
+
+
+def _style(step: Step) -> str:
+    if step.improved_to is not None or step.mode == "final":
+        return "green"
+    if step.evaluation is None:
+        return "cyan"
+    return "" if step.speedup is not None else "red dim"

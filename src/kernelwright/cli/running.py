@@ -1,0 +1,65 @@
+"""Runs started and carried on from the command line: the store, and what an interruption leaves."""
+
+import shlex
+from typing import TYPE_CHECKING, NoReturn
+
+import typer
+
+from kernelwright.cli.output import print_json, stderr
+from kernelwright.cli.progress import Progress
+from kernelwright.core.errors import UserError
+from kernelwright.core.run import RunSpec
+from kernelwright.settings import load_settings
+
+if TYPE_CHECKING:
+    from kernelwright.engine.run import RunOutcome
+    from kernelwright.store.base import RunRecord, Store
+
+EXIT_INTERRUPTED = 130
+
+
+def open_store(where: str | None) -> "Store":
+    """Open the store that the user named, or the default one; raises StoreError."""
+    # lazy: SQLAlchemy takes a while to load
+    from kernelwright.store import sqlstore
+
+    return sqlstore.open_store(where or load_settings().store)
+
+
+def find_run(store: "Store", prefix: str) -> "RunRecord":
+    """Return the run whose id begins so; raises UserError when there is none."""
+    record = store.find_run(prefix)
+    if record is None:
+        raise UserError(f"no run {prefix!r} in this store; list them with: kernelwright runs list")
+    return record
+
+
+def create_run(store: "Store", spec: RunSpec) -> str:
+    """Put a run into the store, so that its id is known before anything can interrupt it."""
+    return store.create_run(spec.model_copy(update={"ledger_until": store.last_outcome_id()}))
+
+
+def play(store: "Store", run_id: str, progress: Progress, *, resume_with: str, as_json: bool) -> "RunOutcome":
+    """Carry a run to its end; an interruption says how to resume and exits with 130."""
+    # lazy: loads torch
+    from kernelwright import api
+
+    try:
+        with progress:
+            return api.resume_run(run_id, store=store, on_event=progress.add)
+    except KeyboardInterrupt:
+        interrupted(resume_with, as_json=as_json)
+
+
+def interrupted(resume_with: str, *, as_json: bool) -> NoReturn:
+    """Say how to carry on and exit with 130."""
+    message = f"interrupted; what was finished is kept. Carry on with: {resume_with}"
+    stderr().print(message, soft_wrap=True)
+    if as_json:
+        print_json({"interrupted": True, "resume_with": resume_with, "exit_code": EXIT_INTERRUPTED})
+    raise typer.Exit(EXIT_INTERRUPTED)
+
+
+def resume_command(run_id: str, store: str | None) -> str:
+    """Return the command line that carries a run on."""
+    return shlex.join(["kernelwright", "runs", "resume", run_id, *(["--store", store] if store else [])])

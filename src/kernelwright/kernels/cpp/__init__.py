@@ -1,0 +1,1 @@
+"""Printing scheduled regions as C++ with OpenMP."""

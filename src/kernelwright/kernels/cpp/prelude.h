@@ -1,0 +1,417 @@
+// Building blocks of generated kernels. A line `//: NAME needs A B` starts a block; the printer
+// writes out only the blocks that a kernel uses. Everything is branch-free, so that loops over it
+// vectorise, and keeps NaN and infinities as IEEE 754 and torch have them.
+// Polynomials were fitted to minimise the relative error of the whole function (errors in tests).
+
+//: base
+#include <stdint.h>
+static const float INF = __builtin_inff();
+template <class T> static inline T select(bool which, T yes, T no) { return which ? yes : no; }
+
+//: bits
+static inline int32_t bits_of(float x) { return __builtin_bit_cast(int32_t, x); }
+static inline float float_of(int32_t bits) { return __builtin_bit_cast(float, bits); }
+
+//: nanmax
+// NaN propagates; of equal values the first is kept.
+template <class T> static inline T nanmax(T a, T b) { return ((b > a) | (b != b)) ? b : a; }
+
+//: nanmin
+template <class T> static inline T nanmin(T a, T b) { return ((b < a) | (b != b)) ? b : a; }
+
+//: exp_parts needs bits
+// exp(x) = m * 2^n with m in [0.7, 1.42]; x must lie within [-104, 130] or be NaN.
+static inline float exp_parts(float x, int32_t* n) {
+  const float shifted = x * 1.44269504f + 12582912.0f;  // adding 1.5 * 2^23 rounds to an integer
+  const float k = shifted - 12582912.0f;
+  float r = x - k * 0.693359375f;
+  r = r - k * -2.12194440e-4f;
+  *n = bits_of(shifted) - 0x4b400000;
+  float p = 0.0013951717f;
+  p = p * r + 0.0083695985f;
+  p = p * r + 0.041666187f;
+  p = p * r + 0.16666512f;
+  p = p * r + 0.5f;
+  return p * (r * r) + r + 1.0f;
+}
+// m * 2^n in two steps, since 2^n itself may overflow or be subnormal.
+static inline float scale_by_power(float m, int32_t n) {
+  const int32_t half = n >> 1;
+  return m * float_of((half + 127) << 23) * float_of((n - half + 127) << 23);
+}
+
+//: vexp needs exp_parts
+static inline float vexp(float x) {
+  int32_t n;
+  x = x > 89.0f ? 89.0f : x;
+  x = x < -104.0f ? -104.0f : x;
+  const float m = exp_parts(x, &n);
+  return scale_by_power(m, n);
+}
+static inline double vexp(double x) { return __builtin_exp(x); }
+
+//: vexp2 needs exp_parts
+static inline float vexp2(float x) {
+  x = x > 129.0f ? 129.0f : x;
+  x = x < -151.0f ? -151.0f : x;
+  const float whole = __builtin_rintf(x);
+  int32_t unused;
+  const float m = exp_parts((x - whole) * 0.693147181f, &unused);
+  return scale_by_power(unused == 0 ? m : m * float_of((unused + 127) << 23), (int32_t)whole);
+}
+static inline double vexp2(double x) { return __builtin_exp2(x); }
+
+//: vexpm1 needs bits
+static inline float vexpm1(float x) {
+  x = x > 89.0f ? 89.0f : x;
+  x = x < -30.0f ? -30.0f : x;
+  const float shifted = x * 1.44269504f + 12582912.0f;
+  const float k = shifted - 12582912.0f;
+  float r = x - k * 0.693359375f;
+  r = r - k * -2.12194440e-4f;
+  float p = 0.00019919380f;
+  p = p * r + 0.0013947225f;
+  p = p * r + 0.0083332630f;
+  p = p * r + 0.041666254f;
+  p = p * r + 0.16666667f;
+  p = p * r + 0.5f;
+  p = p * (r * r) + r;  // exp(r) - 1
+  const float half_scale = float_of((bits_of(shifted) - 0x4b400000 + 126) << 23);  // 2^(n-1)
+  const float result = half_scale * p + (half_scale - 0.5f);
+  return k == 0.0f ? p : result + result;
+}
+static inline double vexpm1(double x) { return __builtin_expm1(x); }
+
+//: log_parts needs bits
+// x = 2^e * (1 + f) with 1 + f in [0.7, 1.42]; x must be positive and finite.
+static inline float log_parts(float x, float* e) {
+  const bool tiny = x < 1.17549435e-38f;
+  x = tiny ? x * 8388608.0f : x;
+  const int32_t shifted = bits_of(x) - 0x3f3504f3;
+  *e = (float)(shifted >> 23) - (tiny ? 23.0f : 0.0f);
+  return float_of((shifted & 0x007fffff) + 0x3f3504f3) - 1.0f;
+}
+// (log(1 + f) - f + f^2 / 2) / f^2
+static inline float log_tail(float f) {
+  float p = 0.067466013f;
+  p = p * f - 0.11675641f;
+  p = p * f + 0.11888175f;
+  p = p * f - 0.12405591f;
+  p = p * f + 0.14219551f;
+  p = p * f - 0.16667996f;
+  p = p * f + 0.20002119f;
+  p = p * f - 0.25000009f;
+  p = p * f + 0.33333313f;
+  return p * f;
+}
+// Puts the values of zero, infinity, negative numbers and NaN in place of a logarithm's result.
+static inline float log_special(float x, float result) {
+  result = x == INF ? INF : result;
+  result = x == 0.0f ? -INF : result;
+  return x >= 0.0f ? result : __builtin_nanf("");
+}
+
+//: vlog needs log_parts
+static inline float vlog(float x) {
+  float e;
+  const float f = log_parts(x, &e);
+  const float f2 = f * f;
+  const float low = f2 * log_tail(f) + (e * -2.12194440e-4f - 0.5f * f2);
+  return log_special(x, e * 0.693359375f + (f + low));
+}
+static inline double vlog(double x) { return __builtin_log(x); }
+
+//: vlog2 needs log_parts
+static inline float vlog2(float x) {
+  float e;
+  const float f = log_parts(x, &e);
+  const float f2 = f * f;
+  const float low = f2 * log_tail(f) - 0.5f * f2;
+  return log_special(x, e + (f * 1.44238281f + (low * 1.44269504f + f * 3.12232150e-4f)));
+}
+static inline double vlog2(double x) { return __builtin_log2(x); }
+
+//: vlog10 needs log_parts
+static inline float vlog10(float x) {
+  float e;
+  const float f = log_parts(x, &e);
+  const float f2 = f * f;
+  const float low = f2 * log_tail(f) - 0.5f * f2;
+  const float tail = low * 0.434294482f + (f * 7.00731903e-4f + e * 4.60503898e-6f);
+  return log_special(x, e * 0.301025391f + (f * 0.43359375f + tail));
+}
+static inline double vlog10(double x) { return __builtin_log10(x); }
+
+//: vlog1p needs vlog
+static inline float vlog1p(float x) {
+  const float u = 1.0f + x;
+  const float d = u - 1.0f;  // u = 1 + d exactly, and log(1 + x) = log(u) * x / d closely
+  const float corrected = vlog(u) * (x / d);
+  return d == 0.0f ? x : (d == INF ? INF : corrected);
+}
+static inline double vlog1p(double x) { return __builtin_log1p(x); }
+
+//: vtanh needs vexpm1
+static inline float vtanh(float x) {
+  float a = __builtin_fabsf(x);
+  a = a > 10.0f ? 10.0f : a;
+  const float t = vexpm1(a + a);
+  return __builtin_copysignf(t / (t + 2.0f), x);
+}
+static inline double vtanh(double x) { return __builtin_tanh(x); }
+
+//: vsigmoid needs vexp
+static inline float vsigmoid(float x) { return 1.0f / (1.0f + vexp(-x)); }
+static inline double vsigmoid(double x) { return 1.0 / (1.0 + __builtin_exp(-x)); }
+
+//: vsoftplus needs vexp vlog1p
+static inline float vsoftplus(float x) {
+  return (x > 0.0f ? x : 0.0f) + vlog1p(vexp(-__builtin_fabsf(x)));
+}
+static inline double vsoftplus(double x) {
+  return (x > 0.0 ? x : 0.0) + __builtin_log1p(__builtin_exp(-__builtin_fabs(x)));
+}
+
+//: verf needs vexp
+static inline float verf(float x) {
+  float t = __builtin_fabsf(x);
+  const float s = t * t;
+  float near = -0.00059768936f;
+  near = near * s + 0.0049909800f;
+  near = near * s - 0.026765566f;
+  near = near * s + 0.11281803f;
+  near = near * s - 0.37612495f;
+  near = near * s + 0.12837915f;
+  t = t > 4.0f ? 4.0f : t;
+  float far = -1.0433115e-05f;  // log(erfc(t)) / t + 1
+  far = far * t + 0.00031485810f;
+  far = far * t - 0.0036103420f;
+  far = far * t + 0.023694566f;
+  far = far * t - 0.10615905f;
+  far = far * t - 0.63519806f;
+  far = far * t - 0.12863708f;
+  const float outer = 1.0f - vexp(far * t - t);
+  return t < 0.93f ? near * x + x : __builtin_copysignf(outer, x);
+}
+static inline double verf(double x) { return __builtin_erf(x); }
+
+//: sine_parts
+// x = k * pi/2 + r, by float64 arithmetic: exact enough for any |x| below 2^40.
+static inline float sine_parts(float x, int32_t* quadrant) {
+  const double k = __builtin_rint((double)x * 0.63661977236758134);
+  *quadrant = (int32_t)(k - 4.0 * __builtin_floor(k * 0.25));
+  return (float)(((double)x - k * 1.5707963267948966) - k * 6.123233995736766e-17);
+}
+static inline float quarter_sine(float r) {
+  const float s = r * r;
+  return ((-0.00019510838f * s + 0.0083321314f) * s - 0.16666654f) * s * r + r;
+}
+static inline float quarter_cosine(float r) {
+  const float s = r * r;
+  return ((2.4431203e-05f * s - 0.0013887306f) * s + 0.041666646f) * (s * s) + (1.0f - 0.5f * s);
+}
+
+//: vsin needs sine_parts
+static inline float vsin(float x) {
+  int32_t q;
+  const float r = sine_parts(x, &q);
+  const float value = (q & 1) ? quarter_cosine(r) : quarter_sine(r);
+  return (q & 2) ? -value : value;
+}
+static inline double vsin(double x) { return __builtin_sin(x); }
+
+//: vcos needs sine_parts
+static inline float vcos(float x) {
+  int32_t q;
+  const float r = sine_parts(x, &q);
+  const float value = (q & 1) ? quarter_sine(r) : quarter_cosine(r);
+  return ((q + 1) & 2) ? -value : value;
+}
+static inline double vcos(double x) { return __builtin_cos(x); }
+
+//: vsinh needs vexpm1 exp_parts
+static inline float vsinh(float x) {
+  float a = __builtin_fabsf(x);
+  a = a > 90.0f ? 90.0f : a;
+  const float t = vexpm1(a);
+  int32_t n;
+  const float m = exp_parts(a, &n);
+  const float large = scale_by_power(m, n - 1);  // exp(a) / 2 without overflow
+  return __builtin_copysignf(a > 20.0f ? large : 0.5f * (t + t / (t + 1.0f)), x);
+}
+static inline double vsinh(double x) { return __builtin_sinh(x); }
+
+//: vcosh needs exp_parts
+static inline float vcosh(float x) {
+  float a = __builtin_fabsf(x);
+  a = a > 90.0f ? 90.0f : a;
+  int32_t n;
+  const float m = exp_parts(a, &n);
+  const float half = scale_by_power(m, n - 1);
+  return half + 0.25f / half;
+}
+static inline double vcosh(double x) { return __builtin_cosh(x); }
+
+//: libm
+// Rare functions: the C library's, one element at a time.
+static inline float vtan(float x) { return __builtin_tanf(x); }
+static inline double vtan(double x) { return __builtin_tan(x); }
+static inline float vatan(float x) { return __builtin_atanf(x); }
+static inline double vatan(double x) { return __builtin_atan(x); }
+static inline float vasin(float x) { return __builtin_asinf(x); }
+static inline double vasin(double x) { return __builtin_asin(x); }
+static inline float vacos(float x) { return __builtin_acosf(x); }
+static inline double vacos(double x) { return __builtin_acos(x); }
+static inline float vpow(float x, float y) { return __builtin_powf(x, y); }
+static inline double vpow(double x, double y) { return __builtin_pow(x, y); }
+static inline float vfmod(float x, float y) { return __builtin_fmodf(x, y); }
+static inline double vfmod(double x, double y) { return __builtin_fmod(x, y); }
+
+//: rounding
+static inline float vfloor(float x) { return __builtin_floorf(x); }
+static inline double vfloor(double x) { return __builtin_floor(x); }
+static inline float vceil(float x) { return __builtin_ceilf(x); }
+static inline double vceil(double x) { return __builtin_ceil(x); }
+static inline float vtrunc(float x) { return __builtin_truncf(x); }
+static inline double vtrunc(double x) { return __builtin_trunc(x); }
+static inline float vround(float x) { return __builtin_rintf(x); }  // halves to even
+static inline double vround(double x) { return __builtin_rint(x); }
+
+//: vsqrt
+static inline float vsqrt(float x) { return __builtin_sqrtf(x); }
+static inline double vsqrt(double x) { return __builtin_sqrt(x); }
+
+//: vabs
+static inline float vabs(float x) { return __builtin_fabsf(x); }
+static inline double vabs(double x) { return __builtin_fabs(x); }
+template <class T> static inline T vabs(T x) { return x < 0 ? -x : x; }
+
+//: vsign
+template <class T> static inline T vsign(T x) { return (T)(x > 0) - (T)(x < 0); }
+
+//: floor_divide
+template <class T> static inline T floor_divide(T a, T b) {
+  const T q = a / b;
+  return q - (T)((a % b != 0) & ((a < 0) != (b < 0)));
+}
+
+//: floor_remainder needs floor_divide
+template <class T> static inline T floor_remainder(T a, T b) { return a - floor_divide(a, b) * b; }
+static inline float floor_remainder(float a, float b) {
+  const float r = __builtin_fmodf(a, b);
+  return (r != 0.0f && ((r < 0.0f) != (b < 0.0f))) ? r + b : r;
+}
+static inline double floor_remainder(double a, double b) {
+  const double r = __builtin_fmod(a, b);
+  return (r != 0.0 && ((r < 0.0) != (b < 0.0))) ? r + b : r;
+}
+
+//: lanes_sum
+template <class T, int N> static inline double lanes_sum(const T (&lane)[N]) {
+  double total = 0;
+#pragma omp simd reduction(+ : total)
+  for (int l = 0; l < N; ++l) total += lane[l];
+  return total;
+}
+template <int N> static inline int64_t lanes_sum(const int64_t (&lane)[N]) {
+  int64_t total = 0;
+  for (int l = 0; l < N; ++l) total += lane[l];
+  return total;
+}
+
+//: lanes_prod
+template <class T, int N> static inline T lanes_prod(const T (&lane)[N]) {
+  T total = 1;
+  for (int l = 0; l < N; ++l) total *= lane[l];
+  return total;
+}
+
+//: lanes_max needs nanmax
+template <class T, int N> static inline T lanes_max(const T (&lane)[N]) {
+  T best[N];
+  for (int l = 0; l < N; ++l) best[l] = lane[l];
+  for (int n = N; n > 1; n = (n + 1) / 2)
+#pragma omp simd
+    for (int l = 0; l < n / 2; ++l) best[l] = nanmax(best[l], best[l + (n + 1) / 2]);
+  return best[0];
+}
+
+//: lanes_min needs nanmin
+template <class T, int N> static inline T lanes_min(const T (&lane)[N]) {
+  T best[N];
+  for (int l = 0; l < N; ++l) best[l] = lane[l];
+  for (int n = N; n > 1; n = (n + 1) / 2)
+#pragma omp simd
+    for (int l = 0; l < n / 2; ++l) best[l] = nanmin(best[l], best[l + (n + 1) / 2]);
+  return best[0];
+}
+
+//: lanes_any
+template <int N> static inline bool lanes_any(const bool (&lane)[N]) {
+  bool any = false;
+  for (int l = 0; l < N; ++l) any |= lane[l];
+  return any;
+}
+
+//: lanes_all
+template <int N> static inline bool lanes_all(const bool (&lane)[N]) {
+  bool all = true;
+  for (int l = 0; l < N; ++l) all &= lane[l];
+  return all;
+}
+
+//: prefix_sum
+typedef double double8 __attribute__((vector_size(64)));
+typedef long long lanes8 __attribute__((vector_size(64)));
+// Running sums of a block of 8 * VECTORS values, in place, going on from `carry`.
+template <int N> static inline void prefix_sum(double (&block)[N], double& carry) {
+  static_assert(N % 8 == 0, "whole vectors");
+  const double8 zero = {};
+  for (int v = 0; v < N; v += 8) {
+    double8 x = *(const double8*)(block + v);
+    x += __builtin_shuffle(x, zero, (lanes8){8, 0, 1, 2, 3, 4, 5, 6});
+    x += __builtin_shuffle(x, zero, (lanes8){8, 8, 0, 1, 2, 3, 4, 5});
+    x += __builtin_shuffle(x, zero, (lanes8){8, 8, 8, 8, 0, 1, 2, 3});
+    x += carry;
+    carry = x[7];
+    *(double8*)(block + v) = x;
+  }
+}
+
+//: prefix_prod
+typedef double double8 __attribute__((vector_size(64)));
+typedef long long lanes8 __attribute__((vector_size(64)));
+template <int N> static inline void prefix_prod(double (&block)[N], double& carry) {
+  static_assert(N % 8 == 0, "whole vectors");
+  const double8 one = {1, 1, 1, 1, 1, 1, 1, 1};
+  for (int v = 0; v < N; v += 8) {
+    double8 x = *(const double8*)(block + v);
+    x *= __builtin_shuffle(x, one, (lanes8){8, 0, 1, 2, 3, 4, 5, 6});
+    x *= __builtin_shuffle(x, one, (lanes8){8, 8, 0, 1, 2, 3, 4, 5});
+    x *= __builtin_shuffle(x, one, (lanes8){8, 8, 8, 8, 0, 1, 2, 3});
+    x *= carry;
+    carry = x[7];
+    *(double8*)(block + v) = x;
+  }
+}
+
+//: stream_out
+// Copies a block past the caches: the destination will not be read soon.
+static inline void stream_out(float* out, const float* block, int n) {
+#if defined(__AVX512F__)
+  typedef float float16 __attribute__((vector_size(64)));
+  typedef float loose16 __attribute__((vector_size(64), aligned(4), may_alias));
+  int l = 0;
+  for (; l < n && ((uintptr_t)(out + l) & 63); ++l) out[l] = block[l];
+  for (; l + 16 <= n; l += 16)
+    __builtin_ia32_movntps512(out + l, (float16) * (const loose16*)(block + l));
+  for (; l < n; ++l) out[l] = block[l];
+#else
+  for (int l = 0; l < n; ++l) out[l] = block[l];
+#endif
+}
+static inline void stream_end() {
+#if defined(__AVX512F__)
+  __builtin_ia32_sfence();
+#endif
+}

@@ -1,0 +1,125 @@
+"""What is drawn, and the records of it: layouts, weight draws, input draws and what is expected of each."""
+
+import math
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kernelwright.referee.memory import SharedMemory, slot_nbytes
+from kernelwright.referee.tolerance import Expected, is_float
+from kernelwright.referee.worker.layouts import Slot
+
+
+@dataclass(frozen=True)
+class OutputSpec:
+    """Contract of one output tensor."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    may_share: bool
+    """The reference returns a view of an input or of its state, so a candidate may."""
+    must_be_dense: bool
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the row-major tensor."""
+        return slot_nbytes({"dtype": self.dtype, "shape": self.shape})
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where everything of one workload lies."""
+
+    args: Any
+    """Encoded forward arguments; see worker/tensors.py."""
+    arg_slots: tuple[Slot, ...]
+    args_bytes: int
+    init: Any
+    """Encoded constructor arguments."""
+    state: Mapping[str, Slot]
+    parameters: frozenset[str]
+    state_bytes: int
+    is_train: bool
+
+    @property
+    def has_float_inputs(self) -> bool:
+        """True when input families other than as_is mean anything."""
+        return any(is_float(slot["dtype"]) for slot in self.arg_slots)
+
+    @property
+    def has_weights(self) -> bool:
+        """True when a second weight draw means anything."""
+        return any(is_float(slot["dtype"]) for slot in self.state.values())
+
+    @property
+    def n_input_elements(self) -> int:
+        """Elements of all inputs and weights."""
+        slots = [*self.arg_slots, *self.state.values()]
+        return sum(math.prod(slot["shape"]) for slot in slots)
+
+    def buffers(self) -> dict[str, Slot]:
+        """Return the slots of the state that are not parameters."""
+        return {name: slot for name, slot in self.state.items() if name not in self.parameters}
+
+
+@dataclass(frozen=True)
+class State:
+    """One draw of all parameters and buffers."""
+
+    name: str
+    style: str
+    """``constructed``, ``signed`` or ``positive``; see families.change_state."""
+    memory: SharedMemory
+
+
+@dataclass(frozen=True)
+class DrawKey:
+    """Which inputs, on which weights."""
+
+    family: str
+    variant: int = 0
+    state: str = "constructed"
+
+    @property
+    def label(self) -> str:
+        """Name in messages."""
+        weights = "" if self.state == "constructed" else f", {self.state} weights"
+        return f"{self.family}{weights}"
+
+
+@dataclass(frozen=True)
+class Draw:
+    """One set of inputs and everything the reference made of it."""
+
+    key: DrawKey
+    state: State
+    inputs: SharedMemory
+    outputs: tuple[Expected, ...]
+    changed: Mapping[str, Expected]
+    """State that the reference's forward writes -> what it must hold afterwards."""
+
+
+def new_seed() -> int:
+    """Return a seed nobody can predict."""
+    return secrets.randbits(62)
+
+
+def plan_draws(layout: Layout, *, n_timed: int, is_slow: bool) -> list[DrawKey]:
+    """Return the session's draws; the first ``n_timed`` are also the inputs of the timed calls.
+
+    A slow reference (over half a second with its oracle) gets fewer, but never fewer than as_is, negated
+    and sparse_spikes, and the second weights.
+    """
+    keys = [DrawKey("as_is", variant) for variant in range(n_timed)]
+    if layout.has_float_inputs:
+        if not is_slow:
+            keys += [DrawKey("scaled", 0), DrawKey("scaled", 1)]
+        keys += [DrawKey("negated"), DrawKey("sparse_spikes")]
+        if not is_slow:
+            keys.append(DrawKey("heavy_tail"))
+    if layout.has_weights:
+        keys.append(DrawKey("as_is", 0, "randomised"))
+        if layout.has_float_inputs and not is_slow:
+            keys.append(DrawKey("negated", 0, "randomised"))
+    return keys

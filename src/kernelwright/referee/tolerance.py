@@ -1,0 +1,171 @@
+"""How far from the truth an output may be.
+
+The truth is the *oracle*: the reference run in float64 on the same float32 inputs and weights. An output
+``x`` is judged by two scaled errors against the oracle ``o``: the largest ``|x-o| / (|o| + rms(o))`` over the
+elements, and the relative L2 error ``|x-o| / |o|``. The float32 reference has both errors too, and
+
+    allowed = max(4 x the reference's error, floor)
+
+so a kernel may be as wrong as honest float32 arithmetic in another order is, wherever the problem is
+ill-conditioned, and no more. The floor exists because the reference's error on one draw can be zero by
+luck (one scalar, an exact operation). Under ``strict`` it is 16 units in the last place, growing by a
+quarter of that with each doubling of the inputs per output, as the error of a sum does in an unlucky
+order: 1.9e-6 for pointwise float32, 1.3e-5 for a mean of 16 million. Inputs rounded to bfloat16 cost about
+2e-3 and to TF32 about 2e-4, so both are caught. ``tf32`` and ``bf16`` raise the floor to 2 x 2^-10 and
+2 x 2^-7. ``kernelbench`` is ``allclose(1e-4, 1e-4)`` against the float32 reference instead.
+
+Integers and bools must equal the reference's or the oracle's, element by element. The constants are ours.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from kernelwright.core.task import TolerancePolicy
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+REFERENCE_MULTIPLE = 4.0
+FLOOR_ULP = 16
+POLICY_FLOOR = {TolerancePolicy.TF32: 2 * 2.0**-10, TolerancePolicy.BF16: 2 * 2.0**-7}
+KERNELBENCH_TOLERANCE = 1e-4
+ULP = {"float32": 2.0**-23, "float64": 2.0**-52, "float16": 2.0**-10, "bfloat16": 2.0**-7}
+COMPLEX_PARTS = {"complex64": "float32", "complex128": "float64"}
+
+_CHUNK = 1 << 16
+"""Elements compared at a time, so that the temporaries stay in the cache."""
+_TINY = 1e-30
+"""Scale where the oracle is zero everywhere: only zero is near it."""
+_NOTHING: Array = np.empty(0, np.uint8)
+
+
+@dataclass(frozen=True)
+class Distance:
+    """How an output compares with what was expected."""
+
+    error: float
+    reference_error: float
+    allowed: float
+    is_finite: bool = True
+
+    @property
+    def is_close(self) -> bool:
+        """True when the policy permits it."""
+        return self.is_finite and self.error <= self.allowed
+
+
+@dataclass(frozen=True)
+class _Errors:
+    largest: float
+    l2: float
+
+
+def is_float(dtype: str) -> bool:
+    """True for the dtypes that are judged by distance and not by equality."""
+    return dtype in ULP or dtype in COMPLEX_PARTS
+
+
+class Expected:
+    """What one output must be near to, on one draw."""
+
+    def __init__(
+        self,
+        dtype: str,
+        reference: Array,
+        oracle: Array,
+        *,
+        policy: TolerancePolicy,
+        inputs_per_output: float,
+    ) -> None:
+        """``reference`` and ``oracle`` are raw bytes; the oracle float64 when the dtype is a float."""
+        self.dtype = COMPLEX_PARTS.get(dtype, dtype)
+        self._policy = policy
+        self._growth = 1 + math.log2(max(inputs_per_output, 1.0)) / 4
+        self._reference, self._oracle = _NOTHING, _NOTHING
+        if not is_float(dtype):
+            self._reference, self._oracle = reference.copy(), oracle.copy()
+            self.is_finite = True
+            return
+        if policy is TolerancePolicy.KERNELBENCH:
+            self._reference = reference.copy()
+        truth = oracle.view(np.float64)
+        self._rms = math.sqrt(sum(float(np.dot(part, part)) for (part,) in _chunks(truth)) / max(truth.size, 1))
+        self._high, self._low = _split(truth, self.dtype)
+        values = decode(reference, self.dtype)
+        self.is_finite = math.isfinite(self._rms) and bool(np.isfinite(values).all())
+        self._reference_errors = self._errors(values) if self.is_finite else _Errors(math.inf, math.inf)
+
+    def judge(self, raw: Array) -> Distance:
+        """Compare an output's raw row-major bytes."""
+        if not is_float(self.dtype):
+            return self._judge_exact(raw)
+        values = decode(raw, self.dtype)
+        if self._policy is TolerancePolicy.KERNELBENCH:
+            return self._judge_allclose(values)
+        errors = self._errors(values)
+        if not math.isfinite(errors.largest):
+            return Distance(math.inf, self._reference_errors.largest, 0.0, bool(np.isfinite(values).all()))
+        floor = max(FLOOR_ULP * ULP[self.dtype] * self._growth, POLICY_FLOOR.get(self._policy, 0.0))
+        pairs = (
+            (errors.largest, self._reference_errors.largest),
+            (errors.l2, self._reference_errors.l2),
+        )
+        judged = [Distance(e, r, max(REFERENCE_MULTIPLE * r, floor)) for e, r in pairs]
+        return max(judged, key=lambda distance: distance.error / distance.allowed)
+
+    def _judge_exact(self, raw: Array) -> Distance:
+        x, reference, oracle = (a.view(np.dtype(self.dtype)) for a in (raw, self._reference, self._oracle))
+        n_wrong = sum(int(((a != b) & (a != c)).sum()) for a, b, c in _chunks(x, reference, oracle))
+        return Distance(n_wrong / max(x.size, 1), 0.0, 0.0)
+
+    def _judge_allclose(self, values: Array) -> Distance:
+        worst = 0.0
+        for x, r in _chunks(values, decode(self._reference, self.dtype)):
+            gap = np.abs(x.astype(np.float64) - r)
+            worst = max(worst, _largest(gap / (1.0 + np.abs(r))))
+        is_finite = math.isfinite(worst) or bool(np.isfinite(values).all())
+        return Distance(worst, 0.0, KERNELBENCH_TOLERANCE, is_finite)
+
+    def _errors(self, values: Array) -> _Errors:
+        largest, squares = 0.0, 0.0
+        scale_floor = max(self._rms, _TINY)
+        with np.errstate(all="ignore"):
+            for x, high, low in _chunks(values, self._high, self._low):
+                gap = (x - high) - low
+                largest = max(largest, _largest(np.abs(gap) / (np.abs(high) + gap.dtype.type(scale_floor))))
+                squares += float(np.dot(gap / gap.dtype.type(scale_floor), gap / gap.dtype.type(scale_floor)))
+        if not math.isfinite(squares):
+            return _Errors(largest if math.isnan(largest) else math.inf, math.inf)
+        return _Errors(largest, math.sqrt(squares / max(values.size, 1)))
+
+
+def decode(raw: Array, dtype: str) -> Array:
+    """Return raw bytes as numbers; half precisions are widened to float32."""
+    if dtype == "bfloat16":
+        return (raw.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
+    if dtype == "float16":
+        return raw.view(np.float16).astype(np.float32)
+    return raw.view(np.dtype(dtype))
+
+
+def _split(truth: Array, dtype: str) -> tuple[Array, Array]:
+    """Split float64 into two float32 whose sum it is to 48 bits, so that comparing stays in float32."""
+    if dtype == "float64":
+        return truth.copy(), np.zeros(truth.size, np.float64)
+    with np.errstate(all="ignore"):
+        high = truth.astype(np.float32)
+        return high, (truth - high).astype(np.float32)
+
+
+def _chunks(*arrays: Array) -> Iterator[tuple[Array, ...]]:
+    for start in range(0, arrays[0].size, _CHUNK):
+        yield tuple(array[start : start + _CHUNK] for array in arrays)
+
+
+def _largest(values: Array) -> float:
+    """Return the maximum, NaN as infinity."""
+    largest = float(values.max(initial=0.0))
+    return math.inf if math.isnan(largest) else largest

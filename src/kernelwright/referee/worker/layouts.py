@@ -1,0 +1,21 @@
+"""Slots of an encoded value; needs no torch, so both ends can use it."""
+
+from typing import Any, TypeAlias
+
+Slot: TypeAlias = dict[str, Any]
+"""Where a tensor lies: ``{"dtype", "shape", "stride", "offset"}``, offset in bytes into an arena."""
+Json: TypeAlias = Any
+
+
+def slots_in(value: Json) -> list[Slot]:
+    """Return the slots of an encoded value in order."""
+    if not isinstance(value, dict):
+        return []
+    ((kind, content),) = value.items()
+    if kind == "tensor":
+        return [content]
+    if kind in ("list", "tuple"):
+        return [slot for item in content for slot in slots_in(item)]
+    if kind == "dict":
+        return [slot for item in content.values() for slot in slots_in(item)]
+    return []

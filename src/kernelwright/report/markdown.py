@@ -1,0 +1,113 @@
+"""A bench as Markdown: the conditions, the sums, then a row for each task."""
+
+from collections.abc import Mapping, Sequence
+
+from kernelwright.core.evidence import FactValue
+from kernelwright.report.measures import Interval, millis, percent, times
+from kernelwright.report.tables import NEAR_FLOOR, BenchRow, Spread, Summary
+
+SUMMARY_HEADER = (
+    "what", "tasks", "success", "faster", "geomean / eager", "median", "mean", "geomean / torch.compile",
+    "fast_1", "fast_1.5", "fast_2", "slower than eager", "at or near the floor",
+)  # fmt: skip
+TASK_HEADER = ("task", "category", "ending", "eager", "delivered", "over eager", "over torch.compile", "floor")
+
+
+def bench_markdown(
+    name: str,
+    rows: Sequence[BenchRow],
+    summaries: Sequence[Summary],
+    *,
+    date: str,
+    command: str,
+    environment: Mapping[str, FactValue],
+    picture: str | None = None,
+) -> str:
+    """Return the whole document.
+
+    Args:
+        date: when the bench was run, for reading.
+        command: how to run it again.
+        environment: processor, versions, threads.
+        picture: file name of the picture beside the document.
+    """
+    facts = "; ".join(f"{key} {_fact(value)}" for key, value in environment.items() if value is not None)
+    parts = [
+        f"# {name}",
+        f"{date}. {facts}.",
+        f"```\n{command}\n```",
+        "Speedups are ratios of medians measured alternately, the winner again in a fresh process. An "
+        "unchanged module counts as a success at 1.00x. Geomeans carry their 95 % bootstrap interval over "
+        f"tasks; `fast_p` counts tasks of all that are right and more than p times as fast as eager; at or "
+        f"near the floor means at least {percent(NEAR_FLOOR)} of the roofline floor.",
+        "## Summary",
+        table(SUMMARY_HEADER, [summary_cells(summary) for summary in summaries]),
+    ]
+    if picture is not None:
+        parts.append(f"![Speedups by task]({picture})")
+    for group in dict.fromkeys(row.group for row in rows):
+        members = [row for row in rows if row.group == group]
+        parts += [f"## Tasks: {group}", table(TASK_HEADER, [row_cells(row) for row in members])]
+        failed = [f"- {row.task}: {row.detail}" for row in members if not row.is_success]
+        parts += ["Failed:\n\n" + "\n".join(failed)] if failed else []
+    return "\n\n".join(parts) + "\n"
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a Markdown table; pipes in cells are escaped."""
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", r"\|") for cell in line) + " |" for line in lines)
+
+
+def summary_cells(summary: Summary) -> tuple[str, ...]:
+    """Return a summary's cells under SUMMARY_HEADER."""
+    eager = summary.eager
+    near = f"{summary.n_near_floor} of {summary.n_with_floor}" if summary.n_with_floor else "unknown"
+    return (
+        summary.name,
+        str(summary.n_tasks),
+        percent(summary.n_success / summary.n_tasks) if summary.n_tasks else "",
+        str(summary.n_faster),
+        _spread(eager),
+        times(eager.median) if eager else "",
+        times(eager.mean) if eager else "",
+        _compiled(summary),
+        *(percent(summary.fast_p[p]) for p in ("1", "1.5", "2")),
+        str(summary.n_slower),
+        near,
+    )
+
+
+def row_cells(row: BenchRow) -> tuple[str, ...]:
+    """Return a row's cells under TASK_HEADER."""
+    return (
+        row.task,
+        row.category,
+        row.ending,
+        "" if row.eager_ms is None else millis(row.eager_ms),
+        "" if row.delivered_ms is None else millis(row.delivered_ms),
+        _interval(row.speedup_eager),
+        _interval(row.speedup_compile),
+        "" if row.floor_fraction is None else percent(row.floor_fraction),
+    )
+
+
+def _spread(value: Spread | None) -> str:
+    return "" if value is None else f"{times(value.geomean)} [{value.low:.2f}, {value.high:.2f}]"
+
+
+def _compiled(summary: Summary) -> str:
+    text = _spread(summary.compiled)
+    n_measured = summary.compiled.n if summary.compiled else 0
+    missing = summary.n_success - n_measured
+    return f"{text} ({missing} not measured)".strip() if missing else text
+
+
+def _interval(value: Interval | None) -> str:
+    if value is None:
+        return ""
+    return times(value.ratio) if value.low == value.high else str(value)
+
+
+def _fact(value: FactValue) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

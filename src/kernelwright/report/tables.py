@@ -1,0 +1,232 @@
+"""What a bench came to: one row a task, sums over rows, both as plain data."""
+
+import random
+import statistics
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+
+from kernelwright.core.frozen import Frozen
+from kernelwright.report.measures import (
+    Interval,
+    baseline_ms,
+    floor_fraction,
+    geomean,
+    latency_ms,
+    speedup_over,
+)
+from kernelwright.report.story import Story
+
+FAST_P = (0.0, 0.8, 1.0, 1.5, 2.0)
+"""Thresholds of KernelBench's fast_p: share of all tasks that are right and faster than p times eager.
+Source: KernelBench, ``score.py``; strict comparison, all tasks in the denominator."""
+NEAR_FLOOR = 0.8
+"""Fraction of the roofline floor from which a task counts as at or near it; ours."""
+RESAMPLES = 2000
+
+
+class Ending(StrEnum):
+    """How a task's run ended."""
+
+    FASTER = "faster"
+    """A verified kernel was delivered."""
+    UNCHANGED = "unchanged"
+    """Nothing faster was found; the module stays as it is, which is right by definition."""
+    FAILED = "failed"
+    """The run did not end, or its winner did not pass its final evaluation."""
+
+
+class BenchRow(Frozen):
+    """One task's result."""
+
+    task: str
+    task_id: str
+    category: str
+    group: str
+    """Row of the summary it counts in, e.g. ``main`` or ``held-out``."""
+    run_id: str | None = None
+    ending: Ending
+    detail: str = ""
+    """Why the search ended, or what failed."""
+    speedup_eager: Interval | None = None
+    """Of what was delivered; exactly 1 for an unchanged module. None when failed."""
+    speedup_compile: Interval | None = None
+    """The same over torch.compile; None where it was not measured."""
+    floor_fraction: float | None = None
+    """Of what was delivered; None when no floor is known."""
+    eager_ms: float | None = None
+    delivered_ms: float | None = None
+    evaluations: int = 0
+    seconds: float = 0.0
+
+    @property
+    def is_success(self) -> bool:
+        """True when what was delivered is verified or unchanged."""
+        return self.ending is not Ending.FAILED
+
+
+class Spread(Frozen):
+    """Speedups of the successful tasks that have one."""
+
+    n: int
+    geomean: float
+    low: float
+    """Lower end of the 95 % bootstrap interval of the geomean over tasks."""
+    high: float
+    median: float
+    mean: float
+    smallest: float
+    largest: float
+
+
+class Summary(Frozen):
+    """Sums over rows."""
+
+    name: str
+    n_tasks: int
+    n_success: int
+    n_faster: int
+    n_unchanged: int
+    eager: Spread | None
+    compiled: Spread | None
+    fast_p: dict[str, float]
+    """Threshold over eager -> share of all tasks; failed ones count as not."""
+    fast_p_compile: dict[str, float]
+    n_slower: int
+    """Delivered kernels whose interval over eager lies below 1; must be 0."""
+    n_with_floor: int
+    n_near_floor: int
+
+
+def row_from_story(
+    story: Story,
+    *,
+    task: str,
+    task_id: str,
+    category: str,
+    group: str,
+    run_id: str,
+    failure: str | None = None,
+) -> BenchRow:
+    """Return a task's row; an unfinished or failed run is a failed row."""
+    finished = story.finished
+    row = BenchRow(
+        task=task,
+        task_id=task_id,
+        category=category,
+        group=group,
+        run_id=run_id,
+        ending=Ending.FAILED,
+        detail=failure or (finished.reason if finished else "not finished"),
+        evaluations=finished.spent.evaluations if finished else len(story.evaluated),
+        seconds=finished.spent.seconds if finished else 0.0,
+    )
+    if finished is None or failure is not None:
+        return row
+    if finished.winner is None:
+        return row.model_copy(update=_unchanged(story))
+    evaluation = finished.evaluation
+    if evaluation is None or not evaluation.is_verified:
+        return row
+    return row.model_copy(
+        update={
+            "ending": Ending.FASTER,
+            "speedup_eager": speedup_over(evaluation, "eager"),
+            "speedup_compile": speedup_over(evaluation, "torch_compile"),
+            "floor_fraction": floor_fraction(evaluation),
+            "eager_ms": baseline_ms(evaluation, "eager"),
+            "delivered_ms": latency_ms(evaluation),
+        }
+    )
+
+
+def _unchanged(story: Story) -> dict[str, object]:
+    """Return the figures of a module that stays as it is: eager's own."""
+    evaluation = story.finished.evaluation if story.finished else None
+    eager = speedup_over(evaluation, "eager") if evaluation else None
+    compiled = speedup_over(evaluation, "torch_compile") if evaluation else None
+    prepared = story.prepared
+    eager_ms = geomean(prepared.baselines_ms.values()) if prepared else None
+    floors = [floor.ms for floor in prepared.floors if floor is not None] if prepared else []
+    floor_ms = geomean(floors)
+    over_compile = None
+    if eager is not None and compiled is not None:
+        # Both were measured against one candidate, so their quotient compares eager with torch.compile.
+        over_compile = Interval(
+            compiled.ratio / eager.ratio, compiled.low / eager.high, compiled.high / eager.low
+        )
+    return {
+        "ending": Ending.UNCHANGED,
+        "speedup_eager": Interval(1.0, 1.0, 1.0),
+        "speedup_compile": over_compile,
+        "floor_fraction": floor_ms / eager_ms if floor_ms and eager_ms else None,
+        "eager_ms": eager_ms,
+        "delivered_ms": eager_ms,
+    }
+
+
+def summarise(name: str, rows: Sequence[BenchRow]) -> Summary:
+    """Sum up rows; speedups count over successful tasks, shares over all of them."""
+    won = [row for row in rows if row.is_success]
+    eager = [row.speedup_eager.ratio for row in won if row.speedup_eager is not None]
+    compiled = [row.speedup_compile.ratio for row in won if row.speedup_compile is not None]
+    floors = [row.floor_fraction for row in won if row.floor_fraction is not None]
+    return Summary(
+        name=name,
+        n_tasks=len(rows),
+        n_success=len(won),
+        n_faster=sum(row.ending is Ending.FASTER for row in rows),
+        n_unchanged=sum(row.ending is Ending.UNCHANGED for row in rows),
+        eager=spread(eager),
+        compiled=spread(compiled),
+        fast_p=fast_p(eager, len(rows)),
+        fast_p_compile=fast_p(compiled, len(rows)),
+        n_slower=sum(row.speedup_eager is not None and row.speedup_eager.is_slower for row in won),
+        n_with_floor=len(floors),
+        n_near_floor=sum(fraction >= NEAR_FLOOR for fraction in floors),
+    )
+
+
+def summaries(rows: Sequence[BenchRow]) -> list[Summary]:
+    """Return a summary for each group, then one for each category of the first group."""
+    groups = _grouped(rows, "group")
+    first = next(iter(groups.values()), [])
+    categories = _grouped(first, "category")
+    parts = categories.items() if len(categories) > 1 else ()
+    return [summarise(name, members) for name, members in (*groups.items(), *parts)]
+
+
+def _grouped(rows: Iterable[BenchRow], field: str) -> dict[str, list[BenchRow]]:
+    groups: dict[str, list[BenchRow]] = {}
+    for row in rows:
+        groups.setdefault(getattr(row, field), []).append(row)
+    return groups
+
+
+def spread(ratios: Sequence[float]) -> Spread | None:
+    """Return mean values and their spread; None for no ratios."""
+    middle = geomean(ratios)
+    if middle is None:
+        return None
+    low, high = bootstrap_geomean(ratios)
+    return Spread(
+        n=len(ratios),
+        geomean=middle,
+        low=low,
+        high=high,
+        median=statistics.median(ratios),
+        mean=statistics.fmean(ratios),
+        smallest=min(ratios),
+        largest=max(ratios),
+    )
+
+
+def fast_p(ratios: Sequence[float], n_tasks: int) -> dict[str, float]:
+    """Return the share of all tasks above each threshold; ``ratios`` are the successful ones'."""
+    return {f"{p:g}": sum(ratio > p for ratio in ratios) / n_tasks if n_tasks else 0.0 for p in FAST_P}
+
+
+def bootstrap_geomean(ratios: Sequence[float], *, seed: int = 0) -> tuple[float, float]:
+    """Return the 95 % interval of the geomean under resampling of the tasks, reproducibly."""
+    rng = random.Random(seed)
+    means = sorted(geomean(rng.choices(ratios, k=len(ratios))) or 0.0 for _ in range(RESAMPLES))
+    return means[round(0.025 * (RESAMPLES - 1))], means[round(0.975 * (RESAMPLES - 1))]

@@ -1,0 +1,107 @@
+"""What a store keeps and how it is asked; implementations keep the contract of testing/store_contract.py."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Protocol
+
+from kernelwright.core.candidate import Candidate
+from kernelwright.core.evaluation import Evaluation
+from kernelwright.core.events import Event
+from kernelwright.core.frozen import Frozen
+from kernelwright.core.run import Outcome, RunSpec, RunState
+
+
+class RunRecord(Frozen):
+    """One run as the store knows it."""
+
+    run_id: str
+    spec: RunSpec
+    state: RunState
+    created_at: datetime
+    """UTC."""
+    updated_at: datetime
+    """UTC; of the last event or change of state."""
+    failure: str | None = None
+    """Why a failed run failed."""
+
+
+class StoredEvent(Frozen):
+    """One event of a run, in order."""
+
+    seq: int
+    """1, 2, 3 … within the run, without gaps."""
+    at: datetime
+    """UTC."""
+    event: Event
+
+
+class Store(Protocol):
+    """Runs and what happened in them; every write is durable when its call returns.
+
+    Safe to use from several threads, and from several processes that opened it each for themselves (a
+    forked child must open it anew). Every method may raise StoreError; so does naming an unknown run.
+    """
+
+    def create_run(self, spec: RunSpec) -> str:
+        """Record a new run as RUNNING; returns its id: short, and later ids sort after earlier ones."""
+        ...
+
+    def get_run(self, run_id: str) -> RunRecord:
+        """Return the run with exactly this id."""
+        ...
+
+    def find_run(self, prefix: str) -> RunRecord | None:
+        """Return the run whose id begins so, None when none does; UserError when several do."""
+        ...
+
+    def iter_runs(self, experiment: str | None = None) -> Iterator[RunRecord]:
+        """Yield the runs, oldest first; only those of the experiment when one is named."""
+        ...
+
+    def set_state(self, run_id: str, state: RunState, failure: str | None = None) -> None:
+        """Record where the run stands."""
+        ...
+
+    def append_event(self, run_id: str, event: Event) -> int:
+        """Append one event; returns its number within the run."""
+        ...
+
+    def iter_events(self, run_id: str, *, after: int = 0) -> Iterator[StoredEvent]:
+        """Yield the run's events with a number above ``after``, in order."""
+        ...
+
+    def add_candidate(self, run_id: str, candidate: Candidate) -> None:
+        """Record a candidate of the run; the first record of an id in a run stays."""
+        ...
+
+    def get_candidate(self, candidate_id: str, run_id: str | None = None) -> Candidate:
+        """Return a candidate, with the plan and parents it had in ``run_id``, else where it first came up.
+
+        Raises:
+            StoreError: no such candidate (in that run).
+        """
+        ...
+
+    def iter_candidates(self, run_id: str) -> Iterator[Candidate]:
+        """Yield the run's candidates in the order they were added."""
+        ...
+
+    def find_evaluation(self, run_id: str, candidate_id: str, *, is_final: bool = False) -> Evaluation | None:
+        """Return the candidate's latest evaluation in the run's events, None when there is none."""
+        ...
+
+    def add_outcome(self, outcome: Outcome) -> int:
+        """Append to the ledger of all runs; returns the outcome's id, larger than any before."""
+        ...
+
+    def iter_outcomes(self, *, until: int | None = None) -> Iterator[tuple[int, Outcome]]:
+        """Yield ids and outcomes in order, up to and including ``until``."""
+        ...
+
+    def last_outcome_id(self) -> int:
+        """Return the id of the newest outcome, 0 when there is none."""
+        ...
+
+    def close(self) -> None:
+        """Give back connections; the store is not used afterwards."""
+        ...

@@ -1,0 +1,257 @@
+"""The store on any database that SQLAlchemy reaches: SQLite by default, PostgreSQL for a team."""
+
+import random
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+import sqlalchemy as sa
+from pydantic import TypeAdapter, ValidationError
+from sqlalchemy import exc
+from sqlalchemy.engine import Connection, Engine, Row
+
+from kernelwright.core.candidate import Candidate
+from kernelwright.core.errors import StoreError, UserError
+from kernelwright.core.evaluation import Evaluation
+from kernelwright.core.events import CandidateEvaluated, Event, RunFinished
+from kernelwright.core.run import Outcome, RunSpec, RunState
+from kernelwright.store.base import RunRecord, Store, StoredEvent
+from kernelwright.store.engine import open_database, reason, write
+from kernelwright.store.ids import new_run_id
+from kernelwright.store.schema import candidates, events, outcomes, run_candidates, runs
+
+T = TypeVar("T")
+
+_EVENT: TypeAdapter[Event] = TypeAdapter(Event)
+_EVALUATING = ("candidate_evaluated", "run_finished")
+
+
+def open_store(where: Path | str) -> Store:
+    """Open the store, creating it when it is not there.
+
+    Args:
+        where: path of an SQLite file, or an SQLAlchemy URL such as ``postgresql+psycopg://…``;
+            ``sqlite://`` keeps everything in memory.
+
+    Raises:
+        StoreError: it cannot be created or written, or holds another schema version.
+    """
+    engine, name = open_database(where)
+    return SqlStore(engine, name)
+
+
+class SqlStore(Store):
+    """See Store. Each write is one transaction, each payload the JSON text of a noun."""
+
+    def __init__(self, engine: Engine, name: str, clock: Callable[[], datetime] | None = None) -> None:
+        """Use an opened database; ``name`` is for messages, ``clock`` returns UTC times."""
+        self._engine = engine
+        self._name = name
+        self._clock = clock or _utc_now
+        self._rng = random.SystemRandom()
+
+    def create_run(self, spec: RunSpec) -> str:
+        now = self._clock()
+        run_id = new_run_id(now, self._rng)
+        row = {
+            "run_id": run_id,
+            "experiment": spec.experiment,
+            "state": RunState.RUNNING.value,
+            "created_at": _to_text(now),
+            "updated_at": _to_text(now),
+            "spec": spec.model_dump_json(),
+        }
+        self._write(lambda connection: connection.execute(runs.insert().values(row)))
+        return run_id
+
+    def get_run(self, run_id: str) -> RunRecord:
+        found = self._read(sa.select(runs).where(runs.c.run_id == run_id))
+        if not found:
+            raise self._unknown_run(run_id)
+        return self._run_record(found[0])
+
+    def find_run(self, prefix: str) -> RunRecord | None:
+        query = sa.select(runs).where(runs.c.run_id.startswith(prefix, autoescape=True))
+        found = self._read(query.order_by(runs.c.run_id).limit(6))
+        exact = [row for row in found if row.run_id == prefix] or found
+        if len(exact) > 1:
+            raise UserError(f"{prefix!r} begins several run ids: {', '.join(row.run_id for row in exact)}")
+        return self._run_record(exact[0]) if exact else None
+
+    def iter_runs(self, experiment: str | None = None) -> Iterator[RunRecord]:
+        query = sa.select(runs).order_by(runs.c.created_at, runs.c.run_id)
+        if experiment is not None:
+            query = query.where(runs.c.experiment == experiment)
+        return map(self._run_record, self._read(query))
+
+    def set_state(self, run_id: str, state: RunState, failure: str | None = None) -> None:
+        self._write(lambda connection: self._touch(connection, run_id, state=state.value, failure=failure))
+
+    def append_event(self, run_id: str, event: Event) -> int:
+        row = {
+            "run_id": run_id,
+            "at": _to_text(self._clock()),
+            "kind": event.kind,
+            "candidate": _candidate_of(event),
+            "payload": event.model_dump_json(),
+        }
+
+        def append(connection: Connection) -> int:
+            # Locks the run's row first, so that two writers never take the same number.
+            self._touch(connection, run_id)
+            last = sa.select(sa.func.max(events.c.seq)).where(events.c.run_id == run_id)
+            seq = (connection.execute(last).scalar() or 0) + 1
+            connection.execute(events.insert().values(row | {"seq": seq}))
+            return seq
+
+        return self._write(append)
+
+    def iter_events(self, run_id: str, *, after: int = 0) -> Iterator[StoredEvent]:
+        query = sa.select(events).where(events.c.run_id == run_id, events.c.seq > after)
+        return map(self._stored_event, self._read(query.order_by(events.c.seq)))
+
+    def add_candidate(self, run_id: str, candidate: Candidate) -> None:
+        key = candidate.id
+        row = {
+            "run_id": run_id,
+            "candidate_id": key,
+            "payload": candidate.model_copy(update={"source": ""}).model_dump_json(),
+        }
+
+        def add(connection: Connection) -> None:
+            self._touch(connection, run_id)
+            if not _exists(connection, candidates.c.candidate_id == key):
+                connection.execute(candidates.insert().values(candidate_id=key, source=candidate.source))
+            if not _exists(connection, _in_run(run_id, key)):
+                connection.execute(run_candidates.insert().values(row))
+
+        self._write(add)
+
+    def get_candidate(self, candidate_id: str, run_id: str | None = None) -> Candidate:
+        query = _candidate_query().where(run_candidates.c.candidate_id == candidate_id)
+        if run_id is not None:
+            query = query.where(run_candidates.c.run_id == run_id)
+        found = self._read(query.limit(1))
+        if not found:
+            where = self._name if run_id is None else f"run {run_id}"
+            raise StoreError(f"no candidate {candidate_id!r} in {where}")
+        return self._candidate(found[0])
+
+    def iter_candidates(self, run_id: str) -> Iterator[Candidate]:
+        query = _candidate_query().where(run_candidates.c.run_id == run_id)
+        return map(self._candidate, self._read(query))
+
+    def find_evaluation(self, run_id: str, candidate_id: str, *, is_final: bool = False) -> Evaluation | None:
+        query = (
+            sa.select(events)
+            .where(events.c.run_id == run_id, events.c.kind.in_(_EVALUATING))
+            .where(events.c.candidate == candidate_id)
+            .order_by(events.c.seq.desc())
+        )
+        for row in self._read(query):
+            event = self._stored_event(row).event
+            if isinstance(event, CandidateEvaluated | RunFinished):
+                evaluation = event.evaluation
+                if evaluation is not None and evaluation.is_final == is_final:
+                    return evaluation
+        return None
+
+    def add_outcome(self, outcome: Outcome) -> int:
+        row = {"run_id": outcome.run_id, "payload": outcome.model_dump_json()}
+
+        def add(connection: Connection) -> int:
+            inserted = connection.execute(outcomes.insert().values(row)).inserted_primary_key
+            return int(inserted[0]) if inserted is not None else 0
+
+        return self._write(add)
+
+    def iter_outcomes(self, *, until: int | None = None) -> Iterator[tuple[int, Outcome]]:
+        query = sa.select(outcomes).order_by(outcomes.c.outcome_id)
+        if until is not None:
+            query = query.where(outcomes.c.outcome_id <= until)
+        rows = self._read(query)
+        return ((row.outcome_id, self._parse(Outcome.model_validate_json, row.payload)) for row in rows)
+
+    def last_outcome_id(self) -> int:
+        return int(self._read(sa.select(sa.func.max(outcomes.c.outcome_id)))[0][0] or 0)
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+    def _touch(self, connection: Connection, run_id: str, **values: str | None) -> None:
+        """Set the run's columns and the time of its last change."""
+        change = runs.update().where(runs.c.run_id == run_id)
+        done = connection.execute(change.values(updated_at=_to_text(self._clock()), **values))
+        if done.rowcount == 0:
+            raise self._unknown_run(run_id)
+
+    def _unknown_run(self, run_id: str) -> StoreError:
+        return StoreError(f"no run {run_id!r} in {self._name}; `kernelwright runs list` shows them")
+
+    def _read(self, query: sa.Select[Any]) -> list[Row[Any]]:
+        try:
+            with self._engine.connect() as connection:
+                return list(connection.execute(query).all())
+        except exc.SQLAlchemyError as error:
+            raise StoreError(f"cannot read the store {self._name}: {reason(error)}") from error
+
+    def _write(self, work: Callable[[Connection], T]) -> T:
+        try:
+            return write(self._engine, work)
+        except exc.SQLAlchemyError as error:
+            raise StoreError(f"cannot write the store {self._name}: {reason(error)}") from error
+
+    def _parse(self, parse: Callable[[str], T], payload: str) -> T:
+        try:
+            return parse(payload)
+        except ValidationError as error:
+            first = str(error.errors()[0]["msg"])
+            raise StoreError(f"the store {self._name} holds a record that does not parse: {first}") from error
+
+    def _run_record(self, row: Row[Any]) -> RunRecord:
+        return RunRecord(
+            run_id=row.run_id,
+            spec=self._parse(RunSpec.model_validate_json, row.spec),
+            state=RunState(row.state),
+            created_at=datetime.fromisoformat(row.created_at),
+            updated_at=datetime.fromisoformat(row.updated_at),
+            failure=row.failure,
+        )
+
+    def _stored_event(self, row: Row[Any]) -> StoredEvent:
+        event = self._parse(_EVENT.validate_json, row.payload)
+        return StoredEvent(seq=row.seq, at=datetime.fromisoformat(row.at), event=event)
+
+    def _candidate(self, row: Row[Any]) -> Candidate:
+        rest = self._parse(Candidate.model_validate_json, row.payload)
+        return rest.model_copy(update={"source": row.source})
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+def _to_text(time: datetime) -> str:
+    return time.astimezone(UTC).isoformat(timespec="microseconds")
+
+
+def _candidate_of(event: Event) -> str | None:
+    """Return the candidate the event is about, for the index."""
+    if isinstance(event, RunFinished):
+        return event.evaluation.candidate_id if event.evaluation else event.winner
+    return getattr(event, "candidate", None)
+
+
+def _candidate_query() -> sa.Select[Any]:
+    joined = run_candidates.join(candidates, run_candidates.c.candidate_id == candidates.c.candidate_id)
+    chosen = sa.select(run_candidates.c.payload, candidates.c.source).select_from(joined)
+    return chosen.order_by(run_candidates.c.position)
+
+
+def _in_run(run_id: str, candidate_id: str) -> sa.ColumnElement[bool]:
+    return sa.and_(run_candidates.c.run_id == run_id, run_candidates.c.candidate_id == candidate_id)
+
+
+def _exists(connection: Connection, condition: sa.ColumnElement[bool]) -> bool:
+    return bool(connection.execute(sa.select(sa.literal(1)).where(condition).limit(1)).first())

@@ -1,0 +1,198 @@
+"""What every store must do; subclass StoreContract and give it a ``store`` fixture."""
+
+import math
+import threading
+from datetime import UTC
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kernelwright.core.budget import Spent
+from kernelwright.core.candidate import Candidate
+from kernelwright.core.errors import StoreError, UserError
+from kernelwright.core.evaluation import Evaluation, NumericalError, Stage, Status
+from kernelwright.core.events import CandidateEvaluated, CandidateWritten, Event, RunFinished, StepStarted
+from kernelwright.core.plan import Move, Plan
+from kernelwright.core.run import Outcome, RunSpec, RunState
+from kernelwright.core.task import Task, Workload
+from kernelwright.store.base import Store
+
+OPEN_SETTINGS = settings(
+    max_examples=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.differing_executors],
+)
+
+
+def make_spec(**changes: object) -> RunSpec:
+    """Return a run's specification; ``changes`` replace its fields."""
+    task = Task(
+        name="double", source="class Model: ...", workloads=(Workload(overrides={"N": (1, 2.5, None)}),)
+    )
+    fields: dict[str, object] = {
+        "task": task,
+        "recipe": "kernelskill",
+        "environment": {"cores": 2, "avx": True},
+    }
+    return RunSpec.model_validate(fields | changes)
+
+
+def make_candidate(text: str = "class ModelNew: ...", skill: str = "unroll") -> Candidate:
+    """Return a candidate with a plan of one move."""
+    move = Move(skill=skill, params={"factor": 4, "streamed": False, "share": 0.5})
+    return Candidate(source=text, plan=Plan(moves=(move,)), parents=("p",), role="coder")
+
+
+def make_evaluation(candidate_id: str, *, error: float = 0.0, is_final: bool = False) -> Evaluation:
+    """Return an evaluation that failed on numerics by ``error``."""
+    measured = NumericalError(
+        workload="default", family="as_is", output="out0", error=error, reference_error=0.0, allowed=1.0
+    )
+    return Evaluation(
+        candidate_id=candidate_id,
+        task_id="t",
+        stage=Stage.VERIFY,
+        status=Status.INCORRECT_NUMERICS,
+        errors=(measured,),
+        is_final=is_final,
+    )
+
+
+def make_outcome(n: int = 0, **changes: object) -> Outcome:
+    """Return an outcome; ``changes`` replace its fields."""
+    fields: dict[str, object] = dict.fromkeys(("target", "structure", "bottleneck", "task_id", "run_id"), "x")
+    return Outcome.model_validate(
+        fields | {"skill": f"skill-{n}", "move_key": "m", "verified": True} | changes
+    )
+
+
+class StoreContract:
+    """The conformance suite."""
+
+    @pytest.fixture
+    def store(self) -> Store:
+        """Return an empty store; subclasses override it."""
+        raise NotImplementedError
+
+    @pytest.fixture
+    def run_id(self, store: Store) -> str:
+        """Return the id of a fresh run."""
+        return store.create_run(make_spec())
+
+    def test_run_comes_back_as_it_was_given(self, store: Store) -> None:
+        spec = make_spec(experiment="bench", seed=7)
+        record = store.get_run(store.create_run(spec))
+        assert record.spec == spec and record.spec.task.id == spec.task.id
+        assert record.state is RunState.RUNNING and record.failure is None
+        assert record.created_at.tzinfo is UTC and record.created_at <= record.updated_at
+
+    def test_run_ids_are_short_unique_and_sorted_by_time(self, store: Store) -> None:
+        ids = [store.create_run(make_spec()) for _ in range(20)]
+        assert len(set(ids)) == 20 and max(map(len, ids)) <= 12
+        assert [key[:8] for key in ids] == sorted(key[:8] for key in ids)
+
+    def test_runs_are_listed_oldest_first_and_by_experiment(self, store: Store) -> None:
+        names = ["a", None, "a"]
+        ids = [store.create_run(make_spec(experiment=name)) for name in names]
+        assert [record.run_id for record in store.iter_runs()] == ids
+        assert [record.run_id for record in store.iter_runs("a")] == [ids[0], ids[2]]
+        assert list(store.iter_runs("b")) == []
+
+    def test_run_is_found_by_its_beginning(self, store: Store) -> None:
+        first, second = store.create_run(make_spec()), store.create_run(make_spec())
+        found = store.find_run(first)
+        assert found is not None and found.run_id == first
+        assert store.find_run("zzzz") is None and store.find_run("%") is None
+        with pytest.raises(UserError, match=second):
+            store.find_run(first[:2])
+
+    def test_state_and_failure_are_kept(self, store: Store, run_id: str) -> None:
+        store.set_state(run_id, RunState.FAILED, "no compiler")
+        record = store.get_run(run_id)
+        assert (record.state, record.failure) == (RunState.FAILED, "no compiler")
+
+    def test_unknown_run_is_an_error_that_names_it(self, store: Store) -> None:
+        event = CandidateWritten(step=1, candidate="c")
+        for call in (
+            lambda: store.get_run("nosuch"),
+            lambda: store.set_state("nosuch", RunState.FINISHED),
+            lambda: store.append_event("nosuch", event),
+            lambda: store.add_candidate("nosuch", make_candidate()),
+        ):
+            with pytest.raises(StoreError, match="nosuch"):
+                call()
+
+    def test_events_are_numbered_per_run_without_gaps(self, store: Store, run_id: str) -> None:
+        other = store.create_run(make_spec())
+        store.append_event(other, CandidateWritten(step=9, candidate="other"))
+        sent = [StepStarted(step=n, mode="optimize", base=None) for n in range(5)]
+        assert [store.append_event(run_id, event) for event in sent] == [1, 2, 3, 4, 5]
+        stored = list(store.iter_events(run_id))
+        assert [item.event for item in stored] == sent and [item.seq for item in stored] == [1, 2, 3, 4, 5]
+        assert [item.seq for item in store.iter_events(run_id, after=3)] == [4, 5]
+        assert stored[0].at <= stored[-1].at
+
+    @OPEN_SETTINGS
+    @given(detail=st.text(st.characters(exclude_categories=["Cs"])), error=st.floats())
+    def test_any_text_and_any_float_come_back(self, store: Store, detail: str, error: float) -> None:
+        run_id = store.create_run(make_spec())
+        evaluation = make_evaluation("c", error=error).model_copy(update={"detail": detail, "log": detail})
+        event = CandidateEvaluated(step=1, candidate="c", evaluation=evaluation)
+        store.append_event(run_id, event)
+        back = next(iter(store.iter_events(run_id))).event
+        assert isinstance(back, CandidateEvaluated) and back.evaluation.detail == detail
+        returned = back.evaluation.errors[0].error
+        assert returned == error or (math.isnan(returned) and math.isnan(error))
+
+    def test_candidates_keep_order_plan_and_identity(self, store: Store, run_id: str) -> None:
+        sent = [make_candidate(f"source {n}") for n in (3, 1, 2)]
+        for candidate in [*sent, sent[0]]:
+            store.add_candidate(run_id, candidate)
+        assert list(store.iter_candidates(run_id)) == sent
+        assert store.get_candidate(sent[1].id) == sent[1] and store.get_candidate(sent[1].id).id == sent[1].id
+        with pytest.raises(StoreError, match="nosuch"):
+            store.get_candidate("nosuch")
+
+    def test_one_source_has_its_own_plan_in_each_run(self, store: Store, run_id: str) -> None:
+        other = store.create_run(make_spec())
+        mine, theirs = make_candidate(skill="unroll"), make_candidate(skill="tile")
+        assert mine.id == theirs.id
+        store.add_candidate(run_id, mine)
+        store.add_candidate(other, theirs)
+        assert store.get_candidate(mine.id, other) == theirs and store.get_candidate(mine.id) == mine
+        assert list(store.iter_candidates(other)) == [theirs]
+
+    def test_latest_evaluation_is_found_and_final_ones_apart(self, store: Store, run_id: str) -> None:
+        first, second = make_evaluation("c", error=1.0), make_evaluation("c", error=2.0)
+        final = make_evaluation("c", error=3.0, is_final=True)
+        assert store.find_evaluation(run_id, "c") is None
+        for evaluation in (first, second):
+            store.append_event(run_id, CandidateEvaluated(step=1, candidate="c", evaluation=evaluation))
+        assert store.find_evaluation(run_id, "c") == second
+        assert store.find_evaluation(run_id, "c", is_final=True) is None
+        store.append_event(run_id, RunFinished(reason="done", winner="c", evaluation=final, spent=Spent()))
+        assert store.find_evaluation(run_id, "c", is_final=True) == final
+        assert store.find_evaluation(run_id, "c") == second and store.find_evaluation(run_id, "d") is None
+
+    def test_ledger_can_be_read_as_it_was(self, store: Store) -> None:
+        assert store.last_outcome_id() == 0
+        ids = [store.add_outcome(make_outcome(n, log_speedup=n / 3)) for n in range(4)]
+        assert ids == sorted(set(ids)) and store.last_outcome_id() == ids[-1]
+        known = list(store.iter_outcomes(until=ids[1]))
+        assert known == [(ids[n], make_outcome(n, log_speedup=n / 3)) for n in range(2)]
+        assert len(list(store.iter_outcomes())) == 4
+
+    def test_threads_may_write_one_run_at_once(self, store: Store, run_id: str) -> None:
+        events: list[Event] = [CandidateWritten(step=n, candidate="c") for n in range(8)]
+
+        def append_all() -> None:
+            for event in events:
+                store.append_event(run_id, event)
+
+        threads = [threading.Thread(target=append_all) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert [item.seq for item in store.iter_events(run_id)] == list(range(1, 33))
