@@ -78,7 +78,8 @@ def judge(task: Task, candidate: Candidate, *, is_final: bool, baselines: tuple[
     """Open the task before the referee and return its word on the candidate."""
     # lazy: loads torch
     from kernelwright.engine.prepare import prepare
-    from kernelwright.referee.referee import Referee, RefereeSettings
+    from kernelwright.referee.referee import Referee
+    from kernelwright.referee.settings import RefereeSettings
 
     settings = load_settings()
     problem, _ = prepare(RunSpec(task=task, recipe="evaluate"), settings.cache_dir)

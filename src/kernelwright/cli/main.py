@@ -5,17 +5,14 @@ the run did not end verified; 2 the input, the machine or we are at fault; 130 i
 """
 
 import sys
-import tempfile
-import traceback
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from kernelwright import __version__
 from kernelwright.cli import bench, doctor, evaluate, optimize, runs, skills
-from kernelwright.cli.output import print_error, print_json
+from kernelwright.cli.output import print_error, print_json, write_trace
 from kernelwright.core.errors import KernelwrightError
 
 EXIT_FAULT = 2
@@ -61,7 +58,7 @@ def run(arguments: Sequence[str]) -> int:
     except KernelwrightError as error:
         return _fail(str(error), arguments)
     except Exception as error:  # the border: a defect of ours becomes a line and a file
-        trace = _write_trace(error)
+        trace = write_trace(error)
         return _fail(f"{type(error).__name__}: {error}; a defect of ours, traceback in {trace}", arguments)
     return 0
 
@@ -71,14 +68,6 @@ def _fail(message: str, arguments: Sequence[str]) -> int:
     if "--json" in arguments:
         print_json({"error": " ".join(message.split()), "exit_code": EXIT_FAULT})
     return EXIT_FAULT
-
-
-def _write_trace(error: Exception) -> Path:
-    with tempfile.NamedTemporaryFile(
-        "w", prefix="kernelwright-", suffix=".traceback.txt", delete=False, encoding="utf-8"
-    ) as file:
-        file.writelines(traceback.format_exception(error))
-    return Path(file.name)
 
 
 def main() -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def optimize(
-    file: Annotated[Path, typer.Argument(help="KernelBench-format file: Model, get_inputs, get_init_inputs.")],
+    file: Annotated[Path, typer.Argument(help="KernelBench-format file with Model and get_inputs.")],
     recipe: options.RecipeOption = "kernelskill",
     team: options.TeamOption = "expert",
     target: options.TargetOption = "cpu/cpp",

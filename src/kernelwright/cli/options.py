@@ -10,6 +10,7 @@ from kernelwright.core.errors import UserError
 from kernelwright.core.run import RunSpec
 from kernelwright.core.target import Target
 from kernelwright.core.task import Literal_, Mode, Task, TolerancePolicy, Workload
+from kernelwright.settings import load_settings
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print exactly one JSON document on stdout.")]
 StoreOption = Annotated[
@@ -101,24 +102,32 @@ def make_spec(
     seed: int,
     experiment: str | None = None,
 ) -> RunSpec:
-    """Return the spec of a run; raises UserError for an unknown recipe, team or target."""
-    # lazy: these load torch
-    from kernelwright.agents.teams import find_team
-    from kernelwright.devices.cpu import environment, machine_facts
+    """Return the spec of a run on this machine.
+
+    Raises:
+        UserError: unknown recipe, team or target.
+        MachineError: no compiler to measure the machine's peaks with.
+    """
+    # lazy: teams load torch, so an unknown recipe or target is refused before them
+    from kernelwright.devices.cpu import environment, machine_facts, measure_peaks
     from kernelwright.recipes import find_recipe
 
     budget = find_recipe(recipe).budget.model_dump()
     budget |= {} if evaluations is None else {"evaluations": evaluations}
     budget |= {} if seconds is None else {"seconds": seconds}
+    chosen_target = Target.parse(target)
+
+    from kernelwright.agents.teams import find_team
+
     find_team(team)
+    peaks = measure_peaks(load_settings().cache_dir)
     return RunSpec(
         task=task,
-        target=Target.parse(target),
+        target=chosen_target,
         recipe=recipe,
         team=team,
         budget=Budget.model_validate(budget),
         seed=seed,
         experiment=experiment,
-        environment={**environment(), **machine_facts()},
+        environment={**environment(), **machine_facts(peaks)},
     )
-

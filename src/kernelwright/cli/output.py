@@ -2,6 +2,8 @@
 
 import json
 import sys
+import tempfile
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -90,3 +92,12 @@ def write_text(path: Path, text: str) -> Path:
     except OSError as error:
         raise UserError(f"cannot write {path}: {error.strerror}; name another place") from error
     return path
+
+
+def write_trace(error: Exception) -> Path:
+    """Write an exception's traceback to a temporary file and return where."""
+    with tempfile.NamedTemporaryFile(
+        "w", prefix="kernelwright-", suffix=".traceback.txt", delete=False, encoding="utf-8"
+    ) as file:
+        file.writelines(traceback.format_exception(error))
+    return Path(file.name)

@@ -124,7 +124,9 @@ class PlainProgress:
         self._shown = last
         result = str(last.speedup) if last.speedup is not None else last.outcome
         extra = notes(last)
-        self._print(f"{last.number:>3} {last.mode:<8} {last.title}: {result}" + (f" ({extra})" if extra else ""))
+        self._print(
+            f"{last.number:>3} {last.mode:<8} {last.title}: {result}" + (f" ({extra})" if extra else "")
+        )
 
     def _print(self, text: str) -> None:
         self._console.print(" ".join(text.split("\n")), soft_wrap=True)
@@ -178,7 +180,7 @@ class LiveProgress:
     def _table(self) -> Table:
         table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
         for name in ("step", "move", "result", "best", ""):
-            table.add_column(name, no_wrap=name != "move", justify="right" if name == "step" else "left")
+            table.add_column(name, no_wrap=True, max_width=44, justify="right" if name == "step" else "left")
         rows = self._rows()
         room = max(self._console.height - 6, 5)
         for cells, style in rows[-room:]:
@@ -186,7 +188,7 @@ class LiveProgress:
         return table
 
     def _rows(self) -> list[tuple[tuple[str, ...], str]]:
-        rows = []
+        rows: list[tuple[tuple[str, ...], str]] = []
         best = 0.0
         for step in self._story.steps:
             if step.failed is not None:
@@ -194,7 +196,7 @@ class LiveProgress:
             speedup = step.speedup
             best = max(best, speedup.ratio) if speedup is not None and step.mode != "final" else best
             shown = str(speedup) if speedup is not None else step.outcome
-            cells = (str(step.number), step.title, shown, times(best) if best else "", notes(step)[:60])
+            cells = (str(step.number), step.title, shown, times(best) if best else "", notes(step))
             rows.append((cells, _style(step)))
         return rows
 

@@ -18,6 +18,10 @@ _GCC_MISSED = re.compile(_POSITION + r"missed: couldn't vectorize loop")
 _GCC_REASON = re.compile(_POSITION + r"missed: not vectorized: (?P<why>.*)")
 _CLANG_VECTORIZED = re.compile(_POSITION + r"remark: vectorized loop")
 _CLANG_MISSED = re.compile(_POSITION + r"remark: loop not vectorized")
+_ELEMENT = re.compile(r"^ scalar_type: (?:const |volatile )*(?P<type>.+)$")
+_SCALAR_TYPE = re.compile(
+    r"(?:(?:un)?signed |long |short )*(?:float|double|char|short|int|long|bool|_Bool|\w+_t)( \*)?"
+)
 _OUTER = ("multiple nested loops", "loop nest containing", "inner-loop count not invariant")
 """Reasons that GCC gives for a loop around other loops."""
 _NOISE = re.compile(
@@ -79,6 +83,12 @@ def _parse_loops(log: str) -> _Loops:
         elif match := _GCC_REASON.match(line):
             if pending is not None and match["why"].startswith(_OUTER):
                 loops.missed.discard(pending)
+                pending = None
+        elif (match := _ELEMENT.match(line)) and pending is not None:
+            # The element already is a vector type: the loop was vectorised by hand.
+            if not _SCALAR_TYPE.fullmatch(match["type"]):
+                loops.missed.discard(pending)
+                loops.vectorized.add(pending)
             pending = None
     return loops
 

@@ -29,6 +29,6 @@ def prepare(spec: RunSpec, cache_dir: Path) -> tuple[Problem, str | None]:
         captured=captured,
         floors=floors,
         peaks=peaks,
-        machine=machine_facts(),
+        machine=machine_facts(peaks),
     )
     return problem, reason

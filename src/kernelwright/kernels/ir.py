@@ -95,6 +95,14 @@ class Op:
     args: tuple["Expr", ...]
     dtype: DType
 
+    def __hash__(self) -> int:
+        """Return the hash, worked out once: expressions are deep and share their parts."""
+        known = self.__dict__.get("_hash")
+        if known is None:
+            known = hash((self.name, self.args, self.dtype))
+            object.__setattr__(self, "_hash", known)
+        return int(known)
+
 
 @dataclass(frozen=True)
 class StageValue:

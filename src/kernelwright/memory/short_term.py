@@ -39,7 +39,6 @@ class ShortTermMemory:
         self._attempts: dict[str, dict[str, Attempt]] = {}
         self._idea_of: dict[str, tuple[str, str]] = {}
         self._speedups: dict[str, float] = {}
-        self._evaluations: dict[str, Evaluation] = {}
         self._mode: _Mode = "seed"
         self._step_base: str | None = None
         self._chosen: MoveChosen | None = None
@@ -48,24 +47,20 @@ class ShortTermMemory:
         """Note a candidate that no move led to."""
         self._note(evaluation)
 
-    def record(
-        self, base: str, move: Move, candidate: str, evaluation: Evaluation, base_speedup: float | None = None
-    ) -> Attempt:
+    def record(self, base: str, move: Move, evaluation: Evaluation) -> Attempt:
         """Note a candidate of the idea ``move`` on ``base``: its first try, or the next repair of it.
 
-        Args:
-            base: id of the candidate that the idea started from, also for repairs.
-            move: the idea, not the repair.
-            candidate: id of the candidate that was evaluated.
-            evaluation: how it ended; the idea is credited with the last one recorded.
-            base_speedup: the base's speedup over eager; None: as recorded here, if it was.
+        ``base`` and ``move`` are the idea's, also for repairs; it is credited with the last evaluation.
+        A candidate that the idea has already come by is not counted again (events of a resumed run).
         """
         self._note(evaluation)
         attempt = self.attempt(base, move) or Attempt(
-            base=base, move=move, base_speedup_eager=base_speedup or self._speedups.get(base)
+            base=base, move=move, base_speedup_eager=self._speedups.get(base)
         )
+        if any(link.candidate == evaluation.candidate_id for link in attempt.links):
+            return attempt
         link = Link(
-            candidate=candidate,
+            candidate=evaluation.candidate_id,
             status=evaluation.status,
             detail=evaluation.detail,
             speedup_eager=evaluation.geomean_speedup(),
@@ -107,10 +102,9 @@ class ShortTermMemory:
     def _observe_evaluation(self, evaluation: Evaluation) -> None:
         broken = self.idea_of(self._step_base) if self._mode == "repair" and self._step_base else None
         if broken is not None:
-            self.record(broken.base, broken.move, evaluation.candidate_id, evaluation)
+            self.record(broken.base, broken.move, evaluation)
         elif self._mode == "optimize" and self._chosen is not None:
-            chosen = self._chosen
-            self.record(chosen.base, chosen.move, evaluation.candidate_id, evaluation)
+            self.record(self._chosen.base, self._chosen.move, evaluation)
         else:
             self.record_seed(evaluation)
 
@@ -146,10 +140,6 @@ class ShortTermMemory:
             return False
         return attempt.is_open(self.max_repairs)
 
-    def evaluation(self, candidate: str) -> Evaluation | None:
-        """Return the evaluation of a candidate, so that the same source is not paid for twice."""
-        return self._evaluations.get(candidate)
-
     def leaderboard(self) -> tuple[Standing, ...]:
         """Return the verified candidates, fastest first; ties in order of id."""
         standings = [Standing(candidate, speedup) for candidate, speedup in self._speedups.items()]
@@ -165,7 +155,6 @@ class ShortTermMemory:
         return tuple(attempt.describe() for attempt in self.tried(base))
 
     def _note(self, evaluation: Evaluation) -> None:
-        self._evaluations[evaluation.candidate_id] = evaluation
         speedup = evaluation.geomean_speedup()
         if evaluation.is_verified and speedup is not None:
             self._speedups[evaluation.candidate_id] = speedup

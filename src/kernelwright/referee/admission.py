@@ -18,8 +18,17 @@ USABLE_SHARE = 0.8
 
 def available_bytes() -> int:
     """Return the memory that can be had without swapping."""
+    return _meminfo("MemAvailable:")
+
+
+def total_bytes() -> int:
+    """Return the machine's memory."""
+    return _meminfo("MemTotal:")
+
+
+def _meminfo(name: str) -> int:
     for line in Path("/proc/meminfo").read_text(encoding="utf-8").splitlines():
-        if line.startswith("MemAvailable:"):
+        if line.startswith(name):
             return int(line.split()[1]) * 1024
     return 8 << 30
 

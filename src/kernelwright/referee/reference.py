@@ -111,11 +111,9 @@ class Reference:
         """Draw inputs and run reference and oracle on them; raises NonFinite."""
         name = next(self._names)
         inputs = SharedMemory(self.layout.args_bytes)
-        self._stale.append(name)
         self.call(
             "draw_inputs", {name: inputs}, seed=seed, family=key.family, variant=key.variant, arena=name
         )
-        self._stale.remove(name)
         self.call("bind", arena=name, args=self.layout.args)
         self.load_state(state)
         reply = self.call("run", set=name, callable="eager")

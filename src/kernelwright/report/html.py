@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -13,19 +12,17 @@ from kernelwright.report import sections
 from kernelwright.report.highlight import highlight
 from kernelwright.report.story import Story, tell
 from kernelwright.report.verdict import run_verdict
-
-if TYPE_CHECKING:
-    from kernelwright.store.base import RunRecord, Store
+from kernelwright.store.base import RunRecord, Store
 
 
-def render_report(store: "Store", run_id: str) -> str:
+def render_report(store: Store, run_id: str) -> str:
     """Return the report of a run, finished or not; raises StoreError for an unknown run."""
     record = store.get_run(run_id)
     story = tell(stored.event for stored in store.iter_events(run_id))
     return render_page(record, story, list(store.iter_candidates(run_id)))
 
 
-def render_page(record: "RunRecord", story: Story, candidates: Sequence[Candidate]) -> str:
+def render_page(record: RunRecord, story: Story, candidates: Sequence[Candidate]) -> str:
     """Return the page for records that are at hand already."""
     spec = record.spec
     evaluation = sections.deciding_evaluation(story)

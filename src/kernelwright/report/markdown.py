@@ -7,10 +7,19 @@ from kernelwright.report.measures import Interval, millis, percent, times
 from kernelwright.report.tables import NEAR_FLOOR, BenchRow, Spread, Summary
 
 SUMMARY_HEADER = (
-    "what", "tasks", "success", "faster", "geomean / eager", "median", "mean", "geomean / torch.compile",
+    "what", "success", "faster", "geomean / eager", "median", "mean", "geomean / torch.compile",
     "fast_1", "fast_1.5", "fast_2", "slower than eager", "at or near the floor",
 )  # fmt: skip
-TASK_HEADER = ("task", "category", "ending", "eager", "delivered", "over eager", "over torch.compile", "floor")
+TASK_HEADER = (
+    "task",
+    "category",
+    "ending",
+    "eager",
+    "delivered",
+    "over eager",
+    "over torch.compile",
+    "floor",
+)
 
 
 def bench_markdown(
@@ -65,8 +74,7 @@ def summary_cells(summary: Summary) -> tuple[str, ...]:
     near = f"{summary.n_near_floor} of {summary.n_with_floor}" if summary.n_with_floor else "unknown"
     return (
         summary.name,
-        str(summary.n_tasks),
-        percent(summary.n_success / summary.n_tasks) if summary.n_tasks else "",
+        f"{summary.n_success} of {summary.n_tasks}",
         str(summary.n_faster),
         _spread(eager),
         times(eager.median) if eager else "",

@@ -81,7 +81,7 @@ def millis(ms: float) -> str:
 def percent(fraction: float) -> str:
     """Spell a fraction as a percentage; one decimal below 10 %."""
     value = 100 * fraction
-    return f"{value:.0f} %" if value >= 10 else f"{value:.1f} %"
+    return f"{value:.0f} %" if value >= 10 or value == 0 else f"{value:.1f} %"
 
 
 def amount(value: float, unit: str) -> str:

@@ -49,7 +49,7 @@ def roofline(ceilings: Ceilings, work: Work, floor_ms: float, dots: Sequence[Dot
         HEIGHT,
         *_axes(x, y),
         svg.path(roof, "roof"),
-        *_ceiling_labels(ceilings, roof),
+        *_ceiling_labels(ceilings, roof, column),
         svg.line(column, TOP, column, HEIGHT - BOTTOM, "reference"),
         _floor_mark(column, floor_y, floor_ms),
         *_dots(column, y, rates[1:], dots, floor_ms, floor_y),
@@ -72,12 +72,15 @@ def _axes(x: svg.Scale, y: svg.Scale) -> list[str]:
     return [*parts, svg.element("g", name, transform=turn)]
 
 
-def _ceiling_labels(ceilings: Ceilings, roof: Sequence[tuple[float, float]]) -> list[str]:
+def _ceiling_labels(ceilings: Ceilings, roof: Sequence[tuple[float, float]], column: float) -> list[str]:
+    """Name both ceilings; the slope's name keeps away from the task's column."""
     (start_x, start_y), (ridge_x, ridge_y), _ = roof
     memory, arithmetic = f"{ceilings.bandwidth_gbps:.3g} GB/s", f"{ceilings.fma_gflops:.3g} GFLOP/s"
+    share = 0.75 if column < (start_x + ridge_x) / 2 else 0.4
+    x, y = start_x + share * (ridge_x - start_x), start_y + share * (ridge_y - start_y)
     return [
         svg.label(ridge_x + 6, ridge_y - 7, arithmetic, "axis"),
-        svg.label((start_x + ridge_x) / 2 - 8, (start_y + ridge_y) / 2 - 8, memory, "axis", "end"),
+        svg.label(x - 8, y - 6, memory, "axis", "end"),
     ]
 
 
@@ -85,7 +88,7 @@ def _floor_mark(column: float, at: float, floor_ms: float) -> str:
     hover = svg.title(f"Floor: {millis(floor_ms)}")
     bar = svg.line(column - 9, at, column + 9, at, "floor-mark")
     return svg.element(
-        "g", hover, bar, svg.label(column - 13, at + 4, "floor", "axis", "end"), class_="mark floor"
+        "g", hover, bar, svg.label(column - 11, at - 5, "floor", "axis", "end"), class_="mark floor"
     )
 
 

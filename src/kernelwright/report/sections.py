@@ -191,7 +191,11 @@ def lineage_chart(story: Story, candidates: Iterable[Candidate]) -> str | None:
 def _node_text(step: Step) -> tuple[str, str, str]:
     if step.speedup is None:
         return f"{step.number}: failed", f"{step.title}: {step.outcome}. {step.explanation}", "failed"
-    return f"{step.number}: {times(step.speedup.ratio)}", f"{step.title}: {step.speedup} over eager", "verified"
+    return (
+        f"{step.number}: {times(step.speedup.ratio)}",
+        f"{step.title}: {step.speedup} over eager",
+        "verified",
+    )
 
 
 def error_rows(errors: Sequence[NumericalError]) -> list[ErrorRow]:
@@ -255,7 +259,12 @@ def fact_rows(facts: dict[str, FactValue]) -> list[tuple[str, str]]:
 def command_line(spec: RunSpec) -> str:
     """Return the command that starts the same run again."""
     words = ["kernelwright optimize", spec.task.path or f"{spec.task.name}.py"]
-    words += [f"--recipe {spec.recipe}", f"--team {spec.team}", f"--target {spec.target}", f"--seed {spec.seed}"]
+    words += [
+        f"--recipe {spec.recipe}",
+        f"--team {spec.team}",
+        f"--target {spec.target}",
+        f"--seed {spec.seed}",
+    ]
     if spec.budget.evaluations is not None:
         words.append(f"--budget-evaluations {spec.budget.evaluations}")
     if spec.budget.seconds is not None:

@@ -5,18 +5,18 @@ from dataclasses import dataclass
 from xml.sax.saxutils import escape, quoteattr
 
 
-def element(name: str, *children: str, **attributes: object) -> str:
+def element(tag: str, /, *children: str, **attributes: object) -> str:
     """Return one element; ``class_`` and ``stroke_width`` become ``class`` and ``stroke-width``.
 
     Children are markup and go in as they are; attribute values are escaped, None ones left out.
     """
-    parts = [name]
+    parts = [tag]
     for key, value in attributes.items():
         if value is not None:
             shown = f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
             parts.append(f"{key.rstrip('_').replace('_', '-')}={quoteattr(shown)}")
     head = " ".join(parts)
-    return f"<{head}>{''.join(children)}</{name}>" if children else f"<{head}/>"
+    return f"<{head}>{''.join(children)}</{tag}>" if children else f"<{head}/>"
 
 
 def label(x: float, y: float, content: str, class_: str = "", anchor: str = "start") -> str:

@@ -225,8 +225,10 @@ def fast_p(ratios: Sequence[float], n_tasks: int) -> dict[str, float]:
     return {f"{p:g}": sum(ratio > p for ratio in ratios) / n_tasks if n_tasks else 0.0 for p in FAST_P}
 
 
-def bootstrap_geomean(ratios: Sequence[float], *, seed: int = 0) -> tuple[float, float]:
+def bootstrap_geomean(
+    ratios: Sequence[float], *, seed: int = 0, resamples: int = RESAMPLES
+) -> tuple[float, float]:
     """Return the 95 % interval of the geomean under resampling of the tasks, reproducibly."""
     rng = random.Random(seed)
-    means = sorted(geomean(rng.choices(ratios, k=len(ratios))) or 0.0 for _ in range(RESAMPLES))
-    return means[round(0.025 * (RESAMPLES - 1))], means[round(0.975 * (RESAMPLES - 1))]
+    means = sorted(geomean(rng.choices(ratios, k=len(ratios))) or 0.0 for _ in range(resamples))
+    return means[round(0.025 * (resamples - 1))], means[round(0.975 * (resamples - 1))]

@@ -112,7 +112,7 @@ def _library(evidence: Evidence) -> Share | None:
         if measured <= 0:
             return None
         text = f"{min(measured, 1):.0%} of the latency is inside library calls"
-        share = BUSY_RECOVERABLE * measured
+        share = BUSY_RECOVERABLE * min(measured, 1.0)
         return _share(Bottleneck.LIBRARY, share, "run.anchor_ms_fraction", measured, text)
     flops = number(evidence, "graph.anchor_flops_fraction")
     if flops is None or flops <= 0:
@@ -126,34 +126,39 @@ def _extra_traffic(evidence: Evidence) -> Share | None:
     extra = number(evidence, "program.materialised_bytes")
     if extra is None or extra <= 0:
         return None
-    moved = 2 * extra  # each intermediate is written once and read at least once
-    peak, latency = number(evidence, "machine.bandwidth_gbps"), _latency(evidence)
-    if peak and latency:
-        share = moved / peak / 1e6 / latency
-    else:
-        share = moved / (moved + (number(evidence, "task.min_bytes") or 0.0))
-    share = min(share, 1.0)
+    share = min(_traffic_share(evidence, 2 * extra), 1.0)  # each is written once and read at least once
     text = f"intermediates of {extra / 1e6:.3g} MB travel through memory, {share:.0%} of the latency"
     return _share(Bottleneck.EXTRA_TRAFFIC, share, "program.materialised_bytes", extra, text)
 
 
+def _traffic_share(evidence: Evidence, moved: float) -> float:
+    """Estimate the share of the latency that moving so many bytes takes."""
+    minimum = number(evidence, "task.min_bytes") or 0.0
+    fraction = number(evidence, "run.floor_fraction")
+    if evidence.get("task.bound_by") == "memory" and fraction is not None and minimum:
+        return fraction * moved / minimum  # the floor knows whether memory or the cache sets the pace
+    peak, latency = number(evidence, "machine.bandwidth_gbps"), _latency(evidence)
+    if peak and latency:
+        return moved / peak / 1e6 / latency
+    return moved / (moved + minimum)
+
+
 def _bandwidth(evidence: Evidence) -> Share | None:
-    fraction = number(evidence, "run.bandwidth_fraction")
+    metric, fraction = _bus(evidence)
     if fraction is None:
         return None
-    text = f"unavoidable bytes move at {fraction:.0%} of the measured bandwidth"
+    text = f"moving the unavoidable bytes takes {fraction:.0%} of the latency"
     share = BUSY_RECOVERABLE * fraction
-    return _share(Bottleneck.MEMORY_BANDWIDTH, share, "run.bandwidth_fraction", fraction, text)
+    return _share(Bottleneck.MEMORY_BANDWIDTH, share, metric, evidence.get(metric), text)
 
 
 def _parallelism(evidence: Evidence) -> Share | None:
     threads, scaling = number(evidence, "machine.n_threads"), number(evidence, "run.thread_scaling")
     if not threads or threads < 2 or not scaling or scaling <= 0:
         return None
-    # Threads cannot scale where one of them already fills the memory bus.
-    free = 1 - min(number(evidence, "run.bandwidth_fraction") or 0.0, 1.0)
+    # Threads cannot scale where one of them already fills the memory bus, hence _off_bus.
     text = f"{threads:g} threads are {scaling:.2f} times as fast as one"
-    share = max(1 - scaling / threads, 0.0) * free
+    share = max(1 - scaling / threads, 0.0) * _off_bus(evidence)
     return _share(Bottleneck.PARALLELISM, share, "run.thread_scaling", scaling, text)
 
 
@@ -190,7 +195,7 @@ def _arithmetic(evidence: Evidence) -> Share | None:
         return None
     text = f"arithmetic runs at {fraction:.0%} of the measured FMA rate"
     own = 1 - (number(evidence, "graph.anchor_flops_fraction") or 0.0)
-    share = BUSY_RECOVERABLE * fraction * own
+    share = BUSY_RECOVERABLE * min(fraction, 1.0) * own
     return _share(Bottleneck.COMPUTE, share, "run.fma_fraction", fraction, text)
 
 
@@ -244,6 +249,18 @@ def _generated(evidence: Evidence) -> float:
     return 1 - min(max(number(evidence, "run.anchor_ms_fraction") or 0.0, 0.0), 1.0)
 
 
+def _bus(evidence: Evidence) -> tuple[str, float | None]:
+    """Return the share of the latency that unavoidable traffic takes, 0..1, and the metric it is from.
+
+    The floor is the better witness where memory bounds it: its bandwidth is that of the cache for what fits.
+    """
+    metric = "run.floor_fraction" if evidence.get("task.bound_by") == "memory" else "run.bandwidth_fraction"
+    if number(evidence, metric) is None:
+        metric = "run.bandwidth_fraction"
+    fraction = number(evidence, metric)
+    return metric, None if fraction is None else min(max(fraction, 0.0), 1.0)
+
+
 def _off_bus(evidence: Evidence) -> float:
     """Share of the time that unavoidable traffic leaves over; 1 when unknown."""
-    return 1 - min(max(number(evidence, "run.bandwidth_fraction") or 0.0, 0.0), 1.0)
+    return 1 - (_bus(evidence)[1] or 0.0)

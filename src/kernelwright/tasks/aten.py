@@ -10,8 +10,22 @@ MATMULS = {"mm": (0, 1), "addmm": (1, 2), "bmm": (0, 1), "baddbmm": (1, 2)}
 """Matrix products -> positions of the two operands among the arguments."""
 
 VIEWS = frozenset(
-    "view _unsafe_view reshape permute transpose t unsqueeze squeeze expand alias detach "
-    "lift_fresh_copy view_as_real view_as_complex".split()
+    (
+        "view",
+        "_unsafe_view",
+        "reshape",
+        "permute",
+        "transpose",
+        "t",
+        "unsqueeze",
+        "squeeze",
+        "expand",
+        "alias",
+        "detach",
+        "lift_fresh_copy",
+        "view_as_real",
+        "view_as_complex",
+    )
 )
 """Operators that only rename or repeat elements."""
 

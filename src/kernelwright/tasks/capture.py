@@ -1,5 +1,6 @@
 """Capture a reference to one functional graph of core ATen operators with known shapes."""
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -13,8 +14,15 @@ from kernelwright.core.errors import CaptureError, TaskError
 from kernelwright.core.task import Task, Workload
 from kernelwright.tasks.namespace import construct_model, draw_inputs, load_namespace
 
-KEPT_WHOLE = (torch.ops.aten.scaled_dot_product_attention.default,)
-"""Composite operators that stay one node, because a library kernel carries them out best."""
+KEPT_WHOLE = (
+    torch.ops.aten.scaled_dot_product_attention.default,
+    torch.ops.aten.lstm.input,
+    torch.ops.aten.gru.input,
+    torch.ops.aten.rnn_tanh.input,
+    torch.ops.aten.rnn_relu.input,
+)
+"""Composite operators that stay one node: a library kernel carries them out best, and the recurrent
+ones would unroll to tens of thousands of nodes."""
 
 
 @dataclass(frozen=True)
@@ -54,17 +62,30 @@ class Captured:
 
 def capture_module(model: nn.Module, inputs: Sequence[Any]) -> Captured:
     """Export ``model(*inputs)``; raises CaptureError when torch.export cannot."""
+    inputs = _told_apart(inputs)
     try:
-        with torch.no_grad():
-            exported = torch.export.export(model, tuple(inputs), strict=False)
+        with torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch's own deprecations while it copies graphs
+            exported = torch.export.export(model, inputs, strict=False)
             table = torch.export.default_decompositions()
             for op in KEPT_WHOLE:
-                table.pop(op, None)
+                table.pop(op, None)  # type: ignore[no-untyped-call]
             exported = exported.run_decompositions(table)
     except Exception as error:  # torch.export raises many classes, all meaning "not capturable"
         first_line = str(error).strip().splitlines()[0] if str(error).strip() else repr(error)
         raise CaptureError(f"torch.export: {first_line}") from error
     return _describe(exported, inputs)
+
+
+def _told_apart(inputs: Sequence[Any]) -> tuple[Any, ...]:
+    """Clone tensors given twice: the graph must not take two arguments for one."""
+    seen: set[int] = set()
+    apart: list[Any] = []
+    for value in inputs:
+        is_repeated = isinstance(value, torch.Tensor) and id(value) in seen
+        apart.append(value.clone() if is_repeated else value)
+        seen.add(id(value))
+    return tuple(apart)
 
 
 def capture_task(task: Task, workload: Workload) -> Captured:
@@ -121,7 +142,7 @@ def _describe(exported: torch.export.ExportedProgram, inputs: Sequence[Any]) -> 
     for out in signature.output_specs:
         name = getattr(out.arg, "name", None)
         if out.kind is OutputKind.BUFFER_MUTATION:
-            mutations[str(out.target)] = name
+            mutations[str(out.target)] = str(name)
         elif out.kind is OutputKind.USER_OUTPUT:
             outputs.append(name)
         else:

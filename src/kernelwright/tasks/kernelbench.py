@@ -6,7 +6,7 @@ A file may also say, as module-level literals, ``WORKLOADS = {"small": {"batch_s
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar
@@ -27,11 +27,11 @@ class ManifestEntry(Frozen):
     """One line of a manifest: a problem of a KernelBench folder at a size that fits the machine."""
 
     path: str
-    """Relative to the KernelBench folder, e.g. ``level1/19_ReLU.py``."""
-    overrides: dict[str, Literal_] = Field(default_factory=dict)
-    """Size globals that replace those in the file."""
+    """Relative to the KernelBench folder, e.g. ``level1/19_ReLU.py``; ``level1/5_*.py`` names by number."""
+    overrides: dict[str, Literal_] | None = Field(default_factory=dict)
+    """Size globals that replace those in the file; None: ``tasks.scaling.scaled_overrides`` decides."""
     group: str = "main"
-    """Row of the result table: ``main``, ``known-bad`` or ``held-out``."""
+    """Row of the result table: ``main``, ``known-bad``, ``held-out`` ..."""
 
 
 def load_task(
@@ -77,17 +77,34 @@ def load_folder(folder: Path) -> tuple[Task, ...]:
     return tuple(load_task(path) for path in sorted(files, key=_order))
 
 
-def load_manifest(manifest: Path, folder: Path) -> tuple[tuple[str, Task], ...]:
-    """Read the problems that a manifest names from a KernelBench folder, as (group, task) pairs."""
+def load_manifest(
+    manifest: Path, folder: Path, *, groups: Collection[str] | None = None
+) -> tuple[tuple[str, Task], ...]:
+    """Read the problems that a manifest names from a KernelBench folder, as (group, task) pairs.
+
+    Args:
+        manifest: YAML list of ``ManifestEntry``.
+        folder: Holds ``level1``, ``level2`` ...
+        groups: Only these; None takes all. A problem whose size the rule cannot fit is left out.
+    """
     try:
         listed = yaml.safe_load(manifest.read_text(encoding="utf-8"))
         entries = TypeAdapter(tuple[ManifestEntry, ...]).validate_python(listed)
     except (OSError, UnicodeDecodeError, yaml.YAMLError, ValidationError) as error:
         raise TaskError(f"{manifest}: not a manifest ({_one_line(error)})") from error
-    return tuple(
-        (entry.group, load_task(folder / entry.path, workloads=(Workload(overrides=entry.overrides),)))
-        for entry in entries
-    )
+    wanted = [entry for entry in entries if groups is None or entry.group in groups]
+    loaded = ((entry.group, _load_entry(folder, entry)) for entry in wanted)
+    return tuple((group, task) for group, task in loaded if task is not None)
+
+
+def _load_entry(folder: Path, entry: ManifestEntry) -> Task | None:
+    from kernelwright.tasks.scaling import (
+        scaled_overrides,
+    )  # imports torch, which reading files does not need
+
+    path = next(iter(sorted(folder.glob(entry.path))), folder / entry.path)
+    overrides = scaled_overrides(path) if entry.overrides is None else entry.overrides
+    return None if overrides is None else load_task(path, workloads=(Workload(overrides=overrides),))
 
 
 def task_category(task: Task) -> str | None:

@@ -66,7 +66,7 @@ def construct_model(task: Task, namespace: ModuleType, seed: int) -> nn.Module:
     """Construct ``Model(*get_init_inputs())`` under a seed; train mode means as constructed."""
     torch.manual_seed(seed)
     try:
-        model = namespace.Model(*namespace.get_init_inputs())
+        model: nn.Module = namespace.Model(*namespace.get_init_inputs())
     except Exception as error:  # the user's constructor
         raise TaskError(f"{task.path or task.name}: Model(...) raised {error!r}") from error
     return model.eval() if task.mode is Mode.EVAL else model

@@ -14,11 +14,42 @@ from kernelwright.tasks.capture import Captured
 from kernelwright.tasks.windows import convolution_axes, pooling_axes
 
 _VALUE_BLIND = frozenset(
-    "full_like zeros_like ones_like empty_like rand_like randn_like new_zeros new_ones new_full new_empty "
-    "sym_size sym_numel sym_stride".split()
+    (
+        "full_like",
+        "zeros_like",
+        "ones_like",
+        "empty_like",
+        "rand_like",
+        "randn_like",
+        "new_zeros",
+        "new_ones",
+        "new_full",
+        "new_empty",
+        "sym_size",
+        "sym_numel",
+        "sym_stride",
+    )
 )
-_PICKING = frozenset("index gather embedding index_select take take_along_dim as_strided unfold".split())
-_SPLITTING = frozenset("split split_with_sizes unbind chunk".split())
+_PICKING = frozenset(
+    (
+        "index",
+        "gather",
+        "embedding",
+        "index_select",
+        "take",
+        "take_along_dim",
+        "as_strided",
+        "unfold",
+    )
+)
+_SPLITTING = frozenset(
+    (
+        "split",
+        "split_with_sizes",
+        "unbind",
+        "chunk",
+    )
+)
 
 _Rule = Callable[[fx.Node, fx.Node, float, Constants], float]
 
@@ -63,7 +94,18 @@ def _windowed(axes: tuple[object, ...], need: float) -> float:
 
 def _picked(user: fx.Node, node: fx.Node, need: float, constants: Constants) -> float:
     is_only_source = user.args[0] is node and node not in user.all_input_nodes[1:]
-    return 0.0 if is_only_source else need
+    return 0.0 if is_only_source and not _picks_from_each_row(user, node) else need
+
+
+def _picks_from_each_row(user: fx.Node, node: fx.Node) -> bool:
+    """True for one element of every softmax row: each depends on its whole row."""
+    if op_name(user) != "gather" or op_name(node) not in ("_softmax", "_log_softmax"):
+        return False
+    n_axes = node.meta["val"].dim()
+    axis, normal_axis = (int(a) % n_axes for a in (user.args[1], node.args[1]))  # type: ignore[arg-type]
+    expected = list(node.meta["val"].shape)
+    expected[axis] = user.meta["val"].shape[axis]
+    return axis == normal_axis and list(user.meta["val"].shape) == expected
 
 
 def _cut(user: fx.Node, node: fx.Node, need: float, constants: Constants) -> float:
@@ -148,5 +190,3 @@ def _sliced_positions(user: fx.Node, value: torch.Tensor) -> tuple[int, slice | 
         return axis, int(arguments[1])  # type: ignore[arg-type]
     start, end, step = ([*arguments[1:], None, None, None])[:3]
     return axis, slice(start, end, step)
-
-

@@ -3,8 +3,10 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import torch
 from torch import fx
 
 
@@ -48,9 +50,10 @@ class Axis:
 
 def convolution_axes(node: fx.Node) -> tuple[Axis, ...]:
     """Return the spatial axes of an ``aten.convolution`` node."""
-    image, weight, stride, padding, dilation, transposed = (node.args[i] for i in (0, 1, 3, 4, 5, 6))
-    inputs = image.meta["val"].shape[2:]  # type: ignore[union-attr]
-    kernels = weight.meta["val"].shape[2:]  # type: ignore[union-attr]
+    arguments: tuple[Any, ...] = node.args
+    image, weight, _, stride, padding, dilation, transposed = arguments[:7]
+    inputs = image.meta["val"].shape[2:]
+    kernels = weight.meta["val"].shape[2:]
     outputs = node.meta["val"].shape[2:]
     large, small = (outputs, inputs) if transposed else (inputs, outputs)
     return _axes(large, small, kernels, stride, padding, dilation)
@@ -60,7 +63,7 @@ def pooling_axes(node: fx.Node) -> tuple[Axis, ...]:
     """Return the spatial axes of an average or maximum pooling node (tuple-valued ones too)."""
     value = node.meta["val"]
     output = value[0] if isinstance(value, tuple | list) else value
-    image = node.args[0].meta["val"]  # type: ignore[union-attr]
+    image: torch.Tensor = node.all_input_nodes[0].meta["val"]
     kernel = _listed(node, 1, [])
     n_axes = len(image.shape) - 2 if len(kernel) == 1 else len(kernel)
     stride = _listed(node, 2, []) or kernel
@@ -70,17 +73,12 @@ def pooling_axes(node: fx.Node) -> tuple[Axis, ...]:
 
 
 def _listed(node: fx.Node, position: int, default: list[int]) -> list[int]:
-    value = node.args[position] if len(node.args) > position else default
-    return list(value) if isinstance(value, list | tuple) else [int(value)]  # type: ignore[arg-type]
+    value: Any = node.args[position] if len(node.args) > position else default
+    return [int(item) for item in value] if isinstance(value, list | tuple) else [int(value)]
 
 
-def _axes(
-    large: Sequence[int], small: Sequence[int], kernel: object, stride: object, padding: object, dilation: object
-) -> tuple[Axis, ...]:
-    n_axes = len(large)
-    columns = [
-        list(c) * n_axes if len(c) == 1 else list(c)  # type: ignore[arg-type]
-        for c in (kernel, stride, padding, dilation)
-    ]
+def _axes(large: Sequence[int], small: Sequence[int], *settings: Sequence[int]) -> tuple[Axis, ...]:
+    """Zip sizes with kernel, stride, padding and dilation, of which each may be one number for all axes."""
+    columns = [list(values) * len(large) if len(values) == 1 else list(values) for values in settings]
     rows = zip(large, small, *columns, strict=True)
     return tuple(Axis(*(int(value) for value in row)) for row in rows)

@@ -55,7 +55,7 @@ def fake_evaluation(
 
 
 class FakeReferee:
-    """Verdict by candidate source; counts how often it was asked."""
+    """Verdict by candidate source; remembers what it was asked. Others are as fast as eager."""
 
     def __init__(self, verdicts: Mapping[str, float | Status]) -> None:
         self.verdicts = verdicts
@@ -83,7 +83,7 @@ class FakeReferee:
         """Look the verdict up."""
         assert self.task is not None
         self.asked.append((candidate.source, final))
-        return fake_evaluation(candidate, self.task, self.verdicts[candidate.source], final=final)
+        return fake_evaluation(candidate, self.task, self.verdicts.get(candidate.source, 1.0), final=final)
 
     def __enter__(self) -> "FakeReferee":
         return self

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from tests.kernels.rewrites.support import assert_silent, capture, randn, rewrite_and_check, targets
 
 NAME = "reduce_linear"
-SETTINGS = settings(max_examples=12, deadline=None)
+SETTINGS = settings(max_examples=10, deadline=None)
 
 
 def test_sum_over_out_features_needs_no_matrix_product():

@@ -46,7 +46,7 @@ def task_facts(floor: Floor, peaks: Peaks) -> dict[str, FactValue]:
         "task.intensity": work.intensity,
         "task.bound_by": floor.bound_by,
         "task.floor_ms": floor.ms,
-        "task.ridge": peaks.fma_gflops / peaks.bandwidth_gbps,
+        "task.ridge": peaks.fma_gflops / peaks.bandwidth_at(work.min_bytes),
         "task.working_set_fits_cache": work.min_bytes <= peaks.cache_bytes,
     }
 
@@ -62,6 +62,6 @@ def run_facts(result: WorkloadResult, floor: Floor | None, peaks: Peaks) -> dict
     if floor is not None and latency_ms > 0:
         bandwidth = floor.work.min_bytes / latency_ms / 1e6
         facts["run.bandwidth_gbps"] = bandwidth
-        facts["run.bandwidth_fraction"] = bandwidth / peaks.bandwidth_gbps
+        facts["run.bandwidth_fraction"] = bandwidth / peaks.bandwidth_at(floor.work.min_bytes)
         facts["run.fma_fraction"] = floor.work.flops / latency_ms / 1e6 / peaks.fma_gflops
     return facts

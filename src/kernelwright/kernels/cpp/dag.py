@@ -87,8 +87,10 @@ class Group:
 class Dag:
     """The expressions of one region, and its stages cut into groups."""
 
-    def __init__(self, region: Region) -> None:
+    def __init__(self, region: Region, lane_axis: str | None = None) -> None:
         self.region = region
+        self._fast_axes = {axis.name for axis in region.inner} | ({lane_axis} if lane_axis else set())
+        """Axes of inner loops: what does not depend on them is computed outside."""
         self.nodes: list[Node] = []
         self.axes: list[frozenset[str]] = []
         """Axes on which each node's value depends."""
@@ -103,14 +105,12 @@ class Dag:
         """Return the stages as groups; a stage joins the group before it where that is legal."""
         groups: list[tuple[tuple[str, ...], list[Action]]] = []
         for stage in self.region.stages:
-            actions = self._actions(stage)
-            if not actions:
-                continue
-            can_join = groups and groups[-1][0] == stage.axes and not self._waits(actions, groups[-1][1])
-            if can_join:
-                groups[-1][1].extend(actions)
-            else:
-                groups.append((stage.axes, actions))
+            for axes, actions in self._actions(stage):
+                can_join = groups and groups[-1][0] == axes and not self._waits(actions, groups[-1][1])
+                if can_join:
+                    groups[-1][1].extend(actions)
+                else:
+                    groups.append((axes, actions))
         return tuple(Group(axes, tuple(actions)) for axes, actions in groups)
 
     def needed(self, roots: list[int], stops: frozenset[int] = frozenset()) -> set[int]:
@@ -147,7 +147,8 @@ class Dag:
             self._by_identity[id(expr)] = known
         return known
 
-    def _actions(self, stage: Stage) -> list[Action]:
+    def _actions(self, stage: Stage) -> list[tuple[tuple[str, ...], list[Action]]]:
+        """Return what a stage does, by the axes that it does it over."""
         node = self.add(stage.expr)
         actions: list[Action] = []
         if stage.kind == "map":
@@ -157,7 +158,10 @@ class Dag:
             kind: NodeKind = "reduced" if stage.kind == "reduce" else "scanned"
             self._values[stage.name] = self._put(Node(kind, stage.name, stage.dtype))
         value = self._values[stage.name]
-        return actions + [Action("store", value, stage, store) for store in stage.stores]
+        stores = [Action("store", value, stage, store) for store in stage.stores]
+        if stage.kind == "reduce":
+            return [(stage.axes, actions)] + ([((), stores)] if stores else [])
+        return [(stage.axes, actions + stores)] if actions or stores else []
 
     def _waits(self, actions: list[Action], group: list[Action]) -> bool:
         """True when the actions read what the group's loops only finish at their end."""
@@ -181,8 +185,23 @@ class Dag:
             case StageValue(stage, _):
                 return self._values[stage]
             case Op(name, args, dtype):
-                return self._put(Node("op", name, dtype, tuple(self.add(a) for a in args)))
+                return self._op(name, tuple(self.add(a) for a in args), dtype)
         return self._load(expr)
+
+    def _op(self, name: str, args: tuple[int, ...], dtype: DType) -> int:
+        """A float32 division in a loop by a value of an outer one becomes a product: at most 1 ulp off."""
+        if name == "div" and dtype == "float32":
+            above, below = args
+            if self._fast_axes & (self.axes[above] - self.axes[below]):
+                return self._put(Node("op", "mul", dtype, (above, self._inverse(below))))
+        return self._put(Node("op", name, dtype, args))
+
+    def _inverse(self, number: int) -> int:
+        node = self.nodes[number]
+        if node.kind == "const" and node.value:
+            value = 1.0 / float(node.value)
+            return self._put(Node("const", repr(value), node.dtype, value=value))
+        return self._put(Node("op", "reciprocal", node.dtype, (number,)))
 
     def _load(self, load: Load) -> int:
         bounds = tuple(self._bound(b) for b in load.bounds)

@@ -360,10 +360,12 @@ template <int N> static inline bool lanes_all(const bool (&lane)[N]) {
   return all;
 }
 
-//: prefix_sum
+//: double8
 typedef double double8 __attribute__((vector_size(64)));
 typedef long long lanes8 __attribute__((vector_size(64)));
-// Running sums of a block of 8 * VECTORS values, in place, going on from `carry`.
+
+//: prefix_sum needs double8
+// Running sums of a block, in place, going on from `carry`.
 template <int N> static inline void prefix_sum(double (&block)[N], double& carry) {
   static_assert(N % 8 == 0, "whole vectors");
   const double8 zero = {};
@@ -377,22 +379,23 @@ template <int N> static inline void prefix_sum(double (&block)[N], double& carry
     *(double8*)(block + v) = x;
   }
 }
+template <class T, int N> static inline void prefix_sum(T (&block)[N], T& carry) {
+  for (int l = 0; l < N; ++l) block[l] = carry += block[l];
+}
 
 //: prefix_prod
-typedef double double8 __attribute__((vector_size(64)));
-typedef long long lanes8 __attribute__((vector_size(64)));
-template <int N> static inline void prefix_prod(double (&block)[N], double& carry) {
-  static_assert(N % 8 == 0, "whole vectors");
-  const double8 one = {1, 1, 1, 1, 1, 1, 1, 1};
-  for (int v = 0; v < N; v += 8) {
-    double8 x = *(const double8*)(block + v);
-    x *= __builtin_shuffle(x, one, (lanes8){8, 0, 1, 2, 3, 4, 5, 6});
-    x *= __builtin_shuffle(x, one, (lanes8){8, 8, 0, 1, 2, 3, 4, 5});
-    x *= __builtin_shuffle(x, one, (lanes8){8, 8, 8, 8, 0, 1, 2, 3});
-    x *= carry;
-    carry = x[7];
-    *(double8*)(block + v) = x;
-  }
+template <class T, int N> static inline void prefix_prod(T (&block)[N], T& carry) {
+  for (int l = 0; l < N; ++l) block[l] = carry *= block[l];
+}
+
+//: prefix_max needs nanmax
+template <class T, int N> static inline void prefix_max(T (&block)[N], T& carry) {
+  for (int l = 0; l < N; ++l) block[l] = carry = nanmax(carry, block[l]);
+}
+
+//: prefix_min needs nanmin
+template <class T, int N> static inline void prefix_min(T (&block)[N], T& carry) {
+  for (int l = 0; l < N; ++l) block[l] = carry = nanmin(carry, block[l]);
 }
 
 //: stream_out
@@ -415,3 +418,9 @@ static inline void stream_end() {
   __builtin_ia32_sfence();
 #endif
 }
+
+//: squared
+template <class T> static inline T squared(T x) { return x * x; }
+
+//: least
+static inline int least(int a, int b) { return a < b ? a : b; }

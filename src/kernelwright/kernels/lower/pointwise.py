@@ -189,7 +189,8 @@ def _pow(e: Emit, x: Expr, exponent: Expr) -> Expr:
     return e("pow", x, exponent)
 
 
-def _where(e: Emit, condition: Expr, x: Expr, y: Expr) -> Expr:
+def choose(e: Emit, condition: Expr, x: Expr, y: Expr) -> Expr:
+    """Return ``condition ? x : y``, recognising the softplus that it may be a part of."""
     if _is_softplus(condition, x, y):
         return e("softplus", x)
     return e("where", condition, x, y)
@@ -216,14 +217,6 @@ def _addcdiv(e: Emit, x: Expr, a: Expr, b: Expr, value: Expr | None = None) -> E
 
 def _lerp(e: Emit, x: Expr, y: Expr, weight: Expr) -> Expr:
     return e("add", x, e("mul", weight, e("sub", y, x)))
-
-
-def _log_sigmoid(e: Emit, x: Expr) -> Expr:
-    return e("neg", e("softplus", e("neg", x)))
-
-
-def _masked_fill(e: Emit, x: Expr, mask: Expr, value: Expr) -> Expr:
-    return e("where", mask, value, x)
 
 
 ARITHMETIC: dict[str, Builder] = {

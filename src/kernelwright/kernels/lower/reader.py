@@ -42,8 +42,8 @@ class Reader:
         self.sizes: dict[str, int] = {}
         self.accesses: list[tuple[Value, Index]] = []
         """Members of the region that were read, and where."""
-        self.evaluated: dict[Value, int] = {}
-        """Inlined values, and at how many different indices."""
+        self.evaluated: dict[Value, Expr] = {}
+        """Inlined values, and what one reading of each became."""
         self._stored = stored
         self._members = members
         self._current = current
@@ -72,8 +72,7 @@ class Reader:
 
     def read_reshaped(self, value: Value, flat: Affine) -> Expr:
         """Return the element at row-major position ``flat``."""
-        in_memory = value in self._stored and (value not in self._members or value is self._current)
-        if in_memory and self._is_contiguous(value):
+        if value in self._stored and value not in self._members and self._is_contiguous(value):
             return self._load_flat(value, flat)
         try:
             index = unflatten(flat, value.shape, self.sizes)
@@ -116,10 +115,6 @@ class Reader:
         self.sizes[name] = size
         return axis(name)
 
-    def is_dynamic(self, index: Index) -> bool:
-        """Return whether an index depends on data."""
-        return any(self._is_dynamic(part) for part in index)
-
     def op(self, name: str, *args: Expr, dtype: DType) -> Expr:
         """Return an operation; equal ones are one object."""
         made = Op(name, args, dtype)
@@ -128,9 +123,8 @@ class Reader:
     def _inline(self, value: Value, index: Index) -> Expr:
         if not isinstance(value, Inline):
             raise BlockedError(value, self._current, "read outside its region before it is stored")
-        if value is not self._current:
-            self.evaluated[value] = self.evaluated.get(value, 0) + 1
         expr = value.compute(self, index)
+        self.evaluated[value] = expr
         if self._size(expr) > MAX_TREE and value is not self._current:
             raise BlockedError(value, self._current, "its expression is too large to repeat")
         return expr

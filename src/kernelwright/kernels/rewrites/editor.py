@@ -27,7 +27,9 @@ class Editor:
             new.meta = dict(old.meta)
         self.graph.output(results)
         self._by_name = {old.name: new for old, new in copies.items()}
-        self._targets = dict(self._by_name)
+        wanted = [*captured.outputs, *captured.mutations.values()]
+        self._targets = {name: self._by_name[name] for name in wanted if name is not None}
+        self._results = next(iter(reversed(captured.graph.nodes))).args
         self._mode = _fake_mode(captured.graph)
 
     def node(self, name: str) -> fx.Node:
@@ -52,13 +54,12 @@ class Editor:
 
     def view(self, node: fx.Node, size: Sequence[int]) -> fx.Node:
         """Insert a view; a copy comes first where the strides do not allow one."""
-        if tuple(node.meta["val"].shape) == tuple(size):
+        value = node.meta["val"]
+        if tuple(value.shape) == tuple(size):
             return node
-        try:
-            return self.call(aten.view.default, node, list(size))
-        except (RuntimeError, ValueError):
-            dense = self.call(aten.clone.default, node, memory_format=torch.contiguous_format)
-            return self.call(aten.view.default, dense, list(size))
+        if not _can_view(value, size):
+            node = self.call(aten.clone.default, node, memory_format=torch.contiguous_format)
+        return self.call(aten.view.default, node, list(size))
 
     def replace(self, old: fx.Node, new: fx.Node) -> None:
         """Let every reader of ``old``, including the graph's outputs, read ``new``."""
@@ -73,9 +74,10 @@ class Editor:
 
     def finish(self) -> Captured:
         """Return the edited graph; raises LoweringError when an output would change its layout."""
-        names = [*self._captured.outputs, *self._captured.mutations.values()]
-        for name in dict.fromkeys(n for n in names if n is not None):
+        for name in self._targets:
             self._restore_layout(name)
+        output = next(iter(reversed(self.graph.nodes)))
+        output.args = fx.map_arg(self._results, lambda n: self._targets[n.name])
         self.clean()
         self.graph.lint()
         return dataclasses.replace(
@@ -94,19 +96,13 @@ class Editor:
         got = new.meta["val"]
         if got.shape != wanted.shape or got.dtype != wanted.dtype:
             raise LoweringError(f"rewriting changed the type of output {name!r}")
-        same_layout = _same_strides(got, wanted)
-        shared = sum(node is new for node in self._targets.values()) > 1 or _is_input_memory(new)
-        if same_layout and not shared:
+        shared = list(self._targets.values()).count(new) > 1 or _is_input_memory(new)
+        if _same_strides(got, wanted) and not shared:
             return
-        output = next(iter(reversed(self.graph.nodes)))
-        with self.at(output):
+        with self.at(next(iter(reversed(self.graph.nodes)))):
             copy = self.call(aten.clone.default, new, memory_format=_memory_format(wanted))
         if not _same_strides(copy.meta["val"], wanted):
             raise LoweringError(f"rewriting changed the strides of output {name!r}")
-        others = [n for n in self._targets if self._targets[n] is new and n != name]
-        if others:
-            raise LoweringError(f"rewriting made outputs {name!r} and {others[0]!r} share memory")
-        output.replace_input_with(new, copy)
         self._targets[name] = copy
 
 
@@ -117,6 +113,15 @@ def _fake_mode(graph: fx.Graph) -> FakeTensorMode:
         if isinstance(mode, FakeTensorMode):
             return mode
     return FakeTensorMode()
+
+
+def _can_view(tensor: torch.Tensor, size: Sequence[int]) -> bool:
+    """Whether strides allow the view; fake tensors copy silently instead of refusing."""
+    try:
+        torch.empty_strided(tensor.shape, tensor.stride(), device="meta").view(list(size))
+    except RuntimeError:
+        return False
+    return True
 
 
 def _is_input_memory(node: fx.Node) -> bool:

@@ -23,7 +23,9 @@ class Model(nn.Module):
     def __init__(self, channels, classes):
         super().__init__()
         self.blocks = nn.Sequential(
-            conv_block(3, channels), conv_block(channels, 2 * channels), conv_block(2 * channels, 4 * channels)
+            conv_block(3, channels),
+            conv_block(channels, 2 * channels),
+            conv_block(2 * channels, 4 * channels),
         )
         self.head = nn.Linear(4 * channels, classes)
         nn.init.normal_(self.head.weight, std=(1.0 / self.head.in_features) ** 0.5)

@@ -1,4 +1,7 @@
-"""A made-up run of real core objects: what a store would hold of it. No figure here was measured."""
+"""A made-up run of real core objects for tests of reports and commands.
+
+No figure here was measured; no command of the project uses it.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -35,6 +38,7 @@ from kernelwright.core.roofline import Floor, Work
 from kernelwright.core.run import RunSpec, RunState
 from kernelwright.core.skill import RankedSkill
 from kernelwright.core.task import Task
+from kernelwright.store.base import RunRecord, StoredEvent
 
 TASK = Task(
     name="softplus_scale",
@@ -73,43 +77,23 @@ class ModelNew(torch.nn.Module):
 '''
 
 
-@dataclass(frozen=True)
-class StubRecord:
-    """Stands in for the store's RunRecord."""
-
-    run_id: str
-    spec: RunSpec
-    state: RunState
-    created_at: datetime
-    updated_at: datetime
-    failure: str | None = None
-
-
-@dataclass(frozen=True)
-class StubStored:
-    """Stands in for the store's StoredEvent."""
-
-    seq: int
-    at: datetime
-    event: Event
-
-
 @dataclass
 class StubStore:
     """Stands in for a store that holds exactly one run."""
 
-    record: StubRecord
+    record: RunRecord
     events: list[Event]
     candidates: dict[str, Candidate] = field(default_factory=dict)
 
-    def get_run(self, run_id: str) -> StubRecord:
+    def get_run(self, run_id: str) -> RunRecord:
         """Return the run."""
         assert run_id == self.record.run_id
         return self.record
 
-    def iter_events(self, run_id: str) -> Iterator[StubStored]:
+    def iter_events(self, run_id: str) -> Iterator[StoredEvent]:
         """Iterate the events in order."""
-        return iter([StubStored(i, self.record.created_at, e) for i, e in enumerate(self.events)])
+        at = self.record.created_at
+        return iter([StoredEvent(seq=i, at=at, event=e) for i, e in enumerate(self.events, 1)])
 
     def iter_candidates(self, run_id: str) -> Iterator[Candidate]:
         """Iterate the candidates in the order they were added."""
@@ -128,9 +112,14 @@ def verified(candidate: Candidate, ms: float, *, final: bool = False) -> Evaluat
         status=Status.VERIFIED,
         errors=tuple(
             NumericalError(
-                workload="default", family=f, output="out0", error=2e-8 * (i + 1), reference_error=3e-8, allowed=1.2e-7
+                workload="default",
+                family=family,
+                output="out0",
+                error=2e-8 * (i + 1),
+                reference_error=3e-8,
+                allowed=1.2e-7,
             )
-            for i, f in enumerate(families)
+            for i, family in enumerate(families)
         ),
         families_skipped={"heavy_tail": "the reference itself is not finite there"},
         results=(
@@ -178,7 +167,9 @@ def diagnosed(step: int) -> Diagnosed:
             ),
         ),
         ranked=(
-            RankedSkill(skill="fuse-pointwise", score=0.91, reasons=("3 intermediates in memory", "2 of 2 tries won")),
+            RankedSkill(
+                skill="fuse-pointwise", score=0.91, reasons=("3 intermediates in memory", "2 of 2 tries won")
+            ),
             RankedSkill(skill="vector-width", score=0.42, reasons=("loops are not vectorised",)),
         ),
     )
@@ -201,7 +192,9 @@ def make_store(*, is_finished: bool = True, has_winner: bool = True) -> StubStor
     seed = Candidate(source="# seed\n" + KERNEL, role="generator")
     fused = Candidate(source=KERNEL, parents=(seed.id,), plan=Plan(moves=(fuse,)), role="coder")
     broken = Candidate(source="# broken", parents=(fused.id,), plan=Plan(moves=(fuse, vector)), role="coder")
-    repaired = Candidate(source="# repaired\n" + KERNEL, parents=(broken.id,), plan=Plan(moves=(fuse, vector)))
+    repaired = Candidate(
+        source="# repaired\n" + KERNEL, parents=(broken.id,), plan=Plan(moves=(fuse, vector))
+    )
     events: list[Event] = [
         RunStarted(recipe="kernelskill", team="expert"),
         TaskPrepared(floors=(FLOOR,), baselines_ms={"default": EAGER_MS}),
@@ -253,5 +246,5 @@ def make_store(*, is_finished: bool = True, has_winner: bool = True) -> StubStor
         ]
     at = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
     state = RunState.FINISHED if is_finished else RunState.RUNNING
-    record = StubRecord("r0001", SPEC, state, at, at)
+    record = RunRecord(run_id="r0001", spec=SPEC, state=state, created_at=at, updated_at=at)
     return StubStore(record, events, {c.id: c for c in (seed, fused, broken, repaired)})

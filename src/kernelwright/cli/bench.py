@@ -1,0 +1,235 @@
+"""``kernelwright bench``: one recipe over many tasks, resumable, with tables and a picture."""
+
+import shlex
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import typer
+from rich.table import Table
+
+from kernelwright.cli import options
+from kernelwright.cli.benchprogress import BenchProgress
+from kernelwright.cli.benchtasks import BenchTask, collect
+from kernelwright.cli.output import print_json, stderr, stdout, write_text, write_trace
+from kernelwright.cli.running import create_run, interrupted, open_store
+from kernelwright.core.errors import KernelwrightError, StoreError, UserError
+from kernelwright.core.evidence import FactValue
+from kernelwright.core.run import RunState
+from kernelwright.report import markdown
+from kernelwright.report.benchpicture import bench_picture
+from kernelwright.report.story import tell
+from kernelwright.report.tables import BenchRow, Summary, row_from_story, summaries
+
+if TYPE_CHECKING:
+    from kernelwright.store.base import RunRecord, Store
+
+
+class RunOptions(NamedTuple):
+    """How every task of a bench is run."""
+
+    recipe: str
+    team: str
+    target: str
+    evaluations: int | None
+    seconds: float | None
+    seed: int
+
+
+def bench(
+    sources: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[suite | FOLDER | FILE...]", help="Tasks; default: our own suite."),
+    ] = None,
+    recipe: options.RecipeOption = "kernelskill",
+    team: options.TeamOption = "expert",
+    target: options.TargetOption = "cpu/cpp",
+    budget_evaluations: options.BudgetEvaluations = None,
+    budget_seconds: options.BudgetSeconds = None,
+    seed: options.SeedOption = 0,
+    tasks: Annotated[
+        Path | None,
+        typer.Option("--tasks", help="YAML list of {path, overrides, group}; give the folder as argument."),
+    ] = None,
+    only: Annotated[str | None, typer.Option("--only", help="Glob over task names.")] = None,
+    limit: Annotated[int | None, typer.Option("--limit", min=1, help="The first N tasks.")] = None,
+    name: Annotated[
+        str | None, typer.Option("--name", help="Name of the experiment.", show_default="bench-DATE-TIME")
+    ] = None,
+    resume: Annotated[
+        str | None,
+        typer.Option("--resume", metavar="NAME", help="Go on; finished tasks are skipped."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Folder for the results.", show_default="./NAME")
+    ] = None,
+    store: options.StoreOption = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Run every task once and write results.json, results.md and results.svg."""
+    if name and resume and name != resume:
+        raise UserError("--name and --resume name different experiments; give one of them")
+    title = resume or name or f"bench-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+    folder = _make_folder(out or Path(title))
+    entries = collect(sources or [], manifest=tasks, only=only, limit=limit)
+    opened = open_store(store)
+    earlier = {record.spec.task.id: record for record in opened.iter_runs(title)}
+    _check_earlier(list(earlier.values()), title, recipe, is_resume=resume is not None)
+    how = RunOptions(recipe, team, target, budget_evaluations, budget_seconds, seed)
+    try:
+        rows = run_all(opened, entries, earlier, how, title)
+    except KeyboardInterrupt:
+        interrupted(_resume_command(title), as_json=as_json)
+    finish(title, rows, folder, as_json=as_json)
+
+
+def _check_earlier(earlier: "list[RunRecord]", title: str, recipe: str, *, is_resume: bool) -> None:
+    """Raise UserError rather than mix two experiments under one name."""
+    if earlier and not is_resume:
+        raise UserError(f"there is an experiment {title!r} already; add --resume {title}, or name another")
+    if is_resume and not earlier:
+        raise UserError(
+            f"there is no experiment {title!r} to resume; start it with --name {title}"
+        )
+    others = sorted({record.spec.recipe for record in earlier} - {recipe})
+    if others:
+        raise UserError(f"experiment {title!r} ran recipe {others[0]!r}; resume it with --recipe {others[0]}")
+
+
+def run_all(
+    store: "Store",
+    entries: list[BenchTask],
+    earlier: "dict[str, RunRecord]",
+    how: RunOptions,
+    title: str,
+) -> list[BenchRow]:
+    """Bring every task to its end and return its row; a failing task is a row, not an end."""
+    rows = []
+    with BenchProgress(stderr(), len(entries)) as progress:
+        for entry in entries:
+            progress.start(entry.task.name)
+            row = _run_one(store, entry, earlier.get(entry.task.id), how, title, progress)
+            progress.finish(row)
+            rows.append(row)
+    return rows
+
+
+def _run_one(
+    store: "Store",
+    entry: BenchTask,
+    record: "RunRecord | None",
+    how: RunOptions,
+    title: str,
+    progress: BenchProgress,
+) -> BenchRow:
+    # lazy: loads torch
+    from kernelwright import api
+
+    run_id = record.run_id if record and record.state is not RunState.FAILED else None
+    if run_id is None:
+        run_id = create_run(store, options.make_spec(entry.task, **how._asdict(), experiment=title))
+    failure: str | None = None
+    if record is None or record.state is not RunState.FINISHED:
+        try:
+            api.resume_run(run_id, store=store, on_event=progress.add)
+        except StoreError:
+            raise
+        except KernelwrightError as error:
+            failure = " ".join(str(error).split())
+        except Exception as error:  # a border too: a defect on one task must not cost the others
+            failure = f"{type(error).__name__}: {error}; traceback in {write_trace(error)}"
+    return row_from_story(
+        tell(stored.event for stored in store.iter_events(run_id)),
+        task=entry.task.name,
+        task_id=entry.task.id,
+        category=entry.category,
+        group=entry.group,
+        run_id=run_id,
+        failure=failure,
+    )
+
+
+def finish(title: str, rows: list[BenchRow], folder: Path, *, as_json: bool) -> None:
+    """Write the results, print them, and exit with 1 unless every task succeeded."""
+    # lazy: probes the machine
+    from kernelwright.devices.cpu import environment
+
+    sums = summaries(rows)
+    facts = environment()
+    date = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
+    command = shlex.join(["kernelwright", *sys.argv[1:]])
+    document: dict[str, object] = {
+        "name": title,
+        "date": date,
+        "command": command,
+        "environment": facts,
+        "summaries": sums,
+        "rows": rows,
+    }
+    written = _write(folder, document, rows, sums, facts)
+    if as_json:
+        print_json({**document, "files": written})
+    else:
+        _show(rows, sums)
+        stdout().print(f"\nResults: {', '.join(map(str, written))}", soft_wrap=True)
+    raise typer.Exit(0 if all(row.is_success for row in rows) else 1)
+
+
+def _write(
+    folder: Path,
+    document: dict[str, object],
+    rows: list[BenchRow],
+    sums: list[Summary],
+    facts: dict[str, FactValue],
+) -> list[Path]:
+    # lazy: only needed once
+    import json
+
+    from pydantic_core import to_jsonable_python
+
+    title, date, command = (str(document[key]) for key in ("name", "date", "command"))
+    text = markdown.bench_markdown(
+        title, rows, sums, date=date, command=command, environment=facts, picture="results.svg"
+    )
+    data = json.dumps(to_jsonable_python(document), indent=2) + "\n"
+    return [
+        write_text(folder / "results.json", data),
+        write_text(folder / "results.md", text),
+        write_text(folder / "results.svg", bench_picture(title, rows) + "\n"),
+    ]
+
+
+def _show(rows: list[BenchRow], sums: list[Summary]) -> None:
+    console = stdout()
+    for header, lines in (
+        (markdown.TASK_HEADER, [markdown.row_cells(row) for row in rows]),
+        (markdown.SUMMARY_HEADER, [markdown.summary_cells(summary) for summary in sums]),
+    ):
+        table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+        for i, column in enumerate(header):
+            table.add_column(column, justify="left" if i == 0 else "right")
+        for line in lines:
+            table.add_row(*line)
+        console.print(table)
+        console.print()
+    for row in rows:
+        if not row.is_success:
+            console.print(f"failed: {row.task}: {row.detail}", soft_wrap=True)
+
+
+def _make_folder(folder: Path) -> Path:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"cannot write to {folder}: {error.strerror}; name another with --out") from error
+    return folder
+
+
+def _resume_command(title: str) -> str:
+    words = [word for word in sys.argv[1:] if not word.startswith("--name=")]
+    if "--name" in words:
+        at = words.index("--name")
+        del words[at : at + 2]
+    has_resume = any(word == "--resume" or word.startswith("--resume=") for word in words)
+    return shlex.join(["kernelwright", *words, *([] if has_resume else ["--resume", title])])

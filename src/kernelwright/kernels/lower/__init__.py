@@ -1,0 +1,51 @@
+"""Lower a captured graph to the loop IR, fusing what shares a loop."""
+
+import logging
+
+from kernelwright.core.errors import LoweringError
+from kernelwright.kernels.ir import Program
+from kernelwright.kernels.lower.plan import Planner
+from kernelwright.kernels.lower.reader import BlockedError
+from kernelwright.kernels.lower.translate import translate
+from kernelwright.kernels.lower.values import Inline
+from kernelwright.kernels.lowering import FusionOptions
+from kernelwright.tasks.capture import Captured
+
+_log = logging.getLogger(__name__)
+
+MAX_OBSTACLES = 60
+"""Values stored and operators left to torch because they could not be fused, before giving up."""
+
+_DEFAULT = FusionOptions()
+
+
+def lower(captured: Captured, options: FusionOptions = _DEFAULT) -> Program:
+    """Return the program of a captured graph; what cannot be generated stays a call of torch."""
+    if not options.enabled:
+        return _as_calls(captured)
+    try:
+        return _fused(captured, options)
+    except Exception:  # a mistake of ours must not cost the run: torch can carry out all of it
+        _log.exception("lowering failed; the graph runs through torch")
+        return _as_calls(captured)
+
+
+def _as_calls(captured: Captured) -> Program:
+    graph = translate(captured, enabled=False, as_calls=frozenset())
+    return Planner(captured, graph, FusionOptions()).run(frozenset())
+
+
+def _fused(captured: Captured, options: FusionOptions) -> Program:
+    stored: set[str] = set()
+    calls = set(options.as_calls)
+    for _ in range(MAX_OBSTACLES):
+        graph = translate(captured, enabled=True, as_calls=frozenset(calls))
+        try:
+            return Planner(captured, graph, options).run(stored)
+        except BlockedError as obstacle:
+            value = obstacle.value
+            if isinstance(value, Inline) and value.name not in stored:
+                stored.add(value.name)
+            else:
+                calls.add((obstacle.reader or value).node)
+    raise LoweringError(f"more than {MAX_OBSTACLES} values could not be fused")

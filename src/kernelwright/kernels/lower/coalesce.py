@@ -1,0 +1,62 @@
+"""Merge neighbouring loops that walk memory as one."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from kernelwright.kernels.ir import Affine, Axis, Expr, Region
+from kernelwright.kernels.lower.affine import linear
+from kernelwright.kernels.lower.expressions import affines, map_stage
+
+
+def coalesce(region: Region) -> Region:
+    """Return the same region with as few axes as its indices allow."""
+    while (pair := _mergeable(region)) is not None:
+        region = _merge(region, *pair)
+    return region
+
+
+def _mergeable(region: Region) -> tuple[Axis, Axis] | None:
+    indices = [dict(index.terms) for index in set(affines(region.stages))]
+    for axes in (region.kept, region.inner):
+        for outer, inner in zip(axes, axes[1:], strict=False):
+            if _walk_together(indices, outer, inner) and _iterated_together(region, outer, inner):
+                return outer, inner
+    return None
+
+
+def _walk_together(indices: Iterable[dict[str, int]], outer: Axis, inner: Axis) -> bool:
+    return all(i.get(outer.name, 0) == i.get(inner.name, 0) * inner.size for i in indices)
+
+
+def _iterated_together(region: Region, outer: Axis, inner: Axis) -> bool:
+    for stage in region.stages:
+        if stage.scan_axis in (outer.name, inner.name):
+            return False
+        if (outer.name in stage.axes) != (inner.name in stage.axes):
+            return False
+    return True
+
+
+def _merge(region: Region, outer: Axis, inner: Axis) -> Region:
+    def change(index: Affine) -> Affine:
+        return linear({n: c for n, c in index.terms if n != outer.name}, index.offset)
+
+    memo: dict[Expr, Expr] = {}
+    stages = tuple(
+        replace(
+            map_stage(stage, change, memo),
+            axes=tuple(name for name in stage.axes if name != outer.name),
+        )
+        for stage in region.stages
+    )
+    merged = Axis(inner.name, outer.size * inner.size)
+    return replace(
+        region,
+        kept=_replaced(region.kept, outer, inner, merged),
+        inner=_replaced(region.inner, outer, inner, merged),
+        stages=stages,
+    )
+
+
+def _replaced(axes: Sequence[Axis], outer: Axis, inner: Axis, merged: Axis) -> tuple[Axis, ...]:
+    return tuple(merged if axis == inner else axis for axis in axes if axis != outer)

@@ -1,0 +1,99 @@
+"""An average pool after a convolution becomes part of the convolution's window, where that is cheaper."""
+
+import math
+from typing import Any
+
+from torch import fx
+
+from kernelwright.kernels import helpers
+from kernelwright.kernels.rewrites.cost import flops_ms, node_flops, node_ms
+from kernelwright.kernels.rewrites.editor import Editor
+from kernelwright.kernels.rewrites.merge_pools import Pool, read_pool
+from kernelwright.kernels.rewrites.pattern import PatternRewrite, Proposal
+from kernelwright.kernels.rewrites.reading import aten, is_call, shape, used_once
+
+
+def _propose(node: fx.Node) -> Proposal | None:
+    pool = read_pool(node)
+    if pool is None or pool.is_max:
+        return None
+    conv = pool.source
+    if not is_call(conv, aten.convolution.default) or not used_once(conv):
+        return None
+    if conv.args[8] != 1 or any(d != 1 for d in conv.args[5]):  # type: ignore[union-attr]  # a list
+        return None
+    transposed = bool(conv.args[6])
+    window = _transposed_window(conv, pool) if transposed else _window(conv, pool)
+    if window is None:
+        return None
+    channels = shape(conv.args[0])[1]  # type: ignore[arg-type]  # a node
+    flops = 2 * math.prod(shape(node)) * channels * math.prod(window)
+    saved = node_ms(conv) + node_ms(node) - flops_ms(flops)
+    if flops > 0.8 * node_flops(conv) or saved <= 0:
+        return None
+    build = _build_plain if transposed else _build_larger
+    why = (
+        f"the pool after {conv.name} fits into its window: {flops / 1e9:.2g} GFLOP instead of "
+        f"{node_flops(conv) / 1e9:.2g}, and the unpooled output is never written"
+    )
+    return Proposal(why, lambda edit: build(edit, conv, pool, node), saved)
+
+
+def _window(conv: fx.Node, pool: Pool) -> list[int]:
+    """Sizes of the window that covers a pool of windows."""
+    sizes = shape(conv.args[1])[2:]  # type: ignore[arg-type]  # a node
+    strides: Any = conv.args[3]
+    return [n + (k - 1) * s for n, k, s in zip(sizes, pool.kernel, strides, strict=True)]
+
+
+def _build_larger(edit: Editor, conv: fx.Node, pool: Pool, node: fx.Node) -> fx.Node:
+    x, weight, bias, stride, padding, dilation, transposed, extra, n_groups = conv.args
+    larger = edit.call(helpers.pooled_window, weight, pool.kernel, tuple(stride))  # type: ignore[arg-type]
+    steps = [s * p for s, p in zip(stride, pool.stride, strict=True)]  # type: ignore[arg-type]
+    out = edit.call(
+        aten.convolution.default, x, larger, bias, steps, padding, dilation, transposed, extra, n_groups
+    )
+    assert shape(out) == shape(node), "windows of a pool of windows count alike"
+    return out
+
+
+def _distances(conv: fx.Node) -> list[tuple[int, int]]:
+    """Least and greatest pooled position minus input position per dimension, as in helpers."""
+    sizes = shape(conv.args[1])[2:]  # type: ignore[arg-type]  # a node
+    strides: Any = conv.args[3]
+    paddings: Any = conv.args[4]
+    return [
+        (-((s - 1 + p) // s), (n - 1 - p) // s) for n, s, p in zip(sizes, strides, paddings, strict=True)
+    ]
+
+
+def _transposed_window(conv: fx.Node, pool: Pool) -> list[int] | None:
+    """Taps per dimension when the pool undoes the stride; None when it does not."""
+    strides: Any = conv.args[3]
+    if tuple(strides) != pool.kernel or pool.stride != pool.kernel:
+        return None
+    taps = [last - first + 1 for first, last in _distances(conv)]
+    return taps if all(t > 0 for t in taps) else None
+
+
+def _build_plain(edit: Editor, conv: fx.Node, pool: Pool, node: fx.Node) -> fx.Node:
+    """Pooled position q reads inputs q - last ... q - first: pad or crop the input to those."""
+    x, weight, bias, stride, padding, *_ = conv.args
+    taps = edit.call(helpers.unstrided_window, weight, tuple(stride), tuple(padding))  # type: ignore[arg-type]
+    source: Any = x
+    sizes, pads = shape(source), []
+    for dim, (first, last) in enumerate(_distances(conv), start=2):
+        before = last
+        after = shape(node)[dim] - 1 - first - (sizes[dim] - 1)
+        pads.append((before, after))
+    if all(b == a >= 0 for b, a in pads):
+        padding = [b for b, _ in pads]
+    else:
+        flat = [side for pair in reversed(pads) for side in pair]
+        source = edit.call(aten.constant_pad_nd.default, source, flat, 0.0)
+        padding = [0] * len(pads)
+    ones, zeros = [1] * len(pads), [0] * len(pads)
+    return edit.call(aten.convolution.default, source, taps, bias, ones, padding, ones, False, zeros, 1)
+
+
+REWRITE = PatternRewrite("pool_convolution", _propose)

@@ -1,0 +1,44 @@
+"""The product of a matrix with its own transpose is symmetric: half of it is enough."""
+
+from typing import Any
+
+from torch import fx
+
+from kernelwright.kernels import helpers
+from kernelwright.kernels.rewrites.cost import node_ms
+from kernelwright.kernels.rewrites.editor import Editor
+from kernelwright.kernels.rewrites.matrices import peel
+from kernelwright.kernels.rewrites.pattern import PatternRewrite, Proposal
+from kernelwright.kernels.rewrites.reading import aten, is_call, shape
+
+SMALLEST = 256
+"""Rows from which mirroring is cheaper than multiplying."""
+
+
+def _propose(node: fx.Node) -> Proposal | None:
+    if not is_call(node, aten.mm.default, aten.bmm.default) or shape(node)[-1] < SMALLEST:
+        return None
+    left: Any
+    right: Any
+    left, right = node.args
+    if not (_is_transpose(left, right) or _is_transpose(right, left)) or shape(left)[-1] < 64:
+        return None
+
+    def build(edit: Editor) -> fx.Node:
+        return edit.call(helpers.gram_matrix, left)
+
+    why = f"{node.name} {list(shape(node))} is a matrix times its own transpose: one triangle, then a mirror"
+    return Proposal(why, build, 0.4 * node_ms(node))
+
+
+def _is_transpose(one: Any, other: Any) -> bool:
+    """Whether ``one`` is ``other`` with its last two dims exchanged."""
+    one, other = peel(one), peel(other)
+    if not is_call(one, aten.permute.default) or peel(one.args[0]) is not other:
+        return False
+    rank = len(shape(one))
+    order = [d % rank for d in one.args[1]]  # type: ignore[union-attr]  # a list of ints
+    return order == [*range(rank - 2), rank - 1, rank - 2]
+
+
+REWRITE = PatternRewrite("symmetric_matmul", _propose)

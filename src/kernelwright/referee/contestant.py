@@ -1,0 +1,182 @@
+"""The parent's side of one candidate's process. Everything that comes back is treated as hostile."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from kernelwright.core.errors import MachineError
+from kernelwright.core.evaluation import Status
+from kernelwright.referee import admission
+from kernelwright.referee.draws import OutputSpec, State
+from kernelwright.referee.launcher import Child, ChildDied, ChildError, ChildLate, ChildRefused, Launcher
+from kernelwright.referee.memory import SharedMemory
+from kernelwright.referee.reference import Reference
+from kernelwright.referee.sandbox import Limits
+from kernelwright.referee.settings import RefereeSettings
+from kernelwright.referee.worker.layouts import Slot
+from kernelwright.referee.worker.wire import Message
+
+N_NAMED = 4
+"""Differences spelled out in one message."""
+
+
+class Failure(Exception):
+    """The candidate failed; carries what the evaluation will say. Never leaves this package."""
+
+    def __init__(self, status: Status, detail: str, log: str = "") -> None:
+        super().__init__(detail)
+        self.status, self.detail, self.log = status, detail, log
+
+
+class Contestant:
+    """One candidate in one process, with its copies of inputs and its own output memory."""
+
+    def __init__(self, launcher: Launcher, settings: RefereeSettings, reference: Reference) -> None:
+        self.reference = reference
+        self._settings = settings
+        self._call_timeout_s = max(settings.call_timeout_s, 20 * reference.eager_ms / 1e3)
+        shared = 2 * reference.output_bytes + 4 * reference.layout.args_bytes + 4 * reference.layout.state_bytes
+        memory = settings.worker_address_space_bytes or admission.total_bytes() * 3 // 4 + shared
+        self.child: Child = launcher.spawn(
+            "worker", Limits(memory, settings.worker_cpu_s, settings.worker_file_bytes)
+        )
+        self.slots = {name: SharedMemory(reference.layout.args_bytes) for name in reference.slots}
+        self.results = SharedMemory(reference.output_bytes)
+
+    def close(self) -> None:
+        """End the process group."""
+        self.child.kill()
+
+    def load(self, source: str) -> None:
+        """Import the source and construct the module; raises Failure."""
+        layout, seed = self.reference.layout, self.reference.construct_seed
+        timeout_s = self._settings.load_timeout_s
+        self._call("import", timeout_s, Status.LOAD_ERROR, source=source)
+        init = self.reference.init_memory
+        reply = self._call(
+            "construct", timeout_s, Status.LOAD_ERROR, {} if init is None else {"init": _copy(init)},
+            args=layout.init, seed=seed, train=layout.is_train,
+        )  # fmt: skip
+        problem = _state_problem(reply.get("state"), layout.state)
+        if problem:
+            raise Failure(Status.LOAD_ERROR, f"its state_dict differs from the reference's: {problem}")
+        for name, memory in self.slots.items():
+            self._call("bind", timeout_s, Status.LOAD_ERROR, {name: memory}, arena=name, args=layout.args)
+
+    def map_state(self, state: State) -> None:
+        """Give the process its own copy of a weight draw, which it may keep."""
+        name = f"state {state.name}"
+        self._call("load_state", self._call_timeout_s, Status.RUNTIME_ERROR, {name: _copy(state.memory)},
+                   arena=name, slots=self.reference.layout.state)  # fmt: skip
+
+    def load_state(self, state: State, slots: Mapping[str, Slot]) -> None:
+        """Put (part of) a mapped weight draw back."""
+        if slots:
+            self._call("load_state", self._call_timeout_s, Status.RUNTIME_ERROR,
+                       arena=f"state {state.name}", slots=slots)  # fmt: skip
+
+    def run(self, slot: str) -> None:
+        """Call the module once; raises Failure when it raises or returns something of another form."""
+        reply = self._call("run", self._call_timeout_s, Status.RUNTIME_ERROR, set=slot, callable="eager")
+        check_form(reply, self.reference.outputs, self.reference.is_tuple)
+
+    def time(self, order: list[str], calls: int) -> float:
+        """Call the module ``calls`` times; returns the seconds that the worker's own clock saw."""
+        timeout_s = self._call_timeout_s + calls * self._call_timeout_s / 10
+        reply = self._call("time", timeout_s, Status.RUNTIME_ERROR, callable="eager", sets=order, calls=calls)
+        ns = reply.get("ns")
+        if type(ns) not in (int, float) or not 0 <= ns < 1e15:
+            raise Failure(Status.REJECTED, "the worker's clock gave something that is not a time")
+        return float(ns) / 1e9
+
+    def fetch(self, which: str = "last") -> SharedMemory:
+        """Return the outputs of the last or previous call in memory laid out as the contract says."""
+        self.results.bytes.fill(0xFF)  # NaN: what is not written cannot pass for a leftover
+        arenas = {} if self._has_results else {"results": self.results}
+        self._has_results = True
+        self._call("dump", self._call_timeout_s, Status.INCORRECT_SHAPE, arenas, arena="results",
+                   slots=self.reference.output_slots, which=which)  # fmt: skip
+        return self.results
+
+    _has_results = False
+
+    def fetch_state(self, slots: Mapping[str, Slot]) -> SharedMemory:
+        """Return the named parameters and buffers as they are now."""
+        if not self._has_state:
+            self._state = SharedMemory(self.reference.layout.state_bytes)
+        arenas = {} if self._has_state else {"after": self._state}
+        self._has_state = True
+        self._call("dump_state", self._call_timeout_s, Status.RUNTIME_ERROR, arenas, arena="after", slots=slots)
+        return self._state
+
+    _has_state = False
+
+    def _call(
+        self,
+        op: str,
+        timeout_s: float,
+        status: Status,
+        arenas: Mapping[str, SharedMemory] | None = None,
+        **fields: Any,
+    ) -> Message:
+        """Send a command; ``status`` is what the candidate gets when the command raises."""
+        try:
+            return self.child.call(op, timeout_s, arenas, **fields)
+        except ChildRefused as error:
+            text = error.text.strip().partition("\n")[0][:300]
+            raise Failure(status, f"{error.kind}: {text}", error.traceback) from error
+        except ChildLate as error:
+            raise Failure(Status.TIMEOUT, f"{op}: {error}", self.child.log_tail()) from error
+        except ChildDied as error:
+            raise Failure(Status.CRASHED, f"{op}: the process {error.how}", self.child.log_tail()) from error
+        except ChildError as error:
+            raise MachineError(f"worker: {error}") from error
+
+
+def check_form(reply: Message, outputs: tuple[OutputSpec, ...], is_tuple: bool) -> None:
+    """Compare the description of what forward returned with the contract; raises Failure."""
+    described = reply.get("outputs")
+    if not isinstance(described, list) or not all(isinstance(item, dict) for item in described):
+        raise Failure(Status.REJECTED, "the worker's answer makes no sense")
+    if len(described) != len(outputs) or bool(reply.get("is_tuple")) != is_tuple:
+        raise Failure(Status.INCORRECT_SHAPE, f"{len(described)} outputs instead of {len(outputs)}"
+                      if len(described) != len(outputs) else "a tuple where the reference returns a tensor "
+                      "or the other way round")  # fmt: skip
+    for i, (got, spec) in enumerate(zip(described, outputs, strict=True)):
+        _check_output(f"out{i}", got, spec)
+
+
+def _check_output(name: str, got: Message, spec: OutputSpec) -> None:
+    if got.get("type") != "torch.Tensor" or got.get("layout") != "torch.strided" or got.get("device") != "cpu":
+        raise Failure(Status.INCORRECT_DTYPE, f"{name} is a {got.get('type')!s:.80}, not a plain torch.Tensor")
+    if got.get("shape") != list(spec.shape):
+        raise Failure(Status.INCORRECT_SHAPE, f"{name} has shape {got.get('shape')} instead of {list(spec.shape)}")
+    if got.get("dtype") != spec.dtype:
+        raise Failure(Status.INCORRECT_DTYPE, f"{name} is {got.get('dtype')!s:.40} instead of {spec.dtype}")
+    if spec.must_be_dense and got.get("is_dense") is not True:
+        raise Failure(Status.ALIASED_OUTPUT, f"{name} is not dense: its elements share memory or leave gaps")
+    if got.get("shares") and not spec.may_share:
+        raise Failure(Status.ALIASED_OUTPUT, f"{name} shares memory with {got['shares'][:1]!s:.80}")
+
+
+def _state_problem(got: Any, wanted: Mapping[str, Slot]) -> str | None:
+    if not isinstance(got, dict):
+        return "the worker's answer makes no sense"
+    missing, extra = sorted(wanted.keys() - got.keys()), sorted(got.keys() - wanted.keys())
+    if missing or extra:
+        parts = []
+        if missing:
+            parts.append("missing " + ", ".join(missing[:N_NAMED]))
+        if extra:
+            parts.append("not in the reference " + ", ".join(extra[:N_NAMED]))
+        return "; ".join(parts)
+    for name, slot in wanted.items():
+        if got[name] != {"dtype": slot["dtype"], "shape": slot["shape"]}:
+            return f"{name} is {got[name]!s:.100} instead of {slot['dtype']} {slot['shape']}"
+    return None
+
+
+def _copy(memory: SharedMemory) -> SharedMemory:
+    """Return a copy, so that nothing a candidate can write to is also the parent's truth."""
+    twin = SharedMemory(memory.size)
+    twin.copy_from(memory)
+    return twin

@@ -1,0 +1,225 @@
+"""Take samples of candidate and baselines alternately, with the parent's clock, and check what they return."""
+
+import math
+import random
+import statistics
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from kernelwright.core.evaluation import Speedup, Status, WorkloadResult
+from kernelwright.core.roofline import Floor
+from kernelwright.referee.contestant import Contestant, Failure
+from kernelwright.referee.draws import Draw
+from kernelwright.referee.reference import Reference
+from kernelwright.referee.settings import RefereeSettings
+from kernelwright.referee.timing import compare, summarise
+from kernelwright.referee.verify import Verification
+
+MAX_CALLS = 2000
+MIN_PAIRS = {False: 3, True: 5}
+"""Fewest samples of a side, by ``is_final``, however slow the kernel."""
+MAX_PAIRS = {False: 25, True: 60}
+WANTED_PAIRS = {False: 9, True: 25}
+"""Samples before a tight interval may end the measurement."""
+TIGHT = 1.03
+"""An interval is tight when its ends are within this factor."""
+CLEARLY_SLOWER = 0.4
+"""A search measurement ends early when the interval lies below this ratio."""
+CLOCK_LOW, CLOCK_HIGH = 0.7, 1.15
+"""The worker's own clock over the parent's, median over samples; below when the machine is busy."""
+CLOCK_SLACK_S = 0.0005
+"""Difference between the clocks that is always allowed: waking up on a busy machine."""
+CHECK_ALL_BYTES = 8 << 20
+"""Outputs up to this size are checked after every sample, larger ones after every third."""
+SWAP_ALL_BYTES = 16 << 20
+"""Inputs up to this size change places before every round, larger ones before every sixth."""
+
+
+@dataclass
+class _Side:
+    """One callable that takes part."""
+
+    name: str
+    callable: str
+    """Empty for the candidate."""
+    calls: int = 1
+    samples_ms: list[float] = field(default_factory=list)
+
+
+class Measurement:
+    """One alternating measurement of one workload."""
+
+    def __init__(
+        self, contestant: Contestant, verification: Verification, draws: Sequence[Draw],
+        settings: RefereeSettings, *, is_final: bool,
+    ) -> None:  # fmt: skip
+        self._contestant, self._verification = contestant, verification
+        self._reference: Reference = contestant.reference
+        self._draws = draws
+        self._settings, self._is_final = settings, is_final
+        self._rng = random.Random()
+        self._place = dict(zip(contestant.slots, draws, strict=True))
+        self._clocks: list[tuple[float, float]] = []
+        self._round_trip_s = 0.0
+
+    def take(self, baselines: Sequence[str], floor: Floor | None) -> WorkloadResult:
+        """Measure; raises Failure when a timed call gives a wrong output or the clocks disagree."""
+        self._prepare()
+        candidate = _Side("candidate", "")
+        sides = [candidate]
+        for name in baselines:
+            if self._reference.prepare_baseline(name) is None:
+                sides.append(_Side(name, name))
+        self._reference.load_state(self._draws[0].state)
+        for side in sides:
+            self._calibrate(side)
+        self._sample(sides)
+        self._check_clocks()
+        self._check_late()
+        result = self._result(candidate, sides[1:], floor)
+        self._check_floor(result)
+        return result
+
+    def _prepare(self) -> None:
+        for name, draw in self._place.items():
+            self._fill(name, draw)
+        self._contestant.map_state(self._draws[0].state)
+        trips = []
+        for _ in range(7):
+            begin = time.perf_counter()
+            self._contestant.time([next(iter(self._place))], 0)
+            trips.append(time.perf_counter() - begin)
+        self._round_trip_s = min(trips)
+
+    def _fill(self, name: str, draw: Draw) -> None:
+        self._place[name] = draw
+        self._contestant.slots[name].copy_from(draw.inputs)
+        self._reference.slots[name].copy_from(draw.inputs)
+
+    def _calibrate(self, side: _Side) -> None:
+        """Warm up and choose how many calls a sample has."""
+        self._batch(side, calls=1)
+        seconds, total, calls = 0.0, 0.0, 1
+        while total < self._settings.batch_s * 2:
+            seconds = self._batch(side, calls)
+            total += seconds
+            if seconds >= self._settings.batch_s / 2 or calls >= MAX_CALLS:
+                break
+            calls = min(calls * 4, MAX_CALLS)
+        per_call = max(seconds / calls, 1e-7)
+        side.calls = max(1, min(math.ceil(self._settings.batch_s / per_call), MAX_CALLS))
+
+    def _sample(self, sides: list[_Side]) -> None:
+        aim_s = self._settings.final_timing_s if self._is_final else self._settings.search_timing_s
+        begin = time.perf_counter()
+        is_small = self._reference.layout.args_bytes <= SWAP_ALL_BYTES
+        for n in range(MAX_PAIRS[self._is_final]):
+            if is_small or n % 6 == 5:
+                self._swap()
+            for side in self._rng.sample(sides, len(sides)):
+                is_checked = not side.callable and (self._reference.output_bytes <= CHECK_ALL_BYTES or n % 3 == 0)
+                seconds = self._batch(side, side.calls, is_checked=is_checked)
+                side.samples_ms.append(seconds * 1e3 / side.calls)
+            if self._is_enough(sides, n + 1, time.perf_counter() - begin, aim_s):
+                return
+
+    def _is_enough(self, sides: list[_Side], n: int, spent_s: float, aim_s: float) -> bool:
+        if n < MIN_PAIRS[self._is_final]:
+            return False
+        if spent_s > aim_s:
+            return True
+        speedups = [compare(s.name, s.samples_ms, sides[0].samples_ms) for s in sides[1:]]
+        if not self._is_final and n >= 5 and any(s.high < CLEARLY_SLOWER for s in speedups):
+            return True
+        return n >= WANTED_PAIRS[self._is_final] and all(s.high <= s.low * TIGHT for s in speedups)
+
+    def _swap(self) -> None:
+        """Let two input sets change places on both sides, so that an address says nothing about its values."""
+        one, other = self._rng.sample(list(self._place), 2)
+        first, second = self._place[one], self._place[other]
+        self._fill(one, second)
+        self._fill(other, first)
+
+    def _batch(self, side: _Side, calls: int, *, is_checked: bool = False) -> float:
+        """Time ``calls`` calls with the parent's clock, in seconds."""
+        order = self._rng.sample(list(self._place), len(self._place))
+        if side.callable:
+            begin = time.perf_counter()
+            self._reference.call("time", callable=side.callable, sets=order, calls=calls)
+            return max(time.perf_counter() - begin - self._round_trip_s, 1e-9)
+        begin = time.perf_counter()
+        claimed = self._contestant.time(order, calls)
+        seconds = time.perf_counter() - begin - self._round_trip_s
+        self._clocks.append((claimed, seconds))
+        if is_checked:
+            self._check_timed(self._place[order[(calls - 1) % len(order)]])
+        return max(seconds, 1e-9)
+
+    def _check_timed(self, draw: Draw) -> None:
+        results = self._contestant.fetch()
+        try:
+            self._verification.check_outputs(draw, results, " in a timed call")
+        except Failure as failure:
+            for other in self._draws:
+                if other is not draw and _matches(self._reference, other, results):
+                    raise Failure(Status.REJECTED, "a timed call returned the result of other inputs") from failure
+            raise
+
+    def _check_clocks(self) -> None:
+        ratios = [
+            claimed / max(seconds, 1e-9)
+            for claimed, seconds in self._clocks
+            if abs(claimed - seconds) > CLOCK_SLACK_S
+        ]
+        if len(ratios) * 2 <= len(self._clocks):
+            return
+        ratio = statistics.median(ratios)
+        if not CLOCK_LOW <= ratio <= CLOCK_HIGH:
+            raise Failure(
+                Status.REJECTED,
+                f"clock disagreement: the worker claims {ratio:.2f} of the time that the parent measured",
+            )
+
+    def _check_late(self) -> None:
+        """After all calls, outputs must still be fresh memory with the right values."""
+        first, second = list(self._place)[:2]
+        self._contestant.time([first], 1)
+        self._contestant.time([second], 1)
+        if not _matches(self._reference, self._place[first], self._contestant.fetch("previous")):
+            raise Failure(Status.ALIASED_OUTPUT, "after the timed calls, an output changed in the next call")
+        self._check_timed(self._place[second])
+        for name, draw in self._place.items():
+            for i, slot in enumerate(self._reference.layout.arg_slots):
+                if self._contestant.slots[name].differs_from(draw.inputs, slot):
+                    raise Failure(Status.MUTATED_INPUT, f"input tensor {i} was written to in a timed call")
+
+    def _result(self, candidate: _Side, baselines: list[_Side], floor: Floor | None) -> WorkloadResult:
+        speedups: list[Speedup] = [compare(s.name, s.samples_ms, candidate.samples_ms) for s in baselines]
+        return WorkloadResult(
+            workload=self._reference.workload.name,
+            candidate=summarise(candidate.samples_ms, candidate.calls),
+            baselines={side.name: summarise(side.samples_ms, side.calls) for side in baselines},
+            speedups=tuple(speedups),
+            floor_ms=None if floor is None else floor.ms,
+        )
+
+    def _check_floor(self, result: WorkloadResult) -> None:
+        median_ms = result.candidate.median_ms
+        if not math.isfinite(median_ms) or median_ms <= 1e-5:
+            raise Failure(Status.REJECTED, f"a latency of {median_ms:.3g} ms is not possible")
+        fraction = result.floor_fraction
+        if fraction is not None and fraction > self._settings.floor_margin:
+            raise Failure(
+                Status.REJECTED,
+                f"{median_ms:.4g} ms is {fraction:.2f}x faster than the roofline floor of {result.floor_ms:.4g} ms: "
+                "it cannot have done the work",
+            )
+
+
+def _matches(reference: Reference, draw: Draw, results: object) -> bool:
+    memory = results
+    return all(
+        expected.judge(memory.slot_bytes(slot)).is_close  # type: ignore[attr-defined]
+        for slot, expected in zip(reference.output_slots, draw.outputs, strict=True)
+    )

@@ -1,0 +1,153 @@
+"""Tasks from modules that live in memory: the module is pickled, the source is a shim that loads it."""
+
+import copy
+import hashlib
+import os
+import pickle
+import sys
+import sysconfig
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+import torch
+from torch import nn
+
+from kernelwright.core.errors import TaskError
+from kernelwright.core.task import Mode, Task, TolerancePolicy, Workload
+
+_SHIM = '''"""The live module of {artifact}: {class_name}."""
+
+import copy
+import pickle
+import sys
+
+from torch import nn
+
+for entry in {sys_path!r}:
+    if entry not in sys.path:
+        sys.path.append(entry)
+
+with open({artifact!r}, "rb") as file:
+    loaded = pickle.load(file)
+
+workload_index = 0
+
+
+class Model(type(loaded["module"])):
+    """Same class and state as the live module; every construction is a copy of its own."""
+
+    def __init__(self):
+        nn.Module.__init__(self)
+        self.__dict__.update(copy.deepcopy(loaded["module"]).__dict__)
+
+
+def get_init_inputs():
+    return []
+
+
+def get_inputs():
+    from kernelwright.tasks.resample import resample
+
+    return list(resample(loaded["inputs"][workload_index]))
+'''
+
+
+def task_from_module(
+    module: nn.Module,
+    example_inputs: Sequence[Any],
+    *,
+    name: str,
+    folder: Path,
+    mode: Mode | None = None,
+    tolerance: TolerancePolicy = TolerancePolicy.STRICT,
+) -> Task:
+    """Make a task of a copy of ``module``; later changes to ``module`` do not reach it.
+
+    Args:
+        module: Any picklable module, on the device and in the types it is to run in.
+        example_inputs: A tuple of forward's positional arguments, or a list of such tuples: one
+            workload each.
+        name: The task's name.
+        folder: Where the pickled module goes; made when missing.
+        mode: None follows ``module.training``.
+        tolerance: How near the candidate must be.
+
+    Raises:
+        TaskError: no module, no inputs, or one of them cannot be copied and pickled.
+    """
+    if not isinstance(module, nn.Module):
+        raise TaskError(f"{name}: {type(module).__name__} is not an nn.Module")
+    examples = _examples(name, example_inputs)
+    artifact = _write(name, folder, _pickle(name, _in_mode(name, module, mode), examples))
+    chosen = mode or (Mode.TRAIN if module.training else Mode.EVAL)
+    return Task(
+        name=name,
+        source=_SHIM.format(
+            artifact=str(artifact), class_name=type(module).__qualname__, sys_path=_own_sys_path()
+        ),
+        workloads=_workloads(len(examples)),
+        mode=chosen,
+        tolerance=tolerance,
+        artifact=str(artifact),
+    )
+
+
+def _examples(name: str, example_inputs: Sequence[Any]) -> list[tuple[Any, ...]]:
+    if isinstance(example_inputs, torch.Tensor):
+        return [(example_inputs,)]
+    if not isinstance(example_inputs, list | tuple) or not example_inputs:
+        raise TaskError(
+            f"{name}: example_inputs must be a tuple of forward's arguments or a list of such tuples"
+        )
+    is_several = isinstance(example_inputs, list) and all(isinstance(item, tuple) for item in example_inputs)
+    return [tuple(item) for item in example_inputs] if is_several else [tuple(example_inputs)]
+
+
+def _workloads(n_examples: int) -> tuple[Workload, ...]:
+    if n_examples == 1:
+        return (Workload(),)
+    return tuple(Workload(name=f"example{i}", overrides={"workload_index": i}) for i in range(n_examples))
+
+
+def _in_mode(name: str, module: nn.Module, mode: Mode | None) -> nn.Module:
+    if mode is None or module.training == (mode is Mode.TRAIN):
+        return module
+    try:
+        return copy.deepcopy(module).train(mode is Mode.TRAIN)
+    except Exception as error:  # whatever a user's __deepcopy__ raises
+        raise TaskError(f"{name}: the module cannot be copied ({error!r})") from error
+
+
+def _pickle(name: str, module: nn.Module, examples: list[tuple[Any, ...]]) -> bytes:
+    try:
+        data: bytes = cloudpickle.dumps({"module": module, "inputs": examples})
+        loaded = pickle.loads(data)
+    except Exception as error:  # whatever a user's __reduce__ raises
+        raise TaskError(
+            f"{name}: the module or its inputs cannot be pickled ({error!r}); keep open files, locks and "
+            "lambdas over such things out of the module"
+        ) from error
+    if loaded["module"].state_dict().keys() != module.state_dict().keys():
+        raise TaskError(f"{name}: the pickled module has another state_dict than the live one")
+    return data
+
+
+def _write(name: str, folder: Path, data: bytes) -> Path:
+    path = folder.resolve() / f"{hashlib.sha256(data).hexdigest()[:20]}.pkl"
+    draft = path.with_suffix(f".{os.getpid()}.tmp")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        draft.write_bytes(data)
+        draft.replace(path)
+    except OSError as error:
+        raise TaskError(f"{name}: cannot write {path} ({error.strerror}); name a writable folder") from error
+    return path
+
+
+def _own_sys_path() -> list[str]:
+    """Entries of ``sys.path`` beyond the interpreter's own: where the user's classes are imported from."""
+    own = {sysconfig.get_paths()[key] for key in ("stdlib", "platstdlib", "purelib", "platlib")}
+    entries = [str(Path(entry).resolve()) for entry in sys.path]
+    return [entry for entry in dict.fromkeys(entries) if entry not in own and Path(entry).is_dir()]

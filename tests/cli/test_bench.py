@@ -1,0 +1,78 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kernelwright.core.errors import MachineError
+
+
+@pytest.fixture
+def folder(task_file: Path) -> Path:
+    """Two tasks."""
+    tasks = task_file.parent / "pointwise"
+    tasks.mkdir()
+    for name in ("1_First.py", "2_Second.py"):
+        text = task_file.read_text(encoding="utf-8")
+        (tasks / name).write_text(f"# {name}\n{text}", encoding="utf-8")
+    return tasks
+
+
+def test_bench_writes_tables_for_every_task(cli: Any, engine: Any, folder: Path) -> None:
+    result = cli("bench", folder, "--name", "trial")
+    assert result.code == 0
+    assert engine.played == ["1_First", "2_Second"]
+    assert "[1/2] 1_First: 6.00x [5.76, 6.30] over eager, 1.94x" in result.err
+    data = json.loads(Path("trial/results.json").read_text(encoding="utf-8"))
+    assert [row["category"] for row in data["rows"]] == ["pointwise", "pointwise"]
+    assert data["summaries"][0]["eager"]["geomean"] == pytest.approx(6.0)
+    assert data["command"].endswith("--name trial") and data["environment"]["processor"]
+    assert "6.00x [6.00, 6.00]" in Path("trial/results.md").read_text(encoding="utf-8")
+    assert Path("trial/results.svg").read_text(encoding="utf-8").startswith("<svg")
+
+
+def test_a_failing_task_is_a_row_and_exit_code_1(cli: Any, engine: Any, folder: Path) -> None:
+    engine.error = MachineError("needs 93 GiB; scale batch_size down")
+    result = cli("bench", folder, "--name", "trial", "--json")
+    assert result.code == 1
+    assert [row["ending"] for row in result.json["rows"]] == ["failed", "failed"]
+    assert "93 GiB" in result.json["rows"][0]["detail"]
+
+
+def test_resume_skips_what_is_finished(cli: Any, engine: Any, folder: Path) -> None:
+    engine.interrupt_after = 6
+    stopped = cli("bench", folder, "--name", "trial")
+    assert stopped.code == 130
+    assert "--resume trial" in stopped.err
+    assert cli("bench", folder, "--resume", "trial").code == 0
+    engine.played.clear()
+    again = cli("bench", folder, "--resume", "trial", "--json")
+    assert engine.played == []
+    assert [row["ending"] for row in again.json["rows"]] == ["faster", "faster"]
+
+
+def test_an_experiment_is_not_mixed_with_another_by_accident(cli: Any, engine: Any, folder: Path) -> None:
+    cli("bench", folder, "--name", "trial")
+    result = cli("bench", folder, "--name", "trial")
+    assert result.code == 2
+    assert "--resume trial" in result.err
+
+
+def test_only_and_limit_choose_tasks(cli: Any, engine: Any, folder: Path) -> None:
+    cli("bench", folder, "--only", "2_*")
+    assert engine.played == ["2_Second"]
+    cli("bench", folder, "--limit", "1", "--name", "other")
+    assert engine.played == ["2_Second", "1_First"]
+
+
+def test_a_manifest_gives_shapes_and_groups(cli: Any, engine: Any, folder: Path) -> None:
+    manifest = folder.parent / "tasks.yaml"
+    manifest.write_text(
+        "- {path: 1_First.py, overrides: {batch_size: 2}}\n- {path: 2_Second.py, group: held-out}\n",
+        encoding="utf-8",
+    )
+    rows = cli("bench", folder, "--tasks", manifest, "--json").json["rows"]
+    assert [row["group"] for row in rows] == ["main", "held-out"]
+    result = cli("bench", "--tasks", manifest)
+    assert result.code == 2
+    assert "name the one folder" in result.err

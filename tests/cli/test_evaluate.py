@@ -1,0 +1,64 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kernelwright.cli import evaluate
+from kernelwright.core.candidate import Candidate
+from kernelwright.core.evaluation import Evaluation, Stage, Status
+from kernelwright.testing.made_up_run import KERNEL, failed, verified
+
+
+@pytest.fixture
+def kernel_file(tmp_path: Path) -> Path:
+    """A kernel file."""
+    file = tmp_path / "kernel.py"
+    file.write_text(KERNEL, encoding="utf-8")
+    return file
+
+
+def stub_judge(monkeypatch: pytest.MonkeyPatch, evaluation: Evaluation) -> dict[str, Any]:
+    """Put a fixed verdict where the referee would be; return what it is asked."""
+    asked: dict[str, Any] = {}
+
+    def judge(task: Any, candidate: Candidate, **how: Any) -> Evaluation:
+        asked.update(how, source=candidate.source)
+        return evaluation
+
+    monkeypatch.setattr(evaluate, "judge", judge)
+    return asked
+
+
+def test_a_verified_kernel_exits_0_with_errors_and_timings(
+    cli: Any, monkeypatch: pytest.MonkeyPatch, task_file: Path, kernel_file: Path
+) -> None:
+    asked = stub_judge(monkeypatch, verified(Candidate(source=KERNEL), 1.6, final=True))
+    words = ["--final", "--baseline", "eager", "--baseline", "torch_compile"]
+    result = cli("evaluate", task_file, kernel_file, *words)
+    assert result.code == 0
+    assert asked == {"is_final": True, "baselines": ("eager", "torch_compile"), "source": KERNEL}
+    assert result.out.startswith("Verified, 6.00x faster than eager")
+    for words_ in ("sparse spikes", "8.00e-08", "67 %", "not used: heavy tail", "1.94x [1.86, 2.03]"):
+        assert words_ in result.out
+    assert result.err == "judging " + str(kernel_file) + " against relu ...\n"
+
+
+def test_a_wrong_kernel_exits_1_and_says_stage_status_and_why(
+    cli: Any, monkeypatch: pytest.MonkeyPatch, task_file: Path, kernel_file: Path
+) -> None:
+    why = "out0 on as_is: error 3.1e-02, allowed 1.2e-07"
+    wrong = failed(Candidate(source=KERNEL), Status.INCORRECT_NUMERICS, Stage.VERIFY, why, "tail of the log")
+    stub_judge(monkeypatch, wrong)
+    result = cli("evaluate", task_file, kernel_file)
+    assert result.code == 1
+    assert f"Stopped at stage verify: incorrect numerics: {why}" in result.out
+    assert "tail of the log" in result.out
+
+
+def test_json_is_the_whole_evaluation(
+    cli: Any, monkeypatch: pytest.MonkeyPatch, task_file: Path, kernel_file: Path
+) -> None:
+    evaluation = verified(Candidate(source=KERNEL), 1.6)
+    stub_judge(monkeypatch, evaluation)
+    result = cli("evaluate", task_file, kernel_file, "--json")
+    assert Evaluation.model_validate(result.json) == evaluation

@@ -1,0 +1,80 @@
+from pathlib import Path
+from typing import Any
+
+
+def test_optimize_ends_in_a_verdict_a_kernel_and_a_report(cli: Any, engine: Any, task_file: Path) -> None:
+    result = cli("optimize", task_file)
+    assert result.code == 0
+    assert result.out.splitlines()[:3] == [
+        "6.00x faster than eager, verified",
+        "6.00x [5.76, 6.30] over eager.",
+        "1.94x [1.86, 2.03] over torch.compile.",
+    ]
+    assert "class ModelNew" in Path("relu_fast.py").read_text(encoding="utf-8")
+    assert "6.00x faster than eager" in Path("relu_report.html").read_text(encoding="utf-8")
+
+
+def test_progress_goes_to_stderr_as_plain_lines(cli: Any, engine: Any, task_file: Path) -> None:
+    result = cli("optimize", task_file)
+    assert "\x1b" not in result.err + result.out
+    assert result.err.splitlines() == [
+        "relu: eager 9.6 ms, floor 1.2 ms (memory)",
+        "  1 seed     seed: 2.46x [2.36, 2.58] (best so far)",
+        "  2 optimize fuse-pointwise @ k0: 5.93x [5.69, 6.22] (best so far; 1 already tried)",
+        "  3 optimize vector-width @ k0 (lanes=16): compile error "
+        "(kernel.cpp:9: error: 'k' was not declared in this scope)",
+        "  4 repair   vector-width @ k0 (lanes=16): 5.65x [5.42, 5.93]",
+        "  5 final    winner again, fresh process: 6.00x [5.76, 6.30]",
+        "search ended: no applicable move is left that was not tried",
+    ]
+
+
+def test_json_is_one_document_on_stdout(cli: Any, engine: Any, task_file: Path) -> None:
+    document = cli("optimize", task_file, "--json", "-o", "k.py", "--report", "r.html").json
+    assert document["verified"] and document["improved"]
+    assert document["speedup_over_torch_compile"]["ratio"] > 1.9
+    assert (document["kernel"], document["report"]) == ("k.py", "r.html")
+
+
+def test_nothing_faster_found_is_a_success_that_writes_no_kernel(
+    cli: Any, engine: Any, task_file: Path
+) -> None:
+    engine.has_winner = False
+    result = cli("optimize", task_file)
+    assert result.code == 0
+    assert result.out.startswith("Nothing faster found: the module stays as it is")
+    assert not Path("relu_fast.py").exists()
+
+
+def test_a_winner_that_does_not_hold_exits_1(cli: Any, engine: Any, task_file: Path) -> None:
+    engine.is_final_bad = True
+    result = cli("optimize", task_file)
+    assert result.code == 1
+    assert result.out.startswith("The winner did not pass its final evaluation")
+
+
+def test_options_reach_the_run(cli: Any, engine: Any, task_file: Path) -> None:
+    words = ["--seed", "7", "--budget-evaluations", "3", "--mode", "eval", "--workload", "small:batch_size=2"]
+    run_id = cli("optimize", task_file, *words, "--json").json["run_id"]
+    spec = cli("runs", "show", run_id, "--json").json["run"]["spec"]
+    assert (spec["seed"], spec["budget"]["evaluations"], spec["task"]["mode"]) == (7, 3, "eval")
+    assert spec["task"]["workloads"] == [{"name": "small", "overrides": {"batch_size": 2}}]
+    assert spec["environment"]["machine.bandwidth_gbps"] == 18.0
+
+
+def test_an_interrupted_run_says_how_to_resume_and_can_be(cli: Any, engine: Any, task_file: Path) -> None:
+    engine.interrupt_after = 9
+    result = cli("optimize", task_file)
+    assert result.code == 130
+    command = result.err.splitlines()[-1].partition("Carry on with: kernelwright ")[2].split()
+    assert command[:2] == ["runs", "resume"]
+    resumed = cli(*command, "--json")
+    assert resumed.code == 0
+    assert resumed.json["verified"]
+
+
+def test_an_interrupted_json_run_still_prints_one_document(cli: Any, engine: Any, task_file: Path) -> None:
+    engine.interrupt_after = 3
+    result = cli("optimize", task_file, "--json")
+    assert result.code == 130
+    assert result.json["interrupted"]

@@ -1,0 +1,147 @@
+"""Short-term memory: nothing is tried twice, ideas are credited with the end of their chain, replay."""
+
+from typing import Any
+
+from kernelwright.core.budget import Spent
+from kernelwright.core.evaluation import Evaluation, Speedup, Stage, Status, Timing, WorkloadResult
+from kernelwright.core.events import (
+    CandidateEvaluated,
+    CandidateWritten,
+    Event,
+    MoveChosen,
+    MoveFailed,
+    RunFinished,
+    StepStarted,
+)
+from kernelwright.core.plan import Move
+from kernelwright.memory.attempts import MAX_REPAIRS
+from kernelwright.memory.short_term import ShortTermMemory
+
+UNROLL = Move(skill="unroll", region="r_sum", params={"unroll": 4}, why="chain", expects="latency -20 %")
+WIDER = UNROLL.model_copy(update={"params": {"unroll": 8}})
+
+
+def ok(candidate: str, speedup: float, **changes: Any) -> Evaluation:
+    timing = Timing(median_ms=1.0, p10_ms=1.0, p90_ms=1.0, n_samples=9, calls_per_sample=1)
+    paired = Speedup(baseline="eager", ratio=speedup, low=speedup, high=speedup)
+    result = WorkloadResult(workload="default", candidate=timing, baselines={}, speedups=(paired,))
+    return Evaluation(
+        candidate_id=candidate,
+        task_id="t",
+        stage=Stage.DONE,
+        status=Status.VERIFIED,
+        results=(result,),
+        **changes,
+    )
+
+
+def broken(candidate: str, status: Status = Status.COMPILE_ERROR) -> Evaluation:
+    return Evaluation(candidate_id=candidate, task_id="t", stage=Stage.BUILD, status=status, detail="no ';'")
+
+
+def test_a_move_is_tried_once_per_base_and_parameters() -> None:
+    memory = ShortTermMemory()
+    memory.record("base", UNROLL, ok("c1", 1.0))
+    assert memory.is_tried("base", UNROLL.model_copy(update={"why": "another reason"}))
+    assert not memory.is_tried("base", WIDER)
+    assert not memory.is_tried("other", UNROLL)
+
+
+def test_a_move_that_could_not_be_carried_out_is_not_repeated() -> None:
+    memory = ShortTermMemory()
+    memory.record_failed_move("base", UNROLL, "no region r_sum")
+    assert memory.is_tried("base", UNROLL)
+    assert memory.describe("base", UNROLL) == "not carried out: no region r_sum"
+    assert memory.describe("base", WIDER) == "not tried"
+
+
+def test_an_idea_is_credited_with_what_its_repair_chain_ends_in() -> None:
+    memory = ShortTermMemory()
+    memory.record_seed(ok("base", 2.0))
+    memory.record("base", UNROLL, broken("c1"))
+    assert memory.may_repair("c1")
+    memory.record("base", UNROLL, ok("c2", 3.0))
+    attempt = memory.attempt("base", UNROLL)
+    assert attempt is not None and attempt.is_verified and attempt.speedup == 1.5
+    assert not memory.may_repair("c1") and not memory.may_repair("c2")
+    assert memory.describe("base", UNROLL) == "verified after 1 repair, 1.50x over its base"
+
+
+def test_a_chain_is_capped_and_then_given_up() -> None:
+    memory = ShortTermMemory()
+    memory.record("base", UNROLL, broken("c0"))
+    for n in range(1, MAX_REPAIRS + 1):
+        assert memory.may_repair(f"c{n - 1}")
+        memory.record("base", UNROLL, broken(f"c{n}", Status.CRASHED))
+    assert not memory.may_repair(f"c{MAX_REPAIRS}")
+    assert memory.describe("base", UNROLL) == "crashed after 3 repairs (no ';')"
+
+
+def test_giving_up_closes_the_chain() -> None:
+    memory = ShortTermMemory()
+    memory.record("base", UNROLL, broken("c0"))
+    memory.give_up("c0", "no idea left")
+    assert not memory.may_repair("c0")
+    assert memory.describe_base("base") == (f"{UNROLL.key}: compile_error (no ';'); given up: no idea left",)
+    assert memory.give_up("a seed", "no idea left") is None
+
+
+def test_the_leaderboard_ranks_verified_candidates_only() -> None:
+    memory = ShortTermMemory()
+    for evaluation in (ok("a", 1.2), ok("b", 3.0), broken("c"), ok("d", 3.0)):
+        memory.record_seed(evaluation)
+    assert [standing.candidate for standing in memory.leaderboard()] == ["b", "d", "a"]
+
+
+def events() -> list[Event]:
+    def evaluated(step: int, evaluation: Evaluation) -> list[Event]:
+        name = evaluation.candidate_id
+        return [
+            CandidateWritten(step=step, candidate=name),
+            CandidateEvaluated(step=step, candidate=name, evaluation=evaluation),
+        ]
+
+    return [
+        StepStarted(step=0, mode="seed", base=None),
+        *evaluated(0, ok("base", 2.0)),
+        *evaluated(0, broken("seed2")),
+        StepStarted(step=1, mode="optimize", base="base"),
+        MoveChosen(step=1, base="base", move=WIDER),
+        MoveFailed(step=1, base="base", move=WIDER, reason="spills"),
+        MoveChosen(step=1, base="base", move=UNROLL),
+        *evaluated(1, broken("c1")),
+        StepStarted(step=2, mode="repair", base="c1"),
+        MoveChosen(step=2, base="c1", move=Move(skill="safer")),
+        *evaluated(2, broken("c2")),
+        StepStarted(step=3, mode="repair", base="c2"),
+        *evaluated(3, ok("c3", 3.0)),
+        StepStarted(step=4, mode="final", base="c3"),
+        *evaluated(4, ok("c3", 2.9, is_final=True)),
+        RunFinished(reason="done", winner="c3", evaluation=None, spent=Spent()),
+    ]
+
+
+def test_replay_rebuilds_attempts_chains_and_leaderboard() -> None:
+    memory = ShortTermMemory.replay(events())
+    assert [attempt.ended for attempt in memory.tried("base")] == [
+        "not carried out: spills",
+        "verified after 2 repairs, 1.50x over its base",
+    ]
+    assert memory.tried("c1") == ()
+    assert [s.candidate for s in memory.leaderboard()] == ["c3", "base"]
+    assert memory.leaderboard()[0].speedup_eager == 3.0
+
+
+def test_a_replay_cut_anywhere_and_carried_on_ends_the_same() -> None:
+    whole = ShortTermMemory.replay(events())
+    for cut in range(len(events())):
+        memory = ShortTermMemory.replay(events()[:cut])
+        for event in events()[cut:]:
+            memory.observe(event)
+        assert memory.tried("base") == whole.tried("base")
+        assert memory.leaderboard() == whole.leaderboard()
+
+
+def test_an_event_that_a_resumed_run_repeats_counts_once() -> None:
+    repeated = [copy for event in events() for copy in (event, event)]
+    assert ShortTermMemory.replay(repeated).tried("base") == ShortTermMemory.replay(events()).tried("base")

@@ -1,0 +1,121 @@
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kernelwright.report.benchpicture import bench_picture
+from kernelwright.report.markdown import bench_markdown
+from kernelwright.report.measures import Interval
+from kernelwright.report.story import tell
+from kernelwright.report.tables import (
+    BenchRow,
+    Ending,
+    bootstrap_geomean,
+    fast_p,
+    row_from_story,
+    spread,
+    summaries,
+    summarise,
+)
+from kernelwright.testing.golden import check_golden
+from kernelwright.testing.made_up_run import COMPILE_MS, EAGER_MS, FLOOR, StubStore, make_store
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def row_of(store: StubStore, task: str, category: str = "pointwise", failure: str | None = None) -> BenchRow:
+    return row_from_story(
+        tell(store.events),
+        task=task,
+        task_id=task,
+        category=category,
+        group="main",
+        run_id="r0001",
+        failure=failure,
+    )
+
+
+def rows() -> list[BenchRow]:
+    return [
+        row_of(make_store(), "fused_chain"),
+        row_of(make_store(has_winner=False), "plain_matmul", "matmul"),
+        row_of(make_store(is_finished=False), "broken|task", "matmul", failure="worker died (signal 9)"),
+    ]
+
+
+def test_a_delivered_kernel_counts_with_its_final_figures() -> None:
+    row = row_of(make_store(), "t")
+    assert row.ending is Ending.FASTER
+    assert row.speedup_eager is not None and row.speedup_eager.ratio == pytest.approx(6.0)
+    assert row.floor_fraction == pytest.approx(0.75)
+    assert (row.evaluations, row.seconds) == (4, 23.4)
+
+
+def test_an_unchanged_module_is_a_success_at_one_over_eager_and_at_eagers_place_over_compile() -> None:
+    row = row_of(make_store(has_winner=False), "t")
+    assert row.is_success and row.ending is Ending.UNCHANGED
+    assert row.speedup_eager == Interval(1.0, 1.0, 1.0)
+    assert row.speedup_compile is not None
+    assert row.speedup_compile.ratio == pytest.approx(COMPILE_MS / EAGER_MS)
+    assert row.floor_fraction == pytest.approx(FLOOR.ms / EAGER_MS)
+
+
+@pytest.mark.parametrize("failure", [None, "no memory"])
+def test_a_run_that_did_not_end_is_a_failure(failure: str | None) -> None:
+    row = row_of(make_store(is_finished=False), "t", failure=failure)
+    assert not row.is_success
+    assert row.speedup_eager is None
+    assert row.detail == (failure or "not finished")
+
+
+def test_fast_p_is_strict_and_counts_failed_tasks() -> None:
+    assert fast_p([1.0, 1.6, 3.0], n_tasks=4) == {"0": 0.75, "0.8": 0.75, "1": 0.5, "1.5": 0.5, "2": 0.25}
+
+
+def test_a_summary_names_what_was_delivered_slower() -> None:
+    slow = row_of(make_store(), "t").model_copy(update={"speedup_eager": Interval(0.9, 0.85, 0.95)})
+    unsure = slow.model_copy(update={"speedup_eager": Interval(0.99, 0.97, 1.01)})
+    assert summarise("all", [slow, unsure]).n_slower == 1
+
+
+def test_categories_are_summed_up_beneath_their_group() -> None:
+    held_out = rows()[0].model_copy(update={"group": "held-out"})
+    assert [s.name for s in summaries([*rows(), held_out])] == ["main", "held-out", "pointwise", "matmul"]
+
+
+@given(st.lists(st.floats(0.1, 50.0), min_size=1, max_size=40))
+def test_bootstrap_interval_is_reproducible_and_within_the_extremes(ratios: list[float]) -> None:
+    low, high = bootstrap_geomean(ratios, resamples=60)
+    assert (low, high) == bootstrap_geomean(ratios, resamples=60)
+    assert min(ratios) * 0.999999 <= low <= high <= max(ratios) * 1.000001
+
+
+def test_bootstrap_interval_narrows_with_more_tasks() -> None:
+    few, many = bootstrap_geomean([1.0, 4.0] * 4), bootstrap_geomean([1.0, 4.0] * 60)
+    assert many[1] - many[0] < few[1] - few[0]
+    assert few[0] < 2.0 < few[1]
+
+
+def test_spread_of_nothing_is_none() -> None:
+    assert spread([]) is None
+    assert summarise("empty", []).eager is None
+
+
+def test_markdown_table(request: pytest.FixtureRequest) -> None:
+    text = bench_markdown(
+        "example",
+        rows(),
+        summaries(rows()),
+        date="2026-11-20 12:00 UTC",
+        command="kernelwright bench suite --name example",
+        environment={"processor": "Example CPU", "torch": "2.13.0", "counters": None},
+        picture="results.svg",
+    )
+    check_golden(GOLDEN / "bench.md", text, request)
+
+
+def test_picture_has_a_bar_for_each_success_and_a_word_for_each_failure() -> None:
+    markup = bench_picture("example", rows())
+    assert markup.count("<rect") == 2
+    assert "failed: worker died" in markup

@@ -1,0 +1,174 @@
+"""The gate: right diagnoses on known profiles, reasons, total coverage, learning from the ledger."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kernelwright.core.evidence import METRICS, Bottleneck, Evidence, Headroom
+from kernelwright.skills.gate import EmptyLedger, SkillStats, diagnose, rank
+from kernelwright.skills.lint import TEXT_VALUES
+from kernelwright.skills.load import load_skills
+
+SKILLS = load_skills()
+
+PROFILES: dict[str, tuple[Bottleneck, dict[str, Any]]] = {
+    "unfused pointwise chain": (
+        Bottleneck.EXTRA_TRAFFIC,
+        {
+            "run.floor_fraction": 0.3, "run.latency_ms": 12.0, "run.bandwidth_fraction": 0.3,
+            "program.materialised_bytes": 134e6, "machine.bandwidth_gbps": 40.0, "task.bound_by": "memory",
+        },
+    ),
+    "fused stream below the machine's rate": (
+        Bottleneck.MEMORY_BANDWIDTH,
+        {
+            "run.floor_fraction": 0.6, "run.latency_ms": 4.0, "run.bandwidth_fraction": 0.6,
+            "program.materialised_bytes": 0, "compiler.vectorized_fraction": 1.0, "task.bound_by": "memory",
+        },
+    ),
+    "scalar transcendental loop": (
+        Bottleneck.COMPUTE,
+        {
+            "run.floor_fraction": 0.1, "run.bandwidth_fraction": 0.1, "graph.n_transcendentals": 1,
+            "compiler.vectorized_fraction": 0.0, "task.bound_by": "memory",
+        },
+    ),
+    "large matrix product": (
+        Bottleneck.LIBRARY,
+        {
+            "run.floor_fraction": 0.75, "run.fma_fraction": 0.75, "run.anchor_ms_fraction": 0.98,
+            "graph.anchor_flops_fraction": 1.0, "run.bandwidth_fraction": 0.05, "task.bound_by": "compute",
+        },
+    ),
+    "large matrix product whose times are unknown": (
+        Bottleneck.LIBRARY,
+        {"run.floor_fraction": 0.75, "graph.anchor_flops_fraction": 1.0, "task.bound_by": "compute"},
+    ),
+    "product with a diagonal matrix": (
+        Bottleneck.REDUNDANT_WORK,
+        {
+            "run.floor_fraction": 0.95, "run.anchor_ms_fraction": 0.98, "graph.rewrite_gain": 8.0,
+            "task.bound_by": "compute",
+        },
+    ),
+    "whole-tensor reduction on one thread": (
+        Bottleneck.PARALLELISM,
+        {
+            "run.floor_fraction": 0.2, "run.bandwidth_fraction": 0.2, "run.thread_scaling": 1.0,
+            "machine.n_threads": 16, "compiler.vectorized_fraction": 1.0, "task.bound_by": "memory",
+        },
+    ),
+    "tiny tensor": (
+        Bottleneck.OVERHEAD,
+        {
+            "run.floor_fraction": 0.05, "run.latency_ms": 0.01, "run.overhead_ms": 0.008,
+            "run.bandwidth_fraction": 0.05, "task.bound_by": "memory",
+        },
+    ),
+    "at the floor": (Bottleneck.AT_FLOOR, {"run.floor_fraction": 0.93, "graph.rewrite_gain": 1.0}),
+    "nothing known": (Bottleneck.MEMORY_BANDWIDTH, {}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_known_profiles_get_their_bottleneck(name: str) -> None:
+    expected, facts = PROFILES[name]
+    diagnosis = diagnose(Evidence(facts=facts))
+    assert diagnosis.bottleneck is expected
+    assert expected not in diagnosis.also
+    assert all(reason.text for reason in diagnosis.reasons)
+
+
+@pytest.mark.parametrize(
+    ("fraction", "headroom"),
+    [
+        (None, Headroom.HIGH),
+        (0.39, Headroom.HIGH),
+        (0.4, Headroom.MEDIUM),
+        (0.8, Headroom.MEDIUM),
+        (0.81, "low"),
+    ],
+)
+def test_headroom_tiers(fraction: float | None, headroom: Headroom) -> None:
+    assert diagnose(Evidence(facts={"run.floor_fraction": fraction})).headroom == headroom
+
+
+def _values(metric: str) -> st.SearchStrategy[Any]:
+    spec = METRICS[metric]
+    known: st.SearchStrategy[Any]
+    if spec.kind == "bool":
+        known = st.booleans()
+    elif spec.kind == "text":
+        known = st.sampled_from(TEXT_VALUES.get(metric, ("other",)))
+    elif spec.unit == "0..1":
+        known = st.floats(0, 1)
+    elif metric.startswith(("graph.n_", "program.n_", "compiler.", "machine.n_")):
+        known = st.integers(0, 64)
+    else:
+        known = st.floats(0, 1e12, allow_subnormal=False)
+    return st.none() | known
+
+
+EVIDENCE = st.fixed_dictionaries({}, optional={name: _values(name) for name in METRICS}).map(
+    lambda facts: Evidence(facts=facts)
+)
+
+
+@given(evidence=EVIDENCE)
+@settings(max_examples=300, deadline=None)
+def test_every_profile_gets_a_skill_for_its_bottleneck_unless_at_the_floor(evidence: Evidence) -> None:
+    diagnosis = diagnose(evidence)
+    ranked = rank(SKILLS, evidence, diagnosis, "cpu/cpp", EmptyLedger())
+    if diagnosis.bottleneck is Bottleneck.AT_FLOOR:
+        assert ranked == ()
+        return
+    assert any(diagnosis.bottleneck in SKILLS[entry.skill].bottlenecks for entry in ranked)
+    assert [entry.score for entry in ranked] == sorted((e.score for e in ranked), reverse=True)
+    assert all(entry.score > 0 and entry.reasons for entry in ranked)
+
+
+def test_no_skill_applies_to_another_target() -> None:
+    evidence = Evidence()
+    assert rank(SKILLS, evidence, diagnose(evidence), "cuda/triton", EmptyLedger()) == ()
+
+
+def test_forbidden_skills_are_left_out() -> None:
+    evidence = Evidence(facts={"task.working_set_fits_cache": True})
+    names = {entry.skill for entry in rank(SKILLS, evidence, diagnose(evidence), "cpu/cpp", EmptyLedger())}
+    assert "streaming-stores" not in names
+    assert "unroll-accumulators" in names
+
+
+class OneSkillLedger:
+    """Measured one skill, always with the same result."""
+
+    def __init__(self, skill: str, stats: SkillStats) -> None:
+        self.skill, self.measured = skill, stats
+
+    def stats(self, skill: str, structure: str, bottleneck: str) -> SkillStats:
+        return self.measured if skill == self.skill else SkillStats()
+
+
+def _score(skill: str, stats: SkillStats) -> float:
+    evidence = Evidence(facts={"task.working_set_fits_cache": False})
+    ranked = rank(SKILLS, evidence, diagnose(evidence), "cpu/cpp", OneSkillLedger(skill, stats))
+    return next(entry.score for entry in ranked if entry.skill == skill)
+
+
+def test_measured_success_lifts_and_measured_failure_sinks_a_skill() -> None:
+    untried = _score("streaming-stores", SkillStats())
+    won = _score("streaming-stores", SkillStats(tries=4, wins=4, mean_log_speedup=0.7, mean_gain=0.7))
+    lost = _score("streaming-stores", SkillStats(tries=4, mean_log_speedup=-0.2))
+    lost_often = _score("streaming-stores", SkillStats(tries=40, mean_log_speedup=-0.2))
+    assert lost_often < lost < untried < won
+
+
+def test_reasons_say_what_was_measured() -> None:
+    stats = SkillStats(tries=4, wins=3, mean_log_speedup=0.1, mean_gain=0.1, context="any/any")
+    evidence = Evidence(facts={"task.working_set_fits_cache": False})
+    ranked = rank(SKILLS, evidence, diagnose(evidence), "cpu/cpp", OneSkillLedger("streaming-stores", stats))
+    reasons = next(entry.reasons for entry in ranked if entry.skill == "streaming-stores")
+    assert any("3 wins in 4 tries" in reason for reason in reasons)
+    assert any("task.working_set_fits_cache == false holds" in reason for reason in reasons)

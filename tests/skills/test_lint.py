@@ -1,0 +1,112 @@
+"""The linter finds each kind of mistake, and nothing in the library."""
+
+from typing import Any
+
+import pytest
+
+from kernelwright.core.skill import Skill
+from kernelwright.skills.lint import lint
+from kernelwright.skills.load import load_skills
+from kernelwright.skills.predicate import parse_predicate
+
+BODY = "## When\nx\n## How\nx\n## Worked pattern\n```cpp\nint x;\n```\n## Pitfalls\nx\n"
+EVERY = [
+    "memory_bandwidth",
+    "extra_traffic",
+    "compute",
+    "library",
+    "redundant_work",
+    "parallelism",
+    "overhead",
+]
+
+
+def skill(**changes: Any) -> Skill:
+    for field in ("requires", "forbids"):
+        if field in changes:
+            changes[field] = tuple(parse_predicate(text) for text in changes[field])
+    if "signals" in changes:
+        changes["signals"] = tuple({"when": parse_predicate(s), "weight": w} for s, w in changes["signals"])
+    fields = {
+        "name": "demo",
+        "summary": "Does a thing.",
+        "targets": ("cpu/cpp",),
+        "bottlenecks": EVERY,
+        "expects": ({"metric": "run.latency_ms", "direction": "down", "factor": 1.2},),
+        "lowering": "schedule:unroll",
+        "sources": ("a book",),
+        "body": BODY,
+    }
+    return Skill.model_validate({**fields, **changes})
+
+
+def problems(*skills: Skill) -> list[str]:
+    return [p.text for p in lint({str(n): s for n, s in enumerate(skills)}, {"schedule:unroll"})]
+
+
+def test_a_good_skill_is_clean() -> None:
+    assert problems(skill()) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"requires": ["run.latencyms > 1"]}, "unknown metric 'run.latencyms'"),
+        ({"requires": ["run.latency_ms > fast"]}, "'fast' is not a number"),
+        ({"requires": ["run.latency_ms == true"]}, "True is not a number"),
+        ({"requires": ["graph.structure < 3"]}, "operator '<' does not fit a text"),
+        ({"requires": ["graph.structure == stencil"]}, "never 'stencil'"),
+        ({"forbids": ["task.working_set_fits_cache in [true]"]}, "operator 'in' does not fit a bool"),
+        ({"requires": ["run.latency_ms == [1, 2]"]}, "'in' takes a list"),
+        ({"signals": [("run.nothing > 1", 1)]}, "unknown metric"),
+        ({"signals": [("run.latency_ms > 1", 0)]}, "weighs nothing"),
+        (
+            {"requires": ["run.floor_fraction < 0.5", "run.floor_fraction > 0.8"]},
+            "no value of run.floor_fraction",
+        ),
+        ({"requires": ["run.floor_fraction > 1"]}, "no value of run.floor_fraction"),
+        ({"requires": ["graph.n_scans > 0"], "forbids": ["graph.n_scans >= 0"]}, "no value of graph.n_scans"),
+        (
+            {"structures": ["scan"], "requires": ["graph.structure in [window, mixed]"]},
+            "no value of graph.structure",
+        ),
+        (
+            {"requires": ["counters.available == true"], "forbids": ["counters.available known"]},
+            "no value of counters.available",
+        ),
+        ({"structures": ["stencil"]}, "unknown structure"),
+        ({"targets": ["tpu/mosaic"], "body": BODY.replace("cpp", "mosaic")}, "unknown target"),
+        ({"bottlenecks": []}, "no bottleneck"),
+        ({"bottlenecks": [*EVERY, "at_floor"]}, "at_floor is where the search ends"),
+        ({"lowering": "schedule:unrol"}, "does not exist"),
+        ({"lowering": "magic:unroll"}, "is not one of"),
+        ({"params": {"unroll": ()}}, "has no values"),
+        ({"expects": ({"metric": "run.speed", "direction": "up", "factor": 2.0},)}, "expects 'run.speed'"),
+        ({"expects": ()}, "expects nothing of run.latency_ms"),
+        (
+            {"expects": ({"metric": "run.latency_ms", "direction": "down", "factor": 0.8},)},
+            "sizes are above 1",
+        ),
+        ({"sources": ()}, "no sources"),
+        ({"body": BODY.replace("## Pitfalls", "## Notes")}, "no section 'Pitfalls'"),
+        ({"body": BODY.replace("```cpp", "```")}, "no worked pattern for cpp"),
+        ({"requires": ["graph.n_scans > 0"]}, "no unconditional skill for compute"),
+    ],
+)
+def test_each_mistake_is_found(changes: dict[str, Any], expected: str) -> None:
+    assert any(expected in text for text in problems(skill(**changes)))
+
+
+def test_two_skills_of_one_name_are_found() -> None:
+    assert any("two skills are named 'demo'" in text for text in problems(skill(), skill()))
+
+
+def test_reachable_borders_are_not_reported() -> None:
+    requires = ["run.floor_fraction >= 0.5", "run.floor_fraction <= 0.5", "graph.n_scans > 2"]
+    narrow = skill(requires=requires, forbids=["graph.n_scans > 3", "machine.n_threads > 1"])
+    assert not any("unreachable" in text for text in problems(narrow))
+
+
+def test_the_library_is_clean_against_the_real_edits() -> None:
+    carry_out = pytest.importorskip("kernelwright.kernels.carry_out")
+    assert lint(load_skills(), carry_out.known_lowerings()) == ()

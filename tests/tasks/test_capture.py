@@ -1,0 +1,79 @@
+import pytest
+import torch
+from torch import nn
+
+from kernelwright.core.errors import CaptureError
+from kernelwright.core.task import Mode, Task, Workload
+from kernelwright.tasks.aten import op_name
+from kernelwright.tasks.capture import Captured, capture_module, capture_task
+
+HEAD = "import torch\nfrom torch import nn\n"
+TAIL = "def get_inputs():\n    return [torch.randn(2, 3)]\ndef get_init_inputs():\n    return []\n"
+
+
+def captured(model: str, mode: Mode = Mode.TRAIN, tail: str = TAIL) -> Captured:
+    return capture_task(Task(name="t", source=HEAD + model + tail, mode=mode), Workload())
+
+
+def test_constants_of_forward_keep_their_values() -> None:
+    graph = captured(
+        "class Model(nn.Module):\n    def forward(self, x):\n"
+        "        return x + torch.tensor([1.0, 2.0, 3.0])\n"
+    )
+    assert [value.tolist() for value in graph.constants.values()] == [[1.0, 2.0, 3.0]]
+
+
+def test_constructors_that_look_at_values_are_run_for_real() -> None:
+    graph = captured(
+        "class Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.scale = torch.full((1,), 3.0).item()\n"
+        "    def forward(self, x):\n        return x * self.scale\n"
+    )
+    assert any(3.0 in node.args for node in graph.graph.nodes)
+
+
+def test_inputs_too_large_for_any_memory_are_captured() -> None:
+    tail = TAIL.replace("2, 3", "2**20, 2**20")
+    graph = captured("class Model(nn.Module):\n    def forward(self, x):\n        return x + 1\n", tail=tail)
+    assert graph.placeholders[0].shape == (2**20, 2**20)
+
+
+def test_train_mode_reports_updated_buffers_and_eval_none() -> None:
+    source = "class Model(nn.BatchNorm1d):\n    def __init__(self):\n        super().__init__(3)\n"
+    assert set(captured(source).mutations) == {"running_mean", "running_var", "num_batches_tracked"}
+    assert not captured(source, Mode.EVAL).mutations
+
+
+def test_recurrent_layers_stay_one_node() -> None:
+    class Recurrent(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.lstm = nn.LSTM(4, 5, num_layers=2)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            output: torch.Tensor = self.lstm(x)[0]
+            return torch.relu(output)
+
+    graph = capture_module(Recurrent(), (torch.randn(7, 2, 4),))
+    assert "lstm" in [op_name(node) for node in graph.graph.nodes]
+
+
+def test_a_tensor_given_twice_stays_two_arguments() -> None:
+    class Product(nn.Module):
+        def forward(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+            return a @ b
+
+    x = torch.randn(3, 3)
+    graph = capture_module(Product(), (x, x))
+    product = next(node for node in graph.graph.nodes if op_name(node) == "mm")
+    assert product.args[0] is not product.args[1]
+
+
+def test_data_dependent_control_flow_is_not_capturable() -> None:
+    class Branching(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x if x.sum() > 0 else -x
+
+    with pytest.raises(CaptureError, match=r"torch.export") as caught:
+        capture_module(Branching(), (torch.randn(3),))
+    assert "\n" not in str(caught.value)
