@@ -6,7 +6,7 @@ def test_optimize_ends_in_a_verdict_a_kernel_and_a_report(cli: Any, engine: Any,
     result = cli("optimize", task_file)
     assert result.code == 0
     assert result.out.splitlines()[:3] == [
-        "6.00x faster than eager, verified",
+        "Verified, 6.00x faster than eager",
         "6.00x [5.76, 6.30] over eager.",
         "1.94x [1.86, 2.03] over torch.compile.",
     ]

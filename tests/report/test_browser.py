@@ -54,7 +54,7 @@ def test_page_loads_alone_and_without_complaint(page: Any) -> None:
 def test_verdict_is_visible_at_once(page: Any) -> None:
     headline = page.locator("#verdict h1")
     assert headline.is_visible()
-    assert headline.inner_text() == "6.00x faster than eager, verified"
+    assert headline.inner_text() == "Verified, 6.00x faster than eager"
     assert headline.bounding_box()["y"] < 300
 
 

@@ -96,3 +96,22 @@ def test_cpp_inside_the_python_string_is_coloured_as_cpp() -> None:
     markup = highlight(KERNEL)
     assert '<span class="tok-keyword">const</span>' in markup
     assert '<span class="tok-keyword">class</span>' in markup
+
+
+@given(
+    st.integers(1, 10**13),
+    st.integers(1, 10**11),
+    st.floats(1.0, 2000.0),
+    st.floats(10.0, 1e5),
+    st.lists(st.floats(1e-4, 1e5), min_size=1, max_size=4),
+)
+def test_roofline_keeps_every_mark_inside_the_picture(
+    flops: int, min_bytes: int, gbps: float, gflops: float, latencies: list[float]
+) -> None:
+    work = Work(flops=flops, min_bytes=min_bytes)
+    floor_ms = max(min_bytes / gbps / 1e6, flops / gflops / 1e6, 1e-9)
+    dots = [Dot("dot", ms, "winner") for ms in latencies]
+    markup = roofline(Ceilings(gbps, gflops), work, floor_ms, dots)
+    for circle in ElementTree.fromstring(markup).iter(f"{SVG}circle"):
+        assert 0 <= float(circle.get("cx", "-1")) <= 520
+        assert 0 <= float(circle.get("cy", "-1")) <= 300

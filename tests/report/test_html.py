@@ -15,7 +15,7 @@ def visible_text(page: str) -> str:
 def test_report_says_what_was_found_and_how() -> None:
     text = visible_text(render_report(make_store(), "r0001"))
     for words in (
-        "6.00x faster than eager, verified",
+        "Verified, 6.00x faster than eager",
         "1.94x [1.86, 2.03] over torch.compile.",
         "75 % of this machine's roofline floor",
         "3 intermediates (64.8 MB) travel through memory.",

@@ -39,7 +39,7 @@ def test_a_step_told_again_after_a_resume_replaces_the_first_telling() -> None:
 def test_verdict_of_a_winner_names_every_comparison() -> None:
     verdict = run_verdict(tell(make_store().events))
     assert verdict.tone == "good"
-    assert verdict.headline == "6.00x faster than eager, verified"
+    assert verdict.headline == "Verified, 6.00x faster than eager"
     assert verdict.lines == (
         "6.00x [5.76, 6.30] over eager.",
         "1.94x [1.86, 2.03] over torch.compile.",

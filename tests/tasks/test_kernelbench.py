@@ -126,5 +126,5 @@ def test_a_manifest_groups_problems_and_scales_those_without_overrides(tmp_path:
     )
     loaded = load_manifest(manifest, tmp_path)
     assert [(group, task.name) for group, task in loaded] == [("main", "3_Good"), ("held-out", "10_Held")]
-    assert loaded[1][1].workloads[0].overrides["batch_size"] == 2097152
+    assert loaded[1][1].workloads[0].overrides["batch_size"] == 4194304
     assert [group for group, _ in load_manifest(manifest, tmp_path, groups={"main"})] == ["main"]

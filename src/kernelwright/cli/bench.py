@@ -1,5 +1,6 @@
 """``kernelwright bench``: one recipe over many tasks, resumable, with tables and a picture."""
 
+import json
 import shlex
 import sys
 from datetime import UTC, datetime
@@ -7,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
+from pydantic_core import to_jsonable_python
 from rich.table import Table
 
 from kernelwright.cli import options
@@ -89,9 +91,7 @@ def _check_earlier(earlier: "list[RunRecord]", title: str, recipe: str, *, is_re
     if earlier and not is_resume:
         raise UserError(f"there is an experiment {title!r} already; add --resume {title}, or name another")
     if is_resume and not earlier:
-        raise UserError(
-            f"there is no experiment {title!r} to resume; start it with --name {title}"
-        )
+        raise UserError(f"there is no experiment {title!r} to resume; start it with --name {title}")
     others = sorted({record.spec.recipe for record in earlier} - {recipe})
     if others:
         raise UserError(f"experiment {title!r} ran recipe {others[0]!r}; resume it with --recipe {others[0]}")
@@ -183,11 +183,6 @@ def _write(
     sums: list[Summary],
     facts: dict[str, FactValue],
 ) -> list[Path]:
-    # lazy: only needed once
-    import json
-
-    from pydantic_core import to_jsonable_python
-
     title, date, command = (str(document[key]) for key in ("name", "date", "command"))
     text = markdown.bench_markdown(
         title, rows, sums, date=date, command=command, environment=facts, picture="results.svg"

@@ -8,11 +8,13 @@ from rich.table import Table
 
 from kernelwright.cli import options
 from kernelwright.cli.output import print_json, print_verdict, stderr, stdout
+from kernelwright.cli.running import EXIT_INTERRUPTED
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import UserError
 from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.run import RunSpec
 from kernelwright.core.task import Task
+from kernelwright.report.measures import percent
 from kernelwright.report.sections import error_rows, timing_rows
 from kernelwright.report.verdict import evaluation_verdict
 from kernelwright.settings import load_settings
@@ -48,7 +50,9 @@ def evaluate(
         evaluation = judge(task, candidate, is_final=final, baselines=baselines)
     except KeyboardInterrupt:
         stderr().print("interrupted; nothing was kept")
-        raise typer.Exit(130) from None
+        if as_json:
+            print_json({"interrupted": True, "exit_code": EXIT_INTERRUPTED})
+        raise typer.Exit(EXIT_INTERRUPTED) from None
     if as_json:
         print_json(evaluation)
     else:
@@ -82,9 +86,10 @@ def judge(task: Task, candidate: Candidate, *, is_final: bool, baselines: tuple[
     from kernelwright.referee.settings import RefereeSettings
 
     settings = load_settings()
-    problem, _ = prepare(RunSpec(task=task, recipe="evaluate"), settings.cache_dir)
-    floors: dict[str, Floor] = dict(problem.floors)
     with Referee(RefereeSettings(cache_dir=settings.cache_dir)) as referee, referee.open(task) as session:
+        # Only now: admission has the clearer words for a task that cannot be used.
+        problem, _ = prepare(RunSpec(task=task, recipe="evaluate"), settings.cache_dir)
+        floors: dict[str, Floor] = dict(problem.floors)
         return session.evaluate(candidate, final=is_final, floors=floors, baselines=baselines)
 
 
@@ -110,7 +115,7 @@ def _errors_table(evaluation: Evaluation) -> Table:
     for row in error_rows(evaluation.errors):
         style = "red" if row.share > 1 else ""
         cells = (row.workload, row.family.replace("_", " "), row.output)
-        used = f"{100 * row.share:.0f} %"
+        used = percent(row.share) if row.share < 10 else f"{row.share:.3g} times"
         table.add_row(*cells, row.error, row.reference_error, row.allowed, used, style=style)
     return table
 

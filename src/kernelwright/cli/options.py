@@ -108,7 +108,7 @@ def make_spec(
         UserError: unknown recipe, team or target.
         MachineError: no compiler to measure the machine's peaks with.
     """
-    # lazy: teams load torch, so an unknown recipe or target is refused before them
+    # lazy: keeps --help quick
     from kernelwright.devices.cpu import environment, machine_facts, measure_peaks
     from kernelwright.recipes import find_recipe
 
@@ -117,6 +117,7 @@ def make_spec(
     budget |= {} if seconds is None else {"seconds": seconds}
     chosen_target = Target.parse(target)
 
+    # lazy: loads torch
     from kernelwright.agents.teams import find_team
 
     find_team(team)

@@ -87,9 +87,7 @@ def onednn_matmul(a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor | None) -
     return torch.ops.mkldnn._linear_pointwise(a, b.t(), bias, "none", [], "")
 
 
-def pooled_window(
-    weight: torch.Tensor, kernel: tuple[int, ...], stride: tuple[int, ...]
-) -> torch.Tensor:
+def pooled_window(weight: torch.Tensor, kernel: tuple[int, ...], stride: tuple[int, ...]) -> torch.Tensor:
     """Average a convolution's weight with copies of itself, shifted by the stride.
 
     ``[out, in, *window]`` becomes ``[out, in, *larger]``: the weight of the convolution followed by an
@@ -122,3 +120,8 @@ def unstrided_window(weight: torch.Tensor, stride: tuple[int, ...], padding: tup
             taps.append(inside.sum(dim) / step)
         weight = torch.stack(taps, dim)
     return weight
+
+
+def flipped_window(weight: torch.Tensor) -> torch.Tensor:
+    """Weight of the plain convolution that equals a transposed one with stride 1 and one group."""
+    return weight.transpose(0, 1).flip(tuple(range(2, weight.dim()))).contiguous()

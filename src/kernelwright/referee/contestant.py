@@ -34,7 +34,9 @@ class Contestant:
         self.reference = reference
         self._settings = settings
         self._call_timeout_s = max(settings.call_timeout_s, 20 * reference.eager_ms / 1e3)
-        shared = 2 * reference.output_bytes + 4 * reference.layout.args_bytes + 4 * reference.layout.state_bytes
+        shared = (
+            2 * reference.output_bytes + 4 * reference.layout.args_bytes + 4 * reference.layout.state_bytes
+        )
         memory = settings.worker_address_space_bytes or admission.total_bytes() * 3 // 4 + shared
         self.child: Child = launcher.spawn(
             "worker", Limits(memory, settings.worker_cpu_s, settings.worker_file_bytes)
@@ -84,7 +86,7 @@ class Contestant:
         timeout_s = self._call_timeout_s + calls * self._call_timeout_s / 10
         reply = self._call("time", timeout_s, Status.RUNTIME_ERROR, callable="eager", sets=order, calls=calls)
         ns = reply.get("ns")
-        if type(ns) not in (int, float) or not 0 <= ns < 1e15:
+        if not isinstance(ns, int | float) or not 0 <= ns < 1e15:
             raise Failure(Status.REJECTED, "the worker's clock gave something that is not a time")
         return float(ns) / 1e9
 
@@ -105,7 +107,9 @@ class Contestant:
             self._state = SharedMemory(self.reference.layout.state_bytes)
         arenas = {} if self._has_state else {"after": self._state}
         self._has_state = True
-        self._call("dump_state", self._call_timeout_s, Status.RUNTIME_ERROR, arenas, arena="after", slots=slots)
+        self._call(
+            "dump_state", self._call_timeout_s, Status.RUNTIME_ERROR, arenas, arena="after", slots=slots
+        )
         return self._state
 
     _has_state = False
@@ -137,25 +141,27 @@ def check_form(reply: Message, outputs: tuple[OutputSpec, ...], is_tuple: bool) 
     described = reply.get("outputs")
     if not isinstance(described, list) or not all(isinstance(item, dict) for item in described):
         raise Failure(Status.REJECTED, "the worker's answer makes no sense")
-    if len(described) != len(outputs) or bool(reply.get("is_tuple")) != is_tuple:
-        raise Failure(Status.INCORRECT_SHAPE, f"{len(described)} outputs instead of {len(outputs)}"
-                      if len(described) != len(outputs) else "a tuple where the reference returns a tensor "
-                      "or the other way round")  # fmt: skip
+    if len(described) != len(outputs):
+        raise Failure(Status.INCORRECT_SHAPE, f"{len(described)} outputs instead of {len(outputs)}")
+    if bool(reply.get("is_tuple")) != is_tuple:
+        wanted = "a tuple or list" if is_tuple else "a bare tensor"
+        raise Failure(Status.INCORRECT_SHAPE, f"forward must return {wanted}, as the reference does")
     for i, (got, spec) in enumerate(zip(described, outputs, strict=True)):
         _check_output(f"out{i}", got, spec)
 
 
 def _check_output(name: str, got: Message, spec: OutputSpec) -> None:
-    if got.get("type") != "torch.Tensor" or got.get("layout") != "torch.strided" or got.get("device") != "cpu":
-        raise Failure(Status.INCORRECT_DTYPE, f"{name} is a {got.get('type')!s:.80}, not a plain torch.Tensor")
-    if got.get("shape") != list(spec.shape):
-        raise Failure(Status.INCORRECT_SHAPE, f"{name} has shape {got.get('shape')} instead of {list(spec.shape)}")
-    if got.get("dtype") != spec.dtype:
-        raise Failure(Status.INCORRECT_DTYPE, f"{name} is {got.get('dtype')!s:.40} instead of {spec.dtype}")
+    kind, shape, dtype = got.get("type"), got.get("shape"), got.get("dtype")
+    if kind != "torch.Tensor" or got.get("layout") != "torch.strided" or got.get("device") != "cpu":
+        raise Failure(Status.INCORRECT_DTYPE, f"{name} is a {kind!s:.80}, not a plain torch.Tensor")
+    if shape != list(spec.shape):
+        raise Failure(Status.INCORRECT_SHAPE, f"{name} has shape {shape!s:.80} instead of {list(spec.shape)}")
+    if dtype != spec.dtype:
+        raise Failure(Status.INCORRECT_DTYPE, f"{name} is {dtype!s:.40} instead of {spec.dtype}")
     if spec.must_be_dense and got.get("is_dense") is not True:
         raise Failure(Status.ALIASED_OUTPUT, f"{name} is not dense: its elements share memory or leave gaps")
     if got.get("shares") and not spec.may_share:
-        raise Failure(Status.ALIASED_OUTPUT, f"{name} shares memory with {got['shares'][:1]!s:.80}")
+        raise Failure(Status.ALIASED_OUTPUT, f"{name} shares memory with {got['shares']!s:.80}")
 
 
 def _state_problem(got: Any, wanted: Mapping[str, Slot]) -> str | None:

@@ -11,7 +11,6 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch._subclasses.fake_tensor import FakeTensorMode
 
 from kernelwright.core.errors import TaskError
 from kernelwright.core.task import Mode, Task, Workload
@@ -50,11 +49,13 @@ class Host(Runner):
     def size(self, message: Message) -> Message:
         """Estimate bytes of inputs, outputs and state without allocating them; None where it cannot be."""
         try:
-            with FakeTensorMode(allow_non_fake_inputs=True):
+            with torch.device("meta"):
                 model = construct_model(self.task, self.namespace, seed=0)
                 inputs = draw_inputs(self.task, self.namespace, seed=0)
                 outputs = model(*inputs)
-        except Exception:  # an estimate only: data-dependent code cannot be faked, real errors come later
+        except (
+            Exception
+        ):  # an estimate only: data-dependent code cannot run on meta tensors, real errors come later
             return {"inputs": None, "outputs": None, "state": None}
         state = [*model.parameters(), *model.buffers()]
         return {"inputs": _nbytes(inputs), "outputs": _nbytes(outputs), "state": _nbytes(state)}
@@ -63,10 +64,12 @@ class Host(Runner):
         """Construct the reference under a (public) seed; answers with every layout."""
         self.model = construct_model(self.task, self.namespace, message["seed"])
         self.callables["eager"] = self.model
-        layout, found = Layout(), []
+        layout = Layout()
+        found: list[torch.Tensor] = []
         args = encode(draw_inputs(self.task, self.namespace, 0), layout, found)
         self._args_layout = args
-        init_layout, self._init_tensors = Layout(), []
+        init_layout = Layout()
+        self._init_tensors: list[torch.Tensor] = []
         init = encode(list(self.namespace.get_init_inputs()), init_layout, self._init_tensors)
         self._init_slots = slots_in(init)
         state_layout = Layout()
@@ -94,7 +97,8 @@ class Host(Runner):
 
     def draw_inputs(self, message: Message) -> Message:
         """Draw one set of inputs under a secret seed and change it to its family."""
-        layout, found = Layout(), []
+        layout = Layout()
+        found: list[torch.Tensor] = []
         values = draw_inputs(self.task, self.namespace, message["seed"])
         if encode(values, layout, found) != self._args_layout:
             raise TaskError("get_inputs() gives other shapes or literals from call to call")

@@ -1,5 +1,6 @@
 """Starts the zygote and, through it, the processes that run references and candidates."""
 
+import contextlib
 import os
 import shutil
 import signal
@@ -8,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -23,6 +25,9 @@ from kernelwright.referee.worker.wire import Message
 START_TIMEOUT_S = 120.0
 """Importing torch on a busy machine with cold disks."""
 LOG_TAIL_BYTES = 4000
+OWN_END_S = 1.0
+"""A core dump or a busy machine may delay the end of a process that has closed its socket."""
+ENDED = (None, "Z", "X")
 
 
 class ChildError(Exception):
@@ -53,7 +58,9 @@ class ChildRefused(ChildError):
 class Child:
     """One forked process, its socket, its log and its scratch directory."""
 
-    def __init__(self, launcher: "Launcher", pid: int, sock: socket.socket, log_fd: int, scratch: str) -> None:
+    def __init__(
+        self, launcher: "Launcher", pid: int, sock: socket.socket, log_fd: int, scratch: str
+    ) -> None:
         self._launcher, self.pid, self._sock = launcher, pid, sock
         self._log_fd, self._scratch = log_fd, scratch
         self.is_alive = True
@@ -66,7 +73,7 @@ class Child:
         Raises ChildDied, ChildLate (both after killing the group) or ChildRefused.
         """
         if not self.is_alive:
-            raise ChildDied("it had ended before")
+            raise ChildDied("had ended before")
         arenas = arenas or {}
         message = {"op": op, **fields}
         if arenas:
@@ -88,15 +95,11 @@ class Child:
     def kill(self) -> str:
         """End the process group and say how the process ended."""
         if not self.is_alive:
-            return "it had ended before"
+            return "had ended before"
         self.is_alive = False
         self._wait_for_own_end()
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
-        except PermissionError as error:
-            raise MachineError(f"cannot kill worker {self.pid}: {error}") from error
         self._sock.close()
         how = describe_exit(self._launcher.reap(self.pid))
         shutil.rmtree(self._scratch, ignore_errors=True)
@@ -104,11 +107,11 @@ class Child:
 
     def _wait_for_own_end(self) -> None:
         """Give a process that is dying a moment, so that its own signal is reported and not ours."""
-        deadline = time.monotonic() + 0.5
-        while time.monotonic() < deadline:
-            state = _process_state(self.pid)
-            if state is None or state == "Z" or not _is_hung_up(self._sock):
-                return
+        self._sock.setblocking(False)
+        deadline = time.monotonic() + OWN_END_S
+        while (
+            time.monotonic() < deadline and _is_hung_up(self._sock) and _process_state(self.pid) not in ENDED
+        ):
             time.sleep(0.002)
 
     def log_tail(self) -> str:
@@ -128,6 +131,7 @@ class Launcher:
         self._settings = settings
         self._process: subprocess.Popen[bytes] | None = None
         self._sock: socket.socket | None = None
+        self._children: weakref.WeakSet[Child] = weakref.WeakSet()
 
     @property
     def build_cache(self) -> Path:
@@ -165,7 +169,9 @@ class Launcher:
             )
         finally:
             theirs.close()
-        return Child(self, reply["pid"], ours, log_fd, scratch)
+        child = Child(self, reply["pid"], ours, log_fd, scratch)
+        self._children.add(child)
+        return child
 
     def reap(self, pid: int) -> int | None:
         """Return a dead child's exit code (negative: signal), None when the zygote is gone."""
@@ -176,7 +182,9 @@ class Launcher:
         return None if code is None else int(code)
 
     def close(self) -> None:
-        """End the zygote; the kernel ends its children."""
+        """End every child, then the zygote. Should this never run, the kernel ends them with us."""
+        for child in list(self._children):
+            child.kill()
         if self._sock is not None:
             self._sock.close()
             self._sock = None
@@ -264,7 +272,7 @@ def _process_state(pid: int) -> str | None:
 
 def _is_hung_up(sock: socket.socket) -> bool:
     try:
-        return sock.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
+        return sock.recv(1, socket.MSG_PEEK) == b""
     except BlockingIOError:
         return False
     except OSError:

@@ -1,4 +1,4 @@
-"""Take samples of candidate and baselines alternately, with the parent's clock, and check what they return."""
+"""Take samples of candidate and baselines alternately with the parent's clock; check what they return."""
 
 import math
 import random
@@ -11,6 +11,7 @@ from kernelwright.core.evaluation import Speedup, Status, WorkloadResult
 from kernelwright.core.roofline import Floor
 from kernelwright.referee.contestant import Contestant, Failure
 from kernelwright.referee.draws import Draw
+from kernelwright.referee.memory import SharedMemory
 from kernelwright.referee.reference import Reference
 from kernelwright.referee.settings import RefereeSettings
 from kernelwright.referee.timing import compare, summarise
@@ -118,7 +119,9 @@ class Measurement:
             if is_small or n % 6 == 5:
                 self._swap()
             for side in self._rng.sample(sides, len(sides)):
-                is_checked = not side.callable and (self._reference.output_bytes <= CHECK_ALL_BYTES or n % 3 == 0)
+                is_checked = not side.callable and (
+                    self._reference.output_bytes <= CHECK_ALL_BYTES or n % 3 == 0
+                )
                 seconds = self._batch(side, side.calls, is_checked=is_checked)
                 side.samples_ms.append(seconds * 1e3 / side.calls)
             if self._is_enough(sides, n + 1, time.perf_counter() - begin, aim_s):
@@ -135,7 +138,7 @@ class Measurement:
         return n >= WANTED_PAIRS[self._is_final] and all(s.high <= s.low * TIGHT for s in speedups)
 
     def _swap(self) -> None:
-        """Let two input sets change places on both sides, so that an address says nothing about its values."""
+        """Let two input sets change places on both sides: an address says nothing about its values."""
         one, other = self._rng.sample(list(self._place), 2)
         first, second = self._place[one], self._place[other]
         self._fill(one, second)
@@ -163,7 +166,9 @@ class Measurement:
         except Failure as failure:
             for other in self._draws:
                 if other is not draw and _matches(self._reference, other, results):
-                    raise Failure(Status.REJECTED, "a timed call returned the result of other inputs") from failure
+                    raise Failure(
+                        Status.REJECTED, "a timed call returned the result of other inputs"
+                    ) from failure
             raise
 
     def _check_clocks(self) -> None:
@@ -212,14 +217,13 @@ class Measurement:
         if fraction is not None and fraction > self._settings.floor_margin:
             raise Failure(
                 Status.REJECTED,
-                f"{median_ms:.4g} ms is {fraction:.2f}x faster than the roofline floor of {result.floor_ms:.4g} ms: "
-                "it cannot have done the work",
+                f"{median_ms:.4g} ms is {fraction:.2f}x faster than the roofline floor "
+                f"({result.floor_ms:.4g} ms): it cannot have done the work",
             )
 
 
-def _matches(reference: Reference, draw: Draw, results: object) -> bool:
-    memory = results
+def _matches(reference: Reference, draw: Draw, results: SharedMemory) -> bool:
     return all(
-        expected.judge(memory.slot_bytes(slot)).is_close  # type: ignore[attr-defined]
+        expected.judge(results.slot_bytes(slot)).is_close
         for slot, expected in zip(reference.output_slots, draw.outputs, strict=True)
     )

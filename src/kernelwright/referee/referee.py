@@ -22,6 +22,8 @@ from kernelwright.referee.reference import Reference
 from kernelwright.referee.settings import RefereeSettings
 from kernelwright.referee.verify import Verification
 
+__all__ = ["Referee", "RefereeSettings", "Session"]
+
 KNOWN_BASELINES = ("eager", "torch_compile")
 
 
@@ -146,7 +148,11 @@ class _Trial:
         self._errors: list[NumericalError] = []
 
     def judge(
-        self, task: Task, references: Sequence[Reference], floors: Mapping[str, Floor], baselines: tuple[str, ...]
+        self,
+        task: Task,
+        references: Sequence[Reference],
+        floors: Mapping[str, Floor],
+        baselines: tuple[str, ...],
     ) -> Evaluation:
         """Carry the candidate through the stages; the first failure ends it."""
         results: list[WorkloadResult] = []

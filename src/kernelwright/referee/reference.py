@@ -13,7 +13,7 @@ from kernelwright.referee.launcher import ChildError, ChildRefused, Launcher
 from kernelwright.referee.memory import ITEM_BYTES, SharedMemory, place, slot_nbytes
 from kernelwright.referee.sandbox import Limits
 from kernelwright.referee.settings import RefereeSettings
-from kernelwright.referee.tolerance import Expected, is_float
+from kernelwright.referee.tolerance import Expected, distance_between, is_float
 from kernelwright.referee.worker.layouts import Slot, slots_in
 from kernelwright.referee.worker.wire import Message
 
@@ -231,7 +231,9 @@ class Reference:
         try:
             draw = self.make_draw(key, self.states["constructed"], new_seed())
         except NonFinite as error:
-            raise TaskError(f"{self._where}: on its own inputs {error}; no candidate can be judged") from error
+            raise TaskError(
+                f"{self._where}: on its own inputs {error}; no candidate can be judged"
+            ) from error
         self._cache[key] = draw
         return draw
 
@@ -264,25 +266,23 @@ class Reference:
             self.call("bind", {name: memory}, arena=name, args=self.layout.args)
 
     def _check_repeatable(self, first: Draw) -> float:
-        """Call twice more on the first inputs; raises TaskError when results differ, returns latency in ms."""
+        """Call twice more on the first inputs; returns the latency in ms, TaskError when they differ."""
         self.slots["slot0"].copy_from(first.inputs)
-        memory = SharedMemory(self.output_bytes)
-        latencies = []
-        for attempt in range(2):
+        results = [SharedMemory(self.output_bytes) for _ in range(2)]
+        latencies: list[float] = []
+        for i, memory in enumerate(results):
             self.load_state(first.state)
-            reply = self.call("time", callable="eager", sets=["slot0"], calls=1)
-            latencies.append(reply["ns"] / 1e6)
-            arenas = {"repeat": memory} if attempt == 0 else {}
-            self.call("dump", arenas, arena="repeat", slots=self.output_slots, which="last")
-            for slot, expected in zip(self.output_slots, first.outputs, strict=True):
-                distance = expected.judge(memory.slot_bytes(slot))
-                if not distance.error <= max(NOISE, 2 * distance.allowed):
-                    raise TaskError(
-                        f"{self._where}: the reference is not deterministic: two calls on the same inputs and "
-                        "weights differ (dropout or other randomness in train mode, or state carried from call "
-                        "to call); try eval mode"
-                    )
-        self._stale.append("repeat")
+            latencies.append(self.call("time", callable="eager", sets=["slot0"], calls=1)["ns"] / 1e6)
+            name = f"repeat{i}"
+            self.call("dump", {name: memory}, arena=name, slots=self.output_slots, which="last")
+            self._stale.append(name)
+        for slot in self.output_slots:
+            if distance_between(slot["dtype"], *(memory.slot_bytes(slot) for memory in results)) > NOISE:
+                raise TaskError(
+                    f"{self._where}: the reference is not deterministic: two calls on the same inputs and "
+                    "weights differ (dropout or other randomness in train mode, or state carried from "
+                    "call to call); try eval mode"
+                )
         return min(latencies)
 
     def _add_second_weights(self) -> None:

@@ -92,7 +92,9 @@ class Expected:
         if policy is TolerancePolicy.KERNELBENCH:
             self._reference = reference.copy()
         truth = oracle.view(np.float64)
-        self._rms = math.sqrt(sum(float(np.dot(part, part)) for (part,) in _chunks(truth)) / max(truth.size, 1))
+        self._rms = math.sqrt(
+            sum(float(np.dot(part, part)) for (part,) in _chunks(truth)) / max(truth.size, 1)
+        )
         self._high, self._low = _split(truth, self.dtype)
         values = decode(reference, self.dtype)
         self.is_finite = math.isfinite(self._rms) and bool(np.isfinite(values).all())
@@ -140,6 +142,19 @@ class Expected:
         if not math.isfinite(squares):
             return _Errors(largest if math.isnan(largest) else math.inf, math.inf)
         return _Errors(largest, math.sqrt(squares / max(values.size, 1)))
+
+
+def distance_between(dtype: str, one: Array, other: Array) -> float:
+    """Return the largest scaled difference of two raw outputs; for exact dtypes the share that differs."""
+    parts = COMPLEX_PARTS.get(dtype, dtype)
+    left, right = decode(one, parts), decode(other, parts)
+    if left.size == 0:
+        return 0.0
+    if not is_float(parts):
+        return float((left != right).mean())
+    with np.errstate(all="ignore"):
+        rms = math.sqrt(float(np.mean(np.square(left, dtype=np.float64))))
+        return _largest(np.abs(left - right) / (np.abs(left) + left.dtype.type(max(rms, _TINY))))
 
 
 def decode(raw: Array, dtype: str) -> Array:

@@ -6,7 +6,7 @@ from kernelwright.core.evaluation import NumericalError, Status
 from kernelwright.referee.contestant import Contestant, Failure
 from kernelwright.referee.draws import Draw
 from kernelwright.referee.memory import SharedMemory
-from kernelwright.referee.tolerance import Distance, Expected
+from kernelwright.referee.tolerance import Array, Distance, Expected
 
 
 class Verification:
@@ -51,13 +51,11 @@ class Verification:
 
     def check_outputs(self, draw: Draw, results: SharedMemory, when: str) -> None:
         """Compare outputs with what is expected of the draw; raises Failure."""
-        for i, (slot, expected) in enumerate(
-            zip(self._reference.output_slots, draw.outputs, strict=True)
-        ):
+        for i, (slot, expected) in enumerate(zip(self._reference.output_slots, draw.outputs, strict=True)):
             self._judge(draw, f"out{i}", expected, results.slot_bytes(slot), when)
 
-    def _judge(self, draw: Draw, name: str, expected: Expected, raw: object, when: str) -> None:
-        distance = expected.judge(raw)  # type: ignore[arg-type]
+    def _judge(self, draw: Draw, name: str, expected: Expected, raw: Array, when: str) -> None:
+        distance = expected.judge(raw)
         self._record(draw, name, distance)
         if distance.is_close:
             return
@@ -84,14 +82,18 @@ class Verification:
     def _check_inputs(self, draw: Draw, memory: SharedMemory) -> None:
         for i, slot in enumerate(self._reference.layout.arg_slots):
             if memory.differs_from(draw.inputs, slot):
-                raise Failure(Status.MUTATED_INPUT, f"input tensor {i} was written to on {draw.key.label} inputs")
+                raise Failure(
+                    Status.MUTATED_INPUT, f"input tensor {i} was written to on {draw.key.label} inputs"
+                )
 
     def _check_state(self, draw: Draw) -> None:
         """Compare buffers after the call; on the first draw parameters too."""
         layout = self._reference.layout
-        slots = dict(layout.state) if self._n_checked == 1 else layout.buffers() | {
-            name: layout.state[name] for name in draw.changed
-        }
+        slots = (
+            dict(layout.state)
+            if self._n_checked == 1
+            else layout.buffers() | {name: layout.state[name] for name in draw.changed}
+        )
         if not slots:
             return
         after = self._contestant.fetch_state(slots)

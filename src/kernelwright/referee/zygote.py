@@ -11,8 +11,9 @@ import sys
 from collections.abc import Callable
 from typing import NoReturn
 
-import torch  # imported here so that every child finds it warm
+import torch  # imported here, as is the task, so that every child finds them warm
 
+from kernelwright.core.task import Task
 from kernelwright.referee.sandbox import Limits, confine, die_with_parent
 from kernelwright.referee.worker import main as worker_main
 from kernelwright.referee.worker import wire
@@ -23,7 +24,7 @@ def main() -> None:
     """Answer fork and reap requests until the parent hangs up."""
     sock = socket.socket(fileno=int(sys.argv[1]))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
-    wire.send(sock, {"torch": torch.__version__})
+    wire.send(sock, {"torch": torch.__version__, "task": Task.__name__})
     handlers: dict[str, Callable[[Message, list[int]], Message]] = {"spawn": _Spawner(sock), "reap": _reap}
     while True:
         try:
@@ -60,9 +61,9 @@ def _become(message: Message, fds: list[int], zygote: int) -> NoReturn:
         confine(Limits(**message["limits"]), message["scratch"])
         sock = socket.socket(fileno=channel)
         if message["kind"] == "host":
-            from kernelwright.referee import host
+            from kernelwright.referee.host import main as host_main
 
-            host.main(sock)
+            host_main(sock)
         else:
             worker_main.main(sock)
         code = 0

@@ -11,7 +11,7 @@ STYLE = """
 svg { background: #fff; font-family: system-ui, sans-serif; }
 text { font-size: 11px; fill: #1b2130; } .axis { fill: #5c6678; }
 .grid { stroke: #e1e5ec; } .one { stroke: #5c6678; stroke-width: 1.4; }
-.faster { fill: #12855b; } .unchanged { fill: #8a94a6; } .failed { fill: #c0392f; }
+.faster { fill: #12855b; } .unchanged { fill: #8a94a6; } .slower, .failed { fill: #c0392f; }
 .compile { fill: #b07a1e; stroke: #fff; stroke-width: 1; }
 """
 
@@ -61,6 +61,7 @@ def _bar(row: BenchRow, x: svg.Scale, top: float) -> str:
     ratio = row.speedup_eager.ratio
     start, end = sorted((x(1.0), x(ratio)))
     kind = "unchanged" if row.ending is Ending.UNCHANGED else "faster"
+    kind = "slower" if row.speedup_eager.is_slower else kind
     hover = svg.title(f"{row.task}: {row.speedup_eager} over eager")
     width = max(end - start, 2.0)
     parts.append(svg.element("rect", hover, x=start, y=top + 2, width=width, height=12.0, rx=2, class_=kind))

@@ -8,6 +8,8 @@ from kernelwright.report import svg
 from kernelwright.report.measures import amount, millis, percent
 
 WIDTH, HEIGHT = 520.0, 300.0
+CAPTION = 150.0
+"""Pixels that the longest caption of a dot takes."""
 LEFT, RIGHT, TOP, BOTTOM = 56.0, 14.0, 14.0, 44.0
 
 
@@ -97,6 +99,8 @@ def _dots(
 ) -> list[str]:
     """Place the dots, pushing labels down where they would touch the one above."""
     parts, last = [], floor_y - 14
+    has_room = column < WIDTH - CAPTION
+    offset, anchor = (13.0, "start") if has_room else (-13.0, "end")
     order = sorted(zip(rates, dots, strict=True), key=lambda pair: -pair[0])
     for rate, dot in order:
         at = y(rate)
@@ -104,6 +108,6 @@ def _dots(
         hover = svg.title(f"{dot.label}: {millis(dot.ms)}, {amount(rate * 1e9, 'FLOP/s')}")
         text = f"{dot.label} {percent(floor_ms / dot.ms)}"
         circle = svg.element("circle", cx=column, cy=at, r=5.5)
-        caption = svg.label(column + 13, last, text, "axis strong")
+        caption = svg.label(column + offset, last, text, "axis strong", anchor)
         parts.append(svg.element("g", hover, circle, caption, class_=f"mark {dot.kind}"))
     return parts

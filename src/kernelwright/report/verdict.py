@@ -34,8 +34,7 @@ def run_verdict(story: Story, failure: str | None = None) -> Verdict:
         detail = "no final evaluation" if evaluation is None else failed_line(evaluation)
         return Verdict("bad", "The winner did not pass its final evaluation", (detail, why))
     speedup = speedup_over(evaluation, "eager")
-    headline = "Verified" if speedup is None else f"{times(speedup.ratio)} {_word(speedup)} eager, verified"
-    return Verdict("good", headline, (*figures(evaluation), why))
+    return Verdict("good", _headline(speedup), (*figures(evaluation), why))
 
 
 def evaluation_verdict(evaluation: Evaluation) -> Verdict:
@@ -43,8 +42,7 @@ def evaluation_verdict(evaluation: Evaluation) -> Verdict:
     if not evaluation.is_verified:
         return Verdict("bad", "Not verified", (failed_line(evaluation),))
     speedup = speedup_over(evaluation, "eager")
-    headline = "Verified" if speedup is None else f"Verified, {times(speedup.ratio)} {_word(speedup)} eager"
-    return Verdict("good", headline, figures(evaluation))
+    return Verdict("good", _headline(speedup), figures(evaluation))
 
 
 def figures(evaluation: Evaluation) -> tuple[str, ...]:
@@ -72,10 +70,14 @@ def failed_line(evaluation: Evaluation) -> str:
     )
 
 
-def _word(speedup: Interval) -> str:
+def _headline(speedup: Interval | None) -> str:
+    if speedup is None:
+        return "Verified"
     if speedup.is_faster:
-        return "faster than"
-    return "the speed of" if speedup.is_slower else "the speed (no significant change) of"
+        return f"Verified, {times(speedup.ratio)} faster than eager"
+    if speedup.is_slower:
+        return f"Verified, but slower than eager ({times(speedup.ratio)})"
+    return f"Verified; no significant change against eager ({times(speedup.ratio)})"
 
 
 def _caveat(speedup: Interval) -> str:

@@ -140,7 +140,7 @@ def _traffic_share(evidence: Evidence, moved: float) -> float:
     peak, latency = number(evidence, "machine.bandwidth_gbps"), _latency(evidence)
     if peak and latency:
         return moved / peak / 1e6 / latency
-    return moved / (moved + minimum)
+    return moved / (moved + minimum) if minimum else 0.5
 
 
 def _bandwidth(evidence: Evidence) -> Share | None:
@@ -219,16 +219,15 @@ def _unexplained(evidence: Evidence, explained: list[Share]) -> Share:
     total = sum(s.share / (BUSY_RECOVERABLE if s.bottleneck in busy else 1.0) for s in explained)
     rest = max(1.0 - total, 0.0)
     bound = evidence.get("task.bound_by")
-    if (number(evidence, "graph.anchor_flops_fraction") or 0.0) > 0.5:
-        owner, text = (
-            Bottleneck.LIBRARY,
-            "nothing measured explains it, and most operations are in library calls",
-        )
+    in_anchors = number(evidence, "graph.anchor_flops_fraction") or 0.0
+    if number(evidence, "run.anchor_ms_fraction") is None and in_anchors > 0.5:
+        owner, text = Bottleneck.LIBRARY, "most operations are in library calls"
     elif bound == "compute":
-        owner, text = Bottleneck.COMPUTE, "nothing measured explains it, and arithmetic bounds the floor"
+        owner, text = Bottleneck.COMPUTE, "arithmetic bounds the floor"
     else:
-        owner, text = Bottleneck.MEMORY_BANDWIDTH, "nothing measured explains it, and memory bounds the floor"
-    return _share(owner, rest, "task.bound_by", bound, f"{rest:.0%} of the latency: {text}")
+        owner, text = Bottleneck.MEMORY_BANDWIDTH, "memory bounds the floor"
+    text = f"nothing measured explains {rest:.0%} of the latency, and {text}"
+    return _share(owner, rest, "task.bound_by", bound, text)
 
 
 def _share(bottleneck: Bottleneck, share: float, metric: str, value: FactValue, text: str) -> Share:

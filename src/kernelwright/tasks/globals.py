@@ -11,17 +11,38 @@ def bound_names(tree: ast.Module) -> set[str]:
 
 
 def assigned_literals(tree: ast.Module) -> dict[str, Any]:
-    """Return the values of top-level assignments of a literal to a single name; the last one wins."""
+    """Return the values of top-level names that are assigned a literal; the last assignment wins.
+
+    ``a = b = 3`` and ``h, w = 4, 5`` count too.
+    """
     values: dict[str, Any] = {}
     for statement in tree.body:
-        target = single_target(statement)
-        if target is None:
-            continue
-        try:
-            values[target] = ast.literal_eval(statement.value)  # type: ignore[attr-defined]
-        except (ValueError, TypeError):
-            values.pop(target, None)
+        for name in assigned_names(statement):
+            values.pop(name, None)
+        for target, expression in _bindings(statement):
+            try:
+                values[target] = ast.literal_eval(expression)
+            except (ValueError, TypeError):
+                continue
     return values
+
+
+def _bindings(statement: ast.stmt) -> Iterator[tuple[str, ast.expr]]:
+    if isinstance(statement, ast.AnnAssign) and statement.value is not None:
+        yield from _matched(statement.target, statement.value)
+    elif isinstance(statement, ast.Assign):
+        for target in statement.targets:
+            yield from _matched(target, statement.value)
+
+
+def _matched(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
+    if isinstance(target, ast.Name):
+        yield target.id, value
+    elif (
+        isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts)
+    ):
+        for part, part_value in zip(target.elts, value.elts, strict=True):
+            yield from _matched(part, part_value)
 
 
 def single_target(statement: ast.stmt) -> str | None:

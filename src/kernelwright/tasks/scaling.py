@@ -31,6 +31,9 @@ _BATCH = frozenset(
 )
 _EXTENT = frozenset(
     (
+        "D",
+        "H",
+        "W",
         "M",
         "N",
         "K",

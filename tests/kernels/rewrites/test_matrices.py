@@ -57,9 +57,7 @@ _TRIANGLES = st.none() | st.tuples(st.booleans(), st.integers(-70, 70))
 
 
 @settings(max_examples=30, deadline=None)
-@given(
-    sizes=st.tuples(*[st.integers(1, 200)] * 3), left=_TRIANGLES, right=_TRIANGLES, keep=_TRIANGLES
-)
+@given(sizes=st.tuples(*[st.integers(1, 200)] * 3), left=_TRIANGLES, right=_TRIANGLES, keep=_TRIANGLES)
 def test_blocks_agree_with_masks(sizes, left, right, keep):
     def mask(x, which):
         return x if which is None else x.tril(which[1]) if which[0] else x.triu(which[1])
@@ -85,14 +83,19 @@ def test_product_with_own_transpose_computes_half():
 
 
 def test_chain_takes_the_cheaper_order():
-    after = rewrite_and_check("matmul_order", lambda a, b, c: (a @ b) @ c, randn(50, 40), randn(40, 50), randn(50, 1))
+    after = rewrite_and_check(
+        "matmul_order", lambda a, b, c: (a @ b) @ c, randn(50, 40), randn(40, 50), randn(50, 1)
+    )
     assert tuple(next(n for n in after.graph.nodes if "mm" in n.name).meta["val"].shape) == (40, 1)
     rewrite_and_check("matmul_order", lambda a, b, c: a @ (b @ c), randn(1, 40), randn(40, 50), randn(50, 60))
     assert_silent("matmul_order", lambda a, b, c: a @ (b @ c), randn(50, 40), randn(40, 50), randn(50, 1))
 
 
 def test_onednn_product_is_as_exact_as_the_default():
-    before = capture(lambda x, w, b: torch.nn.functional.linear(x, w, b), *(torch.randn(s) for s in ((64, 300), (200, 300), (200,))))
+    before = capture(
+        lambda x, w, b: torch.nn.functional.linear(x, w, b),
+        *(torch.randn(s) for s in ((64, 300), (200, 300), (200,))),
+    )
     after = REWRITES["onednn_matmul"].apply(before, "*")
     assert "onednn_matmul" in targets(after)
     x, w, b = torch.randn(64, 300), torch.randn(200, 300), torch.randn(200)

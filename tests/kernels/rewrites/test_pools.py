@@ -6,11 +6,20 @@ from hypothesis import strategies as st
 from torch.nn import functional as F
 
 from kernelwright.kernels.rewrites import REWRITES
-from tests.kernels.rewrites.support import assert_silent, assert_same, capture, randn, rewrite_and_check, targets
+from tests.kernels.rewrites.support import (
+    assert_silent,
+    assert_same,
+    capture,
+    randn,
+    rewrite_and_check,
+    targets,
+)
 
 
 def test_pools_in_a_row_merge():
-    after = rewrite_and_check("merge_pools", lambda x: F.avg_pool3d(F.avg_pool3d(x, 2), 2), randn(1, 2, 9, 10, 15))
+    after = rewrite_and_check(
+        "merge_pools", lambda x: F.avg_pool3d(F.avg_pool3d(x, 2), 2), randn(1, 2, 9, 10, 15)
+    )
     assert targets(after) == ["avg_pool3d.default"]
     rewrite_and_check("merge_pools", lambda x: F.max_pool2d(F.max_pool2d(x, 2), 3), randn(1, 2, 13, 19))
     rewrite_and_check("merge_pools", lambda x: F.max_pool2d(F.max_pool2d(x, 3, 2), 3, 2), randn(1, 2, 17, 19))
@@ -36,7 +45,12 @@ def test_pool_of_out_features_pools_the_weight():
 
     after = rewrite_and_check("pool_linear", forward, randn(12, 9), randn(33, 9), randn(33))
     assert [tuple(n.meta["val"].shape) for n in after.graph.nodes if "addmm" in n.name] == [(12, 6)]
-    assert_silent("pool_linear", lambda x, w: F.avg_pool1d(F.linear(x, w).relu().unsqueeze(1), 5), randn(12, 9), randn(33, 9))
+    assert_silent(
+        "pool_linear",
+        lambda x, w: F.avg_pool1d(F.linear(x, w).relu().unsqueeze(1), 5),
+        randn(12, 9),
+        randn(33, 9),
+    )
 
 
 @settings(max_examples=12, deadline=None)
@@ -75,5 +89,15 @@ def test_pool_undoes_the_stride_of_a_transposed_convolution(kernel, padding, ext
 
 
 def test_pool_after_convolution_stays_where_it_does_not_pay():
-    assert_silent("pool_convolution", lambda x, w: F.avg_pool2d(F.conv2d(x, w), 2, 1), randn(2, 3, 8, 8), randn(3, 3, 3, 3))
-    assert_silent("pool_convolution", lambda x, w: F.avg_pool2d(F.conv2d(x, w).tanh(), 2), randn(2, 3, 8, 8), randn(3, 3, 3, 3))
+    assert_silent(
+        "pool_convolution",
+        lambda x, w: F.avg_pool2d(F.conv2d(x, w), 2, 1),
+        randn(2, 3, 8, 8),
+        randn(3, 3, 3, 3),
+    )
+    assert_silent(
+        "pool_convolution",
+        lambda x, w: F.avg_pool2d(F.conv2d(x, w).tanh(), 2),
+        randn(2, 3, 8, 8),
+        randn(3, 3, 3, 3),
+    )

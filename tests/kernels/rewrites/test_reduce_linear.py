@@ -15,7 +15,11 @@ SETTINGS = settings(max_examples=10, deadline=None)
 
 def test_sum_over_out_features_needs_no_matrix_product():
     after = rewrite_and_check(
-        NAME, lambda x, w, b: (F.linear(x, w, b) / 2).sum(1, keepdim=True) * 1.5, randn(64, 48), randn(80, 48), randn(80)
+        NAME,
+        lambda x, w, b: (F.linear(x, w, b) / 2).sum(1, keepdim=True) * 1.5,
+        randn(64, 48),
+        randn(80, 48),
+        randn(80),
     )
     sizes = [tuple(n.meta["val"].shape) for n in after.graph.nodes if "mm" in n.name]
     assert sizes == [(64, 1)]
@@ -23,12 +27,19 @@ def test_sum_over_out_features_needs_no_matrix_product():
 
 def test_mean_through_a_vector_subtraction():
     rewrite_and_check(
-        NAME, lambda x, w, b, s: (F.linear(x, w, b) - s).mean(1), randn(64, 48), randn(80, 48), randn(80), randn(80)
+        NAME,
+        lambda x, w, b, s: (F.linear(x, w, b) - s).mean(1),
+        randn(64, 48),
+        randn(80, 48),
+        randn(80),
+        randn(80),
     )
 
 
 def test_mean_over_sequence_before_a_linear_layer():
-    after = rewrite_and_check(NAME, lambda x, w, b: F.linear(x, w, b).mean(1), randn(4, 60, 48), randn(64, 48), randn(64))
+    after = rewrite_and_check(
+        NAME, lambda x, w, b: F.linear(x, w, b).mean(1), randn(4, 60, 48), randn(64, 48), randn(64)
+    )
     assert "mean.dim" in targets(after)
 
 
@@ -73,8 +84,13 @@ def _check_if_it_pays(forward, *inputs):
 @pytest.mark.parametrize("dims", [(2,), (3, 4), (2, 3, 4)])
 def test_mean_over_depth_of_a_transposed_convolution(dims):
     layer = nn.ConvTranspose3d(4, 6, 3, stride=2, padding=1, output_padding=1).double()
-    rewrite_and_check(NAME, lambda x, w, b: F.conv_transpose3d(x, w, b, 2, 1, 1).mean(dims, keepdim=True),
-                      randn(2, 4, 6, 7, 8), layer.weight.detach(), layer.bias.detach())
+    rewrite_and_check(
+        NAME,
+        lambda x, w, b: F.conv_transpose3d(x, w, b, 2, 1, 1).mean(dims, keepdim=True),
+        randn(2, 4, 6, 7, 8),
+        layer.weight.detach(),
+        layer.bias.detach(),
+    )
 
 
 def test_global_mean_of_scaled_mean():
@@ -88,7 +104,9 @@ def test_global_mean_of_scaled_mean():
 def test_does_not_cross_what_is_not_linear():
     assert_silent(NAME, lambda x, w: F.linear(x, w).relu().sum(1), randn(32, 24), randn(40, 24))
     assert_silent(NAME, lambda x, w: F.linear(x, w).amax(1), randn(32, 24), randn(40, 24))
-    assert_silent(NAME, lambda x, w: F.conv2d(x, w, groups=2).mean((2, 3)), randn(2, 4, 8, 8), randn(4, 2, 3, 3))
+    assert_silent(
+        NAME, lambda x, w: F.conv2d(x, w, groups=2).mean((2, 3)), randn(2, 4, 8, 8), randn(4, 2, 3, 3)
+    )
 
 
 def test_product_that_is_needed_anyway_stays():

@@ -17,7 +17,10 @@ from tests.kernels.rewrites.support import assert_silent, randn, rewrite_and_che
         (lambda x: x.sigmoid().clamp(0, 1).abs(), ["sigmoid.default"]),
         (lambda x: (x.tanh() * 2).clamp(-2, 5), ["tanh.default", "mul.Tensor"]),
         (lambda x: x.clamp(min=0).clamp(max=6), ["clamp.default"]),
-        (lambda x: x.sum(1, keepdim=True).logsumexp(1, keepdim=True).logsumexp(1), ["sum.dim_IntList", "view.default"]),
+        (
+            lambda x: x.sum(1, keepdim=True).logsumexp(1, keepdim=True).logsumexp(1),
+            ["sum.dim_IntList", "view.default"],
+        ),
         (lambda x: x.mean(1, keepdim=True).max(1).values, ["mean.dim", "view.default"]),
         (lambda x: x.permute(1, 0).permute(1, 0).exp(), ["exp.default"]),
         (lambda x: F.dropout(x.exp(), 0.5, False) + F.dropout(x, 0.0, True), ["exp.default", "add.Tensor"]),
@@ -66,8 +69,12 @@ def test_running_statistics_are_still_updated():
 def test_repeated_calls_are_made_once():
     after = rewrite_and_check("common_subexpressions", lambda x: x.exp().sum(1) + x.exp().sum(1), randn(4, 5))
     assert targets(after) == ["exp.default", "sum.dim_IntList", "add.Tensor"]
-    assert_silent("common_subexpressions", lambda x: (x * 1.0).sum(0) + (x * 1).sum(0) + (x + 1).sum(0), randn(4, 4))
-    assert_silent("common_subexpressions", lambda x: F.dropout(x, 0.5, True) + F.dropout(x, 0.5, True), randn(4, 4))
+    assert_silent(
+        "common_subexpressions", lambda x: (x * 1.0).sum(0) + (x * 1).sum(0) + (x + 1).sum(0), randn(4, 4)
+    )
+    assert_silent(
+        "common_subexpressions", lambda x: F.dropout(x, 0.5, True) + F.dropout(x, 0.5, True), randn(4, 4)
+    )
 
 
 @pytest.mark.parametrize(
@@ -104,3 +111,11 @@ def test_argmax_needs_no_softmax():
     after = rewrite_and_check("monotone", lambda x: torch.argmax(x.softmax(1), 1), randn(4, 5))
     assert targets(after) == ["argmax.default"]
     assert_silent("monotone", lambda x: torch.argmax(x.softmax(0), 1), randn(4, 5))
+
+
+def test_literals_of_forward_count_as_known():
+    def forward(x, w):
+        return torch.minimum(x @ w, torch.tensor(0.0, dtype=torch.float64)).clamp(0.0, 1.0)
+
+    after = rewrite_and_check("simplify", forward, randn(4, 5), randn(5, 3))
+    assert targets(after) == ["full.default"]

@@ -2,7 +2,7 @@
 
 import math
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from kernelwright.kernels.cpp.dag import Dag
@@ -57,7 +57,7 @@ def complete(region: Region) -> Schedule:
         vector_axis=choices.lane_axis,
         tile=choices.lanes if choices.is_column else None,
         unroll=given.unroll or (None if choices.is_column else max(1, choices.lanes // LANES_PER_VECTOR)),
-        chunk=choices.chunk,
+        chunk=choices.chunk * (1 if choices.is_column else choices.lanes),
         vector_bytes=given.vector_bytes or 64,
         moments="one_pass" if choices.one_pass else "two_pass",
         online=choices.online,
@@ -75,19 +75,21 @@ def resolve(region: Region) -> Choices:
     schedule = region.schedule
     sizes = axis_sizes(region)
     lane_axis = schedule.vector_axis if schedule.vector_axis in sizes else best_lane_axis(region)
+    if (schedule.rows_together or 1) > 1 and region.kept:
+        lane_axis = region.kept[-1].name
     is_column = any(axis.name == lane_axis for axis in region.kept)
     dag = Dag(region)
     groups = dag.groups
     lanes = _lanes(region, dag, lane_axis, is_column)
     parallel = schedule.parallel or _parallel(region, lane_axis, is_column, lanes)
-    if is_column and parallel == "kept" and schedule.tile is None:
+    if is_column and parallel == "kept" and schedule.tile is None and schedule.rows_together is None:
         lanes = _share_tiles(region, lane_axis or "", lanes)
     return Choices(
         region=region,
         lane_axis=lane_axis,
         is_column=is_column,
         lanes=lanes,
-        chunk=schedule.chunk or 64,
+        chunk=_chunk(schedule.chunk, lanes, is_column),
         simdlen=None if schedule.vector_bytes in (None, 64) else (schedule.vector_bytes or 64) // 4,
         parallel=parallel,
         threads=schedule.threads,
@@ -95,8 +97,15 @@ def resolve(region: Region) -> Choices:
         cache_rows=(parallel != "inner") if schedule.cache_rows is None else schedule.cache_rows,
         online=bool(schedule.online),
         one_pass=schedule.moments == "one_pass",
-        interior_split=_split(region, lane_axis) if schedule.interior_split is None else schedule.interior_split,
+        interior_split=has_bounds(region) if schedule.interior_split is None else schedule.interior_split,
     ) if groups else _nothing(region)
+
+
+def _chunk(chunk: int | None, lanes: int, is_column: bool) -> int:
+    """Additions per lane; 64 by default: shorter runs than torch's own cascade ends up with."""
+    if chunk is None:
+        return 64
+    return max(4, chunk if is_column else chunk // lanes)
 
 
 def _nothing(region: Region) -> Choices:
@@ -149,7 +158,9 @@ def _quality(region: Region, axis: str, size: int) -> float:
         indices += [a.store.index for a in group.stores if a.store is not None]
         score += count * sum(_stride_quality(index, axis) for index in indices)
         weight += count * len(indices)
-    usable = min(size, LANES_PER_VECTOR) / LANES_PER_VECTOR
+    is_inner = any(a.name == axis for a in region.inner)
+    whole = 4 * LANES_PER_VECTOR if is_inner else LANES_PER_VECTOR  # lanes end in a horizontal sum
+    usable = min(size, whole) / whole
     mean = score / weight if weight else 0.0
     return usable * mean if mean > 0 else mean
 
@@ -168,6 +179,8 @@ def _lanes(region: Region, dag: Dag, lane_axis: str | None, is_column: bool) -> 
         return 1
     size = axis_sizes(region)[lane_axis]
     schedule = region.schedule
+    if is_column and (schedule.rows_together or 1) > 1:
+        return min(schedule.rows_together or 1, size)
     if is_column:
         has_loops = any(group.axes for group in dag.groups)
         return min(schedule.tile or (256 if has_loops else 4096), size)
@@ -214,10 +227,9 @@ def _stream(region: Region) -> bool:
     return written >= STREAM_FROM_BYTES
 
 
-def _split(region: Region, lane_axis: str | None) -> bool:
-    return True
-
-
-def with_schedule(region: Region, **changes: object) -> Region:
-    """Return the region with some fields of its schedule replaced."""
-    return replace(region, schedule=replace(region.schedule, **changes))  # type: ignore[arg-type]
+def has_bounds(region: Region) -> bool:
+    """True when some load of a kept axis is guarded (padding)."""
+    dag = Dag(region)
+    _ = dag.groups
+    kept = {a.name for a in region.kept}
+    return any(n.kind == "bound" and kept & {a for a, _ in n.index.terms} for n in dag.nodes)

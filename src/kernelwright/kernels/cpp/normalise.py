@@ -63,6 +63,27 @@ def map_affines(region: Region, change: Callable[[Affine], Affine]) -> Region:
     return dataclasses.replace(region, stages=stages)
 
 
+def map_loads(region: Region, change: Callable[[Load], Load]) -> Region:
+    """Return the region with every load changed."""
+    memo: dict[int, tuple[Expr, Expr]] = {}
+    stages = tuple(
+        dataclasses.replace(stage, expr=_map_loads(stage.expr, change, memo)) for stage in region.stages
+    )
+    return dataclasses.replace(region, stages=stages)
+
+
+def _map_loads(expr: Expr, change: Callable[[Load], Load], memo: dict[int, tuple[Expr, Expr]]) -> Expr:
+    if id(expr) not in memo:
+        result: Expr = expr
+        if isinstance(expr, Load):
+            dynamic = tuple((_map_loads(e, change, memo), s) for e, s in expr.dynamic)
+            result = change(dataclasses.replace(expr, dynamic=dynamic))
+        elif isinstance(expr, Op):
+            result = Op(expr.name, tuple(_map_loads(a, change, memo) for a in expr.args), expr.dtype)
+        memo[id(expr)] = (expr, result)
+    return memo[id(expr)][1]
+
+
 def _expr_affines(expr: Expr, seen: dict[int, Expr]) -> Iterator[Affine]:
     if id(expr) in seen:
         return

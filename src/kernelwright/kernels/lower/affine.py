@@ -134,4 +134,3 @@ def refine(left: Sequence[int], right: Sequence[int]) -> list[int] | None:
         if y > small:
             b.append(y // small)
     return list(reversed(common)) if not a and not b else None
-

@@ -56,9 +56,7 @@ class _Member:
         return (self.value.dim,) if isinstance(self.value, Scan) else ()
 
     def axes(self, *, inner: bool | None = None) -> list[str]:
-        wanted = [
-            d for d in range(len(self.factors)) if inner is None or (d in self.inner_dims()) == inner
-        ]
+        wanted = [d for d in range(len(self.factors)) if inner is None or (d in self.inner_dims()) == inner]
         return [name for d in wanted for name in self.names(d)]
 
     def result_dims(self) -> list[int]:
@@ -85,7 +83,9 @@ def compose(
     Raises RefusedError when they need different loops, BlockedError when a value that is read must be
     stored first.
     """
-    members = {v: _Member(v, f"m{k}", [[n] if n > 1 else [] for n in domain(v)]) for k, v in enumerate(values)}
+    members = {
+        v: _Member(v, f"m{k}", [[n] if n > 1 else [] for n in domain(v)]) for k, v in enumerate(values)
+    }
     for _ in range(MAX_SPLITS):
         try:
             return _Layout(members, stored, interned).draft()
@@ -140,9 +140,7 @@ class _Layout:
         dtype: DType = value.dtype  # type: ignore[assignment]  # only Stored values have other dtypes
         if isinstance(value, Reduce):
             position = value.position(index) if value.position else None
-            return Stage(
-                value.name, "reduce", axes, expr, dtype, value.combine, position, stores=(store,)
-            )
+            return Stage(value.name, "reduce", axes, expr, dtype, value.combine, position, stores=(store,))
         if isinstance(value, Scan):
             along = axes[0] if axes else None
             return Stage(

@@ -5,7 +5,7 @@ from typing import Any
 from kernelwright.kernels.ir import Affine, Expr, IndexValue
 from kernelwright.kernels.lower.affine import Index, add, scale, shift
 from kernelwright.kernels.lower.maker import Maker, broadcast
-from kernelwright.kernels.lower.pointwise import Emit, UnsupportedError, choose, cast, constant
+from kernelwright.kernels.lower.pointwise import Emit, UnsupportedError, cast, choose, constant
 from kernelwright.kernels.lower.reader import Reader
 from kernelwright.kernels.lower.registry import handles
 from kernelwright.kernels.lower.values import Value
@@ -132,4 +132,3 @@ def dropout(make: Maker, x: Value, p: float, train: bool) -> Value:
     if train and p > 0:
         raise UnsupportedError("random numbers")
     return x
-

@@ -14,7 +14,7 @@ MAX_MEMBERS = 32
 """Values computed by one region."""
 MAX_CANDIDATES = 6
 """Regions tried for one value, most recent first."""
-WORTH_SHARING = 1024
+WORTH_SHARING = 128
 """Elements from which reading a tensor once for two results is worth a common region."""
 
 
@@ -115,9 +115,7 @@ class Fuser:
         if not isinstance(unit, Group):
             return False
         wanted = {v for v in self.frontier(value) if _elements(v) >= WORTH_SHARING}
-        return any(
-            domain(other) == domain(value) and wanted & self.frontier(other) for other in unit.values
-        )
+        return any(domain(other) == domain(value) and wanted & self.frontier(other) for other in unit.values)
 
     def _needs(self, values: Iterable[Value]) -> int:
         bits = 0

@@ -144,7 +144,9 @@ class Maker:
 
     def scan(self, source: Value, dim: int, combine: Combine, *, reverse: bool = False) -> Scan:
         """Return ``source`` accumulated along ``dim``, from its end when ``reverse``."""
-        return self._keep(Scan(self._name(), source.shape, self.dtype, self.node, source, dim, combine, reverse))
+        return self._keep(
+            Scan(self._name(), source.shape, self.dtype, self.node, source, dim, combine, reverse)
+        )
 
     def mean(self, source: Value, dims: Sequence[int]) -> Value:
         """Return the mean over ``dims``, which stay with size 1."""
@@ -152,6 +154,8 @@ class Maker:
         for d in dims:
             count *= source.shape[d]
         total = self.keepdim(self.reduce(source, dims, "sum"), dims)
+        if count == 1:
+            return total
         return self.pointwise(
             lambda e, s: e("div", s, e.number(count)), total, shape=total.shape, dtype=_dtype(source)
         )
@@ -159,7 +163,11 @@ class Maker:
     def variance(self, source: Value, mean: Value, dims: Sequence[int], correction: float = 0) -> Value:
         """Return the mean squared difference from ``mean``; dimensions stay with size 1."""
         squared = self.pointwise(
-            lambda e, x, m: e("square", e("sub", x, m)), source, mean, shape=source.shape, dtype=_dtype(source)
+            lambda e, x, m: e("square", e("sub", x, m)),
+            source,
+            mean,
+            shape=source.shape,
+            dtype=_dtype(source),
         )
         count = 1
         for d in dims:

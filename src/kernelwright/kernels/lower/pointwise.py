@@ -252,7 +252,9 @@ ARITHMETIC: dict[str, Builder] = {
 """Operator -> builder; arguments are cast to the result's dtype."""
 
 COMPARISONS = {
-    f"{name}.{overload}": name for name in ("eq", "ne", "lt", "le", "gt", "ge") for overload in ("Tensor", "Scalar")
+    f"{name}.{overload}": name
+    for name in ("eq", "ne", "lt", "le", "gt", "ge")
+    for overload in ("Tensor", "Scalar")
 }
 """Operator -> operation; arguments are cast to their common dtype."""
 

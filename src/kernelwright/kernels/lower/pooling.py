@@ -15,7 +15,9 @@ from kernelwright.kernels.lower.values import Value
 class _Window:
     """Geometry of one pooling operator; every list has one entry per spatial dimension."""
 
-    def __init__(self, x: Value, out: Sequence[int], kernel: Any, stride: Any, padding: Any, dilation: Any) -> None:
+    def __init__(
+        self, x: Value, out: Sequence[int], kernel: Any, stride: Any, padding: Any, dilation: Any
+    ) -> None:
         self.spatial = len(_many(kernel)) if not isinstance(kernel, int) else len(out)
         self.kernel = _many(kernel, self.spatial)
         self.stride = _many(stride, self.spatial) or self.kernel
@@ -28,9 +30,7 @@ class _Window:
     def starts(self, index: Index) -> list[Affine]:
         """Return the first input position of the window of an output index."""
         outs = index[self.lead : self.lead + self.spatial]
-        return [
-            shift(scale(o, s), -p) for o, s, p in zip(outs, self.stride, self.padding, strict=True)
-        ]
+        return [shift(scale(o, s), -p) for o, s, p in zip(outs, self.stride, self.padding, strict=True)]
 
     def positions(self, index: Index) -> list[Affine]:
         """Return the input positions of an index of the windowed view."""

@@ -80,7 +80,9 @@ class Reader:
             raise BlockedError(value, self._current, str(error)) from error
         return self.read(value, index)
 
-    def guarded(self, value: Value, index: Index, checks: Sequence[tuple[Affine, int]], otherwise: Expr) -> Expr:
+    def guarded(
+        self, value: Value, index: Index, checks: Sequence[tuple[Affine, int]], otherwise: Expr
+    ) -> Expr:
         """Return the value where every ``0 <= check < size`` holds, else ``otherwise``."""
         bounds: list[Bound] = []
         for check, size in checks:

@@ -92,7 +92,9 @@ def var_dim(make: Maker, x: Value, dims: Any, unbiased: bool = True, keepdim: bo
 
 
 @handles("var_mean.correction")
-def var_mean(make: Maker, x: Value, dims: Any = None, *, correction: Any = None, keepdim: bool = False) -> Made:
+def var_mean(
+    make: Maker, x: Value, dims: Any = None, *, correction: Any = None, keepdim: bool = False
+) -> Made:
     return _moments(make, x, dims, correction, keepdim)
 
 
@@ -133,7 +135,11 @@ def _norm_pieces(order: float) -> tuple[Any, Combine, Any]:
     if math.isinf(order):
         return (lambda e, x: e("abs", x)), ("max" if order > 0 else "min"), None
     if order == 0:
-        return (lambda e, x: e("where", e("ne", x, e.number(0), dtype="bool"), e.number(1), e.number(0))), "sum", None
+        return (
+            (lambda e, x: e("where", e("ne", x, e.number(0), dtype="bool"), e.number(1), e.number(0))),
+            "sum",
+            None,
+        )
     return (
         (lambda e, x: e("pow", e("abs", x), e.number(order))),
         "sum",

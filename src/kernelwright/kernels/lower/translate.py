@@ -124,7 +124,11 @@ class _Translator:
         self._out.values[node.name] = found
 
     def _may_generate(self, node: fx.Node) -> bool:
-        if not self._enabled or node.name in self._as_calls or not isinstance(node.target, torch._ops.OpOverload):
+        if (
+            not self._enabled
+            or node.name in self._as_calls
+            or not isinstance(node.target, torch._ops.OpOverload)
+        ):
             return False
         tensors = [_first_tensor(node)]
         for source in node.all_input_nodes:
@@ -219,9 +223,7 @@ def _agrees(made: Made, node: fx.Node) -> bool:
     if isinstance(made, Value):
         return _matches(made, recorded)
     used = {user.args[1] for user in node.users if user.target is operator.getitem}
-    return all(
-        made[k] is not None and _matches(made[k], recorded[k]) for k in used if isinstance(k, int)
-    )
+    return all(made[k] is not None and _matches(made[k], recorded[k]) for k in used if isinstance(k, int))
 
 
 def _matches(value: Value | None, recorded: Any) -> bool:
@@ -249,9 +251,7 @@ def _comparison(make: Maker, name: str, node: fx.Node, args: list[Any]) -> Value
     common: DType = dtype_name(torch.result_type(*sample))  # type: ignore[assignment]
     if common not in DTYPES:
         raise UnsupportedError(f"dtype {common}")
-    return make.pointwise(
-        lambda e, x, y: e(name, x, y, dtype="bool"), *args, compute_dtype=common
-    )
+    return make.pointwise(lambda e, x, y: e(name, x, y, dtype="bool"), *args, compute_dtype=common)
 
 
 def helper_source(node: fx.Node) -> str | None:
@@ -259,4 +259,3 @@ def helper_source(node: fx.Node) -> str | None:
     if isinstance(node.target, torch._ops.OpOverload) or not callable(node.target):
         return None
     return inspect.getsource(node.target)
-

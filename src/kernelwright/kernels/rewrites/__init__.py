@@ -2,24 +2,54 @@
 
 from kernelwright.kernels.lowering import Rewrite
 from kernelwright.kernels.rewrites import (
+    attention,
+    cancelled_bias,
     common_subexpressions,
+    convolution_forms,
     diagonal,
+    fold_affine,
+    fold_batch_norm,
+    log_softmax,
     matmul_order,
+    mean_of_norm,
     merge_pools,
+    merge_scalars,
     monotone,
     onednn,
     pool_convolution,
     pool_linear,
     reduce_linear,
     simplify,
+    split_bias,
     symmetric,
     triangular,
 )
 
-_MODULES = (
-    simplify, common_subexpressions, reduce_linear, pool_linear, pool_convolution, merge_pools, monotone,
-    diagonal, triangular, symmetric, matmul_order, onednn,
-)  # fmt: skip
+_ALL = (
+    simplify.REWRITE,
+    common_subexpressions.REWRITE,
+    reduce_linear.REWRITE,
+    pool_linear.REWRITE,
+    pool_convolution.REWRITE,
+    merge_pools.REWRITE,
+    mean_of_norm.REWRITE,
+    monotone.REWRITE,
+    diagonal.REWRITE,
+    triangular.REWRITE,
+    symmetric.REWRITE,
+    matmul_order.REWRITE,
+    fold_batch_norm.REWRITE,
+    fold_affine.REWRITE,
+    merge_scalars.REWRITE,
+    split_bias.REWRITE,
+    cancelled_bias.REWRITE,
+    log_softmax.REWRITE,
+    attention.REWRITE,
+    onednn.REWRITE,
+    convolution_forms.PRODUCT,
+    convolution_forms.UNTRANSPOSED,
+    convolution_forms.CHANNELS_LAST,
+)
 
-REWRITES: dict[str, Rewrite] = {module.REWRITE.name: module.REWRITE for module in _MODULES}
+REWRITES: dict[str, Rewrite] = {rewrite.name: rewrite for rewrite in _ALL}
 """Every rewrite by the name under which skills ask for it."""

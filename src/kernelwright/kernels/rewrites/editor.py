@@ -10,7 +10,7 @@ from torch import fx
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from kernelwright.core.errors import LoweringError
-from kernelwright.kernels.rewrites.reading import VIEW_OPS, aten, is_call
+from kernelwright.kernels.rewrites.reading import CONSTANT, VIEW_OPS, aten, is_call
 from kernelwright.tasks.capture import Captured
 
 
@@ -25,16 +25,21 @@ class Editor:
         results = self.graph.graph_copy(captured.graph, copies)
         for old, new in copies.items():
             new.meta = dict(old.meta)
+            new.name = old.name  # copying renames what looks like a builtin, e.g. `input`
         self.graph.output(results)
         self._by_name = {old.name: new for old, new in copies.items()}
+        self._mark_literals(captured)
         wanted = [*captured.outputs, *captured.mutations.values()]
         self._targets = {name: self._by_name[name] for name in wanted if name is not None}
         self._results = next(iter(reversed(captured.graph.nodes))).args
         self._mode = _fake_mode(captured.graph)
 
-    def node(self, name: str) -> fx.Node:
-        """Return the copy of the original node of that name."""
-        return self._by_name[name]
+    def _mark_literals(self, captured: Captured) -> None:
+        """Let rewrites read the values of one-element constants, such as ``torch.tensor(0.0)``."""
+        for record in captured.placeholders:
+            value = captured.constants.get(str(record.source)) if record.kind == "constant" else None
+            if value is not None and value.numel() == 1:
+                self._by_name[record.node].meta[CONSTANT] = value
 
     def at(self, node: fx.Node) -> Any:
         """Context manager: new nodes go directly before ``node``."""
@@ -64,6 +69,8 @@ class Editor:
     def replace(self, old: fx.Node, new: fx.Node) -> None:
         """Let every reader of ``old``, including the graph's outputs, read ``new``."""
         old.replace_all_uses_with(new)
+        if _layout(old.meta["val"]) != _layout(new.meta["val"]):
+            self._refresh()
         for name, node in self._targets.items():
             if node is old:
                 self._targets[name] = new
@@ -74,6 +81,7 @@ class Editor:
 
     def finish(self) -> Captured:
         """Return the edited graph; raises LoweringError when an output would change its layout."""
+        self._refresh()
         for name in self._targets:
             self._restore_layout(name)
         output = next(iter(reversed(self.graph.nodes)))
@@ -86,6 +94,29 @@ class Editor:
             outputs=tuple(None if n is None else self._targets[n].name for n in self._captured.outputs),
             mutations={key: self._targets[n].name for key, n in self._captured.mutations.items()},
         )
+
+    def _refresh(self) -> None:
+        """Work out values again where a rewrite has changed the strides of an operand."""
+        originals = set(self._by_name.values())
+        changed: set[fx.Node] = {n for n in self.graph.nodes if n not in originals}
+        for node in list(self.graph.nodes):
+            if (
+                node.op != "call_function"
+                or node not in originals
+                or changed.isdisjoint(node.all_input_nodes)
+            ):
+                continue
+            source = node.args[0]
+            if is_call(node, aten.view.default) and not _can_view(source.meta["val"], node.args[1]):
+                with self.at(node):
+                    dense = self.call(aten.clone.default, source, memory_format=torch.contiguous_format)
+                node.replace_input_with(source, dense)
+            old = node.meta["val"]
+            args, kwargs = fx.map_arg((node.args, node.kwargs), lambda n: n.meta["val"])
+            with self._mode, torch.no_grad():
+                node.meta["val"] = node.target(*args, **kwargs)
+            if _layout(old) != _layout(node.meta["val"]):
+                changed.add(node)
 
     def _restore_layout(self, name: str) -> None:
         """Give a changed output the shape, strides and independent memory that the original has."""
@@ -122,6 +153,12 @@ def _can_view(tensor: torch.Tensor, size: Sequence[int]) -> bool:
     except RuntimeError:
         return False
     return True
+
+
+def _layout(value: Any) -> Any:
+    """Strides of a tensor or of several."""
+    several = value if isinstance(value, (tuple, list)) else [value]
+    return [v.stride() for v in several if isinstance(v, torch.Tensor)]
 
 
 def _is_input_memory(node: fx.Node) -> bool:

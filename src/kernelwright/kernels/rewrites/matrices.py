@@ -5,7 +5,14 @@ from typing import Any, NamedTuple
 import torch
 from torch import fx
 
-from kernelwright.kernels.rewrites.reading import aten, constant_value, is_call, is_tensor, scalar_value, shape
+from kernelwright.kernels.rewrites.reading import (
+    aten,
+    constant_value,
+    is_call,
+    is_tensor,
+    scalar_value,
+    shape,
+)
 
 Triangle = tuple[bool, int]
 """(lower, k): elements (i, j) with j - i <= k, or >= k of an upper one; as in helpers.triangular_matmul."""

@@ -34,9 +34,7 @@ def _propose(node: fx.Node) -> Proposal | None:
     if rows < FEWEST_ROWS or columns == 1 or rows * columns * inner < SMALLEST_WORK:
         return None
     why = f"{node.name} multiplies {rows}x{inner} by {inner}x{columns} in float32: oneDNN may beat the BLAS"
-    return Proposal(
-        why, lambda edit: edit.call(helpers.onednn_matmul, a, b, bias), 0.25 * node_ms(node)
-    )
+    return Proposal(why, lambda edit: edit.call(helpers.onednn_matmul, a, b, bias), 0.25 * node_ms(node))
 
 
 REWRITE = PatternRewrite("onednn_matmul", _propose)

@@ -41,7 +41,8 @@ class PatternRewrite:
 
     def sites(self, captured: Captured) -> tuple[Site, ...]:
         """Return the sites, most promising first; all of them together come before single ones."""
-        found = [(n.name, p) for n in captured.graph.nodes if (p := self._propose(n)) is not None]
+        nodes = list(Editor(captured).graph.nodes)
+        found = [(n.name, p) for n in nodes if (p := self._propose(n)) is not None]
         total = graph_ms(captured.graph)
         sites = [Site(name, p.why, _gain(total, p.saved_ms)) for name, p in found]
         sites.sort(key=lambda site: -site.gain)

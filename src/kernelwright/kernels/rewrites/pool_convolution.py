@@ -62,9 +62,7 @@ def _distances(conv: fx.Node) -> list[tuple[int, int]]:
     sizes = shape(conv.args[1])[2:]  # type: ignore[arg-type]  # a node
     strides: Any = conv.args[3]
     paddings: Any = conv.args[4]
-    return [
-        (-((s - 1 + p) // s), (n - 1 - p) // s) for n, s, p in zip(sizes, strides, paddings, strict=True)
-    ]
+    return [(-((s - 1 + p) // s), (n - 1 - p) // s) for n, s, p in zip(sizes, strides, paddings, strict=True)]
 
 
 def _transposed_window(conv: fx.Node, pool: Pool) -> list[int] | None:

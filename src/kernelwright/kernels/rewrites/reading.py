@@ -20,6 +20,8 @@ VIEW_OPS = (
 CREATION_OPS = (
     aten.arange.start_step, aten.full.default, aten.scalar_tensor.default, aten.full_like.default,
 )  # fmt: skip
+CONSTANT = "constant"
+"""Key of a placeholder's meta: the value of a literal with one element that forward creates."""
 LARGEST_CONSTANT = 1 << 24
 """Elements of the largest constant expression that is worked out while looking for sites."""
 
@@ -125,6 +127,8 @@ def constant_value(node: fx.Node) -> torch.Tensor | None:
     values: dict[fx.Node, torch.Tensor] = {}
 
     def value(n: fx.Node) -> torch.Tensor:
+        if n not in values and CONSTANT in n.meta:
+            values[n] = n.meta[CONSTANT]
         if n not in values:
             args, kwargs = fx.map_arg((n.args, n.kwargs), value)
             values[n] = n.target(*args, **kwargs)  # type: ignore[operator]  # closed: a call_function
@@ -134,6 +138,8 @@ def constant_value(node: fx.Node) -> torch.Tensor | None:
 
 
 def _is_closed(node: fx.Node, known: dict[fx.Node, bool]) -> bool:
+    if CONSTANT in node.meta:
+        return True
     if node not in known:
         calls = node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload)
         small = is_tensor(node) and numel(node) <= LARGEST_CONSTANT
@@ -148,13 +154,14 @@ def _is_closed(node: fx.Node, known: dict[fx.Node, bool]) -> bool:
 
 
 def scalar_value(node: object) -> float | None:
-    """Return the value of a number, or of a constant expression with one element."""
+    """Return the value of a finite number, or of a constant expression with one element."""
     if is_number(node):
         return float(node)
     if not is_tensor(node) or numel(node) != 1:
         return None
     constant = constant_value(node)
-    return None if constant is None else float(constant)
+    value = math.nan if constant is None else float(constant)
+    return value if math.isfinite(value) else None
 
 
 def skip_views(node: fx.Node, *more: object) -> fx.Node:

@@ -22,7 +22,9 @@ def groups(before: Sequence[int], after: Sequence[int]) -> list[tuple[list[int],
     return found
 
 
-def reduced_groups(before: Sequence[int], after: Sequence[int], dims: frozenset[int]) -> frozenset[int] | None:
+def reduced_groups(
+    before: Sequence[int], after: Sequence[int], dims: frozenset[int]
+) -> frozenset[int] | None:
     """Dims before a reshape that are covered by ``dims`` after it; None where they cut through a group."""
     if 0 in before:
         return None

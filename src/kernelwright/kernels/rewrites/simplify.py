@@ -167,7 +167,9 @@ def _reduced_over_one(node: fx.Node) -> fx.Node | None:
     found = linear_reduction(node)
     if found is not None:
         # The sum inside a logsumexp stays until the whole of it is recognised.
-        inside = is_call(found.source, aten.exp.default) and any(is_call(u, aten.log.default) for u in node.users)
+        inside = is_call(found.source, aten.exp.default) and any(
+            is_call(u, aten.log.default) for u in node.users
+        )
         return found.source if found.count == 1 and not inside else None
     logsumexp = find_logsumexp(node)
     if logsumexp is not None:

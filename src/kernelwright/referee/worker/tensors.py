@@ -1,6 +1,7 @@
 """Tensors in shared memory and Python values in JSON, as seen from a process that has torch.
 
-An *arena* is one mapped memory, a *slot* (worker/layouts.py) says where a tensor lies in it. A *value* is JSON: numbers, strings, None and bools as they are, everything else tagged.
+An *arena* is one mapped memory, a *slot* (worker/layouts.py) says where a tensor lies in it. A *value* is
+JSON: numbers, strings, None and bools as they are, everything else tagged.
 """
 
 import math
@@ -120,4 +121,3 @@ def decode(value: Json, arena: Arena | None) -> Any:
         return {key: decode(item, arena) for key, item in content.items()}
     items = [decode(item, arena) for item in content]
     return items if kind == "list" else tuple(items)
-

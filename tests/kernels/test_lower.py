@@ -1,0 +1,188 @@
+"""Lowered programs, carried out by the interpreter, compute what eager computes."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from kernelwright.kernels.interpret import interpret
+from kernelwright.kernels.ir import Call, Program, Region
+from kernelwright.kernels.lower import lower
+from kernelwright.kernels.lowering import FusionOptions
+from kernelwright.tasks.capture import Captured, capture_module
+
+
+class Wrap(nn.Module):
+    """A function as a module."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *args: Any) -> Any:
+        return self.function(*args)
+
+
+def tensors_of(captured: Captured, module: nn.Module, inputs: tuple[Any, ...]) -> dict[str, torch.Tensor]:
+    """Return the program's tensors by buffer name."""
+    state = dict(module.named_parameters()) | dict(module.named_buffers())
+    found: dict[str, torch.Tensor] = {}
+    for p in captured.placeholders:
+        if p.kind == "input":
+            found[p.node] = inputs[int(p.source)]
+        elif p.kind == "constant":
+            found[p.node] = captured.constants[str(p.source)]
+        else:
+            found[p.node] = state[str(p.source)].detach().clone()
+    return found
+
+
+def check(module: nn.Module, *inputs: Any, options: FusionOptions | None = None) -> Program:
+    """Lower, interpret, compare outputs and buffer updates with eager; return the program."""
+    captured = capture_module(module, inputs)
+    program = lower(captured, options or FusionOptions())
+    done = interpret(program, tensors_of(captured, module, inputs))
+    with torch.no_grad():
+        expected = module(*inputs)
+    expected = list(expected) if isinstance(expected, list | tuple) else [expected]
+    assert program.returns_tuple == (len(expected) > 1)
+    for got, want in zip(done.outputs, expected, strict=True):
+        if want is None:
+            assert got is None
+            continue
+        assert got is not None and got.shape == want.shape and got.dtype == want.dtype
+        torch.testing.assert_close(got, want, rtol=2e-4, atol=2e-5, equal_nan=True)
+    for name, value in done.mutations.items():
+        torch.testing.assert_close(value, dict(module.named_buffers())[name], rtol=1e-4, atol=1e-5)
+    return program
+
+
+def regions(program: Program) -> list[Region]:
+    return [step for step in program.steps if isinstance(step, Region)]
+
+
+def calls(program: Program) -> list[Call]:
+    return [step for step in program.steps if isinstance(step, Call) and not step.is_view]
+
+
+X = torch.randn(6, 5, 8, 4, generator=torch.Generator().manual_seed(0))
+M = torch.randn(12, 20, generator=torch.Generator().manual_seed(1))
+IMAGE = torch.randn(2, 6, 9, 10, generator=torch.Generator().manual_seed(2))
+VOLUME = torch.randn(2, 3, 6, 7, 8, generator=torch.Generator().manual_seed(3))
+SEQUENCE = torch.randn(2, 3, 17, generator=torch.Generator().manual_seed(4))
+
+ONE_REGION: dict[str, tuple[Callable[..., Any], torch.Tensor]] = {
+    "relu": (torch.relu, X),
+    "sigmoid": (torch.sigmoid, X),
+    "tanh": (torch.tanh, X),
+    "gelu": (F.gelu, X),
+    "gelu_tanh": (lambda x: F.gelu(x, approximate="tanh"), X),
+    "silu": (F.silu, X),
+    "mish": (F.mish, X),
+    "softplus": (F.softplus, X),
+    "softplus_beta": (lambda x: F.softplus(x, beta=2.0, threshold=3.0), X),
+    "softsign": (F.softsign, X),
+    "selu": (F.selu, X),
+    "elu": (lambda x: F.elu(x, 0.7), X),
+    "celu": (lambda x: F.celu(x, 0.7), X),
+    "leaky_relu": (lambda x: F.leaky_relu(x, 0.2), X),
+    "hardtanh": (F.hardtanh, X),
+    "hardsigmoid": (F.hardsigmoid, X),
+    "hardswish": (F.hardswish, X),
+    "relu6": (F.relu6, X),
+    "logsigmoid": (F.logsigmoid, X),
+    "clamp": (lambda x: x.clamp(min=-0.3), X),
+    "pow": (lambda x: x**3 + x**2 + x.abs() ** 0.5 + x.abs() ** -0.5 + x.abs() ** 1.3, X),
+    "rounding": (lambda x: torch.floor(x * 3) + torch.ceil(x) + torch.round(x) + torch.sign(x), X),
+    "where": (lambda x: torch.where(x > 0.1, x * 2, -x), X),
+    "masked_fill": (lambda x: x.masked_fill(x < 0, -1.5), X),
+    "logic": (lambda x: ((x > 0) & (x < 1)) | ~(x > -1), X),
+    "float64": (lambda x: (x.double() * 0.1).exp(), X),
+    "to_int": (lambda x: (x * 10).to(torch.int32) + 3, X),
+    "softmax_last": (lambda x: torch.softmax(x, -1), X),
+    "softmax_inner": (lambda x: torch.softmax(x, 1), X),
+    "log_softmax": (lambda x: torch.log_softmax(x, 2), X),
+    "logsumexp": (lambda x: torch.logsumexp(x, (1, 3)), X),
+    "sum_all": (torch.sum, X),
+    "sum_dims": (lambda x: x.sum((0, 2)), X),
+    "sum_keepdim": (lambda x: x.sum((1, 3), keepdim=True), X),
+    "mean": (lambda x: x.mean(1), X),
+    "prod": (lambda x: x.prod(3), X),
+    "amax": (lambda x: x.amax((1, 2)), X),
+    "amin": (lambda x: x.amin(0), X),
+    "max": (lambda x: x.max(), X),
+    "max_dim": (lambda x: x.max(2), X),
+    "min_dim": (lambda x: torch.min(x, 0, keepdim=True), X),
+    "argmax": (lambda x: x.argmax(1), X),
+    "argmax_all": (torch.argmax, X),
+    "argmin": (lambda x: x.argmin(-1, keepdim=True), X),
+    "any_all": (lambda x: (x > 2).any(1), X),
+    "all": (lambda x: (x > -1).all(1), X),
+    "var": (lambda x: x.var((1, 2)), X),
+    "std_mean": (lambda x: torch.std_mean(x, 1, correction=0), X),
+    "l1_norm": (lambda x: x / torch.mean(torch.abs(x), dim=1, keepdim=True), X),
+    "l2_norm": (lambda x: x / torch.norm(x, p=2, dim=1, keepdim=True), X),
+    "normalize": (lambda x: F.normalize(x, dim=2), X),
+    "norm3": (lambda x: torch.norm(x, p=3, dim=1), X),
+    "norm_inf": (lambda x: torch.linalg.vector_norm(x, float("inf"), 1), X),
+    "rms": (lambda x: x / torch.sqrt(x.pow(2).mean(1, keepdim=True) + 1e-5), X),
+    "cumsum": (lambda x: x.cumsum(2), X),
+    "cumsum_reverse": (lambda x: torch.cumsum(x.flip(1), 1).flip(1), X),
+    "cumsum_then_map": (lambda x: torch.relu(torch.cumsum(x * 2, 1)) + 1, X),
+    "cumprod": (lambda x: (1 + 0.1 * x).cumprod(1), X),
+    "cumsum_of_flip": (lambda x: torch.cumsum(x.flip(1), 1), X),
+    "masked_cumsum": (lambda x: torch.cumsum(x * (x > 0), 1), X),
+    "layer_norm": (lambda x: F.layer_norm(x, (8, 4)), X),
+    "group_norm": (lambda x: F.group_norm(x, 3), IMAGE),
+    "instance_norm": (F.instance_norm, IMAGE),
+    "gelu_group_norm": (lambda x: F.group_norm(F.gelu(x), 2), IMAGE),
+    "max_pool1d": (lambda x: F.max_pool1d(x, 4, 2, 1, 2), SEQUENCE),
+    "max_pool2d": (lambda x: F.max_pool2d(x, 3, 2, 1), IMAGE),
+    "max_pool2d_indices": (lambda x: F.max_pool2d(x, 2, return_indices=True), IMAGE),
+    "max_pool3d": (lambda x: F.max_pool3d(x, 2, 2, 1), VOLUME),
+    "max_pool_ceil": (lambda x: F.max_pool2d(x, 3, 2, ceil_mode=True), IMAGE),
+    "avg_pool1d": (lambda x: F.avg_pool1d(x, 4, 2, 1), SEQUENCE),
+    "avg_pool2d": (lambda x: F.avg_pool2d(x, (3, 2), 2, 1), IMAGE),
+    "avg_pool2d_exclude": (lambda x: F.avg_pool2d(x, 3, 2, 1, count_include_pad=False), IMAGE),
+    "avg_pool2d_ceil": (lambda x: F.avg_pool2d(x, 3, 2, 1, ceil_mode=True), IMAGE),
+    "avg_pool3d": (lambda x: F.avg_pool3d(x, 3, 1, 1), VOLUME),
+    "adaptive_one": (lambda x: F.adaptive_avg_pool2d(x, 1), IMAGE),
+    "adaptive_divisible": (lambda x: F.adaptive_avg_pool2d(x, (3, 5)), IMAGE),
+    "relu_pool_tanh": (lambda x: torch.tanh(F.max_pool2d(torch.relu(x), 2)), IMAGE),
+    "upsample": (lambda x: F.interpolate(x, scale_factor=2, mode="nearest"), IMAGE),
+    "pad": (lambda x: F.pad(x, (1, 2, 0, 3), value=0.5), IMAGE),
+    "cat": (lambda x: torch.cat([x, x.exp(), x[:, :2]], 1), IMAGE),
+    "roll": (lambda x: torch.roll(x, 3, 2), IMAGE),
+    "permuted_output": (lambda x: x.permute(0, 2, 3, 1).contiguous() * 2, IMAGE),
+    "slices": (lambda x: x[:, 1:5:2, ::3, -4:-1] * 2, IMAGE),
+    "select": (lambda x: x[:, 2] + x[:, -1], IMAGE),
+    "flip": (lambda x: x.flip(1, 3) + 1, IMAGE),
+    "repeat": (lambda x: x.repeat(2, 1, 3, 1) + 1, IMAGE),
+    "pixel_shuffle": (lambda x: F.pixel_shuffle(x[:, :4], 2) * 3, IMAGE),
+    "channel_shuffle": (lambda x: F.channel_shuffle(x, 3) + 1, IMAGE),
+    "unfold": (lambda x: x.unfold(2, 3, 2).unfold(3, 4, 3).mean((-1, -2)), IMAGE),
+    "tril": (lambda x: torch.tril(x, 1) + 1, M),
+    "triu": (lambda x: torch.triu(x, -2) * 2, M),
+    "arange": (lambda x: x + torch.arange(20) * torch.arange(0, 1, 0.05), M),
+    "diag_mask": (lambda x: x * torch.eye(12, 20), M),
+    "unbind": (lambda x: x.unbind(1)[2] + x.unbind(1)[0], M),
+    "chunk": (lambda x: x.chunk(4, 1)[1] * x.chunk(4, 1)[3], M),
+    "geglu": (lambda x: F.glu(x, 1), M),
+    "logcumsum_free_norm_act_mean": (lambda x: torch.tanh(F.layer_norm(x, (20,))).mean(1), M),
+    "view_then_softmax": (
+        lambda x: torch.softmax(x.view(3, 4, 5, 4).transpose(1, 2).reshape(3, 5, 16), -1),
+        M,
+    ),
+    "two_outputs": (lambda x: (x.relu(), x.sigmoid()), M),
+    "map_and_mean": (lambda x: ((y := F.gelu(x)), y.mean(1)), M),
+}
+
+
+@pytest.mark.parametrize("name", ONE_REGION)
+def test_operator_becomes_one_region(name: str) -> None:
+    function, x = ONE_REGION[name]
+    program = check(Wrap(function), x)
+    assert len(regions(program)) == 1 and not calls(program)

@@ -1,0 +1,179 @@
+"""Each guard of the referee against a kernel it must catch, in real processes."""
+
+import pytest
+from tests.referee.conftest import HEAD, judge
+
+from kernelwright.core.candidate import Candidate
+from kernelwright.core.evaluation import Stage, Status
+from kernelwright.referee.referee import Session
+
+HONEST = "return torch.relu(x) * 2 + 1"
+
+WRONG_RESULTS = {
+    "off_by_a_little": ("return torch.relu(x) * 2 + 1.0001", Status.INCORRECT_NUMERICS),
+    "bf16_inside": ("return (torch.relu(x).bfloat16() * 2 + 1).float()", Status.INCORRECT_NUMERICS),
+    "relu_dropped": ("return x * 2 + 1", Status.INCORRECT_NUMERICS),
+    "zeros": ("return torch.zeros_like(x)", Status.INCORRECT_NUMERICS),
+    "nan": ("return torch.relu(x) * 2 + 1 + x[0, 0] * float('nan')", Status.NON_FINITE),
+    "wrong_shape": ("return (torch.relu(x) * 2 + 1)[:1]", Status.INCORRECT_SHAPE),
+    "wrong_dtype": ("return (torch.relu(x) * 2 + 1).double()", Status.INCORRECT_DTYPE),
+    "tuple": ("return (torch.relu(x) * 2 + 1,)", Status.INCORRECT_SHAPE),
+    "not_a_tensor": ("return 1.0", Status.INCORRECT_DTYPE),
+    "tensor_subclass": ("return nn.Parameter(torch.relu(x) * 2 + 1)", Status.INCORRECT_DTYPE),
+    "expanded": ("return torch.ones(1, 96).expand(64, 96)", Status.ALIASED_OUTPUT),
+    "writes_its_input": (
+        "y = torch.relu(x) * 2 + 1\nx.zero_()\nreturn y",
+        Status.MUTATED_INPUT,
+    ),
+    "returns_its_input": ("return x.relu_().mul_(2).add_(1)", Status.ALIASED_OUTPUT),
+    "raises": ("raise ValueError('no')", Status.RUNTIME_ERROR),
+    "exits": ("import os\nos._exit(0)", Status.CRASHED),
+    "segfaults": ("import ctypes\nctypes.string_at(0)", Status.CRASHED),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_RESULTS)
+def test_wrong_results_are_named(pointwise: Session, name: str) -> None:
+    body, status = WRONG_RESULTS[name]
+    evaluation = judge(pointwise, body)
+    assert evaluation.status is status, evaluation.detail
+    assert evaluation.stage is Stage.VERIFY
+    assert evaluation.detail and not evaluation.results
+
+
+def test_crash_names_the_signal(pointwise: Session) -> None:
+    assert "SIGSEGV" in judge(pointwise, "import ctypes\nctypes.string_at(0)").detail
+    assert judge(pointwise, HONEST).is_verified  # the session goes on
+
+
+def test_output_buffer_that_is_reused_is_found(pointwise: Session) -> None:
+    body = "torch.relu(x, out=self.y) if False else self.y.copy_(torch.relu(x) * 2 + 1)\nreturn self.y"
+    evaluation = judge(pointwise, body, init="self.y = torch.empty(64, 96)")
+    assert evaluation.status is Status.ALIASED_OUTPUT, evaluation.detail
+
+
+def test_memoising_by_address_is_found(pointwise: Session) -> None:
+    body = """
+key = x.data_ptr()
+if key not in self.seen:
+    self.seen[key] = torch.relu(x) * 2 + 1
+return self.seen[key].clone()
+"""
+    evaluation = judge(pointwise, body, init="self.seen = {}")
+    assert evaluation.status in (Status.INCORRECT_NUMERICS, Status.REJECTED), evaluation.detail
+
+
+@pytest.mark.parametrize("honest_calls", [3, 12, 30])
+def test_going_stale_after_some_calls_is_found(pointwise: Session, honest_calls: int) -> None:
+    body = f"""
+self.n += 1
+if self.n < {honest_calls}:
+    self.y = torch.relu(x) * 2 + 1
+return self.y.clone()
+"""
+    evaluation = judge(pointwise, body, init="self.n = 0")
+    assert evaluation.status in (Status.INCORRECT_NUMERICS, Status.REJECTED), evaluation.detail
+
+
+def test_answers_precomputed_from_public_seeds_do_not_help(pointwise: Session) -> None:
+    init = """
+torch.manual_seed(42)
+self.answer = torch.relu(torch.rand(64, 96)) * 2 + 1
+"""
+    assert judge(pointwise, "return self.answer.clone()", init=init).status is Status.INCORRECT_NUMERICS
+
+
+def test_tampering_with_the_workers_clock_is_found(pointwise: Session) -> None:
+    init = """
+import time
+real = time.perf_counter_ns
+time.perf_counter_ns = lambda: real() // 50
+"""
+    evaluation = judge(pointwise, "torch.rand(300, 300) @ torch.rand(300, 300)\n" + HONEST, init=init)
+    assert evaluation.status is Status.REJECTED, evaluation
+    assert "clock" in evaluation.detail
+
+
+LINEAR_INIT = "self.lin = nn.Linear(128, 64)\nself.norm = nn.BatchNorm1d(64)"
+
+
+def test_honest_linear_is_verified_and_its_buffers_are_compared(linear: Session) -> None:
+    evaluation = judge(linear, "return torch.relu(self.norm(self.lin(x)))", init=LINEAR_INIT)
+    assert evaluation.is_verified, evaluation.detail
+    assert "buffer:norm.running_mean" in {error.output for error in evaluation.errors}
+
+
+def test_buffers_that_are_not_updated_are_found(linear: Session) -> None:
+    body = """
+y = self.lin(x)
+y = (y - y.mean(0)) / torch.sqrt(y.var(0, unbiased=False) + self.norm.eps)
+return torch.relu(y * self.norm.weight + self.norm.bias)
+"""
+    assert judge(linear, body, init=LINEAR_INIT).status is Status.INCORRECT_STATE
+
+
+def test_assuming_the_constructors_affine_is_found(linear: Session) -> None:
+    body = """
+y = self.lin(x)
+self.norm(y)
+y = (y - y.mean(0)) / torch.sqrt(y.var(0, unbiased=False) + self.norm.eps)
+return torch.relu(y)
+"""
+    evaluation = judge(linear, body, init=LINEAR_INIT)
+    assert evaluation.status is Status.INCORRECT_NUMERICS
+    assert "randomised weights" in evaluation.detail
+
+
+def test_weights_used_at_construction_are_found(linear: Session) -> None:
+    init = LINEAR_INIT + "\nself.frozen = [self.lin.weight.detach().clone()]"
+    body = "return torch.relu(self.norm(torch.nn.functional.linear(x, self.frozen[0], self.lin.bias)))"
+    assert judge(linear, body, init=init).status is Status.INCORRECT_NUMERICS
+
+
+def test_weights_cached_at_the_first_call_are_found(linear: Session) -> None:
+    body = """
+if self.frozen is None:
+    self.frozen = [self.lin.weight.detach().clone()]
+return torch.relu(self.norm(torch.nn.functional.linear(x, self.frozen[0], self.lin.bias)))
+"""
+    evaluation = judge(linear, body, init=LINEAR_INIT + "\nself.frozen = None")
+    assert evaluation.status is Status.INCORRECT_NUMERICS
+    assert "weights" in evaluation.detail
+
+
+def test_writing_a_parameter_is_found(linear: Session) -> None:
+    body = "y = torch.relu(self.norm(self.lin(x)))\nself.lin.weight.mul_(1.5)\nreturn y"
+    assert judge(linear, body, init=LINEAR_INIT).status is Status.MUTATED_INPUT
+
+
+def test_other_parameters_are_a_load_error_that_names_them(linear: Session) -> None:
+    evaluation = judge(linear, "return x", init="self.fc = nn.Linear(128, 64)")
+    assert evaluation.status is Status.LOAD_ERROR
+    assert "lin.weight" in evaluation.detail and "fc.weight" in evaluation.detail
+
+
+@pytest.mark.parametrize(
+    ("source", "status", "words"),
+    [
+        ("class ModelNew(:", Status.PARSE_ERROR, "line 1"),
+        ("class Other: pass", Status.PARSE_ERROR, "ModelNew"),
+        ("import nowhere_to_be_found\nclass ModelNew: pass", Status.LOAD_ERROR, "nowhere_to_be_found"),
+        ("class ModelNew:\n    def __init__(self): raise KeyError('weights')", Status.LOAD_ERROR, "weights"),
+        ("class ModelNew: pass", Status.LOAD_ERROR, "torch.nn.Module"),
+        ("import sys\nclass ModelNew: pass\nsys.exit(3)", Status.LOAD_ERROR, "SystemExit"),
+        (
+            "CPP_SOURCE = 'int f( {'\nCXX_FLAGS = ('-O1',)\nclass ModelNew: pass",
+            Status.COMPILE_ERROR,
+            "error",
+        ),
+        (
+            "CPP_SOURCE = ''\nCXX_FLAGS = ('-fplugin=/tmp/x.so',)\nclass ModelNew: pass",
+            Status.COMPILE_ERROR,
+            "not allowed",
+        ),
+    ],
+)
+def test_what_cannot_be_loaded_says_why(pointwise: Session, source: str, status: Status, words: str) -> None:
+    evaluation = pointwise.evaluate(Candidate(source=HEAD + source if "line 1" not in words else source))
+    assert evaluation.status is status
+    assert words in evaluation.detail

@@ -1,0 +1,203 @@
+"""Honest kernels, limits, and what is refused at admission."""
+
+import os
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.referee.conftest import HEAD, POINTWISE, judge
+
+from kernelwright.core.candidate import Candidate
+from kernelwright.core.errors import TaskError
+from kernelwright.core.evaluation import Stage, Status
+from kernelwright.core.roofline import Floor, Work
+from kernelwright.core.task import Mode, Task, TolerancePolicy, Workload
+from kernelwright.referee.referee import Referee, Session
+
+HONEST = "return torch.relu(x) * 2 + 1"
+SAME = POINTWISE.replace("class Model(", "class ModelNew(")
+
+
+def test_an_honest_kernel_is_verified_on_every_family(pointwise: Session) -> None:
+    evaluation = judge(pointwise, HONEST)
+    assert (evaluation.status, evaluation.stage) == (Status.VERIFIED, Stage.DONE), evaluation.detail
+    families = {error.family for error in evaluation.errors}
+    assert families == {"as_is", "scaled", "negated", "sparse_spikes", "heavy_tail"}
+    assert set(evaluation.phases_s) == {"build", "load", "verify", "time"}
+    (result,) = evaluation.results
+    assert result.candidate.n_samples >= 3 and result.candidate.median_ms > 0
+    speedup = result.speedup("eager")
+    assert speedup is not None and speedup.low <= speedup.ratio <= speedup.high
+
+
+def test_the_final_measurement_uses_fresh_processes(pointwise: Session) -> None:
+    evaluation = pointwise.evaluate(Candidate(source=SAME), final=True)
+    assert evaluation.is_verified and evaluation.is_final, evaluation.detail
+    speedup = evaluation.results[0].speedup("eager")
+    assert speedup is not None and 0.2 < speedup.ratio < 5
+
+
+def test_a_library_is_built_before_the_candidate_loads(pointwise: Session) -> None:
+    source = f"""{HEAD}
+import ctypes, hashlib, os
+CPP_SOURCE = '''extern "C" void run(const float* x, float* y, long n) {{
+  for (long i = 0; i < n; i++) y[i] = (x[i] > 0 ? x[i] : 0) * 2 + 1;
+}}'''
+CXX_FLAGS = ("-O3", "-march=native")
+key = hashlib.sha256("\\n".join([CPP_SOURCE, *CXX_FLAGS]).encode()).hexdigest()[:32]
+lib = ctypes.CDLL(os.path.join(os.environ["KERNELWRIGHT_BUILD_CACHE"], key + ".so"))
+lib.run.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_long]
+class ModelNew(nn.Module):
+    def forward(self, x):
+        y = torch.empty_like(x)
+        lib.run(x.data_ptr(), y.data_ptr(), x.numel())
+        return y
+"""
+    evaluation = pointwise.evaluate(Candidate(source=source))
+    assert evaluation.is_verified, evaluation.detail
+    assert "compiler.loops" in evaluation.facts
+
+
+def test_faster_than_the_floor_is_rejected(pointwise: Session) -> None:
+    impossible = Floor(ms=1e6, bound_by="memory", work=Work(flops=1, min_bytes=1))
+    evaluation = pointwise.evaluate(Candidate(source=SAME), floors={"default": impossible})
+    assert evaluation.status is Status.REJECTED
+    assert "floor" in evaluation.detail
+
+
+def test_an_endless_loop_is_killed_with_its_group(referee: Referee, tmp_path: Path) -> None:
+    settings = replace(referee.settings, cache_dir=tmp_path, call_timeout_s=1.0)
+    with Referee(settings) as impatient, impatient.open(Task(name="t", source=POINTWISE)) as session:
+        mark = tmp_path / "pids"
+        body = f"""
+import os, subprocess
+child = subprocess.Popen(["sleep", "600"])
+open({str(mark)!r}, "w").write(f"{{os.getpid()}} {{child.pid}}")
+while True: pass
+"""
+        evaluation = judge(session, body)
+        assert evaluation.status is Status.TIMEOUT
+        for pid in mark.read_text(encoding="utf-8").split():
+            _wait_until_gone(int(pid))
+
+
+def test_closing_leaves_no_process(referee: Referee, tmp_path: Path) -> None:
+    other = Referee(replace(referee.settings, cache_dir=tmp_path))
+    session = other.open(Task(name="t", source=POINTWISE))
+    pid = session._references[0].child.pid
+    other.close()
+    _wait_until_gone(pid)
+
+
+def _wait_until_gone(pid: int) -> None:
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
+        except OSError:
+            return
+        if state in "ZX":
+            return
+        time.sleep(0.01)
+    os.kill(pid, 9)
+    raise AssertionError(f"process {pid} is still there")
+
+
+def test_several_workloads_are_each_verified_and_timed(referee: Referee) -> None:
+    workloads = (Workload(name="small", overrides={"N": 8}), Workload(name="wide", overrides={"K": 128}))
+    task = Task(name="two", source=POINTWISE, workloads=workloads)
+    with referee.open(task) as session:
+        assert set(session.baseline_ms) == {"small", "wide"}
+        evaluation = judge(session, HONEST)
+        assert [result.workload for result in evaluation.results] == ["small", "wide"]
+        fixed = judge(session, "return torch.relu(x[:8].reshape(8, -1)[:, :96]) * 2 + 1")
+        assert fixed.status is Status.INCORRECT_SHAPE
+
+
+def test_integers_tuples_and_literals_pass_through(referee: Referee) -> None:
+    source = f"""{HEAD}
+class Model(nn.Module):
+    def __init__(self, sizes, dtype, table):
+        super().__init__()
+        self.sizes, self.dtype, self.table = sizes, dtype, table
+    def forward(self, x, index, scale):
+        y = (x * scale + self.table)[:, index]
+        return y.to(self.dtype), y.argmax(dim=1)
+def get_inputs():
+    return [torch.rand(16, 32).T.contiguous().T, torch.randint(0, 32, (8,)), 3.5]
+def get_init_inputs():
+    return [[1, (2, 3)], torch.float32, torch.arange(32.0)]
+"""
+    with referee.open(Task(name="mixed", source=source)) as session:
+        honest = session.evaluate(Candidate(source=source.replace("class Model(", "class ModelNew(")))
+        assert honest.is_verified, honest.detail
+        wrong = source.replace("class Model(", "class ModelNew(").replace(
+            "y.argmax(dim=1)", "y.argmin(dim=1)"
+        )
+        assert session.evaluate(Candidate(source=wrong)).status is Status.INCORRECT_NUMERICS
+
+
+def test_a_family_where_the_reference_is_not_finite_is_skipped_with_the_reason(referee: Referee) -> None:
+    source = POINTWISE.replace("torch.relu(x) * 2 + 1", "torch.log(x + 0.001)")
+    with referee.open(Task(name="log", source=source)) as session:
+        evaluation = judge(session, "return torch.log(x + 0.001)")
+    assert evaluation.is_verified, evaluation.detail
+    assert "negated" in evaluation.families_skipped
+    assert all("NaN" in why for why in evaluation.families_skipped.values())
+
+
+def test_the_bf16_policy_permits_what_strict_does_not(referee: Referee) -> None:
+    task = Task(name="loose", source=POINTWISE, tolerance=TolerancePolicy.BF16)
+    with referee.open(task) as session:
+        assert judge(session, "return torch.relu(x.bfloat16().float()) * 2 + 1").is_verified
+        assert judge(session, "return torch.relu(x) * 2 + 1.2").status is Status.INCORRECT_NUMERICS
+
+
+def _model(forward: str, init: str = "pass", inputs: str = "torch.rand(4, 8)") -> str:
+    return f"""{HEAD}
+batch_size = 4
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        {init}
+    def forward(self, x):
+        {forward}
+def get_inputs():
+    return [{inputs}]
+def get_init_inputs():
+    return []
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        (_model("raise ValueError('odd shape')"), "odd shape"),
+        (_model("return x", init="raise OSError('no file')"), "no file"),
+        (_model("return x.tolist()"), "not a plain tensor"),
+        (_model("return torch.log(-x - 1)"), "NaN or infinity"),
+        (_model("return torch.dropout(x, 0.5, self.training)"), "not deterministic"),
+        (_model("return x", inputs="object()"), "cannot cross"),
+        (
+            _model("return x + 1", inputs="torch.rand(batch_size * 500_000, 1_000)"),
+            "scale the global `batch_size`",
+        ),
+        (_model("import ctypes; ctypes.string_at(0)"), "SIGSEGV"),
+        ("import nothing_of_that_name", "nothing_of_that_name"),
+        ("x = 1", "Model"),
+    ],
+)
+def test_tasks_without_one_right_answer_are_refused_in_one_line(
+    referee: Referee, source: str, words: str
+) -> None:
+    with pytest.raises(TaskError) as caught:
+        referee.open(Task(name="bad", source=source))
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_eval_mode_admits_dropout(referee: Referee) -> None:
+    source = _model("return torch.dropout(x, 0.5, self.training) * 2")
+    with referee.open(Task(name="calm", source=source, mode=Mode.EVAL)) as session:
+        assert judge(session, "return x * 2").is_verified
