@@ -69,6 +69,12 @@ def test_a_run_that_did_not_end_is_a_failure(failure: str | None) -> None:
     assert row.detail == (failure or "not finished")
 
 
+def test_a_row_survives_json_with_its_intervals_named() -> None:
+    row = row_of(make_store(), "t")
+    assert '"speedup_eager":{"ratio":6.0' in row.model_dump_json().replace("5.999999999999999", "6.0")
+    assert BenchRow.model_validate_json(row.model_dump_json()) == row
+
+
 def test_fast_p_is_strict_and_counts_failed_tasks() -> None:
     assert fast_p([1.0, 1.6, 3.0], n_tasks=4) == {"0": 0.75, "0.8": 0.75, "1": 0.5, "1.5": 0.5, "2": 0.25}
 

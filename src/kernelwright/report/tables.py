@@ -5,6 +5,8 @@ import statistics
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
 
+from pydantic import field_serializer
+
 from kernelwright.core.frozen import Frozen
 from kernelwright.report.measures import (
     Interval,
@@ -57,6 +59,10 @@ class BenchRow(Frozen):
     delivered_ms: float | None = None
     evaluations: int = 0
     seconds: float = 0.0
+
+    @field_serializer("speedup_eager", "speedup_compile")
+    def _name_the_ends(self, value: Interval | None) -> dict[str, float] | None:
+        return None if value is None else value._asdict()
 
     @property
     def is_success(self) -> bool:
