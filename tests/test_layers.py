@@ -88,7 +88,8 @@ def test_engine_never_sees_a_concrete_recipe_or_team() -> None:
 def test_the_worker_holds_nothing_but_core() -> None:
     for name, path in modules().items():
         if name.startswith("kernelwright.referee.worker"):
-            assert {package(t) for t in imports(name, path)} <= {"core"}, name
+            others = {t for t in imports(name, path) if not t.startswith("kernelwright.referee.worker")}
+            assert {package(t) for t in others} <= {"core"}, name
 
 
 def test_no_module_imports_itself_in_a_circle() -> None:

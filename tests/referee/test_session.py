@@ -180,7 +180,7 @@ def get_init_inputs():
         (_model("return torch.dropout(x, 0.5, self.training)"), "not deterministic"),
         (_model("return x", inputs="object()"), "cannot cross"),
         (
-            _model("return x + 1", inputs="torch.rand(batch_size * 500_000, 1_000)"),
+            _model("return x + 1", inputs="torch.rand(batch_size * 20_000_000, 1_000)"),
             "scale the global `batch_size`",
         ),
         (_model("import ctypes; ctypes.string_at(0)"), "SIGSEGV"),

@@ -36,6 +36,13 @@ def test_a_step_told_again_after_a_resume_replaces_the_first_telling() -> None:
     assert story.steps[-1].outcome == "verified"
 
 
+def test_a_step_that_found_no_move_is_not_left_running() -> None:
+    events = make_store().events
+    empty = StepStarted(step=6, mode="optimize", base=None)
+    assert tell([*events[:-1], empty]).steps[-1].outcome == "running"
+    assert tell([*events[:-1], empty, events[-1]]).steps[-1].outcome == "nothing left to try"
+
+
 def test_verdict_of_a_winner_names_every_comparison() -> None:
     verdict = run_verdict(tell(make_store().events))
     assert verdict.tone == "good"

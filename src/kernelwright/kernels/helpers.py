@@ -84,7 +84,8 @@ def gram_matrix(x: torch.Tensor) -> torch.Tensor:
 
 def onednn_matmul(a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
     """Return ``a @ b + bias`` for float32 matrices by oneDNN instead of torch's default BLAS."""
-    return torch.ops.mkldnn._linear_pointwise(a, b.t(), bias, "none", [], "")
+    product: torch.Tensor = torch.ops.mkldnn._linear_pointwise(a, b.t(), bias, "none", [], "")
+    return product
 
 
 def pooled_window(weight: torch.Tensor, kernel: tuple[int, ...], stride: tuple[int, ...]) -> torch.Tensor:

@@ -156,7 +156,14 @@ class _Run:
         places = tuple(self._place[name] for name in stage.axes)
         if stage.combine in ("argmax", "argmin"):
             return self._position(stage, value, places)
-        combine = {"sum": np.sum, "prod": np.prod, "max": np.max, "min": np.min, "any": np.any, "all": np.all}
+        combine: dict[str, Callable[..., Array]] = {
+            "sum": np.sum,
+            "prod": np.prod,
+            "max": np.max,
+            "min": np.min,
+            "any": np.any,
+            "all": np.all,
+        }
         done: Array = combine[str(stage.combine)](value, axis=places, keepdims=True)
         return done
 
@@ -174,7 +181,7 @@ class _Run:
     def _scan(self, stage: Stage, value: Array) -> Array:
         assert stage.scan_axis is not None
         place = self._place[stage.scan_axis]
-        accumulate = {
+        accumulate: dict[str, Callable[..., Array]] = {
             "sum": np.cumsum,
             "prod": np.cumprod,
             "max": np.maximum.accumulate,
@@ -223,13 +230,13 @@ class _Run:
         where = self._index(load.index)
         for term, stride in load.dynamic:
             where = where + self._eval(term).astype(np.int64) * stride
-        inside = np.broadcast_to(
-            self._inside(load.bounds), np.broadcast_shapes(where.shape, self._inside(load.bounds).shape)
-        )
+        inside = self._inside(load.bounds)
         where = np.where(inside, where, 0)
         flat = self._flat(load.buffer)
         _check_range(where, flat.shape[0], load.buffer)
-        return np.where(inside, flat[where], np.asarray(load.otherwise, dtype=load.dtype)).astype(load.dtype)
+        otherwise = np.asarray(load.otherwise, dtype=load.dtype)
+        loaded: Array = np.where(inside, flat[where], otherwise).astype(load.dtype)
+        return loaded
 
     def _flat(self, name: str) -> Array:
         tensor = self._memory[name].detach()
@@ -247,27 +254,27 @@ def _apply(name: str, args: Sequence[Array], dtype: str) -> Array:
     if name == "cast":
         return _cast(args[0], dtype)
     if name in _NUMPY:
-        return np.asarray(_NUMPY[name](*args)).astype(dtype)
+        plain: Array = np.asarray(_NUMPY[name](*args)).astype(dtype)
+        return plain
     tensors = [torch.from_numpy(np.ascontiguousarray(arg)) for arg in args]
-    made: Array = _TORCH[name](*tensors).numpy()
-    return made.astype(dtype)
+    made: Array = _TORCH[name](*tensors).numpy().astype(dtype)
+    return made
 
 
 def _cast(value: Array, dtype: str) -> Array:
     if dtype == "bool":
         return value != 0
-    return (
-        np.trunc(value).astype(dtype)
-        if value.dtype.kind == "f" and dtype.startswith(("int", "uint"))
-        else value.astype(dtype)
-    )
+    whole = value.dtype.kind == "f" and dtype.startswith(("int", "uint"))
+    result: Array = (np.trunc(value) if whole else value).astype(dtype)
+    return result
 
 
 _NUMPY: dict[str, Callable[..., Any]] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.true_divide, "neg": np.negative,
     "abs": np.abs, "reciprocal": lambda x: 1 / x, "fma": lambda a, b, c: a * b + c,
     "min": np.minimum, "max": np.maximum, "floor": np.floor, "ceil": np.ceil, "round": np.rint,
-    "trunc": np.trunc, "sign": np.sign, "fmod": np.fmod, "remainder": np.remainder, "floordiv": np.floor_divide,
+    "trunc": np.trunc, "sign": np.sign, "fmod": np.fmod, "remainder": np.remainder,
+    "floordiv": np.floor_divide,
     "sqrt": np.sqrt, "rsqrt": lambda x: 1 / np.sqrt(x), "square": np.square,
     "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log, "log2": np.log2, "log10": np.log10,
     "log1p": np.log1p, "sin": np.sin, "cos": np.cos, "tan": np.tan, "tanh": np.tanh, "sinh": np.sinh,

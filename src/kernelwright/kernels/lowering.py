@@ -40,6 +40,8 @@ class FusionOptions:
     """Graph nodes computed again by each reader although the default would write them to memory."""
     as_calls: frozenset[str] = frozenset()
     """Graph nodes that stay Calls although code could be generated."""
+    apart: frozenset[str] = frozenset()
+    """Graph nodes whose stages start a region of their own instead of joining an earlier one."""
 
 
 class Rewrite(Protocol):

@@ -75,6 +75,13 @@ def _integer_globals(source: str) -> dict[str, int]:
     return found
 
 
+def is_out_of_memory(error: ChildError) -> bool:
+    """True when the process could not allocate, or was killed without having crashed by itself."""
+    if isinstance(error, ChildRefused):
+        return error.kind == "MemoryError" or "allocate memory" in error.text
+    return False
+
+
 def explain(task: Task, workload: Workload, error: ChildError) -> TaskError:
     """Turn what happened to the reference's process into one line about the task."""
     where = _where(task, workload)

@@ -17,6 +17,8 @@ from kernelwright.referee.tolerance import Expected, distance_between, is_float
 from kernelwright.referee.worker.layouts import Slot, slots_in
 from kernelwright.referee.worker.wire import Message
 
+ADDRESS_SLACK = 8 << 30
+"""Address space beside the tensors: code, stacks, malloc arenas that are reserved and never used."""
 SLOW_S = 0.5
 """A reference that takes longer than this with its oracle gets fewer draws."""
 NOISE = 1e-4
@@ -48,7 +50,8 @@ class Reference:
         """Input family -> why it cannot be used."""
         self.construct_seed = new_seed() % (1 << 31)
         """Seed of both constructors: public, decides only what state_dict does not hold."""
-        self.child = launcher.spawn("host", Limits())
+        usable = admission.usable_bytes(settings.memory_bytes)
+        self.child = launcher.spawn("host", Limits(address_space_bytes=usable + ADDRESS_SLACK))
         try:
             self._open()
         except BaseException:
@@ -65,7 +68,18 @@ class Reference:
         try:
             return self.child.call(op, self._settings.reference_timeout_s, arenas, unmap=unmap, **fields)
         except ChildError as error:
+            if admission.is_out_of_memory(error):
+                self._explain_size()
             raise admission.explain(self.task, self.workload, error) from error
+
+    def _explain_size(self) -> None:
+        """Raise TaskError with sizes and advice, where they can be had without allocating anything."""
+        try:
+            size = self.child.call("size", self._settings.reference_timeout_s)
+        except ChildError:
+            return
+        if None not in size.values():
+            self._check_memory(size["inputs"], size["outputs"], size["state"])
 
     def make_state(self, name: str, style: str, seed: int) -> State:
         """Draw weights: those of a construction under a secret seed, changed according to the style."""
@@ -184,9 +198,6 @@ class Reference:
 
     def _open(self) -> None:
         self.call("open", task=self.task.model_dump_json(), workload=self.workload.model_dump_json())
-        size = self.call("size")
-        if None not in size.values():
-            self._check_memory(size["inputs"], size["outputs"], size["state"])
         started = time.perf_counter()
         self.layout, self.init_memory = self._describe()
         self._watched: dict[str, Slot] = dict(self.layout.state)
@@ -217,6 +228,7 @@ class Reference:
             state_bytes=reply["state_bytes"],
             is_train=reply["train"],
         )
+        self._check_memory(layout.args_bytes, 0, layout.state_bytes)
         for slot in [*layout.arg_slots, *state.values()]:
             if slot["dtype"] not in ITEM_BYTES:
                 raise TaskError(f"{self._where}: tensors of dtype {slot['dtype']} are not supported")

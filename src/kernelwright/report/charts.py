@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kernelwright.report import svg
-from kernelwright.report.measures import millis, times
+from kernelwright.report.measures import millis
 from kernelwright.report.story import Step
 
 WIDTH = 520.0
@@ -12,11 +12,12 @@ LEFT, RIGHT, TOP, BOTTOM = 44.0, 14.0, 14.0, 40.0
 
 
 class Bar(NamedTuple):
-    """One latency: whose, how long, and its CSS class."""
+    """One latency: whose, how long, its CSS class, and a word beside the figure."""
 
     label: str
     ms: float
     kind: str
+    note: str = ""
 
 
 def speedup_curve(steps: Sequence[Step], compile_ratio: float | None, height: float = 280.0) -> str:
@@ -111,7 +112,7 @@ def latency_bars(bars: Sequence[Bar]) -> str:
                 "rect", hover, x=gutter, y=top, width=width, height=21.0, rx=3, class_=f"bar {bar.kind}"
             )
         )
-        note = millis(bar.ms) + (f"  ({times(bars[0].ms / bar.ms)})" if i else "")
+        note = millis(bar.ms) + (f"  ({bar.note})" if bar.note else "")
         parts.append(svg.label(gutter + width + 7, top + 15, note, "axis"))
     return svg.picture(
         WIDTH,

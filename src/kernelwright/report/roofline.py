@@ -28,6 +28,15 @@ class Dot(NamedTuple):
     kind: str
 
 
+CACHED = 1.1
+"""A floor this much faster than memory allows was worked out with the caches' bandwidth."""
+
+
+def floor_gbps(work: Work, floor_ms: float) -> float:
+    """Return the bandwidth at which the task's bytes move in the floor's time, GB/s."""
+    return work.min_bytes / floor_ms / 1e6
+
+
 def roofline(ceilings: Ceilings, work: Work, floor_ms: float, dots: Sequence[Dot]) -> str:
     """Draw the log-log roofline with the task at its own intensity.
 
@@ -51,6 +60,7 @@ def roofline(ceilings: Ceilings, work: Work, floor_ms: float, dots: Sequence[Dot
         HEIGHT,
         *_axes(x, y),
         svg.path(roof, "roof"),
+        *_cache_roof(ceilings, work, floor_ms, x, y),
         *_ceiling_labels(ceilings, roof, column),
         svg.line(column, TOP, column, HEIGHT - BOTTOM, "reference"),
         _floor_mark(column, floor_y, floor_ms),
@@ -74,19 +84,25 @@ def _axes(x: svg.Scale, y: svg.Scale) -> list[str]:
     return [*parts, svg.element("g", name, transform=turn)]
 
 
+def _cache_roof(ceilings: Ceilings, work: Work, floor_ms: float, x: svg.Scale, y: svg.Scale) -> list[str]:
+    """Draw the caches' slope where the floor stands on it, from the left edge to the arithmetic roof."""
+    gbps = floor_gbps(work, floor_ms)
+    ridge = ceilings.fma_gflops / gbps
+    if gbps <= CACHED * ceilings.bandwidth_gbps or ridge <= x.low:
+        return []
+    line = [(x(x.low), y(x.low * gbps)), (x(ridge), y(ceilings.fma_gflops))]
+    return [svg.path(line, "roof cached")]
+
+
 def _ceiling_labels(ceilings: Ceilings, roof: Sequence[tuple[float, float]], column: float) -> list[str]:
     """Name both ceilings; the slope's name keeps away from the task's column."""
     (start_x, start_y), (ridge_x, ridge_y), _ = roof
     memory, arithmetic = f"{ceilings.bandwidth_gbps:.3g} GB/s", f"{ceilings.fma_gflops:.3g} GFLOP/s"
-    is_left = column < (start_x + ridge_x) / 2
-    share = 0.75 if is_left else 0.4
+    share = 0.75 if column < (start_x + ridge_x) / 2 else 0.4
     x, y = start_x + share * (ridge_x - start_x), start_y + share * (ridge_y - start_y)
-    named = svg.label(x - 8, y - 6, memory, "axis", "end")
-    if not is_left:
-        named = svg.label(x + 10, y + 8, memory, "axis")
     return [
         svg.label(ridge_x + 6, ridge_y - 7, arithmetic, "axis"),
-        named,
+        svg.label(x + 10, y + 8, memory, "axis"),
     ]
 
 

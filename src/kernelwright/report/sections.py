@@ -22,7 +22,7 @@ from kernelwright.report.measures import (
     speedup_over,
     times,
 )
-from kernelwright.report.roofline import Ceilings, Dot, roofline
+from kernelwright.report.roofline import CACHED, Ceilings, Dot, floor_gbps, roofline
 from kernelwright.report.story import Step, Story
 
 BASELINES = (("eager", "eager"), ("torch_compile", "torch.compile"))
@@ -105,7 +105,9 @@ def latency_chart(story: Story) -> str | None:
         if (value := baseline_ms(evaluation, name)) is not None
     ]
     is_winner = story.finished is not None and story.finished.winner == evaluation.candidate_id
-    bars.append(charts.Bar("kernelwright" if is_winner else "best candidate", ms, "winner"))
+    eager = speedup_over(evaluation, "eager")
+    note = times(eager.ratio) if eager is not None else ""
+    bars.append(charts.Bar("kernelwright" if is_winner else "best candidate", ms, "winner", note))
     floor_ms = geomean(r.floor_ms for r in evaluation.results if r.floor_ms is not None)
     if floor_ms is not None:
         bars.append(charts.Bar("floor", floor_ms, "floor"))
@@ -147,6 +149,8 @@ def roofline_chart(spec: RunSpec, story: Story) -> tuple[str | None, str]:
     dots = _roofline_dots(story, evaluation)
     where = "memory bandwidth" if floor.bound_by == "memory" else "arithmetic"
     note = f"The floor is set by {where}: {millis(floor.ms)}."
+    if floor.bound_by == "memory" and floor_gbps(floor.work, floor.ms) > CACHED * peaks.bandwidth_gbps:
+        note += " The working set fits in the caches (dashed line)."
     return roofline(peaks, floor.work, floor.ms, dots), note
 
 

@@ -36,6 +36,8 @@ class Step:
     evaluation: Evaluation | None = None
     became_base: bool = False
     improved_to: float | None = None
+    is_over: bool = False
+    """True once a later step began or the run ended."""
 
     @property
     def move(self) -> Move | None:
@@ -60,10 +62,12 @@ class Step:
 
     @property
     def outcome(self) -> str:
-        """Status in words: ``verified``, ``compile error``, ``not applicable`` or ``running``."""
+        """Status in words: ``verified``, ``compile error``, ``not applicable``, ``running`` …."""
         if self.failed is not None:
             return "not applicable"
-        return "running" if self.evaluation is None else self.evaluation.status.replace("_", " ")
+        if self.evaluation is not None:
+            return self.evaluation.status.replace("_", " ")
+        return "nothing left to try" if self.is_over else "running"
 
     @property
     def explanation(self) -> str:
@@ -92,6 +96,7 @@ class Story:
             self.prepared = event
         elif isinstance(event, RunFinished):
             self.finished = event
+            self._close()
         elif isinstance(event, StepStarted):
             self._begin(event)
         else:
@@ -100,7 +105,12 @@ class Story:
     def _begin(self, event: StepStarted) -> None:
         # A resumed run tells the step in flight again, and later ones where it took another turn.
         self.steps = [step for step in self.steps if step.number < event.step]
+        self._close()
         self.steps.append(Step(number=event.step, mode=event.mode, base=event.base))
+
+    def _close(self) -> None:
+        for step in self.steps:
+            step.is_over = True
 
     def _attach(
         self,

@@ -2,10 +2,9 @@
 
 import pytest
 import torch
+from tests.kernels.rewrites.support import assert_silent, randn, rewrite_and_check, targets
 from torch import nn
 from torch.nn import functional as F
-
-from tests.kernels.rewrites.support import assert_silent, randn, rewrite_and_check, targets
 
 
 @pytest.mark.parametrize(

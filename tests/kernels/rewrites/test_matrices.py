@@ -4,10 +4,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.kernels.rewrites.support import assert_silent, capture, randn, rewrite_and_check, targets
 
 from kernelwright.kernels import helpers
 from kernelwright.kernels.rewrites import REWRITES
-from tests.kernels.rewrites.support import assert_silent, capture, randn, rewrite_and_check, targets
 
 
 @pytest.mark.parametrize(

@@ -3,17 +3,17 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch.nn import functional as F
-
-from kernelwright.kernels.rewrites import REWRITES
 from tests.kernels.rewrites.support import (
-    assert_silent,
     assert_same,
+    assert_silent,
     capture,
     randn,
     rewrite_and_check,
     targets,
 )
+from torch.nn import functional as F
+
+from kernelwright.kernels.rewrites import REWRITES
 
 
 def test_pools_in_a_row_merge():

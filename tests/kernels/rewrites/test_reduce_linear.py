@@ -4,10 +4,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.kernels.rewrites.support import assert_silent, capture, randn, rewrite_and_check, targets
 from torch import nn
 from torch.nn import functional as F
 
-from tests.kernels.rewrites.support import assert_silent, capture, randn, rewrite_and_check, targets
+from kernelwright.kernels.rewrites import REWRITES
 
 NAME = "reduce_linear"
 SETTINGS = settings(max_examples=10, deadline=None)
@@ -75,8 +76,6 @@ def test_mean_over_a_convolution(transposed, kernel, stride, padding, dilation, 
 
 
 def _check_if_it_pays(forward, *inputs):
-    from kernelwright.kernels.rewrites import REWRITES
-
     if REWRITES[NAME].sites(capture(forward, *inputs)):
         rewrite_and_check(NAME, forward, *inputs)
 
@@ -94,11 +93,11 @@ def test_mean_over_depth_of_a_transposed_convolution(dims):
 
 
 def test_global_mean_of_scaled_mean():
-    rewrite_and_check(
-        NAME,
-        lambda x, w, b: (F.conv_transpose2d(x, w, b, 2, 1, 1) * 0.5).mean((2, 3), keepdim=True).mean((2, 3), keepdim=True),
-        randn(2, 4, 9, 9), randn(4, 6, 3, 3), randn(6),
-    )  # fmt: skip
+    def forward(x, w, b):
+        scaled = F.conv_transpose2d(x, w, b, 2, 1, 1) * 0.5
+        return scaled.mean((2, 3), keepdim=True).mean((2, 3), keepdim=True)
+
+    rewrite_and_check(NAME, forward, randn(2, 4, 9, 9), randn(4, 6, 3, 3), randn(6))
 
 
 def test_does_not_cross_what_is_not_linear():

@@ -7,6 +7,7 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Evaluation, WorkloadResult
 from kernelwright.core.evidence import Evidence, FactValue
 from kernelwright.core.roofline import Floor, Peaks
+from kernelwright.kernels.carry_out import Carried, sites
 from kernelwright.kernels.facts import program_facts
 from kernelwright.skills.gate import diagnose, rank
 from kernelwright.skills.stats import LedgerView
@@ -25,6 +26,7 @@ class ExpertAnalyst:
         carried = self._workshop.carried(problem, base.plan)
         facts: dict[str, FactValue] = dict(problem.machine)
         facts.update(program_facts(carried.captured, carried.program))
+        facts["graph.rewrite_gain"] = self._rewrite_gain(carried)
         facts.update(evaluation.facts)
         floor = problem.main_floor
         if floor is not None:
@@ -35,6 +37,11 @@ class ExpertAnalyst:
         diagnosis = diagnose(evidence)
         ranked = rank(self._workshop.skills, evidence, diagnosis, str(problem.target), ledger)
         return Analysis(evidence=evidence, diagnosis=diagnosis, ranked=ranked)
+
+    def _rewrite_gain(self, carried: Carried) -> float:
+        """Return the largest analytic gain of any rewrite that still applies, 1.0 when none does."""
+        rewrites = [low for low in self._workshop.lowering_of.values() if low.startswith("rewrite:")]
+        return max((site.gain for low in rewrites for site in sites(carried, low)), default=1.0)
 
 
 def task_facts(floor: Floor, peaks: Peaks) -> dict[str, FactValue]:

@@ -43,7 +43,7 @@ class ExpertDebugger:
         if evaluation.status in (Status.INCORRECT_NUMERICS, Status.NON_FINITE):
             for region in regions:
                 why = f"{evaluation.detail}: sum shorter runs in float32"
-                ideas.append(Move(skill="safer-chunk", region=region, params={"chunk": 256}, why=why))
+                ideas.append(Move(skill="safer-chunk", region=region, params={"chunk": 16}, why=why))
                 why = f"{evaluation.detail}: subtract the mean before squaring"
                 params: dict[str, bool | int | float | str] = {"moments": "two_pass"}
                 ideas.append(Move(skill="two-pass-moments", region=region, params=params, why=why))

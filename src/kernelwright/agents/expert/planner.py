@@ -43,13 +43,18 @@ class ExpertPlanner:
         for ranked in analysis.ranked:
             lowering = self._workshop.lowering_of.get(ranked.skill)
             for site in sites(carried, lowering) if lowering else ():
-                for score, move in _site_moves(ranked, site):
+                for score, move in _site_moves(ranked, site, self._expects(ranked.skill)):
                     if move.key not in done:
                         found.setdefault(move.key, (score, move))
         return sorted(found.values(), key=lambda pair: (-pair[0], pair[1].key))
 
+    def _expects(self, skill: str) -> str:
+        """Return what the skill's file announces, so that the ledger can compare."""
+        announced = self._workshop.skills[skill].expects if skill in self._workshop.skills else ()
+        return "; ".join(f"{e.metric} {e.direction} x{e.factor:g}" for e in announced)
 
-def _site_moves(ranked: RankedSkill, site: Site) -> Iterator[tuple[float, Move]]:
+
+def _site_moves(ranked: RankedSkill, site: Site, expects: str) -> Iterator[tuple[float, Move]]:
     for position, params in enumerate(_combinations(site.params)):
         score = ranked.score * site.gain * LATER_VALUE_DISCOUNT**position
         reason = ranked.reasons[0] if ranked.reasons else ""
@@ -60,7 +65,7 @@ def _site_moves(ranked: RankedSkill, site: Site) -> Iterator[tuple[float, Move]]
                 region=site.region,
                 params=params,
                 why=f"{site.why} ({reason})" if reason else site.why,
-                expects=f"latency x{1 / site.gain:.2f}" if site.gain > 1 else "",
+                expects=expects,
             ),
         )
 

@@ -1,5 +1,6 @@
 """Loop nests: one group of stages at one kept point (row form) or one block of them (column form)."""
 
+import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -8,11 +9,17 @@ from kernelwright.kernels.cpp.accumulate import Accumulator, running
 from kernelwright.kernels.cpp.choices import PARTS
 from kernelwright.kernels.cpp.dag import Action, Group
 from kernelwright.kernels.cpp.normalise import coefficient
+from kernelwright.kernels.cpp.one_pass import write_moments, write_online
+from kernelwright.kernels.cpp.patterns import Moments, Online, find_moments, find_online
 from kernelwright.kernels.cpp.text import CTYPES, bare
 from kernelwright.kernels.cpp.values import Kept, Loop, ValueWriter
 
 SCAN_BLOCK = 64
 """Values per block of a scan along the vector axis."""
+LONG_NAME = 12
+"""Stages with longer names (graph nodes) are called by what they combine."""
+UNROLLED_WINDOW = 32
+"""Windows of up to so many points are written out, so that their results stay in registers."""
 STREAM_BLOCK = 1024
 """Values computed into level 1 cache before they are streamed out together."""
 
@@ -43,8 +50,14 @@ class NestWriter(ValueWriter):
     def write(self) -> None:
         """Write all groups."""
         self.runs = {}
+        pair = self._pair()
+        self.merged = () if pair is None else pair[:2]
         self.plan_kept()
         for position, group in enumerate(self.dag.groups):
+            if pair is not None and position in self.merged:
+                if position == pair.first:
+                    self._write_pair(pair)
+                continue
             self._now = tuple(k for k in self.kept if k.group == position)
             with self.render.scope():
                 for kept in self.kept:
@@ -54,6 +67,33 @@ class NestWriter(ValueWriter):
             for reduction in reductions:
                 place = f"{reduction.name}[l]" if self.choices.is_column else reduction.name
                 self.render.bind(self._leaf(reduction.action), place)
+
+    def _pair(self) -> Moments | Online | None:
+        """Return the two reductions that the schedule wants in one pass."""
+        choices = self.choices
+        if choices.is_column or choices.parallel == "inner":
+            return None
+        pair: Moments | Online | None = find_moments(self.dag) if choices.one_pass else None
+        if pair is None and choices.online:
+            pair = find_online(self.dag)
+        return pair if pair and self.lane_axis in self.dag.groups[pair.first].axes else None
+
+    def _write_pair(self, pair: Moments | Online) -> None:
+        actions = [self.dag.groups[i].actions[0] for i in (pair.first, pair.second)]
+        names = (self._short_name(actions[0]), self._short_name(actions[1]))
+        loops = self._loops(self.dag.groups[pair.first])
+        with self.render.scope():
+            if isinstance(pair, Moments):
+                write_moments(self, pair, loops, names)
+            else:
+                write_online(self, pair, loops, names)
+        for action, name in zip(actions, names, strict=True):
+            self.render.bind(self._leaf(action), name)
+
+    def _short_name(self, action: Action) -> str:
+        """Return a name for a stage's result: the stage's own unless that is long."""
+        name = action.stage.name
+        return self.names.new(name if len(name) <= LONG_NAME else action.stage.combine or "value")
 
     def _group(self, group: Group) -> list[Reduction]:
         if not group.axes and not self.choices.is_column:
@@ -65,6 +105,8 @@ class NestWriter(ValueWriter):
         loops = self._loops(group)
         if group.scans and not self.choices.is_column:
             self._scan_along_lanes(group, loops)
+        elif self._is_small_window(group):
+            self._unrolled(group, reductions)
         elif self.choices.parallel == "inner" and group.axes and not group.scans:
             self._in_parts(group, loops, reductions)
         else:
@@ -80,7 +122,7 @@ class NestWriter(ValueWriter):
 
     def _reduction(self, action: Action) -> Reduction:
         how = Accumulator(action.stage.combine or "sum", action.stage.dtype)
-        name = self.names.new(action.stage.name)
+        name = self._short_name(action)
         lanes = self.names.new(f"{name}_lanes")
         return Reduction(action, how, name, lanes, lanes)
 
@@ -160,6 +202,35 @@ class NestWriter(ValueWriter):
         exact = inner.stop.isdigit() and inner.start == variable and inner.count % chunk == 0
         inner.stop = end if exact and self._part is None else f"least({end}, {inner.stop})"
         loops.append(inner)
+
+    # -- windows -----------------------------------------------------------------------------------
+
+    def _is_small_window(self, group: Group) -> bool:
+        only_reduces = bool(group.reduces) and len(group.reduces) == len(group.actions)
+        in_column = self.choices.is_column and bool(group.axes) and self.choices.parallel != "inner"
+        return only_reduces and in_column and self._points(group.axes) <= UNROLLED_WINDOW and not self._now
+
+    def _unrolled(self, group: Group, reductions: list[Reduction]) -> None:
+        """Column form: all points of a small window one after another in each lane."""
+        for reduction in reductions:
+            self.out.line(f"{reduction.how.ctype} {reduction.name}[LANES];")
+        self.pragma_simd()
+        with self.out.block("for (int l = 0; l < LANES; ++l)"), self.names.scope(), self.render.scope():
+            self.out.line(f"const int {self.render.axes[self.lane_axis]} = {self.lane_start} + l;")
+            for reduction in reductions:
+                reduction.target = self.names.new("value")
+                self.out.line(f"{reduction.how.ctype} {reduction.target} = {reduction.how.start};")
+            for point in itertools.product(*(range(self.sizes[a]) for a in group.axes)):
+                self._window_point(group, reductions, dict(zip(group.axes, point, strict=True)))
+            for reduction in reductions:
+                self.out.line(f"{reduction.name}[l] = {reduction.target};")
+
+    def _window_point(self, group: Group, reductions: list[Reduction], point: dict[str, int]) -> None:
+        with self.names.scope(), self.render.scope(), self.render.at(point):
+            for reduction in reductions:
+                value = bare(self.render.text(reduction.action.node))
+                value = self._converted(value, reduction.action)
+                self.out.line(reduction.how.step(reduction.target, value))
 
     # -- threads over parts of the first loop ------------------------------------------------------
 

@@ -23,8 +23,10 @@ class Online(NamedTuple):
 
     first: int
     second: int
-    value: int
-    """Node of the exponent before the maximum is subtracted."""
+    top: int
+    """Node of the maximum."""
+    shift: int
+    """Node that is subtracted before the exponential: a function of the maximum alone."""
 
 
 def find_moments(dag: Dag) -> Moments | None:
@@ -51,8 +53,11 @@ def find_online(dag: Dag) -> Online | None:
         if node.kind != "op" or node.name != "exp":
             continue
         inside = dag.nodes[node.args[0]]
-        if inside.kind == "op" and inside.name == "sub" and inside.args == (value, leaf):
-            return Online(first, second, value)
+        if inside.kind != "op" or inside.name != "sub" or inside.args[0] != value:
+            continue
+        of_shift = dag.needed([inside.args[1]])
+        if leaf in of_shift and all(dag.nodes[n].kind in ("op", "const") or n == leaf for n in of_shift):
+            return Online(first, second, leaf, inside.args[1])
     return None
 
 

@@ -15,6 +15,8 @@ static inline float float_of(int32_t bits) { return __builtin_bit_cast(float, bi
 //: nanmax
 // NaN propagates; of equal values the first is kept.
 template <class T> static inline T nanmax(T a, T b) { return ((b > a) | (b != b)) ? b : a; }
+#pragma omp declare reduction(nanmax : float : omp_out = nanmax(omp_out, omp_in)) \
+    initializer(omp_priv = -INF)
 
 //: nanmin
 template <class T> static inline T nanmin(T a, T b) { return ((b < a) | (b != b)) ? b : a; }
@@ -424,3 +426,14 @@ template <class T> static inline T squared(T x) { return x * x; }
 
 //: least
 static inline int least(int a, int b) { return a < b ? a : b; }
+
+//: merge_moments
+// Takes the moments of `n` more values into those of the values so far (Chan, Golub, LeVeque 1983).
+static inline void merge_moments(double& count, double& mean, double& squares, double n,
+                                 double part_mean, double part_squares) {
+  const double delta = part_mean - mean;
+  const double share = n / (count + n);
+  squares += part_squares + delta * delta * count * share;
+  mean += delta * share;
+  count += n;
+}

@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
-from kernelwright.kernels.cpp.choices import Choices, resolve
+from kernelwright.kernels.cpp.choices import LANES_PER_VECTOR, Choices, resolve
 from kernelwright.kernels.cpp.dag import Dag
 from kernelwright.kernels.cpp.nest import NestWriter
-from kernelwright.kernels.cpp.normalise import axis_sizes
+from kernelwright.kernels.cpp.normalise import axis_sizes, coefficient
 from kernelwright.kernels.cpp.prelude import prelude_for
-from kernelwright.kernels.cpp.text import CTYPES, Names, Renderer
+from kernelwright.kernels.cpp.text import CTYPES, Names, Renderer, extent, wrapped
 from kernelwright.kernels.cpp.writer import Writer
 from kernelwright.kernels.ir import DType, Region
 
@@ -55,16 +55,6 @@ def print_region(region: Region) -> str:
     return _RegionPrinter(region).text()
 
 
-@dataclass(frozen=True)
-class _Tile:
-    """A run of equal blocks along the lane axis."""
-
-    start: int
-    stop: int
-    lanes: int
-    function: str
-
-
 class _RegionPrinter:
     def __init__(self, region: Region) -> None:
         self.region = region
@@ -88,7 +78,11 @@ class _RegionPrinter:
         body = f"{self.region.name}_block" if self.choices.is_column else f"{self.region.name}_point"
         self._body_function(body, {})
         self.out.line("")
-        self._entry(body)
+        interior = self._interior()
+        if interior:
+            self._body_function(f"{self.region.name}_inside", interior)
+            self.out.line("")
+        self._entry(body, interior)
         return self.out.text()
 
     # -- the work at one kept point or block -------------------------------------------------------
@@ -102,7 +96,7 @@ class _RegionPrinter:
             parameters.append(f"int {start}")
             self.out.line("template <int LANES>")
         full = {axis: (0, size - 1) for axis, size in self.sizes.items()} | ranges
-        with self.out.block(f"static inline void {name}({', '.join(parameters)})"):
+        with self.out.block(wrapped(f"static inline void {name}(", parameters, ")")):
             self._body(start, full)
 
     def _body(self, start: str, ranges: dict[str, tuple[int, int]]) -> None:
@@ -115,31 +109,81 @@ class _RegionPrinter:
         nest.lane_start = start
         nest.write()
 
+    def _interior(self) -> dict[str, tuple[int, int]]:
+        """Return the ranges of kept axes in which no load needs its guard; empty: no use for them."""
+        choices = self.choices
+        if not (choices.interior_split and choices.is_column and choices.parallel != "inner"):
+            return {}
+        found = inside_ranges(choices.region)
+        lane = choices.lane_axis or ""
+        if any(low > high for low, high in found.values()):
+            return {}
+        if lane in found and found[lane][1] - found[lane][0] + 1 < LANES_PER_VECTOR:
+            return {}
+        return found
+
     # -- loops over blocks and threads -------------------------------------------------------------
 
-    def _entry(self, body: str) -> None:
-        parameters = ", ".join(a.declaration for a in self.arguments)
-        with self.out.block(f'extern "C" void {self.region.name}({parameters})'):
+    def _entry(self, body: str, interior: dict[str, tuple[int, int]]) -> None:
+        head = wrapped(f'extern "C" void {self.region.name}(', [a.declaration for a in self.arguments], ")")
+        with self.out.block(head):
             loops = [self._loop(self.axes[a.name], a.size) for a in self.outer]
-            if self.choices.is_column:
+            if interior:
+                self._parallel(len(loops))
+                self._nested(loops, self._split_lines(body, interior))
+            elif self.choices.is_column:
                 self._tiles(body, loops)
             else:
                 self._parallel(len(loops))
                 self._nested(loops, [f"{body}({self._call_arguments()});"])
 
+    def _split_lines(self, body: str, interior: dict[str, tuple[int, int]]) -> list[str]:
+        """Return the statements at one outer point: guarded blocks at the borders, free ones inside."""
+        lane = self.choices.lane_axis or ""
+        size = self.sizes[lane]
+        low, high = interior.get(lane, (0, size - 1))
+        inside = self._run(body, 0, low) + self._run(f"{self.region.name}_inside", low, high + 1)
+        inside += self._run(body, high + 1, size)
+        conditions = []
+        for axis, (a, b) in interior.items():
+            if axis != lane:
+                conditions += [f"{self.axes[axis]} >= {a}"] if a > 0 else []
+                conditions += [f"{self.axes[axis]} <= {b}"] if b < self.sizes[axis] - 1 else []
+        if not conditions:
+            return inside
+        border = self._run(body, 0, size)
+        lines = [f"if ({' && '.join(conditions)}) {{", *("  " + line for line in inside)]
+        return [*lines, "} else {", *("  " + line for line in border), "}"]
+
+    def _run(self, function: str, start: int, stop: int) -> list[str]:
+        """Return calls of a block function that cover a range of the lane axis."""
+        lanes = self.choices.lanes
+        n_whole, rest = divmod(stop - start, lanes)
+        first = f"{self.axes[self.choices.lane_axis or '']}_start"
+        lines = []
+        if n_whole == 1:
+            lines.append(f"{function}<{lanes}>({self._call_arguments()}, {start});")
+        elif n_whole:
+            head = f"for (int {first} = {start}; {first} < {start + n_whole * lanes}; {first} += {lanes})"
+            lines.append(f"{head} {function}<{lanes}>({self._call_arguments()}, {first});")
+        if rest:
+            lines.append(f"{function}<{rest}>({self._call_arguments()}, {stop - rest});")
+        return lines
+
     def _tiles(self, body: str, loops: list[str]) -> None:
         lane = self.choices.lane_axis or ""
         size, lanes = self.sizes[lane], self.choices.lanes
+        if len(loops) and size <= lanes:
+            self._parallel(len(loops))
+            self._nested(loops, self._run(body, 0, size))
+            return
         start = f"{self.axes[lane]}_start"
-        rest = size % lanes
-        place = "0" if size == lanes else start
-        loops = loops if size == lanes else [*loops, self._loop(start, size, lanes)]
-        call = f"{body}<{{}}>({self._call_arguments()}, {place});"
-        if not rest:
-            lines = [call.format(lanes)]
-        else:
+        call = f"{body}<{{}}>({self._call_arguments()}, {start});"
+        lines = [call.format(lanes)]
+        if size % lanes:
             lines = [f"if ({start} + {lanes} <= {size})", "  " + call.format(lanes)]
-            lines += ["else", "  " + call.format(rest)]
+            lines += ["else", "  " + call.format(size % lanes)]
+        loops = [*loops, self._loop(start, size, lanes)]
         self._parallel(len(loops))
         self._nested(loops, lines)
 
@@ -151,6 +195,7 @@ class _RegionPrinter:
         self.out.line(f"#pragma omp parallel for{collapse} schedule(static){threads}")
 
     def _nested(self, loops: list[str], lines: list[str]) -> None:
+        """Write the loops around the lines, with braces only where several lines are inside."""
         if not loops:
             for line in lines:
                 self.out.line(line)
@@ -174,3 +219,31 @@ class _RegionPrinter:
     def _loop(variable: str, size: int, step: int = 1) -> str:
         advance = f"++{variable}" if step == 1 else f"{variable} += {step}"
         return f"for (int {variable} = 0; {variable} < {size}; {advance})"
+
+
+def inside_ranges(region: Region) -> dict[str, tuple[int, int]]:
+    """Return, per kept axis that guards mention, the values for which every guard on it holds.
+
+    Other axes may take any value. Axes whose guards never hold for all of those get an empty range.
+    """
+    dag = Dag(region)
+    _ = dag.groups
+    sizes = axis_sizes(region)
+    full = {axis: (0, size - 1) for axis, size in sizes.items()}
+    found: dict[str, tuple[int, int]] = {}
+    for node in dag.nodes:
+        if node.kind != "bound":
+            continue
+        guarded = [a.name for a in region.kept if coefficient(node.index, a.name)]
+        if len(guarded) != 1:
+            if guarded:
+                return {}
+            continue
+        axis = guarded[0]
+        step = coefficient(node.index, axis)
+        low, high = extent(node.index, full | {axis: (0, 0)})
+        a, b = (-low, node.size - 1 - high) if step > 0 else (high - node.size + 1, low)
+        first, last = -(-a // abs(step)), b // abs(step)
+        before = found.get(axis, full[axis])
+        found[axis] = (max(before[0], first, 0), min(before[1], last, sizes[axis] - 1))
+    return {axis: range_ for axis, range_ in found.items() if range_ != full[axis]}

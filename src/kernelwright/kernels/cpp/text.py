@@ -1,7 +1,7 @@
 """C++ text of expressions: operators, literals, indices, and the variables already bound."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import numpy as np
@@ -151,6 +151,14 @@ class Renderer:
         """Return the variable that holds the node."""
         return next((scope[node] for scope in reversed(self.scopes) if node in scope), None)
 
+    @contextmanager
+    def at(self, point: Mapping[str, int]) -> Iterator[None]:
+        """Print what is written inside for one point of some axes."""
+        saved = dict(self.ranges)
+        self.ranges.update({axis: (value, value) for axis, value in point.items()})
+        yield
+        self.ranges = saved
+
     def live_args(self, node: int) -> tuple[int, ...]:
         """Return the arguments that need code: conditions that always hold do not."""
         return tuple(
@@ -182,7 +190,10 @@ class Renderer:
     def index(self, index: Affine) -> str:
         """Return the text of an index into memory."""
         low, high = extent(index, self.ranges)
-        return affine_text(index, self.axes, wide=max(abs(low), abs(high)) >= 2**31)
+        known = [(a, f) for a, f in index.terms if self.ranges[a][0] == self.ranges[a][1]]
+        offset = index.offset + sum(f * self.ranges[a][0] for a, f in known)
+        folded = Affine(tuple(t for t in index.terms if t not in known), offset)
+        return affine_text(folded, self.axes, wide=max(abs(low), abs(high)) >= 2**31)
 
     def text(self, number: int) -> str:
         """Return an expression that may stand anywhere (in parentheses where needed)."""
@@ -208,6 +219,8 @@ class Renderer:
         index = self.index(node.index)
         if low >= 0 and high < node.size:
             return "true"
+        if high < 0 or low >= node.size:
+            return "false"
         if low >= 0:
             return f"({index} < {node.size})"
         if high < node.size:
@@ -224,10 +237,12 @@ class Renderer:
         if not conditions:
             return element
         texts = [text for c in conditions if (text := self.text(c)) != "true"]
+        if "false" in texts:
+            return literal(node.value, node.dtype)
         if not texts:
             return element
-        condition = " & ".join(texts)
-        return f"(({condition}) ? {element} : {literal(node.value, node.dtype)})"
+        condition = texts[0] if len(texts) == 1 else f"({' & '.join(texts)})"
+        return f"({condition} ? {element} : {literal(node.value, node.dtype)})"
 
     def _op_text(self, node: Node) -> str:
         args = [self.text(a) for a in node.args]
@@ -286,3 +301,18 @@ def bare(text: str) -> str:
         if depth == 0 and position < len(text) - 1:
             return text
     return text[1:-1]
+
+
+def wrapped(head: str, parts: Sequence[str], tail: str, width: int = 108) -> str:
+    """Return ``head part, part tail``, broken into lines when it is wider than that."""
+    line = head + ", ".join(parts) + tail
+    if len(line) <= width:
+        return line
+    lines, indent = [head], "    "
+    for position, part in enumerate(parts):
+        text = part + ("," if position < len(parts) - 1 else "")
+        if lines[-1] == head or len(lines[-1]) + len(text) + 1 > width:
+            lines.append(indent + text)
+        else:
+            lines[-1] += " " + text
+    return "\n".join(lines) + tail

@@ -58,6 +58,8 @@ class ValueWriter:
         self.lane_start = ""
         """Column form: text of the block's first point along the lane axis."""
         self.kept: list[Kept] = []
+        self.merged: tuple[int, ...] = ()
+        """Groups that are written together in one pass: they leave nothing in scratch."""
 
     # -- values that later groups need at the same inner point -------------------------------------
 
@@ -65,7 +67,9 @@ class ValueWriter:
         """Choose the values to keep, costliest expressions first, and declare their scratch."""
         groups = self.dag.groups
         for number in range(len(self.dag.nodes) - 1, -1, -1):
-            users = [i for i, g in enumerate(groups) if number in self._needs(g)]
+            users = [
+                i for i, g in enumerate(groups) if i not in self.merged and number in self._needs(g)
+            ]
             if len(users) < 2 or not self._worth_keeping(number, [groups[i] for i in users]):
                 continue
             group = groups[users[0]]

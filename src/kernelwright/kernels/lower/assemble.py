@@ -131,7 +131,7 @@ class _Assembly:
 
 
 def _alive(stages: Sequence[Stage], needed: Collection[str]) -> list[Stage]:
-    """Return the stages that somebody reads, with the stores that somebody reads."""
+    """Return the stages and stores that somebody reads; what only ends in memory once per point is last."""
     alive: list[Stage] = []
     read: set[str] = set()
     for stage in reversed(stages):
@@ -139,7 +139,8 @@ def _alive(stages: Sequence[Stage], needed: Collection[str]) -> list[Stage]:
         if stores or stage.name in read:
             alive.append(replace(stage, stores=stores))
             read |= {value.stage for value in stage_values([stage.expr])}
-    return list(reversed(alive))
+    ends = [s for s in alive if s.kind == "map" and not s.axes and s.name not in read]
+    return [s for s in reversed(alive) if s not in ends] + list(reversed(ends))
 
 
 def _forwarded(stages: Sequence[Stage]) -> list[Stage]:

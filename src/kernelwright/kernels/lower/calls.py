@@ -9,20 +9,44 @@ from torch import fx
 from torch.utils import _pytree as pytree
 
 from kernelwright.kernels.ir import BufferRef, Call, CallArg
-from kernelwright.kernels.lower.translate import Step, dtype_name, helper_source
+from kernelwright.kernels.lower.translate import Step, helper_source
 from kernelwright.kernels.lower.values import Stored
 
 VIEWS = frozenset(
     [
-        "view.default", "permute.default", "t.default", "transpose.int", "expand.default", "unsqueeze.default",
-        "squeeze.default", "squeeze.dim", "squeeze.dims", "slice.Tensor", "select.int", "unfold.default",
-        "alias.default", "detach.default", "as_strided.default", "diagonal.default", "view.dtype",
+        "view.default",
+        "permute.default",
+        "t.default",
+        "transpose.int",
+        "expand.default",
+        "unsqueeze.default",
+        "squeeze.default",
+        "squeeze.dim",
+        "squeeze.dims",
+        "slice.Tensor",
+        "select.int",
+        "unfold.default",
+        "alias.default",
+        "detach.default",
+        "as_strided.default",
+        "diagonal.default",
+        "view.dtype",
     ]
-)  # fmt: skip
+)
 """Operators whose result aliases their first argument."""
 
-RESHAPING = frozenset(["view.default", "permute.default", "t.default", "transpose.int", "unsqueeze.default",
-                       "squeeze.default", "squeeze.dim", "squeeze.dims"])  # fmt: skip
+RESHAPING = frozenset(
+    [
+        "view.default",
+        "permute.default",
+        "t.default",
+        "transpose.int",
+        "unsqueeze.default",
+        "squeeze.default",
+        "squeeze.dim",
+        "squeeze.dims",
+    ]
+)
 """Views that show every element once."""
 
 
@@ -129,6 +153,3 @@ def is_dense(result: Stored) -> bool:
             return False
         step *= size
     return True
-
-
-__all__ = ["RESHAPING", "VIEWS", "dtype_name", "is_dense", "make_call", "relay"]

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from kernelwright.kernels.ir import Affine, Axis, Expr, Region
 from kernelwright.kernels.lower.affine import linear
@@ -18,7 +19,7 @@ def coalesce(region: Region) -> Region:
 def _mergeable(region: Region) -> tuple[Axis, Axis] | None:
     indices = [dict(index.terms) for index in set(affines(region.stages))]
     for axes in (region.kept, region.inner):
-        for outer, inner in zip(axes, axes[1:], strict=False):
+        for outer, inner in pairwise(axes):
             if _walk_together(indices, outer, inner) and _iterated_together(region, outer, inner):
                 return outer, inner
     return None

@@ -4,7 +4,7 @@ Every value starts with loop axes of its own, one per dimension. Reading another
 at some index identifies axes of both; axes are split until the identification is one to one.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kernelwright.kernels.ir import Affine, Axis, DType, Expr, Stage, Store
@@ -153,8 +153,7 @@ class _Layout:
         reader.sizes.update(sizes)
         return reader
 
-    def _index(self, member: _Member, rename: object) -> Index:
-        name_of = rename if callable(rename) else (lambda name: name)
+    def _index(self, member: _Member, name_of: Callable[[str], str]) -> Index:
         parts = []
         for dim, sizes in enumerate(member.factors):
             strides = contiguous_strides(sizes)
@@ -165,7 +164,7 @@ class _Layout:
         for value, member in self._members.items():
             reader = self._reader(value, {n: self._size[n] for n in member.axes()})
             try:
-                _expression(reader, value, self._index(member, None))
+                _expression(reader, value, self._index(member, str))
             except NeedSplitError as need:
                 if need.axis.startswith("@"):
                     raise RefusedError(str(need)) from need
@@ -279,7 +278,7 @@ class _Layout:
         return self._find(name) in {self._find(n) for n in names}
 
     def _check_points(self, kept: Sequence[str], stage_axes: Mapping[Value, list[str]]) -> None:
-        """Refuse maps over a whole tensor at a single kept point: as their own region they run in parallel."""
+        """Refuse maps over a whole tensor at a single kept point: alone they run in parallel."""
         for value, axes in stage_axes.items():
             if isinstance(value, Inline) and axes and not kept:
                 raise RefusedError("one kept point")

@@ -36,13 +36,28 @@ class Fusion:
     """In an order in which they can run."""
 
 
+@dataclass
+class Memory:
+    """What attempts to fuse one graph have in common."""
+
+    interned: dict[Expr, Expr] = field(default_factory=dict)
+    drafts: dict[tuple[tuple[Value, ...], frozenset[Value]], Draft | None] = field(default_factory=dict)
+    """Values and what they read from memory -> their region, None when they do not share one."""
+
+
 class Fuser:
     """Assigns roots to groups, greedily and in the graph's order."""
 
-    def __init__(self, roots: Collection[Value], stored: Iterable[Value], interned: dict[Expr, Expr]) -> None:
-        self._roots = roots
+    def __init__(
+        self,
+        roots: Collection[Value],
+        stored: Iterable[Value],
+        memory: Memory,
+        apart: Collection[str] = (),
+    ) -> None:
+        self._memory = memory
+        self._apart = apart
         self._stored = {v: _memory(v) for v in [*stored, *roots]}
-        self._interned = interned
         self._frontiers: dict[Value, frozenset[Value]] = {}
         self._unit_of: dict[Value, int] = {}
         self._units: list[Group | Step] = []
@@ -86,7 +101,7 @@ class Fuser:
                 self._require(number, needs & ~(1 << number))
                 return
         try:
-            draft = compose([value], self._stored, self._interned)
+            draft = compose([value], self._stored, self._memory.interned)
         except RefusedError as error:
             raise BlockedError(value, value, str(error)) from error
         self._add(Group([value], draft, len(self._units)), needs)
@@ -95,20 +110,34 @@ class Fuser:
     def _join(self, group: Group, value: Value) -> bool:
         if len(group.values) >= MAX_MEMBERS:
             return False
-        try:
-            draft = compose([*group.values, value], self._stored, self._interned)
-        except (RefusedError, BlockedError):
+        draft = self._draft((*group.values, value))
+        if draft is None:
             return False
         group.values.append(value)
         group.draft = draft
         return True
 
+    def _draft(self, values: tuple[Value, ...]) -> Draft | None:
+        key = (values, frozenset().union(*(self.frontier(v) for v in values)))
+        if key not in self._memory.drafts:
+            try:
+                self._memory.drafts[key] = compose(values, self._stored, self._memory.interned)
+            except (RefusedError, BlockedError):
+                self._memory.drafts[key] = None
+        return self._memory.drafts[key]
+
     def _candidates(self, value: Value, needs: int) -> list[int]:
         producers = [n for n in range(len(self._units)) if needs >> n & 1]
         producers = [n for n in producers if isinstance(self._units[n], Group)]
+        if value.node in self._apart:
+            return [n for n in reversed(producers) if self._is_of_node(n, value.node)]
         recent = range(max(0, len(self._units) - 3 * MAX_CANDIDATES), len(self._units))
         siblings = [n for n in recent if n not in producers and self._shares_input(n, value)]
         return [*reversed(producers), *reversed(siblings)][:MAX_CANDIDATES]
+
+    def _is_of_node(self, number: int, node: str) -> bool:
+        unit = self._units[number]
+        return isinstance(unit, Group) and unit.values[0].node == node
 
     def _shares_input(self, number: int, value: Value) -> bool:
         unit = self._units[number]

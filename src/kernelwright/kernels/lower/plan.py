@@ -1,19 +1,31 @@
 """Decide what is written to memory, fuse, and assemble the program."""
 
 from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 
 from torch import fx
 
-from kernelwright.kernels.ir import Expr, Program
+from kernelwright.kernels.ir import Program
 from kernelwright.kernels.lower.assemble import assemble
 from kernelwright.kernels.lower.calls import RESHAPING, VIEWS
-from kernelwright.kernels.lower.fuse import Fuser, Fusion, is_root
+from kernelwright.kernels.lower.fuse import Fuser, Fusion, Memory, is_root
 from kernelwright.kernels.lower.maker import Maker
 from kernelwright.kernels.lower.storing import too_deep, worth_storing
 from kernelwright.kernels.lower.translate import Step, Translation, operator_name
 from kernelwright.kernels.lower.values import Inline, Stored, Value, sources
 from kernelwright.kernels.lowering import FusionOptions
 from kernelwright.tasks.capture import Captured
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A program and the decisions behind it."""
+
+    program: Program
+    graph: Translation
+    fusion: Fusion
+    chosen: tuple[Value, ...]
+    """Values in memory only because several readers would compute them again."""
 
 
 class Planner:
@@ -25,25 +37,31 @@ class Planner:
         self._options = options
         self._nodes = {node.name: node for node in captured.graph.nodes}
         self._roots: dict[Value, None] = {}
+        self._heuristic: dict[Value, None] = {}
+        """The roots that are in memory only because computing them again would cost more."""
         self._views: dict[str, Step] = {}
         self._copies: dict[Value, Inline] = {}
-        self._interned: dict[Expr, Expr] = {}
+        self._memory = Memory()
         self._results: dict[str, Value] = {}
         """Output or mutated node -> the value in memory that holds it."""
 
-    def run(self, extra: Collection[str]) -> Program:
-        """Return the program; ``extra`` names values that must be in memory besides the obvious ones."""
+    def run(self, extra: Collection[str]) -> Lowered:
+        """Return the program and how it came about; ``extra`` names more values to keep in memory."""
         self._choose_roots(extra)
-        self._roots |= dict.fromkeys(too_deep(self._graph, self._roots))
+        self._heuristic |= dict.fromkeys(too_deep(self._graph, self._roots))
+        self._roots |= self._heuristic
         fusion = self._fuse()
         for _ in range(3):
             wanted = worth_storing(self._graph, fusion, self._options.inline)
             more = [v for v in wanted if v not in self._roots]
             if not more:
                 break
-            self._roots |= dict.fromkeys(more)
+            self._heuristic |= dict.fromkeys(more)
+            self._roots |= self._heuristic
             fusion = self._fuse()
-        return assemble(self._captured, self._graph, fusion, self._results, self._views)
+        program = assemble(self._captured, self._graph, fusion, self._results, self._views)
+        chosen = [v for v in self._roots if v in self._heuristic]
+        return Lowered(program, self._graph, fusion, tuple(chosen))
 
     # What is in memory ------------------------------------------------------------------------------
 
@@ -128,7 +146,7 @@ class Planner:
         stored = [v for v in self._graph.values.values() if isinstance(v, Stored)]
         stored += [r for s in self._views.values() for r in s.results if r is not None]
         reads = {i: self._reads(i) for i in items if isinstance(i, Step)}
-        return Fuser(roots, stored, self._interned).run(items, reads)
+        return Fuser(roots, stored, self._memory, self._options.apart).run(items, reads)
 
     def _reads(self, step: Step) -> list[Value]:
         if step.base is not None:

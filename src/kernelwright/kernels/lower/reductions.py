@@ -1,8 +1,8 @@
 """Reductions, scans, softmaxes and norms over given dimensions."""
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 from kernelwright.kernels.ir import Affine, Combine, Expr
 from kernelwright.kernels.lower.affine import Index, contiguous_strides, flatten
@@ -10,6 +10,8 @@ from kernelwright.kernels.lower.maker import Maker, normalise_dims, require_floa
 from kernelwright.kernels.lower.pointwise import Emit, UnsupportedError
 from kernelwright.kernels.lower.registry import HANDLERS, Made, handles
 from kernelwright.kernels.lower.values import Value
+
+_Pieces: TypeAlias = tuple[Callable[..., Expr], Combine, Callable[..., Expr] | None]
 
 
 def _finish(make: Maker, reduced: Value, dims: Sequence[int], keepdim: bool) -> Value:
@@ -20,7 +22,7 @@ def _reduction(combine: Combine) -> Any:
     def build(make: Maker, x: Value, dims: Any = None, keepdim: bool = False, **_: Any) -> Value:
         if not isinstance(dims, int | list | tuple | None):
             raise UnsupportedError("dimensions that are not numbers")
-        over = normalise_dims(dims, len(x.shape))  # type: ignore[arg-type]
+        over = normalise_dims(dims, len(x.shape))
         source = make.cast(x, "bool" if combine in ("any", "all") else make.dtype)
         return _finish(make, make.reduce(source, over, combine, make.dtype), over, keepdim)
 
@@ -127,7 +129,7 @@ def vector_norm(
     return make.pointwise(after, reduced) if after else reduced
 
 
-def _norm_pieces(order: float) -> tuple[Any, Combine, Any]:
+def _norm_pieces(order: float) -> _Pieces:
     if order == 2:
         return (lambda e, x: e("square", x)), "sum", (lambda e, s: e("sqrt", s))
     if order == 1:
@@ -163,14 +165,14 @@ def logsumexp(make: Maker, x: Value, dims: Any, keepdim: bool = False) -> Value:
     return result if keepdim else make.reshape(result, make.shape)
 
 
-@handles("_softmax", "softmax.int", "_safe_softmax")
-def softmax(make: Maker, x: Value, dim: int, *_: Any) -> Value:
+@handles("_softmax", "softmax.int")
+def softmax(make: Maker, x: Value, dim: int, *dtype: Any) -> Value:
     grown, total, _ = _exponentials(make, x, dim)
     return make.pointwise(lambda e, v, s: e("div", v, s), grown, total)
 
 
 @handles("_log_softmax", "log_softmax.int")
-def log_softmax(make: Maker, x: Value, dim: int, *_: Any) -> Value:
+def log_softmax(make: Maker, x: Value, dim: int, *dtype: Any) -> Value:
     _, total, top = _exponentials(make, x, dim)
     return make.pointwise(lambda e, v, m, s: e("sub", e("sub", v, m), e("log", s)), x, top, total)
 

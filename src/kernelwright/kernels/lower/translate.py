@@ -247,7 +247,7 @@ def _arithmetic(make: Maker, build: Callable[..., Expr], args: list[Any], kwargs
 
 
 def _comparison(make: Maker, name: str, node: fx.Node, args: list[Any]) -> Value:
-    sample = [a.meta["val"] if isinstance(a, fx.Node) else a for a in node.args]
+    sample: list[Any] = [a.meta["val"] if isinstance(a, fx.Node) else a for a in node.args]
     common: DType = dtype_name(torch.result_type(*sample))  # type: ignore[assignment]
     if common not in DTYPES:
         raise UnsupportedError(f"dtype {common}")

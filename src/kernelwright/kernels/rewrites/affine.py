@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 from torch import fx
 
-from kernelwright.kernels.rewrites.reading import aten, is_call, is_float, scalar_value, shape
+from kernelwright.kernels.rewrites.reading import args_of, aten, is_call, is_float, scalar_value, shape
 
 ARITHMETIC = (aten.mul.Tensor, aten.div.Tensor, aten.add.Tensor, aten.sub.Tensor)
 
@@ -21,7 +21,7 @@ def read_step(node: Any) -> Step | None:
     """Read a pointwise arithmetic node whose source has the full shape; products and sums commute."""
     if not is_call(node, *ARITHMETIC) or node.kwargs or not is_float(node):
         return None
-    one, other = node.args
+    one, other = args_of(node)
     if is_float(one) and shape(one) == shape(node):
         return Step(node.target, one, other)
     if is_call(node, aten.mul.Tensor, aten.add.Tensor) and is_float(other) and shape(other) == shape(node):
@@ -32,9 +32,9 @@ def read_step(node: Any) -> Step | None:
 def read_scalar_affine(node: Any) -> tuple[fx.Node, float, float] | None:
     """Read ``source * a + b`` with numbers a and b in one operation."""
     if is_call(node, aten.neg.default):
-        return node.args[0], -1.0, 0.0  # type: ignore[return-value]  # neg has a node
-    if is_call(node, aten.add.Tensor) and node.args[0] is node.args[1] and not node.kwargs:
-        return node.args[0], 2.0, 0.0  # type: ignore[return-value]  # a node
+        return args_of(node)[0], -1.0, 0.0
+    if is_call(node, aten.add.Tensor) and args_of(node)[0] is args_of(node)[1] and not node.kwargs:
+        return args_of(node)[0], 2.0, 0.0
     step = read_step(node)
     if step is None:
         return None

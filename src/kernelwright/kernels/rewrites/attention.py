@@ -14,6 +14,7 @@ from kernelwright.kernels.rewrites.cost import node_ms
 from kernelwright.kernels.rewrites.editor import Editor
 from kernelwright.kernels.rewrites.pattern import PatternRewrite, Proposal
 from kernelwright.kernels.rewrites.reading import (
+    args_of,
     aten,
     constant_value,
     is_call,
@@ -41,14 +42,14 @@ class Scores(NamedTuple):
 def _propose(node: fx.Node) -> Proposal | None:
     if not is_call(node, aten.bmm.default):
         return None
-    weights = _back(node.args[0])
+    weights = _back(args_of(node)[0])
     if not is_call(weights, aten._softmax.default):
         return None
     size = shape(weights)
-    if weights.args[1] % len(size) != len(size) - 1 or len(size) not in (3, 4):  # type: ignore[operator]
+    if args_of(weights)[1] % len(size) != len(size) - 1 or len(size) not in (3, 4):
         return None
-    scores = _scores(weights.args[0])
-    if scores is None or shape(scores.product)[-2:] != size[-2:] or shape(node.args[0])[-2:] != size[-2:]:  # type: ignore[arg-type]
+    scores = _scores(args_of(weights)[0])
+    if scores is None or shape(scores.product)[-2:] != size[-2:] or shape(args_of(node)[0])[-2:] != size[-2:]:
         return None
     saved = 2.5 * node_ms(weights)
     why = f"{scores.product.name}, {weights.name} and {node.name} are attention over {size[-1]} keys"
@@ -58,7 +59,7 @@ def _propose(node: fx.Node) -> Proposal | None:
 def _back(node: Any) -> Any:
     """Follow reshapes with one reader each."""
     while is_call(node, *SAME_VALUES) and used_once(node):
-        node = node.args[0]
+        node = args_of(node)[0]
     return node if isinstance(node, fx.Node) and used_once(node) else None
 
 
@@ -71,9 +72,9 @@ def _scores(node: Any) -> Scores | None:
         if is_call(node, aten.where.self):
             if hidden is not None or added is not None or scale != 1.0:
                 return None
-            if not _is_minus_infinity(node.args[1]):
+            if not _is_minus_infinity(args_of(node)[1]):
                 return None
-            hidden, node = node.args[0], node.args[2]
+            hidden, node = args_of(node)[0], args_of(node)[2]
             continue
         step = read_step(node)
         if step is None:
@@ -94,8 +95,8 @@ def _is_minus_infinity(node: Any) -> bool:
 
 
 def _build(edit: Editor, node: fx.Node, scores: Scores, size: tuple[int, ...]) -> fx.Node:
-    query, keys = scores.product.args
-    values: Any = node.args[1]
+    query, keys = args_of(scores.product)
+    values: Any = args_of(node)[1]
     keys = edit.call(aten.permute.default, keys, [0, 2, 1])
     batch, heads = size[:-2] if len(size) == 4 else (1, size[0])
     four = [_heads(edit, t, batch, heads) for t in (query, keys, values)]

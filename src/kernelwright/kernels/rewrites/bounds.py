@@ -8,6 +8,7 @@ from torch import fx
 
 from kernelwright.kernels.rewrites.reading import (
     VIEW_OPS,
+    args_of,
     argument,
     aten,
     first_result,
@@ -36,23 +37,25 @@ def bounds(node: Any, depth: int = DEEPEST) -> Range:
     """Return the range that the graph alone proves."""
     if is_number(node):
         return Range(float(node), float(node))
-    if depth == 0 or not is_float(node) or node.op != "call_function":
+    if depth == 0 or not is_float(node):
+        return ANY
+    value = scalar_value(node)
+    if value is not None:
+        return Range(value, value)
+    if node.op != "call_function":
         return ANY
     picked = first_result(
         node, aten.max.dim, aten.min.dim, aten.max_pool2d_with_indices.default,
         aten.max_pool3d_with_indices.default,
     )  # fmt: skip
     if picked is not None:
-        return bounds(picked.args[0], depth - 1)
-    value = scalar_value(node)
-    if value is not None:
-        return Range(value, value)
+        return bounds(args_of(picked)[0], depth - 1)
     rule = _RULES.get(node.target)
     return rule(node, depth - 1) if rule is not None else ANY
 
 
 def _of(node: fx.Node, depth: int) -> Range:
-    return bounds(node.args[0], depth)
+    return bounds(args_of(node)[0], depth)
 
 
 def _fixed(low: float, high: float) -> Callable[[fx.Node, int], Range]:
@@ -106,7 +109,7 @@ def _absolute(node: fx.Node, depth: int) -> Range:
 
 def _extreme(pick: Callable[[float, float], float]) -> Callable[[fx.Node, int], Range]:
     def rule(node: fx.Node, depth: int) -> Range:
-        one, two = (bounds(a, depth) for a in node.args[:2])
+        one, two = (bounds(a, depth) for a in args_of(node)[:2])
         return Range(pick(one.low, two.low), pick(one.high, two.high))
 
     return rule
@@ -114,7 +117,7 @@ def _extreme(pick: Callable[[float, float], float]) -> Callable[[fx.Node, int], 
 
 def _scale(node: fx.Node, depth: int) -> Range:
     """Multiplication or division by a number."""
-    factor = scalar_value(node.args[1])
+    factor = scalar_value(args_of(node)[1])
     if factor is None or factor == 0.0 or node.kwargs:
         return ANY
     if is_call(node, aten.div.Tensor):
@@ -124,7 +127,7 @@ def _scale(node: fx.Node, depth: int) -> Range:
 
 
 def _shift(node: fx.Node, depth: int) -> Range:
-    amount = scalar_value(node.args[1])
+    amount = scalar_value(args_of(node)[1])
     if amount is None or node.kwargs:
         return ANY
     sign = -1.0 if is_call(node, aten.sub.Tensor) else 1.0

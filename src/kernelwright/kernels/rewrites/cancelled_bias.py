@@ -13,6 +13,7 @@ from kernelwright.kernels.rewrites.cost import bytes_ms, node_ms
 from kernelwright.kernels.rewrites.editor import Editor
 from kernelwright.kernels.rewrites.pattern import PatternRewrite, Proposal
 from kernelwright.kernels.rewrites.reading import (
+    args_of,
     aten,
     first_result,
     is_call,
@@ -31,11 +32,11 @@ def _propose(node: fx.Node) -> Proposal | None:
 def _before_softmax(node: fx.Node) -> Proposal | None:
     if not is_call(node, aten._softmax.default, aten._log_softmax.default):
         return None
-    step = read_step(node.args[0])
-    if step is None or step.op not in (aten.add.Tensor, aten.sub.Tensor) or not used_once(node.args[0]):  # type: ignore[arg-type]
+    step = read_step(args_of(node)[0])
+    if step is None or step.op not in (aten.add.Tensor, aten.sub.Tensor) or not used_once(args_of(node)[0]):
         return None
     rank = len(shape(node))
-    dim = node.args[1] % rank - (rank - len(shape(step.other)) if is_float(step.other) else rank)  # type: ignore[operator]
+    dim = args_of(node)[1] % rank - (rank - len(shape(step.other)) if is_float(step.other) else rank)
     constant = scalar_value(step.other) is not None or (
         is_float(step.other) and (dim < 0 or shape(step.other)[dim] == 1)
     )
@@ -44,14 +45,14 @@ def _before_softmax(node: fx.Node) -> Proposal | None:
     why = f"{node.name} is the same whatever is added along its dim"
     return Proposal(
         why,
-        lambda edit: edit.call(node.target, step.source, *node.args[1:]),
-        node_ms(step.source.next),  # type: ignore[arg-type]
+        lambda edit: edit.call(node.target, step.source, *args_of(node)[1:]),
+        node_ms(step.source.next),
     )
 
 
 def _before_instance_norm(node: fx.Node) -> Proposal | None:
     """Drop it at a convolution whose every output channel of every sample is normalised by itself."""
-    if not is_call(node, aten.convolution.default) or node.args[2] is None or not used_once(node):
+    if not is_call(node, aten.convolution.default) or args_of(node)[2] is None or not used_once(node):
         return None
     reader: Any = next(iter(node.users))
     while _keeps_channels_apart(reader, node) and used_once(reader):
@@ -60,7 +61,7 @@ def _before_instance_norm(node: fx.Node) -> Proposal | None:
         return None
 
     def build(edit: Editor) -> fx.Node:
-        return edit.call(aten.convolution.default, *node.args[:2], None, *node.args[3:])
+        return edit.call(aten.convolution.default, *args_of(node)[:2], None, *args_of(node)[3:])
 
     why = f"{reader.name} subtracts each channel's mean, and the bias of {node.name} with it"
     return Proposal(why, build, 0.1 * bytes_ms(4 * numel(node)))
@@ -81,10 +82,10 @@ def _keeps_channels_apart(reader: Any, conv: fx.Node) -> bool:
 def _normalises_each_channel(reader: Any, conv: fx.Node) -> bool:
     if is_call(reader, aten._native_batch_norm_legit.no_stats):
         values = next((u for u in reader.users if first_result(u, reader.target) is reader), None)
-        own = shape(reader.args[0])[:2] == (1, shape(conv)[0] * shape(conv)[1])  # type: ignore[arg-type]
+        own = shape(args_of(reader)[0])[:2] == (1, shape(conv)[0] * shape(conv)[1])
         return own and values is not None and len(reader.users) == 1
     if is_call(reader, aten.native_group_norm.default):
-        return bool(reader.args[6] == shape(conv)[1]) and len(reader.users) == 1
+        return bool(args_of(reader)[6] == shape(conv)[1]) and len(reader.users) == 1
     return False
 
 

@@ -4,7 +4,7 @@ from torch import fx
 
 from kernelwright.kernels.rewrites.cost import node_ms
 from kernelwright.kernels.rewrites.pattern import PatternRewrite, Proposal
-from kernelwright.kernels.rewrites.reading import aten
+from kernelwright.kernels.rewrites.reading import args_of, aten
 
 RANDOM = (aten.native_dropout.default, aten.bernoulli.p, aten.rand.default, aten.randn.default)
 
@@ -27,7 +27,7 @@ def _equal(one: fx.Node, other: fx.Node) -> bool:
     if one.op != "call_function" or one.target is not other.target or not one.users:
         return False
     # repr tells 1 from 1.0 and True, which == does not.
-    return repr((one.args, one.kwargs)) == repr((other.args, other.kwargs))
+    return repr((args_of(one), one.kwargs)) == repr((args_of(other), other.kwargs))
 
 
 REWRITE = PatternRewrite("common_subexpressions", _propose)

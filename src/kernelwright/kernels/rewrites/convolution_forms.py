@@ -15,7 +15,7 @@ from kernelwright.kernels import helpers
 from kernelwright.kernels.rewrites.cost import node_ms
 from kernelwright.kernels.rewrites.editor import Editor
 from kernelwright.kernels.rewrites.pattern import PatternRewrite, Proposal
-from kernelwright.kernels.rewrites.reading import aten, is_call, shape
+from kernelwright.kernels.rewrites.reading import args_of, aten, is_call, shape
 
 LAYOUTS = {4: torch.channels_last, 5: torch.channels_last_3d}
 
@@ -23,37 +23,37 @@ LAYOUTS = {4: torch.channels_last, 5: torch.channels_last_3d}
 def _as_product(node: fx.Node) -> Proposal | None:
     if not is_call(node, aten.convolution.default) or not _is_plain(node):
         return None
-    x, weight, bias, stride, padding, *_, n_groups = node.args
-    if n_groups != 1 or any(n != 1 for n in shape(weight)[2:]):  # type: ignore[arg-type]  # a node
+    x, weight, bias, stride, padding, *_, n_groups = args_of(node)
+    if n_groups != 1 or any(n != 1 for n in shape(weight)[2:]):
         return None
-    if any(s != 1 for s in stride) or any(padding):  # type: ignore[union-attr, arg-type]  # lists
+    if any(s != 1 for s in stride) or any(padding):
         return None
-    if not x.meta["val"].is_contiguous():  # type: ignore[union-attr]  # a node
+    if not x.meta["val"].is_contiguous():
         return None
 
     def build(edit: Editor) -> fx.Node:
-        batch, channels, *positions = shape(x)  # type: ignore[arg-type]  # a node
+        batch, channels, *positions = shape(x)
         n_out = shape(node)[1]
-        flat = edit.view(x, [batch, channels, math.prod(positions)])  # type: ignore[arg-type]
-        matrix = edit.view(weight, [1, n_out, channels])  # type: ignore[arg-type]
+        flat = edit.view(x, [batch, channels, math.prod(positions)])
+        matrix = edit.view(weight, [1, n_out, channels])
         matrix = edit.call(aten.expand.default, matrix, [batch, n_out, channels])
         result = edit.view(edit.call(aten.bmm.default, matrix, flat), shape(node))
         if bias is None:
             return result
-        return edit.call(aten.add.Tensor, result, edit.view(bias, [n_out, *[1] * len(positions)]))  # type: ignore[arg-type]
+        return edit.call(aten.add.Tensor, result, edit.view(bias, [n_out, *[1] * len(positions)]))
 
     why = f"{node.name} has a window of one element: a matrix product over channels"
     return Proposal(why, build, 0.3 * node_ms(node))
 
 
 def _untransposed(node: fx.Node) -> Proposal | None:
-    if not is_call(node, aten.convolution.default) or _is_plain(node) or node.args[8] != 1:
+    if not is_call(node, aten.convolution.default) or _is_plain(node) or args_of(node)[8] != 1:
         return None
-    x, weight, bias, stride, padding, dilation, *_ = node.args
-    size = shape(weight)[2:]  # type: ignore[arg-type]  # a node
+    x, weight, bias, stride, padding, dilation, *_ = args_of(node)
+    size = shape(weight)[2:]
     rank = len(size)
-    around = [d * (n - 1) - p for n, p, d in zip(size, padding, dilation, strict=True)]  # type: ignore[arg-type]
-    if any(s != 1 for s in stride) or any(p < 0 for p in around) or any(node.args[7]):  # type: ignore[union-attr, arg-type]
+    around = [d * (n - 1) - p for n, p, d in zip(size, padding, dilation, strict=True)]
+    if any(s != 1 for s in stride) or any(p < 0 for p in around) or any(args_of(node)[7]):
         return None
 
     def build(edit: Editor) -> fx.Node:
@@ -69,8 +69,8 @@ def _untransposed(node: fx.Node) -> Proposal | None:
 def _channels_last(node: fx.Node) -> Proposal | None:
     if not is_call(node, aten.convolution.default):
         return None
-    x: Any = node.args[0]
-    weight: Any = node.args[1]
+    x: Any = args_of(node)[0]
+    weight: Any = args_of(node)[1]
     layout = LAYOUTS.get(len(shape(node)))
     if layout is None or x.meta["val"].is_contiguous(memory_format=layout):
         return None
@@ -79,7 +79,7 @@ def _channels_last(node: fx.Node) -> Proposal | None:
 
     def build(edit: Editor) -> fx.Node:
         last, kernel = (edit.call(aten.clone.default, t, memory_format=layout) for t in (x, weight))
-        return edit.call(aten.convolution.default, last, kernel, *node.args[2:])
+        return edit.call(aten.convolution.default, last, kernel, *args_of(node)[2:])
 
     share = 0.15 if _is_plain(node) else 0.5
     why = f"{node.name} runs on channels in the middle: oneDNN is faster with channels last"
@@ -87,7 +87,7 @@ def _channels_last(node: fx.Node) -> Proposal | None:
 
 
 def _is_plain(node: fx.Node) -> bool:
-    return not node.args[6]
+    return not args_of(node)[6]
 
 
 PRODUCT = PatternRewrite("convolution_as_matmul", _as_product)

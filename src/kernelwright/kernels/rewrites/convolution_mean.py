@@ -13,7 +13,7 @@ from torch import fx
 
 from kernelwright.kernels import helpers
 from kernelwright.kernels.rewrites.editor import Editor
-from kernelwright.kernels.rewrites.reading import aten, shape
+from kernelwright.kernels.rewrites.reading import args_of, aten, shape
 
 Slice = tuple[int, int, int]
 
@@ -33,13 +33,13 @@ def convolution_mean(
         return None
 
     def build(edit: Editor) -> fx.Node:
-        x, weight, bias = source(edit), node.args[1], node.args[2]
+        x, weight, bias = source(edit), args_of(node)[1], args_of(node)[2]
         if 1 in dims:
-            weight = edit.call(aten.mean.dim, weight, [1 if node.args[6] else 0], True)
+            weight = edit.call(aten.mean.dim, weight, [1 if args_of(node)[6] else 0], True)
             bias = None if bias is None else edit.call(aten.mean.dim, bias, [0], True)
         if not spatial:
-            return edit.call(aten.convolution.default, x, weight, bias, *node.args[3:])
-        result = _reduced(edit, node, x, weight, bias, spatial)  # type: ignore[arg-type]  # nodes
+            return edit.call(aten.convolution.default, x, weight, bias, *args_of(node)[3:])
+        result = _reduced(edit, node, x, weight, bias, spatial)
         size = [1 if d in dims else n for d, n in enumerate(shape(node))]
         return edit.view(result, size)
 
@@ -48,11 +48,11 @@ def convolution_mean(
 
 def tap_slices(node: fx.Node, dim: int) -> tuple[Slice, ...]:
     """For each tap along one dimension of the output: the inputs it meets while it stays inside."""
-    _, weight, _, strides, paddings, dilations, transposed, *_ = node.args
-    size_in, size_out = shape(node.args[0])[dim], shape(node)[dim]  # type: ignore[arg-type]  # nodes
+    _, weight, _, strides, paddings, dilations, transposed, *_ = args_of(node)
+    size_in, size_out = shape(args_of(node)[0])[dim], shape(node)[dim]
     stride, padding, dilation = (_at(v, dim - 2) for v in (strides, paddings, dilations))
     slices: list[Slice] = []
-    for tap in range(shape(weight)[dim]):  # type: ignore[arg-type]  # a node
+    for tap in range(shape(weight)[dim]):
         shift = tap * dilation - padding
         if transposed:  # input i meets output i * stride + shift
             first, last = max(0, -(shift // stride)), (size_out - 1 - shift) // stride
@@ -82,7 +82,7 @@ def _reduced(
     positions = math.prod(shape(node)[d] for d in spatial)
     weight = edit.call(aten.mul.Tensor, weight, 1.0 / positions)
     rest = [d for d in range(2, len(shape(node))) if d not in spatial]
-    transposed = bool(node.args[6])
+    transposed = bool(args_of(node)[6])
     x = _merge_taps(edit, x, [0, 1, *spatial], rest, 1)
     order = [0, *spatial, 1] if transposed else [0, 1, *spatial]
     weight = _merge_taps(edit, weight, order, rest, 0 if transposed else 1)
@@ -91,7 +91,10 @@ def _reduced(
         if bias is None:
             return edit.call(aten.mm.default, x, columns)
         return edit.call(aten.addmm.default, bias, x, columns)
-    kept = [[_at(v, d - 2) for d in rest] for v in (node.args[3], node.args[4], node.args[5], node.args[7])]
+    kept = [
+        [_at(v, d - 2) for d in rest]
+        for v in (args_of(node)[3], args_of(node)[4], args_of(node)[5], args_of(node)[7])
+    ]
     stride, padding, dilation, extra = kept
     return edit.call(
         aten.convolution.default, x, weight, bias, stride, padding, dilation, transposed, extra, 1
@@ -111,10 +114,10 @@ def _merge_taps(edit: Editor, tensor: fx.Node, front: list[int], rest: list[int]
 
 def _flops_left(node: fx.Node, dims: frozenset[int]) -> int:
     """Operations of the product or convolution that remains."""
-    x: Any = node.args[0]
-    weight: Any = node.args[1]
+    x: Any = args_of(node)[0]
+    weight: Any = args_of(node)[1]
     window = shape(weight)
-    transposed = bool(node.args[6])
+    transposed = bool(args_of(node)[6])
     grid = shape(x) if transposed else shape(node)
     positions = math.prod(n for d, n in enumerate(grid) if d >= 2 and d not in dims)
     batch = 1 if 0 in dims else shape(node)[0]

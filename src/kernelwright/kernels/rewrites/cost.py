@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from kernelwright.kernels.rewrites.reading import VIEW_OPS, aten, is_call, is_tensor, numel, shape
+from kernelwright.kernels.rewrites.reading import VIEW_OPS, args_of, aten, is_call, is_tensor, numel, shape
 
 GFLOPS = 150.0
 """Library matrix products and convolutions of a two-core machine; only ratios matter."""
@@ -39,23 +39,23 @@ def graph_ms(graph: fx.Graph) -> float:
 def node_flops(node: fx.Node) -> int:
     """Operations of a matrix product, convolution or attention; 0 for everything else."""
     if is_call(node, aten.mm.default, aten.bmm.default):
-        return 2 * numel(node) * shape(node.args[0])[-1]  # type: ignore[arg-type]  # operands are nodes
+        return 2 * numel(node) * shape(args_of(node)[0])[-1]
     if is_call(node, aten.addmm.default, aten.baddbmm.default):
-        return 2 * numel(node) * shape(node.args[1])[-1]  # type: ignore[arg-type]  # operands are nodes
+        return 2 * numel(node) * shape(args_of(node)[1])[-1]
     if is_call(node, aten.convolution.default):
         return _convolution_flops(node)
     if is_call(node, aten.scaled_dot_product_attention.default):
-        query: Any = node.args[0]
-        key: Any = node.args[1]
+        query: Any = args_of(node)[0]
+        key: Any = args_of(node)[1]
         return 4 * numel(query) * shape(key)[-2]
     return 0
 
 
 def _convolution_flops(node: fx.Node) -> int:
-    x: Any = node.args[0]
-    weight: Any = node.args[1]
+    x: Any = args_of(node)[0]
+    weight: Any = args_of(node)[1]
     taps = math.prod(shape(weight)[1:])  # channels seen by one output (one input if transposed), window
-    return 2 * numel(x if node.args[6] else node) * taps
+    return 2 * numel(x if args_of(node)[6] else node) * taps
 
 
 def _traffic(node: fx.Node) -> int:
@@ -63,6 +63,5 @@ def _traffic(node: fx.Node) -> int:
     value = node.meta.get("val")
     own = value if isinstance(value, (tuple, list)) else [value]
     written = [v for v in own if isinstance(v, torch.Tensor)]
-    return sum(numel(n) * n.meta["val"].element_size() for n in tensors) + sum(
-        v.numel() * v.element_size() for v in written
-    )
+    read = sum(numel(n) * int(n.meta["val"].element_size()) for n in tensors)
+    return read + sum(v.numel() * v.element_size() for v in written)

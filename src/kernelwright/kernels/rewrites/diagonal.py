@@ -8,7 +8,7 @@ from kernelwright.kernels.rewrites.cost import node_ms
 from kernelwright.kernels.rewrites.editor import Editor
 from kernelwright.kernels.rewrites.matrices import diagonal_row
 from kernelwright.kernels.rewrites.pattern import PatternRewrite, Proposal
-from kernelwright.kernels.rewrites.reading import aten, is_call, shape
+from kernelwright.kernels.rewrites.reading import args_of, aten, is_call, shape
 
 
 def _propose(node: fx.Node) -> Proposal | None:
@@ -16,7 +16,7 @@ def _propose(node: fx.Node) -> Proposal | None:
         return None
     left: Any
     right: Any
-    left, right = node.args
+    left, right = args_of(node)
     row = diagonal_row(left)
     other, side = right, "rows"
     if row is None:

@@ -2,7 +2,7 @@
 
 import dataclasses
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -10,7 +10,7 @@ from torch import fx
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from kernelwright.core.errors import LoweringError
-from kernelwright.kernels.rewrites.reading import CONSTANT, VIEW_OPS, aten, is_call
+from kernelwright.kernels.rewrites.reading import CONSTANT, VIEW_OPS, args_of, aten, is_call
 from kernelwright.tasks.capture import Captured
 
 
@@ -45,7 +45,7 @@ class Editor:
         """Context manager: new nodes go directly before ``node``."""
         return self.graph.inserting_before(node)
 
-    def call(self, target: Callable[..., Any], *args: Any, **kwargs: Any) -> fx.Node:
+    def call(self, target: Any, *args: Any, **kwargs: Any) -> fx.Node:
         """Insert a call and work out its fake value; ``target`` is an operator or a helper function."""
         node = self.graph.call_function(target, args, kwargs)
         plain_args, plain_kwargs = fx.map_arg((args, kwargs), lambda n: n.meta["val"])
@@ -106,13 +106,13 @@ class Editor:
                 or changed.isdisjoint(node.all_input_nodes)
             ):
                 continue
-            source = node.args[0]
-            if is_call(node, aten.view.default) and not _can_view(source.meta["val"], node.args[1]):
+            source = args_of(node)[0]
+            if is_call(node, aten.view.default) and not _can_view(source.meta["val"], args_of(node)[1]):
                 with self.at(node):
                     dense = self.call(aten.clone.default, source, memory_format=torch.contiguous_format)
                 node.replace_input_with(source, dense)
             old = node.meta["val"]
-            args, kwargs = fx.map_arg((node.args, node.kwargs), lambda n: n.meta["val"])
+            args, kwargs = fx.map_arg((args_of(node), node.kwargs), lambda n: n.meta["val"])
             with self._mode, torch.no_grad():
                 node.meta["val"] = node.target(*args, **kwargs)
             if _layout(old) != _layout(node.meta["val"]):
@@ -164,7 +164,7 @@ def _layout(value: Any) -> Any:
 def _is_input_memory(node: fx.Node) -> bool:
     """Whether a node is an input or parameter, or a view of one."""
     while is_call(node, *VIEW_OPS):
-        node = node.args[0]  # type: ignore[assignment]  # a view's first argument is a node
+        node = args_of(node)[0]
     return node.op == "placeholder"
 
 
@@ -177,7 +177,7 @@ def _same_strides(one: torch.Tensor, other: torch.Tensor) -> bool:
 def _memory_format(tensor: torch.Tensor) -> torch.memory_format:
     for layout in (torch.channels_last, torch.channels_last_3d):
         dims = 4 if layout is torch.channels_last else 5
-        if tensor.dim() == dims and tensor.is_contiguous(memory_format=layout):
-            if not tensor.is_contiguous():
-                return layout
+        fits = tensor.dim() == dims and tensor.is_contiguous(memory_format=layout)
+        if fits and not tensor.is_contiguous():
+            return layout
     return torch.contiguous_format

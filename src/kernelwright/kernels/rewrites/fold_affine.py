@@ -8,7 +8,15 @@ from kernelwright.kernels.rewrites.affine import Step, is_per_channel, read_step
 from kernelwright.kernels.rewrites.cost import node_ms
 from kernelwright.kernels.rewrites.editor import Editor
 from kernelwright.kernels.rewrites.pattern import PatternRewrite, Proposal
-from kernelwright.kernels.rewrites.reading import aten, is_call, numel, scalar_value, shape, used_once
+from kernelwright.kernels.rewrites.reading import (
+    args_of,
+    aten,
+    is_call,
+    numel,
+    scalar_value,
+    shape,
+    used_once,
+)
 
 MUCH_SMALLER = 4
 """A weight is scaled only if the output has this many times its elements."""
@@ -40,13 +48,13 @@ def is_foldable(layer: Any) -> bool:
     if not is_call(layer, *LAYERS) or layer.kwargs or not used_once(layer):
         return False
     if is_call(layer, aten.convolution.default):
-        return not layer.args[6] or layer.args[8] == 1
-    return not is_call(layer, aten.addmm.default) or shape(layer.args[0]) == (shape(layer)[1],)  # type: ignore[arg-type]
+        return not args_of(layer)[6] or args_of(layer)[8] == 1
+    return not is_call(layer, aten.addmm.default) or shape(args_of(layer)[0]) == (shape(layer)[1],)
 
 
 def weight_of(layer: fx.Node) -> fx.Node:
     """The weight of a convolution, the right operand of a product."""
-    weight: Any = layer.args[1] if is_call(layer, aten.convolution.default) else layer.args[-1]
+    weight: Any = args_of(layer)[1] if is_call(layer, aten.convolution.default) else args_of(layer)[-1]
     return weight
 
 
@@ -67,7 +75,7 @@ def _as_vectors(edit: Editor, step: Step) -> tuple[Any, Any]:
 def rebuilt(edit: Editor, layer: fx.Node, factor: Any, shift: Any) -> fx.Node:
     """Insert the layer with its output scaled by ``factor`` and shifted by ``shift``, per channel."""
     is_conv = is_call(layer, aten.convolution.default)
-    bias: Any = layer.args[2] if is_conv else layer.args[0] if len(layer.args) == 3 else None
+    bias: Any = args_of(layer)[2] if is_conv else args_of(layer)[0] if len(args_of(layer)) == 3 else None
     weight = weight_of(layer)
     if factor is not None:
         weight = edit.call(aten.mul.Tensor, weight, _along_weight(edit, layer, factor))
@@ -75,8 +83,8 @@ def rebuilt(edit: Editor, layer: fx.Node, factor: Any, shift: Any) -> fx.Node:
     if shift is not None:
         bias = _shifted(edit, layer, bias, shift)
     if is_conv:
-        return edit.call(aten.convolution.default, layer.args[0], weight, bias, *layer.args[3:])
-    left = layer.args[-2]
+        return edit.call(aten.convolution.default, args_of(layer)[0], weight, bias, *args_of(layer)[3:])
+    left = args_of(layer)[-2]
     if bias is None:
         return edit.call(aten.mm.default, left, weight)
     return edit.call(aten.addmm.default, bias, left, weight)
@@ -87,7 +95,7 @@ def _along_weight(edit: Editor, layer: fx.Node, factor: Any) -> Any:
     if not isinstance(factor, fx.Node) or not is_call(layer, aten.convolution.default):
         return factor
     size = [1] * len(shape(layer))
-    size[1 if layer.args[6] else 0] = shape(layer)[1]
+    size[1 if args_of(layer)[6] else 0] = shape(layer)[1]
     return edit.view(factor, size)
 
 

@@ -8,19 +8,19 @@ from kernelwright.kernels.rewrites.cost import node_ms
 from kernelwright.kernels.rewrites.editor import Editor
 from kernelwright.kernels.rewrites.fold_affine import MUCH_SMALLER, is_foldable, rebuilt, weight_of
 from kernelwright.kernels.rewrites.pattern import PatternRewrite, Proposal
-from kernelwright.kernels.rewrites.reading import aten, first_result, numel, only_first_result_used
+from kernelwright.kernels.rewrites.reading import args_of, aten, first_result, numel, only_first_result_used
 
 
 def _propose(node: fx.Node) -> Proposal | None:
     call = first_result(node, aten._native_batch_norm_legit_no_training.default)
     if call is None or not only_first_result_used(call):
         return None
-    layer: Any = call.args[0]
+    layer: Any = args_of(call)[0]
     if not is_foldable(layer) or numel(layer) < MUCH_SMALLER * numel(weight_of(layer)):
         return None
 
     def build(edit: Editor) -> fx.Node:
-        _, weight, bias, mean, variance, _, eps = call.args
+        _, weight, bias, mean, variance, _, eps = args_of(call)
         guarded = edit.call(aten.add.Tensor, variance, eps)
         factor = edit.call(aten.rsqrt.default, guarded)
         if weight is not None:

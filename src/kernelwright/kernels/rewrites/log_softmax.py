@@ -6,7 +6,7 @@ from torch import fx
 
 from kernelwright.kernels.rewrites.cost import node_ms
 from kernelwright.kernels.rewrites.pattern import PatternRewrite, Proposal
-from kernelwright.kernels.rewrites.reading import aten, used_once
+from kernelwright.kernels.rewrites.reading import args_of, aten, target_of, used_once
 
 PAIRS = {
     (aten.log.default, aten._softmax.default): aten._log_softmax.default,
@@ -15,14 +15,14 @@ PAIRS = {
 
 
 def _propose(node: fx.Node) -> Proposal | None:
-    inner: Any = node.args[0] if node.args else None
+    inner: Any = args_of(node)[0] if args_of(node) else None
     if not isinstance(inner, fx.Node):
         return None
-    merged = PAIRS.get((node.target, inner.target))
+    merged = PAIRS.get((target_of(node), target_of(inner)))
     if merged is None or not used_once(inner):
         return None
     why = f"{node.name} of {inner.name} is {merged} of its argument"
-    return Proposal(why, lambda edit: edit.call(merged, *inner.args), node_ms(node))
+    return Proposal(why, lambda edit: edit.call(merged, *args_of(inner)), node_ms(node))
 
 
 REWRITE = PatternRewrite("log_softmax", _propose)

@@ -7,23 +7,25 @@ from torch import fx
 from kernelwright.kernels.rewrites.cost import flops_ms
 from kernelwright.kernels.rewrites.editor import Editor
 from kernelwright.kernels.rewrites.pattern import PatternRewrite, Proposal
-from kernelwright.kernels.rewrites.reading import aten, is_call, shape, used_once
+from kernelwright.kernels.rewrites.reading import args_of, aten, is_call, shape, used_once
 
 
 def _propose(node: fx.Node) -> Proposal | None:
     if not is_call(node, aten.mm.default, aten.bmm.default):
         return None
-    for inner in node.args:
+    for inner in args_of(node):
         if is_call(inner, node.target) and used_once(inner):
-            found = _other_order(node, inner, inner_is_left=inner is node.args[0])
+            found = _other_order(node, inner, inner_is_left=inner is args_of(node)[0])
             if found is not None:
                 return found
     return None
 
 
 def _other_order(node: fx.Node, inner: fx.Node, *, inner_is_left: bool) -> Proposal | None:
-    one, two = inner.args
-    factors: tuple[Any, Any, Any] = (one, two, node.args[1]) if inner_is_left else (node.args[0], one, two)
+    one, two = args_of(inner)
+    factors: tuple[Any, Any, Any] = (
+        (one, two, args_of(node)[1]) if inner_is_left else (args_of(node)[0], one, two)
+    )
     a, b, c = factors
     rows, middle, deep, columns = shape(a)[-2], shape(b)[-2], shape(b)[-1], shape(c)[-1]
     left_first = rows * middle * deep + rows * deep * columns

@@ -6,6 +6,7 @@ import torch
 from torch import fx
 
 from kernelwright.kernels.rewrites.reading import (
+    args_of,
     aten,
     constant_value,
     is_call,
@@ -28,8 +29,8 @@ class Masked(NamedTuple):
 def peel(node: Any) -> Any:
     """Follow operators that change neither shape nor values."""
     same = (aten.view.default, aten.expand.default, aten.alias.default, aten.clone.default)
-    while is_call(node, *same) and shape(node.args[0]) == shape(node):  # type: ignore[arg-type]  # a node
-        node = node.args[0]
+    while is_call(node, *same) and shape(args_of(node)[0]) == shape(node):
+        node = args_of(node)[0]
     return node
 
 
@@ -37,7 +38,7 @@ def masked(node: Any) -> Masked | None:
     """Read ``where(mask, x, 0)`` or ``where(mask, 0, x)`` on the last two dims with a constant mask."""
     if not is_call(node, aten.where.self):
         return None
-    condition, one, other = node.args
+    condition, one, other = args_of(node)
     if not is_tensor(condition) or not is_tensor(one) or not is_tensor(other):
         return None
     zero_first = scalar_value(one) == 0.0

@@ -8,7 +8,7 @@ from torch import fx
 from kernelwright.kernels.rewrites.cost import node_ms
 from kernelwright.kernels.rewrites.editor import Editor
 from kernelwright.kernels.rewrites.pattern import PatternRewrite, Proposal
-from kernelwright.kernels.rewrites.reading import argument, aten, first_result, is_call, used_once
+from kernelwright.kernels.rewrites.reading import args_of, argument, aten, first_result, is_call, used_once
 
 AVERAGE_POOLS: dict[Any, int] = {aten.avg_pool2d.default: 2, aten.avg_pool3d.default: 3}
 MAX_POOLS: dict[Any, int] = {
@@ -36,12 +36,12 @@ def read_pool(node: fx.Node) -> Pool | None:
     if call is None:
         return None
     rank = (MAX_POOLS if is_max else AVERAGE_POOLS)[call.target]
-    kernel = _spread(call.args[1], rank)
+    kernel = _spread(args_of(call)[1], rank)
     stride = _spread(argument(call, 2) or kernel, rank)
     padding = _spread(argument(call, 3) or 0, rank)
-    rest = call.args[4:]
+    rest = args_of(call)[4:]
     plain_rest = _is_plain_max(rest, rank) if is_max else _is_plain_average(rest)
-    source: Any = call.args[0]
+    source: Any = args_of(call)[0]
     if any(padding) or call.kwargs or not plain_rest:
         return None
     return Pool(call.target, source, kernel, stride, is_max)
@@ -82,8 +82,8 @@ def _propose(node: fx.Node) -> Proposal | None:
         return edit.call(operator.getitem, merged, 0) if outer.is_max else merged
 
     why = f"pools {list(inner.kernel)} and {list(outer.kernel)} in a row are one pool {kernel}"
-    where = outer.source.args[0] if outer.is_max else outer.source
-    return Proposal(why, build, 0.5 * node_ms(where))  # type: ignore[arg-type]  # a node
+    where = args_of(outer.source)[0] if outer.is_max else outer.source
+    return Proposal(why, build, 0.5 * node_ms(where))
 
 
 REWRITE = PatternRewrite("merge_pools", _propose)

@@ -9,6 +9,7 @@ from kernelwright.kernels.rewrites.editor import Editor
 from kernelwright.kernels.rewrites.merge_pools import MAX_POOLS
 from kernelwright.kernels.rewrites.pattern import PatternRewrite, Proposal
 from kernelwright.kernels.rewrites.reading import (
+    args_of,
     argument,
     aten,
     first_result,
@@ -40,13 +41,13 @@ def _propose(node: fx.Node) -> Proposal | None:
     found = _extreme(node)
     if found is None:
         return _argmax(node)
-    source: Any = found.call.args[0]
+    source: Any = args_of(found.call)[0]
     if not used_once(source) or numel(source) <= numel(node) or not _is_increasing(source, found.dims):
         return None
-    others: Any = source.args[1:]
+    others: Any = args_of(source)[1:]
 
     def build(edit: Editor) -> fx.Node:
-        call = edit.call(found.call.target, source.args[0], *found.call.args[1:])  # type: ignore[arg-type]
+        call = edit.call(found.call.target, args_of(source)[0], *args_of(found.call)[1:])
         values = edit.item(call, 0) if found.has_indices else call
         return edit.call(source.target, values, *others, **source.kwargs)
 
@@ -64,7 +65,7 @@ def _extreme(node: fx.Node) -> Extreme | None:
         return None
     if call is None or call.kwargs:
         return None
-    rank = len(shape(call.args[0]))  # type: ignore[arg-type]  # a node
+    rank = len(shape(args_of(call)[0]))
     if call.target in MAX_POOLS:
         return Extreme(call, True, tuple(range(rank - MAX_POOLS[call.target], rank)))
     dims = argument(call, 1, ())
@@ -75,29 +76,29 @@ def _extreme(node: fx.Node) -> Extreme | None:
 
 def _is_increasing(node: fx.Node, dims: tuple[int, ...]) -> bool:
     """Whether a pointwise node is an increasing function of its first argument along ``dims``."""
-    if not is_float(node) or not node.args or not is_float(node.args[0]):
+    if not is_float(node) or not args_of(node) or not is_float(args_of(node)[0]):
         return False
-    if shape(node.args[0]) != shape(node):
+    if shape(args_of(node)[0]) != shape(node):
         return False
     if is_call(node, aten.clamp.default):
-        return not any(isinstance(a, fx.Node) for a in node.args[1:])
+        return not any(isinstance(a, fx.Node) for a in args_of(node)[1:])
     if is_call(node, *ALWAYS):
         return True
     if is_call(node, aten.leaky_relu.default):
         return bool(argument(node, 1, 0.01) >= 0)
     if is_call(node, aten.elu.default):
-        return all(a >= 0 for a in node.args[1:])  # type: ignore[operator]  # numbers
+        return all(a >= 0 for a in args_of(node)[1:])
     if node.kwargs:
         return False
     if is_call(node, aten.mul.Tensor, aten.div.Tensor):
-        factor = scalar_value(node.args[1])
+        factor = scalar_value(args_of(node)[1])
         return factor is not None and factor > 0
     return is_call(node, aten.add.Tensor, aten.sub.Tensor) and _is_constant_along(node, dims)
 
 
 def _is_constant_along(node: fx.Node, dims: tuple[int, ...]) -> bool:
     """Whether what is added is the same everywhere along the dims that are reduced."""
-    other = node.args[1]
+    other = args_of(node)[1]
     if scalar_value(other) is not None:
         return True
     if not is_float(other) or dims[0] == -1:
@@ -110,17 +111,17 @@ def _argmax(node: fx.Node) -> Proposal | None:
     """The largest of a softmax stands where its argument is largest."""
     if not is_call(node, aten.argmax.default, aten.argmin.default):
         return None
-    source: Any = node.args[0]
+    source: Any = args_of(node)[0]
     if not is_call(source, aten._softmax.default, aten._log_softmax.default) or not used_once(source):
         return None
     rank = len(shape(source))
     dim = argument(node, 1)
-    if dim is None or dim % rank != source.args[1] % rank:
+    if dim is None or dim % rank != args_of(source)[1] % rank:
         return None
     why = f"{node.name} does not need {source.name}: it keeps the order"
     return Proposal(
         why,
-        lambda edit: edit.call(node.target, source.args[0], *node.args[1:], **node.kwargs),  # type: ignore[arg-type]
+        lambda edit: edit.call(node.target, args_of(source)[0], *args_of(node)[1:], **node.kwargs),
         node_ms(source),
     )
 

@@ -13,7 +13,7 @@ from torch import fx
 from kernelwright.kernels import helpers
 from kernelwright.kernels.rewrites.cost import node_ms
 from kernelwright.kernels.rewrites.pattern import PatternRewrite, Proposal
-from kernelwright.kernels.rewrites.reading import aten, is_call, shape
+from kernelwright.kernels.rewrites.reading import args_of, aten, is_call, shape
 
 FEWEST_ROWS = 4
 SMALLEST_WORK = 1 << 20
@@ -23,14 +23,14 @@ SMALLEST_WORK = 1 << 20
 def _propose(node: fx.Node) -> Proposal | None:
     if not is_call(node, aten.mm.default, aten.addmm.default) or node.kwargs:
         return None
-    *biases, a, b = node.args
-    if node.meta["val"].dtype != torch.float32 or not torch.backends.mkldnn.is_available():
+    *biases, a, b = args_of(node)
+    if node.meta["val"].dtype != torch.float32 or not torch._C._has_mkldnn:
         return None
     bias: Any = biases[0] if biases else None
     if bias is not None and shape(bias) != (shape(node)[1],):
         return None
     rows, columns = shape(node)
-    inner = shape(a)[1]  # type: ignore[arg-type]  # operands are nodes
+    inner = shape(a)[1]
     if rows < FEWEST_ROWS or columns == 1 or rows * columns * inner < SMALLEST_WORK:
         return None
     why = f"{node.name} multiplies {rows}x{inner} by {inner}x{columns} in float32: oneDNN may beat the BLAS"

@@ -28,7 +28,7 @@ class Proposal:
     """By the model of `cost`; 0 when unknown."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class PatternRewrite:
     """A Rewrite given by what it proposes at a node.
 

@@ -10,7 +10,7 @@ from kernelwright.kernels.rewrites.cost import flops_ms, node_flops, node_ms
 from kernelwright.kernels.rewrites.editor import Editor
 from kernelwright.kernels.rewrites.merge_pools import Pool, read_pool
 from kernelwright.kernels.rewrites.pattern import PatternRewrite, Proposal
-from kernelwright.kernels.rewrites.reading import aten, is_call, shape, used_once
+from kernelwright.kernels.rewrites.reading import args_of, aten, is_call, shape, used_once
 
 
 def _propose(node: fx.Node) -> Proposal | None:
@@ -20,13 +20,13 @@ def _propose(node: fx.Node) -> Proposal | None:
     conv = pool.source
     if not is_call(conv, aten.convolution.default) or not used_once(conv):
         return None
-    if conv.args[8] != 1 or any(d != 1 for d in conv.args[5]):  # type: ignore[union-attr]  # a list
+    if args_of(conv)[8] != 1 or any(d != 1 for d in args_of(conv)[5]):
         return None
-    transposed = bool(conv.args[6])
+    transposed = bool(args_of(conv)[6])
     window = _transposed_window(conv, pool) if transposed else _window(conv, pool)
     if window is None:
         return None
-    channels = shape(conv.args[0])[1]  # type: ignore[arg-type]  # a node
+    channels = shape(args_of(conv)[0])[1]
     flops = 2 * math.prod(shape(node)) * channels * math.prod(window)
     saved = node_ms(conv) + node_ms(node) - flops_ms(flops)
     if flops > 0.8 * node_flops(conv) or saved <= 0:
@@ -41,15 +41,15 @@ def _propose(node: fx.Node) -> Proposal | None:
 
 def _window(conv: fx.Node, pool: Pool) -> list[int]:
     """Sizes of the window that covers a pool of windows."""
-    sizes = shape(conv.args[1])[2:]  # type: ignore[arg-type]  # a node
-    strides: Any = conv.args[3]
+    sizes = shape(args_of(conv)[1])[2:]
+    strides: Any = args_of(conv)[3]
     return [n + (k - 1) * s for n, k, s in zip(sizes, pool.kernel, strides, strict=True)]
 
 
 def _build_larger(edit: Editor, conv: fx.Node, pool: Pool, node: fx.Node) -> fx.Node:
-    x, weight, bias, stride, padding, dilation, transposed, extra, n_groups = conv.args
-    larger = edit.call(helpers.pooled_window, weight, pool.kernel, tuple(stride))  # type: ignore[arg-type]
-    steps = [s * p for s, p in zip(stride, pool.stride, strict=True)]  # type: ignore[arg-type]
+    x, weight, bias, stride, padding, dilation, transposed, extra, n_groups = args_of(conv)
+    larger = edit.call(helpers.pooled_window, weight, pool.kernel, tuple(stride))
+    steps = [s * p for s, p in zip(stride, pool.stride, strict=True)]
     out = edit.call(
         aten.convolution.default, x, larger, bias, steps, padding, dilation, transposed, extra, n_groups
     )
@@ -59,15 +59,15 @@ def _build_larger(edit: Editor, conv: fx.Node, pool: Pool, node: fx.Node) -> fx.
 
 def _distances(conv: fx.Node) -> list[tuple[int, int]]:
     """Least and greatest pooled position minus input position per dimension, as in helpers."""
-    sizes = shape(conv.args[1])[2:]  # type: ignore[arg-type]  # a node
-    strides: Any = conv.args[3]
-    paddings: Any = conv.args[4]
+    sizes = shape(args_of(conv)[1])[2:]
+    strides: Any = args_of(conv)[3]
+    paddings: Any = args_of(conv)[4]
     return [(-((s - 1 + p) // s), (n - 1 - p) // s) for n, s, p in zip(sizes, strides, paddings, strict=True)]
 
 
 def _transposed_window(conv: fx.Node, pool: Pool) -> list[int] | None:
     """Taps per dimension when the pool undoes the stride; None when it does not."""
-    strides: Any = conv.args[3]
+    strides: Any = args_of(conv)[3]
     if tuple(strides) != pool.kernel or pool.stride != pool.kernel:
         return None
     taps = [last - first + 1 for first, last in _distances(conv)]
@@ -76,8 +76,8 @@ def _transposed_window(conv: fx.Node, pool: Pool) -> list[int] | None:
 
 def _build_plain(edit: Editor, conv: fx.Node, pool: Pool, node: fx.Node) -> fx.Node:
     """Pooled position q reads inputs q - last ... q - first: pad or crop the input to those."""
-    x, weight, bias, stride, padding, *_ = conv.args
-    taps = edit.call(helpers.unstrided_window, weight, tuple(stride), tuple(padding))  # type: ignore[arg-type]
+    x, weight, bias, stride, padding, *_ = args_of(conv)
+    taps = edit.call(helpers.unstrided_window, weight, tuple(stride), tuple(padding))
     source: Any = x
     sizes, pads = shape(source), []
     for dim, (first, last) in enumerate(_distances(conv), start=2):

@@ -8,7 +8,7 @@ from kernelwright.kernels.rewrites.cost import node_ms
 from kernelwright.kernels.rewrites.editor import Editor
 from kernelwright.kernels.rewrites.merge_pools import read_pool
 from kernelwright.kernels.rewrites.pattern import PatternRewrite, Proposal
-from kernelwright.kernels.rewrites.reading import aten, is_call, shape, skip_views, used_once
+from kernelwright.kernels.rewrites.reading import args_of, aten, is_call, shape, skip_views, used_once
 
 
 def _propose(node: fx.Node) -> Proposal | None:
@@ -32,12 +32,12 @@ def _propose(node: fx.Node) -> Proposal | None:
         return edit.call(aten.mean.dim, edit.view(operand, size), [dim + 1])
 
     def build(edit: Editor) -> fx.Node:
-        *bias, left, right = product.args
+        *bias, left, right = args_of(product)
         columns = pooled(edit, right, 1)
-        biases = [pooled(edit, b, 0) if len(shape(b)) == 1 else b for b in bias]  # type: ignore[arg-type]
-        return edit.view(edit.call(product.target, *biases, left, columns), shape(node))  # type: ignore[arg-type]
+        biases = [pooled(edit, b, 0) if len(shape(b)) == 1 else b for b in bias]
+        return edit.view(edit.call(product.target, *biases, left, columns), shape(node))
 
-    if len(product.args) == 3 and shape(product.args[0]) != (shape(product)[1],):  # type: ignore[arg-type]
+    if len(args_of(product)) == 3 and shape(args_of(product)[0]) != (shape(product)[1],):
         return None
     why = f"averaging {width} out-features of {product.name} needs a weight with {groups} columns only"
     return Proposal(why, build, (1 - 1 / width) * node_ms(product))
@@ -48,7 +48,7 @@ def _is_chain(last: fx.Node, first: fx.Node) -> bool:
     while last is not first:
         if not used_once(last):
             return False
-        last = last.args[0]  # type: ignore[assignment]  # a view of a node
+        last = args_of(last)[0]
     return used_once(first)
 
 

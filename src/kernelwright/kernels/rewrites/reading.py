@@ -26,6 +26,16 @@ LARGEST_CONSTANT = 1 << 24
 """Elements of the largest constant expression that is worked out while looking for sites."""
 
 
+def args_of(node: fx.Node) -> tuple[Any, ...]:
+    """Positional arguments, whose types follow from the operator and not from fx."""
+    return node.args
+
+
+def target_of(node: fx.Node) -> Any:
+    """The operator or function that a call node calls."""
+    return node.target
+
+
 def is_call(value: object, *targets: object) -> TypeGuard[fx.Node]:
     """Whether ``value`` is a node that calls one of these."""
     return isinstance(value, fx.Node) and value.op == "call_function" and value.target in targets
@@ -59,8 +69,8 @@ def used_once(node: fx.Node) -> bool:
 
 def argument(node: fx.Node, index: int, default: Any = None, name: str | None = None) -> Any:
     """Return a positional argument, or the keyword of that name, or the default."""
-    if len(node.args) > index:
-        return node.args[index]
+    if len(args_of(node)) > index:
+        return args_of(node)[index]
     return node.kwargs.get(name, default) if name is not None else default
 
 
@@ -83,7 +93,7 @@ class Reduction(NamedTuple):
     keepdim: bool
 
     @property
-    def count(self) -> int:
+    def n_merged(self) -> int:
         """How many elements go into one result."""
         return math.prod(shape(self.source)[d] for d in self.dims)
 
@@ -94,10 +104,10 @@ def linear_reduction(node: fx.Node) -> Reduction | None:
         aten.sum.dim_IntList: "sum", aten.sum.default: "sum",
         aten.mean.dim: "mean", aten.mean.default: "mean",
     }  # fmt: skip
-    kind = kinds.get(node.target) if node.op == "call_function" else None
-    if kind is None or not is_float(node.args[0]) or node.kwargs.get("dtype") is not None:
+    kind = kinds.get(target_of(node)) if node.op == "call_function" else None
+    if kind is None or not is_float(args_of(node)[0]) or node.kwargs.get("dtype") is not None:
         return None
-    source = node.args[0]
+    source = args_of(node)[0]
     rank = len(shape(source))
     dims = argument(node, 1, (), "dim") or tuple(range(rank))
     return Reduction(kind, source, positive_dims(dims, rank), bool(argument(node, 2, False, "keepdim")))
@@ -105,19 +115,20 @@ def linear_reduction(node: fx.Node) -> Reduction | None:
 
 def selected(node: fx.Node, index: int) -> fx.Node | None:
     """Return the reader of result ``index`` of a node with several results; None when nobody reads it."""
-    return next((u for u in node.users if is_call(u, operator.getitem) and u.args[1] == index), None)
+    return next((u for u in node.users if is_call(u, operator.getitem) and args_of(u)[1] == index), None)
 
 
 def only_first_result_used(node: fx.Node) -> bool:
     """Whether nobody reads any result but the first."""
-    return all(is_call(u, operator.getitem) and u.args[1] == 0 for u in node.users)
+    return all(is_call(u, operator.getitem) and args_of(u)[1] == 0 for u in node.users)
 
 
 def first_result(node: fx.Node, *targets: object) -> fx.Node | None:
     """Return the call of which ``node`` is the first result, if its target is one of these."""
-    if is_call(node, operator.getitem) and node.args[1] == 0 and is_call(node.args[0], *targets):
-        return node.args[0]
-    return None
+    if not is_call(node, operator.getitem) or args_of(node)[1] != 0:
+        return None
+    call = args_of(node)[0]
+    return call if is_call(call, *targets) else None
 
 
 def constant_value(node: fx.Node) -> torch.Tensor | None:
@@ -130,8 +141,8 @@ def constant_value(node: fx.Node) -> torch.Tensor | None:
         if n not in values and CONSTANT in n.meta:
             values[n] = n.meta[CONSTANT]
         if n not in values:
-            args, kwargs = fx.map_arg((n.args, n.kwargs), value)
-            values[n] = n.target(*args, **kwargs)  # type: ignore[operator]  # closed: a call_function
+            args, kwargs = fx.map_arg((args_of(n), n.kwargs), value)
+            values[n] = target_of(n)(*args, **kwargs)
         return values[n]
 
     return value(node)
@@ -168,5 +179,5 @@ def skip_views(node: fx.Node, *more: object) -> fx.Node:
     """Follow operators that only rename elements one to one."""
     renaming = (aten.view.default, aten.alias.default, aten.unsqueeze.default, aten.squeeze.dims, *more)
     while is_call(node, *renaming):
-        node = node.args[0]  # type: ignore[assignment]  # the argument of a view is a node
+        node = args_of(node)[0]
     return node

@@ -16,6 +16,7 @@ from kernelwright.kernels.rewrites.cost import bytes_ms, flops_ms, node_ms
 from kernelwright.kernels.rewrites.editor import Editor
 from kernelwright.kernels.rewrites.pattern import PatternRewrite, Proposal
 from kernelwright.kernels.rewrites.reading import (
+    args_of,
     argument,
     aten,
     is_call,
@@ -43,7 +44,7 @@ class Pushed(NamedTuple):
 
 def _propose(node: fx.Node) -> Proposal | None:
     found = linear_reduction(node)
-    if found is None or found.count <= 1 or not used_once(found.source):
+    if found is None or found.n_merged <= 1 or not used_once(found.source):
         return None
     pushed = push_mean(found.source, frozenset(found.dims))
     saved = pushed.saved_ms + node_ms(node) - pushed.ms
@@ -53,12 +54,12 @@ def _propose(node: fx.Node) -> Proposal | None:
     def build(edit: Editor) -> fx.Node:
         result = pushed.build(edit)
         if found.kind == "sum":
-            result = edit.call(aten.mul.Tensor, result, found.count)
+            result = edit.call(aten.mul.Tensor, result, found.n_merged)
         return edit.view(result, shape(node))
 
     anchors = ", ".join(pushed.anchors)
     why = (
-        f"{found.kind} of {found.count} elements per result commutes with {anchors}: about "
+        f"{found.kind} of {found.n_merged} elements per result commutes with {anchors}: about "
         f"{saved:.2g} of {pushed.saved_ms + node_ms(node):.2g} ms of work disappear"
     )
     return Proposal(why, build, saved)
@@ -93,10 +94,14 @@ def _operand(value: Any, rank: int, dims: frozenset[int]) -> tuple[Any, frozense
     return value, frozenset(d for d in aligned if shape(value)[d] != 1)
 
 
+def _as_it_is(value: Any) -> Pushed:
+    return Pushed(lambda edit: value, 0.0)
+
+
 def _push_operands(node: fx.Node, parts: list[tuple[Any, frozenset[int]]]) -> Pushed:
-    pushed = [push_mean(v, d) if isinstance(v, fx.Node) else Pushed(lambda _, v=v: v, 0.0) for v, d in parts]
+    pushed = [push_mean(v, d) if isinstance(v, fx.Node) else _as_it_is(v) for v, d in parts]
     return Pushed(
-        lambda edit: edit.call(node.target, *[p.build(edit) for p in pushed]),  # type: ignore[arg-type]
+        lambda edit: edit.call(node.target, *[p.build(edit) for p in pushed]),
         sum(p.ms for p in pushed),
         sum(p.saved_ms for p in pushed),
         tuple(name for p in pushed for name in p.anchors),
@@ -104,30 +109,34 @@ def _push_operands(node: fx.Node, parts: list[tuple[Any, frozenset[int]]]) -> Pu
 
 
 def _add(node: fx.Node, dims: frozenset[int]) -> Pushed | None:
-    if node.kwargs or not all(is_number(a) or is_float(a) for a in node.args[:2]) or len(node.args) > 2:
+    if (
+        node.kwargs
+        or not all(is_number(a) or is_float(a) for a in args_of(node)[:2])
+        or len(args_of(node)) > 2
+    ):
         return None
     rank = len(shape(node))
-    return _push_operands(node, [_operand(a, rank, dims) for a in node.args])
+    return _push_operands(node, [_operand(a, rank, dims) for a in args_of(node)])
 
 
 def _mul(node: fx.Node, dims: frozenset[int]) -> Pushed | None:
-    if not all(is_number(a) or is_float(a) for a in node.args):
+    if not all(is_number(a) or is_float(a) for a in args_of(node)):
         return None
     rank = len(shape(node))
-    parts = [_operand(a, rank, dims) for a in node.args]
+    parts = [_operand(a, rank, dims) for a in args_of(node)]
     varying = [d for _, d in parts if d]
     return _push_operands(node, parts) if len(varying) <= 1 else None
 
 
 def _div(node: fx.Node, dims: frozenset[int]) -> Pushed | None:
-    if node.kwargs or not all(is_number(a) or is_float(a) for a in node.args):
+    if node.kwargs or not all(is_number(a) or is_float(a) for a in args_of(node)):
         return None
-    parts = [_operand(a, len(shape(node)), dims) for a in node.args]
+    parts = [_operand(a, len(shape(node)), dims) for a in args_of(node)]
     return _push_operands(node, parts) if not parts[1][1] else None
 
 
 def _neg(node: fx.Node, dims: frozenset[int]) -> Pushed | None:
-    return _push_operands(node, [(node.args[0], dims)])
+    return _push_operands(node, [(args_of(node)[0], dims)])
 
 
 def _mean(node: fx.Node, dims: frozenset[int]) -> Pushed | None:
@@ -139,14 +148,14 @@ def _mean(node: fx.Node, dims: frozenset[int]) -> Pushed | None:
 
 
 def _permute(node: fx.Node, dims: frozenset[int]) -> Pushed | None:
-    source: Any = node.args[0]
-    order = [d % len(shape(node)) for d in node.args[1]]  # type: ignore[union-attr]  # a list of ints
+    source: Any = args_of(node)[0]
+    order = [d % len(shape(node)) for d in args_of(node)[1]]
     inner = push_mean(source, frozenset(order[d] for d in dims))
     return inner._replace(build=lambda edit: edit.call(aten.permute.default, inner.build(edit), order))
 
 
 def _reshape(node: fx.Node, dims: frozenset[int]) -> Pushed | None:
-    source: Any = node.args[0]
+    source: Any = args_of(node)[0]
     before = reduced_groups(shape(source), shape(node), dims)
     if before is None:
         return _split_rows(node, source, dims)
@@ -163,17 +172,17 @@ def _split_rows(node: fx.Node, product: fx.Node, dims: frozenset[int]) -> Pushed
         return None
     if product.kwargs or rank - 1 in dims or size[-1] != shape(product)[1]:
         return None
-    *bias, left, right = product.args
-    if bias and len(shape(bias[0])) != 1:  # type: ignore[arg-type]  # a node
+    *bias, left, right = args_of(product)
+    if bias and len(shape(bias[0])) != 1:
         return None
-    unfolded = [*size[:-1], shape(left)[1]]  # type: ignore[arg-type]  # operands are nodes
-    rows = _unfold(left, unfolded, dims)  # type: ignore[arg-type]  # operands are nodes
+    unfolded = [*size[:-1], shape(left)[1]]
+    rows = _unfold(left, unfolded, dims)
     kept = [1 if d in dims else n for d, n in enumerate(size)]
     n_rows = math.prod(kept[:-1])
 
     def build(edit: Editor) -> fx.Node:
         flat = edit.view(rows.build(edit), [n_rows, unfolded[-1]])
-        return edit.view(edit.call(product.target, *bias, flat, right), kept)  # type: ignore[arg-type]
+        return edit.view(edit.call(product.target, *bias, flat, right), kept)
 
     ms = rows.ms + flops_ms(2 * n_rows * unfolded[-1] * size[-1])
     return Pushed(build, ms, rows.saved_ms + node_ms(product), (*rows.anchors, product.name))
@@ -181,8 +190,8 @@ def _split_rows(node: fx.Node, product: fx.Node, dims: frozenset[int]) -> Pushed
 
 def _unfold(left: fx.Node, size: list[int], dims: frozenset[int]) -> Pushed:
     """The mean of flat rows, seen in the shape that they had before they were flattened."""
-    if is_call(left, aten.view.default) and shape(left.args[0]) == tuple(size):  # type: ignore[arg-type]
-        return push_mean(left.args[0], dims)  # type: ignore[arg-type]  # a view of a node
+    if is_call(left, aten.view.default) and shape(args_of(left)[0]) == tuple(size):
+        return push_mean(args_of(left)[0], dims)
     return Pushed(
         lambda edit: edit.call(aten.mean.dim, edit.view(left, size), sorted(dims), True),
         bytes_ms(numel(left) * left.meta["val"].element_size()),
@@ -191,7 +200,7 @@ def _unfold(left: fx.Node, size: list[int], dims: frozenset[int]) -> Pushed:
 
 def _matmul(node: fx.Node, dims: frozenset[int]) -> Pushed | None:
     """Rows of a product come from rows of its left operand, columns from columns of its right one."""
-    left, right = node.args[-2:]
+    left, right = args_of(node)[-2:]
     rank = len(shape(node))
     if rank == 3 and 0 in dims:
         return None  # the mean over a batch of products is not a smaller product
@@ -199,9 +208,9 @@ def _matmul(node: fx.Node, dims: frozenset[int]) -> Pushed | None:
     if is_call(node, aten.addmm.default):
         if node.kwargs:
             return None
-        parts.insert(0, _operand(node.args[0], rank, dims))
+        parts.insert(0, _operand(args_of(node)[0], rank, dims))
     pushed = _push_operands(node, parts)
-    flops = 2 * shape(left)[-1]  # type: ignore[arg-type]  # operands are nodes
+    flops = 2 * shape(left)[-1]
     for d, n in enumerate(shape(node)):
         flops *= 1 if d in dims else n
     return pushed._replace(ms=pushed.ms + flops_ms(flops), anchors=(*pushed.anchors, node.name))
@@ -210,7 +219,7 @@ def _matmul(node: fx.Node, dims: frozenset[int]) -> Pushed | None:
 def _convolution(node: fx.Node, dims: frozenset[int]) -> Pushed | None:
     if argument(node, 8) != 1:
         return None
-    x: Any = node.args[0]
+    x: Any = args_of(node)[0]
     source = push_mean(x, dims & {0})
     found = convolution_mean(node, dims, source.build)
     if found is None:

@@ -17,6 +17,7 @@ from kernelwright.kernels.rewrites.editor import Editor
 from kernelwright.kernels.rewrites.logsumexp import find_logsumexp
 from kernelwright.kernels.rewrites.pattern import PatternRewrite, Proposal
 from kernelwright.kernels.rewrites.reading import (
+    args_of,
     argument,
     aten,
     first_result,
@@ -29,6 +30,7 @@ from kernelwright.kernels.rewrites.reading import (
     only_first_result_used,
     positive_dims,
     shape,
+    target_of,
     used_once,
 )
 
@@ -57,8 +59,8 @@ def _neutral_scalar(node: fx.Node) -> tuple[str, Build] | None:
     neutral = {aten.mul.Tensor: 1, aten.div.Tensor: 1, aten.add.Tensor: 0, aten.sub.Tensor: 0}
     if not is_call(node, *neutral) or node.kwargs:
         return None
-    one, other = node.args
-    if not (is_number(other) and other == neutral[node.target]):
+    one, other = args_of(node)
+    if not (is_number(other) and other == neutral[target_of(node)]):
         return None
     build = _same(node, one)
     return (f"{other} is neutral", build) if build else None
@@ -67,7 +69,7 @@ def _neutral_scalar(node: fx.Node) -> tuple[str, Build] | None:
 def _copy(node: fx.Node) -> tuple[str, Build] | None:
     if not is_call(node, aten.clone.default, aten.alias.default, aten.expand.default, aten.view.default):
         return None
-    source: Any = node.args[0]
+    source: Any = args_of(node)[0]
     if shape(source) != shape(node) or source.meta["val"].dtype != node.meta["val"].dtype:
         return None
     wanted = node.kwargs.get("memory_format")
@@ -79,18 +81,18 @@ def _copy(node: fx.Node) -> tuple[str, Build] | None:
 
 
 def _double(node: fx.Node) -> tuple[str, Build] | None:
-    inner: Any = node.args[0] if node.args else None
+    inner: Any = args_of(node)[0] if args_of(node) else None
     if is_call(node, aten.neg.default) and is_call(inner, aten.neg.default):
-        return "negated twice", lambda edit: inner.args[0]
+        return "negated twice", lambda edit: args_of(inner)[0]
     if is_call(node, aten.permute.default) and is_call(inner, aten.permute.default):
         rank = len(shape(node))
-        outer_order, inner_order = ([d % rank for d in n.args[1]] for n in (node, inner))
+        outer_order, inner_order = ([d % rank for d in args_of(n)[1]] for n in (node, inner))
         order = [inner_order[d] for d in outer_order]
         if order == list(range(rank)):
-            return "permuted there and back", lambda edit: inner.args[0]
-        return "two permutations are one", lambda edit: edit.call(node.target, inner.args[0], order)  # type: ignore[arg-type]
+            return "permuted there and back", lambda edit: args_of(inner)[0]
+        return "two permutations are one", lambda edit: edit.call(node.target, args_of(inner)[0], order)
     if is_call(node, aten.view.default) and is_call(inner, aten.view.default):
-        source: Any = inner.args[0]
+        source: Any = args_of(inner)[0]
         if _viewable(source, shape(node)):
             return "two views are one", lambda edit: edit.view(source, shape(node))
     return None
@@ -102,32 +104,33 @@ def _viewable(source: fx.Node, size: tuple[int, ...]) -> bool:
 
 def _in_range(node: fx.Node) -> tuple[str, Build] | None:
     """A clamp, absolute value or leaky relu of values that it leaves alone."""
-    if not is_float(node) or not node.args:
+    if not is_float(node) or not args_of(node):
         return None
     limits = clamp_limits(node)
     if limits is None and is_call(node, aten.abs.default, aten.leaky_relu.default):
         limits = Range(0.0, math.inf)
-    if limits is None and is_call(node, aten.elu.default) and all(a == 1 for a in node.args[2:]):
+    if limits is None and is_call(node, aten.elu.default) and all(a == 1 for a in args_of(node)[2:]):
         limits = Range(0.0, math.inf)
     if limits is None:
         return None
-    low, high = bounds(node.args[0])
-    build = _same(node, node.args[0])
+    low, high = bounds(args_of(node)[0])
+    build = _same(node, args_of(node)[0])
     if build and limits.low <= low and high <= limits.high:
         return f"its operand lies in [{low:g}, {high:g}] anyway", build
     return None
 
 
 def _clamps(node: fx.Node) -> tuple[str, Build] | None:
-    outer, inner_node = clamp_limits(node), node.args[0] if node.args else None
+    outer = clamp_limits(node)
+    inner_node: Any = args_of(node)[0] if args_of(node) else None
     inner = clamp_limits(inner_node)
-    if outer is None or inner is None or not used_once(inner_node):  # type: ignore[arg-type]
+    if outer is None or inner is None or not used_once(inner_node):
         return None
     if outer.low > outer.high or inner.low > inner.high:
         return None
     low, high = (min(max(v, outer.low), outer.high) for v in inner)
     ends = [None if math.isinf(v) else v for v in (low, high)]
-    source: Any = inner_node.args[0]  # type: ignore[union-attr]  # clamp_limits read a call
+    source: Any = args_of(inner_node)[0]
     return f"two clamps are one to [{low:g}, {high:g}]", lambda edit: edit.call(
         aten.clamp.default, source, *ends
     )
@@ -154,7 +157,7 @@ def _full(edit: Editor, node: fx.Node, value: float) -> fx.Node:
 def _one_element(node: fx.Node) -> tuple[str, Build] | None:
     """A reduction or softmax over dims of size 1."""
     if is_call(node, aten._softmax.default, aten._log_softmax.default):
-        if shape(node)[node.args[1]] == 1:  # type: ignore[index]  # a dim
+        if shape(node)[args_of(node)[1]] == 1:
             value = 1.0 if is_call(node, aten._softmax.default) else 0.0
             return f"over one element it is {value:g}", lambda edit: _full(edit, node, value)
         return None
@@ -170,10 +173,10 @@ def _reduced_over_one(node: fx.Node) -> fx.Node | None:
         inside = is_call(found.source, aten.exp.default) and any(
             is_call(u, aten.log.default) for u in node.users
         )
-        return found.source if found.count == 1 and not inside else None
+        return found.source if found.n_merged == 1 and not inside else None
     logsumexp = find_logsumexp(node)
     if logsumexp is not None:
-        return logsumexp.source if logsumexp.count == 1 else None
+        return logsumexp.source if logsumexp.n_merged == 1 else None
     call = first_result(node, aten.max.dim, aten.min.dim)
     if call is None:
         call = node if is_call(node, aten.amax.default, aten.amin.default) else None
@@ -181,7 +184,7 @@ def _reduced_over_one(node: fx.Node) -> fx.Node | None:
         return None
     if call is None:
         return None
-    source: Any = call.args[0]
+    source: Any = args_of(call)[0]
     dims = argument(call, 1, ())
     rank = len(shape(source))
     chosen = positive_dims([dims] if isinstance(dims, int) else dims or range(rank), rank)
@@ -192,9 +195,9 @@ def _dropout(node: fx.Node) -> tuple[str, Build] | None:
     call = first_result(node, aten.native_dropout.default)
     if call is None or not only_first_result_used(call):
         return None
-    source, probability, train = call.args
+    source, probability, train = args_of(call)
     if probability == 0.0 or train is False:
-        return "dropout that drops nothing", lambda edit: source  # type: ignore[return-value]  # a node
+        return "dropout that drops nothing", lambda edit: source
     return None
 
 

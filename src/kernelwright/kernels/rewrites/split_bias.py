@@ -11,20 +11,20 @@ from torch import fx
 from kernelwright.kernels.rewrites.cost import bytes_ms, node_ms
 from kernelwright.kernels.rewrites.editor import Editor
 from kernelwright.kernels.rewrites.pattern import PatternRewrite, Proposal
-from kernelwright.kernels.rewrites.reading import aten, is_call, numel, shape
+from kernelwright.kernels.rewrites.reading import args_of, aten, is_call, numel, shape
 
 
 def _propose(node: fx.Node) -> Proposal | None:
     if not is_call(node, aten.addmm.default) or node.kwargs:
         return None
-    bias: Any = node.args[0]
+    bias: Any = args_of(node)[0]
     follows = all(u.op == "call_function" for u in node.users)
     filling = bytes_ms(numel(node) * node.meta["val"].element_size())
     if shape(bias) != (shape(node)[1],) or not follows or filling < 0.02 * node_ms(node):
         return None
 
     def build(edit: Editor) -> fx.Node:
-        product = edit.call(aten.mm.default, node.args[1], node.args[2])
+        product = edit.call(aten.mm.default, args_of(node)[1], args_of(node)[2])
         return edit.call(aten.add.Tensor, product, bias)
 
     why = f"{node.name} writes {list(shape(node))} once more to start from the bias; what follows can add it"

@@ -9,7 +9,7 @@ from kernelwright.kernels.rewrites.cost import node_ms
 from kernelwright.kernels.rewrites.editor import Editor
 from kernelwright.kernels.rewrites.matrices import peel
 from kernelwright.kernels.rewrites.pattern import PatternRewrite, Proposal
-from kernelwright.kernels.rewrites.reading import aten, is_call, shape
+from kernelwright.kernels.rewrites.reading import args_of, aten, is_call, shape
 
 SMALLEST = 256
 """Rows from which mirroring is cheaper than multiplying."""
@@ -20,7 +20,7 @@ def _propose(node: fx.Node) -> Proposal | None:
         return None
     left: Any
     right: Any
-    left, right = node.args
+    left, right = args_of(node)
     if not (_is_transpose(left, right) or _is_transpose(right, left)) or shape(left)[-1] < 64:
         return None
 
@@ -34,10 +34,10 @@ def _propose(node: fx.Node) -> Proposal | None:
 def _is_transpose(one: Any, other: Any) -> bool:
     """Whether ``one`` is ``other`` with its last two dims exchanged."""
     one, other = peel(one), peel(other)
-    if not is_call(one, aten.permute.default) or peel(one.args[0]) is not other:
+    if not is_call(one, aten.permute.default) or peel(args_of(one)[0]) is not other:
         return False
     rank = len(shape(one))
-    order = [d % rank for d in one.args[1]]  # type: ignore[union-attr]  # a list of ints
+    order = [d % rank for d in args_of(one)[1]]
     return order == [*range(rank - 2), rank - 1, rank - 2]
 
 

@@ -9,7 +9,7 @@ from kernelwright.kernels import helpers
 from kernelwright.kernels.rewrites.cost import node_ms
 from kernelwright.kernels.rewrites.matrices import Triangle, masked, matrix_triangle, triangle
 from kernelwright.kernels.rewrites.pattern import PatternRewrite, Proposal
-from kernelwright.kernels.rewrites.reading import aten, is_call, shape, used_once
+from kernelwright.kernels.rewrites.reading import args_of, aten, is_call, shape, used_once
 
 SMALLEST = 128
 """Rows and columns from which blocks pay."""
@@ -19,7 +19,7 @@ def _propose(node: fx.Node) -> Proposal | None:
     product, keep = _product(node)
     if product is None:
         return None
-    left, right = (matrix_triangle(operand) for operand in product.args)
+    left, right = (matrix_triangle(operand) for operand in args_of(product))
     if not (left or right or keep) or min(shape(product)) < SMALLEST:
         return None
     part = _fraction_left(product, left, right, keep)
@@ -33,7 +33,7 @@ def _propose(node: fx.Node) -> Proposal | None:
     why = f"{product.name} {list(shape(product))}: {what}; about {1 - part:.0%} of the product is not needed"
     return Proposal(
         why,
-        lambda edit: edit.call(helpers.triangular_matmul, *product.args, left, right, keep),
+        lambda edit: edit.call(helpers.triangular_matmul, *args_of(product), left, right, keep),
         (1 - part) * node_ms(product),
     )
 
@@ -60,7 +60,7 @@ def _fraction_left(
 ) -> float:
     """Share of the multiplications that the helper's blocks carry out (cf. its loop)."""
     n_rows, n_columns = shape(product)
-    n_inner = shape(product.args[0])[1]  # type: ignore[arg-type]  # a node
+    n_inner = shape(args_of(product)[0])[1]
     tall = max(64, math.ceil(n_rows / 8)) if left or keep else n_rows
     wide = max(64, math.ceil(n_columns / 8)) if right else n_columns
     total = 0

@@ -1,0 +1,50 @@
+"""Changed inputs and weights keep what must be kept."""
+
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kernelwright.referee.families import change_inputs, change_state
+
+FAMILIES = ("as_is", "scaled", "negated", "sparse_spikes", "heavy_tail")
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    family=st.sampled_from(FAMILIES),
+    shape=st.lists(st.integers(0, 9), max_size=3),
+    seed=st.integers(0, 2**31),
+)
+def test_every_family_stays_finite_and_repeats_under_its_seed(
+    family: str, shape: list[int], seed: int
+) -> None:
+    one, other = torch.ones(shape), torch.ones(shape)
+    for x in (one, other):
+        change_inputs(x, family, 0, torch.Generator().manual_seed(seed))
+    assert bool(torch.isfinite(one).all()) and torch.equal(one, other)
+
+
+def test_spikes_are_few_large_and_of_both_signs() -> None:
+    x = torch.rand(100, 100).t()
+    change_inputs(x, "sparse_spikes", 0, torch.Generator().manual_seed(0))
+    n_spikes = int((x.abs() > 20).sum())
+    assert 5 <= n_spikes <= 10
+    assert bool((x > 20).any()) and bool((x < -20).any())
+
+
+def test_heavy_tail_has_both_signs_and_outliers() -> None:
+    x = torch.rand(100_000)
+    change_inputs(x, "heavy_tail", 0, torch.Generator().manual_seed(0))
+    assert bool((x < 0).any()) and float(x.abs().max()) > 100 * float(x.abs().median())
+
+
+def test_changed_state_keeps_variances_positive_and_masks_in_place() -> None:
+    generator = torch.Generator().manual_seed(0)
+    variance, mean, mask, scale = torch.ones(50), torch.zeros(50), torch.ones(8, 8).tril(), torch.ones(50)
+    for x in (variance, mean, mask):
+        change_state(x, False, "signed", generator)
+    change_state(scale, True, "signed", generator)
+    assert bool((variance > 0).all()) and float(variance.std()) > 0.1
+    assert float(mean.abs().max()) > 0.1
+    assert bool((mask.triu(1) == 0).all()) and bool((mask.tril().diagonal() != 0).all())
+    assert bool((scale < 0).any()) and bool((scale > 0).any())

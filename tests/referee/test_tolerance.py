@@ -1,0 +1,130 @@
+"""The tolerance policy on known-good and known-bad outputs."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kernelwright.core.task import TolerancePolicy
+from kernelwright.referee.tolerance import Array, Expected, distance_between
+
+
+def expect(
+    reference: Array, oracle: Array, policy: TolerancePolicy = TolerancePolicy.STRICT, ratio: float = 1.0
+) -> Expected:
+    return Expected("float32", _raw(reference), _raw(oracle), policy=policy, inputs_per_output=ratio)
+
+
+def _raw(values: Array) -> Array:
+    return np.ascontiguousarray(values).view(np.uint8)
+
+
+def _truth(n: int = 200_000) -> Array:
+    return np.random.default_rng(0).normal(size=n)
+
+
+def test_the_rounded_oracle_is_close() -> None:
+    truth = _truth()
+    assert expect(truth.astype(np.float32), truth).judge(_raw(truth.astype(np.float32))).is_close
+
+
+def _to_bits(values: Array, bits: int) -> Array:
+    shift = 23 - bits
+    whole = values.astype(np.float32).view(np.uint32)
+    return (((whole >> shift) + ((whole >> (shift - 1)) & 1)) << shift).view(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("bits", "policy", "is_close"),
+    [
+        (7, TolerancePolicy.STRICT, False),
+        (10, TolerancePolicy.STRICT, False),
+        (10, TolerancePolicy.TF32, True),
+        (7, TolerancePolicy.TF32, False),
+        (7, TolerancePolicy.BF16, True),
+        (4, TolerancePolicy.BF16, False),
+    ],
+)
+def test_fewer_mantissa_bits_pass_only_where_the_policy_says_so(
+    bits: int, policy: TolerancePolicy, is_close: bool
+) -> None:
+    truth = _truth()
+    distance = expect(truth.astype(np.float32), truth, policy).judge(_raw(_to_bits(truth, bits)))
+    assert distance.is_close is is_close, distance
+
+
+def test_an_ill_conditioned_reference_permits_as_much_error_as_it_has() -> None:
+    truth = _truth()
+    noise = 1e-3 * np.random.default_rng(1).normal(size=truth.size)
+    expected = expect((truth + noise).astype(np.float32), truth)
+    assert expected.judge(_raw((truth - noise).astype(np.float32))).is_close
+    assert not expected.judge(_raw((truth - 20 * noise).astype(np.float32))).is_close
+
+
+def test_one_wrong_element_among_many_is_found() -> None:
+    truth = _truth()
+    wrong = truth.astype(np.float32)
+    wrong[123_456] += 1e-3
+    assert not expect(truth.astype(np.float32), truth).judge(_raw(wrong)).is_close
+
+
+def test_nan_is_not_finite_and_never_close() -> None:
+    truth = _truth(1000)
+    wrong = truth.astype(np.float32)
+    wrong[7] = np.nan
+    distance = expect(truth.astype(np.float32), truth).judge(_raw(wrong))
+    assert not distance.is_finite and not distance.is_close
+
+
+def test_a_non_finite_reference_is_noticed() -> None:
+    truth = _truth(10)
+    truth[3] = np.inf
+    assert not expect(truth.astype(np.float32), truth).is_finite
+
+
+def test_where_the_truth_is_zero_only_zero_will_do() -> None:
+    truth = np.zeros(10)
+    expected = expect(truth.astype(np.float32), truth)
+    assert expected.judge(_raw(np.zeros(10, np.float32))).is_close
+    assert not expected.judge(_raw(np.full(10, 1e-6, np.float32))).is_close
+
+
+def test_integers_must_equal_the_reference_or_the_oracle() -> None:
+    reference, oracle = np.array([1, 2, 3]), np.array([1, 2, 4])
+    policy = TolerancePolicy.STRICT
+    expected = Expected("int64", _raw(reference), _raw(oracle), policy=policy, inputs_per_output=1.0)
+    assert expected.judge(_raw(reference)).is_close and expected.judge(_raw(oracle)).is_close
+    assert not expected.judge(_raw(np.array([0, 2, 3]))).is_close
+
+
+def test_kernelbench_policy_is_allclose_at_1e_4() -> None:
+    truth = _truth(1000)
+    reference = truth.astype(np.float32)
+    expected = expect(reference, truth, TolerancePolicy.KERNELBENCH)
+    assert expected.judge(_raw(reference + np.float32(5e-5))).is_close
+    assert not expected.judge(_raw(reference * np.float32(1.001))).is_close
+
+
+@settings(max_examples=40, deadline=None)
+@given(scale=st.floats(1e-20, 1e20), seed=st.integers(0, 1000))
+def test_distance_does_not_depend_on_the_scale(scale: float, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    truth = rng.normal(size=100)
+    wrong = truth * (1 + 1e-3 * rng.normal(size=100))
+    one = expect(truth.astype(np.float32), truth).judge(_raw(wrong.astype(np.float32)))
+    other = expect((truth * scale).astype(np.float32), truth * scale).judge(
+        _raw((wrong * scale).astype(np.float32))
+    )
+    assert other.error == pytest.approx(one.error, rel=1e-2)
+    assert not other.is_close
+
+
+def test_half_precisions_are_read_right() -> None:
+    values = np.array([1.0, -2.5, 0.15625], np.float32)
+    bf16 = (values.view(np.uint32) >> 16).astype(np.uint16)
+    assert distance_between("bfloat16", _raw(bf16), _raw(bf16)) == 0.0
+    half = Expected(
+        "bfloat16", _raw(bf16), _raw(values.astype(np.float64)), policy=TolerancePolicy.STRICT,
+        inputs_per_output=1.0,
+    )  # fmt: skip
+    assert half.judge(_raw(bf16)).error == 0.0
