@@ -79,7 +79,7 @@ def test_the_budget_ends_a_run_and_keeps_its_best(store: Store) -> None:
     spec = SPEC.model_copy(update={"budget": Budget(evaluations=2)})
     referee = FakeReferee({"a": 1.2, "a>x": 1.4, "a>y": 1.3})
     outcome = start_run(spec, tools(store, referee, ScriptedTeam(["a"], ["x", "y"])))
-    assert outcome.reason == "budget of evaluations used up"
+    assert outcome.reason == "the budget of evaluations is used up"
     assert outcome.winner is not None and outcome.winner.source == "a>x"
 
 

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from lowering_checks import Wrap, calls, check, regions
+
+from .lowering_checks import Wrap, calls, check, regions
 
 X = torch.randn(6, 5, 8, 4, generator=torch.Generator().manual_seed(0))
 M = torch.randn(12, 20, generator=torch.Generator().manual_seed(1))

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from lowering_checks import Wrap, calls, check, regions, tensors_of
 from torch import nn
 
 from kernelwright.kernels.interpret import interpret
@@ -13,6 +12,8 @@ from kernelwright.kernels.ir import Call
 from kernelwright.kernels.lower import fuse, lower
 from kernelwright.kernels.lowering import FusionOptions
 from kernelwright.tasks.capture import capture_module
+
+from .lowering_checks import Wrap, calls, check, regions, tensors_of
 
 
 def randn(*shape: int) -> torch.Tensor:

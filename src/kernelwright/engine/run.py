@@ -139,8 +139,8 @@ class _Loop:
     def play(self) -> RunFinished:
         """Run to the end and return the closing event."""
         self._emit(RunStarted(recipe=self.spec.recipe, team=self.spec.team))
-        problem, capture_error = self.tools.prepare(self.spec, self.tools.cache_dir)
         with self.tools.referee.open(self.spec.task) as session:
+            problem, capture_error = self.tools.prepare(self.spec, self.tools.cache_dir)
             floors = tuple(problem.floors.get(w.name) for w in self.spec.task.workloads)
             self._emit(
                 TaskPrepared(
@@ -165,7 +165,7 @@ class _Loop:
         while True:
             used_up = self._spent().exhausts(self.spec.budget)
             if used_up is not None:
-                return f"budget of {used_up} used up"
+                return f"the budget of {used_up} is used up"
             selection = self.tools.policy.select(self.state.view())
             if selection.mode == "stop":
                 return selection.reason

@@ -7,6 +7,7 @@ import dataclasses
 import operator
 import textwrap
 from collections.abc import Mapping
+from functools import partial
 
 import torch
 from torch import nn
@@ -96,9 +97,7 @@ class _CandidateWriter:
         return f"CPP_SOURCE = r'''\n{source}'''\n\nCXX_FLAGS = ({flags})"
 
     def _kernels(self, regions: list[Region]) -> str:
-        return "\n".join(
-            f'_{r.name} = _kernel("{r.name}", {len(signature(r))})' for r in regions
-        )
+        return "\n".join(f'_{r.name} = _kernel("{r.name}", {len(signature(r))})' for r in regions)
 
     def _helpers(self, model: str) -> list[str]:
         texts = [LAID_OUT.strip()] if "_laid_out(" in model else []
@@ -151,7 +150,9 @@ class _CandidateWriter:
                 checks += ["    with torch.no_grad():", f"        return {call}"]
             else:
                 checks.append(f"    return {call}")
-        tensors = sorted({self.arguments[int(p.source)] for c, _ in self.programs.values() for p in _inputs(c)})
+        tensors = sorted(
+            {self.arguments[int(p.source)] for c, _ in self.programs.values() for p in _inputs(c)}
+        )
         got = ", ".join(f"{{tuple({name}.shape)}} {{{name}.dtype}}" for name in tensors)
         known = "; ".join(self._shapes(captured) for captured, _ in self.programs.values())
         checks.append(f'raise ValueError(f"made for {known}; got {got}")')
@@ -163,7 +164,7 @@ class _CandidateWriter:
                 program,
                 arguments=self.arguments,
                 kernel_names=kernels,
-                attribute=lambda b, p=program: self._attribute(b, p),
+                attribute=partial(self._attribute, program),
             )
             lines += ["", *("    " + line for line in method)]
         return lines
@@ -176,7 +177,7 @@ class _CandidateWriter:
         return " and ".join(terms)
 
     def _shapes(self, captured: Captured) -> str:
-        return ", ".join(f"{p.shape} {str(p.dtype)}" for p in _inputs(captured)) or "no inputs"
+        return ", ".join(f"{p.shape} {p.dtype!s}" for p in _inputs(captured)) or "no inputs"
 
     def _parameters(self) -> list[str]:
         """Text of forward's parameters with their defaults."""
@@ -199,7 +200,7 @@ class _CandidateWriter:
                 return names
         return [f"x{i}" for i in range(n_inputs)]
 
-    def _attribute(self, buffer: Buffer, program: Program) -> str:
+    def _attribute(self, program: Program, buffer: Buffer) -> str:
         """Python expression of a parameter, buffer or constant."""
         name = str(buffer.source)
         try:

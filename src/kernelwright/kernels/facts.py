@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterable
 from math import prod
-from typing import Any
 
 import torch
 from torch import fx

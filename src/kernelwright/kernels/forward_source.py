@@ -45,9 +45,7 @@ def dense_stride(shape: tuple[int, ...]) -> tuple[int, ...]:
 def is_dense(buffer: Buffer) -> bool:
     """True when the buffer's strides are those of a contiguous tensor (axes of size 1 aside)."""
     dense = dense_stride(buffer.shape)
-    return all(
-        s == d or n == 1 for n, s, d in zip(buffer.shape, buffer.stride, dense, strict=True)
-    )
+    return all(s == d or n == 1 for n, s, d in zip(buffer.shape, buffer.stride, dense, strict=True))
 
 
 class _ForwardWriter:

@@ -61,9 +61,7 @@ def _without_forward(model: ast.ClassDef) -> ast.ClassDef:
             if name in methods and name not in wanted and name != "forward":
                 wanted.add(name)
                 pending.append(methods[name])
-    model.body = [
-        item for item in model.body if not isinstance(item, ast.FunctionDef) or item.name in wanted
-    ]
+    model.body = [item for item in model.body if not isinstance(item, ast.FunctionDef) or item.name in wanted]
     return model
 
 
@@ -81,11 +79,7 @@ def _definitions_used(body: Iterable[ast.stmt], model: ast.ClassDef) -> list[ast
                 wanted.add(position)
                 needed |= _names(statement)
                 grew = True
-    return [
-        s
-        for i, s in enumerate(statements)
-        if i in wanted or isinstance(s, ast.Import | ast.ImportFrom)
-    ]
+    return [s for i, s in enumerate(statements) if i in wanted or isinstance(s, ast.Import | ast.ImportFrom)]
 
 
 def _binds(statement: ast.stmt) -> set[str]:

@@ -15,7 +15,7 @@ def _load_library():
         with tempfile.TemporaryDirectory(dir=library.parent) as folder:
             source, built = Path(folder, "kernels.cpp"), Path(folder, "kernels.so")
             source.write_text(CPP_SOURCE)
-            command = [os.environ.get("CXX", "g++"), *CXX_FLAGS, "-shared", "-fPIC", str(source), "-o", str(built)]
+            command = [os.environ.get("CXX", "g++"), *CXX_FLAGS, "-shared", "-fPIC", source, "-o", built]
             done = subprocess.run(command, capture_output=True, text=True)
             if done.returncode != 0:
                 raise RuntimeError("the C++ compiler failed:\\n" + done.stderr[-4000:])

@@ -15,6 +15,8 @@ STREAM_FROM_BYTES = 32 << 20
 """Output size from which non-temporal stores pay: beyond any cache that keeps it for the next reader."""
 SCRATCH_BYTES = 192 << 10
 """Stack scratch per thread that still lies in a private level 2 cache."""
+SLICE_BYTES = 768 << 10
+"""Slices larger than this are read from memory again by every pass."""
 PARTS = 16
 """Pieces of an inner range that threads share; fixed, so that sums do not depend on the thread count."""
 LANES_PER_VECTOR = 16
@@ -84,21 +86,25 @@ def resolve(region: Region) -> Choices:
     parallel = schedule.parallel or _parallel(region, lane_axis, is_column, lanes)
     if is_column and parallel == "kept" and schedule.tile is None and schedule.rows_together is None:
         lanes = _share_tiles(region, lane_axis or "", lanes)
-    return Choices(
-        region=region,
-        lane_axis=lane_axis,
-        is_column=is_column,
-        lanes=lanes,
-        chunk=_chunk(schedule.chunk, lanes, is_column),
-        simdlen=None if schedule.vector_bytes in (None, 64) else (schedule.vector_bytes or 64) // 4,
-        parallel=parallel,
-        threads=schedule.threads,
-        stream=_stream(region) if schedule.stream is None else schedule.stream,
-        cache_rows=(parallel != "inner") if schedule.cache_rows is None else schedule.cache_rows,
-        online=bool(schedule.online),
-        one_pass=schedule.moments == "one_pass",
-        interior_split=has_bounds(region) if schedule.interior_split is None else schedule.interior_split,
-    ) if groups else _nothing(region)
+    return (
+        Choices(
+            region=region,
+            lane_axis=lane_axis,
+            is_column=is_column,
+            lanes=lanes,
+            chunk=_chunk(schedule.chunk, lanes, is_column),
+            simdlen=None if schedule.vector_bytes in (None, 64) else (schedule.vector_bytes or 64) // 4,
+            parallel=parallel,
+            threads=schedule.threads,
+            stream=_stream(region) if schedule.stream is None else schedule.stream,
+            cache_rows=(parallel != "inner") if schedule.cache_rows is None else schedule.cache_rows,
+            online=bool(schedule.online),
+            one_pass=schedule.moments == "one_pass",
+            interior_split=has_bounds(region) if schedule.interior_split is None else schedule.interior_split,
+        )
+        if groups
+        else _nothing(region)
+    )
 
 
 def _chunk(chunk: int | None, lanes: int, is_column: bool) -> int:
@@ -183,7 +189,7 @@ def _lanes(region: Region, dag: Dag, lane_axis: str | None, is_column: bool) -> 
         return min(schedule.rows_together or 1, size)
     if is_column:
         has_loops = any(group.axes for group in dag.groups)
-        return min(schedule.tile or (256 if has_loops else 4096), size)
+        return min(schedule.tile or (256 if has_loops else 1024), size)
     cost = max((dag.cost(a.node) for g in dag.groups for a in g.actions), default=0)
     unroll = schedule.unroll or (4 if cost < 12 else 2)
     return min(unroll * LANES_PER_VECTOR, size)
@@ -218,6 +224,12 @@ def _parallel(
         return "kept" if units > 1 else "none"
     has_inner = any(stage.axes for stage in region.stages)
     return "inner" if has_inner else "kept"
+
+
+def _is_large(region: Region) -> bool:
+    """True when a pass over the inner axes at one kept point does not stay in a level 2 cache."""
+    kept = math.prod(a.size for a in region.kept)
+    return any(4 * points(region, s) > kept * SLICE_BYTES for s in region.stages)
 
 
 def _stream(region: Region) -> bool:

@@ -27,6 +27,7 @@ from kernelwright.kernels.ir import (
 
 NodeKind = Literal["const", "load", "index", "bound", "op", "reduced", "scanned"]
 COSTLY_OPS = frozenset({"div", "reciprocal", "sqrt", "rsqrt", "fmod", "remainder", "floordiv"})
+NOWHERE = Affine()
 COST_CACHED = 8
 """Cost from which a value is worth keeping instead of computing it again."""
 
@@ -41,7 +42,7 @@ class Node:
     dtype: DType
     args: tuple[int, ...] = ()
     """Of a load: its bounds, then the dynamic indices."""
-    index: Affine = Affine()
+    index: Affine = NOWHERE
     """Of a load, index or bound."""
     size: int = 0
     """Of a bound: its upper end."""

@@ -131,9 +131,7 @@ class NestWriter(ValueWriter):
         scan_axes = {a.stage.scan_axis for a in group.scans}
         axes = [a for a in group.axes if a != self.lane_axis]
         axes.sort(key=lambda axis: axis in scan_axes)
-        return [
-            Loop(self.render.axes[a], "0", str(self.sizes[a]), self.sizes[a], axis=a) for a in axes
-        ]
+        return [Loop(self.render.axes[a], "0", str(self.sizes[a]), self.sizes[a], axis=a) for a in axes]
 
     # -- accumulators ------------------------------------------------------------------------------
 
@@ -319,9 +317,9 @@ class NestWriter(ValueWriter):
         scans = [a for a in group.scans if a.stage.scan_axis == loop.axis]
         if scans:
             self._declare_runs(scans)
-        with self.out.block(_head(loop, reverse=any(a.stage.reverse for a in scans))):
-            with self.names.scope(), self.render.scope():
-                self._walk(group, loops, level + 1, flush, reductions)
+        head = _head(loop, reverse=any(a.stage.reverse for a in scans))
+        with self.out.block(head), self.names.scope(), self.render.scope():
+            self._walk(group, loops, level + 1, flush, reductions)
         outside_chunks = loop.axis is None and (level == 0 or loops[level - 1].axis is not None)
         if outside_chunks and self._is_blocked(group):
             self._tail(group, reductions)
@@ -418,9 +416,7 @@ class NestWriter(ValueWriter):
             return False
         return coefficient(action.store.index, self.lane_axis) == 1
 
-    def _stream_blocks(
-        self, actions: Sequence[Action], start: str, lanes: str
-    ) -> dict[int, tuple[str, str]]:
+    def _stream_blocks(self, actions: Sequence[Action], start: str, lanes: str) -> dict[int, tuple[str, str]]:
         """Declare a block per streamed store; return (place of lane 0, block) by action position."""
         streams: dict[int, tuple[str, str]] = {}
         for position, action in enumerate(actions):

@@ -1,6 +1,7 @@
 """Equivalent forms of a region that are simpler to print: fewer axes, no argmax."""
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Iterator
 
 from kernelwright.kernels.ir import (
@@ -103,9 +104,7 @@ def _expr_affines(expr: Expr, seen: dict[int, Expr]) -> Iterator[Affine]:
                 yield from _expr_affines(arg, seen)
 
 
-def _map_expr(
-    expr: Expr, change: Callable[[Affine], Affine], memo: dict[int, tuple[Expr, Expr]]
-) -> Expr:
+def _map_expr(expr: Expr, change: Callable[[Affine], Affine], memo: dict[int, tuple[Expr, Expr]]) -> Expr:
     if id(expr) in memo:
         return memo[id(expr)][1]
 
@@ -192,7 +191,7 @@ def _merge_axes(region: Region) -> Region:
 
 
 def _neighbours(names: tuple[str, ...]) -> list[tuple[str, str]]:
-    return list(zip(names, names[1:], strict=False))
+    return list(itertools.pairwise(names))
 
 
 def _may_merge(region: Region, outer: str, inner: str) -> bool:
@@ -215,12 +214,8 @@ def _merged(region: Region, outer: str, inner: str) -> Region:
         return tuple(whole if a.name == inner else a for a in axes if a.name != outer)
 
     region = map_affines(region, lambda index: _without(index, outer))
-    stages = tuple(
-        dataclasses.replace(s, axes=tuple(a for a in s.axes if a != outer)) for s in region.stages
-    )
-    return dataclasses.replace(
-        region, kept=merge(region.kept), inner=merge(region.inner), stages=stages
-    )
+    stages = tuple(dataclasses.replace(s, axes=tuple(a for a in s.axes if a != outer)) for s in region.stages)
+    return dataclasses.replace(region, kept=merge(region.kept), inner=merge(region.inner), stages=stages)
 
 
 def _expand_arg_reductions(region: Region) -> Region:
@@ -245,9 +240,7 @@ def _expand_arg_reductions(region: Region) -> Region:
             hit = Op("or", (hit, Op("isnan", (stage.expr,), "bool")), "bool")
         none = Const(2**31 - 1, "int32")
         candidate = Op("where", (hit, IndexValue(stage.position, "int32"), none), "int32")
-        first = Stage(
-            f"{stage.name}_first", "reduce", stage.axes, candidate, "int32", combine="min"
-        )
+        first = Stage(f"{stage.name}_first", "reduce", stage.axes, candidate, "int32", combine="min")
         cast = Op("cast", (StageValue(first.name, "int32"),), stage.dtype)
         result = Stage(stage.name, "map", (), cast, stage.dtype, stores=stage.stores)
         stages += [best, first, result]

@@ -37,9 +37,7 @@ def write_moments(nest: "NestWriter", pair: Moments, loops: list[Loop], names: t
         render.bind(pair.mean, f"(float){part_mean}")
         group = nest.dag.groups[pair.second]
         _pass(nest, group, start, stop, "+", part_squares, "0", lambda v: f"{part_squares} += {v};")
-        out.line(
-            f"merge_moments({count}, {mean}, {squares}, {stop} - {start}, {part_mean}, {part_squares});"
-        )
+        out.line(f"merge_moments({count}, {mean}, {squares}, {stop} - {start}, {part_mean}, {part_squares});")
 
     _over_chunks(nest, nest.dag.groups[pair.first], loops, chunk)
     out.line(f"const float {names[0]} = (float)({mean} * {count});")
@@ -61,7 +59,16 @@ def write_online(nest: "NestWriter", pair: Online, loops: list[Loop], names: tup
         part, before = nest.names.new("part_sum"), nest.names.new("shift_before")
         group = nest.dag.groups[pair.first]
         largest = nest.names.new("part_max")
-        _pass(nest, group, start, stop, "nanmax", largest, "-INF", lambda v: f"{largest} = nanmax({largest}, {v});")
+        _pass(
+            nest,
+            group,
+            start,
+            stop,
+            "nanmax",
+            largest,
+            "-INF",
+            lambda v: f"{largest} = nanmax({largest}, {v});",
+        )
         out.line(f"{top} = nanmax({top}, {largest});")
         out.line(f"const float {before} = {shift};")
         with render.scope():
@@ -119,7 +126,7 @@ def _pass(
     axis = nest.render.axes[nest.lane_axis]
     nest.out.line(f"float {result} = {initial};")
     nest.out.line(f"#pragma omp simd reduction({combine} : {result})")
-    with nest.out.block(f"for (int {axis} = {start}; {axis} < {stop}; ++{axis})"):
-        with nest.names.scope(), nest.render.scope():
-            nest.bind_all(group.actions)
-            nest.out.line(step(bare(nest.render.text(group.actions[0].node))))
+    head = f"for (int {axis} = {start}; {axis} < {stop}; ++{axis})"
+    with nest.out.block(head), nest.names.scope(), nest.render.scope():
+        nest.bind_all(group.actions)
+        nest.out.line(step(bare(nest.render.text(group.actions[0].node))))

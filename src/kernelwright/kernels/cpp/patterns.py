@@ -1,5 +1,6 @@
 """Pairs of dependent reductions that one pass over memory can carry out together."""
 
+import itertools
 from typing import NamedTuple
 
 from kernelwright.kernels.cpp.dag import Dag, Node
@@ -39,7 +40,12 @@ def find_moments(dag: Dag) -> Moments | None:
         if distance is None:
             continue
         node = dag.nodes[distance]
-        if node.kind == "op" and node.name == "sub" and node.args[0] == value and _is_mean(dag, node.args[1], leaf):
+        if (
+            node.kind == "op"
+            and node.name == "sub"
+            and node.args[0] == value
+            and _is_mean(dag, node.args[1], leaf)
+        ):
             return Moments(first, second, value, node.args[1])
     return None
 
@@ -65,9 +71,11 @@ def _pairs(dag: Dag, combine: str) -> list[tuple[int, int]]:
     """Return neighbouring groups of one float32 reduction each: the given kind, then a sum."""
     found = []
     alone = [
-        (i, g) for i, g in enumerate(dag.groups) if len(g.actions) == 1 and g.reduces and g.actions[0].stage.dtype == "float32"
+        (i, g)
+        for i, g in enumerate(dag.groups)
+        if len(g.actions) == 1 and g.reduces and g.actions[0].stage.dtype == "float32"
     ]
-    for (i, a), (j, b) in zip(alone, alone[1:], strict=False):
+    for (i, a), (j, b) in itertools.pairwise(alone):
         is_pair = a.actions[0].stage.combine == combine and b.actions[0].stage.combine == "sum"
         if is_pair and a.axes == b.axes and j == i + 1:
             found.append((i, j))

@@ -33,15 +33,26 @@ CALLS = {
     "tanh": "vtanh", "sinh": "vsinh", "cosh": "vcosh", "atan": "vatan", "asin": "vasin",
     "acos": "vacos", "erf": "verf", "sigmoid": "vsigmoid", "softplus": "vsoftplus",
 }  # fmt: skip
-RESERVED = frozenset(
+TEMPLATES = {
+    "neg": "(-{0})",
+    "not": "(!{0})",
+    "reciprocal": "({one} / {0})",
+    "rsqrt": "({one} / vsqrt({0}))",
+    "fma": "({0} * {1} + {2})",
+    "isnan": "({0} != {0})",
+    "isinf": "(vabs({0}) == INF)",
+    "where": "({0} ? {1} : {2})",
+}
+_RESERVED_TEXT = (
     "alignas and asm auto bitand bitor bool break case catch char class compl const constexpr continue "
     "default delete do double else enum explicit export extern false float for friend goto if inline int "
     "int64_t int32_t int16_t int8_t uint8_t long mutable namespace new not operator or private protected "
     "public register restrict return short signed sizeof static struct switch template this throw true try "
     "typedef typename union unsigned using virtual void volatile while xor INF LANES squared select "
     "exp exp2 expm1 log log2 log10 log1p sin cos tan tanh sinh cosh atan asin acos erf pow fmod floor ceil "
-    "round trunc sqrt abs fabs floorf y0 y1 yn j0 j1 jn gamma lgamma tgamma index".split()
+    "round trunc sqrt abs fabs floorf y0 y1 yn j0 j1 jn gamma lgamma tgamma index"
 )
+RESERVED = frozenset(_RESERVED_TEXT.split())
 """Words that must not name a variable: keywords, our own, and the C library's built-in functions."""
 
 
@@ -246,33 +257,18 @@ class Renderer:
 
     def _op_text(self, node: Node) -> str:
         args = [self.text(a) for a in node.args]
-        ctype = CTYPES[node.dtype]
         if node.name in INFIX:
             return f"({args[0]} {INFIX[node.name]} {args[1]})"
         if node.name in CALLS:
             return f"{CALLS[node.name]}({', '.join(bare(a) for a in args)})"
+        if node.name in TEMPLATES:
+            return TEMPLATES[node.name].format(*args, one=literal(1, node.dtype))
         match node.name:
-            case "neg":
-                return f"(-{args[0]})"
-            case "not":
-                return f"(!{args[0]})"
-            case "reciprocal":
-                return f"({literal(1, node.dtype)} / {args[0]})"
-            case "rsqrt":
-                return f"({literal(1, node.dtype)} / vsqrt({args[0]}))"
-            case "fma":
-                return f"({args[0]} * {args[1]} + {args[2]})"
-            case "isnan":
-                return f"({args[0]} != {args[0]})"
-            case "isinf":
-                return f"(vabs({args[0]}) == INF)"
-            case "where":
-                return f"({args[0]} ? {args[1]} : {args[2]})"
             case "fmod":
                 is_float = node.dtype in ("float32", "float64")
                 return f"vfmod({args[0]}, {args[1]})" if is_float else f"({args[0]} % {args[1]})"
             case "cast":
-                return f"({args[0]} != 0)" if node.dtype == "bool" else f"({ctype}){args[0]}"
+                return f"({args[0]} != 0)" if node.dtype == "bool" else f"({CTYPES[node.dtype]}){args[0]}"
             case "pow":
                 return self._pow_text(node, args)
         raise KeyError(f"operation {node.name!r} is not known to the C++ printer")

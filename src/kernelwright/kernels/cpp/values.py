@@ -43,9 +43,7 @@ class Kept:
 class ValueWriter:
     """Decides where values live and writes their declarations."""
 
-    def __init__(
-        self, choices: Choices, dag: Dag, renderer: Renderer, names: Names, writer: Writer
-    ) -> None:
+    def __init__(self, choices: Choices, dag: Dag, renderer: Renderer, names: Names, writer: Writer) -> None:
         self.choices = choices
         self.dag = dag
         self.render = renderer
@@ -67,9 +65,7 @@ class ValueWriter:
         """Choose the values to keep, costliest expressions first, and declare their scratch."""
         groups = self.dag.groups
         for number in range(len(self.dag.nodes) - 1, -1, -1):
-            users = [
-                i for i, g in enumerate(groups) if i not in self.merged and number in self._needs(g)
-            ]
+            users = [i for i, g in enumerate(groups) if i not in self.merged and number in self._needs(g)]
             if len(users) < 2 or not self._worth_keeping(number, [groups[i] for i in users]):
                 continue
             group = groups[users[0]]

@@ -1,6 +1,6 @@
 """Turn groups and calls into the program: buffers, stores, names, final loops."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from torch import fx
@@ -11,38 +11,37 @@ from kernelwright.kernels.lower.calls import make_call, relay
 from kernelwright.kernels.lower.coalesce import coalesce
 from kernelwright.kernels.lower.expressions import loads, map_stage, stage_values
 from kernelwright.kernels.lower.fuse import Fusion, Group
-from kernelwright.kernels.lower.translate import Step, Translation, dtype_name, operator_name
+from kernelwright.kernels.lower.translate import Step, dtype_name, operator_name
 from kernelwright.kernels.lower.values import Stored, Value
 from kernelwright.tasks.capture import Captured
 
 
 def assemble(
     captured: Captured,
-    graph: Translation,
     fusion: Fusion,
     results: Mapping[str, Value],
-    views: Mapping[str, Step],
+    memory_of: Callable[[fx.Node], Value],
 ) -> Program:
-    """Return the program; ``results``: value in memory per output or mutated node; ``views``: per node."""
-    return _Assembly(captured, graph, fusion, results, views).program()
+    """Return the program.
+
+    ``results``: output or mutated node -> the value in memory that holds it; ``memory_of``: the value in
+    memory that a call reads for a node.
+    """
+    return _Assembly(captured, fusion, results, memory_of).program()
 
 
 class _Assembly:
-    """Turns groups and steps into the program."""
-
     def __init__(
         self,
         captured: Captured,
-        graph: Translation,
         fusion: Fusion,
         results: Mapping[str, Value],
-        views: Mapping[str, Step],
+        memory_of: Callable[[fx.Node], Value],
     ) -> None:
         self._captured = captured
-        self._graph = graph
         self._fusion = fusion
         self._results = results
-        self._views = views
+        self._memory_of = memory_of
         self._buffers: dict[str, Buffer] = {}
         self._names: set[str] = set()
 
@@ -79,14 +78,6 @@ class _Assembly:
             else:
                 needed |= {_buffer(self._memory_of(n)) for n in unit.node.all_input_nodes}
         return needed
-
-    def _memory_of(self, node: fx.Node) -> Value:
-        value = self._graph.value(node.name)
-        if node.name in self._views and not isinstance(value, Stored):
-            result = self._views[node.name].results[0]
-            assert result is not None
-            return result
-        return value
 
     def _call(self, step: Step) -> Call:
         actual: dict[str, tuple[int, ...]] = {}

@@ -12,41 +12,12 @@ from kernelwright.kernels.ir import BufferRef, Call, CallArg
 from kernelwright.kernels.lower.translate import Step, helper_source
 from kernelwright.kernels.lower.values import Stored
 
-VIEWS = frozenset(
-    [
-        "view.default",
-        "permute.default",
-        "t.default",
-        "transpose.int",
-        "expand.default",
-        "unsqueeze.default",
-        "squeeze.default",
-        "squeeze.dim",
-        "squeeze.dims",
-        "slice.Tensor",
-        "select.int",
-        "unfold.default",
-        "alias.default",
-        "detach.default",
-        "as_strided.default",
-        "diagonal.default",
-        "view.dtype",
-    ]
-)
-"""Operators whose result aliases their first argument."""
-
 RESHAPING = frozenset(
     [
-        "view.default",
-        "permute.default",
-        "t.default",
-        "transpose.int",
-        "unsqueeze.default",
-        "squeeze.default",
-        "squeeze.dim",
-        "squeeze.dims",
+        "view.default", "permute.default", "t.default", "transpose.int", "unsqueeze.default",
+        "squeeze.default", "squeeze.dim", "squeeze.dims",
     ]
-)
+)  # fmt: skip
 """Views that show every element once."""
 
 
@@ -132,6 +103,16 @@ def relay(step: Step, actual: Mapping[str, tuple[int, ...]]) -> None:
     for result, stride in zip(step.results, strides, strict=True):
         if result is not None and stride is not None:
             result.stride = stride
+
+
+def copying_node(node: fx.Node, name: str) -> fx.Node:
+    """Return a node outside the graph that copies ``node`` to fresh, row-major memory."""
+    made = fx.Node(node.graph, name, "call_function", torch.ops.aten.clone.default, (), {}, node.type)
+    made.meta = node.meta
+    made._args = (node,)
+    made._kwargs = {"memory_format": torch.contiguous_format}
+    made._input_nodes = {node: None}
+    return made
 
 
 def _reshaped(node: fx.Node) -> fx.Node:

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from torch import fx
 
 from kernelwright.kernels.ir import Program
+from kernelwright.kernels.lower.affine import contiguous_strides
 from kernelwright.kernels.lower.assemble import assemble
-from kernelwright.kernels.lower.calls import RESHAPING, VIEWS
+from kernelwright.kernels.lower.calls import RESHAPING, copying_node
 from kernelwright.kernels.lower.fuse import Fuser, Fusion, Memory, is_root
 from kernelwright.kernels.lower.maker import Maker
 from kernelwright.kernels.lower.storing import too_deep, worth_storing
-from kernelwright.kernels.lower.translate import Step, Translation, operator_name
+from kernelwright.kernels.lower.translate import DTYPES, VIEWS, Step, Translation, operator_name
 from kernelwright.kernels.lower.values import Inline, Stored, Value, sources
 from kernelwright.kernels.lowering import FusionOptions
 from kernelwright.tasks.capture import Captured
@@ -40,7 +41,7 @@ class Planner:
         self._heuristic: dict[Value, None] = {}
         """The roots that are in memory only because computing them again would cost more."""
         self._views: dict[str, Step] = {}
-        self._copies: dict[Value, Inline] = {}
+        self._copies: dict[Value, Inline | Step] = {}
         self._memory = Memory()
         self._results: dict[str, Value] = {}
         """Output or mutated node -> the value in memory that holds it."""
@@ -59,11 +60,9 @@ class Planner:
             self._heuristic |= dict.fromkeys(more)
             self._roots |= self._heuristic
             fusion = self._fuse()
-        program = assemble(self._captured, self._graph, fusion, self._results, self._views)
+        program = assemble(self._captured, fusion, self._results, self._in_memory)
         chosen = [v for v in self._roots if v in self._heuristic]
         return Lowered(program, self._graph, fusion, tuple(chosen))
-
-    # What is in memory ------------------------------------------------------------------------------
 
     def _choose_roots(self, extra: Collection[str]) -> None:
         for item in self._graph.made:
@@ -108,36 +107,47 @@ class Planner:
     def _result(self, node: fx.Node) -> Value:
         """Return the value that holds an output: fresh memory, dense."""
         value = self._graph.value(node.name)
-        if node.op == "placeholder" or (isinstance(value, Stored) and value.node not in self._graph.steps):
-            return self._copy(value, node.name)
-        step = self._graph.steps.get(value.node)
-        if isinstance(value, Stored) and step is not None and operator_name(step.node) in VIEWS:
-            return self._copy(value, node.name)
-        if isinstance(value, Stored) or is_root(value) or value in self._roots:
+        if isinstance(value, Stored):
+            return value if self._owns(value) else self._copy(value, node)
+        if is_root(value) or value in self._roots:
             return value
         base = node.args[0] if operator_name(node) in RESHAPING else None
-        if isinstance(base, fx.Node) and self._is_owned(base) and self._graph.value(base.name) is not value:
-            return self._view(node, self._in_memory(base))
+        if isinstance(base, fx.Node) and self._graph.value(base.name) is not value:
+            looked_at = self._graph.value(base.name)
+            if looked_at in self._roots or (isinstance(looked_at, Stored) and self._owns(looked_at)):
+                return self._view(node, self._in_memory(base))
         self._roots[value] = None
         return value
 
-    def _is_owned(self, node: fx.Node) -> bool:
-        """Return whether a node's value is in memory anyway, and not an input's memory."""
-        value = self._graph.value(node.name)
-        if isinstance(value, Stored):
-            step = self._graph.steps.get(value.node)
-            return step is not None and operator_name(step.node) not in VIEWS
-        return value in self._roots
+    def _owns(self, value: Stored) -> bool:
+        """Return whether a tensor in memory is dense and not an input's memory."""
+        step = self._graph.producers.get(value)
+        if step is None or not step.is_view:
+            return step is not None
+        base = step.node.args[0]
+        assert isinstance(base, fx.Node)
+        looked_at = self._graph.value(base.name)
+        reshaped = operator_name(step.node) in RESHAPING
+        return reshaped and (not isinstance(looked_at, Stored) or self._owns(looked_at))
 
-    def _copy(self, value: Value, node: str) -> Value:
+    def _copy(self, value: Stored, node: fx.Node) -> Value:
         if value not in self._copies:
-            make = Maker(f"{node}_copy", value.shape, value.dtype)  # type: ignore[arg-type]
-            self._copies[value] = make.pointwise(lambda e, x: x, value)
+            self._copies[value] = made = self._new_copy(value, node)
+            if isinstance(made, Inline):
+                self._roots[made] = None
         copy = self._copies[value]
-        self._roots[copy] = None
-        return copy
+        result = copy.results[0] if isinstance(copy, Step) else copy
+        assert result is not None
+        return result
 
-    # Fusion -----------------------------------------------------------------------------------------
+    def _new_copy(self, value: Stored, node: fx.Node) -> Inline | Step:
+        name = f"{node.name}_copy"
+        if self._options.enabled and value.dtype in DTYPES:
+            return Maker(name, value.shape, value.dtype).pointwise(lambda e, x: x, value)  # type: ignore[arg-type]
+        result = Stored(name, value.shape, value.dtype, name, name, contiguous_strides(value.shape))
+        step = Step(copying_node(node, name), [result])
+        self._graph.producers[result] = step
+        return step
 
     def _fuse(self) -> Fusion:
         live = self._live()
@@ -145,6 +155,9 @@ class Planner:
         roots = [i for i in items if not isinstance(i, Step)]
         stored = [v for v in self._graph.values.values() if isinstance(v, Stored)]
         stored += [r for s in self._views.values() for r in s.results if r is not None]
+        stored += [
+            r for s in self._copies.values() if isinstance(s, Step) for r in s.results if r is not None
+        ]
         reads = {i: self._reads(i) for i in items if isinstance(i, Step)}
         return Fuser(roots, stored, self._memory, self._options.apart).run(items, reads)
 
@@ -176,8 +189,8 @@ class Planner:
 
     def _live(self) -> set[Value | Step]:
         """Return everything that an output depends on, and calls for their effect."""
-        producers: dict[Value, Step] = {}
-        for step in [*self._graph.steps.values(), *self._views.values()]:
+        producers = dict(self._graph.producers)
+        for step in self._views.values():
             producers |= {r: step for r in step.results if r is not None}
         live: set[Value | Step] = set()
         pending: list[Value] = list(self._results.values())

@@ -18,6 +18,15 @@ from kernelwright.kernels.lower.registry import HANDLERS, Made
 from kernelwright.kernels.lower.values import Stored, Value
 from kernelwright.tasks.capture import Captured
 
+VIEWS = frozenset(
+    [
+        "view.default", "permute.default", "t.default", "transpose.int", "expand.default",
+        "unsqueeze.default", "squeeze.default", "squeeze.dim", "squeeze.dims", "slice.Tensor", "select.int",
+        "unfold.default", "alias.default", "detach.default", "as_strided.default", "diagonal.default",
+        "view.dtype",
+    ]
+)  # fmt: skip
+"""Operators whose result aliases their first argument."""
 DTYPES = frozenset(get_args(DType))
 _HANDLER_MODULES = (creation, norms, pooling, reductions, views)
 """Imported because they register the handlers."""
@@ -44,6 +53,8 @@ class Translation:
     """Graph node -> call, for nodes that stay with torch."""
     made: list[Value | Step]
     """Everything in an order in which it can be computed."""
+    producers: dict[Value, Step] = field(default_factory=dict)
+    """Result of a call -> the call."""
 
     def value(self, node: str) -> Value:
         """Return a tensor node's value."""
@@ -116,6 +127,7 @@ class _Translator:
             step = self._out.steps[source.name]
             self._out.values[node.name] = result = _stored(node, node.meta["val"])
             step.results[position] = result
+            self._out.producers[result] = step
             return
         values = self._out.values[source.name]
         found = values[position] if isinstance(values, tuple) else values
@@ -191,11 +203,12 @@ class _Translator:
 
     def _call(self, node: fx.Node) -> None:
         value = node.meta.get("val")
-        step = Step(node)
+        step = Step(node, is_view=operator_name(node) in VIEWS)
         if isinstance(value, torch.Tensor):
             result = _stored(node, value)
             step.results = [result]
             self._out.values[node.name] = result
+            self._out.producers[result] = step
         elif isinstance(value, list | tuple):
             step.results = [None] * len(value)
         else:

@@ -54,7 +54,8 @@ def is_foldable(layer: Any) -> bool:
 
 def weight_of(layer: fx.Node) -> fx.Node:
     """The weight of a convolution, the right operand of a product."""
-    weight: Any = args_of(layer)[1] if is_call(layer, aten.convolution.default) else args_of(layer)[-1]
+    index = 1 if is_call(layer, aten.convolution.default) else -1
+    weight: fx.Node = args_of(layer)[index]
     return weight
 
 

@@ -95,7 +95,7 @@ _FIELD_EDITS = (
     ),
 )
 
-SCHEDULE_EDITS: dict[str, ScheduleEdit] = {edit.name: edit for edit in _FIELD_EDITS} | {
-    InPlaceEpilogue.name: InPlaceEpilogue(),
-}
+_ALL: tuple[ScheduleEdit, ...] = (*_FIELD_EDITS, InPlaceEpilogue())
+
+SCHEDULE_EDITS: dict[str, ScheduleEdit] = {edit.name: edit for edit in _ALL}
 """Edit name -> edit; skills name them ``schedule:NAME``."""

@@ -121,7 +121,9 @@ def tile(facts: Facts) -> Found | None:
         return None
     size = axis_sizes(facts.choices.region)[facts.choices.lane_axis or ""]
     current = facts.choices.lanes
-    values: tuple[ParamValue, ...] = tuple(v for v in (1024, 512, 256, 128, 64, 32) if v != current and v <= size)
+    values: tuple[ParamValue, ...] = tuple(
+        v for v in (1024, 512, 256, 128, 64, 32) if v != current and v <= size
+    )
     return Found(f"{current} of {size} columns together, {facts.slice_bytes} bytes a block", 1.1, values)
 
 
@@ -141,7 +143,7 @@ def chunk(facts: Facts) -> Found | None:
 
 def moments(facts: Facts) -> Found | None:
     """One pass over memory instead of two where a slice does not stay in a core's cache."""
-    if find_moments(facts.dag) is None:
+    if find_moments(facts.dag) is None or facts.choices.is_column or facts.choices.parallel == "inner":
         return None
     is_large = facts.slice_bytes > L2_BYTES
     one_pass = facts.choices.one_pass
@@ -153,10 +155,11 @@ def moments(facts: Facts) -> Found | None:
 
 def online(facts: Facts) -> Found | None:
     """Maximum and sum of exponentials in one pass over memory."""
-    if find_online(facts.dag) is None:
+    if find_online(facts.dag) is None or facts.choices.is_column or facts.choices.parallel == "inner":
         return None
     is_large = facts.slice_bytes > L2_BYTES
-    why = f"maximum, then exponentials, over rows of {facts.slice_bytes / 1e6:.2f} MB in {facts.n_passes} passes"
+    megabytes = facts.slice_bytes / 1e6
+    why = f"maximum, then exponentials, over rows of {megabytes:.2f} MB in {facts.n_passes} passes"
     gain = facts.n_passes / max(facts.n_passes - 1, 1) if is_large else 1.02
     return Found(why, gain, (not facts.choices.online,))
 
@@ -195,7 +198,9 @@ def rows_together(facts: Facts) -> Found | None:
     if facts.choices.is_column or not region.kept or not (scans or is_short):
         return None
     current = facts.schedule.rows_together or 1
-    values: tuple[ParamValue, ...] = tuple(v for v in (16, 8, 4) if v != current and v <= region.kept[-1].size)
+    values: tuple[ParamValue, ...] = tuple(
+        v for v in (16, 8, 4) if v != current and v <= region.kept[-1].size
+    )
     what = "a scan" if scans else "reductions"
     return Found(f"{what} along rows of {facts.slice_bytes // 4} values, one row at a time", 1.05, values)
 
@@ -207,7 +212,11 @@ def parallel_axis(facts: Facts) -> Found | None:
     kept = math.prod(a.size for a in facts.choices.region.kept)
     current = facts.choices.parallel
     can_inner = facts.n_passes > 0 and not any(g.scans for g in facts.dag.groups)
-    others = [p for p in ("kept", "inner") if p != current and (p != "inner" or can_inner) and (p != "kept" or kept > 1)]
+    others = [
+        p
+        for p in ("kept", "inner")
+        if p != current and (p != "inner" or can_inner) and (p != "kept" or kept > 1)
+    ]
     if not others or kept >= 64 * processors():
         return None
     return Found(f"{kept} kept points for {processors()} threads", 1.1, tuple(others))
@@ -219,7 +228,9 @@ def threads(facts: Facts) -> Found | None:
     available = int(os.environ.get("OMP_NUM_THREADS", "0") or 0) or processors()
     if facts.choices.parallel == "none" or estimate > 8 * SERIAL_BELOW_NS or available < 2:
         return None
-    values: tuple[ParamValue, ...] = tuple(v for v in (1, 2, 4) if v < available and v != facts.schedule.threads)
+    values: tuple[ParamValue, ...] = tuple(
+        v for v in (1, 2, 4) if v < available and v != facts.schedule.threads
+    )
     return Found(f"about {estimate / 1000:.0f} us of work on one thread", 1.1, values)
 
 

@@ -31,7 +31,7 @@ class InPlaceEpilogue:
             pair = _reusable(step, program)
             if pair is None:
                 continue
-            old, new = pair
+            old = pair[0]
             megabytes = Facts.n_bytes(old) / 1e6
             facts = Facts.of(step, program)
             why = f"writes {megabytes:.1f} MB to a new tensor though {old.name} of that size dies here"
@@ -47,7 +47,10 @@ class InPlaceEpilogue:
         old, new = pair
         stages = tuple(
             dataclasses.replace(
-                s, stores=tuple(Store(old.name if t.buffer == new.name else t.buffer, t.index) for t in s.stores)
+                s,
+                stores=tuple(
+                    Store(old.name if t.buffer == new.name else t.buffer, t.index) for t in s.stores
+                ),
             )
             for s in step.stages
         )
@@ -61,7 +64,9 @@ def _reusable(region: Region, program: Program) -> tuple[Buffer, Buffer] | None:
     dag = Dag(region)
     actions = [action for group in dag.groups for action in group.actions]
     stores = [a.store for a in actions if a.store is not None]
-    loads = [n for n in (dag.nodes[i] for i in sorted(dag.needed([a.node for a in actions]))) if n.kind == "load"]
+    loads = [
+        n for n in (dag.nodes[i] for i in sorted(dag.needed([a.node for a in actions]))) if n.kind == "load"
+    ]
     for store in stores:
         new = program.buffer(store.buffer)
         if new.kind != "temporary" or sum(s.buffer == new.name for s in stores) != 1:

@@ -17,7 +17,5 @@ def find_region(program: Program, name: str) -> Region:
 
 def replace_region(program: Program, region: Region) -> Program:
     """Return the program with the region of the same name replaced."""
-    steps = tuple(
-        region if isinstance(s, Region) and s.name == region.name else s for s in program.steps
-    )
+    steps = tuple(region if isinstance(s, Region) and s.name == region.name else s for s in program.steps)
     return dataclasses.replace(program, steps=steps)
