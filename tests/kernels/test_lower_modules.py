@@ -89,7 +89,10 @@ MODULES: dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]] = {
         Chain(nn.Linear(8, 16), lambda y, m: F.mish(torch.logsumexp(torch.clamp(y + y, -1, 1), 1))),
         (randn(5, 8),),
     ),
-    "linear_group_norm": (Chain(nn.Linear(8, 16), lambda y, m: F.silu(F.group_norm(y, 4, m.weight))), (randn(5, 8),)),
+    "linear_group_norm": (
+        Chain(nn.Linear(8, 16), lambda y, m: F.silu(F.group_norm(y, 4, m.weight))),
+        (randn(5, 8),),
+    ),
     "batch_norm": (nn.BatchNorm2d(6), (randn(4, 6, 5, 3),)),
     "batch_norm_1d": (Chain(nn.Linear(8, 16), lambda y, m: F.gelu(y)), (randn(5, 8),)),
     "batch_norm_eval": (nn.BatchNorm2d(6).eval(), (randn(4, 6, 5, 3),)),
@@ -97,12 +100,18 @@ MODULES: dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]] = {
         nn.Sequential(nn.BatchNorm2d(16), nn.Tanh(), nn.MaxPool2d(2), nn.GroupNorm(4, 16)),
         (randn(4, 16, 8, 8),),
     ),
-    "conv_relu_bias": (Chain(nn.Conv2d(3, 16, 3), lambda y, m: torch.relu(y) + m.weight[:, None, None]), (randn(2, 3, 8, 8),)),
+    "conv_relu_bias": (
+        Chain(nn.Conv2d(3, 16, 3), lambda y, m: torch.relu(y) + m.weight[:, None, None]),
+        (randn(2, 3, 8, 8),),
+    ),
     "conv_transpose_softmax": (
         Chain(nn.ConvTranspose2d(3, 16, 3), lambda y, m: torch.sigmoid(F.softmax(y, 1) * 2)),
         (randn(2, 3, 8, 8),),
     ),
-    "conv_norm_mean": (Chain(nn.Conv3d(3, 16, 3), lambda y, m: F.group_norm(y, 4).mean((1, 2, 3, 4))), (randn(2, 3, 6, 6, 6),)),
+    "conv_norm_mean": (
+        Chain(nn.Conv3d(3, 16, 3), lambda y, m: F.group_norm(y, 4).mean((1, 2, 3, 4))),
+        (randn(2, 3, 6, 6, 6),),
+    ),
     "channels_last_conv": (
         Chain(nn.Conv2d(3, 16, 3), lambda y, m: y.relu()),
         (randn(2, 3, 8, 8).to(memory_format=torch.channels_last),),
@@ -126,15 +135,24 @@ MODULES: dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]] = {
         (randn(6, 9).softmax(1), (randn(6, 9) * 2).softmax(1)),
     ),
     "cross_entropy": (Wrap(F.cross_entropy), (randn(9, 5), torch.arange(9) % 5)),
-    "triplet": (nn.TripletMarginLoss(), (randn(6, 9), randn(6, 8, 1)[:, :1, 0].expand(6, 9), randn(6, 9) + 1)),
+    "triplet": (
+        nn.TripletMarginLoss(),
+        (randn(6, 9), randn(6, 8, 1)[:, :1, 0].expand(6, 9), randn(6, 9) + 1),
+    ),
     "hinge": (Wrap(lambda x, y: torch.mean(torch.clamp(1 - x * y, min=0))), (randn(9, 9), randn(9).sign())),
-    "cosine_loss": (Wrap(lambda x, y: torch.mean(1 - F.cosine_similarity(x, y, dim=1))), (randn(6, 9), randn(9, 6).T)),
+    "cosine_loss": (
+        Wrap(lambda x, y: torch.mean(1 - F.cosine_similarity(x, y, dim=1))),
+        (randn(6, 9), randn(9, 6).T),
+    ),
     "exclusive_cumsum": (
         Wrap(lambda x: torch.cat([torch.zeros_like(x[:, :1]), torch.cumsum(x[:, :-1], 1)], 1)),
         (randn(6, 9),),
     ),
     "embedding": (nn.Embedding(7, 5), (torch.tensor([[1, 6, 0], [2, 2, 3]]),)),
-    "gather": (Wrap(lambda x, i: torch.gather(x * 2, 1, i)), (randn(4, 5), torch.tensor([[0, 4], [1, 1], [2, 0], [3, 3]]))),
+    "gather": (
+        Wrap(lambda x, i: torch.gather(x * 2, 1, i)),
+        (randn(4, 5), torch.tensor([[0, 4], [1, 1], [2, 0], [3, 3]])),
+    ),
     "index": (Wrap(lambda x, i: x[i].exp()), (randn(4, 5), torch.tensor([0, -1, 2]))),
     "long_cat": (Wrap(lambda x: torch.cat([x] * 6, 1).relu()), (randn(4, 5),)),
     "transposed_mm": (Wrap(lambda a, b: (a.T @ b.T).relu()), (randn(4, 5), randn(6, 4))),
@@ -142,7 +160,10 @@ MODULES: dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]] = {
     "input_itself": (Wrap(lambda x: (x, x + 1)), (randn(4, 5),)),
     "view_of_call": (Wrap(lambda a, b: (a @ b).view(2, 3, -1).permute(1, 0, 2)), (randn(6, 4), randn(4, 5))),
     "slice_of_call": (Wrap(lambda a, b: (a @ b)[1:3]), (randn(6, 4), randn(4, 5))),
-    "view_of_strided_call": (Wrap(lambda a, b: torch.bmm(a, b).transpose(1, 2).reshape(2, -1) + 1), (randn(2, 3, 4), randn(2, 4, 5))),
+    "view_of_strided_call": (
+        Wrap(lambda a, b: torch.bmm(a, b).transpose(1, 2).reshape(2, -1) + 1),
+        (randn(2, 3, 4), randn(2, 4, 5)),
+    ),
     "sort_stays": (Wrap(lambda x: torch.sort(x * 2, 1)[0] + 1), (randn(4, 5),)),
     "complex_stays": (Wrap(lambda x: torch.fft.rfft(x).abs() + 1), (randn(4, 8),)),
     "half_stays": (Wrap(lambda x: (x.to(torch.bfloat16) * 3).float() + 1), (randn(4, 8),)),
@@ -153,7 +174,7 @@ MODULES: dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]] = {
         (randn(2, 6, 16, 16),),
     ),
     "deep_pointwise": (Wrap(lambda x: _deep(x)), (randn(4, 5),)),
-}  # fmt: skip
+}
 
 
 def _deep(x: torch.Tensor) -> torch.Tensor:

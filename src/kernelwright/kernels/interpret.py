@@ -263,7 +263,7 @@ def _apply(name: str, args: Sequence[Array], dtype: str) -> Array:
 
 def _cast(value: Array, dtype: str) -> Array:
     if dtype == "bool":
-        return value != 0
+        return np.not_equal(value, 0)
     whole = value.dtype.kind == "f" and dtype.startswith(("int", "uint"))
     result: Array = (np.trunc(value) if whole else value).astype(dtype)
     return result

@@ -49,17 +49,17 @@ def check_memory(
     raise TaskError(
         f"{_where(task, workload)}: too large for this machine: inputs {inputs / 1e9:.2f} GB, outputs "
         f"{outputs / 1e9:.2f} GB, weights {state / 1e9:.2f} GB need {needed / 1e9:.1f} GB with the float64 "
-        f"oracle and copies, {usable / 1e9:.1f} GB are available; {_suggest(task, workload, usable / needed)}"
+        f"oracle and copies, {usable / 1e9:.1f} GB are available; {_suggest(task, workload, usable / needed, is_weights=2 * state * STATE_COPIES > needed)}"
     )
 
 
-def _suggest(task: Task, workload: Workload, factor: float) -> str:
+def _suggest(task: Task, workload: Workload, factor: float, *, is_weights: bool) -> str:
     sizes = _integer_globals(task.source) | {
         name: value for name, value in workload.overrides.items() if type(value) is int
     }
     if not sizes:
         return "make its tensors smaller"
-    batches = [name for name in sizes if "batch" in name.lower()]
+    batches = [name for name in sizes if "batch" in name.lower() and not is_weights]
     name = batches[0] if batches and sizes[batches[0]] > 1 else max(sizes, key=lambda key: sizes[key])
     return f"scale the global `{name}` from {sizes[name]} to about {max(int(sizes[name] * factor), 1)}"
 

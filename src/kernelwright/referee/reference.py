@@ -44,6 +44,7 @@ class Reference:
         self._cache_bytes = int(CACHE_SHARE * admission.usable_bytes(settings.memory_bytes))
         self._seeds: dict[DrawKey, int] = {}
         self._stale: list[str] = []
+        self._spare: SharedMemory | None = None
         self._baselines: dict[str, str | None] = {"eager": None}
         self.outputs: tuple[OutputSpec, ...] = ()
         self.skipped: dict[str, str] = {}
@@ -116,15 +117,17 @@ class Reference:
         for _ in range(3):
             try:
                 state = self.make_state("fresh", "constructed", new_seed())
-                return self.make_draw(DrawKey("as_is", state="fresh"), state, new_seed())
+                if self._spare is None:
+                    self._spare = SharedMemory(self.layout.args_bytes)
+                return self.make_draw(DrawKey("as_is", state="fresh"), state, new_seed(), self._spare)
             except NonFinite as error:
                 reason = str(error)
         raise TaskError(f"{self._where}: the reference's own output is not finite: {reason}")
 
-    def make_draw(self, key: DrawKey, state: State, seed: int) -> Draw:
+    def make_draw(self, key: DrawKey, state: State, seed: int, memory: SharedMemory | None = None) -> Draw:
         """Draw inputs and run reference and oracle on them; raises NonFinite."""
         name = next(self._names)
-        inputs = SharedMemory(self.layout.args_bytes)
+        inputs = memory or SharedMemory(self.layout.args_bytes)
         self.call(
             "draw_inputs", {name: inputs}, seed=seed, family=key.family, variant=key.variant, arena=name
         )
@@ -138,33 +141,38 @@ class Reference:
         return draw
 
     def _with_oracle(self, key: DrawKey, state: State, inputs: SharedMemory, name: str) -> Draw:
-        results = SharedMemory(self.output_bytes)
-        after = SharedMemory(self.layout.state_bytes)
-        own, truth = f"{name} out", f"{name} oracle"
-        self.call("dump", {own: results}, arena=own, slots=self.output_slots, which="last")
-        self.call("dump_state", {f"{name} after": after}, arena=f"{name} after", slots=self._watched)
+        results, after, truth = (self._scratch[n] for n in ("results", "after", "truth"))
+        self.call("dump", arena="results", slots=self.output_slots, which="last")
+        self.call("dump_state", arena="after", slots=self._watched)
         changed = {n: s for n, s in self._watched.items() if after.differs_from(state.memory, s)}
-        wide = [_widened(spec) for spec in [*self.output_slots, *changed.values()]]
-        slots, size = place(wide)
-        oracle = SharedMemory(size)
+        slots, _ = place([_widened(spec) for spec in [*self.output_slots, *changed.values()]])
         n_outputs = len(self.output_slots)
         self.load_state(state)
         self.call(
-            "oracle", {truth: oracle}, set=name, arena=truth, slots=slots[:n_outputs],
+            "oracle", set=name, arena="truth", slots=slots[:n_outputs],
             state_slots=dict(zip(changed, slots[n_outputs:], strict=True)),
         )  # fmt: skip
-        self._stale += [own, truth, f"{name} after"]
         outputs = [
-            self._expected(slot, results, wide_slot, oracle)
+            self._expected(slot, results, wide_slot, truth)
             for slot, wide_slot in zip(self.output_slots, slots, strict=False)
         ]
         buffers = {
-            n: self._expected(slot, after, wide_slot, oracle)
+            n: self._expected(slot, after, wide_slot, truth)
             for (n, slot), wide_slot in zip(changed.items(), slots[n_outputs:], strict=True)
         }
         if not all(expected.is_finite for expected in [*outputs, *buffers.values()]):
             raise NonFinite("the reference gives NaN or infinity there")
         return Draw(key, state, inputs, tuple(outputs), buffers)
+
+    def _map_scratch(self) -> None:
+        """Share memory for results, used again by every draw: fresh pages are slow."""
+        wide = [_widened(slot) for slot in [*self.output_slots, *self.layout.state.values()]]
+        self._scratch = {
+            "results": SharedMemory(self.output_bytes),
+            "after": SharedMemory(self.layout.state_bytes),
+            "truth": SharedMemory(place(wide)[1]),
+        }
+        self.call("map", self._scratch)
 
     def _expected(self, slot: Slot, results: SharedMemory, wide: Slot, oracle: SharedMemory) -> Expected:
         n_outputs = max(slot_nbytes(slot) // ITEM_BYTES[slot["dtype"]], 1)
@@ -266,6 +274,7 @@ class Reference:
         nbytes = sum(spec.nbytes for spec in self.outputs)
         self._check_memory(self.layout.args_bytes, nbytes, self.layout.state_bytes)
         self.output_slots, self.output_bytes = place([(o.dtype, o.shape) for o in self.outputs])
+        self._map_scratch()
 
     def _check_memory(self, inputs: int, outputs: int, state: int) -> None:
         limit = self._settings.memory_bytes

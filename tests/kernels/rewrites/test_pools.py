@@ -101,3 +101,9 @@ def test_pool_after_convolution_stays_where_it_does_not_pay():
         randn(2, 3, 8, 8),
         randn(3, 3, 3, 3),
     )
+
+
+def test_pool_goes_before_a_pointwise_convolution():
+    x, w, b = randn(2, 3, 8, 9), randn(4, 3, 1, 1), randn(4)
+    after = rewrite_and_check("pool_convolution", lambda x, w, b: F.avg_pool2d(F.conv2d(x, w, b), 2), x, w, b)
+    assert targets(after) == ["avg_pool2d.default", "convolution.default"]

@@ -213,8 +213,12 @@ class NestWriter(ValueWriter):
         for reduction in reductions:
             self.out.line(f"{reduction.how.ctype} {reduction.name}[LANES];")
         self.pragma_simd()
-        with self.out.block("for (int l = 0; l < LANES; ++l)"), self.names.scope(), self.render.scope():
-            self.out.line(f"const int {self.render.axes[self.lane_axis]} = {self.lane_start} + l;")
+        with (
+            self.out.block("for (int l = 0; l < LANES; ++l)"),
+            self.lane_position(f"{self.lane_start} + l"),
+            self.names.scope(),
+            self.render.scope(),
+        ):
             for reduction in reductions:
                 reduction.target = self.names.new("value")
                 self.out.line(f"{reduction.how.ctype} {reduction.target} = {reduction.how.start};")
@@ -359,14 +363,13 @@ class NestWriter(ValueWriter):
         reductions: list[Reduction],
         start: str,
         lanes: str,
-        place: str | None = None,
     ) -> None:
-        """Write the vectorised loop over one block; ``place``: the axis position of lane ``l``."""
+        """Write the vectorised loop over one block that starts at a position of the vector axis."""
         streams = self._stream_blocks(actions, start, lanes)
         self.pragma_simd()
         with self.out.block(f"for (int l = 0; l < {lanes}; ++l)"):
-            self.out.line(f"const int {self.render.axes[self.lane_axis]} = {place or f'{start} + l'};")
-            self._lane_body(actions, reductions, {i: block for i, (_, block) in streams.items()})
+            with self.lane_position(f"{start} + l"):
+                self._lane_body(actions, reductions, {i: block for i, (_, block) in streams.items()})
         for target, block in streams.values():
             self.out.line(f"stream_out(&{target}, {block}, {lanes});")
 
@@ -488,7 +491,6 @@ class NestWriter(ValueWriter):
         place = f"{start} + l"
         if group.scans[0].stage.reverse:
             place = f"{self.sizes[self.lane_axis] - 1} - {start} - l"
-        axis = self.render.axes[self.lane_axis]
         with self.names.scope(), self.render.scope():
             for action in group.scans:
                 carry, how = self.runs[action.stage.name]
@@ -497,8 +499,7 @@ class NestWriter(ValueWriter):
                 self.out.line(f"alignas(64) {how.ctype} {run}[{block}]{fill};")
                 self.pragma_simd()
                 with self.out.block(f"for (int l = 0; l < {count}; ++l)"):
-                    self.out.line(f"const int {axis} = {place};")
-                    with self.names.scope(), self.render.scope():
+                    with self.lane_position(place), self.names.scope(), self.render.scope():
                         self.bind_all([action])
                         self.out.line(f"{run}[l] = {bare(self.render.text(action.node))};")
                 self.out.line(f"prefix_{how.combine}({run}, {carry});")
@@ -510,8 +511,8 @@ class NestWriter(ValueWriter):
     def _after_scan(self, actions: list[Action], count: int, place: str) -> None:
         self.pragma_simd()
         with self.out.block(f"for (int l = 0; l < {count}; ++l)"):
-            self.out.line(f"const int {self.render.axes[self.lane_axis]} = {place};")
-            self._lane_body(actions, [], {})
+            with self.lane_position(place):
+                self._lane_body(actions, [], {})
 
 
 def _head(loop: Loop, *, reverse: bool) -> str:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from kernelwright.kernels.cpp.choices import SCRATCH_BYTES, Choices
@@ -85,7 +86,11 @@ class ValueWriter:
             terms.append((axis, stride))
             stride *= self.sizes[axis]
         index = self.render.index(Affine(tuple(terms[::-1])))
-        lanes = f"({index}) * LANES + l" if self.choices.is_column else index
+        lanes = (
+            f"{index if index.isidentifier() else f'({index})'} * LANES + l"
+            if self.choices.is_column
+            else index
+        )
         return f"{kept.name}[{lanes}]"
 
     def _needs(self, group: Group) -> set[int]:
@@ -181,9 +186,14 @@ class ValueWriter:
         self.out.line(f"{CTYPES[node.dtype]} {name}[LANES];")
         self.pragma_simd()
         with self.out.block("for (int l = 0; l < LANES; ++l)"):
-            self.out.line(f"const int {self.render.axes[self.lane_axis]} = {self.lane_start} + l;")
-            self.out.line(f"{name}[l] = {bare(self.render.text(number))};")
+            with self.lane_position(f"{self.lane_start} + l"):
+                self.out.line(f"{name}[l] = {bare(self.render.text(number))};")
         self.render.bind(number, f"{name}[l]")
+
+    def lane_position(self, place: str) -> AbstractContextManager[None]:
+        """Define the position along the vector axis, if what is written inside uses it."""
+        variable = self.render.axes[self.lane_axis]
+        return self.out.definition(variable, f"const int {variable} = {place};")
 
     def pragma_simd(self) -> None:
         """Ask for vectors."""

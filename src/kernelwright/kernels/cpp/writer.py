@@ -1,5 +1,6 @@
 """Indented text."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -30,6 +31,15 @@ class Writer:
         self._depth += 1
         yield
         self._depth -= 1
+
+    @contextmanager
+    def definition(self, name: str, line: str) -> Iterator[None]:
+        """Write a line that defines a name, unless nothing written inside mentions the name."""
+        position = len(self.lines)
+        self.line(line)
+        yield
+        if not any(re.search(rf"\b{name}\b", text) for text in self.lines[position + 1 :]):
+            del self.lines[position]
 
     def text(self) -> str:
         """Return everything written."""

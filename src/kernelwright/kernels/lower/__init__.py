@@ -57,4 +57,4 @@ def fuse(captured: Captured, options: FusionOptions) -> Lowered:
 
 def _as_calls(captured: Captured) -> Lowered:
     graph = translate(captured, enabled=False, as_calls=frozenset())
-    return Planner(captured, graph, FusionOptions()).run(frozenset())
+    return Planner(captured, graph, FusionOptions(enabled=False)).run(frozenset())

@@ -10,7 +10,7 @@ from kernelwright.kernels.rewrites.cost import flops_ms, node_flops, node_ms
 from kernelwright.kernels.rewrites.editor import Editor
 from kernelwright.kernels.rewrites.merge_pools import Pool, read_pool
 from kernelwright.kernels.rewrites.pattern import PatternRewrite, Proposal
-from kernelwright.kernels.rewrites.reading import args_of, aten, is_call, shape, used_once
+from kernelwright.kernels.rewrites.reading import args_of, aten, is_call, shape, target_of, used_once
 
 
 def _propose(node: fx.Node) -> Proposal | None:
@@ -23,6 +23,8 @@ def _propose(node: fx.Node) -> Proposal | None:
     if args_of(conv)[8] != 1 or any(d != 1 for d in args_of(conv)[5]):
         return None
     transposed = bool(args_of(conv)[6])
+    if not transposed and _is_pointwise(conv):
+        return _pool_first(node, conv)
     window = _transposed_window(conv, pool) if transposed else _window(conv, pool)
     if window is None:
         return None
@@ -37,6 +39,24 @@ def _propose(node: fx.Node) -> Proposal | None:
         f"{node_flops(conv) / 1e9:.2g}, and the unpooled output is never written"
     )
     return Proposal(why, lambda edit: build(edit, conv, pool, node), saved)
+
+
+def _is_pointwise(conv: fx.Node) -> bool:
+    _, weight, _, stride, padding, *_ = args_of(conv)
+    return all(n == 1 for n in shape(weight)[2:]) and all(s == 1 for s in stride) and not any(padding)
+
+
+def _pool_first(node: fx.Node, conv: fx.Node) -> Proposal:
+    """A window of one element commutes with the mean over positions."""
+
+    def build(edit: Editor) -> fx.Node:
+        x, *rest = args_of(conv)
+        pooled = edit.call(target_of(node), x, *args_of(node)[1:])
+        return edit.call(aten.convolution.default, pooled, *rest)
+
+    share = math.prod(shape(node)[2:]) / math.prod(shape(conv)[2:])
+    why = f"{conv.name} has a window of one element: pooling first leaves {share:.0%} of its positions"
+    return Proposal(why, build, (1 - share) * node_ms(conv))
 
 
 def _window(conv: fx.Node, pool: Pool) -> list[int]:

@@ -17,7 +17,7 @@ from kernelwright.kernels.schedules.regions import find_region, replace_region
 Finder = Callable[[Facts], Found | None]
 
 
-@dataclass(frozen=True)
+@dataclass
 class FieldEdit:
     """Sets one field of a region's schedule; fields that depended on the old value are decided anew."""
 

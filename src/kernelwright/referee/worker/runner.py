@@ -35,6 +35,7 @@ class Runner:
     def handlers(self) -> dict[str, Callable[[Message], Message]]:
         """Return operation name -> function."""
         return {
+            "map": lambda message: {},  # the memory has come with the message
             "bind": self.bind,
             "load_state": self.load_state,
             "run": self.run,
