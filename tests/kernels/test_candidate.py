@@ -80,9 +80,10 @@ def _own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_candidate_draws_the_same_weights_and_computes_the_same() -> None:
     task = Task(name="t", source=SOURCE)
     namespace = load_namespace(task, task.workloads[0])
+    module = load(candidate(task))
     reference = construct_model(task, namespace, seed=3)
     torch.manual_seed(3)
-    new = load(candidate(task)).ModelNew(10)
+    new = module.ModelNew(10)
     assert list(new.state_dict()) == list(reference.state_dict())
     assert all(
         torch.equal(a, b)

@@ -2,7 +2,7 @@
 
 import keyword
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from kernelwright.core.errors import LoweringError
 from kernelwright.kernels.cpp.printer import signature
@@ -61,7 +61,8 @@ class _ForwardWriter:
         self.attribute = attribute
         self.arguments = arguments
         self.buffers = {b.name: b for b in program.buffers}
-        self.names = {b.name: _python_name(b.name) for b in program.buffers}
+        helpers = {s.target for s in program.steps if isinstance(s, Call) and s.helper}
+        self.names = {b.name: _python_name(b.name, helpers) for b in program.buffers}
         self.allocated: set[str] = set()
         self.touched = {a.buffer for s in program.steps if isinstance(s, Region) for a in signature(s)}
 
@@ -182,11 +183,13 @@ def dotted(root: str, path: str) -> str:
     return text
 
 
-def _python_name(name: str) -> str:
+def _python_name(name: str, helpers: Collection[str]) -> str:
+    """Return a variable for a buffer that hides neither a keyword nor a helper function."""
     clean = "".join(c if c.isalnum() or c == "_" else "_" for c in name)
     if not clean.isidentifier():
         clean = f"v_{clean}"
-    return f"{clean}_" if clean in _TAKEN or keyword.iskeyword(clean) else clean
+    is_taken = clean in _TAKEN or clean in helpers or keyword.iskeyword(clean)
+    return f"{clean}_" if is_taken else clean
 
 
 def _empty(buffer: Buffer) -> str:

@@ -46,10 +46,12 @@ def check_memory(
     usable = usable_bytes(limit)
     if needed <= usable:
         return
+    is_weights = 2 * state * STATE_COPIES > needed
+    advice = _suggest(task, workload, usable / needed, is_weights=is_weights)
     raise TaskError(
         f"{_where(task, workload)}: too large for this machine: inputs {inputs / 1e9:.2f} GB, outputs "
         f"{outputs / 1e9:.2f} GB, weights {state / 1e9:.2f} GB need {needed / 1e9:.1f} GB with the float64 "
-        f"oracle and copies, {usable / 1e9:.1f} GB are available; {_suggest(task, workload, usable / needed, is_weights=2 * state * STATE_COPIES > needed)}"
+        f"oracle and copies, {usable / 1e9:.1f} GB are available; {advice}"
     )
 
 

@@ -367,9 +367,8 @@ class NestWriter(ValueWriter):
         """Write the vectorised loop over one block that starts at a position of the vector axis."""
         streams = self._stream_blocks(actions, start, lanes)
         self.pragma_simd()
-        with self.out.block(f"for (int l = 0; l < {lanes}; ++l)"):
-            with self.lane_position(f"{start} + l"):
-                self._lane_body(actions, reductions, {i: block for i, (_, block) in streams.items()})
+        with self.out.block(f"for (int l = 0; l < {lanes}; ++l)"), self.lane_position(f"{start} + l"):
+            self._lane_body(actions, reductions, {i: block for i, (_, block) in streams.items()})
         for target, block in streams.values():
             self.out.line(f"stream_out(&{target}, {block}, {lanes});")
 
@@ -498,10 +497,14 @@ class NestWriter(ValueWriter):
                 fill = "" if count == block else " = {}"
                 self.out.line(f"alignas(64) {how.ctype} {run}[{block}]{fill};")
                 self.pragma_simd()
-                with self.out.block(f"for (int l = 0; l < {count}; ++l)"):
-                    with self.lane_position(place), self.names.scope(), self.render.scope():
-                        self.bind_all([action])
-                        self.out.line(f"{run}[l] = {bare(self.render.text(action.node))};")
+                with (
+                    self.out.block(f"for (int l = 0; l < {count}; ++l)"),
+                    self.lane_position(place),
+                    self.names.scope(),
+                    self.render.scope(),
+                ):
+                    self.bind_all([action])
+                    self.out.line(f"{run}[l] = {bare(self.render.text(action.node))};")
                 self.out.line(f"prefix_{how.combine}({run}, {carry});")
                 self.render.bind(self._leaf(action), f"({CTYPES[action.stage.dtype]}){run}[l]")
             rest = [a for a in group.actions if a.kind != "scan"]
@@ -510,9 +513,8 @@ class NestWriter(ValueWriter):
 
     def _after_scan(self, actions: list[Action], count: int, place: str) -> None:
         self.pragma_simd()
-        with self.out.block(f"for (int l = 0; l < {count}; ++l)"):
-            with self.lane_position(place):
-                self._lane_body(actions, [], {})
+        with self.out.block(f"for (int l = 0; l < {count}; ++l)"), self.lane_position(place):
+            self._lane_body(actions, [], {})
 
 
 def _head(loop: Loop, *, reverse: bool) -> str:

@@ -6,7 +6,6 @@
 //: base
 #include <stdint.h>
 static const float INF = __builtin_inff();
-template <class T> static inline T select(bool which, T yes, T no) { return which ? yes : no; }
 
 //: bits
 static inline int32_t bits_of(float x) { return __builtin_bit_cast(int32_t, x); }
@@ -401,7 +400,8 @@ template <class T, int N> static inline void prefix_min(T (&block)[N], T& carry)
 }
 
 //: stream_out
-// Copies a block past the caches: the destination will not be read soon.
+// Copies a block past the caches: the destination will not be read soon. The barrier that ends a
+// parallel loop orders these stores before whatever other threads do next.
 static inline void stream_out(float* out, const float* block, int n) {
 #if defined(__AVX512F__)
   typedef float float16 __attribute__((vector_size(64)));
@@ -413,11 +413,6 @@ static inline void stream_out(float* out, const float* block, int n) {
   for (; l < n; ++l) out[l] = block[l];
 #else
   for (int l = 0; l < n; ++l) out[l] = block[l];
-#endif
-}
-static inline void stream_end() {
-#if defined(__AVX512F__)
-  __builtin_ia32_sfence();
 #endif
 }
 

@@ -185,9 +185,9 @@ class ValueWriter:
         name = self.names.new(node.name + "_each")
         self.out.line(f"{CTYPES[node.dtype]} {name}[LANES];")
         self.pragma_simd()
-        with self.out.block("for (int l = 0; l < LANES; ++l)"):
-            with self.lane_position(f"{self.lane_start} + l"):
-                self.out.line(f"{name}[l] = {bare(self.render.text(number))};")
+        head = "for (int l = 0; l < LANES; ++l)"
+        with self.out.block(head), self.lane_position(f"{self.lane_start} + l"):
+            self.out.line(f"{name}[l] = {bare(self.render.text(number))};")
         self.render.bind(number, f"{name}[l]")
 
     def lane_position(self, place: str) -> AbstractContextManager[None]:

@@ -27,6 +27,8 @@ VIEWS = frozenset(
     ]
 )  # fmt: skip
 """Operators whose result aliases their first argument."""
+RELAYOUTS = (torch.channels_last, torch.channels_last_3d)
+"""Memory formats that a copy is made for on purpose: such a copy stays a call."""
 DTYPES = frozenset(get_args(DType))
 _HANDLER_MODULES = (creation, norms, pooling, reductions, views)
 """Imported because they register the handlers."""
@@ -140,6 +142,7 @@ class _Translator:
             not self._enabled
             or node.name in self._as_calls
             or not isinstance(node.target, torch._ops.OpOverload)
+            or node.kwargs.get("memory_format") in RELAYOUTS
         ):
             return False
         tensors = [_first_tensor(node)]
