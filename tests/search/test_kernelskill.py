@@ -69,6 +69,13 @@ def test_it_goes_on_from_the_incumbent_when_the_base_is_exhausted_and_then_stops
     assert POLICY.select(view).mode == "stop"
 
 
+def test_it_stops_when_rounds_bring_nothing() -> None:
+    rounds = tuple(attempt(f"c{n}", 1.4) for n in range(6))
+    selection = POLICY.select(RunView(attempts=(SEED, *rounds), base="seed"))
+    assert selection.mode == "stop" and "no improvement" in selection.reason
+    assert POLICY.select(RunView(attempts=(SEED, *rounds[:5]), base="seed")).mode == "optimize"
+
+
 def test_rounds_are_counted_without_seeds() -> None:
     rounds = tuple(attempt(f"c{n}", 1.0) for n in range(15))
     assert POLICY.select(RunView(attempts=(SEED, *rounds), base="seed")).mode == "stop"

@@ -2,8 +2,8 @@
 
 Source: KernelSkill (arXiv 2603.10085) and its published code: 15 rounds, base replaced at >= 1.3x or
 >= +0.3 speedup, best tracked apart. Ours: the cap on repair chains (the published code has none and an
-unrepairable kernel eats the rest of the run), the stop near the floor, and carrying on from the
-incumbent when the base has no move left.
+unrepairable kernel eats the rest of the run), the stops near the floor and
+for want of progress, and carrying on from the incumbent when the base has no move left.
 """
 
 from dataclasses import dataclass
@@ -25,6 +25,8 @@ class KernelSkillPolicy:
     """Repairs per failing idea; ours."""
     floor_stop: float = 0.9
     """Fraction of the roofline floor at which nothing worth having is left; ours."""
+    patience: int = 6
+    """Rounds in a row without a new incumbent after which the search stops; ours."""
 
     def select(self, view: RunView) -> Selection:
         """Return the next selection (see SearchPolicy)."""
@@ -46,6 +48,12 @@ class KernelSkillPolicy:
         ratio_met = new_speedup >= self.replace_ratio * base_speedup
         return ratio_met or new_speedup - base_speedup >= self.replace_gain
 
+    def _rounds_since(self, view: RunView) -> int:
+        """Return the rounds made since the incumbent was found."""
+        incumbent = view.incumbent
+        found = -1 if incumbent is None else view.attempts.index(incumbent)
+        return sum(a.mode != "seed" for a in view.attempts[found + 1 :])
+
     def _failing(self, view: RunView) -> str | None:
         chain = view.open_chain
         seeds_only = all(a.mode == "seed" for a in chain)
@@ -60,6 +68,8 @@ class KernelSkillPolicy:
         if incumbent is not None and (incumbent.floor_fraction or 0.0) >= self.floor_stop:
             near = f"{100 * (incumbent.floor_fraction or 0.0):.0f} % of the roofline floor reached"
             return Selection(mode="stop", reason=near)
+        if self._rounds_since(view) >= self.patience:
+            return Selection(mode="stop", reason=f"no improvement in {self.patience} rounds")
         if base not in view.exhausted:
             return Selection(mode="optimize", base=base)
         if incumbent is not None and incumbent.candidate not in view.exhausted:

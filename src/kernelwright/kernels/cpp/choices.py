@@ -100,7 +100,7 @@ def resolve(region: Region) -> Choices:
             cache_rows=(parallel != "inner") if schedule.cache_rows is None else schedule.cache_rows,
             online=bool(schedule.online),
             one_pass=schedule.moments == "one_pass",
-            interior_split=has_bounds(region) if schedule.interior_split is None else schedule.interior_split,
+            interior_split=bool(schedule.interior_split),
         )
         if groups
         else _nothing(region)
@@ -233,9 +233,11 @@ def _is_large(region: Region) -> bool:
 
 
 def _stream(region: Region) -> bool:
+    kept = math.prod(a.size for a in region.kept)
     written = 0
     for stage in region.stages:
-        written += 4 * points(region, stage) * len(stage.stores)
+        n = kept if stage.kind == "reduce" else points(region, stage)
+        written += 4 * n * len(stage.stores)
     return written >= STREAM_FROM_BYTES
 
 

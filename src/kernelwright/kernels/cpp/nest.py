@@ -1,6 +1,5 @@
 """Loop nests: one group of stages at one kept point (row form) or one block of them (column form)."""
 
-import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,8 +17,6 @@ SCAN_BLOCK = 64
 """Values per block of a scan along the vector axis."""
 LONG_NAME = 12
 """Stages with longer names (graph nodes) are called by what they combine."""
-UNROLLED_WINDOW = 32
-"""Windows of up to so many points are written out, so that their results stay in registers."""
 STREAM_BLOCK = 1024
 """Values computed into level 1 cache before they are streamed out together."""
 
@@ -105,8 +102,6 @@ class NestWriter(ValueWriter):
         loops = self._loops(group)
         if group.scans and not self.choices.is_column:
             self._scan_along_lanes(group, loops)
-        elif self._is_small_window(group):
-            self._unrolled(group, reductions)
         elif self.choices.parallel == "inner" and group.axes and not group.scans:
             self._in_parts(group, loops, reductions)
         else:
@@ -200,39 +195,6 @@ class NestWriter(ValueWriter):
         exact = inner.stop.isdigit() and inner.start == variable and inner.count % chunk == 0
         inner.stop = end if exact and self._part is None else f"least({end}, {inner.stop})"
         loops.append(inner)
-
-    # -- windows -----------------------------------------------------------------------------------
-
-    def _is_small_window(self, group: Group) -> bool:
-        only_reduces = bool(group.reduces) and len(group.reduces) == len(group.actions)
-        in_column = self.choices.is_column and bool(group.axes) and self.choices.parallel != "inner"
-        return only_reduces and in_column and self._points(group.axes) <= UNROLLED_WINDOW and not self._now
-
-    def _unrolled(self, group: Group, reductions: list[Reduction]) -> None:
-        """Column form: all points of a small window one after another in each lane."""
-        for reduction in reductions:
-            self.out.line(f"{reduction.how.ctype} {reduction.name}[LANES];")
-        self.pragma_simd()
-        with (
-            self.out.block("for (int l = 0; l < LANES; ++l)"),
-            self.lane_position(f"{self.lane_start} + l"),
-            self.names.scope(),
-            self.render.scope(),
-        ):
-            for reduction in reductions:
-                reduction.target = self.names.new("value")
-                self.out.line(f"{reduction.how.ctype} {reduction.target} = {reduction.how.start};")
-            for point in itertools.product(*(range(self.sizes[a]) for a in group.axes)):
-                self._window_point(group, reductions, dict(zip(group.axes, point, strict=True)))
-            for reduction in reductions:
-                self.out.line(f"{reduction.name}[l] = {reduction.target};")
-
-    def _window_point(self, group: Group, reductions: list[Reduction], point: dict[str, int]) -> None:
-        with self.names.scope(), self.render.scope(), self.render.at(point):
-            for reduction in reductions:
-                value = bare(self.render.text(reduction.action.node))
-                value = self._converted(value, reduction.action)
-                self.out.line(reduction.how.step(reduction.target, value))
 
     # -- threads over parts of the first loop ------------------------------------------------------
 

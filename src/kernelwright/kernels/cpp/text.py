@@ -162,14 +162,6 @@ class Renderer:
         """Return the variable that holds the node."""
         return next((scope[node] for scope in reversed(self.scopes) if node in scope), None)
 
-    @contextmanager
-    def at(self, point: Mapping[str, int]) -> Iterator[None]:
-        """Print what is written inside for one point of some axes."""
-        saved = dict(self.ranges)
-        self.ranges.update({axis: (value, value) for axis, value in point.items()})
-        yield
-        self.ranges = saved
-
     def live_args(self, node: int) -> tuple[int, ...]:
         """Return the arguments that need code: conditions that always hold do not."""
         return tuple(
@@ -201,10 +193,7 @@ class Renderer:
     def index(self, index: Affine) -> str:
         """Return the text of an index into memory."""
         low, high = extent(index, self.ranges)
-        known = [(a, f) for a, f in index.terms if self.ranges[a][0] == self.ranges[a][1]]
-        offset = index.offset + sum(f * self.ranges[a][0] for a, f in known)
-        folded = Affine(tuple(t for t in index.terms if t not in known), offset)
-        return affine_text(folded, self.axes, wide=max(abs(low), abs(high)) >= 2**31)
+        return affine_text(index, self.axes, wide=max(abs(low), abs(high)) >= 2**31)
 
     def text(self, number: int) -> str:
         """Return an expression that may stand anywhere (in parentheses where needed)."""
@@ -230,8 +219,6 @@ class Renderer:
         index = self.index(node.index)
         if low >= 0 and high < node.size:
             return "true"
-        if high < 0 or low >= node.size:
-            return "false"
         if low >= 0:
             return f"({index} < {node.size})"
         if high < node.size:
@@ -248,8 +235,6 @@ class Renderer:
         if not conditions:
             return element
         texts = [text for c in conditions if (text := self.text(c)) != "true"]
-        if "false" in texts:
-            return literal(node.value, node.dtype)
         if not texts:
             return element
         condition = texts[0] if len(texts) == 1 else f"({' & '.join(texts)})"

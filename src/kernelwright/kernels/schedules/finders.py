@@ -239,7 +239,7 @@ def interior_split(facts: Facts) -> Found | None:
     if not has_bounds(facts.choices.region):
         return None
     n = points(facts.choices.region, facts.choices.region.stages[0])
-    return Found(f"guarded loads at {n} points", 1.1, (not facts.choices.interior_split,))
+    return Found(f"guarded loads at {n} points", 1.05, (not facts.choices.interior_split,))
 
 
 def vector_axis(facts: Facts) -> Found | None:
