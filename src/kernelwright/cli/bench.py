@@ -54,6 +54,9 @@ def bench(
         Path | None,
         typer.Option("--tasks", help="YAML list of {path, overrides, group}; give the folder as argument."),
     ] = None,
+    group: Annotated[
+        list[str] | None, typer.Option("--group", help="Only this group of --tasks; may be repeated.")
+    ] = None,
     only: Annotated[str | None, typer.Option("--only", help="Glob over task names.")] = None,
     limit: Annotated[int | None, typer.Option("--limit", min=1, help="The first N tasks.")] = None,
     name: Annotated[
@@ -72,9 +75,11 @@ def bench(
     """Run every task once and write results.json, results.md and results.svg."""
     if name and resume and name != resume:
         raise UserError("--name and --resume name different experiments; give one of them")
+    if group and tasks is None:
+        raise UserError("--group picks from a manifest; give one with --tasks")
     title = resume or name or f"bench-{datetime.now(UTC):%Y%m%d-%H%M%S}"
     folder = _make_folder(out or Path(title))
-    entries = collect(sources or [], manifest=tasks, only=only, limit=limit)
+    entries = collect(sources or [], manifest=tasks, groups=group or [], only=only, limit=limit)
     opened = open_store(store)
     earlier = {record.spec.task.id: record for record in opened.iter_runs(title)}
     _check_earlier(list(earlier.values()), title, recipe, is_resume=resume is not None)

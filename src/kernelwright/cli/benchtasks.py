@@ -22,33 +22,39 @@ class BenchTask(NamedTuple):
 
 
 def collect(
-    sources: Sequence[str], *, manifest: Path | None, only: str | None, limit: int | None
+    sources: Sequence[str],
+    *,
+    manifest: Path | None,
+    groups: Sequence[str] = (),
+    only: str | None,
+    limit: int | None,
 ) -> list[BenchTask]:
     """Return the tasks that the user means, in order.
 
     Args:
         sources: ``suite``, folders and files; with a manifest, the one folder its paths lie in.
         manifest: YAML list of ``{path, overrides, group}``.
+        groups: groups of the manifest to take; none named: all of them.
         only: glob over the tasks' names.
         limit: keep the first so many.
 
     Raises:
         UserError: nothing is left, or a source is not there.
     """
-    found = _from_manifest(manifest, sources) if manifest else _from_sources(sources)
+    found = _from_manifest(manifest, sources, groups) if manifest else _from_sources(sources)
     kept = [entry for entry in found if only is None or fnmatch(entry.task.name, only)]
     if not kept:
         raise UserError(f"no task matches --only {only!r}; {len(found)} were found")
     return kept[:limit]
 
 
-def _from_manifest(manifest: Path, sources: Sequence[str]) -> list[BenchTask]:
+def _from_manifest(manifest: Path, sources: Sequence[str], groups: Sequence[str]) -> list[BenchTask]:
     # lazy: keeps --help quick
     from kernelwright.tasks.kernelbench import load_manifest
 
     if len(sources) != 1 or not Path(sources[0]).is_dir():
         raise UserError(f"--tasks {manifest}: name the one folder its paths lie in, e.g. KernelBench/")
-    pairs = load_manifest(manifest, Path(sources[0]))
+    pairs = load_manifest(manifest, Path(sources[0]), groups=set(groups) or None)
     return [BenchTask(task, category_of(task), group) for group, task in pairs]
 
 

@@ -92,9 +92,7 @@ class Expected:
         if policy is TolerancePolicy.KERNELBENCH:
             self._reference = reference.copy()
         truth = oracle.view(np.float64)
-        self._rms = math.sqrt(
-            sum(float(np.dot(part, part)) for (part,) in _chunks(truth)) / max(truth.size, 1)
-        )
+        self._rms = math.sqrt(sum(_squares(part) for (part,) in _chunks(truth)) / max(truth.size, 1))
         self._high, self._low = _split(truth, self.dtype)
         values = decode(reference, self.dtype)
         self.is_finite = math.isfinite(self._rms) and bool(np.isfinite(values).all())
@@ -138,7 +136,7 @@ class Expected:
             for x, high, low in _chunks(values, self._high, self._low):
                 gap = (x - high) - low
                 largest = max(largest, _largest(np.abs(gap) / (np.abs(high) + gap.dtype.type(scale_floor))))
-                squares += float(np.dot(gap / gap.dtype.type(scale_floor), gap / gap.dtype.type(scale_floor)))
+                squares += _squares(gap / gap.dtype.type(scale_floor))
         if not math.isfinite(squares):
             return _Errors(largest if math.isnan(largest) else math.inf, math.inf)
         return _Errors(largest, math.sqrt(squares / max(values.size, 1)))
@@ -170,9 +168,17 @@ def _split(truth: Array, dtype: str) -> tuple[Array, Array]:
     """Split float64 into two float32 whose sum it is to 48 bits, so that comparing stays in float32."""
     if dtype == "float64":
         return truth.copy(), np.zeros(truth.size, np.float64)
+    high, low = np.empty(truth.size, np.float32), np.empty(truth.size, np.float32)
     with np.errstate(all="ignore"):
-        high = truth.astype(np.float32)
-        return high, (truth - high).astype(np.float32)
+        for part, big, small in _chunks(truth, high, low):  # no large temporaries: fresh pages are slow
+            big[:] = part
+            small[:] = part - big
+    return high, low
+
+
+def _squares(values: Array) -> float:
+    """Return the sum of squares. Not by BLAS, whose threads wait for each other on a busy machine."""
+    return float(np.einsum("i,i->", values, values))
 
 
 def _chunks(*arrays: Array) -> Iterator[tuple[Array, ...]]:

@@ -11,7 +11,8 @@ import sys
 from collections.abc import Callable
 from typing import NoReturn
 
-import torch  # imported here, as is the task, so that every child finds them warm
+import torch  # imported here, as are inductor and the task, so that every child finds them warm
+import torch._inductor.compile_fx
 
 from kernelwright.core.task import Task
 from kernelwright.referee.sandbox import Limits, confine, die_with_parent

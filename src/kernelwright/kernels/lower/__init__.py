@@ -5,9 +5,8 @@ import logging
 from kernelwright.core.errors import LoweringError
 from kernelwright.kernels.ir import Program
 from kernelwright.kernels.lower.plan import Lowered, Planner
-from kernelwright.kernels.lower.reader import BlockedError
 from kernelwright.kernels.lower.translate import translate
-from kernelwright.kernels.lower.values import Inline
+from kernelwright.kernels.lower.values import BlockedError, Inline
 from kernelwright.kernels.lowering import FusionOptions
 from kernelwright.tasks.capture import Captured
 

@@ -6,13 +6,13 @@ from dataclasses import replace
 from torch import fx
 
 from kernelwright.kernels.ir import Affine, Axis, Buffer, Call, Expr, Program, Region, Stage, StageValue
-from kernelwright.kernels.lower.affine import contiguous_strides, linear
-from kernelwright.kernels.lower.calls import make_call, relay
-from kernelwright.kernels.lower.coalesce import coalesce
+from kernelwright.kernels.lower.affine import linear
+from kernelwright.kernels.lower.calls import make_call
+from kernelwright.kernels.lower.coalesce import coalesce, in_memory_order
 from kernelwright.kernels.lower.expressions import loads, map_stage, stage_values
 from kernelwright.kernels.lower.fuse import Fusion, Group
 from kernelwright.kernels.lower.translate import Step, dtype_name, operator_name
-from kernelwright.kernels.lower.values import Stored, Value
+from kernelwright.kernels.lower.values import Value, placement
 from kernelwright.tasks.capture import Captured
 
 
@@ -80,29 +80,23 @@ class _Assembly:
         return needed
 
     def _call(self, step: Step) -> Call:
-        actual: dict[str, tuple[int, ...]] = {}
         buffers: dict[str, str] = {}
         for node in step.node.all_input_nodes:
-            value = step.base if step.base is not None else self._memory_of(node)
-            assert value is not None
-            buffers[node.name] = _buffer(value)
-            actual[node.name] = self._buffers[buffers[node.name]].stride
-        relay(step, actual)
+            buffers[node.name] = _buffer(step.base if step.base is not None else self._memory_of(node))
         for result in step.results:
             if result is not None:
-                self._buffers[result.buffer] = Buffer(
-                    result.buffer, result.shape, result.stride, result.dtype, "temporary"
-                )
+                self._add_buffer(result)
         return make_call(step, lambda node: buffers[node.name])
+
+    def _add_buffer(self, value: Value) -> None:
+        name, stride = placement(value)
+        self._buffers[name] = Buffer(name, value.shape, stride, value.dtype, "temporary")
 
     def _region(self, group: Group, needed: set[str]) -> Region:
         stages = _forwarded(_alive(group.draft.stages, needed))
         values = {v.name: v for v in group.values}
         for store in (store for stage in stages for store in stage.stores):
-            value = values[store.buffer]
-            self._buffers[value.name] = Buffer(
-                value.name, value.shape, contiguous_strides(value.shape), value.dtype, "temporary"
-            )
+            self._add_buffer(values[store.buffer])
         used = {name for stage in stages for name in stage.axes}
         region = Region(
             name=self._region_name(group),
@@ -111,7 +105,7 @@ class _Assembly:
             stages=tuple(stages),
             comment=_comment(group, self._captured),
         )
-        return _numbered(coalesce(region))
+        return _numbered(coalesce(in_memory_order(region)))
 
     def _region_name(self, group: Group) -> str:
         name = f"r_{group.values[-1].node}"
@@ -172,7 +166,7 @@ def _numbered(region: Region) -> Region:
 
 
 def _buffer(value: Value) -> str:
-    return value.buffer if isinstance(value, Stored) else value.name
+    return placement(value)[0]
 
 
 def _comment(group: Group, captured: Captured) -> str:

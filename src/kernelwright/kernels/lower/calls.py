@@ -10,7 +10,6 @@ from torch.utils import _pytree as pytree
 
 from kernelwright.kernels.ir import BufferRef, Call, CallArg
 from kernelwright.kernels.lower.translate import Step, helper_source
-from kernelwright.kernels.lower.values import Stored
 
 RESHAPING = frozenset(
     [
@@ -122,15 +121,5 @@ def _reshaped(node: fx.Node) -> fx.Node:
     )
     stand_in.meta = node.meta
     stand_in._args = node._args
+    stand_in._input_nodes = dict(node._input_nodes)
     return stand_in
-
-
-def is_dense(result: Stored) -> bool:
-    """Return whether the elements fill their memory without gaps or overlaps."""
-    step = 1
-    pairs = [(s, n) for n, s in zip(result.shape, result.stride, strict=True) if n > 1]
-    for stride, size in sorted(pairs):
-        if stride != step:
-            return False
-        step *= size
-    return True

@@ -1,12 +1,38 @@
-"""Merge neighbouring loops that walk memory as one."""
+"""Order loops as memory lies, and merge neighbouring ones that walk it as one."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
 from kernelwright.kernels.ir import Affine, Axis, Expr, Region
 from kernelwright.kernels.lower.affine import linear
 from kernelwright.kernels.lower.expressions import affines, map_stage
+
+
+def in_memory_order(region: Region) -> Region:
+    """Return the region with its longest strides outermost, of stores for kept axes and of all for inner ones.
+
+    Only the order of summation depends on it; scans and the first position of a maximum keep theirs.
+    """
+    stores = [store.index for stage in region.stages for store in stage.stores]
+    kept = sorted(region.kept, key=_longest(stores))
+    if any(stage.kind == "scan" or stage.position is not None for stage in region.stages):
+        return replace(region, kept=tuple(kept))
+    inner = sorted(region.inner, key=_longest(list(affines(region.stages))))
+    rank = {axis.name: position for position, axis in enumerate(inner)}
+    stages = tuple(
+        replace(stage, axes=tuple(sorted(stage.axes, key=rank.__getitem__))) for stage in region.stages
+    )
+    return replace(region, kept=tuple(kept), inner=tuple(inner), stages=stages)
+
+
+def _longest(indices: Iterable[Affine]) -> Callable[[Axis], int]:
+    """Return a sort key: axes with long strides first."""
+    total: dict[str, int] = {}
+    for index in set(indices):
+        for name, coefficient in index.terms:
+            total[name] = total.get(name, 0) + abs(coefficient)
+    return lambda axis: -total.get(axis.name, 0)
 
 
 def coalesce(region: Region) -> Region:

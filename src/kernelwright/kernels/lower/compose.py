@@ -16,8 +16,8 @@ from kernelwright.kernels.lower.affine import (
     linear,
     refine,
 )
-from kernelwright.kernels.lower.reader import Reader
-from kernelwright.kernels.lower.values import Inline, Reduce, Scan, Value, domain
+from kernelwright.kernels.lower.reader import StageReader
+from kernelwright.kernels.lower.values import Inline, Reader, Reduce, Scan, Value, domain, placement
 
 MAX_SPLITS = 40
 """Splits tried for one region; reshapes of real models need fewer than ten."""
@@ -136,7 +136,7 @@ class _Layout:
     def _stage(self, member: _Member, expr: Expr, index: Index, axes: tuple[str, ...]) -> Stage:
         value = member.value
         result = [index[d] for d in member.result_dims()]
-        store = Store(value.name, flatten(result, contiguous_strides(value.shape)))
+        store = Store(value.name, flatten(result, placement(value)[1]))
         dtype: DType = value.dtype  # type: ignore[assignment]  # only Stored values have other dtypes
         if isinstance(value, Reduce):
             position = value.position(index) if value.position else None
@@ -148,8 +148,8 @@ class _Layout:
             )
         return Stage(value.name, "map", axes, expr, dtype, stores=(store,))
 
-    def _reader(self, value: Value, sizes: Mapping[str, int]) -> Reader:
-        reader = Reader(self._stored, self._members, value, self._interned)
+    def _reader(self, value: Value, sizes: Mapping[str, int]) -> StageReader:
+        reader = StageReader(self._stored, self._members, value, self._interned)
         reader.sizes.update(sizes)
         return reader
 

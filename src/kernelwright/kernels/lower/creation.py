@@ -6,9 +6,8 @@ from kernelwright.kernels.ir import Affine, Expr, IndexValue
 from kernelwright.kernels.lower.affine import Index, add, scale, shift
 from kernelwright.kernels.lower.maker import Maker, broadcast
 from kernelwright.kernels.lower.pointwise import Emit, UnsupportedError, cast, choose, constant
-from kernelwright.kernels.lower.reader import Reader
 from kernelwright.kernels.lower.registry import handles
-from kernelwright.kernels.lower.values import Value
+from kernelwright.kernels.lower.values import Reader, Value
 
 
 def _filled(make: Maker, value: Any) -> Value:

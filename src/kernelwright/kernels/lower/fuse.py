@@ -4,11 +4,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kernelwright.kernels.ir import Expr
-from kernelwright.kernels.lower.affine import contiguous_strides
 from kernelwright.kernels.lower.compose import Draft, RefusedError, compose
-from kernelwright.kernels.lower.reader import BlockedError
 from kernelwright.kernels.lower.translate import Step
-from kernelwright.kernels.lower.values import Reduce, Scan, Stored, Value, domain, sources
+from kernelwright.kernels.lower.values import BlockedError, Reduce, Scan, Value, domain, placement, sources
 
 MAX_MEMBERS = 32
 """Values computed by one region."""
@@ -57,7 +55,7 @@ class Fuser:
     ) -> None:
         self._memory = memory
         self._apart = apart
-        self._stored = {v: _memory(v) for v in [*stored, *roots]}
+        self._stored = {v: placement(v) for v in [*stored, *roots]}
         self._frontiers: dict[Value, frozenset[Value]] = {}
         self._unit_of: dict[Value, int] = {}
         self._units: list[Group | Step] = []
@@ -183,12 +181,6 @@ class Fuser:
             waiting.remove(ready)
             done |= 1 << ready
             yield self._units[ready]
-
-
-def _memory(value: Value) -> tuple[str, tuple[int, ...]]:
-    if isinstance(value, Stored):
-        return value.buffer, value.stride
-    return value.name, contiguous_strides(value.shape)
 
 
 def _elements(value: Value) -> int:

@@ -6,8 +6,7 @@ from typing import Any, TypeAlias, TypeVar
 from kernelwright.kernels.ir import Affine, Combine, DType, Expr
 from kernelwright.kernels.lower.affine import ZERO, Index, contiguous_strides, flatten
 from kernelwright.kernels.lower.pointwise import FLOATS, Emit, UnsupportedError, cast
-from kernelwright.kernels.lower.reader import Reader
-from kernelwright.kernels.lower.values import Inline, Reduce, Scan, Value
+from kernelwright.kernels.lower.values import Inline, Reader, Reduce, Scan, Value
 
 Build: TypeAlias = Callable[..., Expr]
 _V = TypeVar("_V", bound=Value)

@@ -8,12 +8,12 @@ from torch import fx
 from kernelwright.kernels.ir import Program
 from kernelwright.kernels.lower.affine import contiguous_strides
 from kernelwright.kernels.lower.assemble import assemble
-from kernelwright.kernels.lower.calls import RESHAPING, copying_node
+from kernelwright.kernels.lower.calls import RESHAPING, copying_node, relay
 from kernelwright.kernels.lower.fuse import Fuser, Fusion, Memory, is_root
 from kernelwright.kernels.lower.maker import Maker
 from kernelwright.kernels.lower.storing import too_deep, worth_storing
 from kernelwright.kernels.lower.translate import DTYPES, VIEWS, Step, Translation, operator_name
-from kernelwright.kernels.lower.values import Inline, Stored, Value, sources
+from kernelwright.kernels.lower.values import Inline, Stored, Value, is_dense, placement, sources
 from kernelwright.kernels.lowering import FusionOptions
 from kernelwright.tasks.capture import Captured
 
@@ -49,6 +49,7 @@ class Planner:
     def run(self, extra: Collection[str]) -> Lowered:
         """Return the program and how it came about; ``extra`` names more values to keep in memory."""
         self._choose_roots(extra)
+        self._settle_layouts()
         self._heuristic |= dict.fromkeys(too_deep(self._graph, self._roots))
         self._roots |= self._heuristic
         fusion = self._fuse()
@@ -75,6 +76,14 @@ class Planner:
         for name in wanted:
             self._results[name] = self._result(self._nodes[name])
 
+    def _settle_layouts(self) -> None:
+        """Give the results of calls the strides that follow from how their arguments are stored."""
+        for step in self._items():
+            if isinstance(step, Step):
+                reads = step.node.all_input_nodes
+                sources_ = [step.base if step.base is not None else self._in_memory(n) for n in reads]
+                relay(step, {n.name: placement(v)[1] for n, v in zip(reads, sources_, strict=True)})
+
     def _force(self, value: Value) -> None:
         last = (
             isinstance(self._graph.values.get(value.node), Value) and self._graph.value(value.node) is value
@@ -100,7 +109,7 @@ class Planner:
     def _view(self, node: fx.Node, base: Value) -> Value:
         value = self._graph.value(node.name)
         stride = tuple(node.meta["val"].stride())
-        result = Stored(node.name, value.shape, value.dtype, node.name, node.name, stride)
+        result = Stored(node.name, value.shape, value.dtype, node.name, node.name, stride=stride)
         self._views[node.name] = Step(node, [result], True, base)
         return result
 
@@ -143,8 +152,10 @@ class Planner:
     def _new_copy(self, value: Stored, node: fx.Node) -> Inline | Step:
         name = f"{node.name}_copy"
         if self._options.enabled and value.dtype in DTYPES:
-            return Maker(name, value.shape, value.dtype).pointwise(lambda e, x: x, value)  # type: ignore[arg-type]
-        result = Stored(name, value.shape, value.dtype, name, name, contiguous_strides(value.shape))
+            copy = Maker(name, value.shape, value.dtype).pointwise(lambda e, x: x, value)  # type: ignore[arg-type]
+            copy.stride = value.stride if is_dense(value.shape, placement(value)[1]) else None
+            return copy
+        result = Stored(name, value.shape, value.dtype, name, name, stride=contiguous_strides(value.shape))
         step = Step(copying_node(node, name), [result])
         self._graph.producers[result] = step
         return step

@@ -7,9 +7,8 @@ from kernelwright.kernels.ir import Affine, Expr, IndexValue
 from kernelwright.kernels.lower.affine import Index, add, contiguous_strides, flatten, scale, shift
 from kernelwright.kernels.lower.maker import Maker, require_float
 from kernelwright.kernels.lower.pointwise import Emit, UnsupportedError
-from kernelwright.kernels.lower.reader import Reader
 from kernelwright.kernels.lower.registry import Made, handles
-from kernelwright.kernels.lower.values import Value
+from kernelwright.kernels.lower.values import Reader, Value
 
 
 class _Window:

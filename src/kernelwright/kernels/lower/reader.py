@@ -14,23 +14,14 @@ from kernelwright.kernels.lower.affine import (
     span,
     unflatten,
 )
-from kernelwright.kernels.lower.values import Inline, Reduce, Scan, Value
+from kernelwright.kernels.lower.values import BlockedError, Inline, Reduce, Scan, Value
 
 MAX_TREE = 3000
 """Operations of one stage's expression, counted as a tree; beyond it some value has to be stored."""
 
 
-class BlockedError(Exception):
-    """``value`` must be in memory (or, if it is, its reader cannot be generated)."""
-
-    def __init__(self, value: Value, reader: Value | None, why: str) -> None:
-        super().__init__(f"{value.name}: {why}")
-        self.value = value
-        self.reader = reader
-
-
-class Reader:
-    """Reads values on behalf of one stage of a region."""
+class StageReader:
+    """The Reader of one stage of a region."""
 
     def __init__(
         self,

@@ -15,7 +15,7 @@ from kernelwright.kernels.lower import creation, norms, pooling, reductions, vie
 from kernelwright.kernels.lower.maker import Maker
 from kernelwright.kernels.lower.pointwise import ARITHMETIC, COMPARISONS, LOGIC, TESTS, UnsupportedError
 from kernelwright.kernels.lower.registry import HANDLERS, Made
-from kernelwright.kernels.lower.values import Stored, Value
+from kernelwright.kernels.lower.values import Stored, Value, is_dense, placement
 from kernelwright.tasks.capture import Captured
 
 VIEWS = frozenset(
@@ -106,7 +106,7 @@ class _Translator:
         if record is not None:
             dtype = dtype_name(record.dtype)
             self._out.values[node.name] = Stored(
-                node.name, record.shape, dtype, node.name, node.name, record.stride
+                node.name, record.shape, dtype, node.name, node.name, stride=record.stride
             )
 
     def _function(self, node: fx.Node) -> None:
@@ -166,6 +166,7 @@ class _Translator:
             return None  # a form of the operator that no handler expects
         if made is None or not _agrees(made, node):
             return None
+        made = _laid_out(make, made, node)
         self._out.made.extend(make.made)
         return made
 
@@ -222,8 +223,26 @@ class _Translator:
 
 def _stored(node: fx.Node, value: torch.Tensor) -> Stored:
     return Stored(
-        node.name, tuple(value.shape), dtype_name(value.dtype), node.name, node.name, tuple(value.stride())
+        node.name,
+        tuple(value.shape),
+        dtype_name(value.dtype),
+        node.name,
+        node.name,
+        stride=tuple(value.stride()),
     )
+
+
+def _laid_out(make: Maker, made: Made, node: fx.Node) -> Made:
+    """Note the layout that eager gives the node's values; a copy to another layout gets a value of its own."""
+    recorded = node.meta["val"]
+    if isinstance(made, Value) and made.node != node.name and operator_name(node) == "clone.default":
+        if placement(made)[1] != tuple(recorded.stride()):
+            made = make.pointwise(lambda emit, x: x, made)
+    pairs = [(made, recorded)] if isinstance(made, Value) else zip(made, recorded, strict=False)
+    for value, tensor in pairs:
+        if value is not None and value.node == node.name and is_dense(value.shape, tensor.stride()):
+            value.stride = tuple(tensor.stride())
+    return made
 
 
 def _first_tensor(node: fx.Node) -> torch.Tensor | None:

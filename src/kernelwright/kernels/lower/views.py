@@ -15,9 +15,8 @@ from kernelwright.kernels.lower.affine import (
 )
 from kernelwright.kernels.lower.maker import Maker, broadcast, insert
 from kernelwright.kernels.lower.pointwise import Emit, UnsupportedError, cast
-from kernelwright.kernels.lower.reader import BlockedError, Reader
 from kernelwright.kernels.lower.registry import handles
-from kernelwright.kernels.lower.values import Inline, Scan, Value
+from kernelwright.kernels.lower.values import BlockedError, Inline, Reader, Scan, Value
 
 MAX_PIECES = 4
 """Concatenations of more tensors stay calls: a chain of conditions per element costs more than a copy."""
