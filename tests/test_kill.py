@@ -79,7 +79,11 @@ def test_a_killed_run_is_carried_on(tmp_path: Path, after_evaluations: int) -> N
     store = open_store(store_path)
     run_id = next(store.iter_runs()).run_id
     done = subprocess.run(
-        command("runs", "resume", run_id, "--json"), cwd=tmp_path, env=environment, capture_output=True, text=True
+        command("runs", "resume", run_id, "--json"),
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["run_id"] == run_id

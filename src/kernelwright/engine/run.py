@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import TracebackType
 from typing import Literal, Protocol
 
 from kernelwright.agents.problem import Problem
@@ -66,7 +67,9 @@ class Session(Protocol):
 
     def __enter__(self) -> "Session": ...
 
-    def __exit__(self, *exc: object) -> None: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None: ...
 
 
 class Evaluator(Protocol):

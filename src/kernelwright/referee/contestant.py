@@ -90,6 +90,10 @@ class Contestant:
             raise Failure(Status.REJECTED, "the worker's clock gave something that is not a time")
         return float(ns) / 1e9
 
+    def use_threads(self, count: int) -> None:
+        """Ask for another number of OpenMP threads; a candidate may ignore it."""
+        self._call("use_threads", self._call_timeout_s, Status.RUNTIME_ERROR, count=count)
+
     def fetch(self, which: str = "last") -> SharedMemory:
         """Return the outputs of the last or previous call in memory laid out as the contract says."""
         self.results.bytes.fill(0xFF)  # NaN: what is not written cannot pass for a leftover

@@ -11,7 +11,7 @@ from kernelwright.core.errors import MachineError
 from kernelwright.core.evaluation import Evaluation, NumericalError, Stage, Status, WorkloadResult
 from kernelwright.core.evidence import FactValue
 from kernelwright.core.roofline import Floor
-from kernelwright.core.task import Task, Workload
+from kernelwright.core.task import Task
 from kernelwright.referee.build import build
 from kernelwright.referee.contestant import Contestant, Failure
 from kernelwright.referee.draws import Draw
@@ -19,6 +19,7 @@ from kernelwright.referee.guard import find_syntax_problem
 from kernelwright.referee.launcher import Launcher
 from kernelwright.referee.measure import Measurement
 from kernelwright.referee.reference import Reference
+from kernelwright.referee.scaling import thread_scaling
 from kernelwright.referee.settings import RefereeSettings
 from kernelwright.referee.verify import Verification
 
@@ -63,7 +64,7 @@ class Session:
     def __init__(self, launcher: Launcher, settings: RefereeSettings, task: Task) -> None:
         self.task = task
         self._launcher, self._settings = launcher, settings
-        self._references = self._open_references()
+        self._references = self._open_references(is_final=False)
 
     @property
     def baseline_ms(self) -> dict[str, float]:
@@ -94,7 +95,7 @@ class Session:
         unknown = sorted(set(baselines) - set(KNOWN_BASELINES))
         if unknown:
             raise MachineError(f"unknown baseline {unknown[0]!r}; known: {', '.join(KNOWN_BASELINES)}")
-        references = self._open_references() if final else self._references
+        references = self._open_references(is_final=True) if final else self._references
         try:
             trial = _Trial(self._launcher, self._settings, candidate, is_final=final)
             return trial.judge(self.task, references, floors or {}, tuple(baselines))
@@ -114,18 +115,17 @@ class Session:
     ) -> None:
         self.close()
 
-    def _open_references(self) -> list[Reference]:
+    def _open_references(self, *, is_final: bool) -> list[Reference]:
         references: list[Reference] = []
         try:
             for workload in self.task.workloads:
-                references.append(self._open_reference(workload))
+                references.append(
+                    Reference(self._launcher, self._settings, self.task, workload, is_final=is_final)
+                )
         except BaseException:
             _close_all(references)
             raise
         return references
-
-    def _open_reference(self, workload: Workload) -> Reference:
-        return Reference(self._launcher, self._settings, self.task, workload)
 
 
 def _close_all(references: Sequence[Reference]) -> None:
@@ -207,6 +207,10 @@ class _Trial:
                     contestant, verification, draws, self._settings, is_final=self._is_final
                 )
                 result = measurement.take(baselines, floors.get(reference.workload.name))
+                if not self._is_final and "run.thread_scaling" not in self._facts:
+                    self._facts |= thread_scaling(
+                        contestant, list(reference.slots), result.candidate, self._settings.n_threads
+                    )
             for name in baselines:
                 if why := reference.prepare_baseline(name):
                     self._log += f"baseline {name} is missing: {why}\n"

@@ -2,6 +2,7 @@
 
 import itertools
 import time
+from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,7 +14,7 @@ from kernelwright.referee.launcher import ChildError, ChildRefused, Launcher
 from kernelwright.referee.memory import ITEM_BYTES, SharedMemory, place, slot_nbytes
 from kernelwright.referee.sandbox import Limits
 from kernelwright.referee.settings import RefereeSettings
-from kernelwright.referee.tolerance import Expected, distance_between, is_float
+from kernelwright.referee.tolerance import Expected, Storage, distance_between, is_float
 from kernelwright.referee.worker.layouts import Slot, slots_in
 from kernelwright.referee.worker.wire import Message
 
@@ -36,8 +37,13 @@ class NonFinite(Exception):
 class Reference:
     """One reference in its own process. Every failure of it is a TaskError."""
 
-    def __init__(self, launcher: Launcher, settings: RefereeSettings, task: Task, workload: Workload) -> None:
+    def __init__(
+        self, launcher: Launcher, settings: RefereeSettings, task: Task, workload: Workload,
+        *, is_final: bool = False,
+    ) -> None:  # fmt: skip
+        """Run the reference and admit it; with ``is_final`` draws are made for one use only."""
         self.task, self.workload = task, workload
+        self._is_final = is_final
         self._settings = settings
         self._names = (f"draw{i}" for i in itertools.count())
         self._cache: dict[DrawKey, Draw] = {}
@@ -45,6 +51,7 @@ class Reference:
         self._seeds: dict[DrawKey, int] = {}
         self._stale: list[str] = []
         self._spare: SharedMemory | None = None
+        self._spare_storage: defaultdict[int, Storage] = defaultdict(dict)
         self._baselines: dict[str, str | None] = {"eager": None}
         self.outputs: tuple[OutputSpec, ...] = ()
         self.skipped: dict[str, str] = {}
@@ -97,18 +104,24 @@ class Reference:
         self.call("load_state", arena=f"state {state.name}", slots=slots)
 
     def draw(self, key: DrawKey) -> Draw | None:
-        """Return a session's draw, made once and kept where memory allows; None when it was skipped."""
+        """Return a session's draw, None when it was skipped.
+
+        Draws of timed keys are kept, others as far as memory allows; one that is not kept (none is in a
+        final measurement) is good until the next is made.
+        """
         if key.label in self.skipped:
             return None
         if key in self._cache:
             return self._cache[key]
         seed = self._seeds.setdefault(key, new_seed())
+        has_room = not self._is_final and (len(self._cache) + 1) * self._draw_bytes <= self._cache_bytes
+        is_kept = has_room or key in self.timed_keys
         try:
-            draw = self.make_draw(key, self.states[key.state], seed)
+            draw = self.make_draw(key, self.states[key.state], seed, is_kept=is_kept)
         except NonFinite as error:
             self.skipped[key.label] = str(error)
             return None
-        if (len(self._cache) + 1) * self._draw_bytes <= self._cache_bytes or key in self.timed_keys:
+        if is_kept:
             self._cache[key] = draw
         return draw
 
@@ -117,17 +130,18 @@ class Reference:
         for _ in range(3):
             try:
                 state = self.make_state("fresh", "constructed", new_seed())
-                if self._spare is None:
-                    self._spare = SharedMemory(self.layout.args_bytes)
-                return self.make_draw(DrawKey("as_is", state="fresh"), state, new_seed(), self._spare)
+                return self.make_draw(DrawKey("as_is", state="fresh"), state, new_seed(), is_kept=False)
             except NonFinite as error:
                 reason = str(error)
         raise TaskError(f"{self._where}: the reference's own output is not finite: {reason}")
 
-    def make_draw(self, key: DrawKey, state: State, seed: int, memory: SharedMemory | None = None) -> Draw:
-        """Draw inputs and run reference and oracle on them; raises NonFinite."""
+    def make_draw(self, key: DrawKey, state: State, seed: int, *, is_kept: bool = True) -> Draw:
+        """Draw inputs and run reference and oracle on them; raises NonFinite.
+
+        What is not kept lies in memory that the next such draw uses again.
+        """
         name = next(self._names)
-        inputs = memory or SharedMemory(self.layout.args_bytes)
+        inputs = SharedMemory(self.layout.args_bytes) if is_kept else self._spare_inputs()
         self.call(
             "draw_inputs", {name: inputs}, seed=seed, family=key.family, variant=key.variant, arena=name
         )
@@ -136,11 +150,19 @@ class Reference:
         reply = self.call("run", set=name, callable="eager")
         if not self.outputs:
             self._learn_outputs(reply)
-        draw = self._with_oracle(key, state, inputs, name)
+        storage = defaultdict[int, Storage](dict) if is_kept else self._spare_storage
+        draw = self._with_oracle(key, state, inputs, name, storage)
         self._stale.append(name)
         return draw
 
-    def _with_oracle(self, key: DrawKey, state: State, inputs: SharedMemory, name: str) -> Draw:
+    def _spare_inputs(self) -> SharedMemory:
+        if self._spare is None:
+            self._spare = SharedMemory(self.layout.args_bytes)
+        return self._spare
+
+    def _with_oracle(
+        self, key: DrawKey, state: State, inputs: SharedMemory, name: str, storage: Mapping[int, Storage]
+    ) -> Draw:
         results, after, truth = (self._scratch[n] for n in ("results", "after", "truth"))
         self.call("dump", arena="results", slots=self.output_slots, which="last")
         self.call("dump_state", arena="after", slots=self._watched)
@@ -153,11 +175,11 @@ class Reference:
             state_slots=dict(zip(changed, slots[n_outputs:], strict=True)),
         )  # fmt: skip
         outputs = [
-            self._expected(slot, results, wide_slot, truth)
-            for slot, wide_slot in zip(self.output_slots, slots, strict=False)
+            self._expected(slot, results, wide_slot, truth, storage[i])
+            for i, (slot, wide_slot) in enumerate(zip(self.output_slots, slots, strict=False))
         ]
         buffers = {
-            n: self._expected(slot, after, wide_slot, truth)
+            n: self._expected(slot, after, wide_slot, truth, {})
             for (n, slot), wide_slot in zip(changed.items(), slots[n_outputs:], strict=True)
         }
         if not all(expected.is_finite for expected in [*outputs, *buffers.values()]):
@@ -174,7 +196,9 @@ class Reference:
         }
         self.call("map", self._scratch)
 
-    def _expected(self, slot: Slot, results: SharedMemory, wide: Slot, oracle: SharedMemory) -> Expected:
+    def _expected(
+        self, slot: Slot, results: SharedMemory, wide: Slot, oracle: SharedMemory, storage: Storage
+    ) -> Expected:
         n_outputs = max(slot_nbytes(slot) // ITEM_BYTES[slot["dtype"]], 1)
         return Expected(
             slot["dtype"],
@@ -182,6 +206,7 @@ class Reference:
             oracle.slot_bytes(wide),
             policy=self.task.tolerance,
             inputs_per_output=self.layout.n_input_elements / n_outputs,
+            storage=storage,
         )
 
     def prepare_baseline(self, name: str) -> str | None:

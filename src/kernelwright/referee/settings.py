@@ -21,7 +21,7 @@ class RefereeSettings:
     """One call of a candidate; twenty times the reference's latency where that is longer."""
     reference_timeout_s: float = 600.0
     """Anything the reference does, torch.compile included."""
-    search_timing_s: float = 0.7
+    search_timing_s: float = 0.5
     """Aim for the timing of one workload while searching."""
     final_timing_s: float = 2.5
     """The same for the final measurement."""

@@ -27,6 +27,8 @@ import numpy as np
 from kernelwright.core.task import TolerancePolicy
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+Storage: TypeAlias = dict[str, Array]
+"""Memory of one output's Expected that may be used again by the next: fresh pages are slow."""
 
 REFERENCE_MULTIPLE = 4.0
 FLOOR_ULP = 16
@@ -79,8 +81,12 @@ class Expected:
         *,
         policy: TolerancePolicy,
         inputs_per_output: float,
+        storage: Storage | None = None,
     ) -> None:
-        """``reference`` and ``oracle`` are raw bytes; the oracle float64 when the dtype is a float."""
+        """``reference`` and ``oracle`` are raw bytes; the oracle float64 when the dtype is a float.
+
+        With ``storage`` this object is good until the next one is made in the same storage.
+        """
         self.dtype = COMPLEX_PARTS.get(dtype, dtype)
         self._policy = policy
         self._growth = 1 + math.log2(max(inputs_per_output, 1.0)) / 4
@@ -93,7 +99,7 @@ class Expected:
             self._reference = reference.copy()
         truth = oracle.view(np.float64)
         self._rms = math.sqrt(sum(_squares(part) for (part,) in _chunks(truth)) / max(truth.size, 1))
-        self._high, self._low = _split(truth, self.dtype)
+        self._high, self._low = _split(truth, self.dtype, {} if storage is None else storage)
         values = decode(reference, self.dtype)
         self.is_finite = math.isfinite(self._rms) and bool(np.isfinite(values).all())
         self._reference_errors = self._errors(values) if self.is_finite else _Errors(math.inf, math.inf)
@@ -164,11 +170,13 @@ def decode(raw: Array, dtype: str) -> Array:
     return raw.view(np.dtype(dtype))
 
 
-def _split(truth: Array, dtype: str) -> tuple[Array, Array]:
+def _split(truth: Array, dtype: str, storage: Storage) -> tuple[Array, Array]:
     """Split float64 into two float32 whose sum it is to 48 bits, so that comparing stays in float32."""
     if dtype == "float64":
         return truth.copy(), np.zeros(truth.size, np.float64)
-    high, low = np.empty(truth.size, np.float32), np.empty(truth.size, np.float32)
+    if "split" not in storage:
+        storage["split"] = np.empty((2, truth.size), np.float32)
+    high, low = storage["split"]
     with np.errstate(all="ignore"):
         for part, big, small in _chunks(truth, high, low):  # no large temporaries: fresh pages are slow
             big[:] = part

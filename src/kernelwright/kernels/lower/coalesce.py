@@ -10,7 +10,7 @@ from kernelwright.kernels.lower.expressions import affines, map_stage
 
 
 def in_memory_order(region: Region) -> Region:
-    """Return the region with its longest strides outermost, of stores for kept axes and of all for inner ones.
+    """Return the region with the axes of long strides outermost: in stores, of inner axes in all accesses.
 
     Only the order of summation depends on it; scans and the first position of a maximum keep theirs.
     """

@@ -233,11 +233,13 @@ def _stored(node: fx.Node, value: torch.Tensor) -> Stored:
 
 
 def _laid_out(make: Maker, made: Made, node: fx.Node) -> Made:
-    """Note the layout that eager gives the node's values; a copy to another layout gets a value of its own."""
+    """Note the layout that eager gives a node's values; a copy to another layout becomes a value itself."""
     recorded = node.meta["val"]
-    if isinstance(made, Value) and made.node != node.name and operator_name(node) == "clone.default":
-        if placement(made)[1] != tuple(recorded.stride()):
-            made = make.pointwise(lambda emit, x: x, made)
+    is_copy = operator_name(node) == "clone.default"
+    if is_copy and isinstance(made, Value) and made.node != node.name:
+        if placement(made)[1] == tuple(recorded.stride()):
+            return made
+        made = make.pointwise(lambda emit, x: x, made)
     pairs = [(made, recorded)] if isinstance(made, Value) else zip(made, recorded, strict=False)
     for value, tensor in pairs:
         if value is not None and value.node == node.name and is_dense(value.shape, tensor.stride()):

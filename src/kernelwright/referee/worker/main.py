@@ -3,10 +3,13 @@
 Knows neither the reference nor its outputs, tolerances or seeds.
 """
 
+import ctypes
 import linecache
+import re
 import socket
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -24,7 +27,12 @@ class Candidate(Runner):
 
     def handlers(self) -> dict[str, Callable[[Message], Message]]:
         """Add loading and constructing."""
-        return {**super().handlers(), "import": self.import_source, "construct": self.construct}
+        return {
+            **super().handlers(),
+            "import": self.import_source,
+            "construct": self.construct,
+            "use_threads": use_threads,
+        }
 
     def import_source(self, message: Message) -> Message:
         """Execute the source as a module; compilation by the source itself happens here."""
@@ -41,6 +49,15 @@ class Candidate(Runner):
         self.model = model.train(message["train"])
         self.callables["eager"] = self.model
         return {"state": {name: _describe(value) for name, value in self.state().items()}}
+
+
+def use_threads(message: Message) -> Message:
+    """Set the number of OpenMP threads, in torch and in every OpenMP runtime that is loaded."""
+    torch.set_num_threads(message["count"])
+    maps = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace")
+    for path in sorted(set(re.findall(r"/\S*lib(?:g|i)?omp\S*", maps))):
+        ctypes.CDLL(path).omp_set_num_threads(message["count"])
+    return {}
 
 
 def _describe(value: torch.Tensor) -> dict[str, Any]:
