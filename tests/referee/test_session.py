@@ -56,7 +56,17 @@ class ModelNew(nn.Module):
 """
     evaluation = pointwise.evaluate(Candidate(source=source))
     assert evaluation.is_verified, evaluation.detail
-    assert "compiler.loops" in evaluation.facts
+    cached = pointwise.evaluate(Candidate(source=source + "# the same library"))
+    assert evaluation.facts["compiler.loops"]
+    for name in (name for name in evaluation.facts if name.startswith("compiler.")):
+        assert cached.facts[name] == evaluation.facts[name]
+
+
+def test_a_search_evaluation_says_what_threads_gain(referee: Referee, pointwise: Session) -> None:
+    searched = pointwise.evaluate(Candidate(source=SAME))
+    assert searched.is_verified, searched.detail
+    scaling = searched.facts.get("run.thread_scaling")
+    assert (scaling is None) if referee.settings.n_threads == 1 else (float(scaling or 0) > 0)
 
 
 def test_faster_than_the_floor_is_rejected(pointwise: Session) -> None:

@@ -136,7 +136,7 @@ class Dag:
         node = self.nodes[number]
         if node.kind != "op":
             return 0
-        if node.name in TRANSCENDENTALS:
+        if node.name in TRANSCENDENTALS or node.name == "tanh_softplus":
             return 15
         return 5 if node.name in COSTLY_OPS else 1
 
@@ -195,7 +195,14 @@ class Dag:
             above, below = args
             if self._fast_axes & (self.axes[above] - self.axes[below]):
                 return self._put(Node("op", "mul", dtype, (above, self._inverse(below))))
-        return self._put(Node("op", name, dtype, args))
+        return self._put(self._special(name, args, dtype) or Node("op", name, dtype, args))
+
+    def _special(self, name: str, args: tuple[int, ...], dtype: DType) -> Node | None:
+        """Return a cheaper node for a composition that has one: mish's tanh(softplus(x))."""
+        inside = self.nodes[args[0]]
+        if name == "tanh" and dtype == "float32" and inside.kind == "op" and inside.name == "softplus":
+            return Node("op", "tanh_softplus", dtype, inside.args)
+        return None
 
     def _inverse(self, number: int) -> int:
         node = self.nodes[number]

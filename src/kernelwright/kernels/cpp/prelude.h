@@ -41,13 +41,24 @@ static inline float scale_by_power(float m, int32_t n) {
   return m * float_of((half + 127) << 23) * float_of((n - half + 127) << 23);
 }
 
-//: vexp needs exp_parts
+//: vexp needs bits
+// 126 is added to the exponent n on its way to an integer, so that the bits of `shifted` are those of
+// 2^(n-1) once moved into place; the polynomial is of 2 exp(r). Subnormal results become zero.
+// Range checks come last: the compiler would make special cases of clamped arguments.
 static inline float vexp(float x) {
-  int32_t n;
-  x = x > 89.0f ? 89.0f : x;
-  x = x < -104.0f ? -104.0f : x;
-  const float m = exp_parts(x, &n);
-  return scale_by_power(m, n);
+  const float shifted = x * 1.44269504f + 12583038.0f;  // 1.5 * 2^23 + 126
+  const float k = shifted - 12583038.0f;
+  float r = x - k * 0.693359375f;
+  r = r - k * -2.12194440e-4f;
+  float p = 0.0027903434f;
+  p = p * r + 0.0167391970f;
+  p = p * r + 0.083332374f;
+  p = p * r + 0.33333024f;
+  p = p * r + 1.0f;
+  p = p * (r * r) + (r + r + 2.0f);
+  p = p * float_of((int32_t)((uint32_t)bits_of(shifted) << 23));
+  p = x < -87.4f ? 0.0f : p;
+  return x > 88.8f ? INF : p;
 }
 static inline double vexp(double x) { return __builtin_exp(x); }
 
@@ -160,6 +171,14 @@ static inline float vtanh(float x) {
   return __builtin_copysignf(t / (t + 2.0f), x);
 }
 static inline double vtanh(double x) { return __builtin_tanh(x); }
+
+//: vtanh_softplus needs vexp
+// tanh(log(1 + e)) = e (e + 2) / (e (e + 2) + 2) with e = exp(x); 1 from x = 20 on.
+static inline float vtanh_softplus(float x) {
+  const float e = vexp(x > 20.0f ? 20.0f : x);
+  const float n = e * (e + 2.0f);
+  return n / (n + 2.0f);
+}
 
 //: vsigmoid needs vexp
 static inline float vsigmoid(float x) { return 1.0f / (1.0f + vexp(-x)); }
@@ -384,7 +403,20 @@ template <class T, int N> static inline void prefix_sum(T (&block)[N], T& carry)
   for (int l = 0; l < N; ++l) block[l] = carry += block[l];
 }
 
-//: prefix_prod
+//: prefix_prod needs double8
+template <int N> static inline void prefix_prod(double (&block)[N], double& carry) {
+  static_assert(N % 8 == 0, "whole vectors");
+  const double8 one = {1, 1, 1, 1, 1, 1, 1, 1};
+  for (int v = 0; v < N; v += 8) {
+    double8 x = *(const double8*)(block + v);
+    x *= __builtin_shuffle(x, one, (lanes8){8, 0, 1, 2, 3, 4, 5, 6});
+    x *= __builtin_shuffle(x, one, (lanes8){8, 8, 0, 1, 2, 3, 4, 5});
+    x *= __builtin_shuffle(x, one, (lanes8){8, 8, 8, 8, 0, 1, 2, 3});
+    x *= carry;
+    carry = x[7];
+    *(double8*)(block + v) = x;
+  }
+}
 template <class T, int N> static inline void prefix_prod(T (&block)[N], T& carry) {
   for (int l = 0; l < N; ++l) block[l] = carry *= block[l];
 }

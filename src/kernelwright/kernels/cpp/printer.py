@@ -7,7 +7,7 @@ from kernelwright.kernels.cpp.dag import Dag
 from kernelwright.kernels.cpp.nest import NestWriter
 from kernelwright.kernels.cpp.normalise import axis_sizes, coefficient
 from kernelwright.kernels.cpp.prelude import prelude_for
-from kernelwright.kernels.cpp.text import CTYPES, Names, Renderer, extent, wrapped
+from kernelwright.kernels.cpp.text import ELEMENT_CTYPES, Names, Renderer, extent, wrapped
 from kernelwright.kernels.cpp.writer import Writer
 from kernelwright.kernels.ir import DType, Region
 
@@ -25,7 +25,7 @@ class Argument:
     def declaration(self) -> str:
         """C++ declaration."""
         const = "" if self.is_written else "const "
-        return f"{const}{CTYPES[self.dtype]}* __restrict {self.name}"
+        return f"{const}{ELEMENT_CTYPES[self.dtype]}* __restrict {self.name}"
 
 
 def signature(region: Region) -> tuple[Argument, ...]:

@@ -19,6 +19,8 @@ CTYPES: dict[str, str] = {
     "uint8": "uint8_t",
     "bool": "bool",
 }
+ELEMENT_CTYPES = CTYPES | {"bool": "uint8_t"}
+"""Types in memory: loops that load ``bool`` together with wider types are not vectorised."""
 INFIX = {
     "add": "+", "sub": "-", "mul": "*", "div": "/",
     "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
@@ -32,6 +34,7 @@ CALLS = {
     "log10": "vlog10", "log1p": "vlog1p", "sin": "vsin", "cos": "vcos", "tan": "vtan",
     "tanh": "vtanh", "sinh": "vsinh", "cosh": "vcosh", "atan": "vatan", "asin": "vasin",
     "acos": "vacos", "erf": "verf", "sigmoid": "vsigmoid", "softplus": "vsoftplus",
+    "tanh_softplus": "vtanh_softplus",
 }  # fmt: skip
 TEMPLATES = {
     "neg": "(-{0})",
@@ -231,6 +234,7 @@ class Renderer:
         for arg, stride in zip(node.args[len(node.args) - n_dynamic :], node.strides, strict=True):
             index += f" + {self.text(arg)} * {stride}"
         element = f"{self.buffers[node.name]}[{index}]"
+        element = f"({element} != 0)" if node.dtype == "bool" else element
         conditions = [a for a in self.live_args(number) if a in node.args[: len(node.args) - n_dynamic]]
         if not conditions:
             return element

@@ -63,9 +63,13 @@ class ValueWriter:
     # -- values that later groups need at the same inner point -------------------------------------
 
     def plan_kept(self) -> None:
-        """Choose the values to keep, costliest expressions first, and declare their scratch."""
+        """Choose the values to keep and declare their scratch.
+
+        Values of the earliest group come first, so that what it computes is not computed again inside a
+        larger expression that only later groups share; within a group the largest expressions.
+        """
         groups = self.dag.groups
-        for number in range(len(self.dag.nodes) - 1, -1, -1):
+        for number in self._by_first_use():
             users = [i for i, g in enumerate(groups) if i not in self.merged and number in self._needs(g)]
             if len(users) < 2 or not self._worth_keeping(number, [groups[i] for i in users]):
                 continue
@@ -93,6 +97,19 @@ class ValueWriter:
         )
         return f"{kept.name}[{lanes}]"
 
+    def _by_first_use(self) -> list[int]:
+        first: dict[int, int] = {}
+        for position, group in enumerate(self.dag.groups):
+            if position not in self.merged:
+                for number in self.dag.needed([a.node for a in group.actions]):
+                    first.setdefault(number, position)
+        return sorted(first, key=lambda number: (first[number], -number))
+
+    def _cost(self, number: int) -> int:
+        """Return the instruction count of an expression, kept values taken as known."""
+        stops = frozenset(k.node for k in self.kept)
+        return sum(self.dag.own_cost(n) for n in self.dag.needed([number], stops) - stops)
+
     def _needs(self, group: Group) -> set[int]:
         stops = frozenset(k.node for k in self.kept)
         roots = [a.node for a in group.actions]
@@ -105,7 +122,7 @@ class ValueWriter:
             return False
         if node.kind == "scanned":
             return True
-        is_costly = node.kind == "op" and self.dag.cost(number) >= COST_CACHED
+        is_costly = node.kind == "op" and self._cost(number) >= COST_CACHED
         return is_costly and self.choices.cache_rows
 
     def _points(self, axes: Iterable[str]) -> int:
@@ -144,12 +161,19 @@ class ValueWriter:
                     from_deeper.add(arg)
         for root in roots:
             uses[root] = uses.get(root, 0) + 1
+        chosen = self._loads_of_choices(needed)
         for number in sorted(needed):
             if not here(number) or self._is_trivial(number):
                 continue
             text = self.render.text(number)
-            if uses[number] > 1 or number in from_deeper or len(text) > LONG_TEXT:
+            if uses[number] > 1 or number in from_deeper or number in chosen or len(text) > LONG_TEXT:
                 self._declare(number, text)
+
+    def _loads_of_choices(self, needed: set[int]) -> set[int]:
+        """Return unguarded loads below a ``where``: done always, lest the compiler branch around them."""
+        nodes = self.dag.nodes
+        below = [a for n in needed if nodes[n].kind == "op" and nodes[n].name == "where" for a in nodes[n].args]
+        return {n for n in self.dag.needed(below) & needed if nodes[n].kind == "load" and not nodes[n].args}
 
     def _declare(self, number: int, text: str) -> None:
         node = self.dag.nodes[number]
