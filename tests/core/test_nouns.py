@@ -54,8 +54,13 @@ def test_the_speedup_of_several_workloads_is_their_geometric_mean() -> None:
 
 @pytest.mark.parametrize(
     ("low", "high", "verdict"),
-    [(1.01, 1.2, "faster"), (0.8, 0.99, "slower"), (0.9, 1.1, "no_significant_change"), (1.0, 1.1, "no_significant_change")],
-)  # fmt: skip
+    [
+        (1.01, 1.2, "faster"),
+        (0.8, 0.99, "slower"),
+        (0.9, 1.1, "no_significant_change"),
+        (1.0, 1.1, "no_significant_change"),
+    ],
+)
 def test_faster_means_that_the_interval_excludes_one(low: float, high: float, verdict: str) -> None:
     assert Speedup(baseline="eager", ratio=1.0, low=low, high=high).verdict == verdict
 

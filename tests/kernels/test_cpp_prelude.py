@@ -26,7 +26,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     source = "".join(
         f'extern "C" void each_{name}(const float* __restrict x, float* __restrict y, int n) {{\n'
         f"#pragma omp simd\n  for (int i = 0; i < n; ++i) y[i] = {name}(x[i]);\n}}\n"
-        for name in REFERENCE
+        for name in (*REFERENCE, "vone_plus_erf")
     )
     (folder / "m.cpp").write_text(prelude_for(source) + source)
     command = ["g++", *cxx_flags(), "-shared", "-fPIC", "m.cpp", "-o", "m.so"]
@@ -59,6 +59,15 @@ def test_function_is_within_three_ulp_and_right_at_the_edges(library: ctypes.CDL
     finite = np.isfinite(single)
     spacing = np.maximum(np.spacing(np.abs(single[finite])).astype(np.float64), 1.4e-45)
     assert float((np.abs(got[finite] - want[finite]) / spacing).max()) <= 3.0
+
+
+def test_one_plus_erf_is_close_absolutely(library: ctypes.CDLL) -> None:
+    x = samples("vone_plus_erf")
+    got = np.empty_like(x)
+    library.each_vone_plus_erf(x.ctypes.data_as(ctypes.c_void_p), got.ctypes.data_as(ctypes.c_void_p), len(x))
+    want = np.array([1 + math.erf(v) for v in x.astype(np.float64)])
+    assert np.array_equal(np.isnan(got), np.isnan(want))
+    assert float(np.nanmax(np.abs(got - want))) <= 1.8e-7
 
 
 def test_blocks_need_only_blocks_that_exist() -> None:

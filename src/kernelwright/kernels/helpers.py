@@ -70,15 +70,15 @@ def triangular_matmul(
 
 
 def gram_matrix(x: torch.Tensor) -> torch.Tensor:
-    """Return ``x @ x.transpose(-1, -2)``, computing one triangle of blocks and mirroring it."""
+    """Return ``x @ x.transpose(-1, -2)``: three quarters of it, and the last one mirrored."""
     n = x.shape[-2]
-    step = max(64, -(-n // 8))
+    half = -(-n // 2)
     out = x.new_empty(*x.shape[:-1], n)
-    for top in range(0, n, step):
-        bottom = min(top + step, n)
-        block = torch.matmul(x[..., top:bottom, :], x[..., top:, :].transpose(-1, -2))
-        out[..., top:bottom, top:] = block
-        out[..., bottom:, top:bottom] = block[..., bottom - top :].transpose(-1, -2)
+    for rows in (slice(0, half), slice(half, n)):
+        out[..., rows, rows] = torch.matmul(x[..., rows, :], x[..., rows, :].transpose(-1, -2))
+    block = torch.matmul(x[..., :half, :], x[..., half:, :].transpose(-1, -2))
+    out[..., :half, half:] = block
+    out[..., half:, :half] = block.transpose(-1, -2)
     return out
 
 

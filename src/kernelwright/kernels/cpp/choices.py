@@ -151,10 +151,12 @@ def best_lane_axis(region: Region) -> str | None:
         return None
     sizes = axis_sizes(region)
     inner = {a.name for a in region.inner}
-    return max(names, key=lambda n: (_quality(region, n, sizes[n]), n in inner, sizes[n]))
+    return max(names, key=lambda n: (lane_quality(region, n), n in inner, sizes[n]))
 
 
-def _quality(region: Region, axis: str, size: int) -> float:
+def lane_quality(region: Region, axis: str) -> float:
+    """Return how well lanes along an axis use memory and vectors: 1 is best, below 0 mostly strided."""
+    size = axis_sizes(region)[axis]
     dag = Dag(region)
     score = weight = 0.0
     for group in dag.groups:

@@ -136,7 +136,7 @@ class Dag:
         node = self.nodes[number]
         if node.kind != "op":
             return 0
-        if node.name in TRANSCENDENTALS or node.name == "tanh_softplus":
+        if node.name in TRANSCENDENTALS or node.name in ("tanh_softplus", "one_plus_erf"):
             return 15
         return 5 if node.name in COSTLY_OPS else 1
 
@@ -198,10 +198,16 @@ class Dag:
         return self._put(self._special(name, args, dtype) or Node("op", name, dtype, args))
 
     def _special(self, name: str, args: tuple[int, ...], dtype: DType) -> Node | None:
-        """Return a cheaper node for a composition that has one: mish's tanh(softplus(x))."""
-        inside = self.nodes[args[0]]
-        if name == "tanh" and dtype == "float32" and inside.kind == "op" and inside.name == "softplus":
-            return Node("op", "tanh_softplus", dtype, inside.args)
+        """Return a cheaper node for a composition that has one, in mish and GELU."""
+        if dtype != "float32":
+            return None
+        inside = [self.nodes[a] for a in args]
+        if name == "tanh" and inside[0].kind == "op" and inside[0].name == "softplus":
+            return Node("op", "tanh_softplus", dtype, inside[0].args)
+        if name == "add":
+            for one, other in (inside, inside[::-1]):
+                if one.kind == "const" and one.value == 1 and other.kind == "op" and other.name == "erf":
+                    return Node("op", "one_plus_erf", dtype, other.args)
         return None
 
     def _inverse(self, number: int) -> int:

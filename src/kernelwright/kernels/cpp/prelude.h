@@ -73,10 +73,9 @@ static inline float vexp2(float x) {
 }
 static inline double vexp2(double x) { return __builtin_exp2(x); }
 
-//: vexpm1 needs bits
-static inline float vexpm1(float x) {
-  x = x > 89.0f ? 89.0f : x;
-  x = x < -30.0f ? -30.0f : x;
+//: expm1_between needs bits
+// exp(x) - 1 for x in [-80, 89]; garbage elsewhere.
+static inline float expm1_between(float x) {
   const float shifted = x * 1.44269504f + 12582912.0f;
   const float k = shifted - 12582912.0f;
   float r = x - k * 0.693359375f;
@@ -91,6 +90,13 @@ static inline float vexpm1(float x) {
   const float half_scale = float_of((bits_of(shifted) - 0x4b400000 + 126) << 23);  // 2^(n-1)
   const float result = half_scale * p + (half_scale - 0.5f);
   return k == 0.0f ? p : result + result;
+}
+
+//: vexpm1 needs expm1_between
+static inline float vexpm1(float x) {
+  float result = expm1_between(x);
+  result = x < -30.0f ? -1.0f : result;
+  return x > 89.0f ? INF : result;
 }
 static inline double vexpm1(double x) { return __builtin_expm1(x); }
 
@@ -163,12 +169,11 @@ static inline float vlog1p(float x) {
 }
 static inline double vlog1p(double x) { return __builtin_log1p(x); }
 
-//: vtanh needs vexpm1
+//: vtanh needs expm1_between
 static inline float vtanh(float x) {
-  float a = __builtin_fabsf(x);
-  a = a > 10.0f ? 10.0f : a;
-  const float t = vexpm1(a + a);
-  return __builtin_copysignf(t / (t + 2.0f), x);
+  const float a = __builtin_fabsf(x);
+  const float t = expm1_between(a + a);
+  return __builtin_copysignf(a > 10.0f ? 1.0f : t / (t + 2.0f), x);
 }
 static inline double vtanh(double x) { return __builtin_tanh(x); }
 
@@ -214,6 +219,24 @@ static inline float verf(float x) {
   return t < 0.93f ? near * x + x : __builtin_copysignf(outer, x);
 }
 static inline double verf(double x) { return __builtin_erf(x); }
+
+//: vone_plus_erf needs vexp
+// 1 + erf(x) for GELU, to 1.6e-7 absolutely: with t = |x|, erfc(t) = exp(t f(t)) for a polynomial f.
+static inline float vone_plus_erf(float x) {
+  const float t = __builtin_fabsf(x);
+  float f = -7.1949910e-07f;
+  f = f * t + 1.4323781e-05f;
+  f = f * t - 1.2411468e-04f;
+  f = f * t + 5.9534609e-04f;
+  f = f * t - 1.5097954e-03f;
+  f = f * t - 9.8515804e-05f;
+  f = f * t + 1.9373337e-02f;
+  f = f * t - 1.0287575e-01f;
+  f = f * t - 6.3659900e-01f;
+  f = f * t - 1.1283805f;
+  const float tail = vexp(f * t);
+  return x < 0.0f ? tail : 2.0f - tail;
+}
 
 //: sine_parts
 // x = k * pi/2 + r, by float64 arithmetic: exact enough for any |x| below 2^40.

@@ -35,6 +35,7 @@ CALLS = {
     "tanh": "vtanh", "sinh": "vsinh", "cosh": "vcosh", "atan": "vatan", "asin": "vasin",
     "acos": "vacos", "erf": "verf", "sigmoid": "vsigmoid", "softplus": "vsoftplus",
     "tanh_softplus": "vtanh_softplus",
+    "one_plus_erf": "vone_plus_erf",
 }  # fmt: skip
 TEMPLATES = {
     "neg": "(-{0})",

@@ -172,7 +172,9 @@ class ValueWriter:
     def _loads_of_choices(self, needed: set[int]) -> set[int]:
         """Return unguarded loads below a ``where``: done always, lest the compiler branch around them."""
         nodes = self.dag.nodes
-        below = [a for n in needed if nodes[n].kind == "op" and nodes[n].name == "where" for a in nodes[n].args]
+        below = [
+            a for n in needed if nodes[n].kind == "op" and nodes[n].name == "where" for a in nodes[n].args
+        ]
         return {n for n in self.dag.needed(below) & needed if nodes[n].kind == "load" and not nodes[n].args}
 
     def _declare(self, number: int, text: str) -> None:

@@ -6,17 +6,20 @@ times for transposed ones (converting the input included, the output not).
 """
 
 import math
+import operator
 from typing import Any
 
 import torch
 from torch import fx
 
 from kernelwright.kernels import helpers
-from kernelwright.kernels.rewrites.cost import node_ms
+from kernelwright.kernels.rewrites.cost import bytes_ms, node_ms
 from kernelwright.kernels.rewrites.editor import Editor
 from kernelwright.kernels.rewrites.pattern import PatternRewrite, Proposal
-from kernelwright.kernels.rewrites.reading import args_of, aten, is_call, shape
+from kernelwright.kernels.rewrites.reading import VIEW_OPS, args_of, aten, is_call, numel, shape
 
+COPYING = 3
+"""A copy to another layout takes as long as moving its bytes this often."""
 LAYOUTS = {4: torch.channels_last, 5: torch.channels_last_3d}
 
 
@@ -81,9 +84,48 @@ def _channels_last(node: fx.Node) -> Proposal | None:
         last, kernel = (edit.call(aten.clone.default, t, memory_format=layout) for t in (x, weight))
         return edit.call(aten.convolution.default, last, kernel, *args_of(node)[2:])
 
-    share = 0.15 if _is_plain(node) else 0.5
     why = f"{node.name} runs on channels in the middle: oneDNN is faster with channels last"
-    return Proposal(why, build, share * node_ms(node))
+    return Proposal(why, build, _saved_ms(node))
+
+
+def _saved_ms(node: fx.Node) -> float:
+    """What the faster convolution saves over the copies to its layout and back."""
+    x: Any = args_of(node)[0]
+    if args_of(node)[8] != 1:
+        return 0.0
+    copied = 0 if _follows_convolution(x) else numel(x)
+    copied += numel(node) if _leaves_layout(node) else 0
+    return (0.3 if _is_plain(node) else 0.5) * node_ms(node) - COPYING * bytes_ms(8 * copied)
+
+
+def _follows_convolution(node: Any) -> bool:
+    """Whether a value comes from a convolution through operators that keep its layout."""
+    while isinstance(node, fx.Node) and not is_call(node, aten.convolution.default):
+        if is_call(node, *VIEW_OPS):
+            return False
+        computed = (a for a in node.args if isinstance(a, fx.Node) and a.op == "call_function")
+        node = next(computed, None)
+    return node is not None
+
+
+def _leaves_layout(node: fx.Node) -> bool:
+    """Whether all of a value, pointwise work done, reaches an output or another shape."""
+    pending, seen = [node], {node}
+    while pending:
+        for reader in pending.pop().users:
+            if reader in seen or is_call(reader, aten.convolution.default):
+                continue
+            if reader.op == "output" or is_call(reader, *VIEW_OPS):
+                return True
+            seen.add(reader)
+            if is_call(reader, operator.getitem) or 2 * _written(reader) > numel(node):
+                pending.append(reader)
+    return False
+
+
+def _written(node: fx.Node) -> int:
+    value = node.meta["val"]
+    return numel(node) if isinstance(value, torch.Tensor) else int(value[0].numel())
 
 
 def _is_plain(node: fx.Node) -> bool:

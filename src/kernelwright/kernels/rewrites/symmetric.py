@@ -1,18 +1,24 @@
-"""The product of a matrix with its own transpose is symmetric: half of it is enough."""
+"""The product of a matrix with its own transpose is symmetric: three quarters of it are enough.
+
+Measured on two AVX-512 cores with torch 2.13: copying the blocks costs more than it saves for batches and
+unless the inner dimension is several times the rows; there 1.2 to 1.4 times faster.
+"""
 
 from typing import Any
 
 from torch import fx
 
 from kernelwright.kernels import helpers
-from kernelwright.kernels.rewrites.cost import node_ms
+from kernelwright.kernels.rewrites.cost import bytes_ms, node_ms
 from kernelwright.kernels.rewrites.editor import Editor
 from kernelwright.kernels.rewrites.matrices import peel
 from kernelwright.kernels.rewrites.pattern import PatternRewrite, Proposal
-from kernelwright.kernels.rewrites.reading import args_of, aten, is_call, shape
+from kernelwright.kernels.rewrites.reading import args_of, aten, is_call, numel, shape
 
 SMALLEST = 256
-"""Rows from which mirroring is cheaper than multiplying."""
+"""Rows below which calls cost more than multiplying."""
+COPYING = 20
+"""Times that the result's bytes are moved, and at the speed of a transposition."""
 
 
 def _propose(node: fx.Node) -> Proposal | None:
@@ -27,8 +33,14 @@ def _propose(node: fx.Node) -> Proposal | None:
     def build(edit: Editor) -> fx.Node:
         return edit.call(helpers.gram_matrix, left)
 
-    why = f"{node.name} {list(shape(node))} is a matrix times its own transpose: one triangle, then a mirror"
-    return Proposal(why, build, 0.4 * node_ms(node))
+    why = f"{node.name} {list(shape(node))} is a matrix times its own transpose: a quarter is a mirror image"
+    return Proposal(why, build, _saved_ms(node))
+
+
+def _saved_ms(node: fx.Node) -> float:
+    if is_call(node, aten.bmm.default):
+        return 0.0
+    return 0.25 * node_ms(node) - COPYING * bytes_ms(4 * numel(node))
 
 
 def _is_transpose(one: Any, other: Any) -> bool:

@@ -4,6 +4,7 @@ import dataclasses
 
 from kernelwright.kernels.cpp.choices import complete
 from kernelwright.kernels.ir import Program, Region, Schedule
+from kernelwright.kernels.schedules.in_place import with_results_in_place
 
 
 def default_schedule(region: Region, program: Program) -> Schedule:
@@ -16,11 +17,11 @@ def default_schedule(region: Region, program: Program) -> Schedule:
 
 
 def with_default_schedules(program: Program) -> Program:
-    """Return the program with the schedule of every region decided."""
+    """Return the program with the schedule of every region decided, epilogues in place where they can be."""
     steps = tuple(
         dataclasses.replace(step, schedule=default_schedule(step, program))
         if isinstance(step, Region)
         else step
         for step in program.steps
     )
-    return dataclasses.replace(program, steps=steps)
+    return with_results_in_place(dataclasses.replace(program, steps=steps))

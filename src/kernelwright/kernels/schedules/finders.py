@@ -9,9 +9,9 @@ from kernelwright.kernels.cpp.choices import (
     SCRATCH_BYTES,
     SERIAL_BELOW_NS,
     Choices,
-    best_lane_axis,
     estimate_ns,
     has_bounds,
+    lane_quality,
     points,
     processors,
     resolve,
@@ -96,13 +96,14 @@ class Facts:
 
 
 def vector_width(facts: Facts) -> Found | None:
-    """Narrower vectors: no gain for streams of memory, sometimes one for short or heavy loops."""
+    """Half as wide: full width has won wherever it was measured, but the clock may drop with it."""
     current = facts.schedule.vector_bytes or 64
     cost = max((facts.dag.cost(a.node) for g in facts.dag.groups for a in g.actions), default=0)
     if cost < COST_CACHED:
         return None
-    values: tuple[ParamValue, ...] = tuple(v for v in (32, 64, 16) if v != current)
-    return Found(f"{cost} instructions a point in {current}-byte vectors", 1.03, values)
+    return Found(
+        f"{cost} instructions a point in {current}-byte vectors", 1.0, (32 if current == 64 else 64,)
+    )
 
 
 def unroll(facts: Facts) -> Found | None:
@@ -111,8 +112,8 @@ def unroll(facts: Facts) -> Found | None:
         return None
     size = axis_sizes(facts.choices.region)[facts.choices.lane_axis]
     current = max(1, facts.choices.lanes // 16)
-    values: tuple[ParamValue, ...] = tuple(v for v in (4, 8, 2, 1) if v != current and v * 16 <= size)
-    return Found(f"{current} vectors in flight over a row of {size}", 1.05, values)
+    values: tuple[ParamValue, ...] = tuple(v for v in (4, 2) if v != current and v * 16 <= size)
+    return Found(f"{current} vectors in flight over a row of {size}", 1.0, values)
 
 
 def tile(facts: Facts) -> Found | None:
@@ -122,9 +123,10 @@ def tile(facts: Facts) -> Found | None:
     size = axis_sizes(facts.choices.region)[facts.choices.lane_axis or ""]
     current = facts.choices.lanes
     values: tuple[ParamValue, ...] = tuple(
-        v for v in (1024, 512, 256, 128, 64, 32) if v != current and v <= size
+        v for v in (current // 2, current * 2) if 32 <= v <= min(size, 1024)
     )
-    return Found(f"{current} of {size} columns together, {facts.slice_bytes} bytes a block", 1.1, values)
+    why = f"{current} of {size} columns together, {facts.slice_bytes} bytes a block"
+    return Found(why, 1.1 if facts.n_passes > 1 and facts.slice_bytes > L2_BYTES else 1.02, values)
 
 
 def chunk(facts: Facts) -> Found | None:
@@ -136,9 +138,9 @@ def chunk(facts: Facts) -> Found | None:
     if per_lane <= 2 * facts.choices.chunk:
         return None
     current = facts.choices.chunk * (1 if facts.choices.is_column else facts.choices.lanes)
-    candidates = (128, 256, 32) if facts.choices.is_column else (8192, 16384, 2048, 1024)
+    candidates = (128, 256) if facts.choices.is_column else (8192, 16384)
     values: tuple[ParamValue, ...] = tuple(v for v in candidates if v != current)
-    return Found(f"partial sums of {current} values, {per_lane} values a lane", 1.03, values)
+    return Found(f"partial sums of {current} values, {per_lane} values a lane", 1.0, values)
 
 
 def moments(facts: Facts) -> Found | None:
@@ -150,7 +152,7 @@ def moments(facts: Facts) -> Found | None:
     why = f"mean and variance over slices of {facts.slice_bytes / 1e6:.2f} MB, {facts.n_passes} passes"
     if is_large and not one_pass:
         return Found(why, facts.n_passes / (facts.n_passes - 1), ("one_pass",))
-    return Found(why, 1.02, ("two_pass",) if one_pass else ("one_pass",))
+    return Found(why, 1.0, ("two_pass",)) if one_pass else None
 
 
 def online(facts: Facts) -> Found | None:
@@ -160,8 +162,9 @@ def online(facts: Facts) -> Found | None:
     is_large = facts.slice_bytes > L2_BYTES
     megabytes = facts.slice_bytes / 1e6
     why = f"maximum, then exponentials, over rows of {megabytes:.2f} MB in {facts.n_passes} passes"
-    gain = facts.n_passes / max(facts.n_passes - 1, 1) if is_large else 1.02
-    return Found(why, gain, (not facts.choices.online,))
+    if is_large and not facts.choices.online:
+        return Found(why, facts.n_passes / max(facts.n_passes - 1, 1), (True,))
+    return Found(why, 1.0, (False,)) if facts.choices.online else None
 
 
 def cache_rows(facts: Facts) -> Found | None:
@@ -178,16 +181,16 @@ def cache_rows(facts: Facts) -> Found | None:
         return None
     cost = facts.dag.cost(shared[-1])
     why = f"{cost} instructions a point are needed by two passes over {facts.slice_bytes} bytes"
-    return Found(why, 1.05 if facts.choices.cache_rows else 1.2, (not facts.choices.cache_rows,))
+    return Found(why, 1.0 if facts.choices.cache_rows else 1.2, (not facts.choices.cache_rows,))
 
 
 def stream(facts: Facts) -> Found | None:
     """Non-temporal stores save the read of lines that are overwritten whole: for large outputs."""
     written = sum(facts.n_bytes(b) for b in facts.written)
-    if written < 8 << 20:
-        return None
-    why = f"writes {written / 1e6:.0f} MB"
-    return Found(why, 1.05 if facts.choices.stream else 1.2, (not facts.choices.stream,))
+    read = {n.name for n in facts.dag.nodes if n.kind == "load"}
+    if written < 8 << 20 or any(b.name in read for b in facts.written):
+        return None  # what fits the caches, or was just read into them
+    return Found(f"writes {written / 1e6:.0f} MB", 1.03, (not facts.choices.stream,))
 
 
 def rows_together(facts: Facts) -> Found | None:
@@ -198,11 +201,13 @@ def rows_together(facts: Facts) -> Found | None:
     if facts.choices.is_column or not region.kept or not (scans or is_short):
         return None
     current = facts.schedule.rows_together or 1
-    values: tuple[ParamValue, ...] = tuple(
-        v for v in (16, 8, 4) if v != current and v <= region.kept[-1].size
-    )
+    values: tuple[ParamValue, ...] = (16,) if current != 16 <= region.kept[-1].size else ()
     what = "a scan" if scans else "reductions"
-    return Found(f"{what} along rows of {facts.slice_bytes // 4} values, one row at a time", 1.05, values)
+    return Found(
+        f"{what} along rows of {facts.slice_bytes // 4} values, one row at a time",
+        1.0 if scans else 1.05,
+        values,
+    )
 
 
 def parallel_axis(facts: Facts) -> Found | None:
@@ -217,9 +222,9 @@ def parallel_axis(facts: Facts) -> Found | None:
         for p in ("kept", "inner")
         if p != current and (p != "inner" or can_inner) and (p != "kept" or kept > 1)
     ]
-    if not others or kept >= 64 * processors():
+    if not others or kept >= 16 * processors():
         return None
-    return Found(f"{kept} kept points for {processors()} threads", 1.1, tuple(others))
+    return Found(f"{kept} kept points for {processors()} threads", 1.02, tuple(others))
 
 
 def threads(facts: Facts) -> Found | None:
@@ -239,18 +244,21 @@ def interior_split(facts: Facts) -> Found | None:
     if not has_bounds(facts.choices.region):
         return None
     n = points(facts.choices.region, facts.choices.region.stages[0])
-    return Found(f"guarded loads at {n} points", 1.05, (not facts.choices.interior_split,))
+    return Found(f"guarded loads at {n} points", 1.03, (not facts.choices.interior_split,))
 
 
 def vector_axis(facts: Facts) -> Found | None:
-    """Another axis for the lanes."""
+    """Another axis for the lanes, where accesses along it are nearly as contiguous."""
     region = facts.choices.region
     if any(g.scans for g in facts.dag.groups):
         return None
     names = [a.name for a in (*region.kept[-1:], *region.inner[-1:]) if a.size >= 8]
-    best = best_lane_axis(region)
-    values: tuple[ParamValue, ...] = tuple(n for n in names if n != facts.choices.lane_axis)
+    current = facts.choices.lane_axis
+    now = lane_quality(region, current) if current is not None else 0.0
+    values: tuple[ParamValue, ...] = tuple(
+        n for n in names if n != current and lane_quality(region, n) > max(0.5 * now, 0.0)
+    )
     if not values:
         return None
-    gain = 2.0 if best != facts.choices.lane_axis else 1.01
-    return Found(f"lanes run along {facts.choices.lane_axis}", gain, values)
+    is_better = any(lane_quality(region, str(n)) > now for n in values)
+    return Found(f"lanes run along {current}", 1.2 if is_better else 1.0, values)

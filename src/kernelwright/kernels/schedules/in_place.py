@@ -12,6 +12,11 @@ from kernelwright.kernels.lowering import Site
 from kernelwright.kernels.schedules.finders import Facts
 from kernelwright.kernels.schedules.regions import find_region, replace_region
 
+ANCHORS = frozenset(
+    f"torch.ops.aten.{name}.default" for name in ("mm", "addmm", "bmm", "baddbmm", "convolution")
+)
+"""Calls whose result is new memory in every call."""
+
 
 class InPlaceEpilogue:
     """The region's output takes over the storage of a temporary that nothing reads afterwards.
@@ -57,6 +62,26 @@ class InPlaceEpilogue:
         schedule = dataclasses.replace(step.schedule, stream=False)
         program = replace_region(program, dataclasses.replace(step, stages=stages, schedule=schedule))
         return _without_buffer(program, new.name, old.name)
+
+
+def with_results_in_place(program: Program) -> Program:
+    """Return the program with every epilogue of a matmul or convolution written over its result.
+
+    Limited to operators that always allocate what they return; the edit is for the other cases.
+    """
+    edit = InPlaceEpilogue()
+    for step in program.steps:
+        if isinstance(step, Region):
+            pair = _reusable(step, program)
+            if pair is not None and _is_anchor_result(pair[0], program):
+                program = edit.apply(program, step.name, {})
+    return program
+
+
+def _is_anchor_result(buffer: Buffer, program: Program) -> bool:
+    return any(
+        isinstance(s, Call) and buffer.name in s.results and s.target in ANCHORS for s in program.steps
+    )
 
 
 def _reusable(region: Region, program: Program) -> tuple[Buffer, Buffer] | None:
