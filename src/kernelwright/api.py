@@ -170,11 +170,13 @@ def _needs_grad(module: nn.Module, args: Sequence[Any]) -> bool:
     return any(t.requires_grad for t in (*tensors, *module.parameters()))
 
 
+def open_referee(settings: Settings | None = None) -> Referee:
+    """Return a referee to use as a context manager; several runs may share it, one after the other."""
+    return Referee(RefereeSettings(cache_dir=(settings or load_settings()).cache_dir))
+
+
 def _referee(given: Evaluator | None, where: Settings) -> AbstractContextManager[Evaluator]:
-    if given is not None:
-        return nullcontext(given)
-    referee: AbstractContextManager[Evaluator] = Referee(RefereeSettings(cache_dir=where.cache_dir))
-    return referee
+    return open_referee(where) if given is None else nullcontext(given)
 
 
 def _tools(

@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -83,7 +84,9 @@ class StubEngine:
     is_final_bad: bool = False
     played: list[str] = field(default_factory=list)
 
-    def resume_run(self, run_id: str, *, store: Store, on_event: Callable[[Event], None]) -> StubOutcome:
+    def resume_run(
+        self, run_id: str, *, store: Store, on_event: Callable[[Event], None], referee: object = None
+    ) -> StubOutcome:
         """Append the made-up events, or fail as the test wants it."""
         self.played.append(store.get_run(run_id).spec.task.name)
         if self.error is not None:
@@ -151,6 +154,7 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> StubEngine:
     stub = StubEngine()
     module = ModuleType("kernelwright.api")
     monkeypatch.setattr(module, "resume_run", stub.resume_run, raising=False)
+    monkeypatch.setattr(module, "open_referee", nullcontext, raising=False)
     monkeypatch.setitem(sys.modules, "kernelwright.api", module)
     monkeypatch.setattr("kernelwright.api", module, raising=False)
     return stub

@@ -25,6 +25,7 @@ from kernelwright.report.story import tell
 from kernelwright.report.tables import BenchRow, Summary, row_from_story, summaries
 
 if TYPE_CHECKING:
+    from kernelwright.referee.referee import Referee
     from kernelwright.store.base import RunRecord, Store
 
 
@@ -110,11 +111,14 @@ def run_all(
     title: str,
 ) -> list[BenchRow]:
     """Bring every task to its end and return its row; a failing task is a row, not an end."""
+    # lazy: loads torch
+    from kernelwright.api import open_referee
+
     rows = []
-    with BenchProgress(stderr(), len(entries)) as progress:
+    with open_referee() as referee, BenchProgress(stderr(), len(entries)) as progress:
         for entry in entries:
             progress.start(entry.task.name)
-            row = _run_one(store, entry, earlier.get(entry.task.id), how, title, progress)
+            row = _run_one(store, referee, entry, earlier.get(entry.task.id), how, title, progress)
             progress.finish(row)
             rows.append(row)
     return rows
@@ -122,6 +126,7 @@ def run_all(
 
 def _run_one(
     store: "Store",
+    referee: "Referee",
     entry: BenchTask,
     record: "RunRecord | None",
     how: RunOptions,
@@ -137,7 +142,7 @@ def _run_one(
     failure: str | None = None
     if record is None or record.state is not RunState.FINISHED:
         try:
-            api.resume_run(run_id, store=store, on_event=progress.add)
+            api.resume_run(run_id, store=store, referee=referee, on_event=progress.add)
         except StoreError:
             raise
         except KernelwrightError as error:
