@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.kernels.regions import layer_norm, op, pointwise, pool, reduction, run, scan, softmax
 
+from kernelwright.kernels.cpp.normalise import map_loads
 from kernelwright.kernels.cpp.printer import print_region, print_source
 from kernelwright.kernels.ir import Const
 
@@ -180,3 +181,19 @@ def test_equal_subexpressions_are_computed_once() -> None:
         return op("mul", op("tanh", op("add", x, b)), op("tanh", op("add", x, b)))
 
     assert print_region(pointwise(8, 64, twice)).count("vtanh") == 1
+
+
+def test_costly_producer_of_several_passes_is_computed_once(tmp_path: Path) -> None:
+    region = map_loads(layer_norm(64, 512), lambda load: op("tanh", load))  # type: ignore[arg-type,return-value]
+    source = print_region(region)
+    assert source.count("vtanh(") == 1
+    x = torch.randn(64, 512)
+    out = torch.empty(64, 512)
+    run(region, tmp_path, x=x, out=out)
+    torch.testing.assert_close(out, torch.nn.functional.layer_norm(x.tanh(), (512,)), rtol=1e-4, atol=1e-5)
+
+
+def test_rows_are_read_ahead_where_memory_would_wait() -> None:
+    assert print_region(softmax(8192, 1024)).count("__builtin_prefetch") == 1
+    assert "__builtin_prefetch" not in print_region(softmax(64, 1024))  # fits the cache
+    assert "__builtin_prefetch" not in print_region(softmax(64, 100_000))  # the next row would not stay

@@ -262,3 +262,30 @@ def twice(x: torch.Tensor) -> torch.Tensor:
 
 def _flat(case: tuple[nn.Module, tuple[torch.Tensor, ...]]) -> tuple[Any, ...]:
     return (case[0], *case[1])
+
+
+class _LastChannels(nn.Module):
+    """Convolutions in channels-last order around pointwise work, as a rewrite leaves them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(3, 4, 3)
+        self.second = nn.Conv2d(4, 5, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.first(x.contiguous(memory_format=torch.channels_last)).relu() * 2
+        return self.second(x).sigmoid().contiguous(memory_format=torch.contiguous_format)
+
+
+def test_values_between_channels_last_convolutions_are_stored_channels_last() -> None:
+    program = check(_LastChannels(), torch.randn(2, 3, 9, 8))
+    between = program.buffer("mul")
+    assert between.stride[1] == 1
+    assert program.buffer(str(program.outputs[0])).stride == (5 * 5 * 4, 5 * 4, 4, 1)
+    assert len(calls(program)) == 3  # the copy of the input and the convolutions
+
+
+def test_reductions_walk_channels_last_memory_in_its_order() -> None:
+    x = torch.randn(3, 4, 5, 6).contiguous(memory_format=torch.channels_last)
+    (region,) = regions(check(Wrap(lambda x: (x * x).sum((1, 2, 3))), x))
+    assert [axis.size for axis in region.inner] == [4 * 5 * 6]

@@ -63,13 +63,13 @@ def test_completed_schedule_prints_the_same_kernel() -> None:
         ("unroll", softmax(64, 500)),
         ("tile", reduction(400, 300, "sum", "i")),
         ("chunk", reduction(9000, 300, "sum", "i")),
-        ("moments", layer_norm(64, 5000)),
-        ("online-softmax", softmax(64, 5000)),
+        ("moments", layer_norm(64, 300_000)),
+        ("online-softmax", softmax(64, 300_000)),
         ("cache-rows", softmax(64, 500)),
         ("streaming-stores", softmax(1024, 4096)),
         ("rows-together", scan(64, 500, "sum", "j", reverse=False)),
         ("interior-split", pool(8, 33, 3, 1, 1, "max")),
-        ("vector-axis", softmax(64, 500)),
+        ("vector-axis", reduction(400, 300, "sum", "i", vector_axis="i")),
     ],
 )
 def test_each_edit_finds_its_region_and_changes_the_code(edit: str, region: Region) -> None:
@@ -90,6 +90,20 @@ def test_edits_do_not_offer_themselves_to_pointwise_work(edit: str) -> None:
     stage = dataclasses.replace(stage, stores=(Store("out", stage.expr.index),))  # type: ignore[union-attr]
     region = dataclasses.replace(region, kept=softmax(64, 500).kept + softmax(64, 500).inner, stages=(stage,))
     assert SCHEDULE_EDITS[edit].sites(program_of(region, (64, 500))) == ()
+
+
+def test_edits_that_would_lose_are_not_offered() -> None:
+    program = program_of(softmax(64, 500), (64, 500))
+    for edit in ("vector-axis", "online-softmax", "streaming-stores"):
+        assert SCHEDULE_EDITS[edit].sites(program) == ()
+
+
+def test_epilogue_of_a_matmul_writes_over_its_result_by_default() -> None:
+    program = program_of(softmax(8, 64), (8, 64), "temporary")
+    mm = dataclasses.replace(program.steps[0], target="torch.ops.aten.mm.default")
+    changed = with_default_schedules(dataclasses.replace(program, steps=(mm, program.steps[1])))
+    assert changed.outputs == ("x",) and {b.name for b in changed.buffers} == {"given", "x"}
+    assert with_default_schedules(program).outputs == ("out",)  # who knows what torch.mm stands for here
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ def test_pointwise_convolution_is_a_product():
     assert_silent("convolution_as_matmul", lambda x, w: F.conv2d(x, w), randn(2, 3, 4, 6), randn(5, 3, 1, 2))
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(
     kernel=st.integers(1, 4), padding=st.integers(0, 3), dilation=st.integers(1, 2), size=st.integers(7, 9)
 )
@@ -70,3 +70,16 @@ def test_channels_last_keeps_outputs_in_their_layout(layer):
     assert all(n.meta["val"].stride()[1] == 1 for n in convolutions)
     copies = [n for n in after.graph.nodes if n.name.startswith("clone")]
     assert len(copies) == 3  # input, its weight, before flattening: not between the convolutions
+
+
+def test_channels_last_gives_pointwise_outputs_their_old_layout():
+    net = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU()).double()
+    rewrite_and_check("channels_last", net, randn(2, 3, 8, 9))
+
+
+def test_channels_last_promises_nothing_where_it_was_slower():
+    converted_back = nn.Sequential(nn.Conv2d(8, 8, 3), nn.ReLU()).double()
+    depthwise = nn.Sequential(nn.Conv2d(8, 8, 3, groups=8), nn.MaxPool2d(4)).double()
+    for net in (converted_back, depthwise):
+        (site,) = REWRITES["channels_last"].sites(capture(net, randn(2, 8, 16, 16)))
+        assert site.gain == 1.0

@@ -25,18 +25,18 @@ def test_pools_in_a_row_merge():
     rewrite_and_check("merge_pools", lambda x: F.max_pool2d(F.max_pool2d(x, 3, 2), 3, 2), randn(1, 2, 17, 19))
 
 
-@pytest.mark.parametrize(
-    "forward",
-    [
-        lambda x: F.avg_pool2d(F.avg_pool2d(x, 3, 2), 2),
-        lambda x: F.max_pool2d(F.max_pool2d(x, 2, 3), 2),
-        lambda x: F.max_pool2d(F.max_pool2d(x, 2, padding=1), 2),
-        lambda x: F.max_pool2d(F.max_pool2d(x, 2, ceil_mode=True), 2),
-        lambda x: F.avg_pool2d(F.max_pool2d(x, 2), 2),
-    ],
-)
-def test_pools_that_do_not_compose_stay(forward):
-    assert_silent("merge_pools", forward, randn(1, 2, 17, 19))
+def test_pools_that_do_not_compose_stay():
+    assert_silent(
+        "merge_pools",
+        lambda x: (
+            F.avg_pool2d(F.avg_pool2d(x, 3, 2), 2),
+            F.max_pool2d(F.max_pool2d(x, 2, 3), 2),
+            F.max_pool2d(F.max_pool2d(x, 2, padding=1), 2),
+            F.max_pool2d(F.max_pool2d(x, 2, ceil_mode=True), 2),
+            F.avg_pool2d(F.max_pool2d(x, 2), 2),
+        ),
+        randn(1, 2, 17, 19),
+    )
 
 
 def test_pool_of_out_features_pools_the_weight():
@@ -53,7 +53,7 @@ def test_pool_of_out_features_pools_the_weight():
     )
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(
     transposed=st.booleans(), kernel=st.integers(1, 5), stride=st.integers(1, 3), padding=st.integers(0, 2),
     pool=st.integers(2, 3), size=st.integers(8, 12), extra=st.integers(0, 1),

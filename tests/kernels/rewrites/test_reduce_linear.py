@@ -18,7 +18,7 @@ from torch.nn import functional as F
 from kernelwright.kernels.rewrites import REWRITES
 
 NAME = "reduce_linear"
-SETTINGS = settings(max_examples=8, deadline=None)
+SETTINGS = settings(max_examples=5, deadline=None)
 
 
 def test_sum_over_out_features_needs_no_matrix_product():
@@ -75,15 +75,14 @@ def test_mean_over_a_convolution(transposed, kernel, stride, padding, dilation, 
             return F.conv_transpose2d(x, w, b, stride, padding, dilation=dilation).mean(dims, keepdim=True)
         return F.conv2d(x, w, b, stride, padding, dilation).mean(dims, keepdim=True)
 
-    try:
-        capture(forward, x, weight, bias)
-    except Exception:
-        return  # an impossible shape
     _check_if_it_pays(forward, x, weight, bias)
 
 
 def _check_if_it_pays(forward, *inputs):
-    before = capture(forward, *inputs)
+    try:
+        before = capture(forward, *inputs)
+    except Exception:
+        return  # an impossible shape
     if REWRITES[NAME].sites(before):
         assert_same(before, REWRITES[NAME].apply(before, "*"), seeds=(0,))
 

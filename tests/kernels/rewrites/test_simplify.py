@@ -43,19 +43,18 @@ def test_output_never_shares_memory_with_an_input():
     assert targets(after) == ["clone.default", "clone.default"]
 
 
-@pytest.mark.parametrize(
-    "forward",
-    [
-        lambda x: x.clamp(-1, 1).tanh(),
-        lambda x: x.tanh().clamp(-0.5, 0.5),
-        lambda x: F.leaky_relu(x.tanh()),
-        lambda x: F.gelu(x).relu(),
-        lambda x: x.logsumexp(1),
-        lambda x: F.leaky_relu(x, -0.5).relu(),
-        lambda x: x * 1.0000001,
-    ],
-)
-def test_simplify_keeps_what_may_matter(forward):
+def test_simplify_keeps_what_may_matter():
+    def forward(x):
+        return (
+            x.clamp(-1, 1).tanh(),
+            x.tanh().clamp(-0.5, 0.5),
+            F.leaky_relu(x.tanh()),
+            F.gelu(x).relu(),
+            x.logsumexp(1),
+            F.leaky_relu(x, -0.5).relu(),
+            x * 1.0000001,
+        )
+
     assert_silent("simplify", forward, randn(4, 5))
 
 

@@ -6,12 +6,14 @@ from dataclasses import dataclass
 
 from kernelwright.kernels.cpp.accumulate import Accumulator, running
 from kernelwright.kernels.cpp.choices import PARTS
-from kernelwright.kernels.cpp.dag import Action, Group
+from kernelwright.kernels.cpp.dag import Action, Group, Node
 from kernelwright.kernels.cpp.normalise import coefficient
 from kernelwright.kernels.cpp.one_pass import write_moments, write_online
 from kernelwright.kernels.cpp.patterns import Moments, Online, find_moments, find_online
+from kernelwright.kernels.cpp.prefetch import prefetch_call, reads_ahead
 from kernelwright.kernels.cpp.text import CTYPES, bare
 from kernelwright.kernels.cpp.values import Kept, Loop, ValueWriter
+from kernelwright.kernels.ir import Affine
 
 SCAN_BLOCK = 64
 """Values per block of a scan along the vector axis."""
@@ -39,6 +41,8 @@ class NestWriter(ValueWriter):
     """Writes groups one after another into the body of one function."""
 
     runs: dict[str, tuple[str, Accumulator]]
+    ahead: dict[int, tuple[tuple[Node, Affine], ...]]
+    """Loads to prefetch, by position of the group that does it."""
     _part: tuple[str, str] | None = None
     """Row form over one axis: the part of that axis that the current thread works on."""
     _now: tuple[Kept, ...] = ()
@@ -47,6 +51,7 @@ class NestWriter(ValueWriter):
     def write(self) -> None:
         """Write all groups."""
         self.runs = {}
+        self.ahead = reads_ahead(self.choices, self.dag)
         pair = self._pair()
         self.merged = () if pair is None else pair[:2]
         self.plan_kept()
@@ -304,12 +309,21 @@ class NestWriter(ValueWriter):
         if self.choices.is_column:
             self._lane_loop(group.actions, reductions, self.lane_start, "LANES")
         elif self._is_blocked(group):
+            self._read_ahead(group, loops[-1].variable)
             self._lane_loop(group.actions, reductions, loops[-1].variable, str(self._block(group)))
         elif self.lane_axis in group.axes:
             self._axis_loop(group.actions)
         else:
             with self.out.block("for (int l = 0; l < 1; ++l)"):
                 self._lane_body(group.actions, reductions, {})
+
+    def _read_ahead(self, group: Group, start: str) -> None:
+        """Ask for the values that the next kept point needs at this block."""
+        row = self._points(group.axes)
+        for node, index in self.ahead.get(self.dag.groups.index(group), ()):
+            with self._lane_at(start):
+                address = f"{self.render.buffers[node.name]}[{self.render.index(index)}]"
+            self.out.line(prefetch_call(address, self._block(group), row))
 
     def _axis_loop(self, actions: Sequence[Action]) -> None:
         """Write a vectorised loop over the whole vector axis."""
@@ -470,8 +484,10 @@ class NestWriter(ValueWriter):
                 self.out.line(f"prefix_{how.combine}({run}, {carry});")
                 self.render.bind(self._leaf(action), f"({CTYPES[action.stage.dtype]}){run}[l]")
             rest = [a for a in group.actions if a.kind != "scan"]
-            if rest or self._now:
+            if (rest or self._now) and group.scans[0].stage.reverse:
                 self._after_scan(rest, count, place)
+            elif rest or self._now:
+                self._lane_loop(rest, [], start, str(count))
 
     def _after_scan(self, actions: list[Action], count: int, place: str) -> None:
         self.pragma_simd()

@@ -2,8 +2,8 @@
 
 Measured on two AVX-512 cores with torch 2.13: 1x1 windows as a product up to 2.5 times faster, transposed
 convolutions with stride 1 as plain ones 1.4 to 2 times, channels-last 1.1 to 2 times for plain and 1.5 to 4
-times for transposed ones, 2 for plain ones in 3d (converting the input included, the output not). Converted back,
-or normalised in groups of channels, the result costs what the convolution saves; grouped ones are slower.
+times for transposed ones, 2 for plain 3d ones (converting the input included, not the output). Converted
+back, or normalised in groups, the result costs what the convolution saves; grouped ones are slower.
 """
 
 import math

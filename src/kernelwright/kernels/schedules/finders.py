@@ -261,4 +261,5 @@ def vector_axis(facts: Facts) -> Found | None:
     if not values:
         return None
     is_better = any(lane_quality(region, str(n)) > now for n in values)
-    return Found(f"lanes run along {current}", 1.2 if is_better else 1.0, values)
+    gain = 2.0 if now <= 0 else 1.2 if is_better else 1.0
+    return Found(f"lanes run along {current}", gain, values)
