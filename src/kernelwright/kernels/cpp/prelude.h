@@ -189,9 +189,15 @@ static inline float vtanh_softplus(float x) {
 static inline float vsigmoid(float x) { return 1.0f / (1.0f + vexp(-x)); }
 static inline double vsigmoid(double x) { return 1.0 / (1.0 + __builtin_exp(-x)); }
 
-//: vsoftplus needs vexp vlog1p
+//: vsoftplus needs vexp log_parts
+// log(1 + e) for e in [0, 1]: of 1 + e itself or of half of it, as it lies nearer to 1.
 static inline float vsoftplus(float x) {
-  return (x > 0.0f ? x : 0.0f) + vlog1p(vexp(-__builtin_fabsf(x)));
+  const float e = vexp(-__builtin_fabsf(x));
+  const bool half = e > 0.41421354f;
+  const float f = half ? 0.5f * e - 0.5f : e;
+  const float f2 = f * f;
+  const float low = f2 * log_tail(f) + ((half ? -2.12194440e-4f : 0.0f) - 0.5f * f2);
+  return (x > 0.0f ? x : 0.0f) + ((half ? 0.693359375f : 0.0f) + (f + low));
 }
 static inline double vsoftplus(double x) {
   return (x > 0.0 ? x : 0.0) + __builtin_log1p(__builtin_exp(-__builtin_fabs(x)));
