@@ -25,7 +25,7 @@ class RefereeSettings:
     """Aim for the timing of one workload while searching."""
     final_timing_s: float = 2.5
     """The same for the final measurement."""
-    batch_s: float = 0.005
+    batch_s: float = 0.01
     """Calls are repeated until a sample lasts this long."""
     floor_margin: float = 1.25
     """A candidate that beats the roofline floor by more than this factor is rejected."""
