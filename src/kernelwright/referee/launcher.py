@@ -245,6 +245,7 @@ class Launcher:
             "OPENBLAS_NUM_THREADS": "1",
             "MALLOC_MMAP_MAX_": "0",
             "MALLOC_TRIM_THRESHOLD_": "100000000000",
+            "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
             "TORCHINDUCTOR_CACHE_DIR": str(cache / "inductor"),
             "TORCHINDUCTOR_COMPILE_THREADS": "1",
             "KERNELWRIGHT_BUILD_CACHE": str(self.build_cache.resolve()),
