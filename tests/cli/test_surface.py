@@ -1,12 +1,15 @@
+import json
 import subprocess
 import sys
 from io import StringIO
+from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
 
 from kernelwright.cli.options import parse_workload
+from kernelwright.cli.output import json_text
 from kernelwright.cli.progress import LiveProgress
 from kernelwright.core.errors import UserError
 from kernelwright.testing.made_up_run import make_store
@@ -82,3 +85,8 @@ def test_live_display_shows_task_steps_and_activity() -> None:
     assert "fuse-pointwise @ k0" in shown and "5.93x [5.69, 6.22]" in shown
     assert "building, verifying, timing vector-width @ k0" in shown
     assert "streaming-stores" not in shown
+
+
+def test_json_is_strict_even_where_a_figure_is_infinite() -> None:
+    text = json_text({"error": float("inf"), "nested": [float("nan"), 1.5], "path": Path("x")})
+    assert json.loads(text) == {"error": None, "nested": [None, 1.5], "path": "x"}

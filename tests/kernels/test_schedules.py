@@ -6,11 +6,14 @@ from pathlib import Path
 import pytest
 import torch
 from tests.kernels.regions import layer_norm, pool, reduction, run, scan, softmax
+from torch import nn
 
 from kernelwright.core.errors import LoweringError
 from kernelwright.kernels.cpp.printer import print_region
 from kernelwright.kernels.ir import Buffer, BufferRef, Call, Program, Region, Store
+from kernelwright.kernels.lower import lower
 from kernelwright.kernels.schedules import SCHEDULE_EDITS, with_default_schedules
+from kernelwright.tasks.capture import capture_module
 
 
 def program_of(region: Region, shape: tuple[int, ...], kind: str = "input") -> Program:
@@ -153,3 +156,14 @@ def test_in_place_epilogue_refuses_reads_of_neighbours() -> None:
     assert SCHEDULE_EDITS["in-place-epilogue"].sites(program)
     steps = (program.steps[0], moved)
     assert SCHEDULE_EDITS["in-place-epilogue"].sites(dataclasses.replace(program, steps=steps)) == ()
+
+
+def test_a_sum_of_two_library_results_is_written_over_one_of_them_only() -> None:
+    class TwoProducts(nn.Module):
+        def forward(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+            return torch.relu(a @ b + b @ a)
+
+    inputs = [torch.randn(32, 32), torch.randn(32, 32)]
+    program = with_default_schedules(lower(capture_module(TwoProducts(), inputs)))
+    assert SCHEDULE_EDITS["in-place-epilogue"].sites(program) == ()
+    assert program.outputs[0] in {r for s in program.steps if isinstance(s, Call) for r in s.results}

@@ -1,6 +1,5 @@
 """``kernelwright bench``: one recipe over many tasks, resumable, with tables and a picture."""
 
-import json
 import shlex
 import sys
 from datetime import UTC, datetime
@@ -8,13 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
-from pydantic_core import to_jsonable_python
 from rich.table import Table
 
 from kernelwright.cli import options
 from kernelwright.cli.benchprogress import BenchProgress
 from kernelwright.cli.benchtasks import BenchTask, collect
-from kernelwright.cli.output import print_json, stderr, stdout, write_text, write_trace
+from kernelwright.cli.output import json_text, print_json, stderr, stdout, write_text, write_trace
 from kernelwright.cli.running import create_run, interrupted, open_store
 from kernelwright.core.errors import KernelwrightError, StoreError, UserError
 from kernelwright.core.evidence import FactValue
@@ -197,7 +195,7 @@ def _write(
     text = markdown.bench_markdown(
         title, rows, sums, date=date, command=command, environment=facts, picture="results.svg"
     )
-    data = json.dumps(to_jsonable_python(document), indent=2) + "\n"
+    data = json_text(document)
     return [
         write_text(folder / "results.json", data),
         write_text(folder / "results.md", text),

@@ -1,13 +1,14 @@
 """Where words go: results to stdout, progress to stderr, one JSON document when it is asked for."""
 
 import json
+import math
 import sys
 import tempfile
 import traceback
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic_core import to_jsonable_python
 from rich.console import Console
 from rich.panel import Panel
 from rich.text import Text
@@ -37,14 +38,21 @@ def _console(*, is_stderr: bool) -> Console:
 
 
 def print_json(document: Any) -> None:
-    """Print one JSON document; records of ours are dumped, paths become text."""
-    sys.stdout.write(json.dumps(document, indent=2, default=_plain) + "\n")
+    """Print one JSON document (see json_text)."""
+    sys.stdout.write(json_text(document))
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, BaseModel):
-        return value.model_dump(mode="json")
-    return str(value)
+def json_text(document: Any) -> str:
+    """Return strict JSON: records of ours are dumped, paths become text, infinities and NaN null."""
+    return json.dumps(_finite(to_jsonable_python(document, fallback=str)), indent=2, allow_nan=False) + "\n"
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_finite(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def print_verdict(verdict: Verdict, *more: str) -> None:

@@ -3,6 +3,7 @@
 import ctypes
 import errno
 import fcntl
+import itertools
 import os
 import platform
 import struct
@@ -70,22 +71,34 @@ def availability() -> Availability:
 def count_while(work: Callable[[], object], pid: int = 0) -> Counts:
     """Run ``work`` and return what the process ``pid`` (0: this one) did meanwhile.
 
-    Counts the thread ``pid`` and the threads that it starts while being watched; threads of a pool that
-    exist already are missed, so watch from before the first parallel call.
+    Counts the threads that the process has when ``work`` begins and those that they start.
     """
     with ExitStack() as stack:
-        files: dict[str, int] = {}
-        for event in _HARDWARE:
-            opened = _open(event, pid)
+        files: dict[str, list[int]] = {}
+        for event, thread in itertools.product(_HARDWARE, _threads(pid or os.getpid())):
+            opened = _open(event, thread)
             if isinstance(opened, int):
-                files[event] = opened
+                files.setdefault(event, []).append(opened)
                 stack.callback(os.close, opened)
-        for file in files.values():
+        everything = [file for opened_files in files.values() for file in opened_files]
+        for file in everything:
             fcntl.ioctl(file, _ENABLE, 0)
         work()
-        for file in files.values():
+        for file in everything:
             fcntl.ioctl(file, _DISABLE, 0)
-        return Counts(**{event: struct.unpack("q", os.read(file, 8))[0] for event, file in files.items()})
+        return Counts(**{event: sum(map(_read, opened_files)) for event, opened_files in files.items()})
+
+
+def _threads(pid: int) -> list[int]:
+    try:
+        return [int(name) for name in os.listdir(f"/proc/{pid}/task")]
+    except OSError:
+        return [pid]
+
+
+def _read(file: int) -> int:
+    count: int = struct.unpack("q", os.read(file, 8))[0]
+    return count
 
 
 def _open(event: str, pid: int) -> int | str:

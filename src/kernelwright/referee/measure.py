@@ -151,7 +151,9 @@ class Measurement:
                     self._reference.output_bytes <= CHECK_ALL_BYTES or n % 3 == 0
                 )
                 if side.is_quick:
-                    self._batch(side, 1)  # not counted: threads and caches wake up after the other side's turn
+                    self._batch(
+                        side, 1
+                    )  # not counted: threads and caches wake up after the other side's turn
                 seconds = self._batch(side, side.calls, is_checked=is_checked)
                 side.samples_ms.append(seconds * 1e3 / side.calls)
             if self._is_enough(sides, n + 1, time.perf_counter() - begin, aim_s):

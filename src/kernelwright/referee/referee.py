@@ -19,7 +19,7 @@ from kernelwright.referee.guard import find_syntax_problem
 from kernelwright.referee.launcher import Launcher
 from kernelwright.referee.measure import Measurement
 from kernelwright.referee.reference import Reference
-from kernelwright.referee.scaling import thread_scaling
+from kernelwright.referee.advice import counter_facts, thread_scaling
 from kernelwright.referee.settings import RefereeSettings
 from kernelwright.referee.verify import Verification
 
@@ -208,8 +208,10 @@ class _Trial:
                 )
                 result = measurement.take(baselines, floors.get(reference.workload.name))
                 if not self._is_final and "run.thread_scaling" not in self._facts:
+                    sets = list(reference.slots)
+                    self._facts |= counter_facts(contestant, sets, result.candidate)
                     self._facts |= thread_scaling(
-                        contestant, list(reference.slots), result.candidate, self._settings.n_threads
+                        contestant, sets, result.candidate, self._settings.n_threads
                     )
             for name in baselines:
                 if why := reference.prepare_baseline(name):

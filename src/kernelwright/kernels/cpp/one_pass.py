@@ -5,21 +5,17 @@ of the chunks before it. Row form only.
 """
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from kernelwright.kernels.cpp.dag import Group
 from kernelwright.kernels.cpp.patterns import Moments, Online
 from kernelwright.kernels.cpp.text import bare
-from kernelwright.kernels.cpp.values import Loop
-
-if TYPE_CHECKING:
-    from kernelwright.kernels.cpp.nest import NestWriter
+from kernelwright.kernels.cpp.values import Loop, ValueWriter
 
 CHUNK = 2048
 """Values gone over twice while they are in level 1 cache."""
 
 
-def write_moments(nest: "NestWriter", pair: Moments, loops: list[Loop], names: tuple[str, str]) -> None:
+def write_moments(nest: ValueWriter, pair: Moments, loops: list[Loop], names: tuple[str, str]) -> None:
     """Write mean and variance in one pass; ``names``: of the sum and of the sum of squares.
 
     Source: Chan, Golub, LeVeque, The American Statistician 37(3), 1983: exact merging of the moments of
@@ -44,7 +40,7 @@ def write_moments(nest: "NestWriter", pair: Moments, loops: list[Loop], names: t
     out.line(f"const float {names[1]} = (float){squares};")
 
 
-def write_online(nest: "NestWriter", pair: Online, loops: list[Loop], names: tuple[str, str]) -> None:
+def write_online(nest: ValueWriter, pair: Online, loops: list[Loop], names: tuple[str, str]) -> None:
     """Write maximum and sum of exponentials in one pass; ``names``: of the maximum and of the sum.
 
     Source: Milakov, Gimelshein, arXiv 1805.02867: a sum of exponentials is rescaled when its maximum
@@ -86,7 +82,7 @@ def write_online(nest: "NestWriter", pair: Online, loops: list[Loop], names: tup
 
 
 def _over_chunks(
-    nest: "NestWriter", group: Group, loops: Sequence[Loop], chunk: Callable[[str, str], None], level: int = 0
+    nest: ValueWriter, group: Group, loops: Sequence[Loop], chunk: Callable[[str, str], None], level: int = 0
 ) -> None:
     """Write the sequential loops, then the loop over chunks of the vector axis."""
     nest.bind_level(group, level, loops)
@@ -113,7 +109,7 @@ def _over_chunks(
 
 
 def _pass(
-    nest: "NestWriter",
+    nest: ValueWriter,
     group: Group,
     start: str,
     stop: str,

@@ -24,6 +24,8 @@ from kernelwright.kernels.ir import Buffer, Call, Program, Region, Schedule
 L2_BYTES = 1 << 20
 """Private cache per core that the rules assume."""
 ITEM_BYTES = {"float64": 8, "int64": 8, "float32": 4, "int32": 4, "int16": 2}
+SHORT_ROW_BYTES, SHORT_SCAN_BYTES = 256, 2048
+"""Rows up to this size may be worth taking side by side: of a reduction, of a scan."""
 CALL_SHARE = 4.0
 """A library call is guessed to take as long as this many regions."""
 
@@ -194,11 +196,14 @@ def stream(facts: Facts) -> Found | None:
 
 
 def rows_together(facts: Facts) -> Found | None:
-    """Short rows and scans: several kept points side by side in the lanes."""
+    """Short rows: several kept points side by side in the lanes.
+
+    Each step then touches one cache line per row, so long rows lose what they share of a line.
+    """
     region = facts.choices.region
     scans = any(g.scans for g in facts.dag.groups)
-    is_short = facts.has_reduction and facts.slice_bytes <= 4 * 64
-    if facts.choices.is_column or not region.kept or not (scans or is_short):
+    is_short = facts.slice_bytes <= (SHORT_SCAN_BYTES if scans else SHORT_ROW_BYTES)
+    if facts.choices.is_column or not region.kept or not (is_short and (scans or facts.has_reduction)):
         return None
     current = facts.schedule.rows_together or 1
     values: tuple[ParamValue, ...] = (16,) if current != 16 <= region.kept[-1].size else ()

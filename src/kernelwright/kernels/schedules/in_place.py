@@ -96,6 +96,8 @@ def _reusable(region: Region, program: Program) -> tuple[Buffer, Buffer] | None:
         new = program.buffer(store.buffer)
         if new.kind != "temporary" or sum(s.buffer == new.name for s in stores) != 1:
             continue
+        if _is_made_by_call(new.name, program):  # written over a library's result already
+            continue
         for name in dict.fromkeys(n.name for n in loads):
             own = [n for n in loads if n.name == name]
             same_place = all(n.index == store.index and not n.strides and not n.args for n in own)
@@ -107,6 +109,10 @@ def _reusable(region: Region, program: Program) -> tuple[Buffer, Buffer] | None:
 def _fits(old: Buffer, new: Buffer, region: Region, program: Program) -> bool:
     alike = (old.shape, old.stride, old.dtype, old.kind) == (new.shape, new.stride, new.dtype, "temporary")
     return alike and _is_fresh(old, program) and not _is_read_elsewhere(old, region, program)
+
+
+def _is_made_by_call(name: str, program: Program) -> bool:
+    return any(isinstance(step, Call) and name in step.results for step in program.steps)
 
 
 def _is_fresh(buffer: Buffer, program: Program) -> bool:

@@ -1,10 +1,11 @@
-"""How much the candidate gains from its threads: advice for the search, no part of the verdict."""
+"""What else a verified candidate can be asked: advice for the search, no part of the verdict."""
 
 import time
 from collections.abc import Sequence
 
 from kernelwright.core.evaluation import Timing
 from kernelwright.core.evidence import FactValue
+from kernelwright.devices.counters import availability, count_while
 from kernelwright.referee.contestant import Contestant, Failure
 
 BUDGET_S = 0.15
@@ -33,6 +34,18 @@ def thread_scaling(
     except Failure:
         return {}
     return {"run.thread_scaling": one_s / all_s}
+
+
+def counter_facts(contestant: Contestant, sets: Sequence[str], timing: Timing) -> dict[str, FactValue]:
+    """Return the ``counters.*`` facts of a few calls; nothing where the kernel or the machine has none."""
+    if timing.p10_ms > MAX_MS or not availability().available:
+        return {}
+    try:
+        return count_while(
+            lambda: contestant.time(list(sets), timing.calls_per_sample), contestant.child.pid
+        ).facts()
+    except Failure:
+        return {}
 
 
 def _best_s(contestant: Contestant, sets: Sequence[str], calls: int) -> float:
