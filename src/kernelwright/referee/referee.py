@@ -12,6 +12,7 @@ from kernelwright.core.evaluation import Evaluation, NumericalError, Stage, Stat
 from kernelwright.core.evidence import FactValue
 from kernelwright.core.roofline import Floor
 from kernelwright.core.task import Task
+from kernelwright.referee.advice import counter_facts, thread_scaling
 from kernelwright.referee.build import build
 from kernelwright.referee.contestant import Contestant, Failure
 from kernelwright.referee.draws import Draw
@@ -19,7 +20,6 @@ from kernelwright.referee.guard import find_syntax_problem
 from kernelwright.referee.launcher import Launcher
 from kernelwright.referee.measure import Measurement
 from kernelwright.referee.reference import Reference
-from kernelwright.referee.advice import counter_facts, thread_scaling
 from kernelwright.referee.settings import RefereeSettings
 from kernelwright.referee.verify import Verification
 
