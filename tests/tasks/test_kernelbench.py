@@ -4,7 +4,8 @@ import pytest
 
 from kernelwright.core.errors import TaskError
 from kernelwright.core.task import Mode, Task, TolerancePolicy, Workload
-from kernelwright.tasks.kernelbench import load_folder, load_manifest, load_task, task_category, task_number
+from kernelwright.tasks.kernelbench import load_folder, load_task, task_category, task_number
+from kernelwright.tasks.manifest import load_manifest
 from kernelwright.tasks.namespace import load_namespace
 
 GOOD = """

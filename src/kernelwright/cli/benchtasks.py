@@ -50,7 +50,7 @@ def collect(
 
 def _from_manifest(manifest: Path, sources: Sequence[str], groups: Sequence[str]) -> list[BenchTask]:
     # lazy: keeps --help quick
-    from kernelwright.tasks.kernelbench import load_manifest
+    from kernelwright.tasks.manifest import load_manifest
 
     if len(sources) != 1 or not Path(sources[0]).is_dir():
         raise UserError(f"--tasks {manifest}: name the one folder its paths lie in, e.g. KernelBench/")

@@ -6,32 +6,19 @@ A file may also say, as module-level literals, ``WORKLOADS = {"small": {"batch_s
 
 import ast
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar
 
-import yaml
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from kernelwright.core.errors import TaskError
-from kernelwright.core.frozen import Frozen
-from kernelwright.core.task import Literal_, Mode, Task, TolerancePolicy, Workload
+from kernelwright.core.task import Mode, Task, TolerancePolicy, Workload
 from kernelwright.tasks.globals import assigned_literals, bound_names
 
 REQUIRED = ("Model", "get_inputs", "get_init_inputs")
 _Choice = TypeVar("_Choice", bound=StrEnum)
-
-
-class ManifestEntry(Frozen):
-    """One line of a manifest: a problem of a KernelBench folder at a size that fits the machine."""
-
-    path: str
-    """Relative to the KernelBench folder, e.g. ``level1/19_ReLU.py``; ``level1/5_*.py`` names by number."""
-    overrides: dict[str, Literal_] | None = Field(default_factory=dict)
-    """Size globals that replace those in the file; None: ``tasks.scaling.scaled_overrides`` decides."""
-    group: str = "main"
-    """Row of the result table: ``main``, ``known-bad``, ``held-out`` ..."""
 
 
 def load_task(
@@ -75,36 +62,6 @@ def load_folder(folder: Path) -> tuple[Task, ...]:
     if not files:
         raise TaskError(f"{folder}: holds no .py files; name a folder of KernelBench-format files")
     return tuple(load_task(path) for path in sorted(files, key=_order))
-
-
-def load_manifest(
-    manifest: Path, folder: Path, *, groups: Collection[str] | None = None
-) -> tuple[tuple[str, Task], ...]:
-    """Read the problems that a manifest names from a KernelBench folder, as (group, task) pairs.
-
-    Args:
-        manifest: YAML list of ``ManifestEntry``.
-        folder: Holds ``level1``, ``level2`` ...
-        groups: Only these; None takes all. A problem whose size the rule cannot fit is left out.
-    """
-    try:
-        listed = yaml.safe_load(manifest.read_text(encoding="utf-8"))
-        entries = TypeAdapter(tuple[ManifestEntry, ...]).validate_python(listed)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, ValidationError) as error:
-        raise TaskError(f"{manifest}: not a manifest ({_one_line(error)})") from error
-    wanted = [entry for entry in entries if groups is None or entry.group in groups]
-    loaded = ((entry.group, _load_entry(folder, entry)) for entry in wanted)
-    return tuple((group, task) for group, task in loaded if task is not None)
-
-
-def _load_entry(folder: Path, entry: ManifestEntry) -> Task | None:
-    from kernelwright.tasks.scaling import (
-        scaled_overrides,
-    )  # imports torch, which reading files does not need
-
-    path = next(iter(sorted(folder.glob(entry.path))), folder / entry.path)
-    overrides = scaled_overrides(path) if entry.overrides is None else entry.overrides
-    return None if overrides is None else load_task(path, workloads=(Workload(overrides=overrides),))
 
 
 def task_category(task: Task) -> str | None:
@@ -183,7 +140,7 @@ def _workload(path: Path, name: Any, overrides: Any, shape: str) -> Workload:
     try:
         return Workload(name=name, overrides=frozen)
     except ValidationError as error:
-        raise TaskError(f"{path}: WORKLOADS[{name!r}] is not {shape} ({_one_line(error)})") from error
+        raise TaskError(f"{path}: WORKLOADS[{name!r}] is not {shape} ({one_line(error)})") from error
 
 
 def _choice(
@@ -195,7 +152,8 @@ def _choice(
     return kind(value)
 
 
-def _one_line(error: Exception) -> str:
+def one_line(error: Exception) -> str:
+    """Return an error's text on one line, cut to what a person reads."""
     return " ".join(str(error).split())[:200]
 
 
