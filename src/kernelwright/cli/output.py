@@ -76,13 +76,14 @@ def print_error(message: str) -> None:
 
 
 def require_writable(path: Path) -> Path:
-    """Return the path if a file can be written there; raises UserError before any work is spent."""
-    folder = path.parent
+    """Return the path if a file can be written there; raises UserError before any work is spent.
+
+    Folders on the way are created.
+    """
     if path.is_dir():
         raise UserError(f"cannot write {path}: it is a folder; name a file")
-    if not folder.is_dir():
-        raise UserError(f"cannot write {path}: there is no folder {folder}; create it or name another")
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         existed = path.exists()
         path.open("a", encoding="utf-8").close()
         if not existed:
