@@ -72,7 +72,7 @@ def test_what_the_engine_refuses_is_one_line_and_is_kept_with_the_run(
         (["--workload", "small:batch_size"], ["--workload", "NAME:GLOBAL=VALUE"]),
         (["--workload", "small:nothing=3"], ["small", "nothing"]),
         (["--workload", "a:batch_size=1", "--workload", "a:batch_size=2"], ["given twice"]),
-        (["-o", "nowhere/k.py"], ["cannot write nowhere/k.py", "no folder"]),
+        (["-o", "/proc/nowhere/k.py"], ["cannot write /proc/nowhere/k.py", "name another place"]),
         (["--report", "."], ["cannot write .", "is a folder"]),
         (["--store", "/proc/nothing/runs.db"], ["/proc/nothing"]),
     ],
