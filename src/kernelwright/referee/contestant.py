@@ -61,6 +61,7 @@ class Contestant:
         problem = _state_problem(reply.get("state"), layout.state)
         if problem:
             raise Failure(Status.LOAD_ERROR, f"its state_dict differs from the reference's: {problem}")
+        self._call("reserve", timeout_s, Status.LOAD_ERROR, bytes=self.reference.reserved_bytes)
         for name, memory in self.slots.items():
             self._call("bind", timeout_s, Status.LOAD_ERROR, {name: memory}, arena=name, args=layout.args)
 

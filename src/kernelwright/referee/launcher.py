@@ -28,6 +28,8 @@ LOG_TAIL_BYTES = 4000
 OWN_END_S = 1.0
 """A core dump or a busy machine may delay the end of a process that has closed its socket."""
 ENDED = (None, "Z", "X")
+STATE, MINOR_FAULTS = 0, 7
+"""Places in what :func:`_process_stat` returns."""
 
 
 class ChildError(Exception):
@@ -119,6 +121,10 @@ class Child:
         size = os.fstat(self._log_fd).st_size
         data = os.pread(self._log_fd, LOG_TAIL_BYTES, max(size - LOG_TAIL_BYTES, 0))
         return data.decode(errors="replace")
+
+    def minor_faults(self) -> int:
+        """Return how many pages the process has been given so far; 0 when it has ended."""
+        return int((_process_stat(self.pid) or ["0"] * (MINOR_FAULTS + 1))[MINOR_FAULTS])
 
     def __del__(self) -> None:
         os.close(self._log_fd)
@@ -227,7 +233,9 @@ class Launcher:
         """Return the whole environment of every measured process: no secrets, allocator pinned.
 
         Source of the allocator and OpenMP settings: measured; without them fresh pages decide the time
-        of every elementwise kernel, and spinning threads that of any kernel on a busy machine.
+        of every elementwise kernel, and spinning threads that of any kernel on a busy machine. The thread
+        cache of malloc keeps the crumbs between large tensors from merging, so that no freed tensor's place
+        fits the next one and the heap grows on and on; without it, it does not.
         """
         cache = self._settings.cache_dir.resolve()
         for folder in (self.build_cache, cache / "inductor"):
@@ -245,7 +253,7 @@ class Launcher:
             "OPENBLAS_NUM_THREADS": "1",
             "MALLOC_MMAP_MAX_": "0",
             "MALLOC_TRIM_THRESHOLD_": "100000000000",
-            "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
+            "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1:glibc.malloc.tcache_count=0",
             "TORCHINDUCTOR_CACHE_DIR": str(cache / "inductor"),
             "TORCHINDUCTOR_COMPILE_THREADS": "1",
             "KERNELWRIGHT_BUILD_CACHE": str(self.build_cache.resolve()),
@@ -265,10 +273,16 @@ def describe_exit(code: int | None) -> str:
 
 
 def _process_state(pid: int) -> str | None:
+    stat = _process_stat(pid)
+    return stat[STATE] if stat else None
+
+
+def _process_stat(pid: int) -> list[str]:
+    """Return the fields of /proc/PID/stat after the command's name; empty when the process is gone."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
-    except (OSError, IndexError):
-        return None
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    except OSError:
+        return []
 
 
 def _is_hung_up(sock: socket.socket) -> bool:

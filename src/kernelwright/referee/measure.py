@@ -27,8 +27,10 @@ TIGHT = 1.03
 """An interval is tight when its ends are within this factor."""
 CLEARLY_SLOWER = 0.4
 """A search measurement ends early when the interval lies below this ratio."""
-WARM_UP_CALLS, WARM_UP_S, SETTLED = 16, 1.0, 1.25
+WARM_UP_CALLS, WARM_UP_S, SETTLED = 24, 2.0, 1.25
 """Calls and seconds of warming up at most; the latency has settled within this factor of the best."""
+FEW_FAULTS = 4
+"""Page faults in a call after which its process still counts as one that has all its memory."""
 QUICK_S = 0.05
 """Callables faster than this get a call that is not counted before every sample."""
 CLOCK_LOW, CLOCK_HIGH = 0.6, 1.15
@@ -108,11 +110,18 @@ class Measurement:
         self._reference.slots[name].copy_from(draw.inputs)
 
     def _warm_up(self, side: _Side) -> None:
-        """Call until the latency has settled: a fresh process takes its memory page by page."""
-        times = [self._batch(side, calls=1)]
+        """Call until no new memory is taken and the latency has settled.
+
+        A fresh page can cost more than the work on it, and a heap may take some calls to find its size.
+        """
+        child = self._reference.child if side.callable else self._contestant.child
+        times: list[float] = []
+        faults = [child.minor_faults()]
         while len(times) < WARM_UP_CALLS and sum(times) < WARM_UP_S:
             times.append(self._batch(side, calls=1))
-            if len(times) >= 4 and max(times[-2:]) <= SETTLED * min(times):
+            faults.append(child.minor_faults())
+            is_whole = len(times) >= 4 and faults[-1] - faults[-4] <= FEW_FAULTS
+            if is_whole and max(times[-2:]) <= SETTLED * min(times):
                 break
 
     def _calibrate(self, side: _Side) -> None:

@@ -23,6 +23,10 @@ CACHE_SHARE = 0.3
 """Share of the usable memory that cached draws may take."""
 TIMED_SET_BYTES = 512 << 20
 """Three rotating input sets up to this size together, two above."""
+RESERVED_COPIES = 4
+"""Heap of every timed process, in sizes of inputs and outputs together: the pages that calls will need."""
+RESERVED_SHARE = 0.1
+"""Of the memory that is available, at most this share is reserved for one process."""
 
 
 class Reference:
@@ -116,6 +120,11 @@ class Reference:
         self._maker.watch([*self.layout.buffers(), *first.changed])
         self.outputs, self.is_tuple = self._maker.outputs, self._maker.is_tuple
         self.output_slots, self.output_bytes = self._maker.output_slots, self._maker.output_bytes
+        wanted = RESERVED_COPIES * (self.layout.args_bytes + self.output_bytes)
+        self.reserved_bytes = min(
+            wanted, int(RESERVED_SHARE * admission.usable_bytes(self._settings.memory_bytes))
+        )
+        self.call("reserve", bytes=self.reserved_bytes)
         n_timed = 3 if 3 * self.layout.args_bytes <= TIMED_SET_BYTES else 2
         self._bind_timed_slots(n_timed)
         self.eager_ms = self._check_repeatable(first)

@@ -37,6 +37,7 @@ class Runner:
         return {
             "map": lambda message: {},  # the memory has come with the message
             "bind": self.bind,
+            "reserve": reserve,
             "load_state": self.load_state,
             "run": self.run,
             "time": self.time,
@@ -146,6 +147,15 @@ class Runner:
             for name, slot in message["slots"].items():
                 arena.tensor(slot).copy_(own[name])
         return {}
+
+
+def reserve(message: Message) -> Message:
+    """Take ``bytes`` of memory from the system and give them to this process's heap.
+
+    With malloc told to return nothing to the system, later tensors find their pages there already.
+    """
+    torch.empty(message["bytes"], dtype=torch.uint8).fill_(1)
+    return {}
 
 
 def _as_list(result: Any) -> tuple[list[Any], bool]:
