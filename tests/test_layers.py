@@ -21,7 +21,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "search": {"core"},
     "agents": {"core", "tasks", "devices", "kernels", "skills", "memory"},
     "engine": {"core", "tasks", "devices", "agents", "memory", "search", "store"},
-    "recipes": {"core", "search"},
+    "recipes": {"core", "engine", "search"},
     "report": {"core", "store"},
     "settings": set(),
     "api": {

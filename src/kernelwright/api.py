@@ -17,7 +17,8 @@ from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.events import Event
 from kernelwright.core.run import RunSpec
 from kernelwright.devices.cpu import environment
-from kernelwright.engine.run import Evaluator, RunOutcome, Tools, continue_run, start_run
+from kernelwright.engine.evaluator import Evaluator
+from kernelwright.engine.run import Crew, RunOutcome, Tools, continue_run, start_run
 from kernelwright.recipes import find_recipe
 from kernelwright.referee.referee import Referee, RefereeSettings
 from kernelwright.report.html import render_report
@@ -186,11 +187,14 @@ def _tools(
     referee: Evaluator,
     on_event: Callable[[Event], None],
 ) -> Tools:
+    recipe = find_recipe(spec.recipe)
     return Tools(
         store=store,
         referee=referee,
-        team=find_team(spec.team),
-        policy=find_recipe(spec.recipe).policy,
+        assemble=lambda meter, tape: Crew(find_team(spec.team)),
+        policy=recipe.make_policy(spec.seed),
+        pipelines=recipe.pipelines,
         cache_dir=where.cache_dir,
+        has_long_term=recipe.has_long_term,
         on_event=on_event,
     )

@@ -10,7 +10,8 @@ from kernelwright.core.events import CandidateEvaluated, Event, MoveFailed, RunF
 from kernelwright.core.run import RunSpec
 from kernelwright.core.run import RunState as StoredState
 from kernelwright.core.task import Task
-from kernelwright.engine.run import Tools, continue_run, start_run
+from kernelwright.engine.run import Crew, Tools, continue_run, start_run
+from kernelwright.recipes.kernelskill import KERNELSKILL
 from kernelwright.search.kernelskill import KernelSkillPolicy
 from kernelwright.store.base import Store
 from kernelwright.store.sqlstore import open_store
@@ -32,8 +33,9 @@ def tools(store: Store, referee: FakeReferee, team: ScriptedTeam, **more: object
     return Tools(
         store=store,
         referee=referee,
-        team=team.team(),
+        assemble=lambda meter, tape: Crew(team.team()),
         policy=KernelSkillPolicy(rounds=4),
+        pipelines=KERNELSKILL.pipelines,
         cache_dir=Path("unused"),
         prepare=fake_prepare,
         **more,  # type: ignore[arg-type]

@@ -1,16 +1,23 @@
-"""The seats of a team. Recipes and the engine know these protocols, never who sits there."""
+"""The seats of a team. Recipes and the engine know these protocols, never who sits there.
 
-from dataclasses import dataclass
+Every role is given a Situation and returns data. What a role cannot do is an answer too: None or an empty
+tuple when there is nothing left to do; LoweringError from a Coder when a move cannot be carried out, which
+the engine records as a failed move; UnusableAnswer from any role that is a model and gave nothing usable,
+which ends the step.
+"""
+
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from kernelwright.agents.problem import Problem
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.evidence import Diagnosis, Evidence
-from kernelwright.core.plan import Move
+from kernelwright.core.learned import ArchivedPlan, Finding
+from kernelwright.core.plan import Move, Plan
 from kernelwright.core.skill import RankedSkill
 from kernelwright.memory.short_term import ShortTermMemory
-from kernelwright.skills.stats import LedgerView
+from kernelwright.skills.stats import EmptyLedger, LedgerView
 
 
 @dataclass(frozen=True)
@@ -23,18 +30,94 @@ class Analysis:
 
 
 @dataclass(frozen=True)
+class Node:
+    """A candidate of the run with its verdict, as another role may see it."""
+
+    candidate: Candidate
+    evaluation: Evaluation
+    relation: str
+    """To the base: ``base``, ``reference``, ``root``, ``child``, ``sibling``, ``nephew``, ``leader``,
+    ``member`` (of a population)."""
+
+
+@dataclass(frozen=True)
+class Situation:
+    """All that a role is told. Which nodes are in the window is the recipe's choice, not the role's."""
+
+    problem: Problem
+    base: Node | None = None
+    """What to start from or to repair; None before the first seed."""
+    analysis: Analysis | None = None
+    """Of the base; None when it is not verified, or when the recipe works on timings alone."""
+    window: tuple[Node, ...] = ()
+    memory: ShortTermMemory = field(default_factory=ShortTermMemory)
+    """What this run tried on each base and how it ended."""
+    ledger: LedgerView = field(default_factory=EmptyLedger)
+    """What was measured of each skill over all runs."""
+    findings: tuple[Finding, ...] = ()
+    """Admitted ones that fit the task."""
+    archive: tuple[ArchivedPlan, ...] = ()
+    """Plans of tasks like this one, most alike first."""
+    chance: int = 0
+    """Differs from step to step and from seed to seed; roles that draw lots start their generator with it."""
+    has_short_term: bool = True
+    """False in an ablation: ``memory`` is empty whatever was tried, and the Planner draws among its moves."""
+    wants_anchors: bool = False
+    """True where the Planner marks the spans to change in the base's source (STARK)."""
+    timings_only: bool = False
+    """True where the recipe has nothing but latencies (GPU Kernel Scientist)."""
+
+
+@dataclass(frozen=True)
 class Choice:
     """The Planner's next move and what it passed over because this run knows how it ends."""
 
     move: Move
     skipped: tuple[str, ...] = ()
+    anchored: str | None = None
+    """The base's source with the spans to change marked (STARK); None when the plan marks none."""
+
+
+@dataclass(frozen=True)
+class Pick:
+    """The Selector's choice (GPU Kernel Scientist)."""
+
+    base: str
+    """Candidate id; usually the best over all workloads."""
+    reference: str
+    """Candidate id of an informative contrast; may equal the base when there is nothing else."""
+    why: str
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One of the Designer's proposals, rated by the Designer itself."""
+
+    move: Move
+    gain_low: float
+    """Least expected gain, as a fraction of the latency: 0.1 is ten per cent."""
+    gain_high: float
+    innovation: float
+    """0 (routine) to 1 (never seen)."""
+
+
+@dataclass(frozen=True)
+class Design:
+    """The Designer's answer: avenues only widen the thinking; experiments may be run."""
+
+    avenues: tuple[str, ...]
+    experiments: tuple[Experiment, ...]
 
 
 class Generator(Protocol):
     """Writes the first candidates."""
 
-    def seeds(self, problem: Problem) -> tuple[Candidate, ...]:
-        """Return seeds, correctness first; the engine evaluates all of them."""
+    def root(self, problem: Problem) -> Candidate:
+        """Return the reference as a candidate: what a tree of attempts grows from."""
+        ...
+
+    def seeds(self, situation: Situation, count: int) -> tuple[Candidate, ...]:
+        """Return up to ``count`` different seeds, correctness first; the engine evaluates all of them."""
         ...
 
 
@@ -51,31 +134,72 @@ class Analyst(Protocol):
 class Planner(Protocol):
     """Chooses one move."""
 
-    def plan(
-        self, problem: Problem, base: Candidate, analysis: Analysis, memory: ShortTermMemory
-    ) -> Choice | None:
+    def plan(self, situation: Situation) -> Choice | None:
         """Return exactly one move that was not tried on this base; None when none is left."""
         ...
 
 
 class Coder(Protocol):
-    """Turns a base and one more move into source."""
+    """Turns a base and a plan into source."""
 
-    def write(self, problem: Problem, base: Candidate, move: Move) -> Candidate:
-        """Return the new candidate; raises LoweringError when the move cannot be carried out."""
+    def write(self, situation: Situation, choice: Choice) -> Candidate:
+        """Return the base with one more move; raises LoweringError when it cannot be carried out."""
+        ...
+
+    def translate(self, situation: Situation, plan: Plan) -> Candidate:
+        """Return a candidate that carries out a whole plan; raises LoweringError (cuPilot)."""
+        ...
+
+    def rewrite(self, situation: Situation, count: int) -> tuple[Candidate, ...]:
+        """Return up to ``count`` different improvements, or repairs, of the base, without a plan of
+        another role; empty when there is none (FSR, best-of-N, refine)."""
         ...
 
 
 class Debugger(Protocol):
     """Diagnoses a failing candidate and repairs it with the smallest change."""
 
-    def repair(
-        self, problem: Problem, failing: Candidate, evaluation: Evaluation, tried: tuple[str, ...]
-    ) -> tuple[Candidate, Move] | None:
+    def repair(self, situation: Situation, tried: tuple[str, ...]) -> tuple[Candidate, Move] | None:
         """Return a repaired candidate and what was changed; None when out of ideas.
 
         ``tried`` holds the keys of the repairs that this chain has used up.
         """
+        ...
+
+
+class Selector(Protocol):
+    """Picks what to experiment on from a table of timings."""
+
+    def select(self, situation: Situation) -> Pick | None:
+        """Return base and reference among the members of the window; None when nothing is verified."""
+        ...
+
+
+class Designer(Protocol):
+    """Thinks up experiments."""
+
+    def design(self, situation: Situation, avenues: int, experiments: int) -> Design:
+        """Return up to that many of each; the base is the Selector's, its reference is in the window."""
+        ...
+
+
+class Breeder(Protocol):
+    """Makes plans from plans, without seeing any source (cuPilot)."""
+
+    def populate(self, situation: Situation, count: int) -> tuple[Plan, ...]:
+        """Return up to ``count`` different plans for a first population, archived ones among them."""
+        ...
+
+    def cross(self, situation: Situation, first: Plan, second: Plan) -> Plan | None:
+        """Return a plan made of both; None when it can only repeat one of them."""
+        ...
+
+
+class Aligner(Protocol):
+    """Says what a source really does, whatever its plan announced (cuPilot)."""
+
+    def align(self, situation: Situation, candidate: Candidate) -> Plan:
+        """Return the plan that the source carries out."""
         ...
 
 
@@ -89,3 +213,7 @@ class Team:
     planner: Planner
     coder: Coder
     debugger: Debugger
+    selector: Selector
+    designer: Designer
+    breeder: Breeder
+    aligner: Aligner

@@ -1,5 +1,8 @@
 """One unit of effort for every recipe."""
 
+from collections.abc import Callable
+
+from kernelwright.core.errors import BudgetUsedUp
 from kernelwright.core.frozen import Frozen
 
 
@@ -29,3 +32,35 @@ class Spent(Frozen):
             if granted is not None and getattr(self, name) >= granted:
                 return name
         return None
+
+    def plus(self, more: "Spent") -> "Spent":
+        """Return the sum."""
+        return Spent(**{name: getattr(self, name) + getattr(more, name) for name in type(self).model_fields})
+
+
+class Meter:
+    """The one place where a run's amounts are counted and its budget is enforced.
+
+    Seconds are not counted here but asked of ``clock``: seconds of the run so far, those before an
+    interruption included. One meter belongs to one run and is used by one thread at a time.
+    """
+
+    def __init__(self, budget: Budget, clock: Callable[[], float]) -> None:
+        self.budget = budget
+        self._clock = clock
+        self._spent = Spent()
+
+    @property
+    def spent(self) -> Spent:
+        """Amounts used so far."""
+        return self._spent.model_copy(update={"seconds": round(self._clock(), 3)})
+
+    def charge(self, more: Spent) -> None:
+        """Count what was used; it may go beyond the budget by the thing that was under way."""
+        self._spent = self._spent.plus(more)
+
+    def require(self) -> None:
+        """Raise BudgetUsedUp when some amount is used up: nothing new may begin."""
+        used_up = self.spent.exhausts(self.budget)
+        if used_up is not None:
+            raise BudgetUsedUp(used_up)

@@ -21,9 +21,25 @@ class LoweringError(KernelwrightError):
     """A plan cannot be carried out on this graph; the caller records it as a failed move."""
 
 
+class UnusableAnswer(LoweringError):
+    """A model's answer could not be used; the message begins with the named outcome. The step ends."""
+
+
 class MachineError(KernelwrightError):
     """Our side or the machine failed: no compiler, no memory, a worker that cannot start."""
 
 
 class StoreError(KernelwrightError):
     """The store cannot be opened, read or written."""
+
+
+class BudgetUsedUp(KernelwrightError):
+    """The next thing would go beyond the budget; the run ends with its best. ``amount`` names which."""
+
+    def __init__(self, amount: str) -> None:
+        super().__init__(f"the budget of {amount} is used up")
+        self.amount = amount
+
+
+class ModelUnavailable(KernelwrightError):
+    """The model's API refuses or fails for good: wrong key, no such model, down for too long."""

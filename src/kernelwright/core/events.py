@@ -1,6 +1,6 @@
 """What happens in a run; the store keeps these, the CLI and the report read them."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
@@ -8,9 +8,15 @@ from kernelwright.core.budget import Spent
 from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.evidence import Diagnosis, Evidence
 from kernelwright.core.frozen import Frozen
-from kernelwright.core.plan import Move
+from kernelwright.core.plan import Move, Plan
 from kernelwright.core.roofline import Floor
 from kernelwright.core.skill import RankedSkill
+
+StepMode: TypeAlias = Literal[
+    "root", "seed", "populate", "optimize", "rewrite", "cross", "experiment", "repair"
+]
+"""What a step does: evaluate the reference, write seeds, fill a population, make one move, improve without
+a plan, cross two plans, run designed experiments, repair."""
 
 
 class RunStarted(Frozen):
@@ -31,9 +37,11 @@ class TaskPrepared(Frozen):
 class StepStarted(Frozen):
     kind: Literal["step_started"] = "step_started"
     step: int
-    mode: Literal["seed", "optimize", "repair", "final"]
+    mode: StepMode | Literal["final"]
     base: str | None
     """Candidate id the step starts from."""
+    reference: str | None = None
+    """Second parent; None when there is none."""
 
 
 class Diagnosed(Frozen):
@@ -61,6 +69,17 @@ class MoveFailed(Frozen):
     base: str
     move: Move
     reason: str
+
+
+class Noted(Frozen):
+    """What a role said that led to no move by itself: a pick, a design, a crossed or an aligned plan."""
+
+    kind: Literal["noted"] = "noted"
+    step: int
+    role: str
+    text: str
+    candidate: str | None = None
+    plan: Plan | None = None
 
 
 class CandidateWritten(Frozen):
@@ -99,6 +118,8 @@ class RunFinished(Frozen):
     evaluation: Evaluation | None
     """The winner's final evaluation in fresh processes."""
     spent: Spent
+    answers: dict[str, int] = Field(default_factory=dict)
+    """How the model's answers ended, by outcome; empty where no model was asked."""
 
 
 Event = Annotated[
@@ -108,6 +129,7 @@ Event = Annotated[
     | Diagnosed
     | MoveChosen
     | MoveFailed
+    | Noted
     | CandidateWritten
     | CandidateEvaluated
     | BaseReplaced

@@ -22,12 +22,15 @@ class Move(Frozen):
     """Evidence in one sentence, numbers included."""
     expects: str = ""
     """Expected effect in words, e.g. ``latency -30 %``."""
+    text: str = ""
+    """What to change, step by step, for a Coder that reads; empty where the lowering says it all."""
 
     @property
     def key(self) -> str:
         """Identity for short-term memory: what is done, not why."""
         params = ",".join(f"{name}={value}" for name, value in sorted(self.params.items()))
-        return f"{self.skill}[{self.region or '*'}]({params})"
+        written = f"#{content_hash(self.text)[:8]}" if self.text else ""
+        return f"{self.skill}[{self.region or '*'}]({params}){written}"
 
 
 class Plan(Frozen):

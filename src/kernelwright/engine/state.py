@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.evidence import Diagnosis
+from kernelwright.core.plan import Plan
 from kernelwright.core.run import Outcome
 from kernelwright.memory.short_term import ShortTermMemory
 from kernelwright.search.view import Attempt, RunView
@@ -14,7 +15,7 @@ from kernelwright.search.view import Attempt, RunView
 class RunState:
     """Mutable, owned by one loop."""
 
-    memory: ShortTermMemory = field(default_factory=ShortTermMemory)
+    short_term: ShortTermMemory = field(default_factory=ShortTermMemory)
     attempts: list[Attempt] = field(default_factory=list)
     candidates: dict[str, Candidate] = field(default_factory=dict)
     evaluations: dict[str, Evaluation] = field(default_factory=dict)
@@ -26,11 +27,22 @@ class RunState:
     """Keys of the repairs that the chain at work has used up."""
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     """By move key, in the order the ideas came up."""
+    aligned: dict[str, Plan] = field(default_factory=dict)
+    """Candidate -> the plan it really carries out, where an Aligner has looked."""
+    failed_moves: dict[str, int] = field(default_factory=dict)
+    fruitless: dict[str, int] = field(default_factory=dict)
+    """Mode -> steps in a row that gave no new candidate."""
     step: int = 0
 
     def view(self) -> RunView:
         """Return a frozen picture for a policy."""
-        return RunView(attempts=tuple(self.attempts), base=self.base, exhausted=frozenset(self.exhausted))
+        return RunView(
+            attempts=tuple(self.attempts),
+            base=self.base,
+            exhausted=frozenset(self.exhausted),
+            failed_moves=dict(self.failed_moves),
+            fruitless=dict(self.fruitless),
+        )
 
     def speedup(self, candidate_id: str | None) -> float | None:
         """Return a candidate's search speedup over eager, None when it has none."""

@@ -1,10 +1,10 @@
 """The recipes by name."""
 
 from kernelwright.core.errors import UserError
-from kernelwright.recipes.kernelskill import KERNELSKILL
+from kernelwright.recipes.kernelskill import KERNELSKILL, NO_LONG_TERM, NO_SHORT_TERM
 from kernelwright.recipes.recipe import Recipe
 
-RECIPES: dict[str, Recipe] = {recipe.name: recipe for recipe in (KERNELSKILL,)}
+RECIPES: dict[str, Recipe] = {recipe.name: recipe for recipe in (KERNELSKILL, NO_LONG_TERM, NO_SHORT_TERM)}
 
 __all__ = ["RECIPES", "Recipe", "find_recipe"]
 

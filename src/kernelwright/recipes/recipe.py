@@ -1,8 +1,11 @@
-"""What a recipe is: a name, a policy, defaults. It never knows which team plays it."""
+"""What a recipe is: a name, a policy, pipelines, defaults. It never knows which team plays it."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from kernelwright.core.budget import Budget
+from kernelwright.core.events import StepMode
+from kernelwright.engine.pipelines import Pipeline
 from kernelwright.search.view import SearchPolicy
 
 
@@ -12,6 +15,11 @@ class Recipe:
 
     name: str
     summary: str
-    policy: SearchPolicy
+    make_policy: Callable[[int], SearchPolicy]
+    """From the run's seed to its policy."""
+    pipelines: Mapping[StepMode, Pipeline]
+    """How each kind of step is carried out; every mode that the policy selects is there."""
     budget: Budget
     """Granted when the user names none."""
+    has_long_term: bool = True
+    """False in an ablation: ledger, findings and archive stay closed."""

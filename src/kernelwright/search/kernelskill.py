@@ -8,7 +8,7 @@ for want of progress, and carrying on from the incumbent when the base has no mo
 
 from dataclasses import dataclass
 
-from kernelwright.search.view import RunView, Selection
+from kernelwright.search.view import RunView, Selection, stop
 
 
 @dataclass(frozen=True)
@@ -17,6 +17,8 @@ class KernelSkillPolicy:
 
     rounds: int = 15
     """Evaluations after the seeds. Source: the paper's setting."""
+    seeds: int = 3
+    """The paper asks for a set; its size is ours."""
     replace_ratio: float = 1.3
     """Source: published code."""
     replace_gain: float = 0.3
@@ -31,14 +33,16 @@ class KernelSkillPolicy:
     def select(self, view: RunView) -> Selection:
         """Return the next selection (see SearchPolicy)."""
         if not view.attempts:
-            return Selection(mode="seed")
+            if view.fruitless.get("seed", 0) >= self.chain_cap:
+                return stop("no seed could be written")
+            return Selection(mode="seed", count=self.seeds)
         if sum(a.mode != "seed" for a in view.attempts) >= self.rounds:
-            return Selection(mode="stop", reason=f"all {self.rounds} rounds used")
+            return stop(f"all {self.rounds} rounds used")
         failing = self._failing(view)
         if failing is not None:
             return Selection(mode="repair", base=failing)
         if view.base is None:
-            return Selection(mode="stop", reason="no seed could be verified or repaired")
+            return stop("no seed could be verified or repaired")
         return self._improve(view, view.base)
 
     def accepts_as_base(self, base_speedup: float | None, new_speedup: float) -> bool:
@@ -60,18 +64,18 @@ class KernelSkillPolicy:
         if not chain or (seeds_only and view.base is not None):
             return None  # a failed seed beside a verified one is not worth a round
         last = chain[-1].candidate
-        repairs = sum(a.mode == "repair" for a in chain)
+        repairs = sum(a.mode == "repair" for a in chain) + view.fruitless.get("repair", 0)
         return None if repairs >= self.chain_cap or last in view.exhausted else last
 
     def _improve(self, view: RunView, base: str) -> Selection:
         incumbent = view.incumbent
         if incumbent is not None and (incumbent.floor_fraction or 0.0) >= self.floor_stop:
             near = f"{100 * (incumbent.floor_fraction or 0.0):.0f} % of the roofline floor reached"
-            return Selection(mode="stop", reason=near)
+            return stop(near)
         if self._rounds_since(view) >= self.patience:
-            return Selection(mode="stop", reason=f"no improvement in {self.patience} rounds")
+            return stop(f"no improvement in {self.patience} rounds")
         if base not in view.exhausted:
             return Selection(mode="optimize", base=base)
         if incumbent is not None and incumbent.candidate not in view.exhausted:
             return Selection(mode="optimize", base=incumbent.candidate)
-        return Selection(mode="stop", reason="no applicable move is left that was not tried")
+        return stop("no applicable move is left that was not tried")

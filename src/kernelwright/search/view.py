@@ -1,7 +1,10 @@
 """What a policy may know of a run."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
+
+from kernelwright.core.events import StepMode
 
 
 @dataclass(frozen=True)
@@ -9,15 +12,17 @@ class Attempt:
     """One evaluated candidate."""
 
     step: int
-    mode: Literal["seed", "optimize", "repair"]
+    mode: StepMode
     candidate: str
     base: str | None
-    """Candidate it was made from; None for a seed."""
+    """Candidate it was made from: its parent in the tree; None for a root or a seed."""
     is_verified: bool
     speedup: float | None
     """Geometric mean over the workloads against eager; None when not verified."""
     floor_fraction: float | None
     """Worst workload's; None when unknown."""
+    reference: str | None = None
+    """Second parent; None when there is none."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +34,10 @@ class RunView:
     """Candidate that the next plan starts from; None until a seed is verified."""
     exhausted: frozenset[str] = frozenset()
     """Candidates for which the planner had no move, or the debugger no repair, left."""
+    failed_moves: Mapping[str, int] = field(default_factory=dict)
+    """Candidate -> plans on it that came to no candidate."""
+    fruitless: Mapping[str, int] = field(default_factory=dict)
+    """Mode -> steps of that mode in a row, up to now, that gave no new candidate."""
 
     def attempt(self, candidate: str) -> Attempt | None:
         """Return the first attempt with that candidate."""
@@ -37,8 +46,27 @@ class RunView:
     @property
     def incumbent(self) -> Attempt | None:
         """The fastest verified attempt so far, the earliest on ties."""
+        return next(iter(self.leaders(1)), None)
+
+    def leaders(self, count: int) -> tuple[Attempt, ...]:
+        """Return the fastest verified attempts, fastest first, the earliest on ties."""
         verified = [a for a in self.attempts if a.speedup is not None]
-        return max(verified, key=lambda a: (a.speedup or 0.0, -a.step), default=None)
+        return tuple(sorted(verified, key=lambda a: -(a.speedup or 0.0))[:count])
+
+    def children(self, candidate: str) -> tuple[Attempt, ...]:
+        """Return the attempts made from a candidate, in order."""
+        return tuple(a for a in self.attempts if a.base == candidate)
+
+    def siblings(self, candidate: str) -> tuple[Attempt, ...]:
+        """Return the other attempts made from the same candidate, in order."""
+        own = self.attempt(candidate)
+        if own is None or own.base is None:
+            return ()
+        return tuple(a for a in self.children(own.base) if a.candidate != candidate)
+
+    def nephews(self, candidate: str) -> tuple[Attempt, ...]:
+        """Return the children of a candidate's siblings, in order."""
+        return tuple(a for s in self.siblings(candidate) for a in self.children(s.candidate))
 
     @property
     def open_chain(self) -> tuple[Attempt, ...]:
@@ -57,15 +85,19 @@ class RunView:
 class Selection:
     """What to do next."""
 
-    mode: Literal["seed", "optimize", "repair", "stop"]
+    mode: StepMode | Literal["stop"]
     base: str | None = None
-    """Candidate to start from (optimize) or to repair."""
+    """Candidate to start from, to cross or to repair."""
+    reference: str | None = None
+    """Second parent."""
+    count: int = 1
+    """Candidates wanted of this step."""
     reason: str = ""
     """Why the search stops; empty otherwise."""
 
 
 class SearchPolicy(Protocol):
-    """Chooses what to work on next. Pure: the same view gives the same answer."""
+    """Chooses what to work on next. Pure and seeded: the same view gives the same answer."""
 
     def select(self, view: RunView) -> Selection:
         """Return the next selection."""
@@ -74,3 +106,8 @@ class SearchPolicy(Protocol):
     def accepts_as_base(self, base_speedup: float | None, new_speedup: float) -> bool:
         """Say whether a verified candidate becomes the base; ``base_speedup`` None: there is none."""
         ...
+
+
+def stop(reason: str) -> Selection:
+    """Return the selection that ends the search."""
+    return Selection(mode="stop", reason=reason)

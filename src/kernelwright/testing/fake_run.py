@@ -7,16 +7,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from kernelwright.agents.problem import Problem
-from kernelwright.agents.roles import Analysis, Choice, Team
+from kernelwright.agents.roles import Analysis, Choice, Design, Experiment, Pick, Situation, Team
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import LoweringError
 from kernelwright.core.evaluation import Evaluation, Speedup, Stage, Status, Timing, WorkloadResult
 from kernelwright.core.evidence import Bottleneck, Diagnosis, Evidence, Headroom
-from kernelwright.core.plan import Move
+from kernelwright.core.plan import Move, Plan
 from kernelwright.core.roofline import Floor, Peaks
 from kernelwright.core.run import RunSpec
 from kernelwright.core.task import Task
-from kernelwright.memory.short_term import ShortTermMemory
 from kernelwright.skills.stats import LedgerView
 
 PEAKS = Peaks(
@@ -100,11 +99,15 @@ class ScriptedTeam:
 
     def team(self) -> Team:
         """Return it in every seat."""
-        return Team("scripted", self, self, self, self, self)
+        return Team("scripted", self, self, self, self, self, self, self, self, self)
 
-    def seeds(self, problem: Problem) -> tuple[Candidate, ...]:
+    def root(self, problem: Problem) -> Candidate:
+        """Return the first scripted seed."""
+        return Candidate(source=self._seeds[0], role="generator")
+
+    def seeds(self, situation: Situation, count: int) -> tuple[Candidate, ...]:
         """Return the scripted seeds."""
-        return tuple(Candidate(source=name, role="generator") for name in self._seeds)
+        return tuple(Candidate(source=name, role="generator") for name in self._seeds[:count])
 
     def analyse(
         self, problem: Problem, base: Candidate, evaluation: Evaluation, ledger: LedgerView
@@ -115,31 +118,72 @@ class ScriptedTeam:
         )
         return Analysis(Evidence(), diagnosis, ())
 
-    def plan(
-        self, problem: Problem, base: Candidate, analysis: Analysis, memory: ShortTermMemory
-    ) -> Choice | None:
+    def plan(self, situation: Situation) -> Choice | None:
         """Return the first move of the script that was not tried on this base."""
-        untried = (Move(skill=name) for name in self._moves if not memory.is_tried(base.id, Move(skill=name)))
-        move = next(untried, None)
+        move = next(iter(self._untried(situation)), None)
         return Choice(move=move) if move else None
 
-    def write(self, problem: Problem, base: Candidate, move: Move) -> Candidate:
+    def write(self, situation: Situation, choice: Choice) -> Candidate:
         """Name the child after its base and move."""
+        base, move = _base(situation), choice.move
         if move.skill in self._unliftable:
             raise LoweringError(f"{move.skill} does not apply")
         return Candidate(
             source=f"{base.source}>{move.skill}", parents=(base.id,), plan=base.plan.then(move), role="coder"
         )
 
-    def repair(
-        self, problem: Problem, failing: Candidate, evaluation: Evaluation, tried: tuple[str, ...]
-    ) -> tuple[Candidate, Move] | None:
+    def rewrite(self, situation: Situation, count: int) -> tuple[Candidate, ...]:
+        """Write the first untried moves of the script."""
+        return tuple(self.write(situation, Choice(move)) for move in self._untried(situation)[:count])
+
+    def translate(self, situation: Situation, plan: Plan) -> Candidate:
+        """Name the candidate after the plan's moves."""
+        return Candidate(source=">".join([self._seeds[0], *(m.skill for m in plan.moves)]), plan=plan)
+
+    def select(self, situation: Situation) -> Pick | None:
+        """Return the fastest member and the slowest."""
+        verified = [n for n in situation.window if n.evaluation.geomean_speedup() is not None]
+        ordered = sorted(verified, key=lambda n: n.evaluation.geomean_speedup() or 0.0)
+        return Pick(ordered[-1].candidate.id, ordered[0].candidate.id, "scripted") if ordered else None
+
+    def design(self, situation: Situation, avenues: int, experiments: int) -> Design:
+        """Return the untried moves of the script, each as good as the next."""
+        moves = self._untried(situation)
+        return Design(
+            tuple(m.skill for m in moves[:avenues]),
+            tuple(Experiment(move, 0.1, 0.2, 0.5) for move in moves[:experiments]),
+        )
+
+    def populate(self, situation: Situation, count: int) -> tuple[Plan, ...]:
+        """Return one plan for each move of the script."""
+        return tuple(Plan(moves=(Move(skill=name),)) for name in self._moves[:count])
+
+    def cross(self, situation: Situation, first: Plan, second: Plan) -> Plan | None:
+        """Return the first plan followed by what it lacks of the second."""
+        new = tuple(move for move in second.moves if move not in first.moves)
+        return Plan(moves=(*first.moves, *new)) if new else None
+
+    def align(self, situation: Situation, candidate: Candidate) -> Plan:
+        """Return the candidate's own plan."""
+        return candidate.plan
+
+    def _untried(self, situation: Situation) -> list[Move]:
+        base, moves = _base(situation), [Move(skill=name) for name in self._moves]
+        return [move for move in moves if not situation.memory.is_tried(base.id, move)]
+
+    def repair(self, situation: Situation, tried: tuple[str, ...]) -> tuple[Candidate, Move] | None:
         """Append one more fix."""
+        failing = _base(situation)
         move = Move(skill="fix", params={"n": len(tried)})
         fixed = Candidate(
             source=f"{failing.source}+fix", parents=(failing.id,), plan=failing.plan, role="debugger"
         )
         return fixed, move
+
+
+def _base(situation: Situation) -> Candidate:
+    assert situation.base is not None
+    return situation.base.candidate
 
 
 def fake_prepare(spec: RunSpec, cache_dir: Path) -> tuple[Problem, str | None]:

@@ -1,9 +1,14 @@
 """The deterministic team: plans by the gate and the ledger, writes by lowering the plan."""
 
+from kernelwright.agents.expert.aligner import ExpertAligner
 from kernelwright.agents.expert.analyst import ExpertAnalyst
+from kernelwright.agents.expert.breeder import ExpertBreeder
+from kernelwright.agents.expert.coder import ExpertCoder
 from kernelwright.agents.expert.debugger import ExpertDebugger
+from kernelwright.agents.expert.designer import ExpertDesigner
 from kernelwright.agents.expert.generator import ExpertGenerator
 from kernelwright.agents.expert.planner import ExpertPlanner
+from kernelwright.agents.expert.selector import ExpertSelector
 from kernelwright.agents.expert.workshop import Workshop
 from kernelwright.agents.roles import Team
 from kernelwright.core.skill import Skill
@@ -12,11 +17,16 @@ from kernelwright.core.skill import Skill
 def expert_team(skills: dict[str, Skill]) -> Team:
     """Return the team that needs neither a key nor a network."""
     workshop = Workshop(skills)
+    planner = ExpertPlanner(workshop)
     return Team(
         name="expert",
         generator=ExpertGenerator(workshop),
         analyst=ExpertAnalyst(workshop),
-        planner=ExpertPlanner(workshop),
-        coder=workshop,
+        planner=planner,
+        coder=ExpertCoder(workshop, planner),
         debugger=ExpertDebugger(workshop),
+        selector=ExpertSelector(),
+        designer=ExpertDesigner(planner),
+        breeder=ExpertBreeder(workshop),
+        aligner=ExpertAligner(),
     )

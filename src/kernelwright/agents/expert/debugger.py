@@ -2,6 +2,7 @@
 
 from kernelwright.agents.expert.workshop import Workshop
 from kernelwright.agents.problem import Problem
+from kernelwright.agents.roles import Situation
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import LoweringError
 from kernelwright.core.evaluation import Evaluation, Status
@@ -20,10 +21,11 @@ class ExpertDebugger:
         workshop.lowering_of.update({"safer-chunk": "schedule:chunk", "two-pass-moments": "schedule:moments"})
         workshop.lowering_of.update({"leave-to-torch": "fusion:keep-call"})
 
-    def repair(
-        self, problem: Problem, failing: Candidate, evaluation: Evaluation, tried: tuple[str, ...]
-    ) -> tuple[Candidate, Move] | None:
+    def repair(self, situation: Situation, tried: tuple[str, ...]) -> tuple[Candidate, Move] | None:
         """Return the next untried repair (see roles.Debugger)."""
+        assert situation.base is not None
+        problem, failing = situation.problem, situation.base.candidate
+        evaluation = situation.base.evaluation
         for move in self._ideas(problem, failing, evaluation):
             if move.key in tried:
                 continue

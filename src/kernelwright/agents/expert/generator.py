@@ -2,6 +2,7 @@
 
 from kernelwright.agents.expert.workshop import LIBRARY_MOVE, Workshop
 from kernelwright.agents.problem import Problem
+from kernelwright.agents.roles import Situation
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import LoweringError
 from kernelwright.core.plan import Move, Plan
@@ -17,13 +18,19 @@ class ExpertGenerator:
     def __init__(self, workshop: Workshop) -> None:
         self._workshop = workshop
 
-    def seeds(self, problem: Problem) -> tuple[Candidate, ...]:
-        """Fill the Generator's seat (see roles.Generator); equal sources appear once."""
+    def root(self, problem: Problem) -> Candidate:
+        """Return the library calls as they are (see roles.Generator)."""
+        plan = Plan(moves=(LIBRARY_MOVE,))
+        return self._workshop.candidate(problem, plan, parents=(), role="generator")
+
+    def seeds(self, situation: Situation, count: int) -> tuple[Candidate, ...]:
+        """Return up to three seeds (see roles.Generator); equal sources appear once."""
+        problem = situation.problem
         found: dict[str, Candidate] = {}
         for plan in (Plan(moves=(LIBRARY_MOVE,)), Plan(), self._algebra(problem)):
             seed = self._workshop.candidate(problem, plan, parents=(), role="generator")
             found.setdefault(seed.id, seed)
-        return tuple(found.values())
+        return tuple(found.values())[:count]
 
     def _algebra(self, problem: Problem) -> Plan:
         """Apply every rewrite that analytically pays, the largest gain first."""

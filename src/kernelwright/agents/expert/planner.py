@@ -1,17 +1,17 @@
 """The expert Planner: ranked skills x the places where they apply, minus what was tried."""
 
 import itertools
+import random
 from collections.abc import Iterator, Mapping
 
 from kernelwright.agents.expert.workshop import Workshop
 from kernelwright.agents.problem import Problem
-from kernelwright.agents.roles import Analysis, Choice
+from kernelwright.agents.roles import Analysis, Choice, Situation
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.plan import Move, ParamValue
 from kernelwright.core.skill import RankedSkill
 from kernelwright.kernels.carry_out import sites
 from kernelwright.kernels.lowering import Site
-from kernelwright.memory.short_term import ShortTermMemory
 
 LATER_VALUE_DISCOUNT = 0.85
 """Each further parameter value of a site counts this much less than the one before; ours."""
@@ -24,17 +24,38 @@ class ExpertPlanner:
     def __init__(self, workshop: Workshop) -> None:
         self._workshop = workshop
 
-    def plan(
-        self, problem: Problem, base: Candidate, analysis: Analysis, memory: ShortTermMemory
-    ) -> Choice | None:
+    def plan(self, situation: Situation) -> Choice | None:
         """Return the next move (see roles.Planner)."""
+        if situation.base is None or situation.analysis is None:
+            return None
+        if not situation.has_short_term:
+            return self._drawn(situation)
         skipped: list[str] = []
-        for _, move in self._moves(problem, base, analysis):
-            attempt = memory.attempt(base.id, move)
+        base = situation.base.candidate
+        for _, move in self._moves(situation.problem, base, situation.analysis):
+            attempt = situation.memory.attempt(base.id, move)
             if attempt is None:
                 return Choice(move=move, skipped=tuple(skipped[:MAX_SKIPPED_SHOWN]))
             skipped.append(attempt.describe())
         return None
+
+    def untried(self, situation: Situation) -> tuple[Move, ...]:
+        """Return the moves that this base has not seen, best first; none without an analysis."""
+        if situation.base is None or situation.analysis is None:
+            return ()
+        base = situation.base.candidate
+        moves = self._moves(situation.problem, base, situation.analysis)
+        return tuple(move for _, move in moves if not situation.memory.is_tried(base.id, move))
+
+    def _drawn(self, situation: Situation) -> Choice | None:
+        """Draw a move by its score: without short-term memory the best one would come up for ever."""
+        assert situation.base is not None and situation.analysis is not None
+        moves = self._moves(situation.problem, situation.base.candidate, situation.analysis)
+        if not moves:
+            return None
+        rng = random.Random(situation.chance)
+        weights = [max(score, 1e-6) for score, _ in moves]
+        return Choice(move=rng.choices([move for _, move in moves], weights)[0])
 
     def _moves(self, problem: Problem, base: Candidate, analysis: Analysis) -> list[tuple[float, Move]]:
         carried = self._workshop.carried(problem, base.plan)

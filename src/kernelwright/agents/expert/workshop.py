@@ -39,10 +39,6 @@ class Workshop:
         source = write_source(problem.task, carried, plan)
         return Candidate(source=source, target=problem.target, parents=parents, plan=plan, role=role)
 
-    def write(self, problem: Problem, base: Candidate, move: Move) -> Candidate:
-        """Fill the Coder's seat (see roles.Coder)."""
-        return self.candidate(problem, base.plan.then(move), parents=(base.id,), role="coder")
-
     def _carried_where_possible(self, problem: Problem, plan: Plan, workload: str) -> Carried:
         kept = Plan()
         for move in plan.moves:

@@ -1,0 +1,99 @@
+"""What was asked of a language model, what it answered, and what that cost."""
+
+from enum import StrEnum
+
+from kernelwright.core.frozen import Frozen
+
+
+class CallOutcome(StrEnum):
+    """How one call to a model ended. Everything but OK leaves the search without an answer, never in doubt."""
+
+    OK = "ok"
+    # What a model does.
+    EMPTY = "empty"
+    """Nothing, or white space."""
+    NO_CODE = "no_code"
+    """Prose where a kernel was asked for."""
+    SEVERAL_BLOCKS = "several_blocks"
+    """More than one block defines ``ModelNew``: which was meant is not ours to guess."""
+    INVALID_OUTPUT = "invalid_output"
+    """No JSON, or JSON that the schema refuses, after the retries."""
+    TRUNCATED = "truncated"
+    """Cut off at the limit of output tokens."""
+    REFUSED = "refused"
+    """The model or its content filter declines."""
+    REFERENCE_RETURNED = "reference_returned"
+    """The reference under another name."""
+    HIDES_REFERENCE = "hides_reference"
+    """A kernel inside ``try`` with the reference's own operators as the way out."""
+    WRONG_LANGUAGE = "wrong_language"
+    """A kernel for another target than the one asked for."""
+    UNRESOLVED_ANCHOR = "unresolved_anchor"
+    """A span marked for change was left marked, or its plan item has no account."""
+    # What an API does.
+    UNAUTHORISED = "unauthorised"
+    UNKNOWN_MODEL = "unknown_model"
+    RATE_LIMITED = "rate_limited"
+    SERVER_ERROR = "server_error"
+    BAD_REQUEST = "bad_request"
+    """The server refuses the request itself, e.g. a prompt beyond the model's context."""
+    TIMED_OUT = "timed_out"
+    DISCONNECTED = "disconnected"
+    """Refused, reset, or a stream that stopped."""
+    MALFORMED_REPLY = "malformed_reply"
+    """An answer that is not the protocol's."""
+
+    @property
+    def is_api_failure(self) -> bool:
+        """True when the API failed and not the model."""
+        return self in API_FAILURES
+
+
+API_FAILURES = frozenset(
+    {
+        CallOutcome.UNAUTHORISED,
+        CallOutcome.UNKNOWN_MODEL,
+        CallOutcome.RATE_LIMITED,
+        CallOutcome.SERVER_ERROR,
+        CallOutcome.BAD_REQUEST,
+        CallOutcome.TIMED_OUT,
+        CallOutcome.DISCONNECTED,
+        CallOutcome.MALFORMED_REPLY,
+    }
+)
+
+
+class Price(Frozen):
+    """What a model costs, as it was when the run began."""
+
+    model: str
+    usd_per_million_input: float
+    usd_per_million_output: float
+    source: str
+    """Where the figures come from, with version or date."""
+
+    def cost(self, input_tokens: int, output_tokens: int) -> float:
+        """Return US dollars."""
+        return (input_tokens * self.usd_per_million_input + output_tokens * self.usd_per_million_output) / 1e6
+
+
+class ModelCall(Frozen):
+    """One request and its answer, as recorded: enough to replay it and to account for it."""
+
+    key: str
+    """Content hash of role, model, settings and messages, and of how often they came before in the run."""
+    role: str
+    model: str
+    """``provider:name``."""
+    request: str
+    """Messages as JSON; holds no key."""
+    response: str | None
+    """The answer as JSON; None when there was none."""
+    outcome: CallOutcome
+    """Of the transport; what a role made of the answer is in the run's events."""
+    detail: str = ""
+    input_tokens: int = 0
+    output_tokens: int = 0
+    usd: float | None = None
+    """None when the model's price is unknown."""
+    seconds: float = 0.0

@@ -1,0 +1,44 @@
+"""Where candidates are judged, as the engine knows it."""
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Protocol
+
+from kernelwright.core.candidate import Candidate
+from kernelwright.core.evaluation import Evaluation
+from kernelwright.core.roofline import Floor
+from kernelwright.core.task import Task
+
+
+class Session(Protocol):
+    """One task before the referee."""
+
+    @property
+    def baseline_ms(self) -> Mapping[str, float]:
+        """Eager latency per workload."""
+        ...
+
+    def evaluate(
+        self,
+        candidate: Candidate,
+        *,
+        final: bool = False,
+        floors: Mapping[str, Floor] = ...,
+        baselines: tuple[str, ...] = ...,
+    ) -> Evaluation:
+        """Return the verdict on a candidate."""
+        ...
+
+    def __enter__(self) -> "Session": ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None: ...
+
+
+class Evaluator(Protocol):
+    """The referee, one far away, or a stand-in in tests."""
+
+    def open(self, task: Task) -> Session:
+        """Admit a task; raises TaskError when nobody should trust a speedup on it."""
+        ...

@@ -1,0 +1,35 @@
+"""Repair of a failing candidate."""
+
+from dataclasses import dataclass
+
+from kernelwright.core.errors import UnusableAnswer
+from kernelwright.engine.desk import NO_WINDOW, Desk
+from kernelwright.search.view import Selection
+from kernelwright.search.windows import Window
+
+
+@dataclass(frozen=True)
+class Repair:
+    """Debugger: root cause, smallest change, evaluate."""
+
+    window: Window = NO_WINDOW
+
+    def run(self, desk: Desk, selection: Selection) -> None:
+        """Hand in the repaired candidate; without an idea the failing one is given up."""
+        failing = str(selection.base)
+        state = desk.state
+        try:
+            repaired = desk.team.debugger.repair(
+                desk.situation(failing, self.window), tuple(state.repairs_tried)
+            )
+        except UnusableAnswer as error:
+            desk.note("debugger", str(error), candidate=failing)
+            return
+        if repaired is None or desk.is_known(repaired[0]):
+            state.short_term.give_up(failing, "no repair left to try")
+            desk.exhaust(failing)
+            return
+        candidate, move = repaired
+        state.repairs_tried.append(move.key)
+        desk.choose_repair(failing, move)
+        desk.submit(candidate, failing)

@@ -1,0 +1,35 @@
+"""A run's model traffic, kept in the store: a resumed run is given the answers it had already."""
+
+from typing import Protocol
+
+from kernelwright.core.model_call import ModelCall
+from kernelwright.store.base import Store
+
+
+class Tape(Protocol):
+    """Recorded calls to models."""
+
+    def find(self, key: str) -> ModelCall | None:
+        """Return the recorded call with that key; None when it has to be made."""
+        ...
+
+    def add(self, call: ModelCall) -> None:
+        """Record a call; durable when it returns."""
+        ...
+
+
+class StoreTape:
+    """The tape of one run."""
+
+    def __init__(self, store: Store, run_id: str) -> None:
+        self._store, self._run_id = store, run_id
+        self._calls = {call.key: call for call in store.iter_model_calls(run_id)}
+
+    def find(self, key: str) -> ModelCall | None:
+        """Return the recorded call with that key; None when it has to be made."""
+        return self._calls.get(key)
+
+    def add(self, call: ModelCall) -> None:
+        """Record a call; durable when it returns."""
+        self._store.add_model_call(self._run_id, call)
+        self._calls[call.key] = call
