@@ -144,16 +144,19 @@ def test_forbidden_skills_are_left_out() -> None:
 class OneSkillLedger:
     """Measured one skill, always with the same result."""
 
-    def __init__(self, skill: str, stats: SkillStats) -> None:
-        self.skill, self.measured = skill, stats
+    def __init__(self, skill: str, stats: SkillStats, found: float = 1.0) -> None:
+        self.skill, self.measured, self.found = skill, stats, found
 
     def stats(self, skill: str, structure: str, bottleneck: str) -> SkillStats:
         return self.measured if skill == self.skill else SkillStats()
 
+    def factor(self, skill: str, structure: str, bottleneck: str) -> float:
+        return self.found if skill == self.skill else 1.0
 
-def _score(skill: str, stats: SkillStats) -> float:
+
+def _score(skill: str, stats: SkillStats, found: float = 1.0) -> float:
     evidence = Evidence(facts={"task.working_set_fits_cache": False})
-    ranked = rank(SKILLS, evidence, diagnose(evidence), "cpu/cpp", OneSkillLedger(skill, stats))
+    ranked = rank(SKILLS, evidence, diagnose(evidence), "cpu/cpp", OneSkillLedger(skill, stats, found))
     return next(entry.score for entry in ranked if entry.skill == skill)
 
 
@@ -172,3 +175,13 @@ def test_reasons_say_what_was_measured() -> None:
     reasons = next(entry.reasons for entry in ranked if entry.skill == "streaming-stores")
     assert any("3 wins in 4 tries" in reason for reason in reasons)
     assert any("task.working_set_fits_cache == false holds" in reason for reason in reasons)
+
+
+def test_an_admitted_finding_multiplies_the_score_of_its_skill_and_says_so() -> None:
+    skill = "streaming-stores"
+    assert _score(skill, SkillStats(), 1.5) == pytest.approx(1.5 * _score(skill, SkillStats()))
+    evidence = Evidence(facts={"task.working_set_fits_cache": False})
+    ledger = OneSkillLedger(skill, SkillStats(), 0.5)
+    ranked = rank(SKILLS, evidence, diagnose(evidence), "cpu/cpp", ledger)
+    reasons = next(entry.reasons for entry in ranked if entry.skill == skill)
+    assert any("admitted findings count it 0.50 times" in reason for reason in reasons)

@@ -14,7 +14,7 @@ from kernelwright.core.events import CandidateWritten
 from kernelwright.store import schema
 from kernelwright.store.base import Store
 from kernelwright.store.sqlstore import SqlStore, open_store
-from kernelwright.testing.store_contract import StoreContract, make_candidate, make_spec
+from kernelwright.testing.store_contract import StoreContract, make_candidate, make_finding, make_spec
 
 POSTGRES = os.environ.get("KERNELWRIGHT_TEST_POSTGRES")
 """URL of an empty database that the tests may fill and clear."""
@@ -57,10 +57,12 @@ def test_reopened_store_holds_everything(tmp_path: Path) -> None:
     run_id = first.create_run(make_spec())
     first.add_candidate(run_id, make_candidate())
     first.append_event(run_id, CandidateWritten(step=1, candidate=make_candidate().id))
+    first.add_finding(make_finding())
     first.close()
     second = open_store(str(tmp_path / "s.db"))
     assert list(second.iter_candidates(run_id)) == [make_candidate()]
     assert [item.seq for item in second.iter_events(run_id)] == [1]
+    assert list(second.iter_findings()) == [make_finding()]
 
 
 @pytest.mark.parametrize("place", ["file/inside/s.db", "folder"])
@@ -91,7 +93,7 @@ def test_other_schema_version_is_refused_naming_both(tmp_path: Path) -> None:
     open_store(path).close()
     with sqlite3.connect(path) as connection:
         connection.execute("UPDATE meta SET value = '99'")
-    with pytest.raises(StoreError, match=r"version 99.*reads version 1.*name another store"):
+    with pytest.raises(StoreError, match=r"version 99.*reads version 2.*name another store"):
         open_store(path)
 
 

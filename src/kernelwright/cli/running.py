@@ -36,7 +36,10 @@ def find_run(store: "Store", prefix: str) -> "RunRecord":
 
 def create_run(store: "Store", spec: RunSpec) -> str:
     """Put a run into the store, so that its id is known before anything can interrupt it."""
-    return store.create_run(spec.model_copy(update={"ledger_until": store.last_outcome_id()}))
+    # lazy: loads torch
+    from kernelwright.engine.run import with_memory
+
+    return store.create_run(with_memory(spec, store))
 
 
 def play(store: "Store", run_id: str, progress: Progress, *, resume_with: str, as_json: bool) -> "RunOutcome":

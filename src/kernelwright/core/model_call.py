@@ -6,7 +6,7 @@ from kernelwright.core.frozen import Frozen
 
 
 class CallOutcome(StrEnum):
-    """How one call to a model ended. Everything but OK leaves the search without an answer, never in doubt."""
+    """How one call to a model ended. Everything but OK leaves the search without an answer."""
 
     OK = "ok"
     # What a model does.

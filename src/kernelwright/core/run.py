@@ -7,6 +7,8 @@ from pydantic import Field
 from kernelwright.core.budget import Budget
 from kernelwright.core.evidence import FactValue
 from kernelwright.core.frozen import Frozen
+from kernelwright.core.learned import Finding
+from kernelwright.core.models import ModelSettings
 from kernelwright.core.target import CPU_CPP, Target
 from kernelwright.core.task import Task
 
@@ -29,6 +31,8 @@ class RunSpec(Frozen):
     target: Target = CPU_CPP
     recipe: str
     team: str = "expert"
+    models: ModelSettings | None = None
+    """What the team's models are, prices included; None where no seat is a model's."""
     budget: Budget = Budget()
     seed: int = 0
     baselines: tuple[str, ...] = ("eager", "torch_compile")
@@ -37,6 +41,12 @@ class RunSpec(Frozen):
     ledger_until: int = 0
     """Id of the last outcome in the ledger when the run began: what it may know of other runs, so
     that a resumed run ranks as the interrupted one did."""
+    archive_until: int = 0
+    """Id of the last archived plan when the run began."""
+    findings: tuple[Finding, ...] = ()
+    """The findings that were admitted when the run began."""
+    is_cold: bool = False
+    """Begins with no memory of other runs, whatever the store holds: comparisons are fair only so."""
     environment: dict[str, FactValue] = Field(default_factory=dict)
     """Processor, versions, threads: what the figures hold for."""
 

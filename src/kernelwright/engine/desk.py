@@ -175,9 +175,9 @@ class Desk:
         self._credit(candidate)
         if speedup is not None and (best_before is None or speedup > (best_before.speedup or 0.0)):
             self.emit(IncumbentImproved(step=state.step, candidate=candidate.id, speedup=speedup))
-        if speedup is not None and self._mode not in FIRST_MODES:
-            if self._policy.accepts_as_base(state.speedup(state.base), speedup):
-                self.replace_base(candidate.id)
+        is_later = speedup is not None and self._mode not in FIRST_MODES
+        if is_later and self._policy.accepts_as_base(state.speedup(state.base), speedup or 0.0):
+            self.replace_base(candidate.id)
         return evaluation
 
     def judge(self, candidate: Candidate, *, final: bool) -> Evaluation:

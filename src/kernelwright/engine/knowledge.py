@@ -5,10 +5,17 @@ from dataclasses import dataclass
 
 from kernelwright.agents.problem import Problem
 from kernelwright.agents.roles import Analysis
+from kernelwright.agents.signature import task_signature
 from kernelwright.core.learned import ArchivedPlan, Finding
-from kernelwright.core.run import Outcome
-from kernelwright.memory.ledger import Ledger
+from kernelwright.core.run import Outcome, RunSpec
+from kernelwright.memory.archive import PlanArchive
+from kernelwright.memory.findings import Findings
+from kernelwright.memory.ledger import InformedLedger, Ledger
 from kernelwright.skills.stats import EmptyLedger, LedgerView
+from kernelwright.store.base import Store
+
+N_ALIKE = 8
+"""Archived plans that a run is shown; ours."""
 
 
 @dataclass(frozen=True)
@@ -17,18 +24,40 @@ class Knowledge:
 
     outcomes: Sequence[Outcome] = ()
     plans: Sequence[ArchivedPlan] = ()
-    admitted: Sequence[Finding] = ()
+    learned: Sequence[Finding] = ()
+    target: str = "cpu/cpp"
     has_long_term: bool = True
     """False in an ablation: nothing of other runs, nor of this one, is known."""
 
+    @classmethod
+    def of(cls, store: Store, spec: RunSpec, *, has_long_term: bool) -> "Knowledge":
+        """Read what the run may know: nothing that came into the store after it began."""
+        return cls(
+            outcomes=[o for _, o in store.iter_outcomes(until=spec.ledger_until)],
+            plans=[p for _, p in store.iter_plans(until=spec.archive_until)],
+            learned=spec.findings,
+            target=str(spec.target),
+            has_long_term=has_long_term,
+        )
+
     def ledger(self, own: Iterable[Outcome]) -> LedgerView:
         """Return what was measured of each skill, this run's outcomes included."""
-        return Ledger([*self.outcomes, *own]) if self.has_long_term else EmptyLedger()
+        if not self.has_long_term:
+            return EmptyLedger()
+        factors = Findings(self.learned).for_target(self.target)
+        return InformedLedger(Ledger([*self.outcomes, *own]), factors)
 
     def findings(self, analysis: Analysis | None) -> tuple[Finding, ...]:
-        """Return admitted findings that fit a diagnosed base."""
-        return tuple(self.admitted) if self.has_long_term else ()
+        """Return admitted findings that fit a diagnosed base; without a diagnosis, those of the target."""
+        admitted = Findings(self.learned if self.has_long_term else ())
+        if analysis is None:
+            return tuple(f for f in self.learned if f.state == "admitted" and f.target == self.target)
+        diagnosis = analysis.diagnosis
+        return admitted.admitted_for(self.target, diagnosis.structure, diagnosis.bottleneck)
 
     def alike(self, problem: Problem) -> tuple[ArchivedPlan, ...]:
         """Return archived plans of tasks like this one, most alike first."""
-        return tuple(self.plans) if self.has_long_term else ()
+        if not self.has_long_term or not self.plans:
+            return ()
+        archive = PlanArchive(self.plans)
+        return archive.alike(task_signature(problem), self.target, N_ALIKE, without_task=problem.task.id)

@@ -5,20 +5,22 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from kernelwright.agents.llm.tape import Tape
 from kernelwright.agents.problem import Problem
 from kernelwright.agents.roles import Team
+from kernelwright.agents.signature import task_signature
 from kernelwright.core.budget import Meter
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import BudgetUsedUp, ModelUnavailable
 from kernelwright.core.evaluation import Evaluation, Status
 from kernelwright.core.events import (
-    Event,
     RunFinished,
     RunStarted,
     StepMode,
     StepStarted,
     TaskPrepared,
 )
+from kernelwright.core.learned import ArchivedPlan
 from kernelwright.core.run import RunSpec
 from kernelwright.core.run import RunState as StoredState
 from kernelwright.engine.desk import Desk
@@ -28,7 +30,7 @@ from kernelwright.engine.knowledge import Knowledge
 from kernelwright.engine.pipelines import Pipeline
 from kernelwright.engine.prepare import prepare
 from kernelwright.engine.state import RunState
-from kernelwright.engine.tape import StoreTape, Tape
+from kernelwright.engine.tape import StoreTape
 from kernelwright.search.view import SearchPolicy, Selection
 from kernelwright.store.base import Store
 
@@ -79,8 +81,19 @@ class RunOutcome:
 
 def start_run(spec: RunSpec, tools: Tools) -> RunOutcome:
     """Create a run in the store and carry it to its end."""
-    spec = spec.model_copy(update={"ledger_until": tools.store.last_outcome_id()})
-    return continue_run(tools.store.create_run(spec), tools)
+    return continue_run(tools.store.create_run(with_memory(spec, tools.store)), tools)
+
+
+def with_memory(spec: RunSpec, store: Store) -> RunSpec:
+    """Return the spec with what its run may know of others, as the store has it now."""
+    if spec.is_cold:
+        return spec.model_copy(update={"ledger_until": 0, "archive_until": 0, "findings": ()})
+    known = {
+        "ledger_until": store.last_outcome_id(),
+        "archive_until": store.last_plan_id(),
+        "findings": tuple(store.iter_findings("admitted")),
+    }
+    return spec.model_copy(update=known)
 
 
 def continue_run(run_id: str, tools: Tools) -> RunOutcome:
@@ -134,13 +147,34 @@ class _Loop:
             answers=dict(self.crew.answers()),
         )
         desk.emit(finished)
-        for outcome in self.state.outcomes.values():
-            self.tools.store.add_outcome(outcome)
+        self._remember(problem, winner, evaluation)
         return finished
 
+    def _remember(self, problem: Problem, winner: Candidate | None, evaluation: Evaluation | None) -> None:
+        """Leave to other runs what this one has measured and, where it was faster, the winner's plan."""
+        for outcome in self.state.outcomes.values():
+            self.tools.store.add_outcome(outcome)
+        speedup = evaluation.geomean_speedup() if evaluation is not None else None
+        first = next((a.candidate for a in self.state.attempts if a.is_verified), None)
+        if winner is None or speedup is None or first is None or not winner.plan.moves:
+            return
+        self.tools.store.add_plan(
+            ArchivedPlan(
+                task_id=self.spec.task.id,
+                task_name=self.spec.task.name,
+                target=str(self.spec.target),
+                signature=task_signature(problem),
+                plan=self.state.aligned.get(winner.id, winner.plan),
+                initial_source=first,
+                best_source=winner.id,
+                speedup=speedup,
+                run_id=self.journal.run_id,
+            )
+        )
+
     def _desk(self, problem: Problem, session: Session) -> Desk:
-        past = [o for _, o in self.tools.store.iter_outcomes(until=self.spec.ledger_until)]
-        knowledge = Knowledge(outcomes=past, has_long_term=self.tools.has_long_term)
+        tools = self.tools
+        knowledge = Knowledge.of(tools.store, self.spec, has_long_term=tools.has_long_term)
         return Desk(
             self.spec,
             problem,

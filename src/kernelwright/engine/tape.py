@@ -1,21 +1,7 @@
 """A run's model traffic, kept in the store: a resumed run is given the answers it had already."""
 
-from typing import Protocol
-
 from kernelwright.core.model_call import ModelCall
 from kernelwright.store.base import Store
-
-
-class Tape(Protocol):
-    """Recorded calls to models."""
-
-    def find(self, key: str) -> ModelCall | None:
-        """Return the recorded call with that key; None when it has to be made."""
-        ...
-
-    def add(self, call: ModelCall) -> None:
-        """Record a call; durable when it returns."""
-        ...
 
 
 class StoreTape:

@@ -7,7 +7,8 @@ from statistics import fmean, median, stdev
 
 from kernelwright.core.frozen import Frozen
 from kernelwright.core.run import Outcome
-from kernelwright.skills.stats import SkillStats
+from kernelwright.memory.findings import SkillFactors
+from kernelwright.skills.stats import LedgerView, SkillStats
 
 ENOUGH_TRIES = 3
 """Tries from which a context speaks for itself; below, the ledger backs off to a wider one. Ours."""
@@ -58,12 +59,31 @@ class Ledger:
         enough = (stats for stats in known if stats is not None and stats.tries >= ENOUGH_TRIES)
         return next(enough, known[-1] or SkillStats())
 
+    def factor(self, skill: str, structure: str, bottleneck: str) -> float:
+        """Return 1: a ledger measures and generalises no further; see :class:`InformedLedger`."""
+        return 1.0
+
     def effects(self) -> tuple[Effect, ...]:
         """Return expected against measured effect per skill and expectation, in order of name."""
         groups: dict[tuple[str, str], list[Outcome]] = defaultdict(list)
         for outcome in self._outcomes:
             groups[outcome.skill, outcome.expected].append(outcome)
         return tuple(_effect(*key, group) for key, group in sorted(groups.items()))
+
+
+class InformedLedger:
+    """A ledger together with what admitted findings say of its skills."""
+
+    def __init__(self, ledger: LedgerView, factors: SkillFactors) -> None:
+        self._ledger, self._factors = ledger, factors
+
+    def stats(self, skill: str, structure: str, bottleneck: str) -> SkillStats:
+        """Return what the ledger measured."""
+        return self._ledger.stats(skill, structure, bottleneck)
+
+    def factor(self, skill: str, structure: str, bottleneck: str) -> float:
+        """Return what the findings multiply the skill's score by."""
+        return self._factors.factor(skill, structure, bottleneck)
 
 
 def _contexts(skill: str, structure: str, bottleneck: str) -> tuple[_Context, _Context, _Context]:

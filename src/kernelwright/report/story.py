@@ -13,6 +13,7 @@ from kernelwright.core.events import (
     IncumbentImproved,
     MoveChosen,
     MoveFailed,
+    Noted,
     RunFinished,
     RunStarted,
     StepStarted,
@@ -20,6 +21,9 @@ from kernelwright.core.events import (
 )
 from kernelwright.core.plan import Move
 from kernelwright.report.measures import Interval, speedup_over
+
+TITLES = {"root": "the reference itself", "final": "winner again, fresh process", "cross": "crossed plans"}
+"""Of steps without a move, where the mode's own name says too little."""
 
 
 @dataclass
@@ -36,6 +40,8 @@ class Step:
     evaluation: Evaluation | None = None
     became_base: bool = False
     improved_to: float | None = None
+    noted: list[Noted] = field(default_factory=list)
+    """What roles said in it that is no move: picks, designs, crossed plans, unusable answers."""
     is_over: bool = False
     """True once a later step began or the run ended."""
 
@@ -50,7 +56,7 @@ class Step:
     def title(self) -> str:
         """The move in short, or the step's purpose where there is no move."""
         if self.move is None:
-            return {"seed": "seed", "final": "winner again, fresh process"}.get(self.mode, self.mode)
+            return TITLES.get(self.mode, self.mode)
         where = f" @ {self.move.region}" if self.move.region else ""
         params = ", ".join(f"{name}={value}" for name, value in self.move.params.items())
         return f"{self.move.skill}{where}" + (f" ({params})" if params else "")
@@ -74,6 +80,8 @@ class Step:
         """Why it failed, in one line; empty when it did not."""
         if self.failed is not None:
             return self.failed.reason
+        if self.evaluation is None and self.noted:
+            return self.noted[-1].text
         if self.evaluation is None or self.evaluation.status is Status.VERIFIED:
             return ""
         return self.evaluation.detail
@@ -117,13 +125,16 @@ class Story:
         event: Diagnosed
         | MoveChosen
         | MoveFailed
+        | Noted
         | CandidateWritten
         | CandidateEvaluated
         | BaseReplaced
         | IncumbentImproved,
     ) -> None:
         step = self._step_for(event)
-        if isinstance(event, Diagnosed):
+        if isinstance(event, Noted):
+            step.noted.append(event)
+        elif isinstance(event, Diagnosed):
             step.diagnosed = event
         elif isinstance(event, MoveChosen):
             step.chosen = event
@@ -141,6 +152,10 @@ class Story:
     def _step_for(self, event: Event) -> Step:
         """Return the step an event belongs to, a further attempt of it when the last one has ended."""
         number = getattr(event, "step", 0)
+        if isinstance(event, BaseReplaced):
+            own = [s for s in self.steps if s.number == number and s.candidate == event.candidate]
+            if own:
+                return own[-1]
         last = next((step for step in reversed(self.steps) if step.number == number), None)
         if last is None:
             last = Step(number=number, mode="optimize")

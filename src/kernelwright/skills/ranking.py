@@ -32,7 +32,7 @@ def rank(
     A skill applies when it names the target, fits the structure, all of ``requires`` hold and none of
     ``forbids``. Its score is ``match * signals * gain``: how well it answers the bottleneck (0.2 to 1), how
     many of its weighted signals hold (0.5 to 1.5), and the expected log-speedup of one try, the author's
-    expectation shrunk towards what the ledger measured.
+    expectation shrunk towards what the ledger measured; admitted findings multiply it.
     """
     if diagnosis.bottleneck is Bottleneck.AT_FLOOR:
         return ()
@@ -74,9 +74,11 @@ def _ranked(skill: Skill, evidence: Evidence, diagnosis: Diagnosis, ledger: Ledg
     signals, signal_reasons = _signals(skill, evidence)
     stats = ledger.stats(skill.name, diagnosis.structure, diagnosis.bottleneck)
     gain = expected_gain(skill, stats)
+    factor = ledger.factor(skill.name, diagnosis.structure, diagnosis.bottleneck)
     facts = [f"requires {show_predicate(p)}: {evidence.get(p.metric)}" for p in skill.requires]
-    reasons = (match_reason, *facts, *signal_reasons, _gain_reason(skill, stats, gain))
-    return RankedSkill(skill=skill.name, score=match * signals * gain, reasons=reasons)
+    found = [] if factor == 1.0 else [f"admitted findings count it {factor:.2f} times"]
+    reasons = (match_reason, *facts, *signal_reasons, _gain_reason(skill, stats, gain), *found)
+    return RankedSkill(skill=skill.name, score=match * signals * gain * factor, reasons=reasons)
 
 
 def _match(skill: Skill, diagnosis: Diagnosis) -> tuple[float, str]:

@@ -30,6 +30,10 @@ class LedgerView(Protocol):
         """Return what was measured in the closest context that has enough tries."""
         ...
 
+    def factor(self, skill: str, structure: str, bottleneck: str) -> float:
+        """Return what admitted findings multiply the skill's score by; 1 when they say nothing."""
+        ...
+
 
 class EmptyLedger:
     """A ledger that has seen nothing."""
@@ -37,3 +41,7 @@ class EmptyLedger:
     def stats(self, skill: str, structure: str, bottleneck: str) -> SkillStats:
         """Return no tries."""
         return SkillStats()
+
+    def factor(self, skill: str, structure: str, bottleneck: str) -> float:
+        """Return 1."""
+        return 1.0

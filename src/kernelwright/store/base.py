@@ -2,13 +2,17 @@
 
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Protocol
+from typing import Literal, Protocol, TypeAlias
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.events import Event
 from kernelwright.core.frozen import Frozen
+from kernelwright.core.learned import ArchivedPlan, Finding
+from kernelwright.core.model_call import ModelCall
 from kernelwright.core.run import Outcome, RunSpec, RunState
+
+FindingState: TypeAlias = Literal["proposed", "admitted", "rejected"]
 
 
 class RunRecord(Frozen):
@@ -35,7 +39,47 @@ class StoredEvent(Frozen):
     event: Event
 
 
-class Store(Protocol):
+class LearnedStore(Protocol):
+    """The part that outlives every run: the ledger, the plan archive and the findings."""
+
+    def add_outcome(self, outcome: Outcome) -> int:
+        """Append to the ledger of all runs; returns the outcome's id, larger than any before."""
+        ...
+
+    def iter_outcomes(self, *, until: int | None = None) -> Iterator[tuple[int, Outcome]]:
+        """Yield ids and outcomes in order, up to and including ``until``."""
+        ...
+
+    def last_outcome_id(self) -> int:
+        """Return the id of the newest outcome, 0 when there is none."""
+        ...
+
+    def add_plan(self, plan: ArchivedPlan) -> int:
+        """Append to the plan archive; returns the plan's id, larger than any before.
+
+        A run archives a winner once: adding it again keeps the first record and returns its id, so that a
+        run that was interrupted at its end can be carried on.
+        """
+        ...
+
+    def iter_plans(self, *, until: int | None = None) -> Iterator[tuple[int, ArchivedPlan]]:
+        """Yield ids and plans in order, up to and including ``until``."""
+        ...
+
+    def last_plan_id(self) -> int:
+        """Return the id of the newest plan, 0 when there is none."""
+        ...
+
+    def add_finding(self, finding: Finding) -> None:
+        """Record a finding, or replace the record of the one that has its id."""
+        ...
+
+    def iter_findings(self, state: FindingState | None = None) -> Iterator[Finding]:
+        """Yield the findings in the order their ids first came up; only those in that state when named."""
+        ...
+
+
+class Store(LearnedStore, Protocol):
     """Runs and what happened in them; every write is durable when its call returns.
 
     Safe to use from several threads, and from several processes that opened it each for themselves (a
@@ -90,16 +134,12 @@ class Store(Protocol):
         """Return the candidate's latest evaluation in the run's events, None when there is none."""
         ...
 
-    def add_outcome(self, outcome: Outcome) -> int:
-        """Append to the ledger of all runs; returns the outcome's id, larger than any before."""
+    def add_model_call(self, run_id: str, call: ModelCall) -> int:
+        """Append a model call to the run; returns the call's id, larger than any before."""
         ...
 
-    def iter_outcomes(self, *, until: int | None = None) -> Iterator[tuple[int, Outcome]]:
-        """Yield ids and outcomes in order, up to and including ``until``."""
-        ...
-
-    def last_outcome_id(self) -> int:
-        """Return the id of the newest outcome, 0 when there is none."""
+    def iter_model_calls(self, run_id: str) -> Iterator[ModelCall]:
+        """Yield the run's model calls in the order they were added."""
         ...
 
     def close(self) -> None:

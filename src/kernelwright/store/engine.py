@@ -24,10 +24,10 @@ _ATTEMPTS = 6
 
 
 def open_database(where: Path | str) -> tuple[Engine, str]:
-    """Open or create the database; returns it with a name for messages that hides passwords.
+    """Open, create or upgrade the database; returns it with a name for messages that hides passwords.
 
     Raises:
-        StoreError: not writable, not a database, of another schema version, or no driver.
+        StoreError: not writable, not a database, of a newer schema version, or no driver.
     """
     url = _url(where)
     name = str(url.database) if _is_file(url) else url.render_as_string(hide_password=True)
@@ -120,10 +120,10 @@ def _is_contention(error: exc.DBAPIError) -> bool:
 
 
 def _prepare(connection: Connection, name: str) -> None:
-    """Create the tables in an empty database; refuse one that is not ours or not of our version."""
+    """Create the tables in an empty database, or those that an older one lacks; refuse any other."""
     present = set(sa.inspect(connection).get_table_names())
     if "meta" in present:
-        _check_version(connection, name)
+        _upgrade(connection, _known_version(connection, name))
         return
     if present & set(schema.metadata.tables):
         raise StoreError(f"{name} is a database of something else; name another file with --store")
@@ -132,11 +132,24 @@ def _prepare(connection: Connection, name: str) -> None:
     connection.execute(schema.meta.insert().values(version))
 
 
-def _check_version(connection: Connection, name: str) -> None:
+def _known_version(connection: Connection, name: str) -> int:
+    """Return the database's version; raises StoreError when this code cannot read it."""
     query = sa.select(schema.meta.c.value).where(schema.meta.c.key == "schema_version")
     found = connection.execute(query).scalar()
-    if found != str(schema.SCHEMA_VERSION):
+    readable = {str(version): version for version in range(1, schema.SCHEMA_VERSION + 1)}
+    if found not in readable:
         raise StoreError(
             f"the store {name} has schema version {found or 'unknown'}, this kernelwright reads version "
-            f"{schema.SCHEMA_VERSION}: name another store, or use the kernelwright that wrote it"
+            f"{schema.SCHEMA_VERSION} and older: name another store, or use the kernelwright that wrote it"
         )
+    return readable[found]
+
+
+def _upgrade(connection: Connection, found: int) -> None:
+    """Add what the versions after ``found`` added. Nothing that is there is changed or moved."""
+    if found == schema.SCHEMA_VERSION:
+        return
+    for version in range(found + 1, schema.SCHEMA_VERSION + 1):
+        schema.metadata.create_all(connection, tables=schema.ADDED_IN[version], checkfirst=False)
+    is_version = schema.meta.c.key == "schema_version"
+    connection.execute(schema.meta.update().where(is_version).values(value=str(schema.SCHEMA_VERSION)))

@@ -2,7 +2,7 @@
 
 from sqlalchemy import Column, ForeignKey, Index, Integer, MetaData, String, Table, Text
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """Raised whenever a table or a stored noun changes so that older or newer code would misread it."""
 
 metadata = MetaData()
@@ -65,3 +65,35 @@ outcomes = Table(
     Column("payload", Text, nullable=False),
     sqlite_autoincrement=True,
 )
+
+model_calls = Table(
+    "model_calls",
+    metadata,
+    Column("call_id", Integer, primary_key=True, autoincrement=True),
+    Column("run_id", ForeignKey("runs.run_id"), nullable=False, index=True),
+    Column("payload", Text, nullable=False),
+    sqlite_autoincrement=True,
+)
+
+findings = Table(
+    "findings",
+    metadata,
+    Column("position", Integer, primary_key=True, autoincrement=True),
+    Column("finding_id", String(32), nullable=False, unique=True),
+    Column("state", String(16), nullable=False),
+    Column("payload", Text, nullable=False),
+)
+
+plans = Table(
+    "plans",
+    metadata,
+    Column("plan_id", Integer, primary_key=True, autoincrement=True),
+    Column("run_id", String(32), nullable=False),
+    Column("best_source", String(32), nullable=False),
+    Column("payload", Text, nullable=False),
+    Index("plans_once", "run_id", "best_source", unique=True),
+    sqlite_autoincrement=True,
+)
+
+ADDED_IN: dict[int, tuple[Table, ...]] = {2: (model_calls, findings, plans)}
+"""Version -> the tables it added to the one before it; all that an upgrade has to create."""

@@ -4,50 +4,49 @@ import random
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import sqlalchemy as sa
-from pydantic import TypeAdapter, ValidationError
-from sqlalchemy import exc
+from pydantic import TypeAdapter
 from sqlalchemy.engine import Connection, Engine, Row
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import StoreError, UserError
 from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.events import CandidateEvaluated, Event, RunFinished
-from kernelwright.core.run import Outcome, RunSpec, RunState
+from kernelwright.core.model_call import ModelCall
+from kernelwright.core.run import RunSpec, RunState
 from kernelwright.store.base import RunRecord, Store, StoredEvent
-from kernelwright.store.engine import open_database, reason, write
+from kernelwright.store.engine import open_database
 from kernelwright.store.ids import new_run_id
-from kernelwright.store.schema import candidates, events, outcomes, run_candidates, runs
-
-T = TypeVar("T")
+from kernelwright.store.schema import candidates, events, model_calls, run_candidates, runs
+from kernelwright.store.sqllearned import SqlLearned
+from kernelwright.store.sqlrecords import exists, insert
 
 _EVENT: TypeAdapter[Event] = TypeAdapter(Event)
 _EVALUATING = ("candidate_evaluated", "run_finished")
 
 
 def open_store(where: Path | str) -> Store:
-    """Open the store, creating it when it is not there.
+    """Open the store, creating it when it is not there and upgrading an older one.
 
     Args:
         where: path of an SQLite file, or an SQLAlchemy URL such as ``postgresql+psycopg://…``;
             ``sqlite://`` keeps everything in memory.
 
     Raises:
-        StoreError: it cannot be created or written, or holds another schema version.
+        StoreError: it cannot be created or written, or holds a newer schema version.
     """
     engine, name = open_database(where)
     return SqlStore(engine, name)
 
 
-class SqlStore(Store):
-    """See Store. Each write is one transaction, each payload the JSON text of a noun."""
+class SqlStore(SqlLearned, Store):
+    """See Store."""
 
     def __init__(self, engine: Engine, name: str, clock: Callable[[], datetime] | None = None) -> None:
         """Use an opened database; ``name`` is for messages, ``clock`` returns UTC times."""
-        self._engine = engine
-        self._name = name
+        super().__init__(engine, name)
         self._clock = clock or _utc_now
         self._rng = random.SystemRandom()
 
@@ -121,9 +120,9 @@ class SqlStore(Store):
 
         def add(connection: Connection) -> None:
             self._touch(connection, run_id)
-            if not _exists(connection, candidates.c.candidate_id == key):
+            if not exists(connection, candidates.c.candidate_id == key):
                 connection.execute(candidates.insert().values(candidate_id=key, source=candidate.source))
-            if not _exists(connection, _in_run(run_id, key)):
+            if not exists(connection, _in_run(run_id, key)):
                 connection.execute(run_candidates.insert().values(row))
 
         self._write(add)
@@ -157,27 +156,19 @@ class SqlStore(Store):
                     return evaluation
         return None
 
-    def add_outcome(self, outcome: Outcome) -> int:
-        row = {"run_id": outcome.run_id, "payload": outcome.model_dump_json()}
+    def add_model_call(self, run_id: str, call: ModelCall) -> int:
+        row = {"run_id": run_id, "payload": call.model_dump_json()}
 
         def add(connection: Connection) -> int:
-            inserted = connection.execute(outcomes.insert().values(row)).inserted_primary_key
-            return int(inserted[0]) if inserted is not None else 0
+            self._touch(connection, run_id)
+            return insert(connection, model_calls, row)
 
         return self._write(add)
 
-    def iter_outcomes(self, *, until: int | None = None) -> Iterator[tuple[int, Outcome]]:
-        query = sa.select(outcomes).order_by(outcomes.c.outcome_id)
-        if until is not None:
-            query = query.where(outcomes.c.outcome_id <= until)
-        rows = self._read(query)
-        return ((row.outcome_id, self._parse(Outcome.model_validate_json, row.payload)) for row in rows)
-
-    def last_outcome_id(self) -> int:
-        return int(self._read(sa.select(sa.func.max(outcomes.c.outcome_id)))[0][0] or 0)
-
-    def close(self) -> None:
-        self._engine.dispose()
+    def iter_model_calls(self, run_id: str) -> Iterator[ModelCall]:
+        query = sa.select(model_calls.c.payload).where(model_calls.c.run_id == run_id)
+        rows = self._read(query.order_by(model_calls.c.call_id))
+        return (self._parse(ModelCall.model_validate_json, row.payload) for row in rows)
 
     def _touch(self, connection: Connection, run_id: str, **values: str | None) -> None:
         """Set the run's columns and the time of its last change."""
@@ -188,26 +179,6 @@ class SqlStore(Store):
 
     def _unknown_run(self, run_id: str) -> StoreError:
         return StoreError(f"no run {run_id!r} in {self._name}; `kernelwright runs list` shows them")
-
-    def _read(self, query: sa.Select[Any]) -> list[Row[Any]]:
-        try:
-            with self._engine.connect() as connection:
-                return list(connection.execute(query).all())
-        except exc.SQLAlchemyError as error:
-            raise StoreError(f"cannot read the store {self._name}: {reason(error)}") from error
-
-    def _write(self, work: Callable[[Connection], T]) -> T:
-        try:
-            return write(self._engine, work)
-        except exc.SQLAlchemyError as error:
-            raise StoreError(f"cannot write the store {self._name}: {reason(error)}") from error
-
-    def _parse(self, parse: Callable[[str], T], payload: str) -> T:
-        try:
-            return parse(payload)
-        except ValidationError as error:
-            first = str(error.errors()[0]["msg"])
-            raise StoreError(f"the store {self._name} holds a record that does not parse: {first}") from error
 
     def _run_record(self, row: Row[Any]) -> RunRecord:
         return RunRecord(
@@ -251,7 +222,3 @@ def _candidate_query() -> sa.Select[Any]:
 
 def _in_run(run_id: str, candidate_id: str) -> sa.ColumnElement[bool]:
     return sa.and_(run_candidates.c.run_id == run_id, run_candidates.c.candidate_id == candidate_id)
-
-
-def _exists(connection: Connection, condition: sa.ColumnElement[bool]) -> bool:
-    return bool(connection.execute(sa.select(sa.literal(1)).where(condition).limit(1)).first())

@@ -1,0 +1,78 @@
+"""What roles know of a language model: ask, and be told by name how it went."""
+
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+from pydantic import BaseModel
+
+from kernelwright.agents.llm.account import Account
+from kernelwright.agents.llm.tape import Tape
+from kernelwright.core.budget import Meter
+from kernelwright.core.errors import UserError
+from kernelwright.core.model_call import CallOutcome
+from kernelwright.core.models import ModelSettings
+
+V = TypeVar("V")
+T = TypeVar("T", bound=BaseModel)
+
+INSTALL = "a language-model team needs its libraries: pip install 'kernelwright[llm]'"
+
+
+@dataclass(frozen=True)
+class Reply(Generic[V]):
+    """The answer to one question, whatever it cost to get."""
+
+    outcome: CallOutcome
+    """Of the question; a role that makes something else of the answer says so by ``Client.note``."""
+    value: V | None
+    """None unless the outcome is OK."""
+    text: str
+    """The model's raw text, also of an unusable answer; empty when there was none."""
+    detail: str = ""
+    """One line: what was wrong."""
+
+
+class Client(Protocol):
+    """One run's line to its models.
+
+    Both ``ask`` methods raise BudgetUsedUp when the next request may not begin, ModelUnavailable when the
+    API refuses or fails for good, and UserError when a recording is replayed that lacks the answer.
+    Everything else that a model or its API does is a named outcome.
+    """
+
+    @property
+    def account(self) -> Account:
+        """How the answers of this run ended so far."""
+        ...
+
+    def ask_text(self, role: str, system: str, user: str) -> Reply[str]:
+        """Return the model's text."""
+        ...
+
+    def ask(self, role: str, system: str, user: str, output: type[T]) -> Reply[T]:
+        """Return a validated ``output``; the model is told of a validation error at most twice (ours)."""
+        ...
+
+    def note(self, role: str, outcome: CallOutcome, detail: str) -> None:
+        """Put what the role made of its last answer, e.g. NO_CODE, in that answer's place in the account."""
+        ...
+
+
+def make_client(settings: ModelSettings, meter: Meter, tape: Tape, *, seed: int = 0) -> Client:
+    """Return the client of one run; nothing is sent yet (see ``preflight``).
+
+    Answers on the tape are replayed and charged as they were; new ones are added to it. ``seed`` draws the
+    jitter of waiting times and nothing else.
+
+    Raises:
+        UserError: a library or a key is missing, the provider is unknown, or a budget in USD meets a
+            model of unknown price. None of the last three when the tape is ReplayOnly.
+    """
+    try:
+        # lazy: importing the package must not load a model SDK
+        from kernelwright.agents.llm.model_client import ModelClient
+    except ModuleNotFoundError as missing:
+        if (missing.name or "").startswith("kernelwright"):
+            raise
+        raise UserError(INSTALL) from None
+    return ModelClient(settings, meter, tape, seed=seed)

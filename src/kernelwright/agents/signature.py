@@ -1,0 +1,23 @@
+"""What a task looks like before any move: the facts by which tasks are alike."""
+
+from kernelwright.agents.problem import Problem
+from kernelwright.core.evidence import FactValue
+from kernelwright.core.plan import Plan
+from kernelwright.kernels.carry_out import carry_out
+from kernelwright.kernels.facts import program_facts
+from kernelwright.memory.archive import signature_of
+
+
+def task_signature(problem: Problem) -> dict[str, FactValue]:
+    """Return the signature of the main workload; empty when the module was not captured."""
+    captured = problem.captured.get(problem.main_workload)
+    if captured is None:
+        return {}
+    facts: dict[str, FactValue] = program_facts(captured, carry_out(captured, Plan(), {}).program)
+    floor = problem.main_floor
+    if floor is not None:
+        facts["task.flops"] = floor.work.flops
+        facts["task.min_bytes"] = floor.work.min_bytes
+        facts["task.bound_by"] = floor.bound_by
+        facts["task.working_set_fits_cache"] = floor.work.min_bytes <= problem.peaks.cache_bytes
+    return signature_of(facts)

@@ -1,0 +1,135 @@
+"""Which language models a run may ask, and how. Holds no key: those come from the environment alone."""
+
+from typing import Literal
+from urllib.parse import urlsplit
+
+from pydantic import Field, field_validator
+
+from kernelwright.core.errors import UserError
+from kernelwright.core.frozen import Frozen
+from kernelwright.core.model_call import Price
+
+OutputMode = Literal["auto", "tool", "native", "prompted"]
+"""How structured answers are asked for: by a tool call, by the server's own JSON-schema mode, or in the
+prompt. ``auto`` is ``prompted``: the only one that every server and every small model copes with."""
+
+
+def _without_credentials(url: str | None) -> str | None:
+    if url is None:
+        return None
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise UserError(f"the base URL {parts.hostname or '(no host)'} must begin with http:// or https://")
+    if parts.username or parts.password or parts.query:
+        raise UserError(
+            f"the base URL of {parts.hostname} holds credentials; give them in KERNELWRIGHT_API_KEY instead"
+        )
+    return url.rstrip("/")
+
+
+def _well_formed(model: str | None) -> str | None:
+    if model is not None and not all(model.partition(":")):
+        raise UserError(f"the model {model!r} must be written as provider:name, e.g. openai:gpt-5")
+    return model
+
+
+class RoleModel(Frozen):
+    """What one role asks for instead of the run's defaults; None keeps the default."""
+
+    model: str | None = None
+    base_url: str | None = None
+    """Where it differs in provider from the default model and this is None: the provider's own address."""
+    temperature: float | None = Field(default=None, ge=0)
+    max_output_tokens: int | None = Field(default=None, gt=0)
+    usd_per_million_input: float | None = Field(default=None, ge=0)
+    usd_per_million_output: float | None = Field(default=None, ge=0)
+
+    _model = field_validator("model")(_well_formed)
+    _base_url = field_validator("base_url")(_without_credentials)
+
+
+class ModelChoice(Frozen):
+    """The settings of one role, with the defaults filled in."""
+
+    model: str
+    """``provider:name``."""
+    base_url: str | None
+    temperature: float | None
+    max_output_tokens: int
+    usd_per_million_input: float | None
+    usd_per_million_output: float | None
+
+    @property
+    def provider(self) -> str:
+        """What stands before the colon."""
+        return self.model.partition(":")[0]
+
+    @property
+    def name(self) -> str:
+        """What stands after the colon; may itself hold colons."""
+        return self.model.partition(":")[2]
+
+    @property
+    def place(self) -> str:
+        """Model and address, for messages and prices: one name at two servers is two models."""
+        return f"{self.model} at {self.base_url}" if self.base_url else self.model
+
+
+class ModelSettings(Frozen):
+    """The models of a run, stored with its spec; raises UserError for a malformed model or base URL."""
+
+    model: str
+    """``provider:name``, any provider of pydantic-ai."""
+    base_url: str | None = None
+    """Of a server that speaks the OpenAI chat-completions protocol; the provider is then ``openai``."""
+    temperature: float | None = Field(default=None, ge=0)
+    """None: the server's default."""
+    max_output_tokens: int = Field(default=8192, gt=0)
+    """Asked of the server for one answer; ours."""
+    timeout_s: float = Field(default=300.0, gt=0)
+    """Wall time of one request, whatever the server does; ours."""
+    max_reply_bytes: int = Field(default=8 << 20, gt=0)
+    """Of one answer on the wire; ours."""
+    output_mode: OutputMode = "auto"
+    roles: dict[str, RoleModel] = Field(default_factory=dict)
+    """By role: what it asks for instead."""
+    usd_per_million_input: float | None = Field(default=None, ge=0)
+    """The price where no list knows it; both or neither."""
+    usd_per_million_output: float | None = Field(default=None, ge=0)
+    prices: tuple[Price, ...] = ()
+    """The snapshot taken when the run began; a resumed run keeps to it."""
+    instrument: bool = False
+    """Emit OpenTelemetry spans, to whatever exporter the process has configured."""
+
+    _model = field_validator("model")(_well_formed)
+    _base_url = field_validator("base_url")(_without_credentials)
+
+    def for_role(self, role: str) -> ModelChoice:
+        """Return what the role asks for.
+
+        A role that names a model of its own inherits no price, and the base URL only within a provider.
+        """
+        own = self.roles.get(role, RoleModel())
+        model = own.model or self.model
+        is_same_provider = model.partition(":")[0] == self.model.partition(":")[0]
+        base_url = own.base_url or (self.base_url if is_same_provider else None)
+        is_default_model = model == self.model and base_url == self.base_url
+        has_own_price = own.usd_per_million_input is not None or own.usd_per_million_output is not None
+        pricer = own if has_own_price or not is_default_model else self
+        return ModelChoice(
+            model=model,
+            base_url=base_url,
+            temperature=self.temperature if own.temperature is None else own.temperature,
+            max_output_tokens=own.max_output_tokens or self.max_output_tokens,
+            usd_per_million_input=pricer.usd_per_million_input,
+            usd_per_million_output=pricer.usd_per_million_output,
+        )
+
+    def choices(self) -> tuple[ModelChoice, ...]:
+        """Return the default's and every role's settings, one for each place, in order of first mention."""
+        every = [self.for_role(""), *(self.for_role(role) for role in self.roles)]
+        return tuple({choice.place: choice for choice in reversed(every)}.values())[::-1]
+
+    def price_of(self, choice: ModelChoice) -> Price | None:
+        """Return the snapshot's price, None when it is unknown."""
+        return next((price for price in self.prices if price.model == choice.place), None)

@@ -1,0 +1,204 @@
+"""The Librarian: from what finished runs left behind to findings, and their proof on other tasks.
+
+Pure and deterministic. The unit of evidence is the task, not the try: ten tries on one task tell of one
+task (``memory/trials.py``). All thresholds are ours.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from statistics import median
+from typing import Literal, Protocol, TypeAlias
+
+from kernelwright.core.learned import ArchivedPlan, Finding
+from kernelwright.core.run import Outcome
+from kernelwright.core.skill import Skill
+from kernelwright.memory.archive import skills_in_order
+from kernelwright.memory.intervals import mean_interval, wilson
+from kernelwright.memory.trials import Subject, TaskTrial, subjects_of, trials_of
+
+Z_PROPOSE = 1.96
+"""Two-sided 95 %: many skills are looked at in many contexts, so a proposal must not come cheap."""
+Z_PROVE = 1.645
+"""One-sided 95 %: one claim, tested on tasks that had no part in it."""
+HELPS_SHARE = 0.5
+"""``helps``: the share of tasks won lies above. Takes 4 of 4 or 7 of 8 tasks to propose, 3 of 3 to prove."""
+USELESS_SHARE = 0.3
+"""``does_not_help``: the share lies below. Takes 0 of 9 tasks to propose, 0 of 7 to prove."""
+USELESS_GAIN = math.log(1.05)
+"""... and the mean gain too: what rarely helps but then a lot is not useless."""
+
+Claim: TypeAlias = Literal["helps", "does_not_help"]
+CLAIMS: tuple[Claim, ...] = ("helps", "does_not_help")
+
+
+class LibrarianProposal(Protocol):
+    """What a Librarian that reads sources may add: skills. They enter the library only after a person, the
+    linter and measurements on other tasks; nothing here does that yet.
+    """
+
+    def propose_skills(
+        self, outcomes: Sequence[Outcome], plans: Sequence[ArchivedPlan], existing: Mapping[str, Skill]
+    ) -> tuple[Skill, ...]:
+        """Return skills that the library lacks."""
+        ...
+
+
+def learn(
+    outcomes: Sequence[Outcome], plans: Sequence[ArchivedPlan], existing: Sequence[Finding] = ()
+) -> tuple[Finding, ...]:
+    """Return all findings, the existing ones first, as the whole ledger now supports them.
+
+    Looks at the runs one after the other in the order of the ledger, proposing after each: a finding is
+    taken from the tasks up to there, and every later task can prove it. So one pass over a ledger gives what
+    as many passes as runs would have given, and a second pass changes nothing.
+    """
+    known = list(existing)
+    seen: list[Outcome] = []
+    runs: set[str] = set()
+    for run_id, group in _runs(outcomes).items():
+        seen += group
+        runs.add(run_id)
+        touched = {outcome.skill for outcome in group}
+        archived = [plan for plan in plans if plan.run_id in runs]
+        known += propose([outcome for outcome in seen if outcome.skill in touched], archived, known)
+    return tuple(judge(finding, outcomes) for finding in known)
+
+
+def propose(
+    outcomes: Sequence[Outcome], plans: Sequence[ArchivedPlan], existing: Sequence[Finding] = ()
+) -> tuple[Finding, ...]:
+    """Return what the outcomes and the winners' plans suggest and no existing finding says already.
+
+    Whatever its state, an existing finding on the same skill, target, structure and bottleneck with the same
+    claim stands for itself: it is judged again as outcomes come in, never proposed twice.
+    """
+    found = {_key(finding): finding for finding in existing}
+    n_existing = len(found)
+    for finding in (*_from_outcomes(outcomes), *_from_plans(plans, {o.skill for o in outcomes})):
+        found.setdefault(_key(finding), finding)
+    return tuple(found.values())[n_existing:]
+
+
+def judge(finding: Finding, outcomes: Iterable[Outcome]) -> Finding:
+    """Return the finding in the state that the outcomes on tasks it was not taken from put it in.
+
+    Admitted when they support its claim, rejected when they support its opposite (see the thresholds above),
+    proposed while they say neither. ``outcomes`` is all that is known, also of the tasks it was taken from,
+    which are left out here. Nothing changes when no other task was tried, or when it claims nothing that
+    could be measured.
+    """
+    if finding.skill is None or finding.claim is None:
+        return finding
+    subject = Subject(finding.skill, finding.target, finding.structure, finding.bottleneck)
+    own = set(finding.taken_from)
+    trials = trials_of(o for o in outcomes if o.task_id not in own and subject.covers(o))
+    if not trials:
+        return finding
+    proof = tuple(_proof_line(trial) for trial in trials)
+    return finding.model_copy(update={"state": _verdict(finding.claim, trials), "proof": proof})
+
+
+def _verdict(claim: Claim, trials: Sequence[TaskTrial]) -> Literal["proposed", "admitted", "rejected"]:
+    if _supports(claim, trials, Z_PROVE):
+        return "admitted"
+    share = wilson(sum(trial.is_won for trial in trials), len(trials), Z_PROVE)
+    contradicted = share.high < HELPS_SHARE if claim == "helps" else share.low > USELESS_SHARE
+    return "rejected" if contradicted else "proposed"
+
+
+def _supports(claim: Claim, trials: Sequence[TaskTrial], z: float) -> bool:
+    share = wilson(sum(trial.is_won for trial in trials), len(trials), z)
+    if claim == "helps":
+        return share.low > HELPS_SHARE
+    gains = [max(trial.effect, 0.0) for trial in trials]
+    return share.high < USELESS_SHARE and mean_interval(gains, z).high < USELESS_GAIN
+
+
+def _from_outcomes(outcomes: Sequence[Outcome]) -> Iterator[Finding]:
+    groups: dict[Subject, list[Outcome]] = defaultdict(list)
+    for outcome in outcomes:
+        for subject in subjects_of(outcome):
+            groups[subject].append(outcome)
+    for subject in sorted(groups, key=lambda s: tuple(part or "" for part in s)):
+        if _says_no_more_than_a_narrower_one(subject, groups[subject]):
+            continue
+        trials = trials_of(groups[subject])
+        for claim in CLAIMS:
+            if _supports(claim, trials, Z_PROPOSE):
+                yield _finding(subject, claim, trials)
+
+
+def _says_no_more_than_a_narrower_one(subject: Subject, group: Sequence[Outcome]) -> bool:
+    """Tell whether what it leaves open was always the same: "on any task" from scans alone."""
+    return (subject.structure is None and len({o.structure for o in group}) == 1) or (
+        subject.bottleneck is None and len({o.bottleneck for o in group}) == 1
+    )
+
+
+def _from_plans(plans: Iterable[ArchivedPlan], measured: set[str]) -> Iterator[Finding]:
+    """Propose skills that most winners of a structure kept; only winners are archived, so it is a hint.
+
+    Skills that no outcome is about are seeds or cannot be judged, and are left out.
+    """
+    groups: dict[tuple[str, str], dict[str, ArchivedPlan]] = defaultdict(dict)
+    for plan in plans:
+        structure = plan.signature.get("graph.structure")
+        if isinstance(structure, str):
+            best = groups[plan.target, structure].get(plan.task_id)
+            if best is None or best.speedup < plan.speedup:
+                groups[plan.target, structure][plan.task_id] = plan
+    for (target, structure), best_of in sorted(groups.items()):
+        kept = [skills_in_order(plan.plan) for plan in best_of.values()]
+        for skill in sorted({skill for skills in kept for skill in skills} & measured):
+            n_kept = sum(skill in skills for skills in kept)
+            if wilson(n_kept, len(kept), Z_PROPOSE).low > HELPS_SHARE:
+                subject = Subject(skill, target, structure, None)
+                text = f"{_where(subject)}, {skill} is in the best plan of {n_kept} of {len(kept)} tasks."
+                yield _new(subject, "helps", text, best_of)
+
+
+def _finding(subject: Subject, claim: Claim, trials: Sequence[TaskTrial]) -> Finding:
+    won, n = sum(trial.is_won for trial in trials), len(trials)
+    middle = math.exp(median(trial.effect for trial in trials))
+    if claim == "helps":
+        said = f"{subject.skill} gave {middle:.2f}x in the median and gained on {won} of {n} tasks"
+    else:
+        hardly = "hardly" if won else "never"
+        said = f"{subject.skill} {hardly} helped: it gained on {won} of {n} tasks"
+    text = f"{_where(subject)}, {said} ({_count_tries(trials)})."
+    return _new(subject, claim, text, (trial.task_id for trial in trials))
+
+
+def _new(subject: Subject, claim: Claim, text: str, tasks: Iterable[str]) -> Finding:
+    return Finding(text=text, claim=claim, taken_from=tuple(sorted(tasks)), **subject._asdict())
+
+
+def _where(subject: Subject) -> str:
+    tasks = f"On {subject.structure.replace('_', ' ')} tasks" if subject.structure else "On tasks of any kind"
+    return tasks + (f" limited by {subject.bottleneck.replace('_', ' ')}" if subject.bottleneck else "")
+
+
+def _count_tries(trials: Sequence[TaskTrial]) -> str:
+    n, failed = sum(len(trial.effects) for trial in trials), sum(trial.failed for trial in trials)
+    return f"{n} tries, {failed} of them failed" if failed else f"{n} tries"
+
+
+def _proof_line(trial: TaskTrial) -> str:
+    n = len(trial.effects)
+    tries = f"median of {n} tries" if n > 1 else "1 try"
+    failed = f", {trial.failed} failed" if trial.failed else ""
+    return f"task {trial.task_id}: {math.exp(trial.effect):.2f}x, {tries}{failed}"
+
+
+def _key(finding: Finding) -> tuple[str | None, ...]:
+    if finding.claim is None:
+        return (finding.id,)
+    return finding.skill, finding.target, finding.structure, finding.bottleneck, finding.claim
+
+
+def _runs(outcomes: Iterable[Outcome]) -> dict[str, list[Outcome]]:
+    groups: dict[str, list[Outcome]] = defaultdict(list)
+    for outcome in outcomes:
+        groups[outcome.run_id].append(outcome)
+    return groups
