@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 DEMO_TASK ?= examples/gelu_layernorm.py
 
-.PHONY: help demo test check lint types bench turnaround clean
+.PHONY: help demo test check lint types bench turnaround small-model clean
 
 help: ## List the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -30,8 +30,11 @@ bench: $(VENV)/.ready ## Our suite against eager and torch.compile (about an hou
 turnaround: $(VENV)/.ready-dev ## Build-to-verdict time beside torch.utils.cpp_extension.load_inline
 	$(BIN)/python benchmarks/turnaround.py
 
+small-model: $(VENV)/.ready-dev ## A whole run with a real small model on loopback (builds its server: minutes)
+	$(BIN)/python scripts/small_model.py
+
 clean: ## Remove the environment and everything generated
-	rm -rf $(VENV) out build src/*.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) .venv-small-model out build src/*.egg-info .pytest_cache .mypy_cache .ruff_cache
 
 $(VENV)/.ready: pyproject.toml scripts/setup_environment.py
 	$(PYTHON) scripts/setup_environment.py $(VENV)

@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -20,16 +21,17 @@ MAY_IMPORT: dict[str, set[str]] = {
     "referee": {"core", "tasks", "devices"},
     "search": {"core"},
     "agents": {"core", "tasks", "devices", "kernels", "skills", "memory"},
-    "engine": {"core", "tasks", "devices", "agents", "memory", "search", "store"},
+    "engine": {"core", "tasks", "devices", "agents", "memory", "search", "skills", "store"},
     "recipes": {"core", "engine", "search"},
     "report": {"core", "store"},
     "settings": set(),
+    "remote": {"core", "engine", "settings"},
     "api": {
         "core", "agents", "devices", "engine", "recipes", "referee", "report", "settings", "store", "tasks",
     },
     "cli": {
-        "core", "api", "agents", "devices", "engine", "kernels", "recipes", "referee", "report", "settings",
-        "skills", "store", "tasks",
+        "core", "api", "agents", "devices", "engine", "kernels", "recipes", "referee", "remote", "report",
+        "memory", "settings", "skills", "store", "tasks",
     },
     "testing": {"core", "agents", "engine", "store", "search", "skills", "memory"},
 }  # fmt: skip
@@ -38,6 +40,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 ENGINE_NEVER = ("kernelwright.agents.expert", "kernelwright.agents.teams", "kernelwright.recipes")
 
 
+@cache
 def modules() -> dict[str, Path]:
     found = {}
     for path in sorted(ROOT.rglob("*.py")):
@@ -49,6 +52,7 @@ def modules() -> dict[str, Path]:
     return found
 
 
+@cache
 def imports(name: str, path: Path) -> set[str]:
     """Our modules that this one imports at top level or lazily."""
     known = modules()

@@ -3,21 +3,24 @@
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
+from kernelwright.agents.llm.client import make_client
+from kernelwright.agents.llm.tape import Tape
 from kernelwright.agents.teams import find_team
-from kernelwright.core.budget import Budget
+from kernelwright.core.budget import Budget, Meter
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.events import Event
 from kernelwright.core.run import RunSpec
 from kernelwright.devices.cpu import environment
 from kernelwright.engine.evaluator import Evaluator
+from kernelwright.engine.prepare import Preparation, prepare
 from kernelwright.engine.run import Crew, RunOutcome, Tools, continue_run, start_run
 from kernelwright.recipes import find_recipe
 from kernelwright.referee.referee import Referee, RefereeSettings
@@ -126,12 +129,14 @@ def resume_run(
     settings: Settings | None = None,
     referee: Evaluator | None = None,
     on_event: Callable[[Event], None] = lambda event: None,
+    prepare: Preparation = prepare,
 ) -> RunOutcome:
     """Carry an interrupted run on; finished evaluations are not repeated."""
     where = settings or load_settings()
     spec = store.get_run(run_id).spec
     with _referee(referee, where) as judge:
-        return continue_run(run_id, _tools(spec, store, where, judge, on_event))
+        tools = _tools(spec, store, where, judge, on_event)
+        return continue_run(run_id, replace(tools, prepare=prepare))
 
 
 def load_winner(winner: Candidate, original: nn.Module) -> nn.Module:
@@ -180,6 +185,14 @@ def _referee(given: Evaluator | None, where: Settings) -> AbstractContextManager
     return open_referee(where) if given is None else nullcontext(given)
 
 
+def assemble(spec: RunSpec, meter: Meter, tape: Tape) -> Crew:
+    """Return the team of a run; its models, where it has any, are asked through the meter and the tape."""
+    if spec.models is None:
+        return Crew(find_team(spec.team))
+    client = make_client(spec.models, meter, tape, seed=spec.seed)
+    return Crew(find_team(spec.team, client), client.account.by_name)
+
+
 def _tools(
     spec: RunSpec,
     store: Store,
@@ -191,7 +204,7 @@ def _tools(
     return Tools(
         store=store,
         referee=referee,
-        assemble=lambda meter, tape: Crew(find_team(spec.team)),
+        assemble=lambda meter, tape: assemble(spec, meter, tape),
         policy=recipe.make_policy(spec.seed),
         pipelines=recipe.pipelines,
         cache_dir=where.cache_dir,

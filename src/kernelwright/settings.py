@@ -5,6 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+TOKEN_VARIABLE = "KERNELWRIGHT_SERVE_TOKEN"
+"""Names the bearer token of an evaluation service, on both ends."""
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -31,3 +34,8 @@ def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
     data_dir = Path(env.get("KERNELWRIGHT_DATA") or data)
     store = env.get("KERNELWRIGHT_STORE") or str(data_dir / "runs.db")
     return Settings(cache_dir=cache_dir, data_dir=data_dir, store=store)
+
+
+def load_secret(name: str, environ: Mapping[str, str] | None = None) -> str | None:
+    """Return a secret from the environment, None when it is unset or empty. Never log or store it."""
+    return (os.environ if environ is None else environ).get(name) or None

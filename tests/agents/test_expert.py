@@ -1,13 +1,18 @@
 """The expert team on a real graph: seeds, grounded moves, no repetition, repairs."""
 
+from dataclasses import replace
+
 import pytest
 
 from kernelwright.agents.expert.analyst import ExpertAnalyst
-from kernelwright.agents.expert.debugger import ExpertDebugger
+from kernelwright.agents.expert.coder import ExpertCoder
+from kernelwright.agents.expert.debugger import SAFER_SUMS, ExpertDebugger
+from kernelwright.agents.expert.extend import GENERATE, extend, way_out
 from kernelwright.agents.expert.generator import ExpertGenerator
 from kernelwright.agents.expert.planner import ExpertPlanner
 from kernelwright.agents.expert.workshop import LIBRARY_MOVE, Workshop
 from kernelwright.agents.problem import Problem
+from kernelwright.agents.roles import Node, Situation
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import LoweringError
 from kernelwright.core.evaluation import Status
@@ -16,7 +21,6 @@ from kernelwright.core.roofline import floor
 from kernelwright.core.target import CPU_CPP
 from kernelwright.core.task import Task, Workload
 from kernelwright.memory.ledger import Ledger
-from kernelwright.memory.short_term import ShortTermMemory
 from kernelwright.skills.load import load_skills
 from kernelwright.tasks.capture import capture_task
 from kernelwright.tasks.work import count_work
@@ -67,11 +71,32 @@ def candidate(problem: Problem, workshop: Workshop, plan: Plan) -> Candidate:
     return workshop.candidate(problem, plan, parents=(), role="generator")
 
 
+def at(problem: Problem, workshop: Workshop, base: Candidate, verdict: float | Status = 1.5) -> Situation:
+    """Return what a role is told of a base with that verdict, analysed when it is verified."""
+    evaluation = fake_evaluation(base, TASK, verdict)
+    is_verified = evaluation.is_verified
+    analysis = ExpertAnalyst(workshop).analyse(problem, base, evaluation, Ledger()) if is_verified else None
+    return Situation(problem, Node(base, evaluation, "base"), analysis)
+
+
+def coder(workshop: Workshop) -> ExpertCoder:
+    return ExpertCoder(workshop, ExpertPlanner(workshop), ExpertDebugger(workshop))
+
+
 def test_seeds_go_from_library_calls_to_all_the_algebra(problem: Problem, workshop: Workshop) -> None:
-    seeds = ExpertGenerator(workshop).seeds(problem)
+    seeds = ExpertGenerator(workshop).seeds(Situation(problem), 3)
     assert seeds[0].plan.moves == (LIBRARY_MOVE,)
     assert "CPP_SOURCE" not in seeds[0].source and "CPP_SOURCE" in seeds[1].source
     assert any(move.skill.startswith("reassociate") for move in seeds[-1].plan.moves)
+
+
+def test_further_seeds_are_drawn_by_chance_and_all_differ(problem: Problem, workshop: Workshop) -> None:
+    def ids(chance: int, count: int) -> list[str]:
+        return [c.id for c in ExpertGenerator(workshop).seeds(Situation(problem, chance=chance), count)]
+
+    seven = ids(1, 7)
+    assert len(set(seven)) == 7 and seven[:3] == ids(2, 3)
+    assert ids(1, 7) == seven != ids(2, 7)
 
 
 def test_one_source_serves_every_workload(problem: Problem, workshop: Workshop) -> None:
@@ -91,26 +116,70 @@ def test_an_unknown_skill_cannot_be_carried_out(problem: Problem, workshop: Work
 
 def test_the_planner_gives_reasons_and_never_a_tried_move(problem: Problem, workshop: Workshop) -> None:
     base = candidate(problem, workshop, Plan())
-    evaluation = fake_evaluation(base, TASK, 1.5)
-    analysis = ExpertAnalyst(workshop).analyse(problem, base, evaluation, Ledger())
-    assert analysis.ranked and analysis.diagnosis.reasons
-    memory, chosen = ShortTermMemory(), []
+    situation = at(problem, workshop, base)
+    assert situation.analysis is not None
+    assert situation.analysis.ranked and situation.analysis.diagnosis.reasons
+    chosen = []
     for _ in range(3):
-        choice = ExpertPlanner(workshop).plan(problem, base, analysis, memory)
+        choice = ExpertPlanner(workshop).plan(situation)
         if choice is None:
             break
         assert choice.move.why
         chosen.append(choice.move.key)
-        memory.record_failed_move(base.id, choice.move, "scripted")
+        situation.memory.record_failed_move(base.id, choice.move, "scripted")
     assert chosen and len(set(chosen)) == len(chosen)
+
+
+def test_the_first_move_from_library_calls_is_to_generate_kernels(
+    problem: Problem, workshop: Workshop
+) -> None:
+    situation = at(problem, workshop, ExpertGenerator(workshop).root(problem), 1.0)
+    choice = ExpertPlanner(workshop).plan(situation)
+    assert choice is not None and choice.move.skill == GENERATE
+    assert "fused kernels" in choice.move.why
+    child = coder(workshop).write(situation, choice)
+    assert child.id == candidate(problem, workshop, Plan()).id
+    assert situation.base is not None and child.parents == (situation.base.candidate.id,)
+    assert GENERATE not in [m.skill for m in ExpertPlanner(workshop).untried(at(problem, workshop, child))]
+
+
+def test_generated_code_keeps_the_rewrites_of_the_library_seed(problem: Problem, workshop: Workshop) -> None:
+    algebra = ExpertGenerator(workshop).seeds(Situation(problem), 3)[-1].plan
+    on_library = Plan(moves=(LIBRARY_MOVE, *algebra.moves))
+    assert extend(on_library, Move(skill=GENERATE)).id == algebra.id
+
+
+def test_nothing_is_generated_where_every_operator_stays_a_call(workshop: Workshop) -> None:
+    source = SOURCE.replace("torch.softmax(self.linear(x).sum(dim=1), dim=0)", "self.linear(x)")
+    task = Task(name="linear", source=source)
+    captured = {"default": capture_task(task, task.workloads[0])}
+    problem = Problem(task, CPU_CPP, captured, {}, PEAKS, {})
+    assert way_out(workshop, problem, Plan(moves=(LIBRARY_MOVE,))) is None
+
+
+def test_a_rewrite_carries_out_the_best_moves_that_were_not_made(
+    problem: Problem, workshop: Workshop
+) -> None:
+    situation = at(problem, workshop, candidate(problem, workshop, Plan()))
+    first, second = coder(workshop).rewrite(situation, 2)
+    assert first.plan.moves[-1].key != second.plan.moves[-1].key
+    window = (Node(first, fake_evaluation(first, TASK, 1.0), "child"),)
+    assert coder(workshop).rewrite(replace(situation, window=window), 1)[0].id == second.id
+
+
+def test_a_rewrite_of_a_failing_base_is_a_repair(problem: Problem, workshop: Workshop) -> None:
+    situation = at(problem, workshop, candidate(problem, workshop, Plan()), Status.INCORRECT_NUMERICS)
+    repaired = coder(workshop).rewrite(situation, 2)
+    assert len({c.id for c in repaired}) == 2
+    assert {c.plan.moves[-1].skill for c in repaired} <= {*SAFER_SUMS, "leave-to-torch"}
 
 
 def test_the_debugger_ends_at_code_that_torch_runs(problem: Problem, workshop: Workshop) -> None:
     failing = candidate(problem, workshop, Plan())
-    debugger, tried = ExpertDebugger(workshop), []
-    while (repaired := debugger.repair(
-        problem, failing, fake_evaluation(failing, TASK, Status.CRASHED), tuple(tried)
-    )) is not None:  # fmt: skip
+    debugger, tried = ExpertDebugger(workshop), list[str]()
+    while (
+        repaired := debugger.repair(at(problem, workshop, failing, Status.CRASHED), tuple(tried))
+    ) is not None:
         failing, move = repaired
         tried.append(move.key)
         assert len(tried) < 20

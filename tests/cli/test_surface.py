@@ -18,6 +18,7 @@ COMMANDS = [
     ["optimize"],
     ["evaluate"],
     ["bench"],
+    ["compare"],
     ["doctor"],
     *(["runs", verb] for verb in ("list", "show", "resume", "export", "report")),
     *(["skills", verb] for verb in ("list", "show", "lint")),

@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernelwright.core.evidence import METRICS, FactValue
@@ -69,17 +69,20 @@ def names(plans: tuple[ArchivedPlan, ...]) -> list[str]:
     return [plan.task_name for plan in plans]
 
 
+@settings(deadline=None)
 @given(SIGNATURES, SIGNATURES)
 def test_distance_is_symmetric_and_bounded(a: Signature, b: Signature) -> None:
     assert distance(a, b) == distance(b, a)
     assert 0.0 <= distance(a, b) <= 1.0
 
 
+@settings(deadline=None)
 @given(SIGNATURES)
 def test_distance_to_itself_is_zero(a: Signature) -> None:
     assert distance(a, dict(reversed(a.items()))) == 0.0
 
 
+@settings(deadline=None)
 @given(SIGNATURES, SIGNATURES, st.sampled_from(NUMBERS), st.lists(st.floats(0, 1e12), min_size=3, max_size=3))
 def test_distance_grows_with_the_difference_of_any_number(
     a: Signature, b: Signature, name: str, values: list[float]
@@ -95,10 +98,11 @@ def test_every_number_matters(name: str) -> None:
     assert distance({name: 0.2}, {name: 0.3}) < distance({name: 0.2}, {name: 0.9})
 
 
+@settings(deadline=None)
 @given(SIGNATURES, st.sampled_from(sorted(TRAITS)))
 def test_an_unknown_fact_is_neither_the_same_nor_the_opposite(a: Signature, name: str) -> None:
     known, unknown = a | {name: 1.0}, a | {name: None}
-    assert 0 < distance(known, unknown)
+    assert distance(known, unknown) > 0
     assert distance(unknown, {key: value for key, value in unknown.items() if key != name}) == 0
     assert distance(a | {name: math.nan}, unknown) == 0
 
@@ -141,6 +145,7 @@ def test_the_same_idea_is_returned_once_and_an_empty_plan_never() -> None:
     assert names(archive.alike(ROW_SUM, "cpu/cpp", 5)) == ["near"]
 
 
+@settings(deadline=None)
 @given(st.permutations(["c", "a", "b"]))
 def test_equally_alike_ones_come_by_speed_and_then_by_id(order: list[str]) -> None:
     plans = [archived(task, SOFTMAX, task) for task in order]

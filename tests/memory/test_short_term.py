@@ -55,6 +55,16 @@ def test_a_move_that_could_not_be_carried_out_is_not_repeated() -> None:
     assert memory.describe("base", WIDER) == "not tried"
 
 
+def test_a_repair_that_passed_is_not_undone_by_another_of_the_same_round() -> None:
+    memory = ShortTermMemory()
+    memory.record_seed(ok("base", 2.0))
+    memory.record("base", UNROLL, broken("c1"))
+    memory.record("base", UNROLL, ok("c2", 3.0))
+    attempt = memory.record("base", UNROLL, broken("c3"))
+    assert attempt.is_verified and attempt.speedup == 1.5 and attempt.repairs == 2
+    assert memory.idea_of("c3") == attempt
+
+
 def test_an_idea_is_credited_with_what_its_repair_chain_ends_in() -> None:
     memory = ShortTermMemory()
     memory.record_seed(ok("base", 2.0))

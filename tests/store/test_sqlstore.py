@@ -35,7 +35,7 @@ class TestInMemory(StoreContract):
         yield opened
         opened.close()
 
-    def test_threads_may_write_one_run_at_once(self) -> None:
+    def test_threads_may_write_one_run_at_once(self, store: Store, run_id: str) -> None:
         pytest.skip("one connection serves one thread")
 
 

@@ -171,7 +171,10 @@ class Selector(Protocol):
     """Picks what to experiment on from a table of timings."""
 
     def select(self, situation: Situation) -> Pick | None:
-        """Return base and reference among the members of the window; None when nothing is verified."""
+        """Return base and reference among the verified nodes of the window; None when there is none.
+
+        Only a ``member`` may be the base; one that has no experiment left is shown as a ``reference``.
+        """
         ...
 
 

@@ -1,15 +1,94 @@
-"""The teams by name."""
+"""The teams by name: ``expert``, ``llm``, or one with seats of the other, e.g. ``expert+planner=llm``."""
+
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING
 
 from kernelwright.agents.expert import expert_team
-from kernelwright.agents.roles import Team
-from kernelwright.core.errors import UserError
+from kernelwright.agents.expert.planner import ExpertPlanner
+from kernelwright.agents.roles import Situation, Team
+from kernelwright.core.errors import LoweringError, UserError
+from kernelwright.core.plan import Move
 from kernelwright.skills.load import load_skills
 
-TEAMS = ("expert",)
+if TYPE_CHECKING:
+    from kernelwright.agents.llm.client import Client
+
+EXPERT, LLM = TEAMS = ("expert", "llm")
+SEATS = tuple(field.name for field in fields(Team) if field.name != "name")
 
 
-def find_team(name: str) -> Team:
-    """Return a fresh team of that name; raises UserError listing the known ones."""
-    if name not in TEAMS:
-        raise UserError(f"unknown team {name!r}; known: {', '.join(TEAMS)}")
-    return expert_team(load_skills())
+def find_team(name: str, client: "Client | None" = None, *, prompt_tokens: int | None = None) -> Team:
+    """Return a fresh team of that name.
+
+    Args:
+        name: A team, or ``TEAM+SEAT=TEAM,SEAT=TEAM...``.
+        client: The line to the models, where a seat needs one.
+        prompt_tokens: What the models have room for, where that is less than the windows' budgets.
+
+    Raises:
+        UserError: unknown team or seat, or a model is needed and there is no client.
+    """
+    players = _players(name)
+    skills = load_skills()
+    expert = expert_team(skills)
+    if LLM not in players.values():
+        return expert
+    if client is None:
+        raise UserError(f"team {name!r} needs a language model: name one with --model PROVIDER:NAME")
+    # lazy: the expert team needs none of it
+    from kernelwright.agents.llm.analyst import MeasuringAnalyst
+    from kernelwright.agents.llm.team import llm_team
+
+    moves = _moves_of(expert) if players["coder"] == EXPERT else None
+    models = llm_team(client, expert, skills=skills, moves=moves, prompt_tokens=prompt_tokens)
+    measuring = replace(expert, analyst=MeasuringAnalyst(expert.analyst, skills))
+    teams = {EXPERT: measuring, LLM: models}
+    return replace(expert, name=name, **{seat: getattr(teams[team], seat) for seat, team in players.items()})
+
+
+def needs_model(name: str) -> bool:
+    """Tell whether a seat of the team is a language model's; raises UserError for an unknown team or seat."""
+    return LLM in _players(name).values()
+
+
+def check_team(name: str) -> str:
+    """Return the name; raises UserError for an unknown team or seat."""
+    _players(name)
+    return name
+
+
+def _players(name: str) -> dict[str, str]:
+    """Return seat -> team."""
+    base, plus, swaps = name.partition("+")
+    players = dict.fromkeys(SEATS, _known(base, name))
+    for swap in swaps.split(",") if plus else ():
+        seat, _, team = (part.strip() for part in swap.partition("="))
+        if seat not in SEATS:
+            raise UserError(f"team {name!r}: no seat {seat!r}; seats: {', '.join(SEATS)}")
+        players[seat] = _known(team, name)
+    return players
+
+
+def _known(team: str, name: str) -> str:
+    if team.strip() not in TEAMS:
+        where = "" if team == name else f" in {name!r}"
+        known = f"known: {', '.join(TEAMS)}, mixed as in expert+planner=llm,coder=llm"
+        raise UserError(f"unknown team {team!r}{where}; {known}")
+    return team.strip()
+
+
+class _Moves:
+    """What the expert Coder can carry out on a base."""
+
+    def __init__(self, planner: ExpertPlanner) -> None:
+        self._planner = planner
+
+    def __call__(self, situation: Situation) -> list[Move]:
+        try:
+            return list(self._planner.untried(situation))
+        except LoweringError:  # the base's own plan is in words
+            return []
+
+
+def _moves_of(expert: Team) -> _Moves | None:
+    return _Moves(expert.planner) if isinstance(expert.planner, ExpertPlanner) else None

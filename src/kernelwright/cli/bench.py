@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 from rich.table import Table
 
-from kernelwright.cli import options
+from kernelwright.cli import modeloptions, options
 from kernelwright.cli.benchprogress import BenchProgress
 from kernelwright.cli.benchtasks import BenchTask, collect
+from kernelwright.cli.experiments import make_folder, resume_command
 from kernelwright.cli.output import json_text, print_json, stderr, stdout, write_text, write_trace
 from kernelwright.cli.running import create_run, interrupted, open_store
 from kernelwright.core.errors import KernelwrightError, StoreError, UserError
 from kernelwright.core.evidence import FactValue
+from kernelwright.core.models import ModelSettings
 from kernelwright.core.run import RunState
 from kernelwright.report import markdown
 from kernelwright.report.benchpicture import bench_picture
@@ -36,6 +38,10 @@ class RunOptions(NamedTuple):
     evaluations: int | None
     seconds: float | None
     seed: int
+    models: ModelSettings | None = None
+    calls: int | None = None
+    tokens: int | None = None
+    usd: float | None = None
 
 
 def bench(
@@ -48,6 +54,16 @@ def bench(
     target: options.TargetOption = "cpu/cpp",
     budget_evaluations: options.BudgetEvaluations = None,
     budget_seconds: options.BudgetSeconds = None,
+    budget_calls: modeloptions.BudgetCalls = None,
+    budget_tokens: modeloptions.BudgetTokens = None,
+    budget_usd: modeloptions.BudgetUsd = None,
+    model: modeloptions.ModelOption = None,
+    base_url: modeloptions.BaseUrl = None,
+    role_model: modeloptions.RoleModels = None,
+    temperature: modeloptions.Temperature = None,
+    max_output_tokens: modeloptions.MaxOutputTokens = None,
+    context_tokens: modeloptions.ContextTokens = None,
+    price: modeloptions.Prices = None,
     seed: options.SeedOption = 0,
     tasks: Annotated[
         Path | None,
@@ -77,16 +93,37 @@ def bench(
     if group and tasks is None:
         raise UserError("--group picks from a manifest; give one with --tasks")
     title = resume or name or f"bench-{datetime.now(UTC):%Y%m%d-%H%M%S}"
-    folder = _make_folder(out or Path(title))
+    folder = make_folder(out or Path(title))
     entries = collect(sources or [], manifest=tasks, groups=group or [], only=only, limit=limit)
     opened = open_store(store)
     earlier = {record.spec.task.id: record for record in opened.iter_runs(title)}
     _check_earlier(list(earlier.values()), title, recipe, is_resume=resume is not None)
-    how = RunOptions(recipe, team, target, budget_evaluations, budget_seconds, seed)
+    models = modeloptions.make_models(
+        team,
+        model=model,
+        base_url=base_url,
+        role_models=role_model,
+        temperature=temperature,
+        max_output_tokens=max_output_tokens,
+        context_tokens=context_tokens,
+        price=price,
+    )
+    how = RunOptions(
+        recipe,
+        team,
+        target,
+        budget_evaluations,
+        budget_seconds,
+        seed,
+        modeloptions.checked(models),
+        budget_calls,
+        budget_tokens,
+        budget_usd,
+    )
     try:
         rows = run_all(opened, entries, earlier, how, title)
     except KeyboardInterrupt:
-        interrupted(_resume_command(title), as_json=as_json)
+        interrupted(resume_command(title), as_json=as_json)
     finish(title, rows, folder, as_json=as_json)
 
 
@@ -219,20 +256,3 @@ def _show(rows: list[BenchRow], sums: list[Summary]) -> None:
     for row in rows:
         if not row.is_success:
             console.print(f"failed: {row.task}: {row.detail}", soft_wrap=True)
-
-
-def _make_folder(folder: Path) -> Path:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"cannot write to {folder}: {error.strerror}; name another with --out") from error
-    return folder
-
-
-def _resume_command(title: str) -> str:
-    words = [word for word in sys.argv[1:] if not word.startswith("--name=")]
-    if "--name" in words:
-        at = words.index("--name")
-        del words[at : at + 2]
-    has_resume = any(word == "--resume" or word.startswith("--resume=") for word in words)
-    return shlex.join(["kernelwright", *words, *([] if has_resume else ["--resume", title])])

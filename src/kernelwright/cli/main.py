@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from kernelwright import __version__
-from kernelwright.cli import bench, doctor, evaluate, optimize, runs, skills
+from kernelwright.cli import bench, compare, doctor, evaluate, memory, optimize, runs, serve, skills
 from kernelwright.cli.output import print_error, print_json, write_trace
 from kernelwright.core.errors import KernelwrightError
 
@@ -29,8 +29,11 @@ app = typer.Typer(
 app.command(name="optimize")(optimize.optimize)
 app.command(name="evaluate")(evaluate.evaluate)
 app.command(name="bench")(bench.bench)
+app.command(name="compare")(compare.compare)
 app.add_typer(runs.app, name="runs")
 app.add_typer(skills.app, name="skills")
+app.add_typer(memory.app, name="memory")
+app.command(name="serve")(serve.serve)
 app.command(name="doctor")(doctor.doctor)
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kernelwright.cli import options
+from kernelwright.cli import modeloptions, options
 from kernelwright.cli.output import print_json, print_verdict, require_writable, stderr, write_text
 from kernelwright.cli.progress import make_progress
 from kernelwright.cli.running import create_run, open_store, play, resume_command
@@ -26,6 +26,16 @@ def optimize(
     target: options.TargetOption = "cpu/cpp",
     budget_evaluations: options.BudgetEvaluations = None,
     budget_seconds: options.BudgetSeconds = None,
+    budget_calls: modeloptions.BudgetCalls = None,
+    budget_tokens: modeloptions.BudgetTokens = None,
+    budget_usd: modeloptions.BudgetUsd = None,
+    model: modeloptions.ModelOption = None,
+    base_url: modeloptions.BaseUrl = None,
+    role_model: modeloptions.RoleModels = None,
+    temperature: modeloptions.Temperature = None,
+    max_output_tokens: modeloptions.MaxOutputTokens = None,
+    context_tokens: modeloptions.ContextTokens = None,
+    price: modeloptions.Prices = None,
     seed: options.SeedOption = 0,
     workload: options.WorkloadOption = None,
     mode: options.ModeOption = None,
@@ -44,6 +54,16 @@ def optimize(
     # lazy: keeps --help quick
     from kernelwright.tasks.kernelbench import load_task
 
+    models = modeloptions.make_models(
+        team,
+        model=model,
+        base_url=base_url,
+        role_models=role_model,
+        temperature=temperature,
+        max_output_tokens=max_output_tokens,
+        context_tokens=context_tokens,
+        price=price,
+    )
     task = load_task(file, workloads=options.parse_workloads(workload), mode=mode, tolerance=tolerance)
     kernel_path = require_writable(output or Path(f"{file.stem}_fast.py"))
     report_path = require_writable(report or Path(f"{file.stem}_report.html"))
@@ -56,6 +76,10 @@ def optimize(
         evaluations=budget_evaluations,
         seconds=budget_seconds,
         seed=seed,
+        models=modeloptions.checked(models),
+        calls=budget_calls,
+        tokens=budget_tokens,
+        usd=budget_usd,
     )
     run_id = create_run(opened, spec)
     outcome = play(
@@ -90,6 +114,8 @@ def deliver(
     else:
         story = tell(stored.event for stored in store.iter_events(outcome.run_id))
         paths = [f"Kernel: {written}"] if written else []
+        if outcome.every_call_failed:
+            stderr().print("error: every call to the model failed; what the expert seats made is kept")
         print_verdict(run_verdict(story), "", *paths, f"Report: {report_path}", f"Run: {outcome.run_id}")
     if open_report and not webbrowser.open(report_path.resolve().as_uri()):
         stderr().print(f"no browser to open {report_path} with")
@@ -97,7 +123,10 @@ def deliver(
 
 
 def exit_code(outcome: "RunOutcome") -> int:
-    """Return 0 for a verified winner or an unchanged module, 1 when a winner did not hold."""
+    """Return 0 for a verified winner or an unchanged module, 1 when a winner did not hold, 2 when every
+    call to a model failed."""
+    if outcome.every_call_failed:
+        return 2
     if outcome.winner is None:
         return 0
     return 0 if outcome.evaluation is not None and outcome.evaluation.is_verified else 1
@@ -114,6 +143,8 @@ def outcome_document(
         "verified": exit_code(outcome) == 0,
         "improved": outcome.winner is not None,
         "reason": outcome.reason,
+        "spent": outcome.spent,
+        "answers": outcome.answers,
         "kernel": kernel,
         "report": report,
         "floor_fraction": floor_fraction(evaluation) if evaluation else None,

@@ -7,6 +7,7 @@ import typer
 
 from kernelwright.core.budget import Budget
 from kernelwright.core.errors import UserError
+from kernelwright.core.models import ModelSettings
 from kernelwright.core.run import RunSpec
 from kernelwright.core.target import Target
 from kernelwright.core.task import Literal_, Mode, Task, TolerancePolicy, Workload
@@ -20,7 +21,12 @@ StoreOption = Annotated[
     ),
 ]
 RecipeOption = Annotated[str, typer.Option("--recipe", help="How to search.")]
-TeamOption = Annotated[str, typer.Option("--team", help="Who plans and writes.")]
+TeamOption = Annotated[
+    str,
+    typer.Option(
+        "--team", help="Who plans and writes: expert, llm, or a mixture such as expert+planner=llm,coder=llm."
+    ),
+]
 TargetOption = Annotated[str, typer.Option("--target", help="Device and language to write for.")]
 BudgetEvaluations = Annotated[
     int | None,
@@ -101,6 +107,10 @@ def make_spec(
     seconds: float | None,
     seed: int,
     experiment: str | None = None,
+    models: ModelSettings | None = None,
+    calls: int | None = None,
+    tokens: int | None = None,
+    usd: float | None = None,
 ) -> RunSpec:
     """Return the spec of a run on this machine.
 
@@ -113,20 +123,27 @@ def make_spec(
     from kernelwright.recipes import find_recipe
 
     budget = find_recipe(recipe).budget.model_dump()
-    budget |= {} if evaluations is None else {"evaluations": evaluations}
-    budget |= {} if seconds is None else {"seconds": seconds}
+    asked = {
+        "evaluations": evaluations,
+        "seconds": seconds,
+        "model_calls": calls,
+        "tokens": tokens,
+        "usd": usd,
+    }
+    budget |= {name: amount for name, amount in asked.items() if amount is not None}
     chosen_target = Target.parse(target)
 
     # lazy: loads torch
-    from kernelwright.agents.teams import find_team
+    from kernelwright.agents.teams import check_team
 
-    find_team(team)
+    check_team(team)
     peaks = measure_peaks(load_settings().cache_dir)
     return RunSpec(
         task=task,
         target=chosen_target,
         recipe=recipe,
         team=team,
+        models=models,
         budget=Budget.model_validate(budget),
         seed=seed,
         experiment=experiment,

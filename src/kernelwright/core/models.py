@@ -86,6 +86,8 @@ class ModelSettings(Frozen):
     """None: the server's default."""
     max_output_tokens: int = Field(default=8192, gt=0)
     """Asked of the server for one answer; ours."""
+    context_tokens: int | None = Field(default=None, gt=0)
+    """What prompt and answer together may take, where that is less than the roles' own windows need."""
     timeout_s: float = Field(default=300.0, gt=0)
     """Wall time of one request, whatever the server does; ours."""
     max_reply_bytes: int = Field(default=8 << 20, gt=0)
@@ -103,6 +105,22 @@ class ModelSettings(Frozen):
 
     _model = field_validator("model")(_well_formed)
     _base_url = field_validator("base_url")(_without_credentials)
+
+    def prompt_tokens(self) -> int | None:
+        """Return what the context leaves for a prompt, None where no context is given.
+
+        Raises:
+            UserError: the answer alone would fill it.
+        """
+        if self.context_tokens is None:
+            return None
+        answer = max(choice.max_output_tokens for choice in map(self.for_role, ("", *self.roles)))
+        if answer >= self.context_tokens:
+            raise UserError(
+                f"a context of {self.context_tokens} tokens has no room for a prompt beside an answer of "
+                f"{answer}: lower the limit of output tokens"
+            )
+        return self.context_tokens - answer
 
     def for_role(self, role: str) -> ModelChoice:
         """Return what the role asks for.

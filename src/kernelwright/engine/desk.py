@@ -62,8 +62,6 @@ class Desk:
         assert selection.mode != "stop"
         self.state.step += 1
         self._mode, self._reference = selection.mode, selection.reference
-        if selection.mode != "repair":
-            self.state.repairs_tried.clear()
         self.emit(
             StepStarted(
                 step=self.state.step,
@@ -214,7 +212,8 @@ class Desk:
             is_verified=evaluation.is_verified,
             speedup=evaluation.geomean_speedup(),
             floor_fraction=min(known) if known else None,
-            reference=self._reference,
+            reference=self._reference or next(iter(candidate.parents[1:]), None),
+            stage=evaluation.stage,
         )
 
     def _credit(self, candidate: Candidate) -> None:

@@ -14,6 +14,8 @@ from kernelwright.memory.ledger import InformedLedger, Ledger
 from kernelwright.skills.stats import EmptyLedger, LedgerView
 from kernelwright.store.base import Store
 
+ANYTHING = ""
+"""A structure and a bottleneck that no finding is bound to."""
 N_ALIKE = 8
 """Archived plans that a run is shown; ours."""
 
@@ -48,10 +50,10 @@ class Knowledge:
         return InformedLedger(Ledger([*self.outcomes, *own]), factors)
 
     def findings(self, analysis: Analysis | None) -> tuple[Finding, ...]:
-        """Return admitted findings that fit a diagnosed base; without a diagnosis, those of the target."""
+        """Return admitted findings that fit a diagnosed base; without a diagnosis, those that hold anywhere."""
         admitted = Findings(self.learned if self.has_long_term else ())
         if analysis is None:
-            return tuple(f for f in self.learned if f.state == "admitted" and f.target == self.target)
+            return admitted.admitted_for(self.target, ANYTHING, ANYTHING)
         diagnosis = analysis.diagnosis
         return admitted.admitted_for(self.target, diagnosis.structure, diagnosis.bottleneck)
 

@@ -9,7 +9,7 @@ from kernelwright.agents.llm.tape import Tape
 from kernelwright.agents.problem import Problem
 from kernelwright.agents.roles import Team
 from kernelwright.agents.signature import task_signature
-from kernelwright.core.budget import Meter
+from kernelwright.core.budget import Meter, Spent
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import BudgetUsedUp, ModelUnavailable
 from kernelwright.core.evaluation import Evaluation, Status
@@ -21,6 +21,7 @@ from kernelwright.core.events import (
     TaskPrepared,
 )
 from kernelwright.core.learned import ArchivedPlan
+from kernelwright.core.model_call import CallOutcome
 from kernelwright.core.run import RunSpec
 from kernelwright.core.run import RunState as StoredState
 from kernelwright.engine.desk import Desk
@@ -31,6 +32,7 @@ from kernelwright.engine.pipelines import Pipeline
 from kernelwright.engine.prepare import prepare
 from kernelwright.engine.state import RunState
 from kernelwright.engine.tape import StoreTape
+from kernelwright.memory.librarian import learn
 from kernelwright.search.view import SearchPolicy, Selection
 from kernelwright.store.base import Store
 
@@ -77,6 +79,14 @@ class RunOutcome:
     evaluation: Evaluation | None
     """The winner's final evaluation."""
     reason: str
+    spent: Spent = field(default_factory=Spent)
+    answers: Mapping[str, int] = field(default_factory=dict)
+    """How the models' answers ended, by outcome; empty where no model was asked."""
+
+    @property
+    def every_call_failed(self) -> bool:
+        """True when models were asked and their API failed every time."""
+        return bool(self.answers) and all(CallOutcome(name).is_api_failure for name in self.answers)
 
 
 def start_run(spec: RunSpec, tools: Tools) -> RunOutcome:
@@ -110,7 +120,7 @@ def continue_run(run_id: str, tools: Tools) -> RunOutcome:
             raise
         tools.store.set_state(run_id, StoredState.FINISHED)
     winner = tools.store.get_candidate(finished.winner) if finished.winner else None
-    return RunOutcome(run_id, winner, finished.evaluation, finished.reason)
+    return RunOutcome(run_id, winner, finished.evaluation, finished.reason, finished.spent, finished.answers)
 
 
 class _Loop:
@@ -152,8 +162,19 @@ class _Loop:
 
     def _remember(self, problem: Problem, winner: Candidate | None, evaluation: Evaluation | None) -> None:
         """Leave to other runs what this one has measured and, where it was faster, the winner's plan."""
+        store = self.tools.store
         for outcome in self.state.outcomes.values():
-            self.tools.store.add_outcome(outcome)
+            store.add_outcome(outcome)
+        self._archive(problem, winner, evaluation)
+        if not self.spec.is_cold:
+            outcomes = [outcome for _, outcome in store.iter_outcomes()]
+            plans = [plan for _, plan in store.iter_plans()]
+            known = tuple(store.iter_findings())
+            for finding in learn(outcomes, plans, known):
+                if finding not in known:
+                    store.add_finding(finding)
+
+    def _archive(self, problem: Problem, winner: Candidate | None, evaluation: Evaluation | None) -> None:
         speedup = evaluation.geomean_speedup() if evaluation is not None else None
         first = next((a.candidate for a in self.state.attempts if a.is_verified), None)
         if winner is None or speedup is None or first is None or not winner.plan.moves:

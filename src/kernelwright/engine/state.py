@@ -23,8 +23,8 @@ class RunState:
     exhausted: set[str] = field(default_factory=set)
     contexts: dict[tuple[str, str], Diagnosis] = field(default_factory=dict)
     """(base, move key) -> the diagnosis under which the move was chosen."""
-    repairs_tried: list[str] = field(default_factory=list)
-    """Keys of the repairs that the chain at work has used up."""
+    repairs_tried: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Failing candidate -> keys of the repairs that its chain has used up."""
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     """By move key, in the order the ideas came up."""
     aligned: dict[str, Plan] = field(default_factory=dict)

@@ -23,7 +23,8 @@ def wilson(wins: int, n: int, z: float) -> Interval:
     share = wins / n
     middle = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n)) / (1 + z * z / n)
-    return Interval(max(middle - half, 0.0), min(middle + half, 1.0))
+    # The share itself bounds both ends: rounding must not put a certain 0 or 1 outside.
+    return Interval(max(min(middle - half, share), 0.0), min(max(middle + half, share), 1.0))
 
 
 def mean_interval(values: Sequence[float], z: float) -> Interval:

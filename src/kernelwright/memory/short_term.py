@@ -6,18 +6,21 @@ A pure function of the run's events: a resumed run replays them and stands where
 from collections.abc import Iterable
 from typing import Literal, NamedTuple, Self
 
-from kernelwright.core.evaluation import Evaluation
+from kernelwright.core.evaluation import Evaluation, Status
 from kernelwright.core.events import (
     CandidateEvaluated,
     Event,
     MoveChosen,
     MoveFailed,
+    StepMode,
     StepStarted,
 )
 from kernelwright.core.plan import Move
 from kernelwright.memory.attempts import MAX_REPAIRS, Attempt, Link
 
-_Mode = Literal["seed", "optimize", "repair", "final"]
+_Mode = StepMode | Literal["final"]
+_MOVING = ("optimize", "rewrite", "experiment")
+"""Modes of steps whose candidates come of a move on a base."""
 
 
 class Standing(NamedTuple):
@@ -65,7 +68,11 @@ class ShortTermMemory:
             detail=evaluation.detail,
             speedup_eager=evaluation.geomean_speedup(),
         )
-        return self._keep(attempt.model_copy(update={"links": (*attempt.links, link)}))
+        links = (*attempt.links, link)
+        if attempt.is_verified and link.status is not Status.VERIFIED:  # one of several repairs at once
+            links = (*attempt.links[:-1], link, attempt.links[-1])
+        self._idea_of[link.candidate] = (base, move.key)
+        return self._keep(attempt.model_copy(update={"links": links}))
 
     def record_failed_move(self, base: str, move: Move, reason: str) -> Attempt:
         """Note a move that could not be carried out on this base."""
@@ -103,7 +110,7 @@ class ShortTermMemory:
         broken = self.idea_of(self._step_base) if self._mode == "repair" and self._step_base else None
         if broken is not None:
             self.record(broken.base, broken.move, evaluation)
-        elif self._mode == "optimize" and self._chosen is not None:
+        elif self._mode in _MOVING and self._chosen is not None:
             self.record(self._chosen.base, self._chosen.move, evaluation)
         else:
             self.record_seed(evaluation)

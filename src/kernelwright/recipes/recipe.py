@@ -1,7 +1,7 @@
 """What a recipe is: a name, a policy, pipelines, defaults. It never knows which team plays it."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kernelwright.core.budget import Budget
 from kernelwright.core.events import StepMode
@@ -23,3 +23,5 @@ class Recipe:
     """Granted when the user names none."""
     has_long_term: bool = True
     """False in an ablation: ledger, findings and archive stay closed."""
+    temperatures: Mapping[str, float] = field(default_factory=dict)
+    """By role, where the paper names them; for a model team, and only where the user sets none."""

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+from kernelwright.core.evaluation import Stage
 from kernelwright.core.events import StepMode
 
 
@@ -23,6 +24,8 @@ class Attempt:
     """Worst workload's; None when unknown."""
     reference: str | None = None
     """Second parent; None when there is none."""
+    stage: Stage | None = None
+    """Furthest stage the referee entered with it; None when unknown."""
 
 
 @dataclass(frozen=True)

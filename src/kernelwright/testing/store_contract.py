@@ -13,6 +13,8 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import StoreError, UserError
 from kernelwright.core.evaluation import Evaluation, NumericalError, Stage, Status
 from kernelwright.core.events import CandidateEvaluated, CandidateWritten, Event, RunFinished, StepStarted
+from kernelwright.core.learned import ArchivedPlan, Finding
+from kernelwright.core.model_call import CallOutcome, ModelCall
 from kernelwright.core.plan import Move, Plan
 from kernelwright.core.run import Outcome, RunSpec, RunState
 from kernelwright.core.task import Task, Workload
@@ -67,6 +69,43 @@ def make_outcome(n: int = 0, **changes: object) -> Outcome:
     )
 
 
+def make_model_call(n: int = 0, **changes: object) -> ModelCall:
+    """Return a model call with its answer; ``changes`` replace its fields."""
+    fields: dict[str, object] = {
+        "key": f"key-{n}",
+        "role": "planner",
+        "model": "test:model",
+        "request": "[]",
+        "response": '{"text": "unroll"}',
+        "outcome": CallOutcome.OK,
+        "input_tokens": 100 + n,
+        "usd": 0.25,
+    }
+    return ModelCall.model_validate(fields | changes)
+
+
+def make_plan(n: int = 0, **changes: object) -> ArchivedPlan:
+    """Return an archived plan of one move; ``changes`` replace its fields."""
+    fields: dict[str, object] = {
+        "task_id": f"task-{n}",
+        "task_name": f"task {n}",
+        "target": "cpu/cpp",
+        "signature": {"graph.structure": "reduction", "task.flops": 1000 + n, "graph.n_opaque": None},
+        "plan": make_candidate().plan,
+        "initial_source": "first",
+        "best_source": "best",
+        "speedup": 1.5,
+        "run_id": f"run-{n}",
+    }
+    return ArchivedPlan.model_validate(fields | changes)
+
+
+def make_finding(n: int = 0, **changes: object) -> Finding:
+    """Return a proposed finding; ``changes`` replace its fields."""
+    fields: dict[str, object] = {"text": f"unroll {n}", "target": "cpu/cpp", "taken_from": ("a", "b")}
+    return Finding.model_validate(fields | changes)
+
+
 class StoreContract:
     """The conformance suite."""
 
@@ -119,6 +158,7 @@ class StoreContract:
             lambda: store.set_state("nosuch", RunState.FINISHED),
             lambda: store.append_event("nosuch", event),
             lambda: store.add_candidate("nosuch", make_candidate()),
+            lambda: store.add_model_call("nosuch", make_model_call()),
         ):
             with pytest.raises(StoreError, match="nosuch"):
                 call()
@@ -182,6 +222,43 @@ class StoreContract:
         known = list(store.iter_outcomes(until=ids[1]))
         assert known == [(ids[n], make_outcome(n, log_speedup=n / 3)) for n in range(2)]
         assert len(list(store.iter_outcomes())) == 4
+
+    def test_model_calls_are_kept_per_run_in_order(self, store: Store, run_id: str) -> None:
+        other = store.create_run(make_spec())
+        sent = [make_model_call(n) for n in (2, 0, 1, 2)]
+        ids = [store.add_model_call(run_id, sent[0]), store.add_model_call(other, make_model_call(9))]
+        ids += [store.add_model_call(run_id, call) for call in sent[1:]]
+        assert ids == sorted(set(ids))
+        assert list(store.iter_model_calls(run_id)) == sent
+        assert list(store.iter_model_calls(other)) == [make_model_call(9)]
+
+    def test_a_model_call_without_answer_or_price_comes_back_so(self, store: Store, run_id: str) -> None:
+        call = make_model_call(response=None, usd=None, outcome=CallOutcome.RATE_LIMITED, detail="429\x00é")
+        store.add_model_call(run_id, call)
+        assert list(store.iter_model_calls(run_id)) == [call]
+
+    def test_archive_can_be_read_as_it_was(self, store: Store) -> None:
+        assert store.last_plan_id() == 0
+        ids = [store.add_plan(make_plan(n)) for n in range(4)]
+        assert ids == sorted(set(ids)) and store.last_plan_id() == ids[-1]
+        assert list(store.iter_plans(until=ids[1])) == [(ids[n], make_plan(n)) for n in range(2)]
+        assert [plan for _, plan in store.iter_plans()] == [make_plan(n) for n in range(4)]
+
+    def test_a_run_archives_one_winner_once(self, store: Store) -> None:
+        first = store.add_plan(make_plan())
+        assert store.add_plan(make_plan(speedup=9.0)) == first
+        store.add_plan(make_plan(best_source="another"))
+        assert [plan.speedup for _, plan in store.iter_plans()] == [1.5, 1.5]
+
+    def test_a_finding_is_kept_once_with_its_newest_state_and_proof(self, store: Store) -> None:
+        for n in range(3):
+            store.add_finding(make_finding(n))
+        admitted = make_finding(1, state="admitted", proof=("task c: 1.30x",))
+        store.add_finding(admitted)
+        assert list(store.iter_findings()) == [make_finding(0), admitted, make_finding(2)]
+        assert list(store.iter_findings("admitted")) == [admitted]
+        assert list(store.iter_findings("proposed")) == [make_finding(0), make_finding(2)]
+        assert list(store.iter_findings("rejected")) == []
 
     def test_threads_may_write_one_run_at_once(self, store: Store, run_id: str) -> None:
         events: list[Event] = [CandidateWritten(step=n, candidate="c") for n in range(8)]

@@ -119,6 +119,25 @@ def test_softmax_and_logarithm_merge():
     assert_silent("log_softmax", lambda x: (x.softmax(1) + 1).log(), randn(4, 5))
 
 
+def test_zeros_before_a_cumulative_sum_move_before_it():
+    def exclusive(x):
+        return torch.cat((torch.zeros_like(x.select(1, 0).unsqueeze(1)), torch.cumsum(x[:, :-1], 1)), 1)
+
+    assert targets(rewrite_and_check("scan_shift", exclusive, randn(4, 5)))[-2:] == [
+        "cat.default",
+        "cumsum.default",
+    ]
+    ones = lambda x: torch.cat((torch.ones_like(x[:1]), x.cumprod(0)))  # noqa: E731
+    assert targets(rewrite_and_check("scan_shift", ones, randn(4, 5)))[-1] == "cumprod.default"
+
+
+def test_another_value_before_a_scan_or_along_another_axis_stays():
+    assert_silent("scan_shift", lambda x: torch.cat((torch.ones_like(x[:1]), x.cumsum(0))), randn(4, 5))
+    assert_silent("scan_shift", lambda x: torch.cat((torch.zeros_like(x[:1]), x.cumsum(1))), randn(4, 5))
+    assert_silent("scan_shift", lambda x: torch.cat((x[:1], x.cumsum(0))), randn(4, 5))
+    assert_silent("scan_shift", lambda x: torch.cat((x.cumsum(0), torch.zeros_like(x[:1]))), randn(4, 5))
+
+
 def _attention(mask):
     def forward(q, k, v, m):
         scores = mask((q @ k.transpose(-2, -1)) / 4.0, m)

@@ -17,16 +17,16 @@ from kernelwright.core.skill import Skill
 def expert_team(skills: dict[str, Skill]) -> Team:
     """Return the team that needs neither a key nor a network."""
     workshop = Workshop(skills)
-    planner = ExpertPlanner(workshop)
+    planner, debugger = ExpertPlanner(workshop), ExpertDebugger(workshop)
     return Team(
         name="expert",
         generator=ExpertGenerator(workshop),
         analyst=ExpertAnalyst(workshop),
         planner=planner,
-        coder=ExpertCoder(workshop, planner),
-        debugger=ExpertDebugger(workshop),
+        coder=ExpertCoder(workshop, planner, debugger),
+        debugger=debugger,
         selector=ExpertSelector(),
-        designer=ExpertDesigner(planner),
-        breeder=ExpertBreeder(workshop),
+        designer=ExpertDesigner(workshop, planner),
+        breeder=ExpertBreeder(workshop, planner),
         aligner=ExpertAligner(),
     )

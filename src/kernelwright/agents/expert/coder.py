@@ -1,5 +1,9 @@
 """The expert Coder: a plan is carried out by lowering it."""
 
+from collections.abc import Iterator
+
+from kernelwright.agents.expert.debugger import ExpertDebugger
+from kernelwright.agents.expert.extend import extend
 from kernelwright.agents.expert.planner import ExpertPlanner
 from kernelwright.agents.expert.workshop import Workshop
 from kernelwright.agents.roles import Choice, Situation
@@ -14,15 +18,16 @@ MAX_REFUSED = 40
 class ExpertCoder:
     """Fills the Coder's seat (see roles.Coder)."""
 
-    def __init__(self, workshop: Workshop, planner: ExpertPlanner) -> None:
+    def __init__(self, workshop: Workshop, planner: ExpertPlanner, debugger: ExpertDebugger) -> None:
         self._workshop = workshop
         self._planner = planner
+        self._debugger = debugger
 
     def write(self, situation: Situation, choice: Choice) -> Candidate:
-        """Lower the base's plan with one more move."""
+        """Lower the base's plan after one more move."""
         assert situation.base is not None
         base = situation.base.candidate
-        return self._lower(situation, base.plan.then(choice.move), (base.id,))
+        return self._lower(situation, extend(base.plan, choice.move), (base.id,))
 
     def translate(self, situation: Situation, plan: Plan) -> Candidate:
         """Lower a whole plan from the reference on; moves that have lost their place are left out."""
@@ -39,19 +44,44 @@ class ExpertCoder:
         return self._lower(situation, kept, () if base is None else (base.candidate.id,))
 
     def rewrite(self, situation: Situation, count: int) -> tuple[Candidate, ...]:
-        """Lower the base's plan with each of its best untried moves: one candidate a move."""
+        """Lower the base with each of its best untried moves, or of its repairs: one candidate a move.
+
+        What the window shows is not written again.
+        """
         assert situation.base is not None
-        base = situation.base.candidate
+        is_verified = situation.base.evaluation.is_verified
+        written = self._improvements(situation) if is_verified else self._repairs(situation)
+        seen = {situation.base.candidate.id, *(node.candidate.id for node in situation.window)}
         found: dict[str, Candidate] = {}
-        for move in self._planner.untried(situation)[:MAX_REFUSED]:
+        for candidate in written:
+            if candidate.id not in seen:
+                found.setdefault(candidate.id, candidate)
             if len(found) >= count:
                 break
-            try:
-                candidate = self._lower(situation, base.plan.then(move), (base.id,))
-            except LoweringError:
-                continue
-            found.setdefault(candidate.id, candidate)
         return tuple(found.values())
+
+    def _improvements(self, situation: Situation) -> Iterator[Candidate]:
+        """Yield what the untried moves lower to, until too many in a row cannot be carried out."""
+        assert situation.base is not None
+        base, refused = situation.base.candidate, 0
+        for move in self._planner.untried(situation):
+            try:
+                candidate = self._lower(situation, extend(base.plan, move), (base.id,))
+            except LoweringError:
+                refused += 1
+                if refused >= MAX_REFUSED:
+                    return
+                continue
+            refused = 0
+            yield candidate
+
+    def _repairs(self, situation: Situation) -> Iterator[Candidate]:
+        """Yield the Debugger's ideas, one by one."""
+        tried: list[str] = []
+        while (repaired := self._debugger.repair(situation, tuple(tried))) is not None:
+            candidate, move = repaired
+            tried.append(move.key)
+            yield candidate.model_copy(update={"role": "coder"})
 
     def _lower(self, situation: Situation, plan: Plan, parents: tuple[str, ...]) -> Candidate:
         return self._workshop.candidate(situation.problem, plan, parents=parents, role="coder")

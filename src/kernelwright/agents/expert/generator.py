@@ -1,4 +1,8 @@
-"""The expert Generator: three seeds, from what cannot be wrong to all the algebra it knows."""
+"""The expert Generator: three seeds, from what cannot be wrong to all the algebra it knows, then lots."""
+
+import random
+from collections.abc import Iterator
+from itertools import chain
 
 from kernelwright.agents.expert.workshop import LIBRARY_MOVE, Workshop
 from kernelwright.agents.problem import Problem
@@ -7,9 +11,12 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import LoweringError
 from kernelwright.core.plan import Move, Plan
 from kernelwright.kernels.carry_out import sites
+from kernelwright.kernels.lowering import Site
 
 MAX_ALGEBRA_MOVES = 24
 """Rewrites in the algebra seed; ours, far above what any known task needs."""
+DRAWS_PER_SEED = 8
+"""Lots drawn for each further seed asked for, before there are fewer; ours."""
 
 
 class ExpertGenerator:
@@ -24,13 +31,44 @@ class ExpertGenerator:
         return self._workshop.candidate(problem, plan, parents=(), role="generator")
 
     def seeds(self, situation: Situation, count: int) -> tuple[Candidate, ...]:
-        """Return up to three seeds (see roles.Generator); equal sources appear once."""
+        """Return up to ``count`` seeds (see roles.Generator); equal sources appear once.
+
+        From the fourth on they are drawn by the situation's chance: one of the generated seeds with one
+        applicable move, whatever is known of any of them. Independent samples, as a baseline needs them.
+        """
         problem = situation.problem
+        algebra = self._algebra(problem)
+        fixed = (Plan(moves=(LIBRARY_MOVE,)), Plan(), algebra)
         found: dict[str, Candidate] = {}
-        for plan in (Plan(moves=(LIBRARY_MOVE,)), Plan(), self._algebra(problem)):
-            seed = self._workshop.candidate(problem, plan, parents=(), role="generator")
+        for plan in chain(fixed, self._drawn(situation, (Plan(), algebra), DRAWS_PER_SEED * count)):
+            try:
+                seed = self._workshop.candidate(problem, plan, parents=(), role="generator")
+            except LoweringError:
+                continue
             found.setdefault(seed.id, seed)
-        return tuple(found.values())[:count]
+            if len(found) >= count:
+                break
+        return tuple(found.values())
+
+    def _drawn(self, situation: Situation, bases: tuple[Plan, ...], draws: int) -> Iterator[Plan]:
+        """Yield plans of one base and one move: the skill drawn first, then place and parameters."""
+        rng = random.Random(situation.chance)
+        menus = [self._menu(situation.problem, base) for base in bases]
+        for _ in range(draws):
+            at = rng.randrange(len(bases))
+            if not menus[at]:
+                continue
+            skill, places = rng.choice(menus[at])
+            site = rng.choice(places)
+            params = {name: rng.choice(values) for name, values in site.params.items()}
+            yield bases[at].then(Move(skill=skill, region=site.region, params=params, why=site.why))
+
+    def _menu(self, problem: Problem, plan: Plan) -> list[tuple[str, tuple[Site, ...]]]:
+        """Return the skills that apply to a plan, each with its places."""
+        carried = self._workshop.carried(problem, plan)
+        skills = (skill for skill in self._workshop.skills if skill in self._workshop.lowering_of)
+        found = [(skill, sites(carried, self._workshop.lowering_of[skill])) for skill in skills]
+        return [(skill, places) for skill, places in found if places]
 
     def _algebra(self, problem: Problem) -> Plan:
         """Apply every rewrite that analytically pays, the largest gain first."""

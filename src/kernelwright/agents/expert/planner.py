@@ -4,10 +4,12 @@ import itertools
 import random
 from collections.abc import Iterator, Mapping
 
+from kernelwright.agents.expert.extend import way_out
 from kernelwright.agents.expert.workshop import Workshop
 from kernelwright.agents.problem import Problem
 from kernelwright.agents.roles import Analysis, Choice, Situation
 from kernelwright.core.candidate import Candidate
+from kernelwright.core.evidence import Bottleneck
 from kernelwright.core.plan import Move, ParamValue
 from kernelwright.core.skill import RankedSkill
 from kernelwright.kernels.carry_out import sites
@@ -67,7 +69,20 @@ class ExpertPlanner:
                 for score, move in _site_moves(ranked, site, self._expects(ranked.skill)):
                     if move.key not in done:
                         found.setdefault(move.key, (score, move))
-        return sorted(found.values(), key=lambda pair: (-pair[0], pair[1].key))
+        ordered = sorted(found.values(), key=lambda pair: (-pair[0], pair[1].key))
+        return [*self._leaving(problem, base, analysis, ordered), *ordered]
+
+    def _leaving(
+        self, problem: Problem, base: Candidate, analysis: Analysis, others: list[tuple[float, Move]]
+    ) -> list[tuple[float, Move]]:
+        """Return the move that leaves the library seed, as good as the best of the others; none at the floor.
+
+        It comes first because every move on generated code, most of the library of skills, waits for it.
+        """
+        if analysis.diagnosis.bottleneck is Bottleneck.AT_FLOOR:
+            return []
+        move = way_out(self._workshop, problem, base.plan)
+        return [] if move is None else [(others[0][0] if others else 1.0, move)]
 
     def _expects(self, skill: str) -> str:
         """Return what the skill's file announces, so that the ledger can compare."""

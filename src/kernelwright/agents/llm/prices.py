@@ -5,7 +5,13 @@ from kernelwright.core.errors import UserError
 from kernelwright.core.model_call import Price
 from kernelwright.core.models import ModelChoice, ModelSettings
 
-LISTED_UNDER = {"openai-chat": "openai", "openai-responses": "openai", "google-cloud": "google"}
+LISTED_UNDER = {
+    "openai-chat": "openai",
+    "openai-responses": "openai",
+    "google-cloud": "google",
+    "bedrock": "aws",
+    "xai": "x-ai",
+}
 """Providers of pydantic-ai that the price list knows by another name."""
 
 
@@ -53,15 +59,14 @@ def _listed(choice: ModelChoice) -> Price | None:
         import genai_prices  # lazy: only runs with a model need the list
     except ModuleNotFoundError:
         return None
-    where = (
-        {"provider_api_url": choice.base_url}
-        if choice.base_url
-        else {"provider_id": LISTED_UNDER.get(choice.provider, choice.provider)}
-    )
     sample = 1_000  # tokens; small enough to stay below every long-context surcharge
     usage = genai_prices.Usage(input_tokens=sample, output_tokens=sample)
+    listed_under = LISTED_UNDER.get(choice.provider, choice.provider)
     try:
-        cost = genai_prices.calc_price(usage, choice.name, **where)
+        if choice.base_url:
+            cost = genai_prices.calc_price(usage, choice.name, provider_api_url=choice.base_url)
+        else:
+            cost = genai_prices.calc_price(usage, choice.name, provider_id=listed_under)
     except LookupError:
         return None
     return Price(

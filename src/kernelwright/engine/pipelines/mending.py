@@ -18,10 +18,9 @@ class Repair:
         """Hand in the repaired candidate; without an idea the failing one is given up."""
         failing = str(selection.base)
         state = desk.state
+        inherited = state.repairs_tried.get(failing, ())
         try:
-            repaired = desk.team.debugger.repair(
-                desk.situation(failing, self.window), tuple(state.repairs_tried)
-            )
+            repaired = desk.team.debugger.repair(desk.situation(failing, self.window), inherited)
         except UnusableAnswer as error:
             desk.note("debugger", str(error), candidate=failing)
             return
@@ -30,6 +29,7 @@ class Repair:
             desk.exhaust(failing)
             return
         candidate, move = repaired
-        state.repairs_tried.append(move.key)
+        used = (*inherited, move.key)
+        state.repairs_tried.update({failing: used, candidate.id: used})
         desk.choose_repair(failing, move)
         desk.submit(candidate, failing)

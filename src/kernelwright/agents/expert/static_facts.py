@@ -1,0 +1,32 @@
+"""What is known of a plan's program without running it: an Analysis for recipes that have timings alone."""
+
+from kernelwright.agents.expert.analyst import task_facts
+from kernelwright.agents.expert.workshop import Workshop
+from kernelwright.agents.problem import Problem
+from kernelwright.agents.roles import Analysis
+from kernelwright.core.evidence import Evidence, FactValue
+from kernelwright.core.plan import Plan
+from kernelwright.kernels.carry_out import sites
+from kernelwright.kernels.facts import program_facts
+from kernelwright.skills.gate import diagnose, rank
+from kernelwright.skills.stats import LedgerView
+
+
+def static_analysis(workshop: Workshop, problem: Problem, plan: Plan, ledger: LedgerView) -> Analysis:
+    """Return evidence, diagnosis and ranking from the graph, the program and the machine's rates alone.
+
+    Nothing of it was measured on a candidate: no latency, no compiler report, no counter. Without a latency
+    the diagnosis never says that the floor is reached, so something is always ranked.
+    """
+    carried = workshop.carried(problem, plan)
+    facts: dict[str, FactValue] = dict(problem.machine)
+    facts.update(program_facts(carried.captured, carried.program))
+    rewrites = [low for low in workshop.lowering_of.values() if low.startswith("rewrite:")]
+    gains = (site.gain for low in rewrites for site in sites(carried, low))
+    facts["graph.rewrite_gain"] = max(gains, default=1.0)
+    if problem.main_floor is not None:
+        facts.update(task_facts(problem.main_floor, problem.peaks))
+    evidence = Evidence(facts=facts)
+    diagnosis = diagnose(evidence)
+    ranked = rank(workshop.skills, evidence, diagnosis, str(problem.target), ledger)
+    return Analysis(evidence=evidence, diagnosis=diagnosis, ranked=ranked)

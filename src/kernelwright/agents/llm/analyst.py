@@ -1,0 +1,89 @@
+"""The model Analyst: the expert's measurements and gate, with features that a model read off the source."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from kernelwright.agents.llm.answers import Judged
+from kernelwright.agents.llm.asking import Asker
+from kernelwright.agents.llm.outputs import CodeFeatures
+from kernelwright.agents.llm.told import Told
+from kernelwright.agents.problem import Problem
+from kernelwright.agents.roles import Analysis, Analyst, Node, Situation
+from kernelwright.core.candidate import Candidate
+from kernelwright.core.errors import UnusableAnswer
+from kernelwright.core.evaluation import Evaluation
+from kernelwright.core.evidence import Evidence, FactValue
+from kernelwright.core.model_call import CallOutcome
+from kernelwright.core.plan import Plan
+from kernelwright.core.skill import Skill
+from kernelwright.skills.gate import diagnose, rank
+from kernelwright.skills.stats import LedgerView
+
+PREFIX = "code."
+"""Under which names the model's features enter the evidence. No predicate knows them: they inform the
+Planner, and bottleneck and ranking stay decided by code."""
+
+
+_PRINTED = "a drop-in for the reference ``Model``"
+"""Stands in the docstring of every file that our printer wrote."""
+
+
+class MeasuringAnalyst:
+    """The expert's analysis of candidates that models may have written.
+
+    The expert reads a program's structure off the plan. Where the source is not what the plan lowers to,
+    those facts are left out, and diagnosis and ranking are made again without them.
+    """
+
+    def __init__(self, expert: Analyst, skills: Mapping[str, Skill]) -> None:
+        self._expert = expert
+        self._skills = skills
+
+    def analyse(
+        self, problem: Problem, base: Candidate, evaluation: Evaluation, ledger: LedgerView
+    ) -> Analysis:
+        """Return evidence, diagnosis and ranking, all by code (see roles.Analyst)."""
+        if _PRINTED in base.source and not any(move.text for move in base.plan.moves):
+            return self._expert.analyse(problem, base, evaluation, ledger)
+        unplanned = base.model_copy(update={"plan": Plan()})
+        found = self._expert.analyse(problem, unplanned, evaluation, ledger)
+        facts = {n: v for n, v in found.evidence.facts.items() if not n.startswith("program.")}
+        evidence = Evidence(facts=facts)
+        diagnosis = diagnose(evidence)
+        ranked = rank(self._skills, evidence, diagnosis, str(problem.target), ledger)
+        return Analysis(evidence=evidence, diagnosis=diagnosis, ranked=ranked)
+
+
+class ModelAnalyst:
+    """Fills the Analyst's seat: measurements by code, and features that a model read off the source.
+
+    Args:
+        asker: The role's way to its model.
+        measuring: Measures, diagnoses and ranks.
+    """
+
+    def __init__(self, asker: Asker, measuring: Analyst) -> None:
+        self._asker = asker
+        self._measuring = measuring
+        self._features: dict[str, dict[str, FactValue]] = {}
+
+    def analyse(
+        self, problem: Problem, base: Candidate, evaluation: Evaluation, ledger: LedgerView
+    ) -> Analysis:
+        """Return the gate's analysis, its evidence widened by what the model read, if that can be used."""
+        analysis = self._measuring.analyse(problem, base, evaluation, ledger)
+        if base.id not in self._features:
+            self._features[base.id] = self._read(problem, base, evaluation)
+        return replace(analysis, evidence=analysis.evidence.with_facts(self._features[base.id]))
+
+    def _read(self, problem: Problem, base: Candidate, evaluation: Evaluation) -> dict[str, FactValue]:
+        told = Told(Situation(problem, Node(base, evaluation, "base")), self._asker.skills)
+        try:
+            features = self._asker.structured("analyst", told, CodeFeatures, _taken)
+        except UnusableAnswer:
+            return {}
+        return {f"{PREFIX}{n}": v for n, v in features.model_dump().items() if v is not None}
+
+
+def _taken(features: CodeFeatures) -> Judged[CodeFeatures]:
+    return Judged(CallOutcome.OK, features)

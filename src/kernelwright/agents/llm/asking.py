@@ -1,0 +1,99 @@
+"""Ask, judge the answer, ask once more with the reason, give up by name."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from pydantic import BaseModel
+
+from kernelwright.agents.llm.answers import Expected, Judged, read_source
+from kernelwright.agents.llm.client import Client, Reply
+from kernelwright.agents.llm.prompts import Prompt, render
+from kernelwright.agents.llm.told import Told
+from kernelwright.core.errors import UnusableAnswer
+from kernelwright.core.model_call import CallOutcome
+from kernelwright.core.skill import Skill
+
+MAX_ANSWERS = 2
+"""Answers to one question before a role gives up; ours."""
+_ASK_AGAIN = (CallOutcome.EMPTY, CallOutcome.TRUNCATED)
+"""Outcomes of the client's own that another answer may mend; it has retried the others itself."""
+
+A = TypeVar("A")
+V = TypeVar("V")
+T = TypeVar("T", bound=BaseModel)
+
+
+@dataclass(frozen=True)
+class Asker:
+    """One role's way to its model."""
+
+    client: Client
+    role: str
+    skills: dict[str, Skill] = field(default_factory=dict)
+    prompt_tokens: int | None = None
+    """What the model has room for; None: the windows' own budgets."""
+
+    def source(
+        self, name: str, told: Told, expected: Expected, judge: "JudgeSource | None" = None, **facts: object
+    ) -> tuple[str, str]:
+        """Return (source, the whole answer) of a prompt that asks for code; raises UnusableAnswer."""
+
+        def judged(text: str) -> Judged[tuple[str, str]]:
+            read = read_source(text, expected)
+            if read.value is None:
+                return Judged(read.outcome, detail=read.detail)
+            problem = judge(read.value, text) if judge is not None else None
+            return problem or Judged(CallOutcome.OK, (read.value, text))
+
+        def ask(prompt: Prompt) -> Reply[str]:
+            return self.client.ask_text(self.role, prompt.system, prompt.user)
+
+        return self._usable(name, told, ask, judged, {**facts, "needs_kernel": expected.needs_kernel})
+
+    def structured(
+        self, name: str, told: Told, output: type[T], judge: Callable[[T], Judged[V]], **facts: object
+    ) -> V:
+        """Return what the judge makes of a structured answer; raises UnusableAnswer."""
+
+        def ask(prompt: Prompt) -> Reply[T]:
+            return self.client.ask(self.role, prompt.system, prompt.user, output)
+
+        return self._usable(name, told, ask, judge, facts)
+
+    def _usable(
+        self,
+        name: str,
+        told: Told,
+        ask: Callable[[Prompt], Reply[A]],
+        judge: Callable[[A], Judged[V]],
+        facts: dict[str, object],
+    ) -> V:
+        problem = ""
+        for _ in range(MAX_ANSWERS):
+            prompt = render(name, replace(told, refused=problem), prompt_tokens=self.prompt_tokens, **facts)
+            reply = ask(prompt)
+            if reply.outcome is not CallOutcome.OK or reply.value is None:
+                problem = _named(reply.outcome, reply.detail)
+                if reply.outcome in _ASK_AGAIN:
+                    continue
+                break
+            judged = judge(reply.value)
+            if judged.value is not None:
+                return judged.value
+            self.client.note(self.role, judged.outcome, judged.detail)
+            problem = _named(judged.outcome, judged.detail)
+        raise UnusableAnswer(problem)
+
+
+JudgeSource = Callable[[str, str], Judged[tuple[str, str]] | None]
+"""Looks at (source, whole answer); returns the refusal, None when there is nothing against it."""
+
+
+def refused(outcome: CallOutcome, detail: str) -> Judged[V]:
+    """Return an answer that cannot be used."""
+    return Judged(outcome, detail=detail)
+
+
+def _named(outcome: CallOutcome, detail: str) -> str:
+    return f"{outcome.value}: {detail}" if detail else outcome.value

@@ -1,0 +1,130 @@
+"""The model Breeder: plans from plans and the roofline class; it is never shown a source.
+
+Source: cuPilot (arXiv 2512.16465), whose crossover of plans sees no code.
+"""
+
+from collections.abc import Mapping
+
+from kernelwright.agents.llm.answers import Judged
+from kernelwright.agents.llm.asking import Asker, refused
+from kernelwright.agents.llm.outputs import ProposedPlan, ProposedPlans
+from kernelwright.agents.llm.planner import MAX_MENU, Moves
+from kernelwright.agents.llm.proposals import FREE, Offer, menu_of, skills_offered, to_move
+from kernelwright.agents.llm.showing import verdict
+from kernelwright.agents.llm.told import Told
+from kernelwright.agents.roles import Situation
+from kernelwright.core.errors import UnusableAnswer
+from kernelwright.core.model_call import CallOutcome
+from kernelwright.core.plan import Move, Plan
+
+ARCHIVED_SHARE = 0.5
+"""Largest share of a first population that comes from the archive; ours."""
+MAX_MOVES = 8
+"""Moves of one plan that are kept; ours."""
+
+
+class ModelBreeder:
+    """Fills the Breeder's seat; ``moves`` as in the Planner."""
+
+    def __init__(self, asker: Asker, moves: Moves | None = None) -> None:
+        self._asker = asker
+        self._moves = moves
+
+    def populate(self, situation: Situation, count: int) -> tuple[Plan, ...]:
+        """Return archived plans, then the model's; raises UnusableAnswer when there are neither."""
+        kept = [archived.plan for archived in situation.archive if archived.plan.moves]
+        plans = {plan.id: plan for plan in kept[: int(ARCHIVED_SHARE * count)]}
+        menu = menu_of(self._moves(situation)[:MAX_MENU]) if self._moves is not None else {}
+        if count <= len(plans) or (self._moves is not None and not menu):
+            return tuple(plans.values())
+        offer = self._offer(situation, menu)
+        try:
+            made = self._composed(situation, offer, count - len(plans))
+        except UnusableAnswer:
+            if not plans:
+                raise
+            made = ()
+        for plan in made:
+            plans.setdefault(plan.id, plan)
+        return tuple(plans.values())[:count]
+
+    def cross(self, situation: Situation, first: Plan, second: Plan) -> Plan | None:
+        """Return a plan of both parents' moves (see roles.Breeder); raises UnusableAnswer."""
+        parents = {**menu_of(first.moves, "a"), **menu_of(second.moves, "b")}
+        if self._moves is not None and len({move.key for move in parents.values()}) < 2:
+            return None
+        offer = self._offer(situation, parents)
+
+        def judge(proposed: ProposedPlan) -> Judged[Plan]:
+            plan = _plan(proposed, offer)
+            if isinstance(plan, str):
+                return refused(CallOutcome.INVALID_OUTPUT, plan)
+            if plan.id in (first.id, second.id):
+                return refused(CallOutcome.INVALID_OUTPUT, "the plan repeats one of its parents")
+            return Judged(CallOutcome.OK, plan)
+
+        return self._asker.structured(
+            "breeder_cross",
+            Told(situation, self._asker.skills, menu=parents),
+            ProposedPlan,
+            judge,
+            allowed=offer.skills,
+            bound_by=_bound_by(situation),
+            outcomes=_outcomes(situation, {"a": first, "b": second}),
+        )
+
+    def _composed(self, situation: Situation, offer: Offer, count: int) -> tuple[Plan, ...]:
+        def judge(proposed: ProposedPlans) -> Judged[tuple[Plan, ...]]:
+            plans = [_plan(item, offer) for item in proposed.plans]
+            usable = {plan.id: plan for plan in plans if isinstance(plan, Plan)}
+            if not usable:
+                return refused(CallOutcome.INVALID_OUTPUT, next(p for p in plans if isinstance(p, str)))
+            return Judged(CallOutcome.OK, tuple(usable.values()))
+
+        return self._asker.structured(
+            "breeder_populate",
+            Told(situation, self._asker.skills, menu=offer.menu),
+            ProposedPlans,
+            judge,
+            count=count,
+            allowed=offer.names,
+            only_menu=offer.only_menu,
+            bound_by=_bound_by(situation),
+        )
+
+    def _offer(self, situation: Situation, menu: Mapping[str, Move]) -> Offer:
+        if self._moves is not None:
+            return Offer(menu, ())
+        if situation.analysis is not None and not situation.timings_only:
+            return Offer(menu, skills_offered(situation.analysis))
+        target = str(situation.problem.target)
+        known = [name for name, skill in self._asker.skills.items() if target in skill.targets]
+        return Offer(menu, (*known, FREE))
+
+
+def _plan(proposed: ProposedPlan, offer: Offer) -> Plan | str:
+    """Return the plan, each move once, or why a move is refused."""
+    moves: dict[str, Move] = {}
+    for item in proposed.moves[:MAX_MOVES]:
+        move = to_move(item, offer)
+        if isinstance(move, str):
+            return move
+        moves.setdefault(move.key, move)
+    return Plan(moves=tuple(moves.values()))
+
+
+def _bound_by(situation: Situation) -> str | None:
+    """Return the roofline class, None where it is not known or not to be told."""
+    floor = situation.problem.main_floor
+    return None if floor is None or situation.timings_only else floor.bound_by
+
+
+def _outcomes(situation: Situation, parents: Mapping[str, Plan]) -> str:
+    """Return how kernels of the window that carry out a parent's plan ended."""
+    lines = [
+        f"Plan {label}: {verdict(node.evaluation, timings_only=situation.timings_only)}."
+        for label, plan in parents.items()
+        for node in situation.window
+        if node.candidate.plan.id == plan.id
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,98 @@
+"""The model Debugger: first the root cause with words from the log, then the smallest change.
+
+Source: KernelSkill's Diagnoser and Repairer, two calls.
+"""
+
+from collections.abc import Collection
+
+from kernelwright.agents.llm.answers import Expected, Judged, has_native_kernel, read_line
+from kernelwright.agents.llm.asking import Asker, refused
+from kernelwright.agents.llm.guidance import SECTIONS
+from kernelwright.agents.llm.outputs import RootCause
+from kernelwright.agents.llm.told import Told
+from kernelwright.agents.roles import Situation
+from kernelwright.core.candidate import Candidate
+from kernelwright.core.model_call import CallOutcome
+from kernelwright.core.plan import Move
+
+REPAIR = "repair"
+"""Skill of every repair."""
+
+
+class ModelDebugger:
+    """Fills the Debugger's seat."""
+
+    def __init__(self, asker: Asker) -> None:
+        self._asker = asker
+
+    def repair(self, situation: Situation, tried: tuple[str, ...]) -> tuple[Candidate, Move] | None:
+        """Return the repaired candidate and the repair; raises UnusableAnswer (see roles.Debugger)."""
+        if situation.base is None:
+            return None
+        told = Told(situation, self._asker.skills)
+        cause = self._asker.structured("debugger_diagnose", told, RootCause, _QuoteCheck(told))
+        return self._repaired(situation, cause, tried)
+
+    def _repaired(
+        self, situation: Situation, cause: RootCause, tried: Collection[str]
+    ) -> tuple[Candidate, Move]:
+        assert situation.base is not None
+        failing, problem = situation.base.candidate, situation.problem
+
+        def judge(source: str, text: str) -> Judged[tuple[str, str]] | None:
+            if source.strip() == failing.source.strip():
+                return refused(CallOutcome.UNRESOLVED_ANCHOR, "the failing source came back unchanged")
+            if _move(cause, text).key in tried:
+                return refused(CallOutcome.INVALID_OUTPUT, "this very repair was tried in this chain")
+            return None
+
+        source, text = self._asker.source(
+            "debugger_repair",
+            Told(situation, self._asker.skills, cause=_words(cause)),
+            Expected(
+                problem.task.source,
+                problem.target,
+                needs_kernel=has_native_kernel(failing.source, failing.target),
+            ),
+            judge,
+        )
+        move = _move(cause, text)
+        repaired = Candidate(
+            source=source,
+            target=problem.target,
+            parents=(failing.id,),
+            plan=failing.plan.then(move),
+            role="debugger",
+        )
+        return repaired, move
+
+
+class _QuoteCheck:
+    """Keeps the quotes that occur in the failure as shown; an answer with none is refused."""
+
+    def __init__(self, told: Told) -> None:
+        self._shown = " ".join(" ".join(text.split()) for _, text in SECTIONS["failure"](told))
+
+    def __call__(self, cause: RootCause) -> Judged[RootCause]:
+        words = [" ".join(quote.split()) for quote in cause.quotes]
+        quotes = [quote for quote in words if quote and quote in self._shown]
+        if not quotes:
+            return refused(CallOutcome.INVALID_OUTPUT, "no quote occurs word for word in `How it fails`")
+        return Judged(CallOutcome.OK, cause.model_copy(update={"quotes": quotes}))
+
+
+def _move(cause: RootCause, text: str) -> Move:
+    change = read_line(text, "change") or " ".join(cause.minimal_fix.split())
+    return Move(skill=REPAIR, why=" ".join(cause.root_cause.split()), text=change)
+
+
+def _words(cause: RootCause) -> str:
+    lines = [
+        f"Issue: {cause.critical_issue}",
+        *(f"Shown by: {quote}" for quote in cause.quotes),
+        f"Root cause: {cause.root_cause}",
+        *([f"When: {cause.trigger}"] if cause.trigger else []),
+        *(f"Must still hold: {invariant}" for invariant in cause.must_hold),
+        f"Smallest fix: {cause.minimal_fix}",
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,66 @@
+"""The model Generator: different seeds, each one call, correctness first."""
+
+from kernelwright.agents.llm.answers import Expected
+from kernelwright.agents.llm.asking import Asker
+from kernelwright.agents.llm.sources import renamed_reference
+from kernelwright.agents.llm.told import Told
+from kernelwright.agents.problem import Problem
+from kernelwright.agents.roles import Generator, Situation
+from kernelwright.core.candidate import Candidate
+from kernelwright.core.errors import UnusableAnswer
+
+APPROACHES = (
+    "the plain way. Keep library calls for matrix products, convolutions and attention; write one simple "
+    "parallel loop for the rest.",
+    "fuse. Everything between library calls becomes one kernel that reads its inputs once and writes its "
+    "outputs once.",
+    "algebra first. Remove work that need not be done at all, then fuse what is left.",
+    "write everything yourself, the heaviest operator included, blocked for the caches.",
+)
+"""What the seeds are asked to differ in; ours. KernelSkill asks for a set and does not say how it varies."""
+
+
+class ModelGenerator:
+    """Fills the Generator's seat.
+
+    Args:
+        expert: Writes the root of a live module, whose reference is no source that can be renamed.
+    """
+
+    def __init__(self, asker: Asker, expert: Generator) -> None:
+        self._asker = asker
+        self._expert = expert
+
+    def root(self, problem: Problem) -> Candidate:
+        """Return the reference under the name ``ModelNew``; no model is asked."""
+        if problem.task.artifact is not None:
+            return self._expert.root(problem)
+        source = renamed_reference(problem.task.source)
+        return Candidate(source=source, target=problem.target, role="generator")
+
+    def seeds(self, situation: Situation, count: int) -> tuple[Candidate, ...]:
+        """Return the usable answers of ``count`` calls; raises UnusableAnswer when none is."""
+        found: dict[str, Candidate] = {}
+        problem = ""
+        for n in range(count):
+            try:
+                seed = self._seed(situation, n, count)
+            except UnusableAnswer as error:
+                problem = str(error)
+                continue
+            found.setdefault(seed.id, seed)
+        if count and not found:
+            raise UnusableAnswer(problem)
+        return tuple(found.values())
+
+    def _seed(self, situation: Situation, n: int, count: int) -> Candidate:
+        problem = situation.problem
+        source, _ = self._asker.source(
+            "generator",
+            Told(situation, self._asker.skills),
+            Expected(problem.task.source, problem.target),
+            number=n + 1,
+            count=count,
+            approach=APPROACHES[n % len(APPROACHES)],
+        )
+        return Candidate(source=source, target=problem.target, role="generator")

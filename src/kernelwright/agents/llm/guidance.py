@@ -1,0 +1,344 @@
+"""What prompts are grounded in: one function for each section a window may show.
+
+A function returns titled texts; an empty text is left out of the prompt. Where the recipe works on timings
+alone, no section tells anything measured but latencies per workload.
+"""
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+from kernelwright.agents.llm import showing
+from kernelwright.agents.llm.told import Told
+from kernelwright.agents.llm.window import Section, Slot, Window
+from kernelwright.agents.roles import Analysis, Node
+from kernelwright.core.evidence import METRICS
+from kernelwright.core.skill import RankedSkill
+from kernelwright.memory.attempts import Attempt
+from kernelwright.skills.stats import SkillStats
+
+MAX_RANKED = 12
+"""Skills listed with their reasons; ours."""
+MAX_GUIDANCE = 3
+"""Skills whose full text is shown; ours."""
+MAX_ARCHIVED = 5
+"""Archived plans shown; ours."""
+LOG_LINES = 150
+"""Lines of a failing kernel's log, counted from its end. Source: KernelSkill's published code."""
+
+LIVE = (
+    "A live module without a file of its own. What it computes is this graph; the base shows how its "
+    "parameters are declared."
+)
+_FENCED = re.compile(r"^```.*?^```[ \t]*\n?", re.M | re.S)
+
+Texts = Sequence[tuple[str, str]]
+EVIDENCE = ("floor", "diagnosis", "evidence", "timings", "ranked", "tried", "findings", "archive", "menu")
+"""Sections whose numbers a plan may quote."""
+
+
+def sections(window: Window, told: Told) -> tuple[Section, ...]:
+    """Return the window's sections with something to say, in its order."""
+    return tuple(section for slot in window.slots for section in _of(slot, told))
+
+
+def evidence_text(told: Told) -> str:
+    """Return everything a plan may quote numbers from."""
+    return "\n".join(text for name in EVIDENCE for _, text in SECTIONS[name](told))
+
+
+def _of(slot: Slot, told: Told) -> list[Section]:
+    return [
+        Section(title, text, slot.priority, slot.is_required, slot.keeps_tail)
+        for title, text in SECTIONS[slot.section](told)
+        if text.strip()
+    ]
+
+
+# -- the task --------------------------------------------------------------------------------------
+
+
+def _contract(told: Told) -> Texts:
+    return [("What must hold", showing.contract(told.problem))]
+
+
+def _reference(told: Told) -> Texts:
+    if told.problem.task.artifact is not None:
+        return [("The reference", f"{LIVE}\n\n{_operators(told)[0][1]}")]
+    return [("The reference", showing.source_block(told.problem.task.source))]
+
+
+def _operators(told: Told) -> Texts:
+    captured = told.problem.captured.get(told.problem.main_workload)
+    return [("Operators of the captured graph", showing.operators(captured) if captured else "")]
+
+
+# -- what was measured -----------------------------------------------------------------------------
+
+
+def _floor(told: Told) -> Texts:
+    if told.situation.timings_only:
+        return []
+    problem, peaks = told.problem, told.problem.peaks
+    lines = [
+        f"- {name}: no kernel can be faster than {showing.number(floor.ms)} ms; bound by {floor.bound_by}: "
+        f"{floor.work.flops} operations, {floor.work.min_bytes} bytes, "
+        f"{showing.number(floor.work.intensity)} operations per byte."
+        for name, floor in problem.floors.items()
+    ]
+    machine = (
+        f"- Machine: {peaks.device}, {peaks.n_threads} threads; {showing.number(peaks.bandwidth_gbps)} GB/s "
+        f"from memory, {showing.number(peaks.cache_bandwidth_gbps)} GB/s within {peaks.cache_bytes} bytes of "
+        f"cache, {showing.number(peaks.fma_gflops)} GFLOP/s."
+    )
+    return [("Roofline floor", "\n".join([*lines, machine]))]
+
+
+def _diagnosis(told: Told) -> Texts:
+    analysis = _analysis(told)
+    if analysis is None:
+        return []
+    found = analysis.diagnosis
+    also = f"; also {', '.join(found.also)}" if found.also else ""
+    lines = [
+        f"Bottleneck: {found.bottleneck}{also}. Headroom: {found.headroom}. Structure: {found.structure}.",
+        *(f"- {r.metric} = {showing.number(r.value)}: {r.text}" for r in found.reasons),
+    ]
+    return [("Diagnosis of the base, made by code from measurements", "\n".join(lines))]
+
+
+def _evidence(told: Told) -> Texts:
+    analysis = _analysis(told)
+    if analysis is None:
+        return []
+    known = sorted((name, value) for name, value in analysis.evidence.facts.items() if value is not None)
+    lines = [f"- {name} = {showing.number(value)}{_unit(name)}" for name, value in known]
+    return [("Evidence", "\n".join(lines))]
+
+
+def _timings(told: Told) -> Texts:
+    situation = told.situation
+    nodes = [*([situation.base] if situation.base else []), *situation.window]
+    nodes = list({node.candidate.id: node for node in nodes}.values())
+    return [("Timings so far", showing.timing_table(nodes))] if nodes else []
+
+
+# -- long-term memory ------------------------------------------------------------------------------
+
+
+def _ranked(told: Told) -> Texts:
+    analysis = _analysis(told)
+    if analysis is None:
+        return []
+    lines = [
+        f"{n}. `{ranked.skill}` (score {showing.number(ranked.score)}): "
+        f"{_summary(told, ranked)}{'; '.join(ranked.reasons)}. {ledger_line(told, ranked.skill)}"
+        for n, ranked in enumerate(analysis.ranked[:MAX_RANKED], start=1)
+    ]
+    return [("Skills that apply, ranked by code", "\n".join(lines))]
+
+
+def ledger_line(told: Told, skill: str) -> str:
+    """Return what the ledger measured of a skill in the closest context it knows."""
+    analysis = told.situation.analysis
+    if analysis is None:
+        return ""
+    found = analysis.diagnosis
+    stats: SkillStats = told.situation.ledger.stats(skill, found.structure, found.bottleneck)
+    if stats.tries == 0:
+        return "Ledger: never tried."
+    mean = math.exp(stats.mean_log_speedup)
+    return (
+        f"Ledger on {stats.context}: {stats.tries} tries, {stats.wins} wins, "
+        f"mean speedup {mean:.2f}x where verified."
+    )
+
+
+def _guidance(told: Told) -> Texts:
+    if told.situation.timings_only:
+        return []
+    named = [move.skill for move in told.plan.moves]
+    analysis = told.situation.analysis
+    top = [ranked.skill for ranked in analysis.ranked] if analysis is not None else []
+    wanted = [name for name in dict.fromkeys(named or top) if name in told.skills]
+    return [(f"Skill `{name}`", _demoted(told.skills[name].body)) for name in wanted[:MAX_GUIDANCE]]
+
+
+def _demoted(body: str) -> str:
+    """Return a skill's text with its headings below those of the sections."""
+    return re.sub(r"^(#{2,} )", r"#\1", body, flags=re.M)
+
+
+def _guidance_in_words(told: Told) -> Texts:
+    """The same without any code, for the role that must not see any."""
+    return [(title, _FENCED.sub("", text)) for title, text in _guidance(told)]
+
+
+def _findings(told: Told) -> Texts:
+    admitted = [finding for finding in told.situation.findings if finding.state == "admitted"]
+    return [("Findings of earlier runs", "\n".join(f"- {finding.text}" for finding in admitted))]
+
+
+def _archive(told: Told) -> Texts:
+    if told.situation.timings_only:
+        return []
+    texts = [
+        f"Task {kept.task_name}, {kept.speedup:.2f}x over eager:\n{showing.plan_lines(kept.plan)}"
+        for kept in told.situation.archive[:MAX_ARCHIVED]
+    ]
+    return [("Plans that won on tasks like this one", "\n".join(texts))]
+
+
+# -- short-term memory -----------------------------------------------------------------------------
+
+
+def _tried(told: Told) -> Texts:
+    if told.base is None:
+        return []
+    attempts = told.situation.memory.tried(told.base.candidate.id)
+    lines = [_attempt(attempt, timings_only=told.situation.timings_only) for attempt in attempts]
+    return [("Tried on this base, and how it ended", "\n".join(f"- {line}" for line in lines))]
+
+
+def _attempt(attempt: Attempt, *, timings_only: bool) -> str:
+    what = showing.move_line(attempt.move)
+    if not timings_only:
+        return f"{what} => {attempt.ended}"
+    return f"{what} => {attempt.last.status if attempt.last else 'not carried out'}"
+
+
+def _chain(told: Told) -> Texts:
+    """Show the idea that a failing kernel carries out, and its repairs so far."""
+    if told.base is None:
+        return []
+    idea = told.situation.memory.idea_of(told.base.candidate.id)
+    if idea is None:
+        return []
+    is_told = not told.situation.timings_only
+    links = [f"- {k.status}{f' ({k.detail})' if k.detail and is_told else ''}" for k in idea.links]
+    moves = told.base.candidate.plan.moves
+    keys = [move.key for move in moves]
+    later = moves[keys.index(idea.move.key) + 1 :] if idea.move.key in keys else ()
+    repairs = [f"- {showing.move_line(move)}" for move in later]
+    made = "\nRepairs made so far:\n" + "\n".join(repairs) if repairs else ""
+    text = f"Idea: {showing.move_line(idea.move)}\nVerdicts so far, oldest first:\n" + "\n".join(links) + made
+    return [("Repair chain", text)]
+
+
+# -- kernels ---------------------------------------------------------------------------------------
+
+
+def _base(told: Told) -> Texts:
+    if told.base is None:
+        return []
+    title = f"The base, {told.base.candidate.id}"
+    outcome = showing.verdict(told.base.evaluation, timings_only=told.situation.timings_only)
+    if told.anchored is not None:
+        return [(f"{title}, with the spans to change marked", _with(outcome, told.anchored))]
+    return [(title, _with(outcome, told.base.candidate.source))]
+
+
+def _source(told: Told) -> Texts:
+    return [("The source", showing.source_block(told.source) if told.source else "")]
+
+
+def _others(told: Told) -> Texts:
+    timings_only = told.situation.timings_only
+    return [
+        (_node_title(node), _with(_node_outcome(node, timings_only), node.candidate.source))
+        for node in told.situation.window
+    ]
+
+
+def _node_title(node: Node) -> str:
+    return f"Another kernel of this run ({node.relation}), {node.candidate.id}"
+
+
+def _node_outcome(node: Node, timings_only: bool) -> str:
+    outcome = showing.verdict(node.evaluation, timings_only=timings_only)
+    last = node.candidate.plan.moves[-1:]
+    return f"{outcome}\nLast change: {showing.move_line(last[0])}" if last else outcome
+
+
+def _with(outcome: str, source: str) -> str:
+    return f"Verdict: {outcome}\n{showing.source_block(source)}"
+
+
+def _failure(told: Told) -> Texts:
+    if told.base is None or told.base.evaluation.is_verified:
+        return []
+    evaluation = told.base.evaluation
+    lines = [f"Status: {evaluation.status}, at stage {evaluation.stage}."]
+    if not told.situation.timings_only:
+        lines += [evaluation.detail] if evaluation.detail else []
+        lines += [
+            f"- {e.workload}, inputs {e.family}, {e.output}: error {showing.number(e.error)}, "
+            f"reference's own {showing.number(e.reference_error)}, allowed {showing.number(e.allowed)}"
+            for e in evaluation.errors
+            if e.error > e.allowed
+        ]
+        log = "\n".join(evaluation.log.splitlines()[-LOG_LINES:])
+        lines += [f"Log:\n{log}"] if log.strip() else []
+    return [("How it fails", "\n".join(lines))]
+
+
+# -- what the role adds ----------------------------------------------------------------------------
+
+
+def _plan(told: Told) -> Texts:
+    return [("The plan", showing.plan_lines(told.plan))]
+
+
+def _menu(told: Told) -> Texts:
+    lines = [f"- {label}: {showing.move_line(move)}" for label, move in told.menu.items()]
+    return [("Moves that may be taken as they are, by label", "\n".join(lines))]
+
+
+def _cause(told: Told) -> Texts:
+    return [("Root cause and fix, as diagnosed", told.cause)]
+
+
+def _refused(told: Told) -> Texts:
+    return [("Your last answer could not be used", told.refused)]
+
+
+SECTIONS: Mapping[str, Callable[[Told], Texts]] = {
+    "contract": _contract,
+    "reference": _reference,
+    "operators": _operators,
+    "floor": _floor,
+    "diagnosis": _diagnosis,
+    "evidence": _evidence,
+    "timings": _timings,
+    "ranked": _ranked,
+    "guidance": _guidance,
+    "guidance_in_words": _guidance_in_words,
+    "findings": _findings,
+    "archive": _archive,
+    "tried": _tried,
+    "chain": _chain,
+    "base": _base,
+    "source": _source,
+    "others": _others,
+    "failure": _failure,
+    "plan": _plan,
+    "menu": _menu,
+    "cause": _cause,
+    "refused": _refused,
+}
+"""Name of a section -> what it says."""
+
+
+def _analysis(told: Told) -> Analysis | None:
+    return None if told.situation.timings_only else told.situation.analysis
+
+
+def _summary(told: Told, ranked: RankedSkill) -> str:
+    skill = told.skills.get(ranked.skill)
+    return f"{skill.summary} " if skill is not None else ""
+
+
+def _unit(metric: str) -> str:
+    unit = METRICS[metric].unit if metric in METRICS else ""
+    unit = "" if unit in ("0..1", "ratio") else unit
+    return f" {unit}" if unit else ""

@@ -1,0 +1,114 @@
+"""The model Planner: exactly one move, founded on evidence that was given, never one that was tried."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kernelwright.agents.llm.anchors import find_anchor_problem
+from kernelwright.agents.llm.answers import Judged
+from kernelwright.agents.llm.asking import Asker
+from kernelwright.agents.llm.guidance import evidence_text
+from kernelwright.agents.llm.outputs import AnchoredMove, ProposedMove
+from kernelwright.agents.llm.proposals import (
+    Offer,
+    find_repetition,
+    find_unfounded,
+    menu_of,
+    skills_offered,
+    to_move,
+)
+from kernelwright.agents.llm.sources import unfold
+from kernelwright.agents.llm.told import Told
+from kernelwright.agents.roles import Analysis, Choice, Situation
+from kernelwright.core.model_call import CallOutcome
+from kernelwright.core.plan import Move
+
+MAX_MENU = 30
+"""Concrete moves on offer; ours."""
+
+Moves = Callable[[Situation], list[Move]]
+"""The untried moves that the Coder at work can carry out, best first."""
+
+
+class ModelPlanner:
+    """Fills the Planner's seat.
+
+    Args:
+        moves: For a Coder that carries out moves of its own making only: what it can do on this base. None:
+            the Coder reads plans in words.
+    """
+
+    def __init__(self, asker: Asker, moves: Moves | None = None) -> None:
+        self._asker = asker
+        self._moves = moves
+
+    def plan(self, situation: Situation) -> Choice | None:
+        """Return one move (see roles.Planner); raises UnusableAnswer when two answers were refused."""
+        if situation.base is None:
+            return None
+        menu = menu_of(self._moves(situation)[:MAX_MENU]) if self._moves is not None else {}
+        if self._moves is not None and not menu:
+            return None
+        skills = () if self._moves is not None else skills_offered(_analysis(situation))
+        offer = Offer(menu, skills)
+        told = Told(situation, self._asker.skills, menu=menu)
+        has_evidence = _analysis(situation) is not None
+        judge = _Judge(situation, offer, evidence_text(told) if has_evidence else None)
+        if situation.wants_anchors and not offer.only_menu:
+            return self._asker.structured(
+                "planner_anchors",
+                told,
+                AnchoredMove,
+                judge.anchored,
+                allowed=offer.skills,
+                needs_evidence=has_evidence,
+            )
+        return self._asker.structured(
+            "planner",
+            told,
+            ProposedMove,
+            judge.plain,
+            allowed=offer.names,
+            only_menu=offer.only_menu,
+            needs_evidence=has_evidence,
+        )
+
+
+@dataclass(frozen=True)
+class _Judge:
+    """Checks a proposal; the reasons are for the model's second try."""
+
+    situation: Situation
+    offer: Offer
+    evidence: str | None
+    """What figures may be quoted from; None where the recipe gives none."""
+
+    def plain(self, proposed: ProposedMove) -> Judged[Choice]:
+        move = to_move(proposed, self.offer)
+        if isinstance(move, str):
+            return Judged(CallOutcome.INVALID_OUTPUT, detail=move)
+        problem = find_repetition(move, proposed, self.situation)
+        if problem is None and self.evidence is not None:
+            problem = find_unfounded(proposed.evidence, self.evidence)
+        if problem is not None:
+            return Judged(CallOutcome.INVALID_OUTPUT, detail=problem)
+        return Judged(CallOutcome.OK, Choice(move=move.model_copy(update={"why": _why(move, proposed)})))
+
+    def anchored(self, proposed: AnchoredMove) -> Judged[Choice]:
+        judged = self.plain(proposed)
+        if judged.value is None or self.situation.base is None:
+            return judged
+        source = unfold(proposed.anchored_source)
+        problem = find_anchor_problem(source, self.situation.base.candidate.source)
+        if problem is not None:
+            return Judged(CallOutcome.INVALID_OUTPUT, detail=problem)
+        return Judged(CallOutcome.OK, Choice(move=judged.value.move, anchored=source))
+
+
+def _why(move: Move, proposed: ProposedMove) -> str:
+    """Return the reason with the evidence quoted for it."""
+    quotes = "; ".join(" ".join(quote.split()) for quote in proposed.evidence)
+    return f"{move.why} ({quotes})" if quotes else move.why
+
+
+def _analysis(situation: Situation) -> Analysis | None:
+    return None if situation.timings_only else situation.analysis

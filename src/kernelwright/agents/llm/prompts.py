@@ -1,0 +1,85 @@
+"""Prompt files: a system part, a line ``---user---``, and the user part with the window's sections."""
+
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from kernelwright.agents.llm.anchors import BEGINS, ENDS
+from kernelwright.agents.llm.guidance import sections
+from kernelwright.agents.llm.sources import LOADER_LINE
+from kernelwright.agents.llm.told import Told
+from kernelwright.agents.llm.window import WINDOWS, cut_to, estimate_tokens, fit
+
+SEPARATOR = "---user---"
+LEAST_ROOM = 800
+"""Tokens for the sections, below which the rules are given in brief; ours."""
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """What is sent."""
+
+    system: str
+    user: str
+
+
+def prompts_folder() -> Path:
+    """Return the folder of the prompt files that come with the package."""
+    return Path(str(files("kernelwright.agents.llm") / "prompts"))
+
+
+def render(name: str, told: Told, *, prompt_tokens: int | None = None, **facts: object) -> Prompt:
+    """Return the prompt ``name.md`` with its window filled in, within the window's budget.
+
+    Args:
+        name: Of the prompt file and of its window.
+        told: What the window's sections draw on.
+        prompt_tokens: What the model has room for, where that is less than the window's budget. Rules are
+            then given in brief; where even that is too long, the prompt is cut.
+        facts: What the file asks for beyond the sections.
+    """
+    window = WINDOWS[name]
+    budget = min(window.budget_tokens, prompt_tokens or window.budget_tokens)
+    for rules in ("rules", "brief"):
+        room = budget - estimate_tokens(_rendered(name, told, "", {**facts, "rules": rules}))
+        if room >= LEAST_ROOM:
+            shown = fit(sections(window, told), room)
+            return _split(_rendered(name, told, shown, {**facts, "rules": rules}))
+    prompt = _split(_rendered(name, told, "", {**facts, "rules": "brief"}))
+    return Prompt(cut_to(prompt.system, budget // 2), cut_to(prompt.user, budget - budget // 2))
+
+
+def _split(text: str) -> Prompt:
+    system, _, user = text.partition(SEPARATOR)
+    return Prompt(system.strip(), user.strip())
+
+
+def _rendered(name: str, told: Told, shown: str, facts: dict[str, object]) -> str:
+    target = str(told.problem.target).replace("/", "_")
+    return (
+        _environment()
+        .get_template(f"{name}.md")
+        .render(
+            sections=shown,
+            example=f"example_{target}.md",
+            loader_line=LOADER_LINE,
+            begins=BEGINS,
+            ends=ENDS,
+            situation=told.situation,
+            **{**facts, "rules": f"{facts['rules']}_{target}.md"},
+        )
+    )
+
+
+@cache
+def _environment() -> Environment:
+    return Environment(
+        loader=FileSystemLoader(prompts_folder()),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=False,
+    )

@@ -1,0 +1,283 @@
+"""A model whose every request is first looked up on the tape, then sent, counted and recorded."""
+
+import json
+import random
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+
+import anyio
+from pydantic_ai import models as sdk_models
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelMessagesTypeAdapter,
+    ModelRequest,
+    ModelResponse,
+    RetryFeedbackPart,
+    TextPart,
+    ThinkingPart,
+    UserPromptPart,
+)
+from pydantic_ai.models.wrapper import WrapperModel
+from pydantic_ai.settings import ModelSettings as SdkSettings
+from pydantic_core import ErrorDetails
+
+from kernelwright.agents.llm.keys import Keys
+from kernelwright.agents.llm.models import connect
+from kernelwright.agents.llm.outcomes import NOT_THE_PROTOCOL, failure_of, outcome_of, raw_text
+from kernelwright.agents.llm.structured import complaints
+from kernelwright.agents.llm.tape import Tape
+from kernelwright.agents.llm.transport import Failure, Patience
+from kernelwright.core.budget import Meter, Spent
+from kernelwright.core.frozen import content_hash
+from kernelwright.core.model_call import CallOutcome, ModelCall
+from kernelwright.core.models import ModelSettings
+
+BYTES_PER_TOKEN = 3
+"""For servers that do not say what they counted; on the high side for English and code; ours."""
+SAME_WHATEVER_THE_TIME = ("part_kind", "content", "tool_name", "args")
+"""What of a message's part belongs to the request; times and identifiers do not."""
+
+
+class CallFailed(Exception):
+    """A request that, after all tries, gave no answer."""
+
+    def __init__(self, outcome: CallOutcome, detail: str, text: str) -> None:
+        super().__init__(f"{outcome.value}: {detail}")
+        self.outcome = outcome
+        self.detail = detail
+        self.text = text
+
+
+@dataclass
+class Line:
+    """What all models of one run share."""
+
+    settings: ModelSettings
+    meter: Meter
+    tape: Tape
+    keys: Keys
+    rng: random.Random
+    sleep: Callable[[float], Awaitable[None]] = anyio.sleep
+    asked: Counter[str] = field(default_factory=Counter)
+    """By hash of the request: how often it came up in this run."""
+
+
+class RecordedModel(WrapperModel):
+    """One role's model. Raises CallFailed for whatever is no answer, BudgetUsedUp before it may not begin."""
+
+    def __init__(self, wrapped: sdk_models.Model, role: str, line: Line) -> None:
+        super().__init__(wrapped)
+        self._role = role
+        self._line = line
+        self._choice = line.settings.for_role(role)
+        self._price = line.settings.price_of(self._choice)
+        self.last_text = ""
+        """What the model wrote in the last request that it answered."""
+
+    async def request(
+        self,
+        messages: list[ModelMessage],
+        model_settings: SdkSettings | None,
+        model_request_parameters: sdk_models.ModelRequestParameters,
+    ) -> ModelResponse:
+        """Return the recorded or the model's own answer."""
+        request = self._line.keys.scrub(
+            _canonical(self._role, self._choice.model, messages, model_settings, model_request_parameters)
+        )
+        patience = Patience(self._line.rng)
+        self.last_text = ""
+        while True:
+            self._line.meter.require()
+            key = self._next_key(request)
+            call = self._line.tape.find(key)
+            is_new, failure = call is None, Failure(CallOutcome.OK, "")
+            if call is None:
+                call, failure = await self._try(
+                    key, request, messages, model_settings, model_request_parameters
+                )
+                self._line.tape.add(call)
+            elif call.outcome is not CallOutcome.OK:
+                failure = Failure(call.outcome, call.detail)
+            self._charge(call)
+            response = _load(call.response)
+            self.last_text = raw_text(response) if response else ""
+            if call.outcome is CallOutcome.OK and response is not None:
+                return response
+            wait = patience.wait_after(failure)
+            if wait is None:
+                raise CallFailed(call.outcome, call.detail, self.last_text)
+            if is_new:
+                await self._line.sleep(min(wait, self._seconds_left()))
+
+    def prepare_messages(
+        self,
+        messages: list[ModelMessage],
+        model_request_parameters: sdk_models.ModelRequestParameters | None = None,
+    ) -> list[ModelMessage]:
+        """Send feedback on an answer as a plain user message, which every server's chat template takes."""
+        return super().prepare_messages([_plain(message) for message in messages], model_request_parameters)
+
+    def _next_key(self, request: str) -> str:
+        digest = content_hash(request)
+        self._line.asked[digest] += 1
+        return content_hash(digest, str(self._line.asked[digest]))
+
+    def _charge(self, call: ModelCall) -> None:
+        tokens = call.input_tokens + call.output_tokens
+        self._line.meter.charge(Spent(model_calls=1, tokens=tokens, usd=call.usd or 0.0))
+
+    def _seconds_left(self) -> float:
+        granted = self._line.meter.budget.seconds
+        return float("inf") if granted is None else max(0.0, granted - self._line.meter.spent.seconds)
+
+    async def _try(
+        self,
+        key: str,
+        request: str,
+        messages: list[ModelMessage],
+        settings: SdkSettings | None,
+        parameters: sdk_models.ModelRequestParameters,
+    ) -> tuple[ModelCall, Failure]:
+        """Send the request once; return the call to record and how it failed, if it did."""
+        began = time.monotonic()
+        answer = await send(self._line.settings, self._role, self._line.keys, messages, settings, parameters)
+        blank = ModelCall(
+            key=key,
+            role=self._role,
+            model=self._choice.model,
+            request=request,
+            response=None,
+            outcome=CallOutcome.OK,
+            seconds=round(time.monotonic() - began, 3),
+        )
+        if isinstance(answer, Failure):
+            return blank.model_copy(update={"outcome": answer.outcome, "detail": answer.detail}), answer
+        return self._answered(blank, answer, wants_tools=bool(parameters.output_tools))
+
+    def _answered(
+        self, blank: ModelCall, response: ModelResponse, *, wants_tools: bool
+    ) -> tuple[ModelCall, Failure]:
+        if not wants_tools:
+            response.parts = [part for part in response.parts if isinstance(part, TextPart | ThinkingPart)]
+        text: str | None = None
+        outcome, detail = outcome_of(response)
+        try:
+            text = self._line.keys.scrub(ModelMessagesTypeAdapter.dump_json([response]).decode())
+        except ValueError:
+            outcome, detail = CallOutcome.MALFORMED_REPLY, "the answer's text is not valid Unicode"
+        given, taken = response.usage.input_tokens, response.usage.output_tokens
+        if not given and not taken:
+            given, taken = _estimated(blank.request), _estimated(raw_text(response))
+            detail = detail or "tokens estimated: the server reported none"
+        failure = Failure(outcome, self._line.keys.scrub(detail))
+        call = blank.model_copy(
+            update={
+                "response": text,
+                "outcome": failure.outcome,
+                "detail": failure.detail,
+                "input_tokens": given,
+                "output_tokens": taken,
+                "usd": self._price.cost(given, taken) if self._price else None,
+            }
+        )
+        return call, failure
+
+
+async def send(
+    settings: ModelSettings,
+    role: str,
+    keys: Keys,
+    messages: list[ModelMessage],
+    sdk_settings: SdkSettings | None,
+    parameters: sdk_models.ModelRequestParameters,
+) -> ModelResponse | Failure:
+    """Send one request, once, within the settings' wall time; exceptions of the API become a Failure."""
+    try:
+        with anyio.fail_after(settings.timeout_s):
+            async with connect(settings, role, keys) as model:
+                return await model.request(messages, sdk_settings, parameters)
+    except Exception as error:
+        failure = failure_of(error, settings.for_role(role).name, keys)
+        if failure is None:
+            raise
+        return failure
+
+
+def sdk_settings(settings: ModelSettings, role: str, model: sdk_models.Model) -> SdkSettings:
+    """Return the request's settings in pydantic-ai's terms; the SDK's own retries are off."""
+    choice = settings.for_role(role)
+    found = SdkSettings(max_tokens=choice.max_output_tokens)
+    if choice.temperature is not None:
+        found["temperature"] = choice.temperature
+    if "max_retries" not in model.unsupported_settings:
+        found["max_retries"] = 0
+    return found
+
+
+def _plain(message: ModelMessage) -> ModelMessage:
+    if not isinstance(message, ModelRequest):
+        return message
+    parts = [
+        UserPromptPart(_feedback(part.content)) if isinstance(part, RetryFeedbackPart) else part
+        for part in message.parts
+    ]
+    return replace(message, parts=parts)
+
+
+def _feedback(content: str | list[ErrorDetails]) -> str:
+    if isinstance(content, str):
+        return content
+    return f"The answer does not conform to the schema: {complaints(content)}"
+
+
+def _canonical(
+    role: str,
+    model: str,
+    messages: list[ModelMessage],
+    settings: SdkSettings | None,
+    parameters: sdk_models.ModelRequestParameters,
+) -> str:
+    """Return the request as JSON that is the same in every run that asks the same."""
+    asked = {
+        "role": role,
+        "model": model,
+        "settings": {name: (settings or {}).get(name) for name in ("max_tokens", "temperature")},
+        "output": _output(parameters),
+        "messages": [
+            {
+                "instructions": getattr(message, "instructions", None),
+                "parts": [
+                    {name: part[name] for name in SAME_WHATEVER_THE_TIME if name in part}
+                    for part in dumped["parts"]
+                ],
+            }
+            for message, dumped in zip(
+                messages, ModelMessagesTypeAdapter.dump_python(messages, mode="json"), strict=True
+            )
+        ],
+    }
+    return json.dumps(asked, ensure_ascii=False, sort_keys=True)
+
+
+def _output(parameters: sdk_models.ModelRequestParameters) -> list[object]:
+    """Return the schemas that the request itself carries; those in a prompt are part of the messages."""
+    tools: list[object] = [tool.parameters_json_schema for tool in parameters.output_tools]
+    if parameters.output_object is not None:
+        tools.append(parameters.output_object.json_schema)
+    return tools
+
+
+def _load(response: str | None) -> ModelResponse | None:
+    if response is None:
+        return None
+    try:
+        (message,) = ModelMessagesTypeAdapter.validate_json(response)
+    except NOT_THE_PROTOCOL:
+        return None
+    return message if isinstance(message, ModelResponse) else None
+
+
+def _estimated(text: str) -> int:
+    return -(-len(text.encode("utf-8", "replace")) // BYTES_PER_TOKEN)

@@ -1,0 +1,151 @@
+"""Tasks, kernels, plans and timings in words, for prompts."""
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from kernelwright.agents.llm.sources import fold
+from kernelwright.agents.problem import Problem
+from kernelwright.agents.roles import Node
+from kernelwright.core.evaluation import Evaluation
+from kernelwright.core.plan import Move, Plan
+from kernelwright.core.task import Mode, TolerancePolicy
+from kernelwright.tasks.capture import Captured
+
+MAX_OPERATORS = 60
+"""Operators of a graph that are listed; ours."""
+_TOLERANCES = {
+    TolerancePolicy.STRICT: (
+        "strict: at most 4 times the float32 reference's own distance from the same reference in float64 "
+        "(never less than some 16 units in the last place); no reduced precision"
+    ),
+    TolerancePolicy.TF32: "tf32: inputs of matrix products may be rounded to 10 bits of mantissa",
+    TolerancePolicy.BF16: "bf16: inputs of matrix products may be rounded to 7 bits of mantissa",
+    TolerancePolicy.KERNELBENCH: "allclose with rtol = atol = 1e-4 against the float32 reference",
+}
+
+
+def number(value: object) -> str:
+    """Return a figure as prompts show it: four digits."""
+    if isinstance(value, float) and math.isfinite(value):
+        return f"{value:.4g}"
+    return str(value)
+
+
+def contract(problem: Problem) -> str:
+    """Return shapes, types, parameters and tolerance: what a candidate must keep."""
+    task = problem.task
+    lines = [f"Task {task.name}, target {problem.target}."]
+    lines += [f"- {_workload(problem, workload.name)}" for workload in task.workloads]
+    state = next(iter(problem.captured.values()), None)
+    if state is not None:
+        lines += _state(state)
+    mode = "`.eval()` is called on the module" if task.mode is Mode.EVAL else "as constructed (train mode)"
+    lines += [f"- Mode: {mode}.", f"- Tolerance: {_TOLERANCES[task.tolerance]}."]
+    return "\n".join(lines)
+
+
+def operators(captured: Captured) -> str:
+    """Return the captured graph as a list of operators with their shapes; no line of anybody's source."""
+    nodes = [node for node in captured.graph.nodes if node.op == "call_function"]
+    listed = nodes[:MAX_OPERATORS]
+    shown = [f"- {str(node.target).removeprefix('aten.')} -> {_value(node)}" for node in listed]
+    more = len(nodes) - len(shown)
+    return "\n".join([*shown, *([f"- and {more} more"] if more > 0 else [])])
+
+
+def source_block(source: str) -> str:
+    """Return a Python file as a fenced block, its loader folded."""
+    return f"```python\n{fold(source).rstrip()}\n```"
+
+
+def verdict(evaluation: Evaluation, *, timings_only: bool = False) -> str:
+    """Return how an evaluation ended, in one line."""
+    if evaluation.is_verified:
+        times = "; ".join(latencies(evaluation)) or "not timed"
+        speedup = evaluation.geomean_speedup()
+        against = "" if timings_only or speedup is None else f"; {speedup:.2f}x over eager"
+        return f"verified, {times}{against}"
+    detail = f" ({evaluation.detail})" if evaluation.detail and not timings_only else ""
+    return f"{evaluation.status}{detail}"
+
+
+def latencies(evaluation: Evaluation) -> list[str]:
+    """Return the median latency of each workload."""
+    return [f"{result.workload} {number(result.candidate.median_ms)} ms" for result in evaluation.results]
+
+
+def move_line(move: Move) -> str:
+    """Return a move in one line: what, where, with which parameters, why."""
+    where = f" on {move.region}" if move.region else ""
+    params = ", ".join(f"{name}={value}" for name, value in sorted(move.params.items()))
+    given = f" ({params})" if params else ""
+    why = f": {move.why}" if move.why else ""
+    steps = f" Steps: {' '.join(move.text.split())}" if move.text else ""
+    return f"{move.skill}{where}{given}{why}{'.' if steps and not why.endswith('.') else ''}{steps}"
+
+
+def plan_lines(plan: Plan) -> str:
+    """Return a plan as a numbered list."""
+    return "\n".join(f"{n}. {move_line(move)}" for n, move in enumerate(plan.moves, start=1))
+
+
+def timing_table(nodes: Sequence[Node]) -> str:
+    """Return id, parents, status, latency per workload and last change of each kernel, as a table."""
+    workloads = list(dict.fromkeys(r.workload for node in nodes for r in node.evaluation.results))
+    head = ["id", "parents", "status", *(f"{name} (ms)" for name in workloads), "last change"]
+    rows = [head, ["---"] * len(head), *(_row(node, workloads) for node in nodes)]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def _row(node: Node, workloads: Iterable[str]) -> list[str]:
+    candidate, evaluation = node.candidate, node.evaluation
+    times = {r.workload: number(r.candidate.median_ms) for r in evaluation.results}
+    last = candidate.plan.moves[-1] if candidate.plan.moves else None
+    change = "seed" if last is None else (last.why or last.skill)
+    return [
+        candidate.id,
+        " ".join(candidate.parents) or "-",
+        evaluation.status,
+        *(times.get(name, "-") for name in workloads),
+        " ".join(change.replace("|", "/").split())[:160],
+    ]
+
+
+def _workload(problem: Problem, name: str) -> str:
+    captured = problem.captured.get(name)
+    if captured is None:
+        overrides = next(w.overrides for w in problem.task.workloads if w.name == name)
+        bound = ", ".join(f"{key} = {value!r}" for key, value in overrides.items())
+        return f"Workload {name}: inputs as `get_inputs` gives them{f' with {bound}' if bound else ''}."
+    inputs = [p for p in captured.placeholders if p.kind == "input"]
+    takes = ", ".join(f"{list(p.shape)} {_dtype(p.dtype)}" for p in inputs)
+    nodes = {node.name: node for node in captured.graph.nodes}
+    gives = ", ".join("None" if name is None else _value(nodes[name]) for name in captured.outputs)
+    returned = f"a tuple of {gives}" if captured.returns_tuple else gives
+    return f"Workload {name}: takes {takes or 'nothing'}; returns {returned}."
+
+
+def _state(captured: Captured) -> list[str]:
+    kept = [p for p in captured.placeholders if p.kind in ("parameter", "buffer")]
+    if not kept:
+        return ["- No parameters and no buffers."]
+    names = "; ".join(f"{p.source} {list(p.shape)} {_dtype(p.dtype)}" for p in kept)
+    lines = [f"- Parameters and buffers: {names}."]
+    if captured.mutations:
+        lines.append(f"- Every call updates {', '.join(sorted(captured.mutations))}.")
+    return lines
+
+
+def _value(node: object) -> str:
+    value = getattr(node, "meta", {}).get("val")
+    values: Sequence[Any] = value if isinstance(value, tuple | list) else [value]
+    shown = [
+        f"{[int(n) for n in v.shape]} {_dtype(v.dtype)}" if hasattr(v, "shape") else "no tensor"
+        for v in values
+    ]
+    return ", ".join(shown)
+
+
+def _dtype(dtype: object) -> str:
+    return str(dtype).removeprefix("torch.")

@@ -1,0 +1,80 @@
+"""One JSON object out of whatever a model wrote around it, validated."""
+
+import json
+from collections.abc import Sequence
+from json import JSONDecoder
+from typing import TypeVar
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+T = TypeVar("T", bound=BaseModel)
+
+MAX_STARTS = 1_000
+"""Braces tried as the beginning of an object, so that hostile text costs bounded time; ours."""
+MAX_COMPLAINTS = 8
+"""Validation errors quoted to the model; ours."""
+
+
+class NotAnswered(Exception):
+    """The text holds no valid object; the message tells the model what to mend."""
+
+
+def ask_for_json(system: str, output: type[BaseModel]) -> str:
+    """Return the system prompt with the request for one object of that schema."""
+    schema = json.dumps(output.model_json_schema(), ensure_ascii=False, separators=(",", ":"))
+    return (
+        f"{system.rstrip()}\n\nAnswer with exactly one JSON object and nothing else. "
+        f"It must conform to this JSON schema:\n{schema}\n"
+    )
+
+
+def find_objects(text: str) -> list[dict[str, object]]:
+    """Return the outermost JSON objects in the text, in order; never raises."""
+    decoder = JSONDecoder(strict=False)
+    found: list[dict[str, object]] = []
+    position = text.find("{")
+    for _ in range(MAX_STARTS):
+        if position < 0:
+            break
+        try:
+            value, end = decoder.raw_decode(text, position)
+        except (ValueError, RecursionError):
+            end = position + 1
+        else:
+            found.append(value)
+        position = text.find("{", end)
+    return found
+
+
+def parse(text: str, output: type[T]) -> T:
+    """Return the one valid object in the text.
+
+    Raises:
+        NotAnswered: there is none, or there are several different ones: which was meant is not ours to guess.
+    """
+    candidates = find_objects(text)
+    if not candidates:
+        raise NotAnswered("There was no JSON object in the answer. Answer with exactly one JSON object.")
+    valid: list[T] = []
+    complaint = ""
+    for candidate in candidates:
+        try:
+            value = output.model_validate_json(json.dumps(candidate))
+        except ValidationError as error:
+            complaint = complaints(error.errors(include_url=False, include_input=False))
+            continue
+        if value not in valid:
+            valid.append(value)
+    if not valid:
+        raise NotAnswered(f"The JSON object does not conform to the schema: {complaint}")
+    if len(valid) > 1:
+        raise NotAnswered(f"There were {len(valid)} different JSON objects. Answer with exactly one.")
+    return valid[0]
+
+
+def complaints(errors: Sequence[ErrorDetails]) -> str:
+    """Return where the object is wrong and how, on one line."""
+    every = [f"{'.'.join(map(str, item['loc'])) or 'the object'}: {item['msg']}" for item in errors]
+    rest = len(every) - MAX_COMPLAINTS
+    return "; ".join(every[:MAX_COMPLAINTS]) + (f"; and {rest} more" if rest > 0 else "")

@@ -1,0 +1,304 @@
+"""Context windows: which sections a prompt has, in which order, and how they fit a budget of tokens."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from kernelwright.core.errors import UserError
+
+BYTES_PER_TOKEN = 2.5
+"""Ours, on the safe side: tokenisers make a token of three to four bytes of code or English."""
+LEAST_KEPT = 200
+"""Characters below which an optional section is dropped rather than shortened; ours."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A titled piece of a prompt."""
+
+    title: str
+    text: str
+    priority: int
+    """Higher is kept longer."""
+    is_required: bool = False
+    """Never dropped; shortened only when nothing else is left."""
+    keeps_tail: bool = False
+    """True where the end says most, as in a log."""
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A place in a window: the name of a section in ``guidance.SECTIONS`` and what it is worth."""
+
+    section: str
+    priority: int
+    is_required: bool = False
+    keeps_tail: bool = False
+
+
+@dataclass(frozen=True)
+class Window:
+    """What one prompt shows, in this order."""
+
+    budget_tokens: int
+    """Of the whole prompt, system part included."""
+    slots: tuple[Slot, ...]
+
+
+def estimate_tokens(text: str) -> int:
+    """Return a number of tokens that no common tokeniser exceeds on code and English."""
+    return math.ceil(_bytes(text) / BYTES_PER_TOKEN)
+
+
+def fit(sections: Sequence[Section], budget_tokens: int) -> str:
+    """Return the sections as Markdown within the budget by ``estimate_tokens``.
+
+    Of what is too much, the lowest priority goes first, of equals the later one: shortened if a useful part
+    fits, else dropped. Both are marked. Empty sections are left out. Required ones are shortened last.
+
+    Raises:
+        UserError: not even the titles of the required sections fit.
+    """
+    page = _Page([section for section in sections if section.text.strip()], budget_tokens)
+    order = sorted(range(len(page.sections)), key=lambda n: (page.sections[n].priority, -n))
+    for n in order:
+        if not page.fits() and not page.sections[n].is_required:
+            page.shorten_or_drop(n)
+    for n in order:
+        if not page.fits() and page.sections[n].is_required:
+            page.shorten(n, at_least=0)
+    if not page.fits():
+        raise UserError(f"a prompt of {budget_tokens} tokens has no room for its required sections")
+    return page.text()
+
+
+def cut_to(text: str, tokens: int) -> str:
+    """Return the beginning of a text that is at most so many tokens long, with a mark where it was cut."""
+    if estimate_tokens(text) <= tokens:
+        return text
+    length = _largest(lambda n: estimate_tokens(_cut(text, n, keeps_tail=False)) <= tokens, 0, len(text) - 1)
+    return _cut(text, length, keeps_tail=False) if length >= 0 else ""
+
+
+class _Page:
+    """Sections while they are being fitted; sizes are kept in bytes, so that trying a length is cheap."""
+
+    def __init__(self, sections: list[Section], budget_tokens: int) -> None:
+        self.sections = sections
+        self._room = math.floor(budget_tokens * BYTES_PER_TOKEN)
+        self._shown: list[str | None] = [section.text.strip() for section in sections]
+        self._sizes = [_bytes(self._part(n)) for n in range(len(sections))]
+
+    def text(self) -> str:
+        parts = [self._part(n) for n, shown in enumerate(self._shown) if shown is not None]
+        return "\n\n".join([*parts, *self._mark()])
+
+    def fits(self) -> bool:
+        sizes = [*self._sizes, *map(_bytes, self._mark())]
+        shown = [size for size in sizes if size]
+        return sum(shown) + 2 * max(len(shown) - 1, 0) <= self._room
+
+    def shorten_or_drop(self, n: int) -> None:
+        if not self.shorten(n, at_least=LEAST_KEPT):
+            self._show(n, None)
+
+    def shorten(self, n: int, at_least: int) -> bool:
+        """Keep as much of a section as fits, at least so many characters; True when it fits now."""
+        whole, section = self.sections[n].text.strip(), self.sections[n]
+
+        def fits_with(length: int) -> bool:
+            self._show(n, _cut(whole, length, keeps_tail=section.keeps_tail))
+            return self.fits()
+
+        length = _largest(fits_with, at_least, len(whole))
+        return fits_with(max(length, at_least))
+
+    def _show(self, n: int, text: str | None) -> None:
+        self._shown[n] = text
+        self._sizes[n] = 0 if text is None else _bytes(self._part(n))
+
+    def _part(self, n: int) -> str:
+        return f"## {self.sections[n].title}\n{self._shown[n]}"
+
+    def _mark(self) -> list[str]:
+        """Return the line that names what was dropped, if anything was."""
+        pairs = zip(self.sections, self._shown, strict=True)
+        dropped = [section.title for section, shown in pairs if shown is None]
+        return [f"(left out for length: {'; '.join(dropped)})"] if dropped else []
+
+
+def _bytes(text: str) -> int:
+    return len(text.encode("utf-8", errors="replace"))
+
+
+def _largest(holds: Callable[[int], bool], low: int, high: int) -> int:
+    """Return the largest number in the range for which the test holds, low - 1 when none does."""
+    best = low - 1
+    while low <= high:
+        middle = (low + high) // 2
+        if holds(middle):
+            best, low = middle, middle + 1
+        else:
+            high = middle - 1
+    return best
+
+
+def _cut(text: str, length: int, *, keeps_tail: bool) -> str:
+    """Return whole lines of one end of the text, at most so many characters, with a mark for the rest."""
+    if length >= len(text):
+        return text
+    if keeps_tail:
+        kept = text[len(text) - length :]
+        kept = kept[kept.find("\n") + 1 :] if "\n" in kept else kept
+        return f"[... {len(text) - len(kept)} characters cut ...]\n{kept}"
+    kept = text[:length]
+    kept = kept[: kept.rfind("\n")] if "\n" in kept else kept
+    return f"{kept}\n[... {len(text) - len(kept)} characters cut ...]"
+
+
+_TASK = (Slot("contract", 90, is_required=True), Slot("reference", 85, is_required=True))
+_GROUNDS = (
+    Slot("floor", 80),
+    Slot("diagnosis", 80),
+    Slot("evidence", 60),
+    Slot("timings", 70),
+    Slot("ranked", 75),
+)
+_EXPERIENCE = (Slot("findings", 45), Slot("archive", 35), Slot("tried", 70))
+_BASE = Slot("base", 95, is_required=True)
+_REFUSED = Slot("refused", 100, is_required=True)
+
+WINDOWS: Mapping[str, Window] = {
+    "generator": Window(
+        24_000,
+        (*_TASK, Slot("operators", 50), *_GROUNDS, Slot("guidance", 40), *_EXPERIENCE, _REFUSED),
+    ),
+    "analyst": Window(16_000, (Slot("contract", 50), Slot("operators", 40), _BASE)),
+    "planner": Window(
+        32_000,
+        (
+            *_TASK,
+            *_GROUNDS,
+            Slot("menu", 92, is_required=True),
+            Slot("guidance", 50),
+            *_EXPERIENCE,
+            Slot("others", 40),
+            _BASE,
+            _REFUSED,
+        ),
+    ),
+    "planner_anchors": Window(
+        40_000,
+        (*_TASK, *_GROUNDS, Slot("guidance", 50), *_EXPERIENCE, Slot("others", 65), _BASE, _REFUSED),
+    ),
+    "coder_write": Window(
+        32_000,
+        (
+            *_TASK,
+            Slot("operators", 30),
+            *_GROUNDS,
+            Slot("guidance", 65),
+            *_EXPERIENCE,
+            Slot("others", 40),
+            Slot("plan", 98, is_required=True),
+            _BASE,
+            _REFUSED,
+        ),
+    ),
+    "coder_translate": Window(
+        32_000,
+        (
+            *_TASK,
+            Slot("operators", 30),
+            *_GROUNDS,
+            Slot("guidance", 65),
+            *_EXPERIENCE,
+            Slot("plan", 98, is_required=True),
+            _BASE,
+            _REFUSED,
+        ),
+    ),
+    "coder_rewrite": Window(
+        32_000,
+        (
+            *_TASK,
+            Slot("operators", 30),
+            *_GROUNDS,
+            Slot("guidance", 40),
+            *_EXPERIENCE,
+            Slot("others", 30),
+            _BASE,
+            Slot("failure", 88, keeps_tail=True),
+            _REFUSED,
+        ),
+    ),
+    "debugger_diagnose": Window(
+        32_000,
+        (
+            *_TASK,
+            Slot("others", 40),
+            _BASE,
+            Slot("chain", 70),
+            Slot("failure", 97, is_required=True, keeps_tail=True),
+            _REFUSED,
+        ),
+    ),
+    "debugger_repair": Window(
+        32_000,
+        (
+            *_TASK,
+            Slot("floor", 30),
+            Slot("diagnosis", 30),
+            Slot("ranked", 20),
+            Slot("tried", 25),
+            Slot("others", 40),
+            _BASE,
+            Slot("chain", 70),
+            Slot("failure", 92, is_required=True, keeps_tail=True),
+            Slot("cause", 98, is_required=True),
+            _REFUSED,
+        ),
+    ),
+    "selector": Window(12_000, (Slot("contract", 60), Slot("timings", 90, is_required=True), _REFUSED)),
+    "designer": Window(
+        40_000,
+        (
+            *_TASK,
+            *_GROUNDS,
+            Slot("menu", 92, is_required=True),
+            Slot("guidance", 50),
+            *_EXPERIENCE,
+            Slot("others", 65),
+            _BASE,
+            _REFUSED,
+        ),
+    ),
+    "breeder_populate": Window(
+        16_000,
+        (
+            Slot("contract", 90, is_required=True),
+            Slot("operators", 80),
+            *_GROUNDS,
+            Slot("menu", 92, is_required=True),
+            Slot("guidance_in_words", 40),
+            *_EXPERIENCE,
+            _REFUSED,
+        ),
+    ),
+    "breeder_cross": Window(
+        16_000,
+        (
+            Slot("contract", 90, is_required=True),
+            Slot("operators", 60),
+            *_GROUNDS,
+            *_EXPERIENCE,
+            Slot("menu", 92, is_required=True),
+            _REFUSED,
+        ),
+    ),
+    "aligner": Window(
+        24_000, (Slot("plan", 98, is_required=True), Slot("source", 95, is_required=True), _REFUSED)
+    ),
+}
+"""Prompt -> its window. Budgets and priorities are ours: the papers give neither. The windows of STARK's
+roles differ in which nodes the recipe puts into ``Situation.window``; they are the section ``others``."""

@@ -1,0 +1,141 @@
+"""``kernelwright memory``: what finished runs taught."""
+
+from collections import Counter
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from kernelwright.cli import options
+from kernelwright.cli.output import print_json, stdout
+from kernelwright.cli.running import open_store
+from kernelwright.core.learned import Finding
+
+app = typer.Typer(help="What finished runs taught: show, findings, archive, learn.", no_args_is_help=True)
+EMPTY = "nothing learned yet; every run that ends adds to it: kernelwright optimize FILE"
+
+
+class State(StrEnum):
+    """How far a finding has come."""
+
+    PROPOSED = "proposed"
+    ADMITTED = "admitted"
+    REJECTED = "rejected"
+
+
+@app.command()
+def show(store: options.StoreOption = None, as_json: options.AsJson = False) -> None:
+    """Show what there is, and of every skill the expected beside the measured effect."""
+    # lazy: keeps --help quick
+    from kernelwright.memory.ledger import Ledger
+
+    opened = open_store(store)
+    outcomes = [outcome for _, outcome in opened.iter_outcomes()]
+    effects = Ledger(outcomes).effects()
+    states = Counter(finding.state for finding in opened.iter_findings())
+    counts = {
+        "outcomes": len(outcomes),
+        "skills": len({outcome.skill for outcome in outcomes}),
+        "tasks": len({outcome.task_id for outcome in outcomes}),
+        "plans": sum(1 for _ in opened.iter_plans()),
+        "findings": {state.value: states[state.value] for state in State},
+    }
+    if as_json:
+        print_json(counts | {"effects": effects})
+        return
+    if not outcomes and not counts["plans"] and not states:
+        stdout().print(EMPTY)
+        return
+    found = ", ".join(f"{states[state.value]} {state}" for state in State)
+    tallies = ", ".join(f"{counts[name]} {name}" for name in ("outcomes", "skills", "tasks", "plans"))
+    stdout().print(f"Ledger and archive: {tallies}\nFindings: {found}\n")
+    table = _table("skill", "expected", "tries", "verified", "wins", "median")
+    for effect in effects:
+        measured = "" if effect.median_speedup is None else f"{effect.median_speedup:.2f}x"
+        numbers = (str(n) for n in (effect.tries, effect.verified, effect.wins))
+        table.add_row(effect.skill, effect.expected, *numbers, measured)
+    stdout().print(table)
+
+
+@app.command()
+def findings(
+    state: Annotated[State | None, typer.Option("--state", help="Only those in this state.")] = None,
+    store: options.StoreOption = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """List findings with their state and how they were tested."""
+    # lazy: keeps --help quick
+    from kernelwright.memory.findings import describe
+
+    found = [f for f in open_store(store).iter_findings() if state is None or f.state == state]
+    if as_json:
+        print_json([_as_document(finding) for finding in found])
+        return
+    if not found:
+        stdout().print("no findings; look for some with: kernelwright memory learn")
+        return
+    table = _table("finding", "state", "target", "what it says")
+    for finding in found:
+        table.add_row(finding.id, finding.state, finding.target, describe(finding))
+    stdout().print(table)
+
+
+@app.command()
+def archive(store: options.StoreOption = None, as_json: options.AsJson = False) -> None:
+    """List archived plans: what won on which task."""
+    # lazy: keeps --help quick
+    from kernelwright.memory.archive import skills_in_order
+
+    plans = [plan for _, plan in open_store(store).iter_plans()]
+    if as_json:
+        print_json(plans)
+        return
+    if not plans:
+        stdout().print("no archived plans; every run that finds something faster adds one")
+        return
+    table = _table("run", "task", "target", "structure", "speedup", "skills")
+    for plan in plans:
+        structure = str(plan.signature.get("graph.structure") or "")
+        skills = " > ".join(skills_in_order(plan.plan))
+        table.add_row(plan.run_id, plan.task_name, plan.target, structure, f"{plan.speedup:.2f}x", skills)
+    stdout().print(table)
+
+
+@app.command()
+def learn(store: options.StoreOption = None, as_json: options.AsJson = False) -> None:
+    """Propose findings from all finished runs and judge them on the tasks they were not taken from."""
+    # lazy: keeps --help quick
+    from kernelwright.memory.librarian import learn as learn_findings
+
+    opened = open_store(store)
+    outcomes = [outcome for _, outcome in opened.iter_outcomes()]
+    plans = [plan for _, plan in opened.iter_plans()]
+    before = {finding.id: finding for finding in opened.iter_findings()}
+    after = learn_findings(outcomes, plans, tuple(before.values()))
+    changed = [finding for finding in after if before.get(finding.id) != finding]
+    for finding in changed:
+        opened.add_finding(finding)
+    if as_json:
+        print_json({"findings": len(after), "changed": [_as_document(finding) for finding in changed]})
+        return
+    looked_at = f"looked at {len(outcomes)} outcomes and {len(plans)} plans"
+    if not changed:
+        stdout().print(f"{looked_at}: nothing new, the findings ({len(after)}) stand as they were")
+        return
+    stdout().print(f"{looked_at}: new or judged anew, {len(changed)} of {len(after)} findings:")
+    for finding in changed:
+        was = before[finding.id].state if finding.id in before else "new"
+        step = finding.state if was == finding.state else f"{was} -> {finding.state}"
+        stdout().print(f"  {step}: {finding.text}", soft_wrap=True)
+
+
+def _as_document(finding: Finding) -> dict[str, Any]:
+    return {"id": finding.id, **finding.model_dump(mode="json")}
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    for name in columns:
+        table.add_column(name, no_wrap=name in ("skill", "finding", "run"))
+    return table

@@ -1,0 +1,104 @@
+"""``kernelwright serve``: the referee for programs elsewhere, over HTTP or through a folder."""
+
+import signal
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+from kernelwright import __version__
+from kernelwright.cli import options
+from kernelwright.cli.output import print_json, stderr
+from kernelwright.remote.access import require_loopback, require_token
+from kernelwright.settings import TOKEN_VARIABLE, Settings, load_secret, load_settings
+
+if TYPE_CHECKING:
+    from kernelwright.engine.evaluator import Evaluator
+
+
+def serve(
+    host: Annotated[str, typer.Option("--host", help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 takes a free one.")] = 8787,
+    token_env: Annotated[
+        str, typer.Option("--token-env", metavar="NAME", help="Environment variable with the bearer token.")
+    ] = TOKEN_VARIABLE,
+    no_token: Annotated[
+        bool, typer.Option("--no-token", help="Anyone on this machine may ask; loopback only.")
+    ] = False,
+    max_queue: Annotated[int, typer.Option("--max-queue", min=1, help="Requests that may wait.")] = 64,
+    max_bytes: Annotated[int, typer.Option("--max-bytes", min=1000, help="Size of one body.")] = 4_000_000,
+    max_per_client: Annotated[
+        int, typer.Option("--max-per-client", min=1, help="Requests of one address that may wait or run.")
+    ] = 8,
+    drop: Annotated[
+        Path | None, typer.Option("--drop", metavar="FOLDER", help="Answer this folder instead of HTTP.")
+    ] = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Judge kernels for programs elsewhere; ends with Ctrl-C or SIGTERM.
+
+    Whoever may ask can run code on this machine as you: see docs/serve.md.
+    """
+    if drop is not None:
+        _serve_folder(drop, max_bytes, as_json=as_json)
+        return
+    token = None if no_token else require_token(load_secret(token_env), token_env)
+    if no_token:
+        require_loopback(host)
+    # lazy: needs the packages of the extra "serve"
+    from kernelwright.remote.server import listen, serve_http
+    from kernelwright.remote.service import ServiceSettings, make_app
+
+    where = load_settings()
+    limits = ServiceSettings(max_queue=max_queue, max_per_client=max_per_client, max_bytes=max_bytes)
+    with listen(host, port) as sock:
+        # lazy: compiles a probe
+        from kernelwright.devices.cpu import measure_peaks
+
+        stderr().print("measuring this machine's peaks where they are not known ...")
+        app = make_app(_referee(where), token=token, peaks=measure_peaks(where.cache_dir), settings=limits)
+        by = "no token" if no_token else f"the token in {token_env}"
+        serve_http(app, sock, partial(_announce, by=by, as_json=as_json))
+    stderr().print("ended")
+
+
+def _referee(where: Settings) -> Callable[[], "AbstractContextManager[Evaluator]"]:
+    # lazy: loads much
+    from kernelwright.referee.referee import Referee, RefereeSettings
+
+    return lambda: Referee(RefereeSettings(cache_dir=where.cache_dir))
+
+
+def _announce(where: str, *, by: str, as_json: bool) -> None:
+    stderr().print(f"serving on {where} with {by}; end with Ctrl-C", soft_wrap=True)
+    if as_json:
+        print_json({"serving": where, "version": __version__})
+
+
+def _serve_folder(folder: Path, max_bytes: int, *, as_json: bool) -> None:
+    # lazy: loads much
+    from kernelwright.devices.cpu import measure_peaks
+    from kernelwright.remote.dropservice import DropService
+    from kernelwright.remote.filedrop import make_folders
+    from kernelwright.remote.sessions import Sessions
+
+    make_folders(folder)
+    where = load_settings()
+    sessions = Sessions(_referee(where))
+    service = DropService(folder, sessions, measure_peaks(where.cache_dir), max_bytes)
+    before = signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        _announce(str(folder), by="everyone who can write there", as_json=as_json)
+        service.answer_forever()
+    except KeyboardInterrupt:
+        stderr().print("ended; what is not answered will be when this is started again")
+    finally:
+        sessions.close()
+        signal.signal(signal.SIGTERM, before)
+
+
+def _interrupt(*_: object) -> NoReturn:
+    raise KeyboardInterrupt

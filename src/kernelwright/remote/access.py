@@ -1,0 +1,55 @@
+"""Who may ask: one bearer token, or nobody but programs on this machine."""
+
+import hmac
+import ipaddress
+import string
+from urllib.parse import urlsplit
+
+from kernelwright.core.errors import UserError
+
+MIN_TOKEN = 16
+"""Characters; ours. A shorter one could be guessed by trying."""
+_ALLOWED = frozenset(string.ascii_letters + string.digits + string.punctuation)
+
+
+def require_token(token: str | None, variable: str) -> str:
+    """Return the token that a service may start with; raises UserError when there is none or it is weak."""
+    advice = "make one with: python -c 'import secrets; print(secrets.token_urlsafe(32))'"
+    if token is None:
+        raise UserError(f"{variable} is not set; {advice}, or use --no-token on a loopback address")
+    if len(token) < MIN_TOKEN:
+        raise UserError(f"the token in {variable} has fewer than {MIN_TOKEN} characters; {advice}")
+    if not set(token) <= _ALLOWED:
+        raise UserError(f"the token in {variable} has characters that no header can carry; {advice}")
+    return token
+
+
+def require_loopback(host: str) -> None:
+    """Raise UserError unless the address can be reached from this machine only."""
+    if not is_loopback(host):
+        raise UserError(f"--no-token is refused on {host}: set a token, or listen on 127.0.0.1")
+
+
+def is_loopback(host: str) -> bool:
+    """Say whether a host name or address is this machine's own."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def is_own_host_header(header: str) -> bool:
+    """Say whether a Host header names this machine; a web page that was rebound to it names its own site."""
+    try:
+        return is_loopback(urlsplit(f"//{header}").hostname or "")
+    except ValueError:
+        return False
+
+
+def matches(header: str, token: str) -> bool:
+    """Compare an Authorization header with the token, in a time that does not depend on where they differ."""
+    scheme, _, given = header.partition(" ")
+    is_bearer = scheme.lower() == "bearer"
+    return hmac.compare_digest(given.strip().encode(), token.encode()) and is_bearer

@@ -1,0 +1,101 @@
+"""The answering side of a drop folder, with the real referee: ``kernelwright serve --drop FOLDER``."""
+
+import logging
+import re
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from kernelwright.core.candidate import Candidate
+from kernelwright.core.errors import KernelwrightError, TaskError
+from kernelwright.core.frozen import Frozen
+from kernelwright.core.roofline import Peaks
+from kernelwright.remote.answers import DropRequest, Failed, Refused
+from kernelwright.remote.filedrop import make_folders, write_answer
+from kernelwright.remote.floors import floors_here
+from kernelwright.remote.lines import one_line
+from kernelwright.remote.sessions import Sessions
+
+log = logging.getLogger(__name__)
+
+NAME = re.compile(r"[0-9a-f]{16}")
+"""Only such folders of the outbox are requests."""
+
+
+@dataclass(frozen=True)
+class DropService:
+    """Answers what lies in a folder, oldest request first, one after the other."""
+
+    folder: Path
+    sessions: Sessions
+    peaks: Peaks | None = None
+    """Of this machine, to compute floors with; None takes the request's as they are."""
+    max_bytes: int = 4_000_000
+    """Size of a request's larger file; ours."""
+
+    def answer_forever(self, poll_s: float = 1.0, sleep: Callable[[float], None] = time.sleep) -> None:
+        """Answer what comes until an exception, such as an interruption, ends it.
+
+        Raises:
+            UserError: the folder cannot be made.
+            MachineError: an answer cannot be written.
+        """
+        make_folders(self.folder)
+        while True:
+            if not self.answer_waiting():
+                sleep(poll_s)
+
+    def answer_waiting(self) -> int:
+        """Answer every request that has no answer yet; returns how many."""
+        n_answered = 0
+        for name in self._waiting():
+            write_answer(self.folder, name, self._answer(name).model_dump_json(indent=1) + "\n")
+            n_answered += 1
+        return n_answered
+
+    def _waiting(self) -> Iterator[str]:
+        requests = [path for path in (self.folder / "outbox").iterdir() if NAME.fullmatch(path.name)]
+        for path in sorted(requests, key=lambda path: (path.lstat().st_mtime, path.name)):
+            if not (self.folder / "inbox" / f"{path.name}.json").exists():
+                yield path.name
+
+    def _answer(self, name: str) -> Frozen:
+        try:
+            request = DropRequest.model_validate_json(self._bytes(name, "request.json"))
+            source = self._bytes(name, "kernel.py").decode()
+        except (OSError, ValidationError, ValueError) as error:
+            return Failed(failed=f"outbox/{name} is no request: {' '.join(str(error).split())[:300]}")
+        candidate = Candidate(source=source, target=request.target)
+        if candidate.id != request.candidate_id:
+            return Failed(failed=f"outbox/{name}/kernel.py is not the kernel that request.json speaks of")
+        if request.task.artifact is not None:
+            return Refused(refused="a live module cannot be judged elsewhere")
+        return self._judge(request, candidate)
+
+    def _judge(self, request: DropRequest, candidate: Candidate) -> Frozen:
+        try:
+            return self.sessions.evaluate(
+                request.task,
+                candidate,
+                final=request.final,
+                floors=floors_here(request.floors, self.peaks),
+                baselines=request.baselines,
+            )
+        except TaskError as error:
+            return Refused(refused=one_line(error))
+        except KernelwrightError as error:
+            return Failed(failed=one_line(error))
+        except Exception as error:  # the border: the service lives on
+            log.exception("a request failed through a defect of ours")
+            return Failed(failed=one_line(error))
+
+    def _bytes(self, name: str, file: str) -> bytes:
+        path = self.folder / "outbox" / name / file
+        with path.open("rb") as stream:
+            data = stream.read(self.max_bytes + 1)
+        if len(data) > self.max_bytes:
+            raise ValueError(f"{file} has more than {self.max_bytes} bytes")
+        return data

@@ -1,0 +1,146 @@
+"""One made-up situation that every prompt is rendered for. No figure here was measured."""
+
+from dataclasses import replace
+
+import pytest
+
+from kernelwright.agents.llm.answers import find_blocks
+from kernelwright.agents.llm.prompts import prompts_folder
+from kernelwright.agents.llm.sources import unfold
+from kernelwright.agents.problem import Problem
+from kernelwright.agents.roles import Analysis, Node, Situation
+from kernelwright.core.candidate import Candidate
+from kernelwright.core.evaluation import Evaluation, Stage, Status
+from kernelwright.core.evidence import Bottleneck, Diagnosis, Evidence, Headroom, Reason
+from kernelwright.core.learned import ArchivedPlan, Finding
+from kernelwright.core.plan import Move, Plan
+from kernelwright.core.roofline import Floor, Work
+from kernelwright.core.run import Outcome
+from kernelwright.core.skill import RankedSkill, Skill
+from kernelwright.core.target import CPU_CPP
+from kernelwright.core.task import Task
+from kernelwright.memory.ledger import Ledger
+from kernelwright.memory.short_term import ShortTermMemory
+from kernelwright.skills.load import load_skills
+from kernelwright.tasks.capture import Captured, capture_task
+from kernelwright.testing.fake_run import PEAKS, fake_evaluation
+
+_EXAMPLE = find_blocks((prompts_folder() / "example_cpu_cpp.md").read_text(encoding="utf-8"))
+REFERENCE, KERNEL = _EXAMPLE[0].text, unfold(_EXAMPLE[1].text)
+"""The worked example of the prompts."""
+TASK = Task(name="relu_sum", source=REFERENCE)
+SEED = Move(skill="fuse", text="1. one pass over `x`")
+BASE = Candidate(source=KERNEL, plan=Plan(moves=(SEED,)), role="generator")
+FAILED = Move(skill="streaming-stores", text="1. store `out` around the caches", why="out is large")
+BROKEN = Candidate(
+    source=KERNEL.replace("sum += v", "sum -= v"),
+    parents=(BASE.id,),
+    plan=BASE.plan.then(FAILED),
+    role="coder",
+)
+SIBLING = Candidate(source=KERNEL.replace("static const", "constexpr"), parents=(BASE.id,), role="coder")
+
+
+@pytest.fixture(scope="session")
+def captured() -> Captured:
+    return capture_task(TASK, TASK.workloads[0])
+
+
+@pytest.fixture(scope="session")
+def skills() -> dict[str, Skill]:
+    return load_skills()
+
+
+@pytest.fixture
+def situation(captured: Captured) -> Situation:
+    floor = Floor(ms=0.21, bound_by="memory", work=Work(flops=1_572_864, min_bytes=2_103_296))
+    problem = Problem(TASK, CPU_CPP, {"default": captured}, {"default": floor}, PEAKS, {})
+    return Situation(
+        problem=problem,
+        base=Node(BASE, fake_evaluation(BASE, TASK, 2.5), "base"),
+        analysis=_analysis(),
+        window=(Node(SIBLING, fake_evaluation(SIBLING, TASK, 1.6), "sibling"),),
+        memory=_memory(),
+        ledger=_ledger(),
+        findings=(
+            Finding(text="Rows under 4 KB want two rows a thread.", target="cpu/cpp", state="admitted"),
+            Finding(text="Not proven yet.", target="cpu/cpp"),
+        ),
+        archive=(_archived(),),
+    )
+
+
+@pytest.fixture
+def broken(situation: Situation) -> Situation:
+    """The same with the base of a failed idea to repair."""
+    return replace(situation, base=Node(BROKEN, failing_evaluation(), "base"), analysis=None)
+
+
+def failing_evaluation() -> Evaluation:
+    return Evaluation(
+        candidate_id=BROKEN.id,
+        task_id=TASK.id,
+        stage=Stage.VERIFY,
+        status=Status.INCORRECT_NUMERICS,
+        detail="out0 on as_is: error 2.1, allowed 3.4e-06",
+        log="compiled\nfirst differing element: out0[3] is -400.2, expected 400.2",
+    )
+
+
+def _analysis() -> Analysis:
+    facts = {
+        "run.latency_ms": 4.0,
+        "run.floor_fraction": 0.0525,
+        "machine.n_threads": 2,
+        "counters.ipc": None,
+    }
+    return Analysis(
+        evidence=Evidence(facts=facts),
+        diagnosis=Diagnosis(
+            bottleneck=Bottleneck.COMPUTE,
+            also=(Bottleneck.MEMORY_BANDWIDTH,),
+            headroom=Headroom.HIGH,
+            structure="reduction",
+            reasons=(Reason(metric="run.floor_fraction", value=0.0525, text="far from the floor"),),
+        ),
+        ranked=(
+            RankedSkill(skill="unroll-accumulators", score=0.31, reasons=("answers the bottleneck compute",)),
+            RankedSkill(skill="streaming-stores", score=0.12, reasons=("answers memory_bandwidth",)),
+        ),
+    )
+
+
+def _memory() -> ShortTermMemory:
+    memory = ShortTermMemory()
+    memory.record_seed(fake_evaluation(BASE, TASK, 2.5))
+    memory.record(BASE.id, FAILED, failing_evaluation())
+    return memory
+
+
+def _ledger() -> Ledger:
+    outcome = Outcome(
+        skill="unroll-accumulators",
+        target="cpu/cpp",
+        structure="reduction",
+        bottleneck="compute",
+        task_id="t",
+        run_id="r",
+        move_key="k",
+        verified=True,
+        log_speedup=0.2231435513,
+    )
+    return Ledger([outcome, outcome, outcome, outcome.model_copy(update={"log_speedup": -0.0512932944})])
+
+
+def _archived() -> ArchivedPlan:
+    move = Move(skill="rows-together", region="r_sum", why="short rows")
+    return ArchivedPlan(
+        task_id="other",
+        task_name="row_sum",
+        target="cpu/cpp",
+        plan=Plan(moves=(move,)),
+        initial_source="i",
+        best_source="b",
+        speedup=3.4,
+        run_id="r1",
+    )

@@ -1,0 +1,109 @@
+"""What prompts are grounded in, and what is kept from them."""
+
+from dataclasses import replace
+
+import pytest
+from tests.agents.llm.conftest import BASE, BROKEN, TASK, failing_evaluation
+
+from kernelwright.agents.llm.guidance import SECTIONS, evidence_text, sections
+from kernelwright.agents.llm.told import Told
+from kernelwright.agents.llm.window import WINDOWS
+from kernelwright.agents.roles import Node, Situation
+from kernelwright.core.candidate import Candidate
+from kernelwright.core.plan import Move
+from kernelwright.core.skill import Skill
+from kernelwright.memory.short_term import ShortTermMemory
+from kernelwright.testing.fake_run import fake_evaluation
+
+
+def shown(name: str, told: Told) -> str:
+    return "\n".join(f"{section.title}\n{section.text}" for section in sections(WINDOWS[name], told))
+
+
+def test_a_plan_is_grounded_in_figures_reasons_and_experience(
+    situation: Situation, skills: dict[str, Skill]
+) -> None:
+    text = shown("planner", Told(situation, skills))
+    for words in (
+        "no kernel can be faster than 0.21 ms; bound by memory",
+        "run.floor_fraction = 0.0525: far from the floor",
+        "`unroll-accumulators` (score 0.31)",
+        "Ledger on reduction/compute: 4 tries, 3 wins, mean speedup 1.17x",
+        "Number of accumulators = latency x operations per cycle",
+        "Rows under 4 KB want two rows a thread.",
+        "Task row_sum, 3.40x over eager",
+        "=> incorrect_numerics (out0 on as_is: error 2.1",
+        "takes [512, 1024] float32; returns [512] float32",
+        "2.50x over eager",
+    ):
+        assert words in text, words
+    assert "Not proven yet" not in text
+    assert "counters.ipc" not in text
+
+
+@pytest.mark.parametrize("name", sorted(WINDOWS))
+def test_on_timings_alone_nothing_measured_but_latencies_is_told(
+    name: str, situation: Situation, skills: dict[str, Skill]
+) -> None:
+    nodes = (*situation.window, Node(BROKEN, failing_evaluation(), "member"))
+    blind = replace(situation, timings_only=True, window=nodes)
+    failing = replace(blind, base=Node(BROKEN, failing_evaluation(), "base"))
+    for told in (Told(blind, skills), Told(failing, skills)):
+        text = shown(name, told)
+        for secret in (
+            "0.21 ms",
+            "floor",
+            "0.0525",
+            "Bottleneck",
+            "score",
+            "Ledger",
+            "speedup",
+            "over eager",
+        ):
+            assert secret not in text, secret
+        assert "error 2.1" not in text and "GFLOP" not in text and "-400.2" not in text
+    if any(slot.section in ("timings", "base") for slot in WINDOWS[name].slots):
+        assert "4 ms" in shown(name, Told(blind, skills)) or "| 4 |" in shown(name, Told(blind, skills))
+
+
+def test_experiments_on_timings_alone_are_still_remembered(situation: Situation) -> None:
+    (_, text), = SECTIONS["tried"](Told(replace(situation, timings_only=True)))  # fmt: skip
+    assert "streaming-stores" in text and text.endswith("=> incorrect_numerics")
+
+
+def test_the_breeder_is_never_shown_a_source(situation: Situation, skills: dict[str, Skill]) -> None:
+    told = Told(situation, skills, menu={"a1": Move(skill="free", text="1. fuse")})
+    sources = [TASK.source, BASE.source, situation.window[0].candidate.source]
+    lines = {line.strip() for source in sources for line in source.splitlines() if len(line.strip()) > 12}
+    for name in ("breeder_populate", "breeder_cross"):
+        text = shown(name, told)
+        assert "```" not in text
+        assert [line for line in lines if line in text] == []
+        assert "bound by memory" in text
+
+
+def test_a_repair_chain_is_told_with_its_verdicts(broken: Situation) -> None:
+    memory = ShortTermMemory()
+    memory.record_seed(fake_evaluation(BASE, TASK, 2.5))
+    idea = Move(skill="streaming-stores", text="1. store `out` around the caches", why="out is large")
+    memory.record(BASE.id, idea, failing_evaluation())
+    plan = BROKEN.plan.then(Move(skill="repair", text="flip the sign"))
+    again = Candidate(source=BROKEN.source + "# again\n", parents=(BROKEN.id,), plan=plan)
+    failing = failing_evaluation().model_copy(update={"candidate_id": again.id})
+    memory.record(BASE.id, idea, failing)
+    told = Told(replace(broken, memory=memory, base=Node(again, failing, "base")))
+    ((_, text),) = SECTIONS["chain"](told)
+    assert text.count("incorrect_numerics") == 2 and "Repairs made so far:\n- repair" in text
+    assert "flip the sign" in text
+
+
+def test_figures_may_be_quoted_from_evidence_but_not_from_sources(situation: Situation) -> None:
+    text = evidence_text(Told(situation))
+    assert "0.0525" in text and "WIDTH" not in text
+
+
+def test_a_live_module_is_shown_as_its_graph(situation: Situation) -> None:
+    task = TASK.model_copy(update={"artifact": "/secret/place/module.pkl"})
+    live = replace(situation, problem=replace(situation.problem, task=task))
+    ((_, text),) = SECTIONS["reference"](Told(live))
+    assert "relu.default -> [512, 1024] float32" in text and "class Model" not in text

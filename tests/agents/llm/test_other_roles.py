@@ -1,0 +1,250 @@
+"""Generator, Analyst, Selector, Designer, Breeder and Aligner played by a model."""
+
+from dataclasses import replace
+
+import pytest
+from tests.agents.llm.conftest import BASE, BROKEN, KERNEL, REFERENCE, SIBLING, failing_evaluation
+
+from kernelwright.agents.llm.aligner import ModelAligner
+from kernelwright.agents.llm.analyst import MeasuringAnalyst, ModelAnalyst
+from kernelwright.agents.llm.asking import Asker
+from kernelwright.agents.llm.breeder import ModelBreeder
+from kernelwright.agents.llm.designer import ModelDesigner
+from kernelwright.agents.llm.generator import ModelGenerator
+from kernelwright.agents.llm.selector import ModelSelector
+from kernelwright.agents.llm.sources import fold
+from kernelwright.agents.problem import Problem
+from kernelwright.agents.roles import Analysis, Analyst, Node, Situation
+from kernelwright.core.candidate import Candidate
+from kernelwright.core.errors import LoweringError, UnusableAnswer
+from kernelwright.core.evaluation import Evaluation
+from kernelwright.core.model_call import CallOutcome
+from kernelwright.core.plan import Move, Plan
+from kernelwright.core.skill import Skill
+from kernelwright.skills.stats import LedgerView
+from kernelwright.testing.fake_run import ScriptedTeam
+from kernelwright.testing.scripted_client import Answer, ScriptedClient
+
+EXPERT = ScriptedTeam(["expert's root"], []).team()
+
+
+def asker(role: str, skills: dict[str, Skill], *answers: Answer) -> tuple[Asker, ScriptedClient]:
+    client = ScriptedClient({role: list(answers)})
+    return Asker(client, role, skills), client
+
+
+def code(source: str) -> str:
+    return f"Approach: plain\n```python\n{fold(source)}```"
+
+
+# -- Generator -------------------------------------------------------------------------------------
+
+
+def test_the_root_is_the_reference_renamed(situation: Situation, skills: dict[str, Skill]) -> None:
+    generator = ModelGenerator(asker("generator", skills)[0], EXPERT.generator)
+    root = generator.root(situation.problem)
+    assert root.source == REFERENCE.replace("class Model(", "class ModelNew(") and root.plan == Plan()
+
+
+def test_the_root_of_a_live_module_is_the_experts(situation: Situation, skills: dict[str, Skill]) -> None:
+    task = situation.problem.task.model_copy(update={"artifact": "module.pkl"})
+    generator = ModelGenerator(asker("generator", skills)[0], EXPERT.generator)
+    assert generator.root(replace(situation.problem, task=task)).source == "expert's root"
+
+
+def test_each_seed_is_one_call_with_another_approach(situation: Situation, skills: dict[str, Skill]) -> None:
+    one, client = asker("generator", skills, code(KERNEL), "no", "no", code(KERNEL + "# other\n"))
+    seeds = ModelGenerator(one, EXPERT.generator).seeds(replace(situation, base=None, analysis=None), 3)
+    assert [seed.source for seed in seeds] == [KERNEL, KERNEL + "# other\n"]
+    assert all(seed.role == "generator" for seed in seeds)
+    assert "kernel 1 of 3" in client.asked[0].user and "the plain way" in client.asked[0].user
+    assert "algebra first" in client.asked[3].user
+
+
+def test_without_one_usable_seed_the_outcome_is_named(situation: Situation, skills: dict[str, Skill]) -> None:
+    one, _ = asker("generator", skills, "I cannot help with that.")
+    with pytest.raises(UnusableAnswer, match=r"^refused"):
+        ModelGenerator(one, EXPERT.generator).seeds(situation, 2)
+
+
+# -- Analyst ---------------------------------------------------------------------------------------
+
+
+class Gate:
+    """An Analyst by script; refuses plans in words as the expert's lowering does."""
+
+    def __init__(self, analysis: Analysis) -> None:
+        self.analysis = analysis
+
+    def analyse(
+        self, problem: Problem, base: Candidate, evaluation: Evaluation, ledger: LedgerView
+    ) -> Analysis:
+        if any(move.text for move in base.plan.moves):
+            raise LoweringError("no lowering")
+        return self.analysis
+
+
+PRINTED = Candidate(source='"""t: a drop-in for the reference ``Model``, as ``ModelNew``."""\n')
+
+
+def analysed(situation: Situation, analyst: Analyst, base: Candidate) -> Analysis:
+    assert situation.base is not None
+    return analyst.analyse(situation.problem, base, situation.base.evaluation, situation.ledger)
+
+
+def test_features_widen_the_evidence_and_decide_nothing(
+    situation: Situation, skills: dict[str, Skill]
+) -> None:
+    assert situation.analysis is not None
+    features = {"passes_over_memory": 2, "is_parallel": True, "bottleneck": "library"}
+    one, client = asker("analyst", skills, features)
+    analyst = ModelAnalyst(one, Gate(situation.analysis))
+    for _ in range(2):
+        found = analysed(situation, analyst, PRINTED)
+    assert found.evidence.get("code.passes_over_memory") == 2
+    assert found.evidence.get("code.has_reuse") is None
+    assert (found.diagnosis, found.ranked) == (situation.analysis.diagnosis, situation.analysis.ranked)
+    assert len(client.asked) == 1
+
+
+def test_an_unusable_reading_leaves_the_measurements(situation: Situation, skills: dict[str, Skill]) -> None:
+    assert situation.analysis is not None
+    analyst = ModelAnalyst(asker("analyst", skills, "prose")[0], Gate(situation.analysis))
+    assert analysed(situation, analyst, PRINTED) == situation.analysis
+
+
+@pytest.mark.parametrize("base", [BASE, BASE.model_copy(update={"plan": Plan()})])
+def test_a_model_s_source_is_analysed_without_the_facts_of_a_lowered_program(
+    base: Candidate, situation: Situation, skills: dict[str, Skill]
+) -> None:
+    assert situation.analysis is not None
+    facts = {"graph.structure": "reduction", "run.floor_fraction": 0.05, "program.n_regions": 3}
+    analysis = replace(situation.analysis, evidence=situation.analysis.evidence.with_facts(facts))
+    analyst = MeasuringAnalyst(Gate(analysis), skills)
+    found = analysed(situation, analyst, base)
+    assert found.evidence.get("program.n_regions") is None
+    assert found.evidence.get("run.floor_fraction") == 0.05 and found.ranked
+    assert analysed(situation, analyst, PRINTED) == analysis
+
+
+# -- Selector --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def population(situation: Situation) -> Situation:
+    assert situation.base is not None
+    window = (situation.base, *situation.window, Node(BROKEN, failing_evaluation(), "member"))
+    return replace(situation, window=window, timings_only=True)
+
+
+def test_the_pick_is_among_verified_members(population: Situation, skills: dict[str, Skill]) -> None:
+    wrong = {"base": BROKEN.id, "reference": BASE.id, "why": "x"}
+    same = {"base": BASE.id, "reference": BASE.id, "why": "x"}
+    right = {"base": BASE.id, "reference": SIBLING.id, "why": "4 ms against 6.25 ms"}
+    one, client = asker("selector", skills, wrong, right)
+    pick = ModelSelector(one).select(population)
+    assert pick is not None and (pick.base, pick.reference) == (BASE.id, SIBLING.id)
+    assert BROKEN.id in client.notes[0].detail and "| incorrect_numerics | - |" in client.asked[0].user
+    with pytest.raises(UnusableAnswer, match="the same kernel"):
+        ModelSelector(asker("selector", skills, same)[0]).select(population)
+
+
+def test_nothing_to_choose_takes_no_call(population: Situation, skills: dict[str, Skill]) -> None:
+    one, client = asker("selector", skills)
+    alone = ModelSelector(one).select(replace(population, window=population.window[:1]))
+    assert alone is not None and alone.base == alone.reference == BASE.id
+    assert ModelSelector(one).select(replace(population, window=population.window[2:])) is None
+    assert client.asked == []
+
+
+# -- Designer --------------------------------------------------------------------------------------
+
+RATED: dict[str, object] = {
+    "skill": "free", "why": "w", "steps": ["widen"], "gain_low": 0.3, "gain_high": 0.1, "innovation": 0.5,
+}  # fmt: skip
+
+
+def test_a_design_is_cut_to_size_and_cleaned(population: Situation, skills: dict[str, Skill]) -> None:
+    steps = [["a"], ["a"], ["b"], ["c"]]
+    proposals = [{**RATED, "steps": s, "differs": "new"} for s in steps]
+    proposals.insert(0, {**RATED, "skill": "unroll-accumulators"})
+    one, client = asker("designer", skills, {"avenues": list("abcdefgh"), "experiments": proposals})
+    design = ModelDesigner(one).design(population, 5, 2)
+    assert design.avenues == tuple("abcde")
+    assert [e.move.text for e in design.experiments] == ["1. a", "1. b"]
+    assert (design.experiments[0].gain_low, design.experiments[0].gain_high) == (0.1, 0.3)
+    assert "First 5 avenues" in client.asked[0].system and "Then 2 experiments" in client.asked[0].system
+
+
+def test_a_design_without_one_usable_experiment_is_refused(
+    population: Situation, skills: dict[str, Skill]
+) -> None:
+    one, client = asker("designer", skills, {"avenues": [], "experiments": []})
+    with pytest.raises(UnusableAnswer, match="no experiment"):
+        ModelDesigner(one).design(population, 10, 5)
+    assert [note.outcome for note in client.notes] == [CallOutcome.INVALID_OUTPUT] * 2
+
+
+# -- Breeder ---------------------------------------------------------------------------------------
+
+
+def test_a_population_mixes_archived_and_composed_plans(
+    situation: Situation, skills: dict[str, Skill]
+) -> None:
+    plans = [{"moves": [{"skill": "free", "why": "w", "steps": [s]}]} for s in ("a", "a", "b")]
+    plans.append({"moves": [{"skill": "unknown", "why": "w", "steps": ["c"]}]})
+    one, client = asker("breeder", skills, {"plans": plans})
+    made = ModelBreeder(one).populate(situation, 4)
+    assert made[0] == situation.archive[0].plan
+    assert [plan.moves[0].text for plan in made[1:]] == ["1. a", "1. b"]
+    assert "3 plans that differ" in client.asked[0].system and "memory-bound" in client.asked[0].system
+    unusable = ModelBreeder(asker("breeder", skills, "prose")[0])
+    assert unusable.populate(situation, 2) == (situation.archive[0].plan,)
+    with pytest.raises(UnusableAnswer):
+        unusable.populate(replace(situation, archive=()), 2)
+
+
+def test_a_crossed_plan_keeps_moves_by_label(situation: Situation, skills: dict[str, Skill]) -> None:
+    first = Plan(moves=(Move(skill="tile-columns", region="r", params={"tile": 8}),))
+    second = Plan(moves=(Move(skill="free", text="1. fuse"),))
+    copy = {"moves": [{"skill": "a1", "why": "keep"}]}
+    child = {"moves": [{"skill": "b1", "why": "keep"}, {"skill": "a1", "why": "keep"}]}
+    one, client = asker("breeder", skills, copy, child)
+    crossed = ModelBreeder(one).cross(situation, first, second)
+    assert crossed is not None
+    assert [move.key for move in crossed.moves] == [second.moves[0].key, first.moves[0].key]
+    assert "repeats one of its parents" in client.notes[0].detail
+    assert "float sum" not in client.asked[0].user and "```" not in client.asked[0].user
+
+
+def test_for_an_expert_coder_plans_are_made_of_its_moves(
+    situation: Situation, skills: dict[str, Skill]
+) -> None:
+    moves = [Move(skill="tile-columns", region="r", params={"tile": n}) for n in (8, 16)]
+    words = {"plans": [{"moves": [{"skill": "free", "why": "w", "steps": ["a"]}]}]}
+    labels = {"plans": [{"moves": [{"skill": "m2", "why": "w"}]}]}
+    one, _ = asker("breeder", skills, words, labels)
+    (plan,) = ModelBreeder(one, lambda _: moves).populate(replace(situation, archive=()), 3)
+    assert plan.moves[0].key == moves[1].key
+    same = Plan(moves=(moves[0],))
+    assert ModelBreeder(one, lambda _: moves).cross(situation, same, same) is None
+
+
+# -- Aligner ---------------------------------------------------------------------------------------
+
+
+def test_the_aligned_plan_is_what_the_source_does(situation: Situation, skills: dict[str, Skill]) -> None:
+    moves = tuple(Move(skill="free", text=f"1. {what}") for what in ("kept", "dropped", "changed"))
+    candidate = BASE.model_copy(update={"plan": Plan(moves=moves)})
+    items = [
+        {"number": 1, "is_carried_out": True},
+        {"number": 2, "is_carried_out": False},
+        {"number": 3, "is_carried_out": True, "what": "done by halves"},
+    ]
+    partial = {"items": items[:2]}
+    whole = {"items": items, "unannounced": ["threads are pinned"]}
+    one, client = asker("aligner", skills, partial, whole)
+    aligned = ModelAligner(one).align(situation, candidate)
+    assert [move.text for move in aligned.moves] == ["1. kept", "1. done by halves", "1. threads are pinned"]
+    assert "step 3" in client.notes[0].detail and "float sum = 0.0f" in client.asked[0].user
+    assert ModelAligner(asker("aligner", skills, "prose")[0]).align(situation, candidate) == candidate.plan

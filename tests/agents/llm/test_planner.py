@@ -1,0 +1,141 @@
+"""The model Planner: one founded, untried move, or a named refusal."""
+
+from dataclasses import replace
+
+import pytest
+from tests.agents.llm.conftest import BASE, FAILED, KERNEL
+
+from kernelwright.agents.llm.anchors import BEGINS, ENDS
+from kernelwright.agents.llm.asking import Asker
+from kernelwright.agents.llm.planner import ModelPlanner
+from kernelwright.agents.llm.proposals import find_unfounded
+from kernelwright.agents.roles import Situation
+from kernelwright.core.errors import UnusableAnswer
+from kernelwright.core.model_call import CallOutcome
+from kernelwright.core.plan import Move
+from kernelwright.core.skill import Skill
+from kernelwright.memory.short_term import ShortTermMemory
+from kernelwright.testing.scripted_client import ScriptedClient
+
+GOOD: dict[str, object] = {
+    "skill": "unroll-accumulators",
+    "why": "one accumulator",
+    "evidence": ["run.floor_fraction = 0.0525"],
+    "expects": "run.latency_ms -40 %",
+    "steps": ["split `sum` into four", "2. add them after the loop"],
+}
+
+
+def planner(client: ScriptedClient, skills: dict[str, Skill]) -> ModelPlanner:
+    return ModelPlanner(Asker(client, "planner", skills))
+
+
+def test_a_founded_move_is_taken_with_numbered_steps(situation: Situation, skills: dict[str, Skill]) -> None:
+    client = ScriptedClient({"planner": [GOOD]})
+    choice = planner(client, skills).plan(situation)
+    assert choice is not None and choice.anchored is None
+    assert choice.move.skill == "unroll-accumulators"
+    assert choice.move.text == "1. split `sum` into four\n2. add them after the loop"
+    assert "0.0525" in choice.move.why and choice.move.expects == "run.latency_ms -40 %"
+    assert client.notes == [] and len(client.asked) == 1
+    assert "unroll-accumulators, streaming-stores, free" in client.asked[0].system
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"skill": "tensor-cores"}, "none of those offered: unroll-accumulators, streaming-stores, free"),
+        ({"evidence": ["run.floor_fraction = 0.77"]}, "do not occur in the evidence: 0.77"),
+        ({"evidence": []}, "no figure"),
+        ({"evidence": ["it is slow"]}, "no figure"),
+        ({"steps": []}, "needs steps"),
+        ({"skill": "streaming-stores"}, "say in `differs` what is new"),
+        ({"skill": "streaming-stores", "steps": ["store `out` around the caches"], "differs": "x"},
+         "this very move was tried on this base"),
+    ],
+)  # fmt: skip
+def test_a_refused_plan_is_asked_for_once_more_with_the_reason(
+    change: dict[str, object], reason: str, situation: Situation, skills: dict[str, Skill]
+) -> None:
+    client = ScriptedClient({"planner": [{**GOOD, **change}, GOOD]})
+    assert planner(client, skills).plan(situation) is not None
+    assert [(n.role, n.outcome) for n in client.notes] == [("planner", CallOutcome.INVALID_OUTPUT)]
+    assert reason in client.notes[0].detail
+    assert reason in client.asked[1].user and reason not in client.asked[0].user
+
+
+def test_two_refusals_end_the_step_by_name(situation: Situation, skills: dict[str, Skill]) -> None:
+    client = ScriptedClient({"planner": [{**GOOD, "skill": "nothing"}]})
+    with pytest.raises(UnusableAnswer, match=r"^invalid_output: skill 'nothing'"):
+        planner(client, skills).plan(situation)
+    assert len(client.asked) == 2
+
+
+def test_a_failure_of_the_api_is_not_asked_again(situation: Situation, skills: dict[str, Skill]) -> None:
+    client = ScriptedClient({"planner": [CallOutcome.SERVER_ERROR]})
+    with pytest.raises(UnusableAnswer, match=r"^server_error"):
+        planner(client, skills).plan(situation)
+    assert len(client.asked) == 1 and client.notes == []
+
+
+def test_a_tried_skill_may_be_taken_again_with_a_difference(
+    situation: Situation, skills: dict[str, Skill]
+) -> None:
+    again = {**GOOD, "skill": "streaming-stores", "differs": "only for whole lines"}
+    choice = planner(ScriptedClient({"planner": [again]}), skills).plan(situation)
+    assert choice is not None and choice.move.key != FAILED.key
+
+
+def test_without_short_term_memory_a_repetition_is_not_noticed(
+    situation: Situation, skills: dict[str, Skill]
+) -> None:
+    blank = replace(situation, memory=ShortTermMemory(), has_short_term=False)
+    again = {**GOOD, "skill": "streaming-stores"}
+    assert planner(ScriptedClient({"planner": [again]}), skills).plan(blank) is not None
+
+
+def test_timings_alone_leave_only_moves_in_words(situation: Situation, skills: dict[str, Skill]) -> None:
+    client = ScriptedClient({"planner": [{**GOOD, "skill": "free", "evidence": [], "differs": "all"}]})
+    choice = planner(client, skills).plan(replace(situation, timings_only=True))
+    assert choice is not None and choice.move.skill == "free"
+
+
+def test_anchors_are_checked_against_the_base(situation: Situation, skills: dict[str, Skill]) -> None:
+    marked = KERNEL.replace("    float sum = 0.0f;\n", f"{BEGINS}\n    float sum = 0.0f;\n{ENDS}\n")
+    changed = marked.replace("out[row] = sum", "out[row] = 0")
+    script = [{**GOOD, "anchored_source": changed}, {**GOOD, "anchored_source": marked}]
+    client = ScriptedClient({"planner": script})
+    choice = planner(client, skills).plan(replace(situation, wants_anchors=True))
+    assert choice is not None and choice.anchored == marked
+    assert "not the base's source" in client.notes[0].detail
+    assert BEGINS in client.asked[0].system
+
+
+def test_for_an_expert_coder_it_chooses_among_concrete_moves(
+    situation: Situation, skills: dict[str, Skill]
+) -> None:
+    moves = [Move(skill="tile-columns", region="r_sum", params={"tile": n}, why="rows") for n in (32, 64)]
+    client = ScriptedClient({"planner": [GOOD, {**GOOD, "skill": "m2", "steps": []}]})
+    choice = ModelPlanner(Asker(client, "planner", skills), lambda _: moves).plan(situation)
+    assert choice is not None and choice.move.key == moves[1].key
+    assert choice.move.why.startswith("one accumulator")
+    assert "m2: tile-columns on r_sum (tile=64): rows" in client.asked[0].user
+    assert ModelPlanner(Asker(client, "planner", skills), lambda _: []).plan(situation) is None
+
+
+def test_without_a_base_there_is_nothing_to_plan(situation: Situation, skills: dict[str, Skill]) -> None:
+    assert planner(ScriptedClient({}), skills).plan(replace(situation, base=None)) is None
+
+
+@pytest.mark.parametrize(
+    ("quote", "is_founded"),
+    [("0.3126", True), ("0.31", True), ("31 %", True), ("31.3%", True), ("0.32", False), ("1.2e7", True),
+     ("1.25e7", False), ("12000000", True), ("r0 and conv2d", False), ("4 of 12000000", False)],
+)  # fmt: skip
+def test_figures_may_be_rounded_or_in_per_cent(quote: str, is_founded: bool) -> None:
+    evidence = "run.floor_fraction = 0.3126; bytes 12000000; r0"
+    assert (find_unfounded([quote], evidence) is None) is is_founded
+
+
+def test_the_base_is_the_one_that_was_tried(situation: Situation) -> None:
+    assert situation.memory.tried(BASE.id)

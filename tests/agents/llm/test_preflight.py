@@ -1,0 +1,104 @@
+"""One clear line before anything starts."""
+
+import pytest
+
+from kernelwright.agents.llm.preflight import preflight
+from kernelwright.agents.llm.tape import MemoryTape, ReplayOnly
+from kernelwright.core.errors import UserError
+from kernelwright.core.models import ModelSettings, RoleModel
+from kernelwright.testing.bad_server import (
+    BadServer,
+    Behaviour,
+    echoes_key,
+    hangs,
+    resets,
+    says,
+    sends,
+    status,
+)
+
+
+def settings_for(server: BadServer, **settings: object) -> ModelSettings:
+    return ModelSettings.model_validate({"model": "openai:m", "base_url": server.url, **settings})
+
+
+def test_a_model_that_answers_passes_at_the_price_of_one_tiny_request() -> None:
+    with BadServer(says("ready")) as server:
+        preflight(settings_for(server, temperature=0.3))
+        (request,) = server.requests
+    assert request.body["max_tokens"] == 16
+    assert request.body["temperature"] == 0.3
+
+
+def test_every_distinct_model_is_asked_once() -> None:
+    with BadServer(says("ready")) as server:
+        roles = {
+            "planner": RoleModel(model="openai:other"),
+            "coder": RoleModel(model="openai:other", temperature=1.0),
+            "debugger": RoleModel(temperature=0.0),
+        }
+        preflight(settings_for(server, roles=roles))
+        assert sorted(request.body["model"] for request in server.requests) == ["m", "other"]
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "said"),
+    [
+        (status(401, "wrong"), r"refuses the key \(401: wrong\)"),
+        (status(403), "refuses the key"),
+        (status(404, "none"), r"no such model, or the base URL is wrong \(404: none\)"),
+        (status(400, "model 'm' does not exist"), "no such model"),
+        (status(400, "temperature is not supported"), "refuses the request"),
+        (sends(b"<html></html>", content_type="text/html"), "does not speak the protocol"),
+        (sends(b'{"hello": 1}'), "does not speak the protocol"),
+        (resets(), "no server answers"),
+    ],
+)
+def test_a_model_that_would_never_answer_is_one_line(behaviour: Behaviour, said: str) -> None:
+    with BadServer(behaviour) as server:
+        with pytest.raises(UserError, match=said) as raised:
+            preflight(settings_for(server))
+        assert str(raised.value).startswith(f"openai:m at {server.url}: ")
+        assert "\n" not in str(raised.value)
+        assert len(server.requests) == 1
+
+
+def test_a_server_that_hangs_is_one_line() -> None:
+    with BadServer(hangs()) as server, pytest.raises(UserError, match="does not answer in time"):
+        preflight(settings_for(server, timeout_s=0.3))
+
+
+def test_no_server_is_one_line() -> None:
+    with BadServer(says("never")) as server:
+        settings = settings_for(server)
+    with pytest.raises(UserError, match="no server answers there"):
+        preflight(settings)
+
+
+@pytest.mark.parametrize(
+    "behaviour", [status(429), status(503), says(""), says("cut", finish_reason="length")]
+)
+def test_what_may_pass_within_the_run_passes(behaviour: Behaviour) -> None:
+    with BadServer(behaviour) as server:
+        preflight(settings_for(server))
+        assert len(server.requests) == 1
+
+
+def test_no_key_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with pytest.raises(UserError, match="no key; set OPENAI_API_KEY"):
+        preflight(ModelSettings(model="openai:gpt-5"))
+
+
+def test_the_key_is_not_in_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KERNELWRIGHT_API_KEY", "sk-very-secret-1234")
+    with BadServer(echoes_key(401)) as server:
+        with pytest.raises(UserError) as raised:
+            preflight(settings_for(server))
+        assert "sk-very-secret-1234" in server.requests[0].headers["authorization"]
+    assert "sk-very-secret" not in str(raised.value)
+
+
+def test_a_replay_asks_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    preflight(ModelSettings(model="openai:gpt-5"), ReplayOnly(MemoryTape()))

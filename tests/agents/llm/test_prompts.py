@@ -1,0 +1,98 @@
+"""Every prompt, rendered for the made-up situation, word for word; and that budgets hold."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.agents.llm.conftest import BASE, KERNEL
+
+from kernelwright.agents.llm.anchors import BEGINS, ENDS
+from kernelwright.agents.llm.prompts import Prompt, prompts_folder, render
+from kernelwright.agents.llm.told import Told
+from kernelwright.agents.llm.window import WINDOWS, estimate_tokens
+from kernelwright.agents.roles import Node, Situation
+from kernelwright.core.plan import Move, Plan
+from kernelwright.core.skill import Skill
+from kernelwright.testing.golden import check_golden
+
+GOLDEN = Path(__file__).parent / "golden"
+MOVE = Move(skill="unroll-accumulators", text="1. split `sum` into four\n2. add them after the loop")
+MENU = {"m1": Move(skill="tile-columns", region="r_sum", params={"tile": 64}, why="rows of 4 KB")}
+CODE = {"needs_kernel": True}
+ACCOUNT = {**CODE, "n_steps": 2, "steps": ["split `sum`", "add them"], "is_anchored": False}
+FACTS: dict[str, dict[str, object]] = {
+    "generator": {**CODE, "number": 2, "count": 3, "approach": "fuse."},
+    "analyst": {},
+    "planner": {"allowed": ["unroll-accumulators", "free"], "only_menu": False, "needs_evidence": True},
+    "planner_anchors": {"allowed": ["unroll-accumulators", "free"], "needs_evidence": True},
+    "coder_write": {**ACCOUNT, "is_anchored": True},
+    "coder_translate": ACCOUNT,
+    "coder_rewrite": {**CODE, "number": 2, "count": 4, "has_base": True, "is_failing": False},
+    "debugger_diagnose": {},
+    "debugger_repair": CODE,
+    "selector": {},
+    "designer": {
+        "allowed": ["unroll-accumulators", "free"], "only_menu": False, "n_avenues": 10, "n_experiments": 5,
+    },
+    "breeder_populate": {"allowed": ["m1"], "only_menu": True, "count": 4, "bound_by": "memory"},
+    "breeder_cross": {"allowed": ["free"], "bound_by": "compute", "outcomes": "Plan a: verified, 4 ms."},
+    "aligner": {},
+}  # fmt: skip
+"""What each prompt asks for beyond its sections."""
+
+
+@pytest.fixture
+def told(situation: Situation, broken: Situation, skills: dict[str, Skill]) -> Callable[[str], Told]:
+    anchored = KERNEL.replace("    float sum = 0.0f;\n", f"{BEGINS}\n    float sum = 0.0f;\n{ENDS}\n")
+
+    def make(name: str) -> Told:
+        return Told(
+            situation=broken if name.startswith("debugger") else situation,
+            skills=skills,
+            plan=Plan(moves=(MOVE,)) if name.startswith(("coder_w", "coder_t", "aligner")) else Plan(),
+            anchored=anchored if name == "coder_write" else None,
+            menu=MENU if name in ("breeder_populate", "breeder_cross") else {},
+            source=KERNEL if name == "aligner" else "",
+            cause="Root cause: the sign." if name == "debugger_repair" else "",
+        )
+
+    return make
+
+
+def text_of(prompt: Prompt) -> str:
+    return f"{prompt.system}\n\n======== user ========\n\n{prompt.user}\n"
+
+
+@pytest.mark.parametrize("name", sorted(WINDOWS))
+def test_prompt(name: str, told: Callable[[str], Told], request: pytest.FixtureRequest) -> None:
+    prompt = render(name, told(name), **FACTS[name])
+    check_golden(GOLDEN / f"{name}.md", text_of(prompt), request)
+
+
+def test_every_prompt_file_is_used_and_has_two_parts() -> None:
+    files = {path.stem for path in prompts_folder().glob("*.md")}
+    parts = {"rules_cpu_cpp", "brief_cpu_cpp", "example_cpu_cpp", "answer_code", "account", "roofline"}
+    assert files == set(WINDOWS) | parts
+
+
+@pytest.mark.parametrize("name", sorted(WINDOWS))
+def test_budgets_hold_for_huge_sources_and_many_nodes(name: str, told: Callable[[str], Told]) -> None:
+    huge = BASE.model_copy(update={"source": KERNEL + "# padding\n" * 10_000})
+    given = told(name)
+    node = given.situation.base
+    assert node is not None
+    nodes = tuple(Node(huge, node.evaluation, "sibling") for _ in range(12))
+    situation = replace(given.situation, base=replace(node, candidate=huge), window=nodes)
+    big = replace(given, situation=situation, source=huge.source, refused="no code: " + "x" * 500)
+    for limit in (None, 6_000, 2_000, 512):
+        prompt = render(name, big, prompt_tokens=limit, **FACTS[name])
+        budget = min(WINDOWS[name].budget_tokens, limit or 10**9)
+        assert estimate_tokens(prompt.system) + estimate_tokens(prompt.user) <= budget + 2
+    assert "no code" in render(name, big, **FACTS[name]).user or name == "analyst"
+
+
+def test_small_models_get_the_rules_in_brief(told: Callable[[str], Told]) -> None:
+    prompt = render("coder_write", told("coder_write"), prompt_tokens=2_500, **FACTS["coder_write"])
+    assert "# Example" not in prompt.system and "CPP_SOURCE" in prompt.system
+    assert "## The plan" in prompt.user

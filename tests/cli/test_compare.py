@@ -1,0 +1,229 @@
+"""``kernelwright compare`` with the real engine, scripted teams and a referee that looks verdicts up."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kernelwright import api
+from kernelwright.core.errors import MachineError
+from kernelwright.core.evaluation import Status
+from kernelwright.core.events import CandidateEvaluated, Event
+from kernelwright.engine.run import Crew
+from kernelwright.store.sqlstore import open_store
+from kernelwright.testing.fake_run import FakeReferee, ScriptedTeam, fake_prepare
+
+RECIPES = "kernelskill,kernelskill-no-long-term"
+VERDICTS: dict[str, float | Status] = {"a": 1.5, "a>x": Status.CRASHED, "a>x+fix": 2.0, "a>y": 3.0}
+PER_RUN = 6
+"""Evaluations of a run with these verdicts, the final one included."""
+
+
+@dataclass
+class Arena:
+    """Stands in for the machine: who was asked what, and where to stop."""
+
+    referee: FakeReferee = field(default_factory=lambda: FakeReferee(VERDICTS))
+    played: list[tuple[str, str, int]] = field(default_factory=list)
+    interrupt_at: int | None = None
+    """Number of the evaluation after which somebody presses Ctrl-C."""
+    error: Exception | None = None
+    n_evaluated: int = 0
+
+    def open(self) -> FakeReferee:
+        """Give the referee out."""
+        return self.referee
+
+    def prepare(self, spec: Any, cache_dir: Path) -> Any:
+        """Note who plays, then give a problem without graphs."""
+        self.played.append((spec.task.name, spec.recipe, spec.seed))
+        if self.error is not None:
+            raise self.error
+        return fake_prepare(spec, cache_dir)
+
+    def listen(self, event: Event) -> None:
+        """Count evaluations."""
+        if isinstance(event, CandidateEvaluated):
+            self.n_evaluated += 1
+            if self.n_evaluated == self.interrupt_at:
+                raise KeyboardInterrupt
+
+
+@pytest.fixture
+def arena(monkeypatch: pytest.MonkeyPatch) -> Arena:
+    """Put scripted teams and the arena's referee where the machine would be."""
+    arena, real = Arena(), api._tools
+
+    def tools(spec: Any, store: Any, where: Any, referee: Any, on_event: Callable[[Event], None]) -> Any:
+        def listen(event: Event) -> None:
+            on_event(event)
+            arena.listen(event)
+
+        made = real(spec, store, where, referee, listen)
+        return replace(made, assemble=lambda meter, tape: Crew(ScriptedTeam(["a"], ["x", "y"]).team()))
+
+    monkeypatch.setattr(api, "_tools", tools)
+    monkeypatch.setattr(api, "open_referee", arena.open)
+    monkeypatch.setattr(
+        api.resume_run, "__kwdefaults__", {**(api.resume_run.__kwdefaults__ or {}), "prepare": arena.prepare}
+    )
+    monkeypatch.setattr(
+        "kernelwright.engine.recording.prepare_on", lambda spec, *a: arena.prepare(spec, Path())
+    )
+    return arena
+
+
+@pytest.fixture
+def folder(task_file: Path) -> Path:
+    """Two tasks."""
+    tasks = task_file.parent / "pointwise"
+    tasks.mkdir()
+    for name in ("1_First.py", "2_Second.py"):
+        text = task_file.read_text(encoding="utf-8")
+        (tasks / name).write_text(f"# {name}\n{text}", encoding="utf-8")
+    return tasks
+
+
+def read(name: str) -> Any:
+    return json.loads(Path(name, "comparison.json").read_text(encoding="utf-8"))
+
+
+def test_every_recipe_plays_every_task_and_seed_in_turn(cli: Any, arena: Arena, folder: Path) -> None:
+    result = cli("compare", folder, "--recipes", RECIPES, "--seeds", "0,1", "--name", "c")
+    assert result.code == 0, result.err
+    one = [("1_First", recipe, seed) for seed in (0, 1) for recipe in RECIPES.split(",")]
+    assert arena.played == [*one, *(("2_Second", recipe, seed) for _, recipe, seed in one)]
+    assert "[8/8] 2_Second, kernelskill-no-long-term, seed 1: 2.00x" in result.err
+    document = read("c")
+    first = document["comparison"]["standings"][0]
+    assert first["geomean"]["value"] == pytest.approx(2.0)
+    assert (document["comparison"]["n_cells"], first["n_runs"], first["n_tasks"]) == (4, 4, 2)
+    assert document["conditions"]["budget"]["evaluations"] == 16
+    assert "began with an empty memory" in Path("c/comparison.md").read_text(encoding="utf-8")
+    assert "2.00x [2.00, 2.00]" in result.out
+    assert Path("c/comparison.svg").read_text(encoding="utf-8").startswith("<svg")
+
+
+def test_one_budget_holds_for_every_recipe(cli: Any, arena: Arena, folder: Path) -> None:
+    cli("compare", folder, "--recipes", RECIPES, "--budget-evaluations", "1", "--name", "c")
+    standings = read("c")["comparison"]["standings"]
+    assert [s["evaluations"] for s in standings] == [1.0, 1.0]
+    assert [s["curve"] for s in standings] == [pytest.approx([1.0, 1.5])] * 2
+
+
+def test_resume_carries_on_what_was_interrupted_and_repeats_nothing(
+    cli: Any, arena: Arena, folder: Path
+) -> None:
+    arguments = ["compare", folder, "--recipes", RECIPES]
+    arena.interrupt_at = PER_RUN + 1
+    stopped = cli(*arguments, "--name", "c")
+    assert stopped.code == 130 and "--resume c" in stopped.err
+    assert arena.played == [("1_First", recipe, 0) for recipe in RECIPES.split(",")]
+    arena.played.clear()
+    assert cli(*arguments, "--resume", "c").code == 0
+    assert arena.played[0] == ("1_First", "kernelskill-no-long-term", 0)
+    assert len(arena.played) == 3
+    assert len(arena.referee.asked) == 4 * PER_RUN
+    arena.played.clear()
+    assert cli(*arguments, "--resume", "c", "--json").json["comparison"]["n_cells"] == 2
+    assert arena.played == []
+
+
+def test_tables_are_there_after_every_task(cli: Any, arena: Arena, folder: Path) -> None:
+    arena.interrupt_at = 2 * PER_RUN + 1
+    assert cli("compare", folder, "--recipes", RECIPES, "--name", "c").code == 130
+    assert read("c")["comparison"]["n_cells"] == 1
+
+
+def test_runs_begin_cold_unless_warm_is_asked_for(cli: Any, arena: Arena, folder: Path) -> None:
+    cli("compare", folder, "--name", "c", "--limit", "1")
+    store = open_store("runs.db")
+    known = store.last_outcome_id()
+    assert known > 0
+    cli("compare", folder, "--name", "w", "--memory", "warm")
+    assert [r.spec.ledger_until for r in store.iter_runs("c")] == [0]
+    assert [r.spec.ledger_until for r in store.iter_runs("w")] == [known, known]
+
+
+def test_measurements_are_made_once_when_reused(cli: Any, arena: Arena, folder: Path) -> None:
+    cli("compare", folder, "--recipes", RECIPES, "--name", "fresh", "--limit", "1")
+    fresh = len(arena.referee.asked)
+    arena.referee.asked.clear()
+    cli("compare", folder, "--recipes", RECIPES, "--name", "reused", "--limit", "1", "--reuse-measurements")
+    assert len(arena.referee.asked) == fresh / 2 == PER_RUN
+    standings = read("reused")["comparison"]["standings"]
+    assert standings[0]["seconds"] is None
+    assert standings[0]["evaluations"] == standings[1]["evaluations"] > 0
+
+
+def test_a_replay_gives_the_same_table_with_no_machine(cli: Any, arena: Arena, folder: Path) -> None:
+    arguments = ["compare", folder, "--recipes", RECIPES, "--limit", "1"]
+    cli(*arguments, "--name", "one", "--record", "kept/recording.jsonl")
+    arena.referee.asked.clear()
+    for name, where in (("two", "kept"), ("three", "kept/recording.jsonl"), ("four", "runs.db")):
+        assert cli(*arguments, "--name", name, "--replay", where).code == 0
+    assert arena.referee.asked == []
+    tables = [read(name)["comparison"] for name in ("two", "three", "four")]
+    assert tables[0] == tables[1] == tables[2]
+    recorded = read("one")["comparison"]
+    assert tables[0]["pairs"] == recorded["pairs"] and tables[0]["tasks"] == recorded["tasks"]
+
+
+def test_a_missing_measurement_ends_a_replay_with_one_line(cli: Any, arena: Arena, folder: Path) -> None:
+    cli("compare", folder, "--budget-evaluations", "1", "--name", "one", "--record", "r.jsonl")
+    result = cli("compare", folder, "--name", "two", "--replay", "r.jsonl")
+    assert result.code == 2
+    assert "error: the recording has no measurement of candidate" in result.err
+    assert len(arena.played) == 3
+
+
+def test_a_failing_run_is_a_row_and_exit_code_1(cli: Any, arena: Arena, folder: Path) -> None:
+    arena.error = MachineError("needs 93 GiB; scale batch_size down")
+    result = cli("compare", folder, "--name", "c", "--json")
+    assert result.code == 1
+    assert result.json["comparison"]["standings"][0]["success"] == 0.0
+    assert "93 GiB" in result.json["comparison"]["failures"][0]["detail"]
+    arena.error = None
+    assert cli("compare", folder, "--resume", "c").code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["--recipes", "kernelskill,magic"], "unknown recipe 'magic'"),
+        (["--recipes", ","], "--recipes"),
+        (["--team", "nobody"], "nobody"),
+        (["--seeds", "0,x"], "--seeds"),
+        (["--reuse-measurements", "--budget-seconds", "9"], "--budget-evaluations"),
+        (["--replay", "a", "--record", "b"], "nothing to --record"),
+        (["--replay", "nowhere.jsonl"], "nowhere.jsonl"),
+        (["--resume", "nothing"], "no experiment 'nothing'"),
+        (["--group", "main"], "--tasks"),
+    ],
+)
+def test_options_that_make_no_sense_are_one_line(
+    cli: Any, arena: Arena, folder: Path, words: list[str], expected: str
+) -> None:
+    result = cli("compare", folder, *words)
+    assert (result.code, arena.played) == (2, [])
+    assert expected in result.err and len(result.err.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["--budget-evaluations", "3"], "another budget"),
+        (["--memory", "warm"], "has memory cold"),
+        (["--reuse-measurements"], "has measurements fresh"),
+    ],
+)
+def test_conditions_are_not_changed_on_the_way(
+    cli: Any, arena: Arena, folder: Path, words: list[str], expected: str
+) -> None:
+    cli("compare", folder, "--name", "c", "--limit", "1", "--budget-evaluations", "2")
+    assert "there is an experiment 'c' already" in cli("compare", folder, "--name", "c").err
+    result = cli("compare", folder, "--resume", "c", "--budget-evaluations", "2", *words)
+    assert result.code == 2 and expected in result.err
