@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from kernelwright.agents.llm.client import make_client
+from kernelwright.agents.llm.connect import make_client
 from kernelwright.agents.llm.tape import Tape
 from kernelwright.agents.teams import find_team
 from kernelwright.core.budget import Budget, Meter
@@ -189,8 +189,11 @@ def assemble(spec: RunSpec, meter: Meter, tape: Tape) -> Crew:
     """Return the team of a run; its models, where it has any, are asked through the meter and the tape."""
     if spec.models is None:
         return Crew(find_team(spec.team))
-    client = make_client(spec.models, meter, tape, seed=spec.seed)
-    return Crew(find_team(spec.team, client), client.account.by_name)
+    temperatures = find_recipe(spec.recipe).temperatures
+    models = spec.models.with_temperatures(temperatures)
+    client = make_client(models, meter, tape, seed=spec.seed)
+    team = find_team(spec.team, client, prompt_tokens=models.prompt_tokens())
+    return Crew(team, client.account.by_name)
 
 
 def _tools(

@@ -115,7 +115,7 @@ def bench(
         budget_evaluations,
         budget_seconds,
         seed,
-        modeloptions.checked(models),
+        modeloptions.checked(models, usd=budget_usd),
         budget_calls,
         budget_tokens,
         budget_usd,

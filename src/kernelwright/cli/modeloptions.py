@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from kernelwright.core.budget import Budget
 from kernelwright.core.errors import UserError
 from kernelwright.core.models import ModelSettings, RoleModel
 
@@ -114,18 +115,20 @@ def make_models(
     return settings
 
 
-def checked(models: ModelSettings | None) -> ModelSettings | None:
+def checked(models: ModelSettings | None, *, usd: float | None = None) -> ModelSettings | None:
     """Return the settings with today's prices, after one tiny request to each model.
 
     Raises:
-        UserError: no key, a wrong one, no such model, no server: in one line, before anything starts.
+        UserError: no key, a wrong one, no such model, no server, or a budget in USD for a model of unknown
+            price: in one line, before anything starts.
     """
     if models is None:
         return None
     # lazy: loads a model SDK
     from kernelwright.agents.llm.preflight import preflight
-    from kernelwright.agents.llm.prices import with_prices
+    from kernelwright.agents.llm.prices import require_prices, with_prices
 
+    require_prices(models, Budget(usd=usd))
     preflight(models)
     return with_prices(models)
 

@@ -9,7 +9,7 @@ import typer
 from kernelwright.cli import modeloptions, options
 from kernelwright.cli.output import print_json, print_verdict, require_writable, stderr, write_text
 from kernelwright.cli.progress import make_progress
-from kernelwright.cli.running import create_run, open_store, play, resume_command
+from kernelwright.cli.running import create_run, find_evaluator, open_store, play, resume_command
 from kernelwright.report.measures import floor_fraction, speedup_over
 from kernelwright.report.story import tell
 from kernelwright.report.verdict import run_verdict
@@ -40,6 +40,7 @@ def optimize(
     workload: options.WorkloadOption = None,
     mode: options.ModeOption = None,
     tolerance: options.ToleranceOption = None,
+    evaluator: options.EvaluatorOption = None,
     store: options.StoreOption = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Kernel file.", show_default="FILE_fast.py")
@@ -67,6 +68,7 @@ def optimize(
     task = load_task(file, workloads=options.parse_workloads(workload), mode=mode, tolerance=tolerance)
     kernel_path = require_writable(output or Path(f"{file.stem}_fast.py"))
     report_path = require_writable(report or Path(f"{file.stem}_report.html"))
+    judge = find_evaluator(evaluator)
     opened = open_store(store)
     spec = options.make_spec(
         task,
@@ -76,7 +78,7 @@ def optimize(
         evaluations=budget_evaluations,
         seconds=budget_seconds,
         seed=seed,
-        models=modeloptions.checked(models),
+        models=modeloptions.checked(models, usd=budget_usd),
         calls=budget_calls,
         tokens=budget_tokens,
         usd=budget_usd,
@@ -86,8 +88,9 @@ def optimize(
         opened,
         run_id,
         make_progress(task.name),
-        resume_with=resume_command(run_id, store),
+        resume_with=resume_command(run_id, store, evaluator),
         as_json=as_json,
+        evaluator=judge,
     )
     deliver(opened, outcome, kernel_path, report_path, as_json=as_json, open_report=open_report)
 

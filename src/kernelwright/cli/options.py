@@ -38,6 +38,15 @@ BudgetSeconds = Annotated[
     float | None, typer.Option("--budget-seconds", min=0.0, help="Seconds to search at most.")
 ]
 SeedOption = Annotated[int, typer.Option("--seed", help="Seed of the search's own choices.")]
+EvaluatorOption = Annotated[
+    str | None,
+    typer.Option(
+        "--evaluator",
+        metavar="URL | drop:FOLDER",
+        help="Judge candidates elsewhere: at a `kernelwright serve`, or through files in a folder.",
+        show_default="the referee here",
+    ),
+]
 WorkloadOption = Annotated[
     list[str] | None,
     typer.Option(

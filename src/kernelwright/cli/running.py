@@ -12,6 +12,7 @@ from kernelwright.core.run import RunSpec
 from kernelwright.settings import load_settings
 
 if TYPE_CHECKING:
+    from kernelwright.engine.evaluator import Evaluator
     from kernelwright.engine.run import RunOutcome
     from kernelwright.store.base import RunRecord, Store
 
@@ -42,14 +43,22 @@ def create_run(store: "Store", spec: RunSpec) -> str:
     return store.create_run(with_memory(spec, store))
 
 
-def play(store: "Store", run_id: str, progress: Progress, *, resume_with: str, as_json: bool) -> "RunOutcome":
+def play(
+    store: "Store",
+    run_id: str,
+    progress: Progress,
+    *,
+    resume_with: str,
+    as_json: bool,
+    evaluator: "Evaluator | None" = None,
+) -> "RunOutcome":
     """Carry a run to its end; an interruption says how to resume and exits with 130."""
     # lazy: loads torch
     from kernelwright import api
 
     try:
         with progress:
-            return api.resume_run(run_id, store=store, on_event=progress.add)
+            return api.resume_run(run_id, store=store, referee=evaluator, on_event=progress.add)
     except KeyboardInterrupt:
         interrupted(resume_with, as_json=as_json)
 
@@ -63,6 +72,15 @@ def interrupted(resume_with: str, *, as_json: bool) -> NoReturn:
     raise typer.Exit(EXIT_INTERRUPTED)
 
 
-def resume_command(run_id: str, store: str | None) -> str:
+def resume_command(run_id: str, store: str | None, evaluator: str | None = None) -> str:
     """Return the command line that carries a run on."""
-    return shlex.join(["kernelwright", "runs", "resume", run_id, *(["--store", store] if store else [])])
+    more = [*(["--store", store] if store else []), *(["--evaluator", evaluator] if evaluator else [])]
+    return shlex.join(["kernelwright", "runs", "resume", run_id, *more])
+
+
+def find_evaluator(text: str | None) -> "Evaluator | None":
+    """Return the evaluator that ``--evaluator`` names, None for the referee here; raises UserError."""
+    # lazy: needs what only some installations have
+    from kernelwright.remote import open_evaluator
+
+    return None if text is None else open_evaluator(text)

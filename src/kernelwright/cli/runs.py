@@ -10,7 +10,7 @@ from kernelwright.cli import options
 from kernelwright.cli.optimize import deliver
 from kernelwright.cli.output import print_json, print_verdict, stdout, write_text
 from kernelwright.cli.progress import make_progress
-from kernelwright.cli.running import find_run, open_store, play, resume_command
+from kernelwright.cli.running import find_evaluator, find_run, open_store, play, resume_command
 from kernelwright.core.errors import UserError
 from kernelwright.core.run import RunState
 from kernelwright.report.measures import millis, speedup_over
@@ -100,6 +100,7 @@ def show(run: RunId, store: options.StoreOption = None, as_json: options.AsJson 
 @app.command()
 def resume(
     run: RunId,
+    evaluator: options.EvaluatorOption = None,
     store: options.StoreOption = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Kernel file.", show_default="TASK_fast.py")
@@ -110,6 +111,7 @@ def resume(
     as_json: options.AsJson = False,
 ) -> None:
     """Carry an interrupted run on; finished evaluations are not repeated."""
+    judge = find_evaluator(evaluator)
     opened = open_store(store)
     record = find_run(opened, run)
     name = record.spec.task.name
@@ -117,8 +119,9 @@ def resume(
         opened,
         record.run_id,
         make_progress(name),
-        resume_with=resume_command(record.run_id, store),
+        resume_with=resume_command(record.run_id, store, evaluator),
         as_json=as_json,
+        evaluator=judge,
     )
     kernel_path, report_path = output or Path(f"{name}_fast.py"), report or Path(f"{name}_report.html")
     deliver(opened, outcome, kernel_path, report_path, as_json=as_json)

@@ -21,7 +21,7 @@ class Finding(Frozen):
     """``graph.structure`` it was seen on; None: any."""
     bottleneck: str | None = None
     claim: Literal["helps", "does_not_help"] | None = None
-    """What it says of ``skill``, as far as measurements can decide; None: prose, which only a person admits."""
+    """What it says of ``skill``, as far as measurements decide; None: prose, which only a person admits."""
     taken_from: tuple[str, ...] = ()
     """Ids of the tasks it was drawn from; these never count as proof."""
     state: Literal["proposed", "admitted", "rejected"] = "proposed"

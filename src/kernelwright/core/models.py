@@ -1,5 +1,6 @@
 """Which language models a run may ask, and how. Holds no key: those come from the environment alone."""
 
+from collections.abc import Mapping
 from typing import Literal
 from urllib.parse import urlsplit
 
@@ -142,6 +143,17 @@ class ModelSettings(Frozen):
             usd_per_million_input=pricer.usd_per_million_input,
             usd_per_million_output=pricer.usd_per_million_output,
         )
+
+    def with_temperatures(self, temperatures: Mapping[str, float]) -> "ModelSettings":
+        """Return the settings with a recipe's temperatures for the roles to which the user gave none."""
+        if self.temperature is not None:
+            return self
+        roles = dict(self.roles)
+        for role, temperature in temperatures.items():
+            own = roles.get(role, RoleModel())
+            if own.temperature is None:
+                roles[role] = own.model_copy(update={"temperature": temperature})
+        return self.model_copy(update={"roles": roles})
 
     def choices(self) -> tuple[ModelChoice, ...]:
         """Return the default's and every role's settings, one for each place, in order of first mention."""

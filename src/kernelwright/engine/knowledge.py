@@ -50,7 +50,7 @@ class Knowledge:
         return InformedLedger(Ledger([*self.outcomes, *own]), factors)
 
     def findings(self, analysis: Analysis | None) -> tuple[Finding, ...]:
-        """Return admitted findings that fit a diagnosed base; without a diagnosis, those that hold anywhere."""
+        """Return admitted findings that fit a diagnosed base; without a diagnosis, those for anywhere."""
         admitted = Findings(self.learned if self.has_long_term else ())
         if analysis is None:
             return admitted.admitted_for(self.target, ANYTHING, ANYTHING)

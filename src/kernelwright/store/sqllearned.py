@@ -62,7 +62,7 @@ class SqlLearned(SqlRecords, LearnedStore):
         return (self._parse(Finding.model_validate_json, row.payload) for row in self._read(query))
 
     def _numbered(self, number: sa.Column[int], payload: sa.Column[str], until: int | None) -> list[Row[Any]]:
-        query: sa.Select[Any] = sa.select(number.label("number"), payload).order_by(number)
+        query = sa.select(number.label("number"), payload).order_by(number)
         return self._read(query if until is None else query.where(number <= until))
 
     def _last(self, number: sa.Column[int]) -> int:

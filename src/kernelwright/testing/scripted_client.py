@@ -12,7 +12,7 @@ from kernelwright.core.model_call import CallOutcome
 V = TypeVar("V")
 T = TypeVar("T", bound=BaseModel)
 
-Scripted = str | dict[str, object] | CallOutcome
+Scripted = str | Mapping[str, object] | CallOutcome
 """A text, the fields of a structured answer, or an outcome without an answer."""
 Answer = Scripted | Callable[[str, str], Scripted]
 """A function is given (system, user)."""

@@ -15,7 +15,8 @@ import pytest
 from pydantic import BaseModel, Field
 
 from kernelwright.agents.llm.account import Account
-from kernelwright.agents.llm.client import Client, make_client
+from kernelwright.agents.llm.client import Client
+from kernelwright.agents.llm.connect import make_client
 from kernelwright.agents.llm.keys import Keys
 from kernelwright.agents.llm.model_client import MAX_FAILURES_IN_A_ROW, ModelClient
 from kernelwright.agents.llm.tape import FolderTape, MemoryTape
@@ -353,7 +354,7 @@ def test_spans_are_optional() -> None:
 
 INTERRUPTED = """
 import sys
-from kernelwright.agents.llm.client import make_client
+from kernelwright.agents.llm.connect import make_client
 from kernelwright.agents.llm.tape import MemoryTape
 from kernelwright.core.budget import Budget, Meter
 from kernelwright.core.models import ModelSettings

@@ -18,6 +18,7 @@ from kernelwright.agents.roles import Analysis, Analyst, Node, Situation
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import LoweringError, UnusableAnswer
 from kernelwright.core.evaluation import Evaluation
+from kernelwright.core.evidence import FactValue
 from kernelwright.core.model_call import CallOutcome
 from kernelwright.core.plan import Move, Plan
 from kernelwright.core.skill import Skill
@@ -118,7 +119,11 @@ def test_a_model_s_source_is_analysed_without_the_facts_of_a_lowered_program(
     base: Candidate, situation: Situation, skills: dict[str, Skill]
 ) -> None:
     assert situation.analysis is not None
-    facts = {"graph.structure": "reduction", "run.floor_fraction": 0.05, "program.n_regions": 3}
+    facts: dict[str, FactValue] = {
+        "graph.structure": "reduction",
+        "run.floor_fraction": 0.05,
+        "program.n_regions": 3,
+    }
     analysis = replace(situation.analysis, evidence=situation.analysis.evidence.with_facts(facts))
     analyst = MeasuringAnalyst(Gate(analysis), skills)
     found = analysed(situation, analyst, base)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.agents.llm.conftest import BASE, KERNEL
@@ -19,9 +20,14 @@ from kernelwright.testing.golden import check_golden
 GOLDEN = Path(__file__).parent / "golden"
 MOVE = Move(skill="unroll-accumulators", text="1. split `sum` into four\n2. add them after the loop")
 MENU = {"m1": Move(skill="tile-columns", region="r_sum", params={"tile": 64}, why="rows of 4 KB")}
-CODE = {"needs_kernel": True}
-ACCOUNT = {**CODE, "n_steps": 2, "steps": ["split `sum`", "add them"], "is_anchored": False}
-FACTS: dict[str, dict[str, object]] = {
+CODE: dict[str, object] = {"needs_kernel": True}
+ACCOUNT: dict[str, object] = {
+    **CODE,
+    "n_steps": 2,
+    "steps": ["split `sum`", "add them"],
+    "is_anchored": False,
+}
+FACTS: dict[str, dict[str, Any]] = {
     "generator": {**CODE, "number": 2, "count": 3, "approach": "fuse."},
     "analyst": {},
     "planner": {"allowed": ["unroll-accumulators", "free"], "only_menu": False, "needs_evidence": True},

@@ -6,11 +6,7 @@ from typing import Generic, Protocol, TypeVar
 from pydantic import BaseModel
 
 from kernelwright.agents.llm.account import Account
-from kernelwright.agents.llm.tape import Tape
-from kernelwright.core.budget import Meter
-from kernelwright.core.errors import UserError
 from kernelwright.core.model_call import CallOutcome
-from kernelwright.core.models import ModelSettings
 
 V = TypeVar("V")
 T = TypeVar("T", bound=BaseModel)
@@ -56,23 +52,3 @@ class Client(Protocol):
     def note(self, role: str, outcome: CallOutcome, detail: str) -> None:
         """Put what the role made of its last answer, e.g. NO_CODE, in that answer's place in the account."""
         ...
-
-
-def make_client(settings: ModelSettings, meter: Meter, tape: Tape, *, seed: int = 0) -> Client:
-    """Return the client of one run; nothing is sent yet (see ``preflight``).
-
-    Answers on the tape are replayed and charged as they were; new ones are added to it. ``seed`` draws the
-    jitter of waiting times and nothing else.
-
-    Raises:
-        UserError: a library or a key is missing, the provider is unknown, or a budget in USD meets a
-            model of unknown price. None of the last three when the tape is ReplayOnly.
-    """
-    try:
-        # lazy: importing the package must not load a model SDK
-        from kernelwright.agents.llm.model_client import ModelClient
-    except ModuleNotFoundError as missing:
-        if (missing.name or "").startswith("kernelwright"):
-            raise
-        raise UserError(INSTALL) from None
-    return ModelClient(settings, meter, tape, seed=seed)

@@ -35,6 +35,8 @@ class Experiments:
         except UnusableAnswer as error:
             desk.note("designer", str(error), candidate=pick.base)
             return
+        except LoweringError:
+            design = Design((), ())  # an expert Designer on a base that was written in words
         desk.note("designer", describe_design(design), candidate=pick.base)
         if not design.experiments:
             desk.exhaust(pick.base)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from kernelwright.core.errors import UnusableAnswer
+from kernelwright.core.errors import LoweringError, UnusableAnswer
 from kernelwright.engine.desk import NO_WINDOW, Desk
 from kernelwright.search.view import Selection
 from kernelwright.search.windows import Window
@@ -24,6 +24,8 @@ class Repair:
         except UnusableAnswer as error:
             desk.note("debugger", str(error), candidate=failing)
             return
+        except LoweringError:
+            repaired = None  # an expert Debugger on a source that was written in words
         if repaired is None or desk.is_known(repaired[0]):
             state.short_term.give_up(failing, "no repair left to try")
             desk.exhaust(failing)

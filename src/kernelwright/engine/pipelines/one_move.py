@@ -40,6 +40,8 @@ class OneMove:
             except UnusableAnswer as error:
                 desk.note("planner", str(error), candidate=base_id)
                 return
+            except LoweringError:
+                choice = None  # an expert Planner on a base that was written in words
             if choice is None:
                 break
             desk.choose(base_id, choice, situation.analysis)

@@ -8,7 +8,7 @@ from torch import fx
 from kernelwright.kernels.rewrites.cost import node_ms
 from kernelwright.kernels.rewrites.editor import Editor
 from kernelwright.kernels.rewrites.pattern import PatternRewrite, Proposal
-from kernelwright.kernels.rewrites.reading import args_of, argument, aten, constant_value, is_call, used_once
+from kernelwright.kernels.rewrites.reading import args_of, argument, aten, constant_value, is_call, target_of, used_once
 
 IDENTITY = {aten.cumsum.default: 0.0, aten.cumprod.default: 1.0}
 """Scan -> the value that leaves it as it is."""
@@ -23,7 +23,7 @@ def _propose(node: fx.Node) -> Proposal | None:
     rank = scan.meta["val"].dim()
     dim: Any = argument(node, 1, 0) % rank
     same_dtype = lead.meta["val"].dtype == scan.meta["val"].dtype == args_of(scan)[0].meta["val"].dtype
-    if dim != args_of(scan)[1] % rank or not same_dtype or not _is_all(lead, IDENTITY[scan.target]):
+    if dim != args_of(scan)[1] % rank or not same_dtype or not _is_all(lead, IDENTITY[target_of(scan)]):
         return None
 
     def build(edit: Editor) -> fx.Node:
