@@ -108,12 +108,13 @@ def main() -> int:
     with served(python, asked.out / "server.log") as base_url:
         document = play(base_url, asked.task, asked.out, asked.recipe, asked.calls)
     answers = document.get("answers")
-    print(json.dumps({key: document.get(key) for key in ("verified", "improved", "reason", "answers", "spent")}))
+    told = {key: document.get(key) for key in ("verified", "improved", "reason", "answers", "spent")}
+    sys.stdout.write(json.dumps(told, indent=2) + "\n")
     if not document.get("verified"):
-        print("the run must end with a verified candidate or the unchanged module", file=sys.stderr)
+        sys.stderr.write("the run must end with a verified candidate or the unchanged module\n")
         return 1
     if not isinstance(answers, dict) or not sum(answers.values()):
-        print("no answer of the model was accounted for", file=sys.stderr)
+        sys.stderr.write("no answer of the model was accounted for\n")
         return 1
     return 0
 

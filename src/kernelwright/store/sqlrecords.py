@@ -25,7 +25,7 @@ class SqlRecords:
     def close(self) -> None:
         self._engine.dispose()
 
-    def _read(self, query: sa.Select[Any]) -> list[Row[Any]]:
+    def _read(self, query: sa.Executable) -> list[Row[Any]]:
         try:
             with self._engine.connect() as connection:
                 return list(connection.execute(query).all())

@@ -8,7 +8,15 @@ from torch import fx
 from kernelwright.kernels.rewrites.cost import node_ms
 from kernelwright.kernels.rewrites.editor import Editor
 from kernelwright.kernels.rewrites.pattern import PatternRewrite, Proposal
-from kernelwright.kernels.rewrites.reading import args_of, argument, aten, constant_value, is_call, target_of, used_once
+from kernelwright.kernels.rewrites.reading import (
+    args_of,
+    argument,
+    aten,
+    constant_value,
+    is_call,
+    target_of,
+    used_once,
+)
 
 IDENTITY = {aten.cumsum.default: 0.0, aten.cumprod.default: 1.0}
 """Scan -> the value that leaves it as it is."""
