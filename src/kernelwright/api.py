@@ -18,9 +18,11 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.events import Event
 from kernelwright.core.run import RunSpec
-from kernelwright.devices.cpu import environment
+from kernelwright.devices.cpu import environment, machine_facts, measure_peaks
 from kernelwright.engine.evaluator import Evaluator
 from kernelwright.engine.prepare import Preparation, prepare
+from kernelwright.engine.recorded_run import load_run, save_run
+from kernelwright.engine.recording import RecordedEvaluator, RecordedMachine, prepare_as_recorded
 from kernelwright.engine.run import Crew, RunOutcome, Tools, continue_run, start_run
 from kernelwright.recipes import find_recipe
 from kernelwright.referee.referee import Referee, RefereeSettings
@@ -115,11 +117,13 @@ def run_task(
     settings: Settings | None = None,
     referee: Evaluator | None = None,
     on_event: Callable[[Event], None] = lambda event: None,
+    prepare: Preparation = prepare,
 ) -> RunOutcome:
     """Start a run and carry it to its end; raises UserError for unknown names."""
     where = settings or load_settings()
     with _referee(referee, where) as judge:
-        return start_run(spec, _tools(spec, store, where, judge, on_event))
+        tools = _tools(spec, store, where, judge, on_event)
+        return start_run(spec, replace(tools, prepare=prepare))
 
 
 def resume_run(
@@ -137,6 +141,39 @@ def resume_run(
     with _referee(referee, where) as judge:
         tools = _tools(spec, store, where, judge, on_event)
         return continue_run(run_id, replace(tools, prepare=prepare))
+
+
+def record_run(run_id: str, folder: str | Path, *, store: Store, settings: Settings | None = None) -> None:
+    """Write a finished run into a folder from which ``replay_run`` plays it again.
+
+    Raises:
+        UserError: the run has not ended, it knew of other runs, or the folder cannot be written.
+    """
+    where = settings or load_settings()
+    peaks = measure_peaks(where.cache_dir)
+    facts = store.get_run(run_id).spec.environment
+    machine = RecordedMachine(peaks=peaks, facts=machine_facts(peaks), environment=facts)
+    save_run(store, run_id, Path(folder), machine)
+
+
+def replay_run(
+    folder: str | Path,
+    *,
+    store: Store,
+    settings: Settings | None = None,
+    on_event: Callable[[Event], None] = lambda event: None,
+) -> RunOutcome:
+    """Play a recorded run again: the same answers, measurements and end; nobody is asked or measured.
+
+    Raises:
+        UserError: nothing is recorded there, or the run now asks or measures what was not recorded: the
+            prompts, the recipe or what they are made from have changed since.
+    """
+    where = settings or load_settings()
+    recorded = load_run(Path(folder))
+    judge = RecordedEvaluator(None, recorded.recording)
+    tools = _tools(recorded.spec, store, where, judge, on_event, recorded.tape)
+    return start_run(recorded.spec, replace(tools, prepare=prepare_as_recorded(recorded.machine)))
 
 
 def load_winner(winner: Candidate, original: nn.Module) -> nn.Module:
@@ -202,12 +239,13 @@ def _tools(
     where: Settings,
     referee: Evaluator,
     on_event: Callable[[Event], None],
+    recorded: Tape | None = None,
 ) -> Tools:
     recipe = find_recipe(spec.recipe)
     return Tools(
         store=store,
         referee=referee,
-        assemble=lambda meter, tape: assemble(spec, meter, tape),
+        assemble=lambda meter, own: assemble(spec, meter, recorded or own),
         policy=recipe.make_policy(spec.seed),
         pipelines=recipe.pipelines,
         cache_dir=where.cache_dir,

@@ -9,7 +9,14 @@ import typer
 from kernelwright.cli import modeloptions, options
 from kernelwright.cli.output import print_json, print_verdict, require_writable, stderr, write_text
 from kernelwright.cli.progress import make_progress
-from kernelwright.cli.running import create_run, find_evaluator, open_store, play, resume_command
+from kernelwright.cli.running import (
+    create_run,
+    find_evaluator,
+    open_store,
+    play,
+    resume_command,
+    save_recording,
+)
 from kernelwright.report.measures import floor_fraction, speedup_over
 from kernelwright.report.story import tell
 from kernelwright.report.verdict import run_verdict
@@ -49,6 +56,10 @@ def optimize(
         Path | None, typer.Option("--report", help="HTML report.", show_default="FILE_report.html")
     ] = None,
     open_report: Annotated[bool, typer.Option("--open/--no-open", help="Open the report.")] = False,
+    record: Annotated[
+        Path | None,
+        typer.Option("--record", help="Folder for the run's answers and measurements: see runs replay."),
+    ] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Search for a faster module that computes the same, and prove it."""
@@ -83,7 +94,7 @@ def optimize(
         tokens=budget_tokens,
         usd=budget_usd,
     )
-    run_id = create_run(opened, spec)
+    run_id = create_run(opened, spec.model_copy(update={"is_cold": record is not None}))
     outcome = play(
         opened,
         run_id,
@@ -92,6 +103,8 @@ def optimize(
         as_json=as_json,
         evaluator=judge,
     )
+    if record is not None:
+        save_recording(opened, run_id, record)
     deliver(opened, outcome, kernel_path, report_path, as_json=as_json, open_report=open_report)
 
 

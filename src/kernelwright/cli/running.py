@@ -1,6 +1,7 @@
 """Runs started and carried on from the command line: the store, and what an interruption leaves."""
 
 import shlex
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 import typer
@@ -61,6 +62,23 @@ def play(
             return api.resume_run(run_id, store=store, referee=evaluator, on_event=progress.add)
     except KeyboardInterrupt:
         interrupted(resume_with, as_json=as_json)
+
+
+def replay(store: "Store", folder: Path, progress: Progress) -> "RunOutcome":
+    """Play a recorded run again; raises UserError where it asks what was not recorded."""
+    # lazy: loads torch
+    from kernelwright import api
+
+    with progress:
+        return api.replay_run(folder, store=store, on_event=progress.add)
+
+
+def save_recording(store: "Store", run_id: str, folder: Path) -> None:
+    """Write a finished run into a folder for ``runs replay``."""
+    # lazy: loads torch
+    from kernelwright import api
+
+    api.record_run(run_id, folder, store=store)
 
 
 def interrupted(resume_with: str, *, as_json: bool) -> NoReturn:

@@ -10,7 +10,15 @@ from kernelwright.cli import options
 from kernelwright.cli.optimize import deliver
 from kernelwright.cli.output import print_json, print_verdict, stdout, write_text
 from kernelwright.cli.progress import make_progress
-from kernelwright.cli.running import find_evaluator, find_run, open_store, play, resume_command
+from kernelwright.cli.running import (
+    find_evaluator,
+    find_run,
+    open_store,
+    play,
+    replay,
+    resume_command,
+    save_recording,
+)
 from kernelwright.core.errors import UserError
 from kernelwright.core.run import RunState
 from kernelwright.report.measures import millis, speedup_over
@@ -20,6 +28,7 @@ from kernelwright.report.verdict import run_verdict
 app = typer.Typer(help="Runs in the store: list, show, resume, export, report.", no_args_is_help=True)
 LISTED = ("run_id", "task", "recipe", "state", "created_at", "result")
 """Columns of the list."""
+IN_MEMORY = "sqlite://"
 RunId = Annotated[str, typer.Argument(metavar="RUN", help="Id of the run, or how it begins.")]
 
 
@@ -123,6 +132,40 @@ def resume(
         as_json=as_json,
         evaluator=judge,
     )
+    kernel_path, report_path = output or Path(f"{name}_fast.py"), report or Path(f"{name}_report.html")
+    deliver(opened, outcome, kernel_path, report_path, as_json=as_json)
+
+
+@app.command()
+def record(
+    run: RunId,
+    folder: Annotated[Path, typer.Argument(help="Where to write it.")],
+    store: options.StoreOption = None,
+) -> None:
+    """Write a finished run's answers and measurements into a folder, for replay."""
+    opened = open_store(store)
+    save_recording(opened, find_run(opened, run).run_id, folder)
+    stdout().print(f"Recording: {folder}", soft_wrap=True)
+
+
+@app.command("replay")
+def replay_recorded(
+    folder: Annotated[Path, typer.Argument(help="What optimize --record or runs record wrote.")],
+    store: Annotated[
+        str | None, typer.Option("--store", help="Keep the replayed run there.", show_default="nowhere")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Kernel file.", show_default="FOLDER_fast.py")
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option("--report", help="HTML report.", show_default="FOLDER_report.html")
+    ] = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Play a recorded run again: no model is asked and nothing is measured."""
+    opened = open_store(store or IN_MEMORY)
+    name = folder.resolve().name
+    outcome = replay(opened, folder, make_progress(name))
     kernel_path, report_path = output or Path(f"{name}_fast.py"), report or Path(f"{name}_report.html")
     deliver(opened, outcome, kernel_path, report_path, as_json=as_json)
 

@@ -120,6 +120,11 @@ def recording_of(store: Store, experiment: str | None = None) -> Recording:
     )
 
 
+def recording_of_run(store: Store, run_id: str) -> Recording:
+    """Return what one run has measured."""
+    return Recording(_entries(store, run_id))
+
+
 def _entries(store: Store, run_id: str) -> Iterable[Entry]:
     task = store.get_run(run_id).spec.task
     for stored in store.iter_events(run_id):

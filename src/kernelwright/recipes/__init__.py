@@ -5,12 +5,14 @@ from kernelwright.recipes.best_of_n import BEST_OF_N
 from kernelwright.recipes.cupilot import CUPILOT
 from kernelwright.recipes.fsr import FSR
 from kernelwright.recipes.kernelskill import KERNELSKILL, NO_LONG_TERM, NO_SHORT_TERM
+from kernelwright.recipes.kernelwright import KERNELWRIGHT
 from kernelwright.recipes.recipe import Recipe
 from kernelwright.recipes.refine import REFINE
 from kernelwright.recipes.scientist import SCIENTIST
 from kernelwright.recipes.stark import NO_PLAN, NO_SEARCH, STARK
 
 _ALL = (
+    KERNELWRIGHT,
     *(KERNELSKILL, NO_LONG_TERM, NO_SHORT_TERM),
     *(STARK, NO_SEARCH, NO_PLAN),
     *(SCIENTIST, CUPILOT, FSR, BEST_OF_N, REFINE),
