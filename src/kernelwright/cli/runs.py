@@ -141,11 +141,16 @@ def record(
     run: RunId,
     folder: Annotated[Path, typer.Argument(help="Where to write it.")],
     store: options.StoreOption = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Write a finished run's answers and measurements into a folder, for replay."""
     opened = open_store(store)
-    save_recording(opened, find_run(opened, run).run_id, folder)
-    stdout().print(f"Recording: {folder}", soft_wrap=True)
+    run_id = find_run(opened, run).run_id
+    save_recording(opened, run_id, folder)
+    if as_json:
+        print_json({"run_id": run_id, "recording": folder})
+    else:
+        stdout().print(f"Recording: {folder}", soft_wrap=True)
 
 
 @app.command("replay")

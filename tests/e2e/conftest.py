@@ -1,0 +1,100 @@
+"""Runs of language-model teams against a real local server, judged by a scripted referee."""
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from kernelwright import api
+from kernelwright.cli.main import run
+from kernelwright.core.run import RunSpec
+from kernelwright.engine.prepare import prepare_on
+from kernelwright.engine.run import RunOutcome
+from kernelwright.settings import Settings, load_settings
+from kernelwright.store.base import Store
+from kernelwright.store.sqlstore import open_store
+from kernelwright.testing.fake_run import PEAKS, FakeReferee
+from kernelwright.testing.playing_model import REFERENCE, ScriptedReferee
+
+MACHINE = {"machine.n_threads": 2, "machine.vector_bytes": 32}
+KEY = "sk-e2e-0123456789-secret"
+
+
+@pytest.fixture(autouse=True)
+def own_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder, a store and a key of the test's own; no key of the machine's."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("CACHE", "DATA"):
+        monkeypatch.setenv(f"KERNELWRIGHT_{name}", str(tmp_path / name.lower()))
+    monkeypatch.setenv("KERNELWRIGHT_STORE", str(tmp_path / "runs.db"))
+    monkeypatch.setenv("KERNELWRIGHT_API_KEY", KEY)
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return open_store(tmp_path / "runs.db")
+
+
+@pytest.fixture
+def settings() -> Settings:
+    return load_settings()
+
+
+Play = Callable[[RunSpec, FakeReferee], RunOutcome]
+
+
+@pytest.fixture
+def play(store: Store, settings: Settings) -> Play:
+    """Play a run with the real team and client, on made-up peaks."""
+
+    def start(spec: RunSpec, referee: FakeReferee) -> RunOutcome:
+        return api.run_task(
+            spec,
+            store=store,
+            settings=settings,
+            referee=referee,
+            prepare=lambda spec, cache_dir: prepare_on(spec, PEAKS, MACHINE),
+        )
+
+    return start
+
+
+@dataclass
+class Result:
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def referee(monkeypatch: pytest.MonkeyPatch) -> ScriptedReferee:
+    """Put a scripted referee and made-up peaks where commands look for the real ones."""
+    scripted = ScriptedReferee(lambda source: 1.5)
+    monkeypatch.setattr(api, "open_referee", lambda settings=None: scripted)
+    for module in ("devices.cpu", "engine.prepare", "api"):
+        monkeypatch.setattr(
+            f"kernelwright.{module}.measure_peaks", lambda cache_dir, *, refresh=False: PEAKS
+        )
+    return scripted
+
+
+@pytest.fixture
+def optimize(
+    referee: ScriptedReferee, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., Result]:
+    """Run ``kernelwright optimize relu_sum.py`` with more words."""
+    Path("relu_sum.py").write_text(REFERENCE, encoding="utf-8")
+
+    def call(*words: str) -> Result:
+        line = ["optimize", "relu_sum.py", *words]
+        monkeypatch.setattr(sys, "argv", ["kernelwright", *line])
+        code = run(line)
+        captured = capsys.readouterr()
+        return Result(code, captured.out, captured.err)
+
+    return call

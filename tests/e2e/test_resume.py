@@ -1,0 +1,87 @@
+"""A killed run of a model team is carried on without asking anything twice."""
+
+from pathlib import Path
+
+import pytest
+
+from kernelwright import api
+from kernelwright.core.candidate import Candidate
+from kernelwright.core.evaluation import Evaluation
+from kernelwright.core.budget import Budget
+from kernelwright.core.models import ModelSettings
+from kernelwright.core.run import RunSpec
+from kernelwright.engine.prepare import prepare_on
+from kernelwright.engine.run import RunOutcome
+from kernelwright.settings import Settings
+from kernelwright.store.base import Store
+from kernelwright.store.sqlstore import open_store
+from kernelwright.testing.bad_server import BadServer, answers
+from kernelwright.testing.fake_run import PEAKS
+from kernelwright.testing.playing_model import TASK, PlayingModel, ScriptedReferee
+
+N_EVALUATIONS = 7
+
+
+class Killed(BaseException):
+    """Stands for kill -9: nothing may catch it."""
+
+
+class KillingReferee(ScriptedReferee):
+    """Dies in the middle of its nth evaluation."""
+
+    def __init__(self, nth: int) -> None:
+        super().__init__()
+        self._nth = nth
+
+    def evaluate(self, candidate: Candidate, **more: object) -> Evaluation:  # type: ignore[override]
+        if len(self.asked) + 1 == self._nth:
+            raise Killed
+        return super().evaluate(candidate, **more)  # type: ignore[arg-type]
+
+
+def prepare(spec: RunSpec, cache_dir: Path):  # type: ignore[no-untyped-def]
+    return prepare_on(spec, PEAKS, {})
+
+
+def spec_for(server: BadServer, recipe: str) -> RunSpec:
+    models = ModelSettings(model="openai:scripted", base_url=server.url)
+    budget = Budget(evaluations=N_EVALUATIONS)
+    return RunSpec(task=TASK, recipe=recipe, team="llm", models=models, budget=budget)
+
+
+def told(outcome: RunOutcome) -> tuple[object, ...]:
+    assert outcome.winner is not None
+    return outcome.winner.id, outcome.reason, outcome.answers, outcome.spent.model_calls
+
+
+@pytest.mark.parametrize("killed_in", [2, 4, 6])
+@pytest.mark.parametrize("recipe", ["kernelskill", "stark"])
+def test_a_resumed_run_asks_nothing_again_and_ends_the_same(
+    tmp_path: Path, settings: Settings, recipe: str, killed_in: int
+) -> None:
+    with BadServer(answers(PlayingModel())) as server:
+        whole = api.run_task(
+            spec_for(server, recipe),
+            store=open_store(tmp_path / "whole.db"),
+            settings=settings,
+            referee=ScriptedReferee(),
+            prepare=prepare,
+        )
+        n_requests = len(server.requests)
+    store: Store = open_store(tmp_path / "killed.db")
+    with BadServer(answers(PlayingModel())) as server:
+        with pytest.raises(Killed):
+            api.run_task(
+                spec_for(server, recipe),
+                store=store,
+                settings=settings,
+                referee=KillingReferee(killed_in),
+                prepare=prepare,
+            )
+        asked_before = len(server.requests)
+        run_id = next(store.iter_runs()).run_id
+        resumed = api.resume_run(
+            run_id, store=store, settings=settings, referee=ScriptedReferee(), prepare=prepare
+        )
+        assert 0 < asked_before < len(server.requests) == n_requests
+    assert told(resumed) == told(whole)
