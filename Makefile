@@ -3,11 +3,12 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 DEMO_TASK ?= examples/gelu_layernorm.py
+RECIPES ?= kernelwright,kernelskill,kernelskill-no-long-term,kernelskill-no-short-term,stark,stark-no-search,scientist,cupilot,fsr,best-of-n,refine
 
-.PHONY: help demo test check lint types bench turnaround small-model clean
+.PHONY: help demo test check lint types bench compare learning turnaround small-model clean
 
 help: ## List the targets
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
 
 demo: $(VENV)/.ready ## Set up, make one real module faster, write an HTML report
 	$(BIN)/kernelwright optimize $(DEMO_TASK) --report out/demo.html -o out/demo_kernel.py
@@ -26,6 +27,13 @@ types: $(VENV)/.ready-dev
 
 bench: $(VENV)/.ready ## Our suite against eager and torch.compile (about an hour on two cores)
 	$(BIN)/kernelwright bench --out out/bench
+
+compare: $(VENV)/.ready ## Every recipe on a fifth of the suite under one budget (about half an hour)
+	$(BIN)/kernelwright compare --only '*[05]_*' --recipes $(RECIPES) --budget-evaluations 12 \
+		--reuse-measurements --out out/compare
+
+learning: $(VENV)/.ready-dev ## What a run gains from what other tasks taught: hours; add ARGS="--limit 2" for a look
+	$(BIN)/python benchmarks/learning.py $(ARGS)
 
 turnaround: $(VENV)/.ready-dev ## Build-to-verdict time beside torch.utils.cpp_extension.load_inline
 	$(BIN)/python benchmarks/turnaround.py

@@ -81,7 +81,7 @@ def wait_for(url: str, process: subprocess.Popen[bytes]) -> None:
 def play(base_url: str, task: Path, out: Path, recipe: str, calls: int) -> dict[str, object]:
     """Run ``kernelwright optimize`` with the model in every seat but the Generator's; returns its JSON."""
     command = [
-        sys.executable, "-m", "kernelwright.cli.main", "optimize", str(task), "--recipe", recipe,
+        sys.executable, "-m", "kernelwright", "optimize", str(task), "--recipe", recipe,
         "--team", "llm+generator=expert", "--model", "openai:smollm2", "--base-url", base_url,
         "--context-tokens", str(CONTEXT), "--max-output-tokens", "512", "--budget-calls", str(calls),
         "--price", "0,0", "--store", str(out / "runs.db"), "--output", str(out / "kernel.py"),

@@ -132,12 +132,16 @@ def compare(
     )
     _check(conditions, record=record, replay=replay)
     teams = _names(team, "--team")
+    # lazy: loads torch
+    from kernelwright.agents.teams import needs_model
+
+    with_models = [who for who in teams if needs_model(who)] or teams
     asked = {
         who: modeloptions.make_models(
             who,
-            model=model,
+            model=model if who in with_models else None,
             base_url=base_url,
-            role_models=role_model,
+            role_models=role_model if who in with_models else None,
             temperature=temperature,
             max_output_tokens=max_output_tokens,
             context_tokens=context_tokens,

@@ -112,6 +112,7 @@ def make_models(
     )
     if max_output_tokens is not None:
         settings = settings.model_copy(update={"max_output_tokens": max_output_tokens})
+    settings.prompt_tokens()  # raises while nothing has begun
     return settings
 
 
@@ -147,6 +148,11 @@ def parse_role_model(text: str) -> tuple[str, RoleModel]:
     )
     if not role or not equals or not rest:
         raise UserError(problem)
+    # lazy: loads torch
+    from kernelwright.agents.teams import SEATS
+
+    if role.strip() not in SEATS:
+        raise UserError(f"--role-model {text!r}: no role {role.strip()!r}; roles: {', '.join(SEATS)}")
     try:
         temperature = float(degrees) if at else None
     except ValueError:

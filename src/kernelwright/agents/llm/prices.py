@@ -28,8 +28,8 @@ def require_prices(settings: ModelSettings, budget: Budget) -> None:
     for choice in settings.choices():
         if settings.price_of(choice) is None and find_price(choice) is None:
             raise UserError(
-                f"the price of {choice.place} is unknown, so a budget in USD cannot be kept: give "
-                "usd_per_million_input and usd_per_million_output, or a budget in tokens"
+                f"the price of {choice.place} is unknown, so a budget in USD cannot be kept: give --price "
+                "INPUT,OUTPUT (usd_per_million_input and _output in settings), or a budget in tokens"
             )
 
 
