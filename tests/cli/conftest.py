@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from kernelwright.cli.main import run
+from kernelwright.core.budget import Spent
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import KernelwrightError
 from kernelwright.core.evaluation import Evaluation
@@ -72,6 +73,9 @@ class StubOutcome:
     winner: Candidate | None
     evaluation: Evaluation | None
     reason: str
+    spent: Spent = field(default_factory=Spent)
+    answers: dict[str, int] = field(default_factory=dict)
+    every_call_failed: bool = False
 
 
 @dataclass

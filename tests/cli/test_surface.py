@@ -20,7 +20,7 @@ COMMANDS = [
     ["bench"],
     ["compare"],
     ["doctor"],
-    *(["runs", verb] for verb in ("list", "show", "resume", "export", "report")),
+    *(["runs", verb] for verb in ("list", "show", "resume", "record", "replay", "export", "report")),
     *(["skills", verb] for verb in ("list", "show", "lint")),
 ]
 

@@ -77,9 +77,7 @@ def referee(monkeypatch: pytest.MonkeyPatch) -> ScriptedReferee:
     scripted = ScriptedReferee(lambda source: 1.5)
     monkeypatch.setattr(api, "open_referee", lambda settings=None: scripted)
     for module in ("devices.cpu", "engine.prepare", "api"):
-        monkeypatch.setattr(
-            f"kernelwright.{module}.measure_peaks", lambda cache_dir, *, refresh=False: PEAKS
-        )
+        monkeypatch.setattr(f"kernelwright.{module}.measure_peaks", lambda cache_dir, *, refresh=False: PEAKS)
     return scripted
 
 

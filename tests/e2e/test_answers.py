@@ -1,4 +1,4 @@
-"""Whatever a model answers, a run of the whole engine ends with a reason, few requests and an honest count."""
+"""Whatever a model answers, a run ends with a reason, after few requests, and with an honest count."""
 
 from collections.abc import Callable
 

@@ -3,6 +3,7 @@
 Server, client, engine, store and command line are real; the referee and the machine's peaks are scripted.
 """
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -102,16 +103,16 @@ def test_a_budget_of_model_calls_ends_the_run_says_so_and_keeps_the_best(
 
 
 def test_the_key_gets_out_nowhere(optimize: Optimize, tmp_path: Path) -> None:
-    from tests.e2e.conftest import KEY
+    key = os.environ["KERNELWRIGHT_API_KEY"]
 
     def quote_key(request: Request) -> str:
         return f"My key is {request.headers['authorization']}."
 
     with BadServer(says("ready"), *[answers(quote_key)] * 3, echoes_key(401)) as server:
         result = optimize(*server_options(server), "--json")
-        assert KEY in server.requests[0].headers["authorization"]
+        assert key in server.requests[0].headers["authorization"]
         assert len(server.requests) == 5
-    assert KEY not in result.out + result.err
+    assert key not in result.out + result.err
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert {"runs.db", "relu_sum_report.html"} <= {path.name for path in files}
-    assert [path.name for path in files if KEY.encode() in path.read_bytes()] == []
+    assert [path.name for path in files if key.encode() in path.read_bytes()] == []

@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 
 from kernelwright import api
+from kernelwright.agents.problem import Problem
+from kernelwright.core.budget import Budget
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Evaluation
-from kernelwright.core.budget import Budget
 from kernelwright.core.models import ModelSettings
 from kernelwright.core.run import RunSpec
 from kernelwright.engine.prepare import prepare_on
@@ -33,13 +34,13 @@ class KillingReferee(ScriptedReferee):
         super().__init__()
         self._nth = nth
 
-    def evaluate(self, candidate: Candidate, **more: object) -> Evaluation:  # type: ignore[override]
+    def evaluate(self, candidate: Candidate, **more: object) -> Evaluation:
         if len(self.asked) + 1 == self._nth:
             raise Killed
         return super().evaluate(candidate, **more)  # type: ignore[arg-type]
 
 
-def prepare(spec: RunSpec, cache_dir: Path):  # type: ignore[no-untyped-def]
+def prepare(spec: RunSpec, cache_dir: Path) -> tuple[Problem, str | None]:
     return prepare_on(spec, PEAKS, {})
 
 
@@ -54,8 +55,7 @@ def told(outcome: RunOutcome) -> tuple[object, ...]:
     return outcome.winner.id, outcome.reason, outcome.answers, outcome.spent.model_calls
 
 
-@pytest.mark.parametrize("killed_in", [2, 4, 6])
-@pytest.mark.parametrize("recipe", ["kernelskill", "stark"])
+@pytest.mark.parametrize(("recipe", "killed_in"), [("kernelskill", 2), ("kernelskill", 6), ("stark", 4)])
 def test_a_resumed_run_asks_nothing_again_and_ends_the_same(
     tmp_path: Path, settings: Settings, recipe: str, killed_in: int
 ) -> None:

@@ -25,9 +25,9 @@ class Spent(Frozen):
     usd: float = 0.0
     seconds: float = 0.0
 
-    def exhausts(self, budget: Budget) -> str | None:
-        """Return the name of the first amount that is used up, None when some of each is left."""
-        for name in type(budget).model_fields:
+    def exhausts(self, budget: Budget, amounts: tuple[str, ...] = ()) -> str | None:
+        """Return the first amount, of those named or of all, that is used up; None when there is none."""
+        for name in amounts or type(budget).model_fields:
             granted = getattr(budget, name)
             if granted is not None and getattr(self, name) >= granted:
                 return name
@@ -59,8 +59,8 @@ class Meter:
         """Count what was used; it may go beyond the budget by the thing that was under way."""
         self._spent = self._spent.plus(more)
 
-    def require(self) -> None:
-        """Raise BudgetUsedUp when some amount is used up: nothing new may begin."""
-        used_up = self.spent.exhausts(self.budget)
+    def require(self, *amounts: str) -> None:
+        """Raise BudgetUsedUp when an amount, of those named or of all, is used up: nothing new may begin."""
+        used_up = self.spent.exhausts(self.budget, amounts)
         if used_up is not None:
             raise BudgetUsedUp(used_up)

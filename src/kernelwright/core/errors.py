@@ -37,7 +37,7 @@ class BudgetUsedUp(KernelwrightError):
     """The next thing would go beyond the budget; the run ends with its best. ``amount`` names which."""
 
     def __init__(self, amount: str) -> None:
-        super().__init__(f"the budget of {amount} is used up")
+        super().__init__(f"the budget of {amount.replace('_', ' ')} is used up")
         self.amount = amount
 
 

@@ -150,6 +150,11 @@ class Desk:
         """Tell whether this source was evaluated in this run."""
         return candidate.id in self.state.candidates
 
+    def affordable(self, count: int) -> int:
+        """Return how many of so many candidates the budget allows to be evaluated."""
+        granted = self.meter.budget.evaluations
+        return count if granted is None else min(count, max(0, granted - self.meter.spent.evaluations))
+
     def plan_of(self, candidate_id: str) -> Plan:
         """Return the plan a candidate carries out: the Aligner's word where there is one."""
         return self.state.aligned.get(candidate_id) or self.state.candidates[candidate_id].plan
@@ -157,9 +162,10 @@ class Desk:
     def submit(self, candidate: Candidate, base_id: str | None) -> Evaluation:
         """Have a new candidate judged and take the verdict into every memory.
 
-        Raises BudgetUsedUp when nothing more may be evaluated.
+        What models were paid for is judged even when nothing more may be asked of them. Raises BudgetUsedUp
+        when nothing more may be evaluated.
         """
-        self.meter.require()
+        self.meter.require("evaluations", "seconds")
         state = self.state
         state.candidates.setdefault(candidate.id, candidate)
         self._journal.add_candidate(candidate)

@@ -58,7 +58,9 @@ def save_run(store: Store, run_id: str, folder: Path, machine: RecordedMachine) 
         for call in store.iter_model_calls(run_id):
             tape.add(call)
     except OSError as error:
-        raise UserError(f"cannot write the recording {folder}: {error.strerror}; name another place") from error
+        raise UserError(
+            f"cannot write the recording {folder}: {error.strerror}; name another place"
+        ) from error
     recording = open_recording(folder / FILE_NAME)
     recording.add(machine)
     for entry in recording_of_run(store, run_id).entries():

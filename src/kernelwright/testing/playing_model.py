@@ -104,7 +104,9 @@ class PlayingModel:
 
     def rewrite(self, system: str, user: str) -> str:
         """Answer the Coder who is given a kernel that is right, or none."""
-        return f"Change: another chunk of rows, attempt {self._n_kernels}.\n\n{self._new_kernel(may_break=True)}"
+        return (
+            f"Change: another chunk of rows, attempt {self._n_kernels}.\n\n{self._new_kernel(may_break=True)}"
+        )
 
     def mend(self, system: str, user: str) -> str:
         """Answer whoever is given a kernel that fails."""

@@ -9,7 +9,7 @@ from kernelwright.agents.llm.showing import move_line
 from kernelwright.agents.llm.told import Told
 from kernelwright.agents.roles import Choice, Situation
 from kernelwright.core.candidate import Candidate
-from kernelwright.core.errors import LoweringError, UnusableAnswer
+from kernelwright.core.errors import BudgetUsedUp, LoweringError, ModelUnavailable, UnusableAnswer
 from kernelwright.core.model_call import CallOutcome
 from kernelwright.core.plan import Move, Plan
 
@@ -77,6 +77,10 @@ class ModelCoder:
             except UnusableAnswer as error:
                 problem = str(error)
                 continue
+            except (BudgetUsedUp, ModelUnavailable):
+                if not found:
+                    raise
+                break  # what was written is worth judging
             found.setdefault(candidate.id, candidate)
         if count and not found:
             raise UnusableAnswer(problem)

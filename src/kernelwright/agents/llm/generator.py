@@ -7,7 +7,7 @@ from kernelwright.agents.llm.told import Told
 from kernelwright.agents.problem import Problem
 from kernelwright.agents.roles import Generator, Situation
 from kernelwright.core.candidate import Candidate
-from kernelwright.core.errors import UnusableAnswer
+from kernelwright.core.errors import BudgetUsedUp, ModelUnavailable, UnusableAnswer
 
 APPROACHES = (
     "the plain way. Keep library calls for matrix products, convolutions and attention; write one simple "
@@ -39,7 +39,10 @@ class ModelGenerator:
         return Candidate(source=source, target=problem.target, role="generator")
 
     def seeds(self, situation: Situation, count: int) -> tuple[Candidate, ...]:
-        """Return the usable answers of ``count`` calls; raises UnusableAnswer when none is."""
+        """Return the usable answers of ``count`` calls, or of those that the budget and the API allowed.
+
+        Raises UnusableAnswer when none is.
+        """
         found: dict[str, Candidate] = {}
         problem = ""
         for n in range(count):
@@ -48,6 +51,10 @@ class ModelGenerator:
             except UnusableAnswer as error:
                 problem = str(error)
                 continue
+            except (BudgetUsedUp, ModelUnavailable):
+                if not found:
+                    raise
+                break  # what was written is worth judging
             found.setdefault(seed.id, seed)
         if count and not found:
             raise UnusableAnswer(problem)
