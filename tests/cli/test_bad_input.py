@@ -68,7 +68,8 @@ def test_what_the_engine_refuses_is_one_line_and_is_kept_with_the_run(
     [
         (["--recipe", "magic"], ["unknown recipe 'magic'", "kernelskill"]),
         (["--target", "cuda/triton"], ["unknown target 'cuda/triton'", "cpu/cpp"]),
-        (["--team", "llm"], ["unknown team 'llm'", "expert"]),
+        (["--team", "nobody"], ["unknown team 'nobody'", "expert"]),
+        (["--team", "llm"], ["the team 'llm' needs a model", "--model PROVIDER:NAME"]),
         (["--workload", "small:batch_size"], ["--workload", "NAME:GLOBAL=VALUE"]),
         (["--workload", "small:nothing=3"], ["small", "nothing"]),
         (["--workload", "a:batch_size=1", "--workload", "a:batch_size=2"], ["given twice"]),

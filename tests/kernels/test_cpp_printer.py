@@ -55,7 +55,7 @@ def test_softmax_matches_torch(
         x[1, :-1] = float("-inf")
     out = torch.empty_like(x)
     run(softmax(rows, columns, cache_rows=cache, online=online, unroll=unroll), tmp_path, x=x, out=out)
-    close(out, torch.softmax(x.double(), 1))
+    close(out, torch.softmax(x.double(), 1), factor=16.0)  # the sum of a long row rounds many times
 
 
 def test_online_softmax_survives_leading_chunks_of_minus_infinity(tmp_path: Path) -> None:

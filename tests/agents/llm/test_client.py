@@ -353,7 +353,8 @@ def test_spans_are_optional() -> None:
 
 
 INTERRUPTED = """
-import sys
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs inherit that it is ignored
 from kernelwright.agents.llm.connect import make_client
 from kernelwright.agents.llm.tape import MemoryTape
 from kernelwright.core.budget import Budget, Meter
