@@ -130,6 +130,20 @@ def test_the_planner_gives_reasons_and_never_a_tried_move(problem: Problem, work
     assert chosen and len(set(chosen)) == len(chosen)
 
 
+def test_without_long_term_memory_moves_are_drawn_by_lot(problem: Problem, workshop: Workshop) -> None:
+    informed = at(problem, workshop, candidate(problem, workshop, Plan()))
+    planner = ExpertPlanner(workshop)
+    best = [move.key for move in planner.untried(informed)]
+    drawn = [
+        [move.key for move in planner.untried(replace(informed, has_long_term=False, chance=chance))]
+        for chance in range(8)
+    ]
+    assert all(sorted(order) == sorted(best) for order in drawn)
+    assert len({tuple(order) for order in drawn}) > 1 or len(best) < 2
+    choice = planner.plan(replace(informed, has_long_term=False, chance=3))
+    assert choice is not None and choice.move.key == drawn[3][0]
+
+
 def test_the_first_move_from_library_calls_is_to_generate_kernels(
     problem: Problem, workshop: Workshop
 ) -> None:

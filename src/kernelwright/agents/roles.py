@@ -62,6 +62,9 @@ class Situation:
     """Differs from step to step and from seed to seed; roles that draw lots start their generator with it."""
     has_short_term: bool = True
     """False in an ablation: ``memory`` is empty whatever was tried, and the Planner draws among its moves."""
+    has_long_term: bool = True
+    """False in an ablation: no skill is recommended. The expert draws lots among the moves it is able to make,
+    a model is told of no skills."""
     wants_anchors: bool = False
     """True where the Planner marks the spans to change in the base's source (STARK)."""
     timings_only: bool = False

@@ -100,6 +100,7 @@ class Desk:
             chance=1009 * self.spec.seed + self.state.step,
             wants_anchors=wants_anchors,
             timings_only=timings_only,
+            has_long_term=knows.has_long_term,
         )
 
     def window(self, base_id: str | None, window: Window) -> tuple[Node, ...]:

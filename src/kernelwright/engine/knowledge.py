@@ -29,7 +29,7 @@ class Knowledge:
     learned: Sequence[Finding] = ()
     target: str = "cpu/cpp"
     has_long_term: bool = True
-    """False in an ablation: nothing of other runs, nor of this one, is known."""
+    """False in an ablation: nothing of other runs, nor of this one, is known, and no skill is recommended."""
 
     @classmethod
     def of(cls, store: Store, spec: RunSpec, *, has_long_term: bool) -> "Knowledge":

@@ -25,7 +25,7 @@ KERNELSKILL = Recipe(
 NO_LONG_TERM = replace(
     KERNELSKILL,
     name="kernelskill-no-long-term",
-    summary="Ablation: without what other runs, or this one, have measured of the skills.",
+    summary="Ablation: no skill is recommended; moves are drawn by lot, nothing of other runs is known.",
     has_long_term=False,
 )
 NO_SHORT_TERM = replace(

@@ -94,6 +94,17 @@ def test_without_short_term_memory_a_repetition_is_not_noticed(
     assert planner(ScriptedClient({"planner": [again]}), skills).plan(blank) is not None
 
 
+def test_without_long_term_memory_no_skill_is_shown_or_offered(
+    situation: Situation, skills: dict[str, Skill]
+) -> None:
+    own_idea = {**GOOD, "skill": "free", "differs": "all"}
+    client = ScriptedClient({"planner": [GOOD, own_idea]})
+    choice = planner(client, skills).plan(replace(situation, has_long_term=False))
+    assert choice is not None and choice.move.skill == "free"
+    assert "none of those offered" in client.notes[0].detail
+    assert "ranked by code" not in client.asked[0].user
+
+
 def test_timings_alone_leave_only_moves_in_words(situation: Situation, skills: dict[str, Skill]) -> None:
     client = ScriptedClient({"planner": [{**GOOD, "skill": "free", "evidence": [], "differs": "all"}]})
     choice = planner(client, skills).plan(replace(situation, timings_only=True))

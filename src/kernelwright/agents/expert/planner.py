@@ -34,7 +34,7 @@ class ExpertPlanner:
             return self._drawn(situation)
         skipped: list[str] = []
         base = situation.base.candidate
-        for _, move in self._moves(situation.problem, base, situation.analysis):
+        for move in self._offered(situation, base, situation.analysis):
             attempt = situation.memory.attempt(base.id, move)
             if attempt is None:
                 return Choice(move=move, skipped=tuple(skipped[:MAX_SKIPPED_SHOWN]))
@@ -46,8 +46,15 @@ class ExpertPlanner:
         if situation.base is None or situation.analysis is None:
             return ()
         base = situation.base.candidate
-        moves = self._moves(situation.problem, base, situation.analysis)
-        return tuple(move for _, move in moves if not situation.memory.is_tried(base.id, move))
+        moves = self._offered(situation, base, situation.analysis)
+        return tuple(move for move in moves if not situation.memory.is_tried(base.id, move))
+
+    def _offered(self, situation: Situation, base: Candidate, analysis: Analysis) -> list[Move]:
+        """Return all moves, best first; without long-term memory in an order drawn by lot."""
+        moves = [move for _, move in self._moves(situation.problem, base, analysis)]
+        if not situation.has_long_term:
+            random.Random(situation.chance).shuffle(moves)
+        return moves
 
     def _drawn(self, situation: Situation) -> Choice | None:
         """Draw a move by its score: without short-term memory the best one would come up for ever."""

@@ -128,7 +128,7 @@ def _timings(told: Told) -> Texts:
 
 def _ranked(told: Told) -> Texts:
     analysis = _analysis(told)
-    if analysis is None:
+    if analysis is None or not told.situation.has_long_term:
         return []
     lines = [
         f"{n}. `{ranked.skill}` (score {showing.number(ranked.score)}): "
@@ -155,7 +155,7 @@ def ledger_line(told: Told, skill: str) -> str:
 
 
 def _guidance(told: Told) -> Texts:
-    if told.situation.timings_only:
+    if told.situation.timings_only or not told.situation.has_long_term:
         return []
     named = [move.skill for move in told.plan.moves]
     analysis = told.situation.analysis

@@ -48,7 +48,8 @@ class ModelPlanner:
         menu = menu_of(self._moves(situation)[:MAX_MENU]) if self._moves is not None else {}
         if self._moves is not None and not menu:
             return None
-        skills = () if self._moves is not None else skills_offered(_analysis(situation))
+        recommended = _analysis(situation) if situation.has_long_term else None
+        skills = () if self._moves is not None else skills_offered(recommended)
         offer = Offer(menu, skills)
         told = Told(situation, self._asker.skills, menu=menu)
         has_evidence = _analysis(situation) is not None
