@@ -9,9 +9,10 @@ order of their numbers; a kind begins with the half that has fewer tasks so far.
    tasks of B. The two share their measurements: a candidate that both come to is measured once.
 3. The same with the halves exchanged.
 
-Everything is kept in ``--work`` as it happens; the same command carries an interrupted one on.
+Everything is kept in ``--work`` as it happens; the same command carries an interrupted one on. With
+``--recording`` measurements that ``compare --record`` made on this machine are taken from there.
 
-Usage: python benchmarks/learning.py [--recipe kernelskill] [--budget-evaluations 16] [--limit N]
+Usage: python benchmarks/learning.py [--recipe kernelwright] [--budget-evaluations 16] [--limit N]
 """
 
 import argparse
@@ -27,11 +28,11 @@ from typing import Any
 from kernelwright import api
 from kernelwright.core.budget import Budget
 from kernelwright.core.errors import KernelwrightError
-from kernelwright.core.run import RunSpec, RunState
+from kernelwright.core.run import DEFAULT_RECIPE, RunSpec, RunState
 from kernelwright.core.task import Task
 from kernelwright.devices.cpu import environment, machine_facts, measure_peaks
 from kernelwright.engine.evaluator import Evaluator
-from kernelwright.engine.recording import RecordedEvaluator, recording_of
+from kernelwright.engine.recording import RecordedEvaluator, Recording, open_recording, recording_of
 from kernelwright.engine.run import with_memory
 from kernelwright.memory.librarian import learn
 from kernelwright.report.learning import Learned, LearningRow, learned, learning_markdown, learning_row
@@ -67,11 +68,15 @@ def halves(tasks: Sequence[Task]) -> dict[str, list[Task]]:
 class Experiment:
     """One direction: a store in which one half is learned and the other one tested."""
 
-    def __init__(self, store: Store, referee: Evaluator, spec: RunSpec) -> None:
-        """Play with ``spec``, whose task and memory are replaced for every run."""
+    def __init__(self, store: Store, referee: Evaluator, spec: RunSpec, known: Recording) -> None:
+        """Play with ``spec``, whose task and memory are replaced for every run.
+
+        Within one task measurements are shared, those that are known before included.
+        """
         self.store, self.spec = store, spec
-        # Within one task measurements are shared; those of another task never match.
-        self.evaluator = RecordedEvaluator(referee, recording_of(store))
+        for entry in recording_of(store).entries():
+            known.add(entry)
+        self.evaluator = RecordedEvaluator(referee, known)
 
     def learn(self, tasks: Sequence[Task]) -> None:
         """Fill the memory, unless testing has begun: then it is closed."""
@@ -161,9 +166,12 @@ def main() -> None:
     options.work.mkdir(parents=True, exist_ok=True)
     rows: list[LearningRow] = []
     notes: list[str] = []
+    known = open_recording(options.recording) if options.recording else Recording()
     with api.open_referee() as referee:
         for source, target in (("A", "B"), ("B", "A")):
-            experiment = Experiment(open_store(options.work / f"learned-from-{source}.db"), referee, spec)
+            experiment = Experiment(
+                open_store(options.work / f"learned-from-{source}.db"), referee, spec, known
+            )
             experiment.learn(tasks[source])
             pairs = experiment.test(tasks[target])
             rows += [learning_row(target, cold, warm, options.budget_evaluations) for cold, warm in pairs]
@@ -197,11 +205,12 @@ def _write(options: argparse.Namespace, rows: list[LearningRow], notes: list[str
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--recipe", default="kernelskill")
+    parser.add_argument("--recipe", default=DEFAULT_RECIPE)
     parser.add_argument("--budget-evaluations", type=int, default=16)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--limit", type=int, default=None, help="the first N tasks of each half")
     parser.add_argument("--work", type=Path, default=Path("out/learning"), help="where the stores are kept")
+    parser.add_argument("--recording", type=Path, help="a file that compare --record wrote, added to")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/learning"))
     return parser.parse_args()
 

@@ -1,93 +1,92 @@
-"""kill -9 of the real program in the middle of a real run: nothing finished is lost or repeated."""
+"""kill -9 of a run, then resume: nothing finished is lost, repeated or changed, and nothing is left behind.
 
-import json
-import os
-import signal
-import subprocess
+A few of the kills of ``benchmarks/kills.py``, which makes a hundred.
+"""
+
 import sys
-import time
-from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
+from tests.benchmarks.conftest import load_benchmark
 
-from kernelwright.core.events import CandidateEvaluated
-from kernelwright.core.run import RunState
+SCRIPTED = """
+import sys
+import time
+from pathlib import Path
+from kernelwright.core.run import RunSpec
+from kernelwright.core.task import Task
+from kernelwright.engine.run import Crew, Tools, continue_run
+from kernelwright.recipes.kernelskill import KERNELSKILL
+from kernelwright.search.kernelskill import KernelSkillPolicy
 from kernelwright.store.sqlstore import open_store
+from kernelwright.testing.fake_run import FakeReferee, ScriptedTeam, fake_prepare
 
-TASK = """
-import torch
-from torch import nn
-
-class Model(nn.Module):
-    def forward(self, x):
-        return torch.tanh(x) * torch.sigmoid(x)
-
-def get_inputs():
-    return [torch.randn(256, 1024)]
-
-def get_init_inputs():
-    return []
+store = open_store(Path("runs.db"))
+spec = RunSpec(task=Task(name="t", source="reference"), recipe="kernelskill")
+run = next(store.iter_runs(), None)
+run_id = run.run_id if run else store.create_run(spec)
+verdicts = {"a": 1.0, "a>x": 1.5, "a>y": 1.1, "a>x>x": 1.7, "a>x>y": 1.2, "a>x>x>y": 1.9}
+tools = Tools(
+    store=store,
+    referee=FakeReferee(verdicts),
+    assemble=lambda meter, tape: Crew(ScriptedTeam(["a"], ["x", "y"]).team()),
+    policy=KernelSkillPolicy(rounds=6),
+    pipelines=KERNELSKILL.pipelines,
+    cache_dir=Path("unused"),
+    prepare=fake_prepare,
+    on_event=lambda event: time.sleep(1.0 if event.kind == "run_finished" else 0.02),
+)
+continue_run(run_id, tools)
 """
 
 
-def command(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "kernelwright", *arguments]
+@dataclass(frozen=True)
+class Scripted:
+    """The engine and the store in a process of their own, with scripted verdicts."""
+
+    name: str = "scripted"
+
+    def begin(self, folder: Path) -> list[str]:
+        return [sys.executable, "-c", SCRIPTED]
+
+    def resume(self, folder: Path, run_id: str) -> list[str]:
+        return self.begin(folder)
 
 
-def evaluations(store_path: Path) -> list[str] | None:
-    """Candidates evaluated so far, in order; None while there is no run yet."""
-    if not store_path.exists():
-        return None
-    store = open_store(store_path)
-    try:
-        runs = list(store.iter_runs())
-        events = [s.event for run in runs for s in store.iter_events(run.run_id)]
-    finally:
-        store.close()
-    done = [f"{e.candidate} {e.evaluation.is_final}" for e in events if isinstance(e, CandidateEvaluated)]
-    return done if runs else None
+@pytest.fixture(scope="module")
+def kills() -> ModuleType:
+    return load_benchmark("kills")
+
+
+@pytest.fixture(scope="module")
+def laboratory(kills: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    with kills.adopting_orphans():
+        yield kills.Laboratory(tmp_path_factory.mktemp("kills"))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("after_evaluations", [0, 2])
-def test_a_killed_run_is_carried_on(tmp_path: Path, after_evaluations: int) -> None:
-    (tmp_path / "task.py").write_text(TASK, encoding="utf-8")
-    store_path = tmp_path / "runs.db"
-    environment = {
-        **os.environ,
-        "KERNELWRIGHT_STORE": str(store_path),
-        "KERNELWRIGHT_CACHE": str(tmp_path / "cache"),
-    }
-    running = subprocess.Popen(
-        command("optimize", "task.py", "--budget-evaluations", "4"),
-        cwd=tmp_path,
-        env=environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    deadline = time.monotonic() + 240
-    while time.monotonic() < deadline and running.poll() is None:
-        done_so_far = evaluations(store_path)
-        if done_so_far is not None and len(done_so_far) >= after_evaluations:
-            break
-        time.sleep(0.05)
-    time.sleep(0.3)  # somewhere inside the next thing it does
-    os.kill(running.pid, signal.SIGKILL)
-    running.wait()
-    before = evaluations(store_path) or []
-    store = open_store(store_path)
-    run_id = next(store.iter_runs()).run_id
-    done = subprocess.run(
-        command("runs", "resume", run_id, "--json"),
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["run_id"] == run_id
-    after = evaluations(store_path) or []
-    assert after[: len(before)] == before
-    assert after and set(Counter(after).values()) == {1}
-    assert store.get_run(run_id).state is RunState.FINISHED
+def test_a_killed_run_ends_as_an_uninterrupted_one(kills: ModuleType, laboratory: Any) -> None:
+    whole = laboratory.run_whole(Scripted())
+    assert whole.end.winner is not None and len(whole.end.outcomes) > 2
+    last = whole.end.n_events
+    for number in (last // 2, last - 1, last):
+        kill = kills.Kill("scripted", "main", number)
+        outcome = laboratory.kill(kill, Scripted(), kills.Moment(number, 0.0), whole=whole.end)
+        assert outcome.was_running and outcome.n_events >= number
+        assert (outcome.problems, outcome.left) == ((), ())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("victim", "after_event"), [("main", 5), ("group", 9)])
+def test_the_real_program_is_carried_on(
+    kills: ModuleType, laboratory: Any, victim: str, after_event: int
+) -> None:
+    kill = kills.Kill("real", victim, after_event)
+    outcome = laboratory.kill(kill, kills.Real(2), kills.Moment(after_event, 0.3))
+    assert outcome.was_running and outcome.n_events >= after_event
+    assert outcome.problems == ()
+    assert not [name for name in outcome.left if name.startswith("process")]

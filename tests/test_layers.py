@@ -20,6 +20,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "memory": {"core", "skills"},
     "referee": {"core", "tasks", "devices"},
     "search": {"core"},
+    "corpus": {"core", "tasks", "referee"},
     "agents": {"core", "tasks", "devices", "kernels", "skills", "memory"},
     "engine": {"core", "tasks", "devices", "agents", "memory", "search", "skills", "store"},
     "recipes": {"core", "engine", "search"},
@@ -30,10 +31,12 @@ MAY_IMPORT: dict[str, set[str]] = {
         "core", "agents", "devices", "engine", "recipes", "referee", "report", "settings", "store", "tasks",
     },
     "cli": {
-        "core", "api", "agents", "devices", "engine", "kernels", "recipes", "referee", "remote", "report",
-        "memory", "settings", "skills", "store", "tasks",
+        "core", "api", "agents", "corpus", "devices", "engine", "kernels", "recipes", "referee", "remote",
+        "report", "memory", "settings", "skills", "store", "tasks",
     },
-    "testing": {"core", "agents", "engine", "store", "search", "skills", "memory"},
+    "testing": {
+        "core", "agents", "engine", "kernels", "memory", "referee", "search", "skills", "store", "tasks",
+    },
 }  # fmt: skip
 """Package -> our packages that it may import. ``report`` never sees the engine."""
 
@@ -47,6 +50,8 @@ def modules() -> dict[str, Path]:
         parts = path.relative_to(ROOT).with_suffix("").parts
         if parts[:2] == ("tasks", "suite") and parts[-1] != "__init__":
             continue  # task files are data
+        if parts[0] == "corpus" and len(parts) == 3 and parts[-1] != "__init__":
+            continue  # specimens are data
         name = ".".join(("kernelwright", *(p for p in parts if p != "__init__")))
         found[name] = path
     return found

@@ -17,7 +17,7 @@ from kernelwright.core.budget import Budget, Meter
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.events import Event
-from kernelwright.core.run import RunSpec
+from kernelwright.core.run import DEFAULT_RECIPE, RunSpec
 from kernelwright.devices.cpu import environment, machine_facts, measure_peaks
 from kernelwright.engine.evaluator import Evaluator
 from kernelwright.engine.prepare import Preparation, prepare
@@ -26,13 +26,12 @@ from kernelwright.engine.recording import RecordedEvaluator, RecordedMachine, pr
 from kernelwright.engine.run import Crew, RunOutcome, Tools, continue_run, start_run
 from kernelwright.recipes import find_recipe
 from kernelwright.referee.referee import Referee, RefereeSettings
+from kernelwright.referee.sandbox.choose import tier_here
 from kernelwright.report.html import render_report
 from kernelwright.settings import Settings, load_settings
 from kernelwright.store.base import Store
 from kernelwright.store.sqlstore import open_store
 from kernelwright.tasks.live import task_from_module
-
-DEFAULT_RECIPE = "kernelskill"
 
 
 @dataclass(frozen=True)
@@ -96,7 +95,8 @@ def optimize(
     title = name or type(module).__name__
     task = task_from_module(module, example_inputs, name=title, folder=where.data_dir / "modules")
     chosen = find_recipe(recipe)
-    spec = RunSpec(task=task, recipe=recipe, budget=budget or chosen.budget, environment=environment())
+    facts = {**environment(), "sandbox": tier_here()}
+    spec = RunSpec(task=task, recipe=recipe, budget=budget or chosen.budget, environment=facts)
     store = open_store(where.store)
     outcome = run_task(spec, store=store, settings=where, on_event=on_event)
     fast = load_winner(outcome.winner, module) if outcome.winner else module
@@ -215,7 +215,8 @@ def _needs_grad(module: nn.Module, args: Sequence[Any]) -> bool:
 
 def open_referee(settings: Settings | None = None) -> Referee:
     """Return a referee to use as a context manager; several runs may share it, one after the other."""
-    return Referee(RefereeSettings(cache_dir=(settings or load_settings()).cache_dir))
+    where = settings or load_settings()
+    return Referee(RefereeSettings(cache_dir=where.cache_dir, require_sandbox=where.require_sandbox))
 
 
 def _referee(given: Evaluator | None, where: Settings) -> AbstractContextManager[Evaluator]:

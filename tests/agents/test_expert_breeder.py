@@ -173,3 +173,18 @@ def test_a_bred_plan_is_translated_for_every_workload_and_aligned(
     candidate = coder.translate(situation, Plan(moves=(*singles[0].moves, lost)))
     assert "_forward_wide" in candidate.source
     assert ExpertAligner().align(situation, candidate) == singles[0], "what could not be carried out is gone"
+
+
+def test_recalled_plans_are_fitted_different_and_no_seed_s(
+    breeder: ExpertBreeder, situation: Situation
+) -> None:
+    names = ["reassociate-reduction", "diagonal-matmul", "reassociate-reduction", "keep-call"]
+    archive = tuple(archived(Move(skill=name, region="elsewhere")) for name in names)
+    first, second = breeder.recall(replace(situation, archive=archive), 5)
+    assert skills(first) == ["reassociate-reduction"] and set(skills(second)) == {"keep-call"}
+    assert first.moves[0].region != "elsewhere"
+    seed = Node(
+        Candidate(source="seed", plan=first), fake_evaluation(Candidate(source="seed"), TASK, 2.0), "member"
+    )
+    assert breeder.recall(replace(situation, archive=archive, window=(seed,)), 5) == (second,)
+    assert breeder.recall(situation, 5) == ()

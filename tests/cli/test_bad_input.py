@@ -67,7 +67,7 @@ def test_what_the_engine_refuses_is_one_line_and_is_kept_with_the_run(
     ("words", "expected"),
     [
         (["--recipe", "magic"], ["unknown recipe 'magic'", "kernelskill"]),
-        (["--target", "cuda/triton"], ["unknown target 'cuda/triton'", "cpu/cpp"]),
+        (["--target", "cuda/triton"], ["target 'cuda/triton' needs a GPU", "cpu/cpp"]),
         (["--team", "nobody"], ["unknown team 'nobody'", "expert"]),
         (["--team", "llm"], ["the team 'llm' needs a model", "--model PROVIDER:NAME"]),
         (["--workload", "small:batch_size"], ["--workload", "NAME:GLOBAL=VALUE"]),

@@ -6,6 +6,7 @@ import pytest
 from kernelwright.cli import evaluate
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Evaluation, Stage, Status
+from kernelwright.core.policy import LibraryCalls, Policy
 from kernelwright.testing.made_up_run import KERNEL, failed, verified
 
 
@@ -34,9 +35,12 @@ def test_a_verified_kernel_exits_0_with_errors_and_timings(
 ) -> None:
     asked = stub_judge(monkeypatch, verified(Candidate(source=KERNEL), 1.6, final=True))
     words = ["--final", "--baseline", "eager", "--baseline", "torch_compile"]
+    words += ["--library-calls", "forbidden"]
     result = cli("evaluate", task_file, kernel_file, *words)
     assert result.code == 0
-    assert asked == {"is_final": True, "baselines": ("eager", "torch_compile"), "source": KERNEL}
+    policy = Policy(library_calls=LibraryCalls.FORBIDDEN)
+    baselines = ("eager", "torch_compile")
+    assert asked == {"is_final": True, "baselines": baselines, "policy": policy, "source": KERNEL}
     assert result.out.startswith("Verified, 6.00x faster than eager")
     for words_ in ("sparse spikes", "8.00e-08", "67 %", "not used: heavy tail", "1.94x [1.86, 2.03]"):
         assert words_ in result.out

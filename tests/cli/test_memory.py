@@ -69,6 +69,7 @@ def test_show_sets_expected_beside_measured(cli: Any, store: Store) -> None:
     row = next(line.split("  ") for line in out.splitlines() if line.startswith("tile-columns"))
     assert [cell.strip() for cell in row if cell.strip()] == [
         "tile-columns",
+        "expert",
         "run.latency_ms down x1.5",
         "3",
         "3",

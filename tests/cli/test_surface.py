@@ -8,19 +8,23 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from kernelwright.cli import memory, runs, skills
 from kernelwright.cli.options import parse_workload
 from kernelwright.cli.output import json_text
 from kernelwright.cli.progress import LiveProgress
 from kernelwright.core.errors import UserError
+from kernelwright.recipes import RECIPES
 from kernelwright.testing.made_up_run import make_store
 
 COMMANDS = [
     ["optimize"],
     ["evaluate"],
+    ["audit"],
     ["bench"],
     ["compare"],
     ["doctor"],
     *(["runs", verb] for verb in ("list", "show", "resume", "record", "replay", "export", "report")),
+    ["check"],
     *(["skills", verb] for verb in ("list", "show", "lint")),
 ]
 
@@ -30,6 +34,17 @@ def test_every_command_offers_json_and_help(cli: Any, command: list[str]) -> Non
     result = cli(*command, "--help")
     assert result.code == 0
     assert "--json" in result.out
+
+
+def test_help_names_every_recipe_that_is_no_ablation(cli: Any) -> None:
+    shown = cli("optimize", "--help").out
+    assert [name for name in RECIPES if "-no-" not in name and name not in shown] == []
+
+
+@pytest.mark.parametrize("group", [runs, skills, memory])
+def test_a_groups_line_names_all_its_commands(group: Any) -> None:
+    names = [known.name or known.callback.__name__ for known in group.app.registered_commands]
+    assert names and [name for name in names if name not in group.app.info.help] == []
 
 
 def test_help_loads_neither_torch_nor_a_database() -> None:
@@ -52,6 +67,13 @@ def test_skills_are_listed_and_shown(cli: Any) -> None:
     assert name in cli("skills", "list").out
     assert cli("skills", "show", name, "--json").json["name"] == name
     assert listed[0]["summary"] in cli("skills", "show", name).out
+
+
+def test_skills_are_listed_by_target(cli: Any) -> None:
+    for target in ("cpu/cpp", "cuda/triton", "hip/hip"):
+        listed = cli("skills", "list", "--target", target, "--json").json
+        assert listed and all(target in skill["targets"] for skill in listed)
+    assert "there are skills for cpu/cpp, " in cli("skills", "list", "--target", "metal/msl").err
 
 
 @pytest.mark.parametrize(

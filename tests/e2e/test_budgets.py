@@ -8,6 +8,7 @@ from kernelwright.core.budget import Budget
 from kernelwright.core.models import ModelSettings
 from kernelwright.core.run import RunSpec
 from kernelwright.engine.run import RunOutcome
+from kernelwright.recipes import RECIPES
 from kernelwright.testing.bad_server import BadServer, answers, status
 from kernelwright.testing.fake_run import FakeReferee
 from kernelwright.testing.playing_model import TASK, PlayingModel, ScriptedReferee
@@ -67,3 +68,17 @@ def test_no_seed_is_paid_for_that_could_not_be_judged(play: Play) -> None:
         outcome = play(spec_for(server, "best-of-n", Budget(evaluations=3)), ScriptedReferee())
         assert len(server.requests) == outcome.spent.evaluations == 3
     assert outcome.winner is not None
+
+
+WRITERS = ("You write ", "You improve ", "You repair ")
+"""How the prompts that ask for code begin."""
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_no_kernel_is_asked_for_that_could_not_be_judged(recipe: str, play: Play) -> None:
+    with BadServer(answers(PlayingModel())) as server:
+        outcome = play(spec_for(server, recipe, Budget(evaluations=6)), ScriptedReferee())
+        asked = [request for request in server.requests if request.text().startswith(WRITERS)]
+    by_hand = recipe.startswith("stark")  # the root is the reference; no model writes it
+    assert outcome.spent.evaluations == 6
+    assert len(asked) == outcome.spent.evaluations - by_hand

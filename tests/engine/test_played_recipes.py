@@ -14,8 +14,10 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import UnusableAnswer
 from kernelwright.core.evaluation import Status
 from kernelwright.core.events import CandidateEvaluated, Event, MoveChosen, StepStarted
+from kernelwright.core.plan import Move
 from kernelwright.core.run import RunSpec
 from kernelwright.core.task import Task
+from kernelwright.engine.knowledge import Knowledge
 from kernelwright.engine.run import Crew, RunOutcome, Tools, continue_run, start_run
 from kernelwright.recipes import RECIPES
 from kernelwright.store.base import Store
@@ -212,3 +214,65 @@ def test_a_generator_that_never_answers_ends_the_run(tmp_path: Path) -> None:
 
     game = played(tmp_path, "best-of-n", Silent())
     assert game.outcome.reason == "no further sample could be written" and game.sources() == []
+
+
+@pytest.mark.parametrize(("team", "coder"), [("expert", "expert"), ("expert+coder=llm", "llm")])
+def test_outcomes_name_the_coder_who_carried_the_move_out(team: str, coder: str, tmp_path: Path) -> None:
+    store, referee = open_store(tmp_path / "played.db"), FakeReferee({"a": 1.0, "a>x": 2.0})
+    played_by = spec("refine", 3).model_copy(update={"team": team})
+    start_run(played_by, tools(store, "refine", Team("xy"), referee))
+    outcomes = [outcome for _, outcome in store.iter_outcomes()]
+    assert outcomes and {outcome.coder for outcome in outcomes} == {coder}
+    assert Knowledge.of(store, played_by, has_long_term=True).coder == coder
+
+
+class Noting(Team):
+    """Keeps the situations that its Planner and its Debugger were shown."""
+
+    def __init__(self, moves: str = "uvwxyz") -> None:
+        super().__init__(moves)
+        self.planned: list[Situation] = []
+        self.repaired: list[Situation] = []
+
+    def plan(self, situation: Situation) -> Choice | None:
+        self.planned.append(situation)
+        return super().plan(situation)
+
+    def repair(self, situation: Situation, tried: tuple[str, ...]) -> tuple[Candidate, Move] | None:
+        self.repaired.append(situation)
+        return super().repair(situation, tried)
+
+
+def test_a_repair_is_told_the_diagnosis_of_the_base_that_the_idea_was_tried_on(tmp_path: Path) -> None:
+    team = Noting("x")
+    verdicts: dict[str, float | Status] = {"a": 1.0, "a>x": Status.CRASHED, "a>x+fix": Status.CRASHED}
+    played(tmp_path, "kernelskill", team, verdicts, evaluations=12)
+    chain = [s for s in team.repaired if s.base is not None and s.base.candidate.source.startswith("a>x")]
+    assert len(chain) >= 2, "the idea and its first repair"
+    assert all(s.analysis is not None and s.analysis == team.planned[0].analysis for s in chain)
+
+
+def test_a_failing_seed_has_no_diagnosis_to_be_told(tmp_path: Path) -> None:
+    team = Noting("x")
+    played(tmp_path, "kernelskill", team, {seed: Status.CRASHED for seed in "abcdefgh"}, evaluations=6)
+    assert team.repaired and all(situation.analysis is None for situation in team.repaired)
+
+
+def test_a_resumed_run_tells_its_team_the_references_latency_that_it_told_before(tmp_path: Path) -> None:
+    class Slower(FakeReferee):
+        @property
+        def baseline_ms(self) -> Mapping[str, float]:
+            return {"default": 20.0}
+
+    store = open_store(tmp_path / "killed.db")
+
+    def kill(event: Event) -> None:
+        if isinstance(event, CandidateEvaluated):
+            raise Killed
+
+    with pytest.raises(Killed):
+        start_run(spec("stark"), tools(store, "stark", Noting(), FakeReferee(LuckyVerdicts()), on_event=kill))
+    team = Noting()
+    run_id = next(store.iter_runs()).run_id
+    continue_run(run_id, tools(store, "stark", team, Slower(LuckyVerdicts())))
+    assert team.planned and {s.eager_ms["default"] for s in team.planned} == {10.0}

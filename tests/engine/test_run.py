@@ -3,17 +3,20 @@
 from pathlib import Path
 
 import pytest
+from sqlalchemy.engine import Connection
 
 from kernelwright.core.budget import Budget
 from kernelwright.core.evaluation import Status
 from kernelwright.core.events import CandidateEvaluated, Event, MoveFailed, RunFinished
-from kernelwright.core.run import RunSpec
+from kernelwright.core.run import Outcome, RunSpec
 from kernelwright.core.run import RunState as StoredState
 from kernelwright.core.task import Task
 from kernelwright.engine.run import Crew, Tools, continue_run, start_run
 from kernelwright.recipes.kernelskill import KERNELSKILL
 from kernelwright.search.kernelskill import KernelSkillPolicy
+from kernelwright.store import sqlstore
 from kernelwright.store.base import Store
+from kernelwright.store.sqllearned import insert_outcome
 from kernelwright.store.sqlstore import open_store
 from kernelwright.testing.fake_run import FakeReferee, ScriptedTeam, fake_prepare
 
@@ -119,3 +122,47 @@ def test_a_finished_run_is_returned_as_it_ended(store: Store) -> None:
     assert continue_run(outcome.run_id, tools(store, again, team)) == outcome
     assert again.asked == []
     assert sum(isinstance(e, RunFinished) for e in events(store, outcome.run_id)) == 1
+
+
+def test_a_run_killed_while_closing_leaves_all_or_nothing_and_is_closed_by_a_resume(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    verdicts: dict[str, float | Status] = {"a": 1.2, "a>x": 1.4, "a>y": 1.3, "a>x>x": 1.1, "a>x>y": 1.0}
+    team = ScriptedTeam(["a"], ["x", "y"])
+    written: list[Outcome] = []
+
+    def stop(connection: Connection, outcome: Outcome) -> int:
+        if written:
+            raise Killed
+        written.append(outcome)
+        return insert_outcome(connection, outcome)
+
+    with monkeypatch.context() as patched, pytest.raises(Killed):
+        patched.setattr(sqlstore, "insert_outcome", stop)
+        start_run(SPEC, tools(store, FakeReferee(verdicts), team))
+    run_id = next(store.iter_runs()).run_id
+    assert not any(isinstance(event, RunFinished) for event in events(store, run_id))
+    assert list(store.iter_outcomes()) == []
+    again = FakeReferee({})
+    outcome = continue_run(run_id, tools(store, again, team))
+    assert again.asked == [] and outcome.winner is not None
+    left = [o.move_key for _, o in store.iter_outcomes()]
+    assert left and len(left) == len(set(left))
+    assert [plan.best_source for _, plan in store.iter_plans()] == [outcome.winner.id]
+
+
+def test_a_run_killed_after_closing_is_finished_by_a_resume(store: Store) -> None:
+    def kill(event: Event) -> None:
+        if isinstance(event, RunFinished):
+            raise Killed
+
+    team = ScriptedTeam(["a"], ["x"])
+    referee = FakeReferee({"a": 1.2, "a>x": 1.4})
+    with pytest.raises(Killed):
+        start_run(SPEC, tools(store, referee, team, on_event=kill))
+    left = list(store.iter_outcomes())
+    run_id = next(store.iter_runs()).run_id
+    assert store.get_run(run_id).state is StoredState.RUNNING
+    continue_run(run_id, tools(store, FakeReferee({}), team))
+    assert store.get_run(run_id).state is StoredState.FINISHED
+    assert list(store.iter_outcomes()) == left != []

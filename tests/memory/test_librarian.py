@@ -119,6 +119,14 @@ def test_a_try_whose_base_was_never_timed_is_no_evidence() -> None:
     assert propose(unknown, []) == () and judge(useless(), unknown) == useless()
 
 
+def test_a_models_failures_make_no_skill_useless() -> None:
+    assert propose(tried([None] * 12, coder="llm"), []) == ()
+    found = propose(tried([None] * 12), [])
+    assert {finding.claim for finding in found} == {"does_not_help"}
+    trials = trials_of([outcome("t", None, coder="llm"), outcome("t", 1.3, coder="llm")])
+    assert [(len(trial.effects), trial.failed) for trial in trials] == [(1, 0)]
+
+
 def test_what_holds_across_contexts_is_said_of_the_wider_one() -> None:
     structures = ["reduction", "scan", "window", "pointwise"]
     outcomes = [outcome(f"t{n}", 1.4, structure=s) for n, s in enumerate(structures)]

@@ -4,7 +4,7 @@ import pytest
 from tests.referee.conftest import HEAD, judge
 
 from kernelwright.core.candidate import Candidate
-from kernelwright.core.evaluation import Stage, Status
+from kernelwright.core.evaluation import Check, Stage, Status
 from kernelwright.referee.referee import Session
 
 HONEST = "return torch.relu(x) * 2 + 1"
@@ -91,7 +91,8 @@ time.perf_counter_ns = lambda: real() // 50
 """
     evaluation = judge(pointwise, "torch.rand(300, 300) @ torch.rand(300, 300)\n" + HONEST, init=init)
     assert evaluation.status is Status.REJECTED, evaluation
-    assert "clock" in evaluation.detail
+    assert evaluation.check is Check.TAMPER
+    assert "time.perf_counter_ns" in evaluation.detail
 
 
 LINEAR_INIT = "self.lin = nn.Linear(128, 64)\nself.norm = nn.BatchNorm1d(64)"

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from kernelwright.referee.families import change_inputs, change_state
 
-FAMILIES = ("as_is", "scaled", "negated", "sparse_spikes", "heavy_tail")
+FAMILIES = ("as_is", "scaled", "negated", "sparse_spikes", "heavy_tail", "offset", "coarse")
 
 
 @settings(max_examples=40, deadline=None)
@@ -36,6 +36,27 @@ def test_heavy_tail_has_both_signs_and_outliers() -> None:
     x = torch.rand(100_000)
     change_inputs(x, "heavy_tail", 0, torch.Generator().manual_seed(0))
     assert bool((x < 0).any()) and float(x.abs().max()) > 100 * float(x.abs().median())
+
+
+def test_heavy_tails_stand_at_the_ends_of_some_rows() -> None:
+    x = torch.rand(200, 10)
+    change_inputs(x, "heavy_tail", 0, torch.Generator().manual_seed(0))
+    for place in (0, -1):
+        assert 5 <= int((x.select(-1, place) >= 300).sum()) <= 60
+
+
+def test_an_offset_leaves_next_to_nothing_above_zero() -> None:
+    x = torch.randn(100_000)
+    change_inputs(x, "offset", 0, torch.Generator())
+    assert float((x > 0).float().mean()) < 1e-3 and abs(float(x.mean()) + 4) < 0.1
+
+
+def test_coarse_values_tie_and_touch_zero_from_both_sides() -> None:
+    x = torch.randn(10_000)
+    change_inputs(x, "coarse", 0, torch.Generator())
+    assert len(x.unique()) < 40
+    zeros = x[x == 0]
+    assert bool(zeros.signbit().any()) and not bool(zeros.signbit().all())
 
 
 def test_changed_state_keeps_variances_positive_and_masks_in_place() -> None:

@@ -131,7 +131,7 @@ def test_every_profile_gets_a_skill_for_its_bottleneck_unless_at_the_floor(evide
 
 def test_no_skill_applies_to_another_target() -> None:
     evidence = Evidence()
-    assert rank(SKILLS, evidence, diagnose(evidence), "cuda/triton", EmptyLedger()) == ()
+    assert rank(SKILLS, evidence, diagnose(evidence), "metal/msl", EmptyLedger()) == ()
 
 
 def test_forbidden_skills_are_left_out() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from kernelwright.core.skill import Skill
-from kernelwright.skills.lint import lint
+from kernelwright.skills.lint import lint, patterns
 from kernelwright.skills.load import load_skills
 from kernelwright.skills.predicate import parse_predicate
 
@@ -97,6 +97,15 @@ def test_each_mistake_is_found(changes: dict[str, Any], expected: str) -> None:
     assert any(expected in text for text in problems(skill(**changes)))
 
 
+def test_a_pattern_may_serve_several_languages() -> None:
+    shared = skill(targets=("cuda/cuda", "hip/hip"), body=BODY.replace("```cpp", "```cuda,hip"))
+    assert not any("worked pattern" in text for text in problems(shared))
+    assert patterns(shared, "hip") == ("int x;\n",)
+    assert any("no worked pattern for triton" in p for p in problems(skill(targets=("cuda/triton",))))
+    host = skill(targets=("cuda/triton",), body=BODY.replace("```cpp", "```python"))
+    assert not any("worked pattern" in text for text in problems(host))
+
+
 def test_two_skills_of_one_name_are_found() -> None:
     assert any("two skills are named 'demo'" in text for text in problems(skill(), skill()))
 
@@ -114,5 +123,5 @@ def test_the_library_is_clean_against_the_real_edits() -> None:
 
 def test_every_edit_but_the_seed_has_exactly_one_skill() -> None:
     carry_out = pytest.importorskip("kernelwright.kernels.carry_out", exc_type=ImportError)
-    used = sorted(skill.lowering or "" for skill in load_skills().values())
+    used = sorted(skill.lowering for skill in load_skills().values() if skill.lowering is not None)
     assert used == sorted(carry_out.known_lowerings() - {f"fusion:{carry_out.LIBRARY_SEED}"})

@@ -79,6 +79,16 @@ def test_an_empty_folder_is_refused(tmp_path: Path) -> None:
         load_skills(tmp_path)
 
 
+def test_skills_lie_in_subfolders_too_and_names_are_unique(tmp_path: Path) -> None:
+    (tmp_path / "gpu").mkdir()
+    write(tmp_path, GOOD)
+    write(tmp_path / "gpu", GOOD.replace("name: demo", "name: another"), "another.md")
+    assert list(load_skills(tmp_path)) == ["another", "demo"]
+    write(tmp_path / "gpu", GOOD)
+    with pytest.raises(UserError, match="also the name of"):
+        load_skills(tmp_path)
+
+
 def test_the_library_loads() -> None:
     skills = load_skills()
     assert len(skills) >= 28

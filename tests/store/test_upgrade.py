@@ -91,13 +91,33 @@ def test_an_upgraded_file_has_the_layout_of_a_new_one(old: Path, tmp_path: Path)
     assert {name: after[name] for name in before} == before
 
 
+@pytest.mark.parametrize(
+    ("team", "coder"), [("expert", "expert"), ("llm", "llm"), ("expert+planner=llm,coder=llm", "llm")]
+)
+def test_old_outcomes_are_told_whose_coder_they_are_of(old: Path, team: str, coder: str) -> None:
+    with sqlite3.connect(old) as connection:
+        named = f'"team":"{team}"'
+        connection.execute('UPDATE runs SET spec = replace(spec, \'"team":"expert"\', ?)', (named,))
+        orphan = "INSERT INTO outcomes (run_id, payload) SELECT 'gone', payload FROM outcomes"
+        connection.execute(orphan)
+        connection.execute("INSERT INTO outcomes (run_id, payload) VALUES (?, 'no record')", (RUN,))
+    connection.close()
+    open_store(old).close()
+    with sqlite3.connect(old) as connection:
+        connection.execute("DELETE FROM outcomes WHERE payload = 'no record'")  # left as it was
+        assert connection.total_changes == 1
+    connection.close()
+    known = open_store(old).iter_outcomes()
+    assert [outcome.coder for _, outcome in known] == [coder, "expert"]
+
+
 def test_a_newer_version_is_refused_and_left_as_it_is(old: Path) -> None:
     newer = str(schema.SCHEMA_VERSION + 1)
     with sqlite3.connect(old) as connection:
         connection.execute("UPDATE meta SET value = ?", (newer,))
     connection.close()
     before = layout(old)
-    with pytest.raises(StoreError, match=f"version {newer}.*reads version 2 and older") as caught:
+    with pytest.raises(StoreError, match=f"version {newer}.*reads version 3 and older") as caught:
         open_store(old)
     assert "\n" not in str(caught.value)
     assert (layout(old), version(old)) == (before, newer)

@@ -6,6 +6,7 @@ the engine records as a failed move; UnusableAnswer from any role that is a mode
 which ends the step.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -48,7 +49,10 @@ class Situation:
     base: Node | None = None
     """What to start from or to repair; None before the first seed."""
     analysis: Analysis | None = None
-    """Of the base; None when it is not verified, or when the recipe works on timings alone."""
+    """Of the base; of a failing one, that of the kernel it was made from. None where that was not analysed
+    either, or when the recipe works on timings alone."""
+    eager_ms: Mapping[str, float] = field(default_factory=dict)
+    """Workload -> latency of the reference as PyTorch runs it."""
     window: tuple[Node, ...] = ()
     memory: ShortTermMemory = field(default_factory=ShortTermMemory)
     """What this run tried on each base and how it ended."""
@@ -63,8 +67,8 @@ class Situation:
     has_short_term: bool = True
     """False in an ablation: ``memory`` is empty whatever was tried, and the Planner draws among its moves."""
     has_long_term: bool = True
-    """False in an ablation: no skill is recommended. The expert draws lots among the moves it is able to make,
-    a model is told of no skills."""
+    """False in an ablation: no skill is recommended. The expert draws lots among the moves it can make, a
+    model is told of no skills."""
     wants_anchors: bool = False
     """True where the Planner marks the spans to change in the base's source (STARK)."""
     timings_only: bool = False
@@ -191,6 +195,10 @@ class Designer(Protocol):
 
 class Breeder(Protocol):
     """Makes plans from plans, without seeing any source (cuPilot)."""
+
+    def recall(self, situation: Situation, count: int) -> tuple[Plan, ...]:
+        """Return up to ``count`` different plans that served tasks like this one; none without an archive."""
+        ...
 
     def populate(self, situation: Situation, count: int) -> tuple[Plan, ...]:
         """Return up to ``count`` different plans for a first population, archived ones among them."""

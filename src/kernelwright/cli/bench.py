@@ -18,7 +18,7 @@ from kernelwright.cli.running import create_run, interrupted, open_store
 from kernelwright.core.errors import KernelwrightError, StoreError, UserError
 from kernelwright.core.evidence import FactValue
 from kernelwright.core.models import ModelSettings
-from kernelwright.core.run import RunState
+from kernelwright.core.run import DEFAULT_RECIPE, RunState
 from kernelwright.report import markdown
 from kernelwright.report.benchpicture import bench_picture
 from kernelwright.report.story import tell
@@ -49,7 +49,7 @@ def bench(
         list[str] | None,
         typer.Argument(metavar="[suite | FOLDER | FILE...]", help="Tasks; default: our own suite."),
     ] = None,
-    recipe: options.RecipeOption = "kernelskill",
+    recipe: options.RecipeOption = DEFAULT_RECIPE,
     team: options.TeamOption = "expert",
     target: options.TargetOption = "cpu/cpp",
     budget_evaluations: options.BudgetEvaluations = None,
@@ -85,6 +85,7 @@ def bench(
         Path | None, typer.Option("--out", help="Folder for the results.", show_default="./NAME")
     ] = None,
     store: options.StoreOption = None,
+    require_sandbox: options.RequireSandbox = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Run every task once and write results.json, results.md and results.svg."""

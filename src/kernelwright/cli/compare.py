@@ -18,6 +18,7 @@ from kernelwright.cli.output import json_text, print_json, stdout, write_text
 from kernelwright.cli.running import interrupted, open_store
 from kernelwright.core.budget import Budget
 from kernelwright.core.errors import UserError
+from kernelwright.core.run import DEFAULT_RECIPE
 from kernelwright.report import comparisontext
 from kernelwright.report.comparison import Comparison, Conditions, compare_runs
 from kernelwright.report.comparisonpicture import comparison_picture
@@ -41,7 +42,7 @@ def compare(
     ] = None,
     recipes: Annotated[
         str, typer.Option("--recipes", metavar="NAME,...", help="Who is compared.")
-    ] = "kernelskill",
+    ] = DEFAULT_RECIPE,
     team: Annotated[
         str, typer.Option("--team", metavar="NAME,...", help="Who plays; each recipe is played by each.")
     ] = "expert",
@@ -109,6 +110,7 @@ def compare(
         Path | None, typer.Option("--out", help="Folder for the results.", show_default="./NAME")
     ] = None,
     store: options.StoreOption = None,
+    require_sandbox: options.RequireSandbox = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Run recipes on the same tasks under one budget; write comparison.json, .md, .svg after each task."""

@@ -12,6 +12,7 @@ from kernelwright.cli.running import EXIT_INTERRUPTED
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import UserError
 from kernelwright.core.evaluation import Evaluation
+from kernelwright.core.policy import LibraryCalls, Policy
 from kernelwright.core.run import RunSpec
 from kernelwright.core.task import Task
 from kernelwright.report.measures import percent
@@ -36,6 +37,10 @@ def evaluate(
     workload: options.WorkloadOption = None,
     mode: options.ModeOption = None,
     tolerance: options.ToleranceOption = None,
+    library_calls: Annotated[
+        LibraryCalls, typer.Option("--library-calls", help="May it leave work to torch and its libraries?")
+    ] = LibraryCalls.ALLOWED,
+    require_sandbox: options.RequireSandbox = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Verify and time a kernel; exits 0 only when it is verified."""
@@ -45,9 +50,10 @@ def evaluate(
     baselines = parse_baselines(baseline)
     task = load_task(task_file, workloads=options.parse_workloads(workload), mode=mode, tolerance=tolerance)
     candidate = Candidate(source=read_kernel(kernel_file))
+    policy = Policy(library_calls=library_calls)
     stderr().print(f"judging {kernel_file} against {task.name} ...", soft_wrap=True)
     try:
-        evaluation = judge(task, candidate, is_final=final, baselines=baselines)
+        evaluation = judge(task, candidate, is_final=final, baselines=baselines, policy=policy)
     except KeyboardInterrupt:
         stderr().print("interrupted; nothing was kept")
         if as_json:
@@ -78,7 +84,9 @@ def read_kernel(path: Path) -> str:
         raise UserError(f"{path}: cannot be read ({error.strerror}); name a file with ModelNew") from error
 
 
-def judge(task: Task, candidate: Candidate, *, is_final: bool, baselines: tuple[str, ...]) -> Evaluation:
+def judge(
+    task: Task, candidate: Candidate, *, is_final: bool, baselines: tuple[str, ...], policy: Policy
+) -> Evaluation:
     """Open the task before the referee and return its word on the candidate."""
     # lazy: loads torch
     from kernelwright.engine.prepare import prepare
@@ -86,7 +94,9 @@ def judge(task: Task, candidate: Candidate, *, is_final: bool, baselines: tuple[
     from kernelwright.referee.settings import RefereeSettings
 
     settings = load_settings()
-    with Referee(RefereeSettings(cache_dir=settings.cache_dir)) as referee, referee.open(task) as session:
+    wanted = settings.require_sandbox
+    chosen = RefereeSettings(cache_dir=settings.cache_dir, policy=policy, require_sandbox=wanted)
+    with Referee(chosen) as referee, referee.open(task) as session:
         # Only now: admission has the clearer words for a task that cannot be used.
         problem, _ = prepare(RunSpec(task=task, recipe="evaluate"), settings.cache_dir)
         floors: dict[str, Floor] = dict(problem.floors)
@@ -105,6 +115,8 @@ def show(evaluation: Evaluation) -> None:
         console.print(f"not used: {family.replace('_', ' ')} ({why})", soft_wrap=True)
     if evaluation.results:
         console.print(_timings_table(evaluation))
+    if evaluation.sandbox is not None:
+        console.print(f"sandbox: {evaluation.sandbox}")
 
 
 def _errors_table(evaluation: Evaluation) -> Table:

@@ -11,7 +11,19 @@ from typing import Annotated
 import typer
 
 from kernelwright import __version__
-from kernelwright.cli import bench, compare, doctor, evaluate, memory, optimize, runs, serve, skills
+from kernelwright.cli import (
+    audit,
+    bench,
+    check,
+    compare,
+    doctor,
+    evaluate,
+    memory,
+    optimize,
+    runs,
+    serve,
+    skills,
+)
 from kernelwright.cli.output import print_error, print_json, write_trace
 from kernelwright.core.errors import KernelwrightError
 
@@ -28,6 +40,8 @@ app = typer.Typer(
 )
 app.command(name="optimize")(optimize.optimize)
 app.command(name="evaluate")(evaluate.evaluate)
+app.command(name="audit")(audit.audit)
+app.command(name="check")(check.check)
 app.command(name="bench")(bench.bench)
 app.command(name="compare")(compare.compare)
 app.add_typer(runs.app, name="runs")

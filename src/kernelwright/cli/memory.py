@@ -50,11 +50,11 @@ def show(store: options.StoreOption = None, as_json: options.AsJson = False) -> 
     found = ", ".join(f"{states[state.value]} {state}" for state in State)
     tallies = ", ".join(f"{counts[name]} {name}" for name in ("outcomes", "skills", "tasks", "plans"))
     stdout().print(f"Ledger and archive: {tallies}\nFindings: {found}\n")
-    table = _table("skill", "expected", "tries", "verified", "wins", "median")
+    table = _table("skill", "by", "expected", "tries", "verified", "wins", "median")
     for effect in effects:
         measured = "" if effect.median_speedup is None else f"{effect.median_speedup:.2f}x"
         numbers = (str(n) for n in (effect.tries, effect.verified, effect.wins))
-        table.add_row(effect.skill, effect.expected, *numbers, measured)
+        table.add_row(effect.skill, effect.coder, effect.expected, *numbers, measured)
     stdout().print(table)
 
 

@@ -23,7 +23,7 @@ BaseUrl = Annotated[
     str | None,
     typer.Option(
         "--base-url",
-        help="A server that speaks OpenAI's protocol; key: KERNELWRIGHT_API_KEY.",
+        help="A server that speaks OpenAI's protocol, or Anthropic's; key: KERNELWRIGHT_API_KEY.",
         rich_help_panel=PANEL,
     ),
 ]
@@ -39,13 +39,21 @@ RoleModels = Annotated[
 Temperature = Annotated[
     float | None,
     typer.Option(
-        "--temperature", min=0.0, help="Of every role.", show_default="the server's", rich_help_panel=PANEL
+        "--temperature",
+        min=0.0,
+        help="Temperature of every role.",
+        show_default="the server's",
+        rich_help_panel=PANEL,
     ),
 ]
 MaxOutputTokens = Annotated[
     int | None,
     typer.Option(
-        "--max-output-tokens", min=16, help="Of one answer.", show_default="8192", rich_help_panel=PANEL
+        "--max-output-tokens",
+        min=16,
+        help="Tokens of one answer at most.",
+        show_default="8192",
+        rich_help_panel=PANEL,
     ),
 ]
 ContextTokens = Annotated[

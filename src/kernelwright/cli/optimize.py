@@ -17,6 +17,7 @@ from kernelwright.cli.running import (
     resume_command,
     save_recording,
 )
+from kernelwright.core.run import DEFAULT_RECIPE
 from kernelwright.report.measures import floor_fraction, speedup_over
 from kernelwright.report.story import tell
 from kernelwright.report.verdict import run_verdict
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 def optimize(
     file: Annotated[Path, typer.Argument(help="KernelBench-format file with Model and get_inputs.")],
-    recipe: options.RecipeOption = "kernelskill",
+    recipe: options.RecipeOption = DEFAULT_RECIPE,
     team: options.TeamOption = "expert",
     target: options.TargetOption = "cpu/cpp",
     budget_evaluations: options.BudgetEvaluations = None,
@@ -60,6 +61,7 @@ def optimize(
         Path | None,
         typer.Option("--record", help="Folder for the run's answers and measurements: see runs replay."),
     ] = None,
+    require_sandbox: options.RequireSandbox = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Search for a faster module that computes the same, and prove it."""

@@ -11,7 +11,8 @@ from kernelwright.core.models import ModelSettings
 from kernelwright.core.run import RunSpec
 from kernelwright.core.target import Target
 from kernelwright.core.task import Literal_, Mode, Task, TolerancePolicy, Workload
-from kernelwright.settings import load_settings
+from kernelwright.referee.sandbox.tiers import Tier
+from kernelwright.settings import SANDBOX_VARIABLE, load_settings, require_sandbox
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print exactly one JSON document on stdout.")]
 StoreOption = Annotated[
@@ -20,7 +21,14 @@ StoreOption = Annotated[
         "--store", help="SQLite file or SQLAlchemy URL of the store.", show_default="KERNELWRIGHT_STORE"
     ),
 ]
-RecipeOption = Annotated[str, typer.Option("--recipe", help="How to search.")]
+RecipeOption = Annotated[
+    str,
+    typer.Option(
+        "--recipe",
+        help="How to search: kernelwright, kernelskill, stark, scientist, cupilot, fsr, best-of-n, refine; "
+        "see docs/recipes.",
+    ),
+]
 TeamOption = Annotated[
     str,
     typer.Option(
@@ -61,6 +69,32 @@ ModeOption = Annotated[
 ToleranceOption = Annotated[
     TolerancePolicy | None,
     typer.Option("--tolerance", help="How far from the oracle is allowed.", show_default="the file's"),
+]
+
+
+def _require_sandbox(context: typer.Context, tier: Tier | None) -> Tier | None:
+    """Refuse before anything is begun; raises UserError."""
+    if tier is None or context.resilient_parsing:
+        return tier
+    # lazy: starts processes
+    from kernelwright.referee.sandbox.choose import probe, require
+
+    require(probe(), tier)
+    require_sandbox(tier)
+    return tier
+
+
+RequireSandbox = Annotated[
+    Tier | None,
+    typer.Option(
+        "--require-sandbox",
+        metavar="TIER",
+        envvar=SANDBOX_VARIABLE,
+        show_envvar=False,
+        callback=_require_sandbox,
+        help="Refuse to judge in a weaker sandbox: namespaces, landlock or limits.",
+        show_default="the best there is",
+    ),
 ]
 
 
@@ -130,6 +164,7 @@ def make_spec(
     # lazy: keeps --help quick
     from kernelwright.devices.cpu import environment, machine_facts, measure_peaks
     from kernelwright.recipes import find_recipe
+    from kernelwright.referee.sandbox.choose import tier_here
 
     budget = find_recipe(recipe).budget.model_dump()
     asked = {
@@ -156,5 +191,5 @@ def make_spec(
         budget=Budget.model_validate(budget),
         seed=seed,
         experiment=experiment,
-        environment={**environment(), **machine_facts(peaks)},
+        environment={**environment(), **machine_facts(peaks), "sandbox": tier_here()},
     )

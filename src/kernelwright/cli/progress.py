@@ -129,7 +129,7 @@ class PlainProgress:
         )
 
     def _print(self, text: str) -> None:
-        self._console.print(" ".join(text.split("\n")), soft_wrap=True)
+        self._console.print(" ".join(text.split("\n")), soft_wrap=True, markup=False, highlight=False)
 
 
 class LiveProgress:

@@ -25,7 +25,9 @@ from kernelwright.report.measures import millis, speedup_over
 from kernelwright.report.story import Story, tell
 from kernelwright.report.verdict import run_verdict
 
-app = typer.Typer(help="Runs in the store: list, show, resume, export, report.", no_args_is_help=True)
+app = typer.Typer(
+    help="Runs in the store: list, show, resume, record, replay, export, report.", no_args_is_help=True
+)
 LISTED = ("run_id", "task", "recipe", "state", "created_at", "result")
 """Columns of the list."""
 IN_MEMORY = "sqlite://"
@@ -34,8 +36,10 @@ RunId = Annotated[str, typer.Argument(metavar="RUN", help="Id of the run, or how
 
 @app.command("list")
 def list_runs(
-    experiment: Annotated[str | None, typer.Option("--experiment", help="Only this bench's runs.")] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="The newest N.")] = 20,
+    experiment: Annotated[
+        str | None, typer.Option("--experiment", help="Only runs of this bench or comparison.")
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="Only the newest N.")] = 20,
     store: options.StoreOption = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -184,7 +188,7 @@ def export(
     store: options.StoreOption = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Give out the winner's source."""
+    """Print the winner's source, or write it to a file."""
     opened = open_store(store)
     record = find_run(opened, run)
     finished = tell(stored.event for stored in opened.iter_events(record.run_id)).finished

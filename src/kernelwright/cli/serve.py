@@ -36,6 +36,7 @@ def serve(
     drop: Annotated[
         Path | None, typer.Option("--drop", metavar="FOLDER", help="Answer this folder instead of HTTP.")
     ] = None,
+    require_sandbox: options.RequireSandbox = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Judge kernels for programs elsewhere; ends with Ctrl-C or SIGTERM.
@@ -69,7 +70,8 @@ def _referee(where: Settings) -> Callable[[], "AbstractContextManager[Evaluator]
     # lazy: loads much
     from kernelwright.referee.referee import Referee, RefereeSettings
 
-    return lambda: Referee(RefereeSettings(cache_dir=where.cache_dir))
+    chosen = RefereeSettings(cache_dir=where.cache_dir, require_sandbox=where.require_sandbox)
+    return lambda: Referee(chosen)
 
 
 def _announce(where: str, *, by: str, as_json: bool) -> None:

@@ -25,11 +25,13 @@ def list_skills(
 ) -> None:
     """List skills with what they are for."""
     # lazy: keeps --help quick
-    from kernelwright.core.target import Target
     from kernelwright.skills.load import load_skills
 
-    wanted = str(Target.parse(target)) if target is not None else None
-    found = [s for s in load_skills(folder).values() if wanted is None or wanted in s.targets]
+    skills = load_skills(folder).values()
+    known = sorted({name for skill in skills for name in skill.targets})
+    if target is not None and target not in known:
+        raise UserError(f"unknown target {target!r}; there are skills for {', '.join(known)}")
+    found = [skill for skill in skills if target is None or target in skill.targets]
     if as_json:
         print_json([skill.model_dump(mode="json", exclude={"body"}) for skill in found])
         return

@@ -6,6 +6,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from kernelwright.core.frozen import Frozen
+from kernelwright.core.policy import Policy
 
 
 class Stage(StrEnum):
@@ -52,6 +53,71 @@ class Status(StrEnum):
     """A guard found it out: faster than the floor, clocks that disagree, a stale output."""
 
 
+class Check(StrEnum):
+    """What found a candidate out; docs/referee.md says what each looks at."""
+
+    SOURCE = "source"
+    """It is not Python, or defines no ``ModelNew``."""
+    BUILD = "build"
+    """The compiler refused it."""
+    INTERFACE = "interface"
+    """It cannot be imported or constructed, or its state_dict is another than the reference's."""
+    RAISED = "raised"
+    """``forward`` raised, or the process died of itself."""
+    LIMITS = "limits"
+    """A limit on time, memory, processes or files ended it."""
+    FORM = "form"
+    """Number, type, dtype or shape of its outputs."""
+    STORAGE = "storage"
+    """Outputs must be memory of their own that nothing else writes to, complete when the call returns."""
+    INPUTS = "inputs"
+    """Inputs and parameters must be the same bytes afterwards, and so must the memory around them."""
+    STATE = "state"
+    """Buffers must change as the reference changes them."""
+    ORACLE = "oracle"
+    """Compared with the float64 oracle on inputs as the task draws them, from secret seeds."""
+    FAMILIES = "families"
+    """The same on inputs scaled, negated, with spikes or heavy tails."""
+    WEIGHTS = "weights"
+    """The same on weights that its constructor did not see."""
+    PRECISION = "precision"
+    """Near the oracle, but not as near as the declared precision asks for."""
+    TIMED_CALLS = "timed_calls"
+    """The outputs of calls that were timed."""
+    REPLAY = "replay"
+    """Calls on inputs it has never seen, all outputs kept: as fast and as right as the timed ones?"""
+    CLOCK = "clock"
+    """The worker's clock against the parent's."""
+    TAMPER = "tamper"
+    """Functions and global state that do not belong to it are as they were before it was imported."""
+    IDLE_WORK = "idle_work"
+    """Processor time that its process takes while nothing is asked of it."""
+    FLOOR = "floor"
+    """Faster than this machine can be."""
+    LIBRARY_CALLS = "library_calls"
+    """What it dispatched to libraries, where the policy forbids that."""
+    OWN_KERNEL = "own_kernel"
+    """With its compiled library replaced by one that does nothing it still gives the right answer."""
+
+
+STATUS_CHECK = {
+    Status.PARSE_ERROR: Check.SOURCE,
+    Status.COMPILE_ERROR: Check.BUILD,
+    Status.LOAD_ERROR: Check.INTERFACE,
+    Status.RUNTIME_ERROR: Check.RAISED,
+    Status.CRASHED: Check.RAISED,
+    Status.TIMEOUT: Check.LIMITS,
+    Status.INCORRECT_SHAPE: Check.FORM,
+    Status.INCORRECT_DTYPE: Check.FORM,
+    Status.INCORRECT_NUMERICS: Check.ORACLE,
+    Status.NON_FINITE: Check.ORACLE,
+    Status.INCORRECT_STATE: Check.STATE,
+    Status.MUTATED_INPUT: Check.INPUTS,
+    Status.ALIASED_OUTPUT: Check.STORAGE,
+}
+"""Which check a status speaks for when nothing more exact is said."""
+
+
 class NumericalError(Frozen):
     """Distance of one output from the float64 oracle on one draw of inputs and weights."""
 
@@ -79,14 +145,15 @@ class Timing(Frozen):
 
 
 class Speedup(Frozen):
-    """Paired ratio baseline / candidate, measured alternately in one session."""
+    """Paired ratio baseline / candidate, measured alternately."""
 
     baseline: str
     """``eager`` or ``torch_compile``."""
     ratio: float
-    """Median of the paired ratios; above 1 the candidate is faster."""
+    """Median of the paired ratios, over several pairs of processes the geometric mean of their medians; above
+    1 the candidate is faster."""
     low: float
-    """Lower end of the 95 % bootstrap interval of that median."""
+    """Lower end of its 95 % interval, which holds what processes differ by (docs/referee.md)."""
     high: float
     """Upper end."""
 
@@ -127,6 +194,10 @@ class Evaluation(Frozen):
     status: Status
     detail: str = ""
     """One line: which check failed and by how much; empty when verified."""
+    check: Check | None = None
+    """What found it out; None when verified, and in evaluations stored before there was this field."""
+    policy: Policy | None = None
+    """What was declared to count as the candidate's own; None in evaluations stored before."""
     log: str = ""
     """Tail of the compiler's or the worker's output."""
     errors: tuple[NumericalError, ...] = ()
@@ -137,8 +208,12 @@ class Evaluation(Frozen):
     """Wall seconds per stage, as the parent's clock saw them."""
     facts: dict[str, float | int | str | bool | None] = Field(default_factory=dict)
     """Evidence gathered on the way under the names of ``core/evidence.py``."""
+    library_calls: dict[str, int] | None = None
+    """Operations that one call dispatched to torch and that compute -> how often, as the worker tells."""
     is_final: bool = False
     """Measured again in fresh processes with fresh secret seeds."""
+    sandbox: str | None = None
+    """Tier under which it was judged (docs/threat-model.md); None in evaluations stored before."""
 
     @model_validator(mode="after")
     def _timings_only_when_verified(self) -> "Evaluation":

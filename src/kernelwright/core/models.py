@@ -82,7 +82,8 @@ class ModelSettings(Frozen):
     model: str
     """``provider:name``, any provider of pydantic-ai."""
     base_url: str | None = None
-    """Of a server that speaks the OpenAI chat-completions protocol; the provider is then ``openai``."""
+    """Of a server that speaks the provider's protocol: chat completions for ``openai``, Messages for
+    ``anthropic``; no other provider takes one."""
     temperature: float | None = Field(default=None, ge=0)
     """None: the server's default."""
     max_output_tokens: int = Field(default=8192, gt=0)

@@ -12,6 +12,9 @@ from kernelwright.core.models import ModelSettings
 from kernelwright.core.target import CPU_CPP, Target
 from kernelwright.core.task import Task
 
+DEFAULT_RECIPE = "kernelwright"
+"""How to search when nobody says otherwise; docs/recipes/kernelwright.md has the evidence."""
+
 
 class RunState(StrEnum):
     """Where a run stands."""
@@ -50,6 +53,13 @@ class RunSpec(Frozen):
     environment: dict[str, FactValue] = Field(default_factory=dict)
     """Processor, versions, threads: what the figures hold for."""
 
+    @property
+    def coder(self) -> str:
+        """Which team sits in the Coder's seat and so carries moves out: ``expert`` or ``llm``."""
+        base, _, swaps = self.team.partition("+")
+        seats = dict(swap.replace(" ", "").partition("=")[::2] for swap in swaps.split(","))
+        return seats.get("coder", base.strip())
+
 
 class Outcome(Frozen):
     """What one move did, as the ledger keeps it: credited with what its repair chain ended in."""
@@ -67,3 +77,6 @@ class Outcome(Frozen):
     log_speedup: float | None = None
     """Natural log of base latency over new latency; None when not verified."""
     expected: str = ""
+    coder: str = "expert"
+    """Which team's Coder carried it out, ``expert`` or ``llm``: a failure may be the code's and not the
+    idea's."""

@@ -7,23 +7,31 @@ from kernelwright.core.frozen import Frozen
 
 KNOWN_TARGETS = ("cpu/cpp",)
 """Targets that this version can build and measure."""
+PRINTED_TARGETS = ("cuda/triton", "hip/triton")
+"""Targets that kernels are printed for; building and measuring them needs a GPU."""
 
 
 class Target(Frozen):
     """A device and a language, written ``device/language``."""
 
     device: str
-    """Device kind: ``cpu``; later ``cuda`` and ``hip``."""
+    """Device kind: ``cpu``, ``cuda`` or ``hip``."""
     language: str
-    """Kernel language: ``cpp``; later ``triton``, ``cuda`` and ``hip``."""
+    """Kernel language: ``cpp`` or ``triton``; later ``cuda`` and ``hip``."""
 
     def __str__(self) -> str:
         return f"{self.device}/{self.language}"
 
     @classmethod
-    def parse(cls, text: str) -> Self:
-        """Parse ``device/language``; raises UserError listing the known targets."""
-        if text not in KNOWN_TARGETS:
+    def parse(cls, text: str, *, to_run: bool = True) -> Self:
+        """Parse ``device/language``; raises UserError listing the known targets.
+
+        ``to_run`` False: targets that kernels are only printed for will do.
+        """
+        if text in PRINTED_TARGETS and to_run:
+            known = ", ".join(KNOWN_TARGETS)
+            raise UserError(f"target {text!r} needs a GPU; this version builds and measures only: {known}")
+        if text not in (*KNOWN_TARGETS, *PRINTED_TARGETS):
             raise UserError(f"unknown target {text!r}; known: {', '.join(KNOWN_TARGETS)}")
         device, language = text.split("/")
         return cls(device=device, language=language)

@@ -67,6 +67,8 @@ class Task(Frozen):
     """File the source was read from, for messages only; not part of the identity."""
     artifact: str | None = None
     """Absolute path of the pickled live module that the shim loads; None for file tasks."""
+    class_source: str | None = None
+    """Source of a live module's classes as far as it could be read, to be shown; not part of the identity."""
 
     @model_validator(mode="after")
     def _workloads_are_named_apart(self) -> "Task":

@@ -8,10 +8,11 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import TypeAlias
 
 from kernelwright.core.errors import MachineError
 from kernelwright.devices.vector_report import condense, report_facts
@@ -20,6 +21,8 @@ __all__ = [
     "Built",
     "CompileFailure",
     "Compiler",
+    "Ran",
+    "RunCompiler",
     "compile_library",
     "find_compiler",
     "library_key",
@@ -80,6 +83,18 @@ class CompileFailure:
     timed_out: bool = False
 
 
+@dataclass(frozen=True)
+class Ran:
+    """How a compiler ended; ``exit_code`` None: it ran past its time."""
+
+    exit_code: int | None
+    messages: str
+
+
+RunCompiler: TypeAlias = Callable[[Sequence[str], Path, float], Ran]
+"""Runs a command on ``kernel.cpp`` in a folder, for so many seconds, and leaves there what it makes."""
+
+
 def find_compiler() -> Compiler:
     """Return ``$CXX`` when set, else g++, else clang++.
 
@@ -114,14 +129,20 @@ def library_key(source: str, flags: Sequence[str]) -> str:
 
 
 def compile_library(
-    source: str, flags: tuple[str, ...], cache_dir: Path, timeout_s: float = 60.0
+    source: str,
+    flags: tuple[str, ...],
+    cache_dir: Path,
+    timeout_s: float = 60.0,
+    run: RunCompiler | None = None,
 ) -> Built | CompileFailure:
     """Build ``source`` (C++) to ``cache_dir/KEY.so`` unless it is there already.
 
     ``KEY.log`` and ``KEY.cpp`` are kept beside it. Any number of processes may build the same source
     at once: each builds apart and the results are renamed into place. ``flags`` holds what decides the
     code, e.g. ``-O3 -march=native -fopenmp``; ``-shared -fPIC`` and the report options are added.
-    A cache folder must not be shared between machines of different processors (``-march=native``).
+    ``run`` runs the compiler, by default as a plain child of this process; give another one for source
+    that is not trusted. A cache folder must not be shared between machines of different processors
+    (``-march=native``).
 
     Raises:
         MachineError: no compiler, or the cache folder cannot be written.
@@ -141,7 +162,7 @@ def compile_library(
         ) as folder:
             work = Path(folder)
             (work / "kernel.cpp").write_text(source, encoding="utf-8")
-            messages = _run_compiler(compiler, flags, work, timeout_s)
+            messages = _run_compiler(compiler, flags, work, timeout_s, run or run_here)
             if isinstance(messages, CompileFailure):
                 return messages
             log_text = condense(messages, source)
@@ -152,10 +173,24 @@ def compile_library(
 
 
 def _run_compiler(
-    compiler: Compiler, flags: Sequence[str], work: Path, timeout_s: float
+    compiler: Compiler, flags: Sequence[str], work: Path, timeout_s: float, run: RunCompiler
 ) -> str | CompileFailure:
     command = [*compiler.command, *flags, *compiler.report_flags("report.txt")]
     command += ["-shared", "-fPIC", "-x", "c++", "kernel.cpp", "-o", "kernel.so"]
+    ran = run(command, work, timeout_s)
+    if ran.exit_code is None:
+        return CompileFailure(f"the compiler ran past {timeout_s:g} s and was killed", timed_out=True)
+    messages = ran.messages
+    if ran.exit_code != 0 or not (work / "kernel.so").exists():
+        return CompileFailure(messages.strip() or f"the compiler ended with {ran.exit_code}")
+    report = work / "report.txt"
+    if report.exists():
+        messages += report.read_text(encoding="utf-8", errors="replace")
+    return messages
+
+
+def run_here(command: Sequence[str], work: Path, timeout_s: float) -> Ran:
+    """Run a compiler as a child of this process, with all that this process may do."""
     # TMPDIR: a killed compiler leaves its temporary files where they are cleaned up with the folder.
     environment = {**os.environ, "LC_ALL": "C", "TMPDIR": str(work)}
     process = subprocess.Popen(
@@ -172,15 +207,10 @@ def _run_compiler(
     try:
         messages, _ = process.communicate(timeout=timeout_s)
     except subprocess.TimeoutExpired:
-        return CompileFailure(f"the compiler ran past {timeout_s:g} s and was killed", timed_out=True)
+        return Ran(None, "")
     finally:
         _kill_group(process)
-    if process.returncode != 0:
-        return CompileFailure(messages.strip() or f"the compiler ended with {process.returncode}")
-    report = work / "report.txt"
-    if report.exists():
-        messages += report.read_text(encoding="utf-8", errors="replace")
-    return messages
+    return Ran(process.returncode, messages)
 
 
 def _kill_group(process: subprocess.Popen[str]) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kernelwright.core.errors import MachineError
-from kernelwright.devices import counters, cpu, sandbox_facts, topology
+from kernelwright.devices import counters, cpu, topology
 from kernelwright.devices.compiler import CompileFailure, compile_library, find_compiler
 
 _COMFORTABLE_BYTES = 4 << 30
@@ -45,7 +45,6 @@ def checks(cache_dir: Path) -> tuple[Check, ...]:
         ("memory", _memory),
         ("peaks", _peaks),
         ("counters", _counters),
-        ("sandbox", _sandbox),
     )
     return tuple(_look(name, look, cache_dir) for name, look in looks)
 
@@ -119,16 +118,3 @@ def _counters(_: Path) -> Check:
     if found.available:
         return Check("counters", True, "cycles and instructions can be read")
     return Check("counters", False, f"none: {found.reason}", "not needed; the evidence does without")
-
-
-def _sandbox(_: Path) -> Check:
-    abi = sandbox_facts.landlock_abi()
-    offers = {
-        "bubblewrap": sandbox_facts.bubblewrap_works(),
-        "user namespaces": sandbox_facts.user_namespaces_work(),
-        f"landlock ABI {abi}": abi is not None,
-    }
-    found = [name for name, works in offers.items() if works]
-    strong = offers["bubblewrap"] or abi is not None
-    advice = "" if strong else "install bubblewrap, or evaluate only kernels you trust"
-    return Check("sandbox", strong, ", ".join(found) or "resource limits only", advice)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from kernelwright.agents.problem import Problem
 from kernelwright.agents.roles import Analysis, Choice, Node, Situation, Team
@@ -20,6 +21,7 @@ from kernelwright.core.events import (
     Noted,
     StepMode,
     StepStarted,
+    TaskPrepared,
 )
 from kernelwright.core.plan import Move, Plan
 from kernelwright.core.run import Outcome, RunSpec
@@ -54,11 +56,17 @@ class Desk:
         self.state, self.meter = state, meter
         self._policy = policy
         self._session, self._journal, self._knowledge = session, journal, knowledge
+        self._eager_ms = _told_before(journal) or dict(session.baseline_ms)
+        self._analyses: dict[str, Analysis] = {}
         self._mode: StepMode = "seed"
         self._reference: str | None = None
 
-    def begin(self, selection: Selection) -> None:
-        """Start the step that a policy has selected."""
+    def begin(self, selection: Selection) -> Selection:
+        """Start the step that a policy has selected; return it with no more wanted than can be judged.
+
+        Here for every recipe alike: nobody is asked, and no model is paid, for a candidate that the budget
+        leaves unevaluated.
+        """
         assert selection.mode != "stop"
         self.state.step += 1
         self._mode, self._reference = selection.mode, selection.reference
@@ -70,6 +78,7 @@ class Desk:
                 reference=selection.reference,
             )
         )
+        return replace(selection, count=self.affordable(selection.count))
 
     def node(self, candidate_id: str, relation: str = "base") -> Node:
         """Return a candidate of the run with its verdict."""
@@ -84,14 +93,15 @@ class Desk:
         wants_anchors: bool = False,
         timings_only: bool = False,
     ) -> Situation:
-        """Return what a role is told about a base; a verified base is analysed when asked for."""
+        """Return what a role is told about a base, analysed when asked for (see Situation.analysis)."""
         base = self.node(base_id) if base_id is not None else None
-        analysis = self.analyse(base) if base is not None and is_analysed else None
+        analysis = (self.analyse(base) or self._analysis_behind(base)) if base and is_analysed else None
         knows = self._knowledge
         return Situation(
             problem=self.problem,
             base=base,
             analysis=analysis,
+            eager_ms=self._eager_ms,
             window=self.window(base_id, window),
             memory=self.state.short_term,
             ledger=knows.ledger(self.state.outcomes.values()),
@@ -122,7 +132,13 @@ class Desk:
                 ranked=analysis.ranked,
             )
         )
+        self._analyses[base.candidate.id] = analysis
         return analysis
+
+    def _analysis_behind(self, failing: Node) -> Analysis | None:
+        """Return the last analysis of the kernel that a failing idea was tried on; None for a seed."""
+        idea = self.state.short_term.idea_of(failing.candidate.id)
+        return self._analyses.get(idea.base) if idea is not None else None
 
     def choose(self, base_id: str, choice: Choice, analysis: Analysis | None) -> None:
         """Record the move that is about to be carried out on a base."""
@@ -243,8 +259,15 @@ class Desk:
             verified=attempt.is_verified,
             log_speedup=math.log(attempt.speedup) if attempt.speedup else None,
             expected=attempt.move.expects,
+            coder=self.spec.coder,
         )
         self.state.outcomes[outcome.move_key] = outcome
+
+
+def _told_before(journal: Journal) -> dict[str, float] | None:
+    """Return eager's latencies as an interrupted run told its roles: a resumed one asks the same."""
+    prepared = (event for event in journal.events() if isinstance(event, TaskPrepared))
+    return next((dict(event.baselines_ms) for event in prepared), None)
 
 
 def verified_first(desk: Desk, candidates: Sequence[str]) -> str | None:

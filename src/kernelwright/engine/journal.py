@@ -1,10 +1,12 @@
 """The run's event log: written as things happen, read back when a run is resumed."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.events import CandidateEvaluated, Event, RunFinished
+from kernelwright.core.learned import ArchivedPlan
+from kernelwright.core.run import Outcome
 from kernelwright.store.base import Store
 
 Listener = Callable[[Event], None]
@@ -43,6 +45,11 @@ class Journal:
             self._cursor = len(self._recorded)
             self._store.append_event(self.run_id, event)
         self._listener(event)
+
+    def close(self, finished: RunFinished, outcomes: Sequence[Outcome], plan: ArchivedPlan | None) -> None:
+        """Record the closing event and what the run leaves to others at once, then tell the listener."""
+        self._store.close_run(self.run_id, finished, outcomes, plan)
+        self._listener(finished)
 
     def add_candidate(self, candidate: Candidate) -> None:
         """Keep a candidate's source; adding it again is harmless."""

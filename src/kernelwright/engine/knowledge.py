@@ -28,6 +28,8 @@ class Knowledge:
     plans: Sequence[ArchivedPlan] = ()
     learned: Sequence[Finding] = ()
     target: str = "cpu/cpp"
+    coder: str = "expert"
+    """Who carries this run's moves out."""
     has_long_term: bool = True
     """False in an ablation: nothing of other runs, nor of this one, is known, and no skill is recommended."""
 
@@ -39,6 +41,7 @@ class Knowledge:
             plans=[p for _, p in store.iter_plans(until=spec.archive_until)],
             learned=spec.findings,
             target=str(spec.target),
+            coder=spec.coder,
             has_long_term=has_long_term,
         )
 
@@ -47,7 +50,7 @@ class Knowledge:
         if not self.has_long_term:
             return EmptyLedger()
         factors = Findings(self.learned).for_target(self.target)
-        return InformedLedger(Ledger([*self.outcomes, *own]), factors)
+        return InformedLedger(Ledger([*self.outcomes, *own], self.coder), factors)
 
     def findings(self, analysis: Analysis | None) -> tuple[Finding, ...]:
         """Return admitted findings that fit a diagnosed base; without a diagnosis, those for anywhere."""

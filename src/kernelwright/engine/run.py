@@ -118,9 +118,23 @@ def continue_run(run_id: str, tools: Tools) -> RunOutcome:
         except Exception as error:
             tools.store.set_state(run_id, StoredState.FAILED, failure=str(error))
             raise
+    if tools.store.get_run(run_id).state is not StoredState.FINISHED:
+        _learn_findings(record.spec, tools.store)
         tools.store.set_state(run_id, StoredState.FINISHED)
     winner = tools.store.get_candidate(finished.winner) if finished.winner else None
     return RunOutcome(run_id, winner, finished.evaluation, finished.reason, finished.spent, finished.answers)
+
+
+def _learn_findings(spec: RunSpec, store: Store) -> None:
+    """Let the Librarian look at what all runs left; doing it twice changes nothing."""
+    if spec.is_cold:
+        return
+    outcomes = [outcome for _, outcome in store.iter_outcomes()]
+    plans = [plan for _, plan in store.iter_plans()]
+    known = tuple(store.iter_findings())
+    for finding in learn(outcomes, plans, known):
+        if finding not in known:
+            store.add_finding(finding)
 
 
 class _Loop:
@@ -156,41 +170,28 @@ class _Loop:
             spent=self.meter.spent,
             answers=dict(self.crew.answers()),
         )
-        desk.emit(finished)
-        self._remember(problem, winner, evaluation)
+        plan = self._archived(problem, winner, evaluation)
+        self.journal.close(finished, tuple(self.state.outcomes.values()), plan)
         return finished
 
-    def _remember(self, problem: Problem, winner: Candidate | None, evaluation: Evaluation | None) -> None:
-        """Leave to other runs what this one has measured and, where it was faster, the winner's plan."""
-        store = self.tools.store
-        for outcome in self.state.outcomes.values():
-            store.add_outcome(outcome)
-        self._archive(problem, winner, evaluation)
-        if not self.spec.is_cold:
-            outcomes = [outcome for _, outcome in store.iter_outcomes()]
-            plans = [plan for _, plan in store.iter_plans()]
-            known = tuple(store.iter_findings())
-            for finding in learn(outcomes, plans, known):
-                if finding not in known:
-                    store.add_finding(finding)
-
-    def _archive(self, problem: Problem, winner: Candidate | None, evaluation: Evaluation | None) -> None:
+    def _archived(
+        self, problem: Problem, winner: Candidate | None, evaluation: Evaluation | None
+    ) -> ArchivedPlan | None:
+        """Return the winner's plan for other runs, None where nothing was faster or it carries out none."""
         speedup = evaluation.geomean_speedup() if evaluation is not None else None
         first = next((a.candidate for a in self.state.attempts if a.is_verified), None)
         if winner is None or speedup is None or first is None or not winner.plan.moves:
-            return
-        self.tools.store.add_plan(
-            ArchivedPlan(
-                task_id=self.spec.task.id,
-                task_name=self.spec.task.name,
-                target=str(self.spec.target),
-                signature=task_signature(problem),
-                plan=self.state.aligned.get(winner.id, winner.plan),
-                initial_source=first,
-                best_source=winner.id,
-                speedup=speedup,
-                run_id=self.journal.run_id,
-            )
+            return None
+        return ArchivedPlan(
+            task_id=self.spec.task.id,
+            task_name=self.spec.task.name,
+            target=str(self.spec.target),
+            signature=task_signature(problem),
+            plan=self.state.aligned.get(winner.id, winner.plan),
+            initial_source=first,
+            best_source=winner.id,
+            speedup=speedup,
+            run_id=self.journal.run_id,
         )
 
     def _desk(self, problem: Problem, session: Session) -> Desk:
@@ -226,8 +227,8 @@ class _Loop:
         """Carry a selection out; tell whether the run knows more than before."""
         assert selection.mode != "stop"
         before = len(self.state.attempts), len(self.state.exhausted)
-        desk.begin(selection)
-        self.tools.pipelines[selection.mode].run(desk, selection)
+        granted = desk.begin(selection)
+        self.tools.pipelines[selection.mode].run(desk, granted)
         is_fruitful = before != (len(self.state.attempts), len(self.state.exhausted))
         self.state.fruitless[selection.mode] = (
             0 if is_fruitful else self.state.fruitless.get(selection.mode, 0) + 1

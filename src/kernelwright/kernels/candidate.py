@@ -38,10 +38,17 @@ def render_candidate(task: Task, programs: Programs, note: str) -> str:
         LoweringError: the reference's source has no plain ``class Model``, or a region is not printable.
     """
     check_unique({name: program for name, (_, program) in programs.items()})
-    return _CandidateWriter(task, programs, note).text()
+    return CandidateWriter(task, programs, note).text()
 
 
-class _CandidateWriter:
+class CandidateWriter:
+    """Writes C++ candidates; other languages override what is said of generated kernels."""
+
+    laid_out = LAID_OUT
+    """Source of the function that gives a tensor other strides."""
+    device: str | None = None
+    """Python expression of the device in ``forward``; None: kernels take addresses on the CPU."""
+
     def __init__(self, task: Task, programs: Programs, note: str) -> None:
         self.task = task
         self.note = note
@@ -61,9 +68,8 @@ class _CandidateWriter:
         """Return the whole file."""
         regions = [s for _, p in self.programs.values() for s in p.steps if isinstance(s, Region)]
         model = self._model_class()
-        parts = [self._docstring(), self._imports(bool(regions))]
-        if regions:
-            parts += [self._cpp(regions), LOADER.strip(), self._kernels(regions)]
+        parts = [self._docstring(), self.imports(bool(regions))]
+        parts += self.generated(regions)
         parts += self._helpers(model)
         parts.append(model)
         return "\n\n".join(part for part in parts if part) + "\n"
@@ -75,12 +81,24 @@ class _CandidateWriter:
         for name, (_, program) in self.programs.items():
             lines += ["", f"Workload {name}:" if len(self.programs) > 1 else "Steps:"]
             lines += [f"  {_described(step)}" for step in program.steps]
+            lines += self.facts_of(program)
         if self.note.strip():
             lines += ["", "Plan:", *(f"  {line}" for line in self.note.strip().splitlines())]
         text = "\n".join(lines).replace("\\", "/").replace('"""', "'''")
         return f'"""{text}\n"""'
 
-    def _imports(self, has_kernels: bool) -> str:
+    def facts_of(self, program: Program) -> list[str]:
+        """Return lines for the docstring about what a workload's kernels must do at least."""
+        return []
+
+    def generated(self, regions: list[Region]) -> list[str]:
+        """Return the kernels and what makes them callable, part by part."""
+        if not regions:
+            return []
+        return [self._cpp(regions), LOADER.strip(), self._kernels(regions)]
+
+    def imports(self, has_kernels: bool) -> str:
+        """Return the import statements."""
         names = ["ctypes", "hashlib", "os", "subprocess", "tempfile"] if has_kernels else []
         if any("_unpack(" in line for line in self.constants.values()):
             names.append("base64")
@@ -100,7 +118,7 @@ class _CandidateWriter:
         return "\n".join(f'_{r.name} = _kernel("{r.name}", {len(signature(r))})' for r in regions)
 
     def _helpers(self, model: str) -> list[str]:
-        texts = [LAID_OUT.strip()] if "_laid_out(" in model else []
+        texts = [self.laid_out.strip()] if "_laid_out(" in model else []
         steps = [s for _, p in self.programs.values() for s in p.steps if isinstance(s, Call)]
         texts += list(dict.fromkeys(s.helper.strip() for s in steps if s.helper))
         texts += [UNPACK.strip()] if any("_unpack(" in c for c in self.constants.values()) else []
@@ -151,33 +169,34 @@ class _CandidateWriter:
             else:
                 checks.append(f"    return {call}")
         tensors = sorted(
-            {self.arguments[int(p.source)] for c, _ in self.programs.values() for p in _inputs(c)}
+            {self.arguments[int(p.source)] for c, _ in self.programs.values() for p in inputs_of(c)}
         )
         got = ", ".join(f"{{tuple({name}.shape)}} {{{name}.dtype}}" for name in tensors)
         known = "; ".join(self._shapes(captured) for captured, _ in self.programs.values())
         checks.append(f'raise ValueError(f"made for {known}; got {got}")')
         lines += ["        " + line for line in checks]
         for name, (_, program) in self.programs.items():
-            kernels = {s.name: f"_{s.name}" for s in program.steps if isinstance(s, Region)}
+            kernels = {s.name: self.function_name(s) for s in program.steps if isinstance(s, Region)}
             method = forward_method(
                 f"_forward_{name}",
                 program,
                 arguments=self.arguments,
                 kernel_names=kernels,
-                attribute=partial(self._attribute, program),
+                attribute=partial(self.attribute, program),
+                device=self.device,
             )
             lines += ["", *("    " + line for line in method)]
         return lines
 
     def _condition(self, captured: Captured) -> str:
         terms = []
-        for placeholder in _inputs(captured):
+        for placeholder in inputs_of(captured):
             name = self.arguments[int(placeholder.source)]
             terms.append(f"{name}.shape == {placeholder.shape} and {name}.dtype is {placeholder.dtype}")
         return " and ".join(terms)
 
     def _shapes(self, captured: Captured) -> str:
-        return ", ".join(f"{p.shape} {p.dtype!s}" for p in _inputs(captured)) or "no inputs"
+        return ", ".join(f"{p.shape} {p.dtype!s}" for p in inputs_of(captured)) or "no inputs"
 
     def _parameters(self) -> list[str]:
         """Text of forward's parameters with their defaults."""
@@ -193,14 +212,20 @@ class _CandidateWriter:
     def _arguments(self) -> list[str]:
         """Names of forward's positional arguments."""
         found = None if self.is_live else forward_arguments(self.source)
-        n_inputs = 1 + max((int(p.source) for c, _ in self.programs.values() for p in _inputs(c)), default=-1)
+        n_inputs = 1 + max(
+            (int(p.source) for c, _ in self.programs.values() for p in inputs_of(c)), default=-1
+        )
         if found is not None and not found.vararg:
             names = [a.arg for a in (*found.posonlyargs, *found.args)][1:]
             if len(names) >= n_inputs:
                 return names
         return [f"x{i}" for i in range(n_inputs)]
 
-    def _attribute(self, program: Program, buffer: Buffer) -> str:
+    def function_name(self, region: Region) -> str:
+        """Return the variable that holds a region's function."""
+        return f"_{region.name}"
+
+    def attribute(self, program: Program, buffer: Buffer) -> str:
         """Python expression of a parameter, buffer or constant."""
         name = str(buffer.source)
         try:
@@ -229,7 +254,8 @@ class _CandidateWriter:
         return variable
 
 
-def _inputs(captured: Captured) -> list[Placeholder]:
+def inputs_of(captured: Captured) -> list[Placeholder]:
+    """Return the arguments of forward that are tensors."""
     return [p for p in captured.placeholders if p.kind == "input"]
 
 

@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from kernelwright.core.errors import LoweringError
 from kernelwright.core.plan import Move, Plan
 from kernelwright.core.task import Task
-from kernelwright.kernels.candidate import render_candidate
 from kernelwright.kernels.fusion_edits import FUSION_EDITS
 from kernelwright.kernels.ir import Program
 from kernelwright.kernels.lower import lower
 from kernelwright.kernels.lowering import FusionOptions, Site
+from kernelwright.kernels.printers import printer_for
 from kernelwright.kernels.rewrites import REWRITES
-from kernelwright.kernels.schedules import SCHEDULE_EDITS, with_default_schedules
 from kernelwright.tasks.capture import Captured
 
 LIBRARY_SEED = "library"
@@ -27,65 +26,76 @@ class Carried:
     """After the rewrites."""
     options: FusionOptions
     program: Program
+    language: str = "cpp"
+    """Kernel language that the schedules are for."""
 
 
-def known_lowerings() -> frozenset[str]:
-    """Return every ``phase:name`` that a skill may lower to."""
+def known_lowerings(language: str = "cpp") -> frozenset[str]:
+    """Return every ``phase:name`` that a skill may lower to in a kernel language."""
     return frozenset(
         {f"rewrite:{name}" for name in REWRITES}
         | {f"fusion:{name}" for name in FUSION_EDITS}
         | {f"fusion:{LIBRARY_SEED}"}
-        | {f"schedule:{name}" for name in SCHEDULE_EDITS}
+        | {f"schedule:{name}" for name in printer_for(language).edits}
     )
 
 
-def carry_out(captured: Captured, plan: Plan, lowering_of: Mapping[str, str]) -> Carried:
+def carry_out(
+    captured: Captured, plan: Plan, lowering_of: Mapping[str, str], language: str = "cpp"
+) -> Carried:
     """Apply a plan to one captured workload.
 
-    ``lowering_of`` maps skill names to lowerings. Raises LoweringError when a move does not apply.
+    ``lowering_of`` maps skill names to lowerings; ``language`` is the target's. Raises LoweringError when
+    a move does not apply.
     """
+    printer = printer_for(language)
+    known = known_lowerings(language)
     options = FusionOptions()
     rewritten = captured
-    for move, name in _moves(plan, lowering_of, "rewrite"):
+    for move, name in _moves(plan, lowering_of, known, "rewrite"):
         rewritten = REWRITES[name].apply(rewritten, _region(move))
-    for move, name in _moves(plan, lowering_of, "fusion"):
+    for move, name in _moves(plan, lowering_of, known, "fusion"):
         if name == LIBRARY_SEED:
             options = FusionOptions(enabled=False)
         else:
             options = FUSION_EDITS[name].apply(options, _region(move))
-    program = with_default_schedules(lower(rewritten, options))
-    for move, name in _moves(plan, lowering_of, "schedule"):
-        program = SCHEDULE_EDITS[name].apply(program, _region(move), move.params)
-    return Carried(captured=rewritten, options=options, program=program)
+    program = printer.with_schedules(lower(rewritten, options))
+    for move, name in _moves(plan, lowering_of, known, "schedule"):
+        program = printer.edits[name].apply(program, _region(move), move.params)
+    return Carried(captured=rewritten, options=options, program=program, language=language)
 
 
 def sites(carried: Carried, lowering: str) -> tuple[Site, ...]:
     """Return where a lowering applies on top of a carried-out plan; none for an unknown one."""
     phase, _, name = lowering.partition(":")
+    edits = printer_for(carried.language).edits
     finders: dict[str, Callable[[], tuple[Site, ...]]] = {
         "rewrite": lambda: REWRITES[name].sites(carried.captured) if name in REWRITES else (),
         "fusion": lambda: (
             FUSION_EDITS[name].sites(carried.captured, carried.options) if name in FUSION_EDITS else ()
         ),
-        "schedule": lambda: SCHEDULE_EDITS[name].sites(carried.program) if name in SCHEDULE_EDITS else (),
+        "schedule": lambda: edits[name].sites(carried.program) if name in edits else (),
     }
     return finders[phase]() if phase in finders else ()
 
 
 def write_source(task: Task, carried: Mapping[str, Carried], plan: Plan) -> str:
-    """Print the candidate for all workloads, in the task's order."""
+    """Print the candidate for all workloads, in the task's order, in the language of their schedules."""
     lines = [f"{n}. {move.skill}: {move.why}" for n, move in enumerate(plan.moves, start=1)]
     programs = {name: (done.captured, done.program) for name, done in carried.items()}
-    return render_candidate(task, programs, "\n".join(lines))
+    (language,) = {done.language for done in carried.values()}
+    return printer_for(language).render(task, programs, "\n".join(lines))
 
 
-def _moves(plan: Plan, lowering_of: Mapping[str, str], phase: str) -> list[tuple[Move, str]]:
+def _moves(
+    plan: Plan, lowering_of: Mapping[str, str], known: frozenset[str], phase: str
+) -> list[tuple[Move, str]]:
     found = []
     for move in plan.moves:
         lowering = lowering_of.get(move.skill)
         if lowering is None:
             raise LoweringError(f"skill {move.skill!r} has no lowering")
-        if lowering not in known_lowerings():
+        if lowering not in known:
             raise LoweringError(f"skill {move.skill!r}: no lowering named {lowering!r}")
         move_phase, _, name = lowering.partition(":")
         if move_phase == phase:

@@ -10,7 +10,21 @@ from kernelwright.kernels.ir import Buffer, BufferRef, Call, CallArg, Program, R
 
 FREE_FROM_BYTES = 1 << 20
 """Temporaries of this size are released after their last use, so that the next one gets warm memory."""
-_TAKEN = {"self", "torch", "nn", "ctypes", "hashlib", "os", "subprocess", "tempfile", "math", "Path"}
+_TAKEN = {
+    "self",
+    "torch",
+    "nn",
+    "tl",
+    "triton",
+    "device",
+    "ctypes",
+    "hashlib",
+    "os",
+    "subprocess",
+    "tempfile",
+    "math",
+    "Path",
+}
 _ITEM_BYTES = {"float64": 8, "int64": 8, "float32": 4, "int32": 4, "int16": 2, "float16": 2, "bfloat16": 2}
 
 
@@ -21,13 +35,15 @@ def forward_method(
     arguments: list[str],
     kernel_names: Mapping[str, str],
     attribute: Callable[[Buffer], str],
+    device: str | None = None,
 ) -> list[str]:
     """Return the lines of one workload's method.
 
-    ``arguments``: names of forward's arguments; ``kernel_names``: region -> variable of its C function;
-    ``attribute``: Python expression of a parameter, buffer or constant.
+    ``arguments``: names of forward's arguments; ``kernel_names``: region -> its function, which takes
+    addresses; ``attribute``: Python expression of a parameter, buffer or constant; ``device``: Python
+    expression of where tensors live that are not on the CPU: functions then take tensors.
     """
-    writer = _ForwardWriter(program, kernel_names, attribute, arguments)
+    writer = _ForwardWriter(program, kernel_names, attribute, arguments, device)
     head = [f"def {name}({', '.join(['self', *arguments])}):"]
     return head + ["    " + line for line in writer.lines()]
 
@@ -55,8 +71,10 @@ class _ForwardWriter:
         kernel_names: Mapping[str, str],
         attribute: Callable[[Buffer], str],
         arguments: list[str],
+        device: str | None,
     ) -> None:
         self.program = program
+        self.device = device
         self.kernel_names = kernel_names
         self.attribute = attribute
         self.arguments = arguments
@@ -68,7 +86,8 @@ class _ForwardWriter:
 
     def lines(self) -> list[str]:
         """Return the body."""
-        lines = self._sources()
+        lines = [f"device = {self.device}"] if self.device else []
+        lines += self._sources()
         last_uses = self._last_uses()
         for position, step in enumerate(self.program.steps):
             lines += self._region(step) if isinstance(step, Region) else self._call(step)
@@ -131,8 +150,9 @@ class _ForwardWriter:
             is_new = argument.is_written and buffer.name not in self.allocated
             if is_new and buffer.kind == "temporary":
                 self.allocated.add(buffer.name)
-                lines.append(f"{self.names[buffer.name]} = {_empty(buffer)}")
-        pointers = ", ".join(f"{self.names[a.buffer]}.data_ptr()" for a in arguments)
+                lines.append(f"{self.names[buffer.name]} = {_empty(buffer, on_device=bool(self.device))}")
+        address = "" if self.device else ".data_ptr()"
+        pointers = ", ".join(f"{self.names[a.buffer]}{address}" for a in arguments)
         lines.append(f"{self.kernel_names[region.name]}({pointers})")
         return lines
 
@@ -192,8 +212,8 @@ def _python_name(name: str, helpers: Collection[str]) -> str:
     return f"{clean}_" if is_taken else clean
 
 
-def _empty(buffer: Buffer) -> str:
-    dtype = f"dtype=torch.{buffer.dtype}"
+def _empty(buffer: Buffer, *, on_device: bool) -> str:
+    dtype = f"dtype=torch.{buffer.dtype}" + (", device=device" if on_device else "")
     if is_dense(buffer):
         return f"torch.empty({buffer.shape}, {dtype})"
     return f"torch.empty_strided({buffer.shape}, {buffer.stride}, {dtype})"

@@ -15,13 +15,19 @@ ENOUGH_TRIES = 3
 ANY = "any"
 """Stands for every structure or every bottleneck."""
 
-_Context = tuple[str, str, str]
+WHOEVER = ", whoever wrote it"
+"""Marks a context that other Coders' outcomes count in."""
+
+_Context = tuple[str, str, str, bool]
+"""Skill, structure, bottleneck; and whether other Coders' outcomes count too."""
 
 
 class Effect(Frozen):
     """One line of the table of expected against measured effects."""
 
     skill: str
+    coder: str
+    """Whose Coder carried the moves out, ``expert`` or ``llm``."""
     expected: str
     """The effect its moves announced, in words; empty where none was given."""
     tries: int
@@ -32,28 +38,40 @@ class Effect(Frozen):
 
 
 class Ledger:
-    """Outcomes, aggregated by skill and context. Immutable: a newer ledger is built from all outcomes."""
+    """Outcomes, aggregated by skill and context. Immutable: a newer ledger is built from all outcomes.
 
-    def __init__(self, outcomes: Iterable[Outcome] = ()) -> None:
+    Args:
+        outcomes: Of all runs.
+        coder: Who is going to carry moves out. That one's own outcomes speak first; where there are too few,
+            others' verified ones count as well. A failure of another's is left out: it tells of that one's
+            code as likely as of the idea. None: everybody's count alike.
+    """
+
+    def __init__(self, outcomes: Iterable[Outcome] = (), coder: str | None = None) -> None:
         self._outcomes: tuple[Outcome, ...] = tuple(outcomes)
+        self._coder = coder
         groups: dict[_Context, list[Outcome]] = defaultdict(list)
         for outcome in self._outcomes:
+            is_own = coder in (None, outcome.coder)
             for context in _contexts(outcome.skill, outcome.structure, outcome.bottleneck):
-                groups[context].append(outcome)
-        self._stats = {context: _aggregate(context, group) for context, group in groups.items()}
+                if is_own or (context[-1] and outcome.verified):
+                    groups[context].append(outcome)
+        self._stats = {context: _aggregate(context, group, coder) for context, group in groups.items()}
 
     def __len__(self) -> int:
         return len(self._outcomes)
 
     def with_outcomes(self, more: Iterable[Outcome]) -> "Ledger":
         """Return a ledger that knows these outcomes too."""
-        return Ledger((*self._outcomes, *more))
+        return Ledger((*self._outcomes, *more), self._coder)
 
     def stats(self, skill: str, structure: str, bottleneck: str) -> SkillStats:
         """Return what was measured in the closest context with ENOUGH_TRIES tries.
 
-        Contexts from close to wide: skill on structure with bottleneck, skill with bottleneck, skill. Where
-        none has enough, the widest.
+        Contexts from close to wide: skill on structure with bottleneck, skill with bottleneck, skill, all
+        three from the coder's own outcomes; then the same with others'. Where none has enough, the widest.
+        The coder comes before the context: who writes decides whether a move works at all, the context only
+        how much it gives.
         """
         known = [self._stats.get(context) for context in _contexts(skill, structure, bottleneck)]
         enough = (stats for stats in known if stats is not None and stats.tries >= ENOUGH_TRIES)
@@ -64,10 +82,10 @@ class Ledger:
         return 1.0
 
     def effects(self) -> tuple[Effect, ...]:
-        """Return expected against measured effect per skill and expectation, in order of name."""
-        groups: dict[tuple[str, str], list[Outcome]] = defaultdict(list)
+        """Return expected against measured effect per skill, coder and expectation, in order of name."""
+        groups: dict[tuple[str, str, str], list[Outcome]] = defaultdict(list)
         for outcome in self._outcomes:
-            groups[outcome.skill, outcome.expected].append(outcome)
+            groups[outcome.skill, outcome.coder, outcome.expected].append(outcome)
         return tuple(_effect(*key, group) for key, group in sorted(groups.items()))
 
 
@@ -86,11 +104,14 @@ class InformedLedger:
         return self._factors.factor(skill, structure, bottleneck)
 
 
-def _contexts(skill: str, structure: str, bottleneck: str) -> tuple[_Context, _Context, _Context]:
-    return (skill, structure, bottleneck), (skill, ANY, bottleneck), (skill, ANY, ANY)
+def _contexts(skill: str, structure: str, bottleneck: str) -> tuple[_Context, ...]:
+    widths = ((structure, bottleneck), (ANY, bottleneck), (ANY, ANY))
+    return tuple((skill, *width, has_others) for has_others in (False, True) for width in widths)
 
 
-def _aggregate(context: _Context, outcomes: Sequence[Outcome]) -> SkillStats:
+def _aggregate(context: _Context, outcomes: Sequence[Outcome], coder: str | None) -> SkillStats:
+    _, structure, bottleneck, _ = context
+    has_others = any(coder not in (None, outcome.coder) for outcome in outcomes)
     effects = _log_speedups(outcomes)
     gains = [effect for effect in effects if effect > 0]
     return SkillStats(
@@ -99,14 +120,15 @@ def _aggregate(context: _Context, outcomes: Sequence[Outcome]) -> SkillStats:
         mean_log_speedup=fmean(effects) if effects else 0.0,
         spread=stdev(effects) if len(effects) > 1 else 0.0,
         mean_gain=math.fsum(gains) / len(outcomes),
-        context="/".join(context[1:]),
+        context=f"{structure}/{bottleneck}{WHOEVER if has_others else ''}",
     )
 
 
-def _effect(skill: str, expected: str, outcomes: Sequence[Outcome]) -> Effect:
+def _effect(skill: str, coder: str, expected: str, outcomes: Sequence[Outcome]) -> Effect:
     effects = _log_speedups(outcomes)
     return Effect(
         skill=skill,
+        coder=coder,
         expected=expected,
         tries=len(outcomes),
         verified=len(effects),

@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 from kernelwright.core.run import Outcome
 
+EXPERT = "expert"
+"""The team whose Coder carries a move out in one way only."""
 MARGIN = math.log(1.02)
 """Log-speedup below which a difference is taken for noise of the search's short measurements."""
 
@@ -57,12 +59,20 @@ def subjects_of(outcome: Outcome) -> Iterator[Subject]:
 
 
 def trials_of(outcomes: Iterable[Outcome]) -> tuple[TaskTrial, ...]:
-    """Return the outcomes by task, in order of id; those whose base was never timed say nothing."""
+    """Return the outcomes by task, in order of id.
+
+    Left out are those whose base was never timed, and kernels of a model that were not verified: they tell
+    of that model's code as likely as of the idea, while the expert's lowering is the skill itself.
+    """
     groups: dict[str, list[Outcome]] = defaultdict(list)
     for outcome in outcomes:
-        if not outcome.verified or outcome.log_speedup is not None:
+        if _tells_of_the_skill(outcome):
             groups[outcome.task_id].append(outcome)
     return tuple(_trial(task_id, group) for task_id, group in sorted(groups.items()))
+
+
+def _tells_of_the_skill(outcome: Outcome) -> bool:
+    return outcome.log_speedup is not None if outcome.verified else outcome.coder == EXPERT
 
 
 def _trial(task_id: str, outcomes: Sequence[Outcome]) -> TaskTrial:

@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from kernelwright.core.evidence import FactValue
-from kernelwright.devices.compiler import CompileFailure, compile_library, report_facts
+from kernelwright.devices.compiler import CompileFailure, RunCompiler, compile_library, report_facts
 
 LOG_CHARS = 4000
 ALLOWED_FLAG = re.compile(
     r"-(O\w*|g\d?|m[\w=.,+-]+|std=[\w+]+|D\w+(=[\w.+-]*)?|l\w+|pthread|pipe|w"
     r"|W(?![alp],)[\w=+-]+|f(?!plugin|dump|profile|auto-profile)[\w=.+-]+)"
 )
-"""The compiler runs outside the sandbox: no flag that loads a plugin, runs a program or names a file."""
+"""No flag that loads a plugin, runs a program or names a file."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,7 @@ class BuildResult:
     error: str | None = None
     log: str = ""
     facts: dict[str, FactValue] | None = None
+    library: Path | None = None
 
 
 def find_cpp_source(source: str) -> CppSource | None:
@@ -60,18 +61,22 @@ def find_cpp_source(source: str) -> CppSource | None:
     return CppSource(text, tuple(str(flag) for flag in flags))
 
 
-def build(source: str, cache_dir: Path, timeout_s: float) -> BuildResult:
-    """Compile the candidate's C++ unless it has been compiled; raises MachineError without a compiler."""
+def build(source: str, cache_dir: Path, timeout_s: float, run: RunCompiler | None = None) -> BuildResult:
+    """Compile the candidate's C++ unless it has been compiled; raises MachineError without a compiler.
+
+    ``run`` is what confines the compiler: what it reads may name any file, and need not end.
+    """
     wanted = find_cpp_source(source)
     if wanted is None:
         return BuildResult()
     refused = [flag for flag in wanted.flags if not ALLOWED_FLAG.fullmatch(flag)]
     if refused:
         return BuildResult(error=f"compiler flags that are not allowed: {' '.join(refused)}")
-    built = compile_library(wanted.text, wanted.flags, cache_dir, timeout_s)
+    built = compile_library(wanted.text, wanted.flags, cache_dir, timeout_s, run)
     if isinstance(built, CompileFailure):
         return BuildResult(error=_first_error(built.log), log=built.log[-LOG_CHARS:])
-    return BuildResult(log=built.log[-LOG_CHARS:], facts=report_facts(built.log, built.path))
+    facts = report_facts(built.log, built.path)
+    return BuildResult(log=built.log[-LOG_CHARS:], facts=facts, library=built.path)
 
 
 def _first_error(log: str) -> str:

@@ -1,17 +1,19 @@
 """The parent's side of one candidate's process. Everything that comes back is treated as hostile."""
 
-from collections.abc import Mapping
+import statistics
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from kernelwright.core.errors import MachineError
-from kernelwright.core.evaluation import Status
+from kernelwright.core.evaluation import STATUS_CHECK, Check, Status
 from kernelwright.referee import admission
 from kernelwright.referee.draws import OutputSpec, State
 from kernelwright.referee.launcher import Child, ChildDied, ChildError, ChildLate, ChildRefused, Launcher
 from kernelwright.referee.memory import SharedMemory
 from kernelwright.referee.reference import Reference
-from kernelwright.referee.sandbox import Limits
 from kernelwright.referee.settings import RefereeSettings
+from kernelwright.referee.watch import Watch
 from kernelwright.referee.worker.layouts import Slot
 from kernelwright.referee.worker.wire import Message
 
@@ -22,15 +24,24 @@ N_NAMED = 4
 class Failure(Exception):
     """The candidate failed; carries what the evaluation will say. Never leaves this package."""
 
-    def __init__(self, status: Status, detail: str, log: str = "") -> None:
+    def __init__(self, status: Status, detail: str, log: str = "", *, check: Check | None = None) -> None:
+        """``check`` may be left out where the status says it."""
         super().__init__(detail)
         self.status, self.detail, self.log = status, detail, log
+        self.check = check or STATUS_CHECK.get(status)
 
 
 class Contestant:
     """One candidate in one process, with its copies of inputs and its own output memory."""
 
-    def __init__(self, launcher: Launcher, settings: RefereeSettings, reference: Reference) -> None:
+    def __init__(
+        self,
+        launcher: Launcher,
+        settings: RefereeSettings,
+        reference: Reference,
+        libraries: Sequence[Path] = (),
+    ) -> None:
+        """``libraries`` are what it may load of the build cache."""
         self.reference = reference
         self._settings = settings
         self._call_timeout_s = max(settings.call_timeout_s, 20 * reference.eager_ms / 1e3)
@@ -38,9 +49,9 @@ class Contestant:
             2 * reference.output_bytes + 4 * reference.layout.args_bytes + 4 * reference.layout.state_bytes
         )
         memory = settings.worker_address_space_bytes or admission.total_bytes() * 3 // 4 + shared
-        self.child: Child = launcher.spawn(
-            "worker", Limits(memory, settings.worker_cpu_s, settings.worker_file_bytes)
-        )
+        self.child: Child = launcher.spawn_worker(memory, libraries)
+        self._timed_cpu_s: list[tuple[int, float]] = []
+        self.watch = Watch(self.child.pid, self.child.keeper)
         self.slots = {name: SharedMemory(reference.layout.args_bytes) for name in reference.slots}
         self.results = SharedMemory(reference.output_bytes)
 
@@ -48,11 +59,15 @@ class Contestant:
         """End the process group."""
         self.child.kill()
 
-    def load(self, source: str) -> None:
-        """Import the source and construct the module; raises Failure."""
+    def load(self, source: str, *, build_cache: Path | None = None) -> None:
+        """Import the source and construct the module; raises Failure.
+
+        With ``build_cache`` the candidate finds its libraries there.
+        """
         layout, seed = self.reference.layout, self.reference.construct_seed
         timeout_s = self._settings.load_timeout_s
-        self._call("import", timeout_s, Status.LOAD_ERROR, source=source)
+        place: dict[str, Any] = {} if build_cache is None else {"build_cache": str(build_cache.resolve())}
+        self._call("import", timeout_s, Status.LOAD_ERROR, source=source, **place)
         init = self.reference.init_memory
         reply = self._call(
             "construct", timeout_s, Status.LOAD_ERROR, {} if init is None else {"init": _copy(init)},
@@ -77,10 +92,18 @@ class Contestant:
             self._call("load_state", self._call_timeout_s, Status.RUNTIME_ERROR,
                        arena=f"state {state.name}", slots=slots)  # fmt: skip
 
-    def run(self, slot: str) -> None:
-        """Call the module once; raises Failure when it raises or returns something of another form."""
-        reply = self._call("run", self._call_timeout_s, Status.RUNTIME_ERROR, set=slot, callable="eager")
+    def run(self, slot: str, *, keep: bool = False) -> None:
+        """Call the module once; raises Failure when it raises or returns something of another form.
+
+        Outputs that are kept can be fetched by number until ``forget_kept``.
+        """
+        timeout_s = self._call_timeout_s if self._has_run else self._settings.load_timeout_s
+        reply = self._call("run", timeout_s, Status.RUNTIME_ERROR, set=slot, callable="eager", keep=keep)
+        self._has_run = True
         check_form(reply, self.reference.outputs, self.reference.is_tuple)
+
+    _has_run = False
+    """A first call may compile."""
 
     def time(self, order: list[str], calls: int) -> float:
         """Call the module ``calls`` times; returns the seconds that the worker's own clock saw."""
@@ -88,15 +111,73 @@ class Contestant:
         reply = self._call("time", timeout_s, Status.RUNTIME_ERROR, callable="eager", sets=order, calls=calls)
         ns = reply.get("ns")
         if not isinstance(ns, int | float) or not 0 <= ns < 1e15:
-            raise Failure(Status.REJECTED, "the worker's clock gave something that is not a time")
+            raise Failure(
+                Status.REJECTED, "the worker's clock gave something that is not a time", check=Check.CLOCK
+            )
+        self._timed_cpu_s.append((calls, self.watch.command_s))
         return float(ns) / 1e9
+
+    def begin_timing(self) -> None:
+        """Forget what its process has taken so far; from now on idle work counts."""
+        self.watch.reset()
+        self._timed_cpu_s.clear()
+
+    @property
+    def timed_cpu_s(self) -> float:
+        """Processor time a call, all threads: the median over the longest of the commands to time."""
+        most = max((calls for calls, _ in self._timed_cpu_s), default=0)
+        return statistics.median([s / calls for calls, s in self._timed_cpu_s if calls == most] or [0.0])
+
+    def bind_copies(self, arena: str, memory: SharedMemory, copies: int, stride: int) -> None:
+        """Give the process more argument sets, ``ARENA:0`` and on, one after the other in one memory."""
+        self._call("bind", self._call_timeout_s, Status.RUNTIME_ERROR, {arena: memory}, arena=arena,
+                   args=self.reference.layout.args, copies=copies, stride=stride)  # fmt: skip
+
+    def replay(self, sets: list[str]) -> None:
+        """Call the module once on every set; all outputs are kept."""
+        timeout_s = self._call_timeout_s * (1 + len(sets) / 10)
+        self._call("replay", timeout_s, Status.RUNTIME_ERROR, callable="eager", sets=sets)
+
+    def perturb(self, value: int) -> None:
+        """Have memory filled when it is taken and freed; 0: no longer."""
+        self._call("perturb", self._call_timeout_s, Status.RUNTIME_ERROR, value=value)
+
+    def trace(self, slot: str) -> dict[str, int]:
+        """Call the module once; returns what was dispatched in it and how often, as its process tells."""
+        reply = self._call("trace", self._call_timeout_s, Status.RUNTIME_ERROR, set=slot)
+        names = reply.get("names")
+        if not isinstance(names, dict) or not all(isinstance(n, int) for n in names.values()):
+            raise Failure(Status.REJECTED, "the worker's answer makes no sense", check=Check.LIBRARY_CALLS)
+        return {str(name)[:80]: count for name, count in names.items()}
+
+    def forget_kept(self) -> None:
+        """Let go of outputs that were kept."""
+        self._call("forget_kept", self._call_timeout_s, Status.RUNTIME_ERROR)
+
+    def check_untampered(self) -> tuple[str, ...]:
+        """Raise Failure when functions or state that are not its own were changed; returns what is noted."""
+        reply = self._call("tampered", self._call_timeout_s, Status.RUNTIME_ERROR)
+        changes, notes = reply.get("changes"), reply.get("notes")
+        if not isinstance(changes, list) or not isinstance(notes, list):
+            raise Failure(Status.REJECTED, "the worker's answer makes no sense", check=Check.TAMPER)
+        if handlers := self.watch.new_handlers():
+            changes = [*changes, f"it handles {', '.join(handlers)} itself"]
+        if changes:
+            words = "; ".join(str(change)[:120] for change in changes[:N_NAMED])
+            raise Failure(Status.REJECTED, f"tampered with: {words}", check=Check.TAMPER)
+        return tuple(str(note)[:120] for note in notes[:N_NAMED])
+
+    def check_idle(self) -> None:
+        """Raise Failure when it has worked while nothing was asked of it."""
+        if problem := self.watch.problem():
+            raise Failure(Status.REJECTED, problem, check=Check.IDLE_WORK)
 
     def use_threads(self, count: int) -> None:
         """Ask for another number of OpenMP threads; a candidate may ignore it."""
         self._call("use_threads", self._call_timeout_s, Status.RUNTIME_ERROR, count=count)
 
-    def fetch(self, which: str = "last") -> SharedMemory:
-        """Return the outputs of the last or previous call in memory laid out as the contract says."""
+    def fetch(self, which: str | int = "last") -> SharedMemory:
+        """Return the outputs of the ``last``, ``previous`` or a kept call, laid out as the contract says."""
         self.results.bytes.fill(0xFF)  # NaN: what is not written cannot pass for a leftover
         arenas = {} if self._has_results else {"results": self.results}
         self._has_results = True
@@ -128,6 +209,7 @@ class Contestant:
         **fields: Any,
     ) -> Message:
         """Send a command; ``status`` is what the candidate gets when the command raises."""
+        self.watch.enter()
         try:
             return self.child.call(op, timeout_s, arenas, **fields)
         except ChildRefused as error:
@@ -139,13 +221,15 @@ class Contestant:
             raise Failure(Status.CRASHED, f"{op}: the process {error.how}", self.child.log_tail()) from error
         except ChildError as error:
             raise MachineError(f"worker: {error}") from error
+        finally:
+            self.watch.leave()
 
 
 def check_form(reply: Message, outputs: tuple[OutputSpec, ...], is_tuple: bool) -> None:
     """Compare the description of what forward returned with the contract; raises Failure."""
     described = reply.get("outputs")
     if not isinstance(described, list) or not all(isinstance(item, dict) for item in described):
-        raise Failure(Status.REJECTED, "the worker's answer makes no sense")
+        raise Failure(Status.REJECTED, "the worker's answer makes no sense", check=Check.FORM)
     if len(described) != len(outputs):
         raise Failure(Status.INCORRECT_SHAPE, f"{len(described)} outputs instead of {len(outputs)}")
     if bool(reply.get("is_tuple")) != is_tuple:

@@ -5,12 +5,15 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 from kernelwright.core.errors import TaskError
-from kernelwright.referee.draws import Draw, DrawKey, Layout, OutputSpec, State
+from kernelwright.referee.draws import Draw, DrawKey, Layout, OutputSpec, State, new_seed
 from kernelwright.referee.host_process import HostProcess
 from kernelwright.referee.memory import ITEM_BYTES, SharedMemory, place, slot_nbytes
 from kernelwright.referee.tolerance import Expected, Storage, is_float
 from kernelwright.referee.worker.layouts import Slot
 from kernelwright.referee.worker.wire import Message
+
+AROUND = 0xFF
+"""What lies around inputs: read as numbers, NaN. Who reads beyond an input gets that."""
 
 
 class NonFinite(Exception):
@@ -53,6 +56,7 @@ class DrawMaker:
         """
         name = next(self._names)
         inputs = SharedMemory(self._layout.args_bytes) if is_kept else self._spare_inputs()
+        inputs.bytes.fill(AROUND)
         self._host.call(
             "draw_inputs", {name: inputs}, seed=seed, family=key.family, variant=key.variant, arena=name
         )
@@ -66,6 +70,18 @@ class DrawMaker:
             return self._with_oracle(key, state, inputs, name, storage)
         finally:
             self._host.forget(name)
+
+    def draw_more(self, memory: SharedMemory, count: int) -> None:
+        """Fill ``memory`` with ``count`` as-is inputs that nobody has seen, one after the other."""
+        spare = SharedMemory(self._layout.args_bytes)
+        spare.bytes.fill(AROUND)
+        name = next(self._names)
+        arenas: dict[str, SharedMemory] | None = {name: spare}
+        for i in range(count):
+            self._host.call("draw_inputs", arenas, seed=new_seed(), family="as_is", variant=0, arena=name)
+            arenas = None
+            memory.bytes[i * spare.size : (i + 1) * spare.size] = spare.bytes
+        self._host.forget(name)
 
     def _spare_inputs(self) -> SharedMemory:
         if self._spare is None:
@@ -117,7 +133,7 @@ class DrawMaker:
             results.slot_bytes(slot),
             oracle.slot_bytes(wide),
             policy=self._host.task.tolerance,
-            inputs_per_output=self._layout.n_input_elements / n_outputs,
+            inputs_per_output=max(self._layout.n_input_elements / n_outputs, self._layout.longest_axis),
             storage=storage,
         )
 

@@ -1,8 +1,9 @@
 """What is drawn, and the records of it: layouts, weight draws, input draws and what is expected of each."""
 
 import math
+import random
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,6 +52,11 @@ class Layout:
     def has_weights(self) -> bool:
         """True when a second weight draw means anything."""
         return any(is_float(slot["dtype"]) for slot in self.state.values())
+
+    @property
+    def longest_axis(self) -> int:
+        """The longest axis of any input; 1 where there is none."""
+        return max((extent for slot in self.arg_slots for extent in slot["shape"]), default=1)
 
     @property
     def n_input_elements(self) -> int:
@@ -117,9 +123,20 @@ def plan_draws(layout: Layout, *, n_timed: int, is_slow: bool) -> list[DrawKey]:
             keys += [DrawKey("scaled", 0), DrawKey("scaled", 1)]
         keys += [DrawKey("negated"), DrawKey("sparse_spikes")]
         if not is_slow:
-            keys.append(DrawKey("heavy_tail"))
+            keys += [DrawKey("heavy_tail"), DrawKey("offset"), DrawKey("coarse")]
     if layout.has_weights:
         keys.append(DrawKey("as_is", 0, "randomised"))
         if layout.has_float_inputs and not is_slow:
             keys.append(DrawKey("negated", 0, "randomised"))
     return keys
+
+
+def share_of(keys: Sequence[DrawKey], turn: int, order: int, n_turns: int) -> list[DrawKey]:
+    """Return the draws, of those on constructed weights, that come in one of the turns 1, 2, 3 …
+
+    In ``n_turns`` turns in a row every one comes; ``order`` is the seed of which comes when.
+    """
+    dealt = [key for key in keys if key.state == "constructed"]
+    random.Random(order).shuffle(dealt)
+    count = math.ceil(len(dealt) / n_turns)
+    return [dealt[(turn * count + i) % len(dealt)] for i in range(count)]

@@ -13,6 +13,12 @@ SPIKE_SHARE = 1000
 TAIL_EXPONENT = 1.5
 """Pareto exponent of ``heavy_tail``: finite mean, infinite variance."""
 TAIL_LIMIT = 1e4
+END_SHARE, END_HEIGHT = 0.1, 300.0
+"""Share of rows that begin, and that end, with a value of this or up to twice this: ends are where loops go
+wrong, and a softmax that has not seen its maximum overflows there."""
+OFFSET = 4.0
+"""``offset`` moves everything down by this many times its root mean square: a mean far from zero, no positive
+elements worth mentioning. Not more, for honest one-pass variances lose digits with its square."""
 
 
 def change_inputs(x: torch.Tensor, family: str, variant: int, generator: torch.Generator) -> None:
@@ -25,6 +31,17 @@ def change_inputs(x: torch.Tensor, family: str, variant: int, generator: torch.G
         _spike(x, generator)
     elif family == "heavy_tail":
         _make_heavy(x, generator)
+    elif family == "offset":
+        x.sub_(OFFSET * float(x.square().mean().sqrt()) if x.numel() else 0.0)
+    elif family == "coarse":
+        _round(x)
+
+
+def _round(x: torch.Tensor) -> None:
+    """Round to halves of the mean magnitude: ties, plateaus and zeros of both signs."""
+    step = float(x.abs().mean()) / 2 if x.numel() else 0.0
+    if step > 0:
+        x.div_(step).round_().mul_(step)
 
 
 def _spike(x: torch.Tensor, generator: torch.Generator) -> None:
@@ -47,6 +64,13 @@ def _make_heavy(x: torch.Tensor, generator: torch.Generator) -> None:
     tail = uniform.pow_(-1 / TAIL_EXPONENT).sub_(0.5).clamp_(max=TAIL_LIMIT)
     sign = torch.randint(2, (x.numel(),), generator=generator, dtype=torch.int8) * 2 - 1
     flat.mul_(tail.mul_(sign).to(x.dtype))
+    if x.ndim == 0 or x.numel() == 0:
+        return
+    for place in (0, -1):
+        ends = x.select(-1, place)
+        chosen = torch.rand(ends.shape, generator=generator) < END_SHARE
+        height = END_HEIGHT * (1 + torch.rand(ends.shape, generator=generator))
+        ends.copy_(torch.where(chosen, height.to(x.dtype), ends))
 
 
 def change_state(x: torch.Tensor, is_parameter: bool, style: str, generator: torch.Generator) -> None:

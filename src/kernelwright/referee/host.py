@@ -3,17 +3,16 @@
 runs the reference as it is, compiled, and in float64.
 """
 
-import copy
 import math
 import socket
 from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import nn
 
 from kernelwright.core.errors import TaskError
 from kernelwright.core.task import Mode, Task, Workload
+from kernelwright.referee.doubling import run_in_double
 from kernelwright.referee.families import change_inputs, change_state
 from kernelwright.referee.worker.layouts import slots_in
 from kernelwright.referee.worker.runner import Runner, serve
@@ -21,9 +20,16 @@ from kernelwright.referee.worker.tensors import Layout, encode
 from kernelwright.referee.worker.wire import Message
 from kernelwright.tasks.namespace import construct_model, draw_inputs, load_namespace
 
+CHANGE_SEED = 0x2545F491
+"""Keeps a draw's changes apart from its values: from one random stream they would hang together."""
+
 
 class Host(Runner):
     """A Runner whose module is the task's reference."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.subject: Any = None
 
     def handlers(self) -> dict[str, Callable[[Message], Message]]:
         """Add what only the reference does."""
@@ -37,6 +43,7 @@ class Host(Runner):
             "draw_state": self.draw_state,
             "oracle": self.oracle,
             "compile": self.compile,
+            "check": self.check,
         }
 
     def open(self, message: Message) -> Message:
@@ -102,7 +109,7 @@ class Host(Runner):
         values = draw_inputs(self.task, self.namespace, message["seed"])
         if encode(values, layout, found) != self._args_layout:
             raise TaskError("get_inputs() gives other shapes or literals from call to call")
-        generator = torch.Generator().manual_seed(message["seed"])
+        generator = torch.Generator().manual_seed(message["seed"] ^ CHANGE_SEED)
         arena = self.arenas[message["arena"]]
         for slot, value in zip(slots_in(self._args_layout), found, strict=True):
             target = arena.tensor(slot)
@@ -114,7 +121,7 @@ class Host(Runner):
     def draw_state(self, message: Message) -> Message:
         """Construct another reference under a secret seed and write its state, changed on request."""
         model = construct_model(self.task, self.namespace, message["seed"])
-        generator = torch.Generator().manual_seed(message["seed"])
+        generator = torch.Generator().manual_seed(message["seed"] ^ CHANGE_SEED)
         arena = self.arenas[message["arena"]]
         own = model.state_dict()
         parameters = {name for name, _ in model.named_parameters(remove_duplicate=False)}
@@ -128,13 +135,7 @@ class Host(Runner):
     def oracle(self, message: Message) -> Message:
         """Run the reference in float64 on a set; writes outputs and state after the call."""
         assert self.model is not None
-        double = _to_double(copy.deepcopy(self.model))
-        before = torch.get_default_dtype()
-        torch.set_default_dtype(torch.float64)
-        try:
-            outputs = double(*_doubled(self.sets[message["set"]]))
-        finally:
-            torch.set_default_dtype(before)
+        double, outputs = run_in_double(self.model, self.sets[message["set"]])
         values = outputs if isinstance(outputs, list | tuple) else [outputs]
         arena = self.arenas[message["arena"]]
         for value, slot in zip(values, message["slots"], strict=True):
@@ -152,6 +153,15 @@ class Host(Runner):
         self.callables["torch_compile"] = compiled
         return {}
 
+    def check(self, message: Message) -> Message:
+        """Carry out one check of the task itself (referee/checkup) and answer with the flags it raised."""
+        from kernelwright.referee.checkup.battery import run_check
+        from kernelwright.referee.checkup.subject import Subject
+
+        if self.subject is None:
+            self.subject = Subject(self.task, self.workload, message["seed"])
+        return {"flags": [flag.model_dump(mode="json") for flag in run_check(message["name"], self.subject)]}
+
 
 def _nbytes(values: Any) -> int:
     if isinstance(values, torch.Tensor):
@@ -159,24 +169,6 @@ def _nbytes(values: Any) -> int:
     if isinstance(values, list | tuple):
         return sum(_nbytes(value) for value in values)
     return 0
-
-
-def _to_double(model: nn.Module) -> nn.Module:
-    """Convert parameters, buffers and plain tensor attributes."""
-    model = model.double()
-    for module in model.modules():
-        for name, value in vars(module).items():
-            if isinstance(value, torch.Tensor) and value.is_floating_point():
-                setattr(module, name, value.double())
-    return model
-
-
-def _doubled(value: Any) -> Any:
-    if isinstance(value, torch.Tensor):
-        return value.double() if value.is_floating_point() else value.clone()
-    if isinstance(value, list | tuple):
-        return type(value)(_doubled(item) for item in value)
-    return value
 
 
 def main(sock: socket.socket) -> None:

@@ -1,13 +1,16 @@
 """Starts the zygote and, through it, the processes that run references and candidates."""
 
 import contextlib
+import fcntl
+import json
 import os
+import shlex
 import shutil
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
+import threading
 import time
 import weakref
 from collections.abc import Mapping, Sequence
@@ -16,20 +19,37 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kernelwright.core.errors import MachineError
+from kernelwright.devices.compiler import Ran
 from kernelwright.referee.memory import SharedMemory
-from kernelwright.referee.sandbox import Limits
+from kernelwright.referee.processes import (
+    ENDED,
+    MINOR_FAULTS,
+    family_of,
+    folder_bytes,
+    own_bytes,
+    stat_of,
+    state_of,
+)
+from kernelwright.referee.sandbox import Limits, Sandbox, Tier, calls
+from kernelwright.referee.sandbox.choose import from_json, require
+from kernelwright.referee.sandbox.limits import DESCRIPTORS, PROCESSES, THREADS_EACH
+from kernelwright.referee.scratch import ScratchSpace
 from kernelwright.referee.settings import RefereeSettings
 from kernelwright.referee.worker import wire
 from kernelwright.referee.worker.wire import Message
 
-START_TIMEOUT_S = 120.0
+START_TIMEOUT_S = 300.0
 """Importing torch on a busy machine with cold disks."""
 LOG_TAIL_BYTES = 4000
 OWN_END_S = 1.0
 """A core dump or a busy machine may delay the end of a process that has closed its socket."""
-ENDED = (None, "Z", "X")
-STATE, MINOR_FAULTS = 0, 7
-"""Places in what :func:`_process_stat` returns."""
+LOG_BYTES = 1 << 20
+"""What a child may write to stdout and stderr; more is refused where it writes."""
+REPLY_BYTES = 8 << 20
+"""Longest answer of a child; descriptions of outputs and weights are far below it."""
+WATCH_S = 0.5
+BUILT_BYTES = 64 << 20
+"""Largest library and report that a build may give."""
 
 
 class ChildError(Exception):
@@ -61,11 +81,19 @@ class Child:
     """One forked process, its socket, its log and its scratch directory."""
 
     def __init__(
-        self, launcher: "Launcher", pid: int, sock: socket.socket, log_fd: int, scratch: str
-    ) -> None:
-        self._launcher, self.pid, self._sock = launcher, pid, sock
-        self._log_fd, self._scratch = log_fd, scratch
+        self, launcher: "Launcher", pid: int, keeper: int, sock: socket.socket, log_fd: int, scratch: str,
+        limits: Limits,
+    ) -> None:  # fmt: skip
+        self._launcher, self.pid, self._keeper, self._sock = launcher, pid, keeper, sock
+        self._log_fd, self._scratch, self._limits = log_fd, scratch, limits
+        self._ended_because = ""
+        self._ending = threading.Lock()
         self.is_alive = True
+
+    @property
+    def keeper(self) -> int:
+        """The process under which everything that this one starts is found."""
+        return self._keeper
 
     def call(
         self, op: str, timeout_s: float, arenas: Mapping[str, SharedMemory] | None = None, **fields: Any
@@ -84,7 +112,7 @@ class Child:
         try:
             self._sock.settimeout(timeout_s)
             wire.send(self._sock, message, [memory.fd for memory in arenas.values()])
-            reply = wire.receive(self._sock, timeout_s)
+            reply = wire.receive(self._sock, timeout_s, REPLY_BYTES)
         except wire.Late as error:
             self.kill()
             raise ChildLate(f"no answer within {timeout_s:.3g} s") from error
@@ -95,36 +123,64 @@ class Child:
         return reply
 
     def kill(self) -> str:
-        """End the process group and say how the process ended."""
+        """End the process with all that came of it and say how it ended."""
         if not self.is_alive:
             return "had ended before"
-        self.is_alive = False
+        with self._ending:
+            self.is_alive = False
         self._wait_for_own_end()
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.pid, signal.SIGKILL)
+        if self.pid == self._keeper:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.pid, signal.SIGKILL)
+        self._end()
         self._sock.close()
-        how = describe_exit(self._launcher.reap(self.pid))
+        how = describe_exit(self._launcher.reap(self._keeper))
         shutil.rmtree(self._scratch, ignore_errors=True)
-        return how
+        return self._ended_because or how
+
+    def _end(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self._keeper, signal.SIGKILL)
 
     def _wait_for_own_end(self) -> None:
         """Give a process that is dying a moment, so that its own signal is reported and not ours."""
         self._sock.setblocking(False)
         deadline = time.monotonic() + OWN_END_S
-        while (
-            time.monotonic() < deadline and _is_hung_up(self._sock) and _process_state(self.pid) not in ENDED
-        ):
+        while time.monotonic() < deadline and _is_hung_up(self._sock) and state_of(self._keeper) not in ENDED:
             time.sleep(0.002)
+
+    def check_limits(self) -> None:
+        """End a process whose family holds more than it may; what no limit of the kernel's counts."""
+        problem = self._excess() if self.is_alive and not self._ended_because else None
+        with self._ending:
+            if problem and self.is_alive:
+                self._ended_because = f"was killed: {problem}"
+                self._end()
+
+    def _excess(self) -> str | None:
+        limits = self._limits
+        if limits.total_bytes is not None or limits.processes is not None:
+            family = family_of(self._keeper)
+            held = sum(own_bytes(pid) for pid in family)
+            if limits.total_bytes is not None and held > limits.total_bytes:
+                return (
+                    f"its processes hold {held / 2**30:.1f} GiB, {limits.total_bytes / 2**30:.1f} are allowed"
+                )
+            if limits.processes is not None and len(family) > limits.processes:
+                return f"it has {len(family)} processes, {limits.processes} are allowed"
+        if limits.scratch_bytes is not None and folder_bytes(self._scratch) > limits.scratch_bytes:
+            return f"it wrote more than {limits.scratch_bytes / 2**20:.0f} MiB to its scratch directory"
+        return None
 
     def log_tail(self) -> str:
         """Return the end of what it wrote to stdout and stderr."""
-        size = os.fstat(self._log_fd).st_size
+        size = min(os.lseek(self._log_fd, 0, os.SEEK_CUR), LOG_BYTES)
         data = os.pread(self._log_fd, LOG_TAIL_BYTES, max(size - LOG_TAIL_BYTES, 0))
-        return data.decode(errors="replace")
+        return data[:size].decode(errors="replace")
 
     def minor_faults(self) -> int:
         """Return how many pages the process has been given so far; 0 when it has ended."""
-        return int((_process_stat(self.pid) or ["0"] * (MINOR_FAULTS + 1))[MINOR_FAULTS])
+        return int((stat_of(self.pid) or ["0"] * (MINOR_FAULTS + 1))[MINOR_FAULTS])
 
     def __del__(self) -> None:
         os.close(self._log_fd)
@@ -137,20 +193,43 @@ class Launcher:
         self._settings = settings
         self._process: subprocess.Popen[bytes] | None = None
         self._sock: socket.socket | None = None
+        self._sandbox: Sandbox | None = None
         self._children: weakref.WeakSet[Child] = weakref.WeakSet()
+        self._is_closed = threading.Event()
+        self._watch: threading.Thread | None = None
+        self._scratches = ScratchSpace()
 
     @property
     def build_cache(self) -> Path:
         """Folder of the libraries that candidates load by content hash."""
         return self._settings.cache_dir / "build"
 
+    @property
+    def sandbox(self) -> Sandbox:
+        """How candidates are confined, found by trying.
+
+        Raises:
+            UserError: that is less than the settings require.
+            MachineError: the zygote does not start.
+        """
+        self._wait_ready()
+        assert self._sandbox is not None
+        return self._sandbox
+
     def start(self) -> None:
         """Start the zygote without waiting for its imports."""
         if self._process is not None and self._process.poll() is None:
             return
         ours, theirs = socket.socketpair()
+        options = {"at_most": self._settings.sandbox, "compiler": _compiler_word()}
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "kernelwright.referee.zygote", str(theirs.fileno())],
+            [
+                sys.executable,
+                "-m",
+                "kernelwright.referee.zygote",
+                str(theirs.fileno()),
+                json.dumps(options),
+            ],
             pass_fds=[theirs.fileno()],
             env=self._environment(),
             stdin=subprocess.DEVNULL,
@@ -162,22 +241,105 @@ class Launcher:
         self._sock = ours
         self._is_ready = False
 
-    def spawn(self, kind: Literal["worker", "host"], limits: Limits) -> Child:
-        """Fork a child; raises MachineError when the zygote cannot."""
+    def spawn(
+        self,
+        kind: Literal["worker", "host", "builder"],
+        limits: Limits,
+        libraries: Sequence[Path] = (),
+    ) -> Child:
+        """Fork a child; it may load the given libraries of the build cache, and see no other.
+
+        Raises:
+            UserError: the sandbox is weaker than the settings require.
+            MachineError: the zygote cannot.
+        """
         self._wait_ready()
         ours, theirs = socket.socketpair()
-        log_fd = os.memfd_create("log", os.MFD_CLOEXEC)
-        scratch = tempfile.mkdtemp(prefix="kernelwright-")
+        log_fd = _make_log()
+        scratch = self._scratches.new_folder()
+        shown = {str(self.build_cache.resolve() / path.name): str(path.resolve()) for path in libraries}
         try:
             reply = self._ask(
-                {"op": "spawn", "kind": kind, "limits": asdict(limits), "scratch": scratch},
+                {"op": "spawn", "kind": kind, "limits": asdict(limits), "scratch": scratch, "extra": shown},
                 [theirs.fileno(), log_fd],
             )
         finally:
             theirs.close()
-        child = Child(self, reply["pid"], ours, log_fd, scratch)
+        if "error" in reply:
+            shutil.rmtree(scratch, ignore_errors=True)
+            raise MachineError(f"a {kind} cannot be confined: {reply['error']}")
+        child = Child(self, reply["pid"], reply["keeper"], ours, log_fd, scratch, limits)
         self._children.add(child)
+        self._start_watch()
         return child
+
+    def spawn_worker(self, memory_bytes: int, libraries: Sequence[Path] = ()) -> Child:
+        """Fork a worker under the limits of the settings; see ``spawn``."""
+        settings = self._settings
+        limits = Limits(
+            address_space_bytes=memory_bytes,
+            cpu_s=settings.worker_cpu_s,
+            file_bytes=settings.worker_file_bytes,
+            processes=PROCESSES + THREADS_EACH * settings.n_threads,
+            descriptors=DESCRIPTORS,
+            scratch_bytes=settings.worker_scratch_bytes,
+            total_bytes=settings.worker_total_bytes or memory_bytes,
+        )
+        return self.spawn("worker", limits, libraries)
+
+    def _start_watch(self) -> None:
+        if self._watch is None or not self._watch.is_alive():
+            self._is_closed.clear()
+            self._watch = threading.Thread(
+                target=self._watch_children, name="kernelwright-watch", daemon=True
+            )
+            self._watch.start()
+
+    def _watch_children(self) -> None:
+        """Look at what the children hold, now and then, until the launcher is closed."""
+        while not self._is_closed.wait(WATCH_S):
+            for child in list(self._children):
+                child.check_limits()
+
+    def run_compiler(self, command: Sequence[str], work: Path, timeout_s: float) -> Ran:
+        """Run a compiler on ``work/kernel.cpp`` in the sandbox; its results are put into ``work``.
+
+        Raises:
+            UserError, MachineError: as ``spawn``; or the compiler cannot be started in there.
+        """
+        room = SharedMemory(BUILT_BYTES)
+        ceiling = self._settings.build_memory_bytes
+        limits = Limits(
+            file_bytes=BUILT_BYTES,
+            processes=PROCESSES,
+            descriptors=DESCRIPTORS,
+            scratch_bytes=self._settings.worker_scratch_bytes,
+            total_bytes=ceiling,
+        )
+        child = self.spawn("builder", limits)
+        try:
+            reply = child.call(
+                "compile",
+                timeout_s,
+                {"results": room},
+                command=list(command),
+                sources={"kernel.cpp": (work / "kernel.cpp").read_text(encoding="utf-8")},
+                results=["kernel.so", "report.txt"],
+                address_space_bytes=ceiling,
+            )
+        except ChildLate:
+            return Ran(None, "")
+        except ChildDied as error:
+            return Ran(1, f"error: the compiler's process {error.how}")
+        except ChildRefused as error:
+            raise MachineError(
+                f"the compiler does not run in the sandbox: {error.kind}: {error.text}"
+            ) from error
+        finally:
+            child.kill()
+        for name, (offset, size) in reply["made"].items():
+            (work / name).write_bytes(room.bytes[offset : offset + size].tobytes())
+        return Ran(reply["exit_code"], reply["log"])
 
     def reap(self, pid: int) -> int | None:
         """Return a dead child's exit code (negative: signal), None when the zygote is gone."""
@@ -189,11 +351,14 @@ class Launcher:
 
     def close(self) -> None:
         """End every child, then the zygote. Should this never run, the kernel ends them with us."""
+        self._is_closed.set()
         for child in list(self._children):
             child.kill()
         if self._sock is not None:
             self._sock.close()
             self._sock = None
+        if self._sandbox is not None and self._sandbox.tier is Tier.LIMITS:
+            calls.set_dumpable(True)
         if self._process is not None:
             try:
                 self._process.wait(timeout=5)
@@ -203,16 +368,24 @@ class Launcher:
             if self._process.stderr is not None:
                 self._process.stderr.close()
             self._process = None
+        self._scratches.close()
 
     def _wait_ready(self) -> None:
         self.start()
         if not self._is_ready:
             assert self._sock is not None
             try:
-                wire.receive(self._sock, START_TIMEOUT_S)
+                hello = wire.receive(self._sock, START_TIMEOUT_S)
             except (wire.Closed, wire.Late, wire.Malformed) as error:
                 raise MachineError(f"the worker process cannot start: {self._last_words()}") from error
+            if "error" in hello:
+                raise MachineError(hello["error"])
+            self._sandbox = from_json(hello["sandbox"])
+            if self._sandbox.tier is Tier.LIMITS:
+                calls.set_dumpable(False)  # else a process of the same user could read this one's memory
             self._is_ready = True
+        assert self._sandbox is not None
+        require(self._sandbox, self._settings.require_sandbox)
 
     def _last_words(self) -> str:
         if self._process is None or self._process.stderr is None or self._process.poll() is None:
@@ -272,17 +445,18 @@ def describe_exit(code: int | None) -> str:
     return f"exited with code {code}"
 
 
-def _process_state(pid: int) -> str | None:
-    stat = _process_stat(pid)
-    return stat[STATE] if stat else None
+def _make_log() -> int:
+    """Return memory for a child's words that cannot grow."""
+    log = os.memfd_create("log", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    os.ftruncate(log, LOG_BYTES)
+    fcntl.fcntl(log, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
+    return log
 
 
-def _process_stat(pid: int) -> list[str]:
-    """Return the fields of /proc/PID/stat after the command's name; empty when the process is gone."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-    except OSError:
-        return []
+def _compiler_word() -> str | None:
+    """Return the program that ``$CXX`` names."""
+    words = shlex.split(os.environ.get("CXX", ""))
+    return words[-1] if words else None
 
 
 def _is_hung_up(sock: socket.socket) -> bool:

@@ -1,28 +1,28 @@
 """Take samples of candidate and baselines alternately with the parent's clock; check what they return."""
 
 import math
+import os
 import random
 import statistics
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from kernelwright.core.evaluation import Speedup, Status, WorkloadResult
-from kernelwright.core.roofline import Floor
+from kernelwright.core.evaluation import Check, Status, WorkloadResult
 from kernelwright.referee.contestant import Contestant, Failure
 from kernelwright.referee.draws import Draw
-from kernelwright.referee.memory import SharedMemory
 from kernelwright.referee.reference import Reference
+from kernelwright.referee.replay import check_afterwards
 from kernelwright.referee.settings import RefereeSettings
-from kernelwright.referee.timing import compare, summarise
-from kernelwright.referee.verify import Verification
+from kernelwright.referee.timing import LOOKS, Samples, compare
+from kernelwright.referee.verify import Verification, matches, still_matches
 
 MAX_CALLS = 2000
-MIN_PAIRS = {False: 3, True: 5}
-"""Fewest samples of a side, by ``is_final``, however slow the kernel."""
-MAX_PAIRS = {False: 25, True: 60}
-WANTED_PAIRS = {False: 9, True: 25}
-"""Samples before a tight interval may end the measurement."""
+MIN_ROUNDS = 3
+"""Fewest samples of a side in one pair of processes, however slow the kernel."""
+MAX_ROUNDS = 25
+WANTED_ROUNDS = 9
+"""Samples before a tight interval may end a search measurement."""
 TIGHT = 1.03
 """An interval is tight when its ends are within this factor."""
 CLEARLY_SLOWER = 0.4
@@ -34,9 +34,12 @@ FEW_FAULTS = 4
 QUICK_S = 0.05
 """Callables faster than this get a call that is not counted before every sample."""
 CLOCK_LOW, CLOCK_HIGH = 0.6, 1.15
-"""The worker's own clock over the parent's: the best sample must reach one, the median not pass the other."""
+"""The worker's own clock: the median must reach one times the least that it can have taken, and not pass the
+other times what the parent measured."""
 CLOCK_SLACK_S = 0.0005
 """Difference between the clocks that is always allowed: waking up on a busy machine."""
+SHORT, N_RECALIBRATIONS = 0.25, 2
+"""Samples below this share of what they should last are taken again, with more calls, at most so often."""
 LONG_BATCHES = 20
 """A call that lasts longer than this many samples should is slow by itself, not interrupted."""
 CHECK_ALL_BYTES = 8 << 20
@@ -58,6 +61,15 @@ class _Side:
     samples_ms: list[float] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class _Clocks:
+    """One sample of the candidate's as the worker, the parent and the kernel's accounts tell it."""
+
+    claimed_s: float
+    seconds: float
+    cpu_s: float
+
+
 class Measurement:
     """One alternating measurement of one workload."""
 
@@ -71,10 +83,10 @@ class Measurement:
         self._settings, self._is_final = settings, is_final
         self._rng = random.Random()
         self._place = dict(zip(contestant.slots, draws, strict=True))
-        self._clocks: list[tuple[float, float]] = []
+        self._clocks: list[_Clocks] = []
         self._round_trip_s = 0.0
 
-    def take(self, baselines: Sequence[str], floor: Floor | None) -> WorkloadResult:
+    def take(self, baselines: Sequence[str]) -> Samples:
         """Measure; raises Failure when a timed call gives a wrong output or the clocks disagree."""
         self._prepare()
         candidate = _Side("candidate", "")
@@ -87,11 +99,22 @@ class Measurement:
             self._calibrate(side)
         self._clocks.clear()  # calls while warming up are short, and mostly waiting
         self._sample(sides)
+        for _ in range(N_RECALIBRATIONS):
+            if not self._is_short(candidate):
+                break
+            self._calibrate(candidate)
+            self._clocks.clear()
+            for side in sides:
+                side.samples_ms.clear()
+            self._sample(sides)
         self._check_clocks()
+        check_afterwards(self._contestant, self._draws, candidate.samples_ms)
         self._check_late()
-        result = self._result(candidate, sides[1:], floor)
-        self._check_floor(result)
-        return result
+        return Samples(
+            candidate=tuple(candidate.samples_ms),
+            baselines={side.name: tuple(side.samples_ms) for side in sides[1:]},
+            calls={side.name: side.calls for side in sides},
+        )
 
     def _prepare(self) -> None:
         for name, draw in self._place.items():
@@ -148,11 +171,20 @@ class Measurement:
                 seconds = min(seconds, self._batch(side, calls))
         return seconds
 
+    def _is_short(self, side: _Side) -> bool:
+        """True when samples are much shorter than they were meant to be: calls were slower before than now.
+
+        Short samples are interrupted less often than long ones, which must not be to anyone's advantage.
+        """
+        seconds = statistics.median(side.samples_ms) * side.calls / 1e3
+        return side.calls < MAX_CALLS and seconds < SHORT * self._settings.batch_s
+
     def _sample(self, sides: list[_Side]) -> None:
-        aim_s = self._settings.final_timing_s if self._is_final else self._settings.search_timing_s
+        settings = self._settings
+        aim_s = settings.final_timing_s / LOOKS[0] if self._is_final else settings.search_timing_s
         begin = time.perf_counter()
         is_small = self._reference.layout.args_bytes <= SWAP_ALL_BYTES
-        for n in range(MAX_PAIRS[self._is_final]):
+        for n in range(MAX_ROUNDS):
             if is_small or n % 6 == 5:
                 self._swap()
             for side in self._rng.sample(sides, len(sides)):
@@ -169,14 +201,16 @@ class Measurement:
                 return
 
     def _is_enough(self, sides: list[_Side], n: int, spent_s: float, aim_s: float) -> bool:
-        if n < MIN_PAIRS[self._is_final]:
+        if n < MIN_ROUNDS:
             return False
         if spent_s > aim_s:
             return True
+        if self._is_final:
+            return False
         speedups = [compare(s.name, s.samples_ms, sides[0].samples_ms) for s in sides[1:]]
-        if not self._is_final and n >= 5 and any(s.high < CLEARLY_SLOWER for s in speedups):
+        if any(s.high < CLEARLY_SLOWER for s in speedups):
             return True
-        return n >= WANTED_PAIRS[self._is_final] and all(s.high <= s.low * TIGHT for s in speedups)
+        return n >= WANTED_ROUNDS and all(s.high <= s.low * TIGHT for s in speedups)
 
     def _swap(self) -> None:
         """Let two input sets change places on both sides: an address says nothing about its values."""
@@ -195,7 +229,7 @@ class Measurement:
         begin = time.perf_counter()
         claimed = self._contestant.time(order, calls)
         seconds = self._without_round_trip(time.perf_counter() - begin)
-        self._clocks.append((claimed, seconds))
+        self._clocks.append(_Clocks(claimed, seconds, self._contestant.watch.command_s))
         if is_checked:
             self._check_timed(self._place[order[(calls - 1) % len(order)]])
         return seconds
@@ -210,37 +244,41 @@ class Measurement:
             self._verification.check_outputs(draw, results, " in a timed call")
         except Failure as failure:
             for other in self._draws:
-                if other is not draw and _matches(self._reference, other, results):
+                if other is not draw and matches(self._reference, other, results):
                     raise Failure(
-                        Status.REJECTED, "a timed call returned the result of other inputs"
+                        Status.REJECTED,
+                        "a timed call returned the result of other inputs",
+                        check=Check.TIMED_CALLS,
                     ) from failure
             raise
 
     def _check_clocks(self) -> None:
-        """Compare the worker's clock with the parent's.
+        """Compare the worker's clock with what the parent sees.
 
-        A busy machine makes the parent see more than the worker did, now and then; a clock that was
-        tampered with shows less every time. More than the parent saw is impossible. Nothing is said when
-        most samples are as short as the slack: the long ones are then the machine's doing.
+        The worker's figure decides nothing; a wrong one shows that its clock was tampered with. It may not be
+        more than the parent measured, nor so little that its threads could not have taken the processor
+        time they took. That holds on a busy machine too, where the parent sees much more than the worker.
+        Nothing is said of samples as short as the slack.
         """
-        pairs = [(claimed, seconds) for claimed, seconds in self._clocks if seconds > CLOCK_SLACK_S]
-        if 2 * len(pairs) <= len(self._clocks):
+        long = [clocks for clocks in self._clocks if clocks.cpu_s > 4 * CLOCK_SLACK_S]
+        n_processors = os.cpu_count() or 1
+        least = [(c.claimed_s + CLOCK_SLACK_S) * n_processors / c.cpu_s for c in long]
+        most = [(c.claimed_s - CLOCK_SLACK_S) / c.seconds for c in self._clocks]
+        if statistics.median(least or [1.0]) < CLOCK_LOW:
+            ratio = statistics.median(c.claimed_s / c.cpu_s for c in long)
+            what = f"{ratio:.2f} of the processor time that it took"
+        elif (usual := statistics.median(most or [0.0])) > CLOCK_HIGH:
+            what = f"{usual:.2f} of the time that the parent measured"
+        else:
             return
-        best = max((claimed + CLOCK_SLACK_S) / seconds for claimed, seconds in pairs)
-        usual = statistics.median((claimed - CLOCK_SLACK_S) / seconds for claimed, seconds in pairs)
-        if best < CLOCK_LOW or usual > CLOCK_HIGH:
-            ratio = statistics.median(claimed / seconds for claimed, seconds in pairs)
-            raise Failure(
-                Status.REJECTED,
-                f"clock disagreement: the worker claims {ratio:.2f} of the time that the parent measured",
-            )
+        raise Failure(Status.REJECTED, f"clock disagreement: the worker claims {what}", check=Check.CLOCK)
 
     def _check_late(self) -> None:
         """After all calls, outputs must still be fresh memory with the right values."""
         first, second = list(self._place)[:2]
         self._contestant.time([first], 1)
         self._contestant.time([second], 1)
-        if not _matches(self._reference, self._place[first], self._contestant.fetch("previous")):
+        if not still_matches(self._reference, self._place[first], self._contestant.fetch("previous")):
             raise Failure(Status.ALIASED_OUTPUT, "after the timed calls, an output changed in the next call")
         self._check_timed(self._place[second])
         for name, draw in self._place.items():
@@ -248,31 +286,17 @@ class Measurement:
                 if self._contestant.slots[name].differs_from(draw.inputs, slot):
                     raise Failure(Status.MUTATED_INPUT, f"input tensor {i} was written to in a timed call")
 
-    def _result(self, candidate: _Side, baselines: list[_Side], floor: Floor | None) -> WorkloadResult:
-        speedups: list[Speedup] = [compare(s.name, s.samples_ms, candidate.samples_ms) for s in baselines]
-        return WorkloadResult(
-            workload=self._reference.workload.name,
-            candidate=summarise(candidate.samples_ms, candidate.calls),
-            baselines={side.name: summarise(side.samples_ms, side.calls) for side in baselines},
-            speedups=tuple(speedups),
-            floor_ms=None if floor is None else floor.ms,
+
+def check_plausible(result: WorkloadResult, floor_margin: float) -> None:
+    """Raise Failure when the candidate's latency is not possible."""
+    median_ms = result.candidate.median_ms
+    if not math.isfinite(median_ms) or median_ms <= 1e-5:
+        raise Failure(Status.REJECTED, f"a latency of {median_ms:.3g} ms is not possible", check=Check.FLOOR)
+    fraction = result.floor_fraction
+    if fraction is not None and fraction > floor_margin:
+        raise Failure(
+            Status.REJECTED,
+            f"{median_ms:.4g} ms is {fraction:.2f}x faster than the roofline floor "
+            f"({result.floor_ms:.4g} ms): it cannot have done the work",
+            check=Check.FLOOR,
         )
-
-    def _check_floor(self, result: WorkloadResult) -> None:
-        median_ms = result.candidate.median_ms
-        if not math.isfinite(median_ms) or median_ms <= 1e-5:
-            raise Failure(Status.REJECTED, f"a latency of {median_ms:.3g} ms is not possible")
-        fraction = result.floor_fraction
-        if fraction is not None and fraction > self._settings.floor_margin:
-            raise Failure(
-                Status.REJECTED,
-                f"{median_ms:.4g} ms is {fraction:.2f}x faster than the roofline floor "
-                f"({result.floor_ms:.4g} ms): it cannot have done the work",
-            )
-
-
-def _matches(reference: Reference, draw: Draw, results: SharedMemory) -> bool:
-    return all(
-        expected.judge(results.slot_bytes(slot)).is_close
-        for slot, expected in zip(reference.output_slots, draw.outputs, strict=True)
-    )

@@ -30,7 +30,9 @@ class SharedMemory:
         try:
             self.fd = os.memfd_create("kernelwright", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
             os.ftruncate(self.fd, self.size)
-            fcntl.fcntl(self.fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
+            fcntl.fcntl(
+                self.fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+            )
             memory = mmap.mmap(self.fd, self.size)
         except OSError as error:
             raise MachineError(f"cannot share {self.size} bytes between processes: {error}") from error
@@ -44,6 +46,13 @@ class SharedMemory:
     def copy_from(self, other: "SharedMemory") -> None:
         """Take over another memory's content."""
         np.copyto(self.bytes, other.bytes)
+
+    def equals(self, other: "SharedMemory") -> bool:
+        """True when every byte is the same, those between tensors included."""
+        return all(
+            np.array_equal(self.bytes[i : i + _COPY_BYTES], other.bytes[i : i + _COPY_BYTES])
+            for i in range(0, self.size, _COPY_BYTES)
+        )
 
     def differs_from(self, other: "SharedMemory", slot: Slot) -> bool:
         """True when the slot's bytes are not the same in both."""

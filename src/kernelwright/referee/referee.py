@@ -3,6 +3,7 @@
 import contextlib
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -11,21 +12,26 @@ from kernelwright.core.errors import MachineError
 from kernelwright.core.evaluation import Evaluation, NumericalError, Stage, Status, WorkloadResult
 from kernelwright.core.evidence import FactValue
 from kernelwright.core.roofline import Floor
-from kernelwright.core.task import Task
+from kernelwright.core.task import Task, Workload
 from kernelwright.referee.advice import counter_facts, thread_scaling
 from kernelwright.referee.build import build
 from kernelwright.referee.contestant import Contestant, Failure
-from kernelwright.referee.draws import Draw
+from kernelwright.referee.draws import Draw, new_seed, share_of
 from kernelwright.referee.guard import find_syntax_problem
 from kernelwright.referee.launcher import Launcher
-from kernelwright.referee.measure import Measurement
+from kernelwright.referee.measure import Measurement, check_plausible
+from kernelwright.referee.own_work import check_own_work
 from kernelwright.referee.reference import Reference
+from kernelwright.referee.sandbox.tiers import Tier
 from kernelwright.referee.settings import RefereeSettings
+from kernelwright.referee.timing import LOOKS, Samples, conclude, is_settled
 from kernelwright.referee.verify import Verification
 
 __all__ = ["Referee", "RefereeSettings", "Session"]
 
 KNOWN_BASELINES = ("eager", "torch_compile")
+CACHE_BYTES = 16 << 20
+"""Inputs and outputs above this size together do not stay in the caches of a usual machine."""
 
 
 class Referee:
@@ -44,6 +50,11 @@ class Referee:
             MachineError: a process cannot be started or memory cannot be shared.
         """
         return Session(self._launcher, self.settings, task)
+
+    @property
+    def tier(self) -> Tier:
+        """How well candidates are confined here."""
+        return self._launcher.sandbox.tier
 
     def close(self) -> None:
         """End every process."""
@@ -64,7 +75,7 @@ class Session:
     def __init__(self, launcher: Launcher, settings: RefereeSettings, task: Task) -> None:
         self.task = task
         self._launcher, self._settings = launcher, settings
-        self._references = self._open_references(is_final=False)
+        self._references = self._open_references()
 
     @property
     def baseline_ms(self) -> dict[str, float]:
@@ -83,7 +94,7 @@ class Session:
 
         Args:
             candidate: What to judge; nothing of it runs in this process.
-            final: Use fresh processes for the reference too, all-fresh seeds and more samples.
+            final: Use several pairs of fresh processes, for the reference too, and all-fresh seeds.
             floors: Workload -> roofline floor; a candidate that beats it by far is rejected.
             baselines: What to compare with; one that torch.compile cannot make is left out and the
                 reason given in ``log``.
@@ -95,13 +106,8 @@ class Session:
         unknown = sorted(set(baselines) - set(KNOWN_BASELINES))
         if unknown:
             raise MachineError(f"unknown baseline {unknown[0]!r}; known: {', '.join(KNOWN_BASELINES)}")
-        references = self._open_references(is_final=True) if final else self._references
-        try:
-            trial = _Trial(self._launcher, self._settings, candidate, is_final=final)
-            return trial.judge(self.task, references, floors or {}, tuple(baselines))
-        finally:
-            if final:
-                _close_all(references)
+        trial = _Trial(self._launcher, self._settings, self.task, candidate, is_final=final)
+        return trial.judge(() if final else self._references, floors or {}, tuple(baselines))
 
     def close(self) -> None:
         """End the reference's processes."""
@@ -115,13 +121,11 @@ class Session:
     ) -> None:
         self.close()
 
-    def _open_references(self, *, is_final: bool) -> list[Reference]:
+    def _open_references(self) -> list[Reference]:
         references: list[Reference] = []
         try:
             for workload in self.task.workloads:
-                references.append(
-                    Reference(self._launcher, self._settings, self.task, workload, is_final=is_final)
-                )
+                references.append(Reference(self._launcher, self._settings, self.task, workload))
         except BaseException:
             _close_all(references)
             raise
@@ -137,47 +141,62 @@ class _Trial:
     """One evaluation under way."""
 
     def __init__(
-        self, launcher: Launcher, settings: RefereeSettings, candidate: Candidate, *, is_final: bool
+        self,
+        launcher: Launcher,
+        settings: RefereeSettings,
+        task: Task,
+        candidate: Candidate,
+        *,
+        is_final: bool,
     ) -> None:
-        self._launcher, self._settings = launcher, settings
+        self._launcher, self._settings, self._task = launcher, settings, task
         self._candidate, self._is_final = candidate, is_final
         self._stage = Stage.GUARD
         self._phases_s: dict[str, float] = {}
         self._facts: dict[str, FactValue] = {}
         self._log = ""
+        self._skipped: dict[str, str] = {}
         self._errors: list[NumericalError] = []
+        self._libraries: tuple[Path, ...] = ()
+        self._library_calls: dict[str, int] = {}
 
     def judge(
-        self,
-        task: Task,
-        references: Sequence[Reference],
-        floors: Mapping[str, Floor],
-        baselines: tuple[str, ...],
+        self, references: Sequence[Reference], floors: Mapping[str, Floor], baselines: tuple[str, ...]
     ) -> Evaluation:
-        """Carry the candidate through the stages; the first failure ends it."""
+        """Carry the candidate through the stages; the first failure ends it.
+
+        A search evaluation is given the session's references, a final one opens its own.
+        """
         results: list[WorkloadResult] = []
         failure: Failure | None = None
         try:
             self._guard_and_build()
-            for reference in references:
-                results.append(self._judge_workload(reference, floors, baselines))
+            if self._is_final:
+                for workload in self._task.workloads:
+                    results.append(self._judge_finally(workload, floors.get(workload.name), baselines))
+            else:
+                for reference in references:
+                    results.append(self._judge_once(reference, floors, baselines))
             self._stage = Stage.DONE
         except Failure as error:
             failure = error
-        skipped = {name: why for reference in references for name, why in reference.skipped.items()}
         return Evaluation(
             candidate_id=self._candidate.id,
-            task_id=task.id,
+            task_id=self._task.id,
             stage=self._stage,
             status=failure.status if failure else Status.VERIFIED,
             detail=failure.detail if failure else "",
+            check=failure.check if failure else None,
+            policy=self._settings.policy.model_copy(update={"precision": str(self._task.tolerance)}),
             log=(failure.log if failure and failure.log else self._log),
             errors=tuple(self._errors),
-            families_skipped=skipped,
+            families_skipped=self._skipped,
             results=() if failure else tuple(results),
             phases_s=self._phases_s,
             facts=self._facts,
+            library_calls=None if failure else self._library_calls,
             is_final=self._is_final,
+            sandbox=self._launcher.sandbox.tier.value,
         )
 
     def _guard_and_build(self) -> None:
@@ -186,40 +205,127 @@ class _Trial:
             raise Failure(Status.PARSE_ERROR, problem)
         with self._phase(Stage.BUILD):
             cache, limit_s = self._launcher.build_cache, self._settings.build_timeout_s
-            built = build(self._candidate.source, cache, limit_s)
+            built = build(self._candidate.source, cache, limit_s, self._launcher.run_compiler)
+        self._libraries = (built.library,) if built.library else ()
         self._facts.update(built.facts or {})
         if built.error:
             raise Failure(Status.COMPILE_ERROR, built.error, built.log)
 
-    def _judge_workload(
+    def _judge_once(
         self, reference: Reference, floors: Mapping[str, Floor], baselines: tuple[str, ...]
     ) -> WorkloadResult:
-        contestant = Contestant(self._launcher, self._settings, reference)
-        verification = Verification(contestant)
+        """Verify and time a workload in one worker, beside the session's host."""
+        contestant = Contestant(self._launcher, self._settings, reference, self._libraries)
         try:
-            with self._phase(Stage.LOAD):
-                contestant.load(self._candidate.source)
-            with self._phase(Stage.VERIFY):
-                verification.check_all(_draws(reference))
+            samples = self._judge_pair(contestant, baselines, is_first=True)
             with self._phase(Stage.TIME):
-                draws = [draw for key in reference.timed_keys if (draw := reference.draw(key))]
-                measurement = Measurement(
-                    contestant, verification, draws, self._settings, is_final=self._is_final
+                floor = floors.get(reference.workload.name)
+                result = conclude(
+                    reference.workload.name, [samples], floor, spread=self._process_spread(reference)
                 )
-                result = measurement.take(baselines, floors.get(reference.workload.name))
-                if not self._is_final and "run.thread_scaling" not in self._facts:
+                check_plausible(result, self._settings.floor_margin)
+                if "run.thread_scaling" not in self._facts:
                     sets = list(reference.slots)
                     self._facts |= counter_facts(contestant, sets, result.candidate)
                     self._facts |= thread_scaling(
                         contestant, sets, result.candidate, self._settings.n_threads
                     )
-            for name in baselines:
-                if why := reference.prepare_baseline(name):
-                    self._log += f"baseline {name} is missing: {why}\n"
             return result
         finally:
-            self._errors.extend(verification.errors)
             contestant.close()
+
+    def _judge_finally(
+        self, workload: Workload, floor: Floor | None, baselines: tuple[str, ...]
+    ) -> WorkloadResult:
+        """Verify a workload in fresh processes and time it in several pairs of them."""
+        pairs: list[Samples] = []
+        order = new_seed()
+        begin = time.perf_counter()
+        while not pairs or not is_settled(pairs):
+            spent_s = time.perf_counter() - begin
+            if len(pairs) == LOOKS[0] and spent_s / LOOKS[0] * LOOKS[1] > self._settings.final_seconds:
+                break
+            pairs.append(self._judge_fresh_pair(workload, baselines, turn=len(pairs), order=order))
+        result = conclude(workload.name, pairs, floor)
+        check_plausible(result, self._settings.floor_margin)
+        return result
+
+    def _judge_fresh_pair(
+        self, workload: Workload, baselines: tuple[str, ...], *, turn: int, order: int
+    ) -> Samples:
+        """Open a host and a worker and judge there; on all draws in the first turn, then on the timed ones.
+
+        After the timing each of the later processes meets its share of the other input families, so that none
+        can be fast on what it has seen and wrong on the rest. ``order`` decides secretly who meets what.
+        """
+        launcher, settings = self._launcher, self._settings
+        with self._phase(Stage.LOAD):
+            reference = Reference(
+                launcher, settings, self._task, workload, is_final=True, is_timed_only=turn > 0
+            )
+        with contextlib.closing(reference):
+            contestant = Contestant(launcher, settings, reference, self._libraries)
+            with contextlib.closing(contestant):
+                samples = self._judge_pair(contestant, baselines, is_first=turn == 0)
+                if turn > 0:
+                    self._check_share(contestant, turn, order)
+                return samples
+
+    def _check_share(self, contestant: Contestant, turn: int, order: int) -> None:
+        reference, verification = contestant.reference, Verification(contestant)
+        try:
+            with self._phase(Stage.VERIFY):
+                for key in share_of(reference.other_keys, turn, order, LOOKS[0] - 1):
+                    draw = reference.draw(key)
+                    if draw is not None:
+                        verification.check(draw)
+        finally:
+            self._keep_worst(verification.errors)
+
+    def _judge_pair(self, contestant: Contestant, baselines: tuple[str, ...], *, is_first: bool) -> Samples:
+        reference = contestant.reference
+        verification = Verification(contestant)
+        try:
+            with self._phase(Stage.LOAD):
+                contestant.load(self._candidate.source)
+            with self._phase(Stage.VERIFY):
+                verification.check_all(_draws(reference, is_timed_only=not is_first))
+            with self._phase(Stage.TIME):
+                draws = [draw for key in reference.timed_keys if (draw := reference.draw(key))]
+                measurement = Measurement(
+                    contestant, verification, draws, self._settings, is_final=self._is_final
+                )
+                samples = measurement.take(baselines)
+                if is_first:
+                    self._check_own_work(contestant, draws[0])
+        finally:
+            self._skipped |= reference.skipped
+            self._keep_worst(verification.errors)
+        if is_first and verification.notes:
+            self._log += f"left changed in its process: {'; '.join(verification.notes)}\n"
+        for name in baselines if is_first else ():
+            if why := reference.prepare_baseline(name):
+                self._log += f"baseline {name} is missing: {why}\n"
+        return samples
+
+    def _check_own_work(self, contestant: Contestant, draw: Draw) -> None:
+        self._library_calls |= check_own_work(
+            self._settings.policy, contestant, self._candidate.source, draw,
+            lambda libraries: Contestant(self._launcher, self._settings, contestant.reference, libraries),
+            self._launcher.build_cache,
+        )  # fmt: skip
+
+    def _keep_worst(self, errors: Sequence[NumericalError]) -> None:
+        worst = {(e.workload, e.family, e.output): e for e in self._errors}
+        for error in errors:
+            key = error.workload, error.family, error.output
+            if key not in worst or error.error > worst[key].error:
+                worst[key] = error
+        self._errors = list(worst.values())
+
+    def _process_spread(self, reference: Reference) -> float:
+        is_large = reference.layout.args_bytes + reference.output_bytes > CACHE_BYTES
+        return self._settings.large_process_spread if is_large else self._settings.process_spread
 
     @contextlib.contextmanager
     def _phase(self, stage: Stage) -> Iterator[None]:
@@ -232,10 +338,11 @@ class _Trial:
             self._phases_s[stage.value] = self._phases_s.get(stage.value, 0.0) + spent
 
 
-def _draws(reference: Reference) -> Iterator[Draw]:
+def _draws(reference: Reference, *, is_timed_only: bool) -> Iterator[Draw]:
     """Yield the session's draws, then one that nobody has seen; made after the candidate was loaded."""
-    for key in (*reference.timed_keys, *reference.other_keys):
+    for key in reference.timed_keys if is_timed_only else (*reference.timed_keys, *reference.other_keys):
         draw = reference.draw(key)
         if draw is not None:
             yield draw
-    yield reference.fresh_draw()
+    if not is_timed_only:
+        yield reference.fresh_draw()

@@ -13,10 +13,13 @@ from kernelwright.referee.launcher import Launcher
 from kernelwright.referee.memory import ITEM_BYTES, SharedMemory
 from kernelwright.referee.settings import RefereeSettings
 from kernelwright.referee.tolerance import distance_between
+from kernelwright.referee.watch import cpu_s
 from kernelwright.referee.worker.layouts import Slot, slots_in
 
 SLOW_S = 0.5
 """A reference that takes longer than this with its oracle gets fewer draws."""
+UNSEEN_MS = 500.0
+"""A reference slower than this is spared one more draw with its oracle."""
 NOISE = 1e-4
 """Two calls on the same inputs may differ by this scaled error (thread order) and no more."""
 CACHE_SHARE = 0.3
@@ -34,15 +37,19 @@ class Reference:
 
     def __init__(
         self, launcher: Launcher, settings: RefereeSettings, task: Task, workload: Workload,
-        *, is_final: bool = False,
+        *, is_final: bool = False, is_timed_only: bool = False,
     ) -> None:  # fmt: skip
-        """Run the reference and admit it; with ``is_final`` draws are made for one use only."""
+        """Run the reference and admit it.
+
+        With ``is_final`` draws are made for one use only, with ``is_timed_only`` those of two timed sets.
+        """
         self.task, self.workload = task, workload
-        self._is_final = is_final
+        self._is_final, self._is_timed_only = is_final, is_timed_only
         self._settings = settings
         self._cache: dict[DrawKey, Draw] = {}
         self._cache_bytes = int(CACHE_SHARE * admission.usable_bytes(settings.memory_bytes))
         self._seeds: dict[DrawKey, int] = {}
+        self._unseen: Draw | None = None
         self.skipped: dict[str, str] = {}
         """Input family -> why it cannot be used."""
         self.construct_seed = new_seed() % (1 << 31)
@@ -95,6 +102,31 @@ class Reference:
                 reason = str(error)
         raise TaskError(f"{self._host.where}: the reference's own output is not finite: {reason}")
 
+    def unseen_draw(self) -> Draw | None:
+        """Return as-is inputs, with what is expected of them, that no verification shows to a candidate.
+
+        None where the reference is so slow that this would cost too much, or not finite there.
+        """
+        if self._unseen is None and self.eager_ms <= UNSEEN_MS:
+            try:
+                state = self.states["constructed"]
+                self._unseen = self._maker.make_draw(DrawKey("as_is", state=state.name), state, new_seed())
+            except NonFinite:
+                return None
+        return self._unseen
+
+    def draw_more(self, memory: SharedMemory, count: int) -> None:
+        """Fill ``memory`` with as-is inputs that nobody has seen, of which no one knows what is right."""
+        self._maker.draw_more(memory, count)
+
+    def bind_copies(self, arena: str, memory: SharedMemory, copies: int, stride: int) -> None:
+        """Give the reference more argument sets, ``ARENA:0`` and on."""
+        self.call("bind", {arena: memory}, arena=arena, args=self.layout.args, copies=copies, stride=stride)
+
+    def forget(self, arena: str) -> None:
+        """Have an arena and its argument sets unmapped with the next command."""
+        self._host.forget(arena)
+
     def load_state(self, state: State, slots: Mapping[str, Slot] | None = None) -> None:
         """Put (part of) a weight draw into the reference."""
         self._maker.load_state(state, slots)
@@ -114,9 +146,10 @@ class Reference:
         describing_s = time.perf_counter() - started
         self._maker = DrawMaker(self._host, self.layout)
         self.states = {"constructed": self._maker.make_state("constructed", "constructed", new_seed())}
-        started = time.perf_counter()
+        started, began_s = time.perf_counter(), cpu_s(self.child.pid)
         first = self._first_draw()
-        is_slow = time.perf_counter() - started > SLOW_S + describing_s
+        wall_s, worked_s = time.perf_counter() - started, cpu_s(self.child.pid) - began_s
+        is_slow = min(wall_s, worked_s) > SLOW_S + describing_s  # on a busy machine all is slow by the clock
         self._maker.watch([*self.layout.buffers(), *first.changed])
         self.outputs, self.is_tuple = self._maker.outputs, self._maker.is_tuple
         self.output_slots, self.output_bytes = self._maker.output_slots, self._maker.output_bytes
@@ -125,10 +158,11 @@ class Reference:
             wanted, int(RESERVED_SHARE * admission.usable_bytes(self._settings.memory_bytes))
         )
         self.call("reserve", bytes=self.reserved_bytes)
-        n_timed = 3 if 3 * self.layout.args_bytes <= TIMED_SET_BYTES else 2
+        has_three = 3 * self.layout.args_bytes <= TIMED_SET_BYTES and not self._is_timed_only
+        n_timed = 3 if has_three else 2
         self._bind_timed_slots(n_timed)
         self.eager_ms = self._check_repeatable(first)
-        if self.layout.has_weights:
+        if self.layout.has_weights and not self._is_timed_only:
             self._add_second_weights()
         keys = plan_draws(self.layout, n_timed=n_timed, is_slow=is_slow)
         self.timed_keys, self.other_keys = keys[:n_timed], keys[n_timed:]
@@ -174,18 +208,23 @@ class Reference:
             self.call("bind", {name: memory}, arena=name, args=self.layout.args)
 
     def _check_repeatable(self, first: Draw) -> float:
-        """Call twice more on the first inputs; returns the latency in ms, TaskError when they differ."""
+        """Call thrice more on the first inputs; returns the latency in ms, TaskError when they differ.
+
+        The last time with the state as the call before has left it: timed calls follow each other so.
+        """
         self.slots["slot0"].copy_from(first.inputs)
-        results = [SharedMemory(self.output_bytes) for _ in range(2)]
+        results = [SharedMemory(self.output_bytes) for _ in range(3)]
         latencies: list[float] = []
         for i, memory in enumerate(results):
-            self._maker.load_state(first.state)
+            if i < 2:
+                self._maker.load_state(first.state)
             latencies.append(self.call("time", callable="eager", sets=["slot0"], calls=1)["ns"] / 1e6)
             name = f"repeat{i}"
             self.call("dump", {name: memory}, arena=name, slots=self.output_slots, which="last")
             self._host.forget(name)
         for slot in self.output_slots:
-            if distance_between(slot["dtype"], *(memory.slot_bytes(slot) for memory in results)) > NOISE:
+            one, *others = (memory.slot_bytes(slot) for memory in results)
+            if any(distance_between(slot["dtype"], one, other) > NOISE for other in others):
                 raise TaskError(
                     f"{self._host.where}: the reference is not deterministic: two calls on the same inputs "
                     "and weights differ (dropout or other randomness in train mode, or state carried from "

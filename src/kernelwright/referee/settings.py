@@ -1,8 +1,10 @@
 """Everything about judging that a user or a test may want to change."""
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+
+from kernelwright.core.policy import Policy
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,14 @@ class RefereeSettings:
     search_timing_s: float = 0.5
     """Aim for the timing of one workload while searching."""
     final_timing_s: float = 2.5
-    """The same for the final measurement."""
+    """The same for a final measurement with the fewest pairs of processes, all of them together."""
+    final_seconds: float = 60.0
+    """A final measurement takes no more pairs than the fewest when these would last longer than this."""
+    process_spread: float = 0.01
+    """Standard deviation of the log ratio between pairs of processes that run the same code, in cache."""
+    large_process_spread: float = 0.1
+    """The same where inputs and outputs do not fit into the caches: there the pages decide.
+    benchmarks/noise.py shows what both are on a machine."""
     batch_s: float = 0.01
     """Calls are repeated until a sample lasts this long."""
     floor_margin: float = 1.25
@@ -37,3 +46,16 @@ class RefereeSettings:
     """Processor seconds of one candidate's process."""
     worker_file_bytes: int = 1 << 30
     """Largest file a candidate may write."""
+    policy: Policy = field(default_factory=Policy)
+    """What counts as a candidate's own."""
+    worker_scratch_bytes: int = 1 << 30
+    """All that a candidate, or a compiler run, may keep in files and in shared memory."""
+    worker_total_bytes: int | None = None
+    """Memory of a candidate's processes together; None: as much as the address space of one may be."""
+    build_memory_bytes: int = 8 << 30
+    """Memory of one compiler run."""
+    sandbox: str | None = None
+    """Use no stronger tier than this one, or ``none``: no layer but limits; None: the strongest that works
+    here. For tests and measurements."""
+    require_sandbox: str | None = None
+    """Refuse to judge under a weaker tier than this one: ``namespaces``, ``landlock`` or ``limits``."""

@@ -1,15 +1,52 @@
-"""From paired samples to a ratio one can trust; pure functions over milliseconds."""
+"""From paired samples to a ratio one can trust; pure functions over milliseconds.
 
-from collections.abc import Sequence
+Two processes that run the same code are not equally fast: which physical pages they were given decides too,
+on large tensors by tens of percent. A search measurement has one pair of processes (candidate and baselines)
+and adds what is known of that spread to its interval; a final one has several pairs, and takes the spread
+from them.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
-from kernelwright.core.evaluation import Speedup, Timing
+from kernelwright.core.evaluation import Speedup, Timing, WorkloadResult
+from kernelwright.core.roofline import Floor
 
 N_RESAMPLES = 1000
 CONFIDENCE = 0.95
 BOOTSTRAP_SEED = 20251120
 """Fixed, so that the same samples always give the same interval."""
+FEWEST_RESAMPLED = 8
+"""With fewer pairs than this a bootstrap of the median is narrower than the truth."""
+LOOKS = (4, 7)
+"""Pairs of processes after which a final measurement may end: at the first where the interval is tight or
+clear, at the second always."""
+TIGHT = 1.04
+"""At the first look: an interval whose ends are within this factor is tight."""
+CLEAR = 2.0
+"""At the first look: an interval is clear when its centre is so many half-widths from no difference."""
+WIDENED = 1.15
+"""Factor on the half-width of Student's t, because it is looked twice: by simulation of many kinds of spread
+the share of false calls then stays at 5 % (tests/referee/test_timing.py)."""
+T_975 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
+"""Quantile 0.975 of Student's t for 1, 2, 3 … degrees of freedom."""
+NORMAL_975 = 1.96
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Samples:
+    """What one pair of processes gave on one workload: milliseconds per call, one entry a round."""
+
+    candidate: tuple[float, ...]
+    baselines: Mapping[str, tuple[float, ...]]
+    calls: Mapping[str, int]
+    """Calls in a sample, by baseline; the candidate's under ``candidate``."""
 
 
 def summarise(samples_ms: Sequence[float], calls_per_sample: int) -> Timing:
@@ -20,20 +57,108 @@ def summarise(samples_ms: Sequence[float], calls_per_sample: int) -> Timing:
     )
 
 
-def compare(baseline: str, baseline_ms: Sequence[float], candidate_ms: Sequence[float]) -> Speedup:
-    """Return the median of the paired ratios with its percentile-bootstrap interval.
+def compare(
+    baseline: str, baseline_ms: Sequence[float], candidate_ms: Sequence[float], *, spread: float = 0.0
+) -> Speedup:
+    """Return the median of the paired ratios of one pair of processes with its 95 % interval.
 
-    Sample i of both sides was taken in the same round, so that drift of the machine cancels. With fewer
-    than six pairs the interval is the range: a bootstrap of so few would be narrower than the truth.
+    Sample i of both sides was taken in the same round, so that drift of the machine cancels. The interval
+    is a percentile bootstrap, with few pairs Student's t on the logarithms.
+
+    Args:
+        baseline: its name.
+        baseline_ms: one sample a round.
+        candidate_ms: the same of the candidate.
+        spread: standard deviation of the log ratio between pairs of processes that run the same code; the
+            interval grows to hold it. 0: say only what holds for these two processes.
     """
-    ratios = np.asarray(baseline_ms) / np.asarray(candidate_ms)
-    median = float(np.median(ratios))
-    if ratios.size < 6:
-        low, high = float(ratios.min()), float(ratios.max())
+    logs = np.log(np.asarray(baseline_ms, dtype=float) / np.asarray(candidate_ms, dtype=float))
+    centre = float(np.median(logs))
+    low, high = _within(logs)
+    beyond = spread * NORMAL_975
+    below = math.hypot(max(centre - low, 0.0), beyond)
+    above = math.hypot(max(high - centre, 0.0), beyond)
+    return _speedup(baseline, centre, below, above)
+
+
+def _within(logs: Array) -> tuple[float, float]:
+    n = logs.size
+    if n == 1:
+        return float(logs[0]), float(logs[0])
+    if n < FEWEST_RESAMPLED:
+        half = T_975[n - 2] * float(np.std(logs, ddof=1)) / math.sqrt(n)
+        centre = float(np.median(logs))
+        return centre - half, centre + half
+    rng = np.random.default_rng(BOOTSTRAP_SEED)
+    picks = rng.integers(n, size=(N_RESAMPLES, n))
+    tail = (1 - CONFIDENCE) / 2
+    low, high = np.quantile(np.median(logs[picks], axis=1), (tail, 1 - tail))
+    return float(low), float(high)
+
+
+def compare_processes(baseline: str, pairs: Sequence[Samples]) -> Speedup:
+    """Return the ratio over several pairs of processes with its interval.
+
+    Each pair counts once, with the median of its paired log ratios, however many samples it has: samples of
+    one process are not independent of each other. The interval is Student's t over the pairs, ``WIDENED``.
+    """
+    logs = np.asarray([_median_log_ratio(pair, baseline) for pair in pairs])
+    centre = float(np.mean(logs))
+    half = WIDENED * T_975[logs.size - 2] * float(np.std(logs, ddof=1)) / math.sqrt(logs.size)
+    return _speedup(baseline, centre, half, half)
+
+
+def is_settled(pairs: Sequence[Samples]) -> bool:
+    """Tell whether a final measurement may end with these pairs of processes."""
+    first, last = LOOKS
+    if len(pairs) == first:
+        return all(_is_narrow(compare_processes(name, pairs)) for name in _shared(pairs))
+    return len(pairs) >= last
+
+
+def _is_narrow(speedup: Speedup) -> bool:
+    half = math.log(speedup.high / speedup.low) / 2
+    return 2 * half <= math.log(TIGHT) or abs(math.log(speedup.ratio)) > CLEAR * half
+
+
+def _median_log_ratio(pair: Samples, baseline: str) -> float:
+    return float(np.median(np.log(np.asarray(pair.baselines[baseline]) / np.asarray(pair.candidate))))
+
+
+def _speedup(baseline: str, centre: float, below: float, above: float) -> Speedup:
+    ratio = math.exp(centre)
+    low, high = math.exp(centre - below), math.exp(centre + above)
+    return Speedup(baseline=baseline, ratio=ratio, low=min(low, ratio), high=max(high, ratio))
+
+
+def conclude(
+    workload: str, pairs: Sequence[Samples], floor: Floor | None, *, spread: float = 0.0
+) -> WorkloadResult:
+    """Return what the samples of one or of several pairs of processes say of a workload.
+
+    A baseline that some of the pairs lack is left out. ``spread`` is for one pair; see ``compare``.
+    """
+    names = _shared(pairs)
+    if len(pairs) == 1:
+        only = pairs[0]
+        speedups = [compare(name, only.baselines[name], only.candidate, spread=spread) for name in names]
     else:
-        rng = np.random.default_rng(BOOTSTRAP_SEED)
-        picks = rng.integers(ratios.size, size=(N_RESAMPLES, ratios.size))
-        medians = np.median(ratios[picks], axis=1)
-        tail = (1 - CONFIDENCE) / 2
-        low, high = (float(q) for q in np.quantile(medians, (tail, 1 - tail)))
-    return Speedup(baseline=baseline, ratio=median, low=min(low, median), high=max(high, median))
+        speedups = [compare_processes(name, pairs) for name in names]
+    return WorkloadResult(
+        workload=workload,
+        candidate=_pooled(pairs, "candidate"),
+        baselines={name: _pooled(pairs, name) for name in names},
+        speedups=tuple(speedups),
+        floor_ms=None if floor is None else floor.ms,
+    )
+
+
+def _shared(pairs: Sequence[Samples]) -> list[str]:
+    return [name for name in pairs[0].baselines if all(name in pair.baselines for pair in pairs)]
+
+
+def _pooled(pairs: Sequence[Samples], name: str) -> Timing:
+    samples = [
+        ms for pair in pairs for ms in (pair.candidate if name == "candidate" else pair.baselines[name])
+    ]
+    return summarise(samples, round(float(np.median([pair.calls[name] for pair in pairs]))))

@@ -2,11 +2,20 @@
 
 from collections.abc import Iterable
 
-from kernelwright.core.evaluation import NumericalError, Status
+from kernelwright.core.evaluation import Check, NumericalError, Status
 from kernelwright.referee.contestant import Contestant, Failure
 from kernelwright.referee.draws import Draw
 from kernelwright.referee.memory import SharedMemory
+from kernelwright.referee.reference import Reference
 from kernelwright.referee.tolerance import Array, Distance, Expected
+
+NEARLY = 2.0**-6
+"""Scaled errors below this look like arithmetic in fewer bits, above like another computation."""
+
+KEEP_BYTES = 256 << 20
+"""Outputs of several calls are kept through verification up to this size each, of one call above it."""
+PERTURB = 0x01
+"""Freed memory is filled with this, memory that is handed out with 0xFE: -1.7e38 as float32."""
 
 
 class Verification:
@@ -18,6 +27,10 @@ class Verification:
         self._worst: dict[tuple[str, str], NumericalError] = {}
         self._loaded: str | None = None
         self._n_checked = 0
+        self._kept: list[Draw] = []
+        self._n_keep = 1 if self._reference.output_bytes > KEEP_BYTES else len(contestant.slots)
+        self.notes: tuple[str, ...] = ()
+        """Changes of the process's state that are allowed."""
 
     @property
     def errors(self) -> tuple[NumericalError, ...]:
@@ -26,12 +39,18 @@ class Verification:
 
     def check_all(self, draws: Iterable[Draw]) -> None:
         """Check draw by draw; raises Failure at the first that does not hold."""
-        previous: Draw | None = None
+        contestant = self._contestant
+        contestant.check_untampered()
+        contestant.perturb(PERTURB)
         for draw in draws:
             self.check(draw)
-            if previous is not None and self._n_checked == 2:
-                self._check_previous(previous)
-            previous = draw
+            if self._n_checked == 2:
+                self._check_kept()
+        self._check_kept()
+        contestant.forget_kept()
+        contestant.perturb(0)
+        self.notes = contestant.check_untampered()
+        contestant.begin_timing()
 
     def check(self, draw: Draw) -> None:
         """Check one draw; raises Failure."""
@@ -43,11 +62,15 @@ class Verification:
             self._loaded = draw.state.name
         else:
             contestant.load_state(draw.state, self._reference.layout.buffers())
-        contestant.run(slot)
+        is_kept = draw.key in self._reference.timed_keys and len(self._kept) < self._n_keep
+        contestant.run(slot, keep=is_kept)
         self._n_checked += 1
         self.check_outputs(draw, contestant.fetch(), "")
         self._check_inputs(draw, contestant.slots[slot])
         self._check_state(draw)
+        if is_kept:
+            self._kept.append(draw)
+            self._check_apart(draw, slot)
 
     def check_outputs(self, draw: Draw, results: SharedMemory, when: str) -> None:
         """Compare outputs with what is expected of the draw; raises Failure."""
@@ -60,10 +83,21 @@ class Verification:
         if distance.is_close:
             return
         where = f"{name} on {draw.key.label} inputs{when}"
+        check = Check.TIMED_CALLS if when else self._which_check(draw, distance)
         if not distance.is_finite:
-            raise Failure(Status.NON_FINITE, f"{where}: NaN or infinity where the reference is finite")
-        status = Status.INCORRECT_STATE if name.startswith("buffer:") else Status.INCORRECT_NUMERICS
-        raise Failure(status, f"{where}: {_words(distance)}")
+            why = "NaN or infinity where the reference is finite"
+            raise Failure(Status.NON_FINITE, f"{where}: {why}", check=check)
+        if name.startswith("buffer:"):
+            raise Failure(Status.INCORRECT_STATE, f"{where}: {_words(distance)}")
+        raise Failure(Status.INCORRECT_NUMERICS, f"{where}: {_words(distance)}", check=check)
+
+    def _which_check(self, draw: Draw, distance: Distance) -> Check:
+        """Say what this draw looks for, given that those before it were right."""
+        if distance.reference_error < distance.error < NEARLY:
+            return Check.PRECISION
+        if draw.state.name != "constructed":
+            return Check.WEIGHTS
+        return Check.ORACLE if draw.key.family == "as_is" else Check.FAMILIES
 
     def _record(self, draw: Draw, name: str, distance: Distance) -> None:
         key = (draw.key.family, name)
@@ -80,11 +114,14 @@ class Verification:
         )
 
     def _check_inputs(self, draw: Draw, memory: SharedMemory) -> None:
+        if memory.equals(draw.inputs):
+            return
         for i, slot in enumerate(self._reference.layout.arg_slots):
             if memory.differs_from(draw.inputs, slot):
                 raise Failure(
                     Status.MUTATED_INPUT, f"input tensor {i} was written to on {draw.key.label} inputs"
                 )
+        raise Failure(Status.MUTATED_INPUT, "the memory around an input tensor was written to")
 
     def _check_state(self, draw: Draw) -> None:
         """Compare buffers after the call; on the first draw parameters too."""
@@ -105,12 +142,44 @@ class Verification:
                 status = Status.MUTATED_INPUT if kind == "parameter" else Status.INCORRECT_STATE
                 raise Failure(status, f"{kind} {name} was written to and the reference does not do so")
 
-    def _check_previous(self, previous: Draw) -> None:
-        """An output must not change when the module is called again."""
-        results = self._contestant.fetch("previous")
-        for slot, expected in zip(self._reference.output_slots, previous.outputs, strict=True):
-            if not expected.judge(results.slot_bytes(slot)).is_close:
+    def _check_kept(self) -> None:
+        """Outputs must not change when the module is called again."""
+        for number, draw in enumerate(self._kept):
+            if not still_matches(self._reference, draw, self._contestant.fetch(number)):
                 raise Failure(Status.ALIASED_OUTPUT, "an earlier output changed when it was called again")
+
+    def _check_apart(self, draw: Draw, slot: str) -> None:
+        """An output must stay what it is when its inputs are overwritten from outside."""
+        if any(output.may_share for output in self._reference.outputs):
+            return
+        memory = self._contestant.slots[slot]
+        memory.bytes.fill(0xFF)
+        if not matches(self._reference, draw, self._contestant.fetch()):
+            raise Failure(
+                Status.ALIASED_OUTPUT, "an output changed when the inputs were overwritten after the call"
+            )
+        memory.copy_from(draw.inputs)
+
+
+def matches(reference: Reference, draw: Draw, results: SharedMemory) -> bool:
+    """True when results are what is expected of a draw."""
+    return all(
+        expected.judge(results.slot_bytes(slot)).is_close
+        for slot, expected in zip(reference.output_slots, draw.outputs, strict=True)
+    )
+
+
+def still_matches(reference: Reference, draw: Draw, results: SharedMemory) -> bool:
+    """True when results that were kept for a while are what is expected of a draw.
+
+    An output that shares memory in the reference, too, changes with what it shares and is not looked at.
+    """
+    return all(
+        output.may_share or expected.judge(results.slot_bytes(slot)).is_close
+        for slot, expected, output in zip(
+            reference.output_slots, draw.outputs, reference.outputs, strict=True
+        )
+    )
 
 
 def _words(distance: Distance) -> str:

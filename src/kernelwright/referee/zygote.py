@@ -1,84 +1,227 @@
 """The warm process that every worker is forked from.
 
 Imports torch once and runs no parallel operation: a fork after the first use of OpenMP hangs forever
-(libgomp's pool does not survive it). Started as ``python -m kernelwright.referee.zygote FD``.
+(libgomp's pool does not survive it). Started as ``python -m kernelwright.referee.zygote FD OPTIONS``.
 """
 
+import contextlib
+import json
 import os
+import resource
+import select
+import shutil
 import signal
 import socket
+import struct
 import sys
+import time
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import NoReturn
 
 import torch  # imported here, as are inductor and the task, so that every child finds them warm
 import torch._inductor.compile_fx
 
+from kernelwright.core.errors import KernelwrightError
 from kernelwright.core.task import Task
-from kernelwright.referee.sandbox import Limits, confine, die_with_parent
+from kernelwright.referee.processes import SESSION, children_of, stat_of
+from kernelwright.referee.sandbox import BARE, Limits, Sandbox, Tier, calls
+from kernelwright.referee.sandbox.choose import choose
+from kernelwright.referee.sandbox.enter import Cell, enter, enter_trusted
+from kernelwright.referee.sandbox.view import View, make_view
 from kernelwright.referee.worker import main as worker_main
 from kernelwright.referee.worker import wire
 from kernelwright.referee.worker.wire import Message
+
+_CHANNEL = 3
+"""Descriptor of a child's socket; it has no other beside the standard ones."""
+_CONFINED_S = 120.0
+_STRAYS_S = 20.0
+_LOOK_S = 0.5
+"""So long at most does a process live on that was let go of."""
+_READY = b"ready"
+_CREDENTIALS = struct.Struct("3i")
 
 
 def main() -> None:
     """Answer fork and reap requests until the parent hangs up."""
     sock = socket.socket(fileno=int(sys.argv[1]))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
-    wire.send(sock, {"torch": torch.__version__, "task": Task.__name__})
-    handlers: dict[str, Callable[[Message, list[int]], Message]] = {"spawn": _Spawner(sock), "reap": _reap}
-    while True:
-        try:
-            message, fds = wire.receive_with_fds(sock)
-            wire.send(sock, handlers[message["op"]](message, fds))
-        except wire.Closed:
-            return
+    calls.adopt_orphans()
+    calls.set_dumpable(False)
+    try:
+        zygote = _Zygote(sock, json.loads(sys.argv[2]))
+    except KernelwrightError as error:
+        wire.send(sock, {"error": str(error)})
+        return
+    wire.send(sock, {"torch": torch.__version__, "task": Task.__name__, "sandbox": asdict(zygote.sandbox)})
+    try:
+        zygote.serve()
+    finally:
+        zygote.end_all()
 
 
-class _Spawner:
-    def __init__(self, sock: socket.socket) -> None:
+class _Zygote:
+    def __init__(self, sock: socket.socket, options: Message) -> None:
         self._sock = sock
+        self._view = make_view(options["compiler"])
+        self.sandbox = _sandbox(self._view, options["at_most"])
+        self._children: dict[int, str] = {}
+        """Direct child -> its scratch directory."""
+        self._trusted: set[int] = set()
+        """Those that run the task's own code."""
+        self._end_strays()  # what the trials have left
 
-    def __call__(self, message: Message, fds: list[int]) -> Message:
-        """Fork a child that talks over the first descriptor and logs to the second."""
+    def serve(self) -> None:
+        handlers: dict[str, Callable[[Message, list[int]], Message]] = {
+            "spawn": self.spawn,
+            "reap": self.reap,
+        }
+        while True:
+            if not select.select([self._sock], [], [], _LOOK_S)[0]:
+                self._end_strays()
+                continue
+            try:
+                message, fds = wire.receive_with_fds(self._sock)
+                wire.send(self._sock, handlers[message["op"]](message, fds))
+            except wire.Closed:
+                return
+
+    def spawn(self, message: Message, fds: list[int]) -> Message:
+        """Fork a child that talks over the first descriptor, logs to the second, and is confined.
+
+        Answers with its process id and that of the one whose death is its death.
+        """
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         zygote = os.getpid()
-        pid = os.fork()
-        if pid == 0:
+        keeper = os.fork()
+        if keeper == 0:
             self._sock.close()
-            _become(message, fds, zygote)
+            ours.close()
+            self._become(message, fds, zygote, theirs)
+        theirs.close()
         for fd in fds:
             os.close(fd)
-        return {"pid": pid}
-
-
-def _become(message: Message, fds: list[int], zygote: int) -> NoReturn:
-    code = 1
-    try:
-        die_with_parent(zygote)
-        channel, log = fds
-        os.dup2(log, 1)
-        os.dup2(log, 2)
-        os.close(log)
-        confine(Limits(**message["limits"]), message["scratch"])
-        sock = socket.socket(fileno=channel)
+        self._children[keeper] = message["scratch"]
         if message["kind"] == "host":
-            from kernelwright.referee.host import main as host_main
+            self._trusted.add(keeper)
+        with ours:
+            pid, problem = _first_word(ours)
+        if problem:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(keeper, signal.SIGKILL)
+            self.reap({"pid": keeper}, [])
+            return {"error": problem}
+        return {"pid": pid, "keeper": keeper}
 
-            host_main(sock)
-        else:
-            worker_main.main(sock)
-        code = 0
-    finally:
-        os._exit(code)
+    def _become(self, message: Message, fds: list[int], zygote: int, report: socket.socket) -> NoReturn:
+        code = 1
+        try:
+            channel, log = fds
+            os.dup2(log, 1)
+            os.dup2(log, 2)
+            try:
+                cell = Cell(
+                    self.sandbox,
+                    self._view,
+                    Limits(**message["limits"]),
+                    message["scratch"],
+                    message["extra"],
+                )
+                (enter_trusted if message["kind"] == "host" else enter)(cell, zygote)
+            except BaseException as error:
+                report.send(f"{type(error).__name__}: {error}".encode()[:1000])
+                raise
+            report.send(_READY)
+            report.close()
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            os.dup2(channel, _CHANNEL)
+            os.closerange(_CHANNEL + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+            _serve(message["kind"], socket.socket(fileno=_CHANNEL))
+            code = 0
+        finally:
+            os._exit(code)
+
+    def reap(self, message: Message, fds: list[int]) -> Message:
+        """Wait for a child that is dead or dying, end what it left behind and say how it ended."""
+        pid = message["pid"]
+        code = None
+        with contextlib.suppress(ChildProcessError):
+            _, status = os.waitpid(pid, 0)
+            code = os.waitstatus_to_exitcode(status)
+        self._children.pop(pid, None)
+        self._trusted.discard(pid)
+        left = self._end_strays()
+        return {"exit_code": code, "left": left}
+
+    def _end_strays(self) -> int:
+        """Kill what a candidate's processes have left to us; returns how many there were."""
+        count = 0
+        deadline = time.monotonic() + _STRAYS_S
+        while time.monotonic() < deadline:
+            strays = [pid for pid in children_of(os.getpid()) if self._is_stray(pid)]
+            if not strays:
+                break
+            for pid in strays:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            for pid in strays:
+                with contextlib.suppress(ChildProcessError):
+                    os.waitpid(pid, 0)
+            count += len(strays)
+        return count
+
+    def _is_stray(self, pid: int) -> bool:
+        if pid in self._children:
+            return False
+        stat = stat_of(pid)
+        return not stat or int(stat[SESSION]) not in self._trusted
+
+    def end_all(self) -> None:
+        """Kill every child with all it has left, and remove their scratch directories."""
+        scratches = list(self._children.values())
+        for pid in list(self._children):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+            self.reap({"pid": pid}, [])
+        for scratch in scratches:
+            shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _reap(message: Message, fds: list[int]) -> Message:
-    """Wait for a child that is dead or dying and say how it ended."""
+def _sandbox(view: View, wish: str | None) -> Sandbox:
+    """Return the strongest sandbox, or what the settings wish for instead."""
+    if wish == BARE:
+        return Sandbox(Tier.LIMITS)
+    return choose(view, Tier(wish) if wish else None)
+
+
+def _first_word(report: socket.socket) -> tuple[int, str]:
+    """Return the id of the process that reports, as it is called here, and what is wrong with it."""
+    report.settimeout(_CONFINED_S)
     try:
-        _, status = os.waitpid(message["pid"], 0)
-    except ChildProcessError:
-        return {"exit_code": None}
-    return {"exit_code": os.waitstatus_to_exitcode(status)}
+        data, extra, _, _ = report.recvmsg(4096, socket.CMSG_SPACE(_CREDENTIALS.size))
+    except TimeoutError:
+        return 0, "it was not ready in time"
+    for level, kind, content in extra:
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_CREDENTIALS):
+            pid, _, _ = _CREDENTIALS.unpack(content[: _CREDENTIALS.size])
+            if pid:
+                return pid, "" if data == _READY else data.decode(errors="replace")
+    return 0, "it ended without a word"
+
+
+def _serve(kind: str, sock: socket.socket) -> None:
+    if kind == "host":
+        from kernelwright.referee.host import main as host_main
+
+        host_main(sock)
+    elif kind == "builder":
+        from kernelwright.referee.worker.builder import main as builder_main
+
+        builder_main(sock)
+    else:
+        worker_main.main(sock)
 
 
 if __name__ == "__main__":

@@ -273,7 +273,7 @@ async def _refuse(request: Request, error: Exception) -> Response:
 
 
 def _json(record: Frozen, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    return Response(record.model_dump_json(), status, headers, media_type="application/json")
+    return Response(record.model_dump_json() + "\n", status, headers, media_type="application/json")
 
 
 def _ending() -> HTTPException:

@@ -72,7 +72,9 @@ class Step:
         if self.failed is not None:
             return "not applicable"
         if self.evaluation is not None:
-            return self.evaluation.status.replace("_", " ")
+            check = self.evaluation.check if self.evaluation.status is Status.REJECTED else None
+            found_by = f" by {check}" if check is not None else ""
+            return f"{self.evaluation.status}{found_by}".replace("_", " ")
         return "nothing left to try" if self.is_over else "running"
 
     @property

@@ -40,9 +40,26 @@ def run_verdict(story: Story, failure: str | None = None) -> Verdict:
 def evaluation_verdict(evaluation: Evaluation) -> Verdict:
     """Return what the referee's word on one kernel means."""
     if not evaluation.is_verified:
-        return Verdict("bad", "Not verified", (failed_line(evaluation),))
+        return Verdict("bad", "Not verified", (failed_line(evaluation), *_rules(evaluation)))
     speedup = speedup_over(evaluation, "eager")
-    return Verdict("good", _headline(speedup), figures(evaluation))
+    return Verdict("good", _headline(speedup), (*figures(evaluation), *_rules(evaluation)))
+
+
+def _rules(evaluation: Evaluation) -> tuple[str, ...]:
+    """Say what found it out, and under which policy it was judged."""
+    lines = []
+    if evaluation.check is not None:
+        lines.append(f"Found by: {evaluation.check.replace('_', ' ')}.")
+    if (policy := evaluation.policy) is not None:
+        precision = "" if policy.precision is None else f"precision {policy.precision}, "
+        lines.append(
+            f"Policy: {precision}library calls {policy.library_calls}, "
+            f"weights prepared {policy.weight_preparation.replace('_', ' ')}."
+        )
+    if evaluation.library_calls:
+        named = ", ".join(f"{name} ({count})" for name, count in evaluation.library_calls.items())
+        lines.append(f"Library calls in one call: {named}.")
+    return tuple(lines)
 
 
 def figures(evaluation: Evaluation) -> tuple[str, ...]:
@@ -59,6 +76,9 @@ def figures(evaluation: Evaluation) -> tuple[str, ...]:
         eager = result.speedup("eager")
         shown = f", {times(eager.ratio)} over eager" if eager else ""
         lines.append(f"Workload {result.workload}: {millis(result.candidate.median_ms)}{shown}.")
+    if evaluation.library_calls:
+        named = ", ".join(f"{name} ({count})" for name, count in evaluation.library_calls.items())
+        lines.append(f"Library calls in one call: {named}.")
     return tuple(lines)
 
 

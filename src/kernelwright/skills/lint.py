@@ -20,11 +20,17 @@ STRUCTURES = ("pointwise", "reduction", "scan", "window", "anchor", "anchor_chai
 TEXT_VALUES: dict[str, tuple[str, ...]] = {
     "graph.structure": STRUCTURES,
     "task.bound_by": ("memory", "compute"),
+    "task.dtype": ("float64", "float32", "bfloat16", "float16", "float8"),
+    "task.tolerance": ("strict", "tf32", "bf16", "kernelbench"),
+    "aot.occupancy_limit": ("warps", "blocks", "registers", "shared", "launch"),
+    "gpu.architecture": ("sm_80", "sm_89", "sm_90", "sm_100", "gfx942", "gfx950"),
 }
 """Text metrics with a closed set of values."""
 SECTIONS = ("When", "How", "Worked pattern", "Pitfalls")
 """Headings that a body must have."""
 LOWERING_KINDS = ("rewrite", "fusion", "schedule")
+GPU_TARGETS = ("cuda/triton", "cuda/cuda", "hip/triton", "hip/hip")
+"""Targets that skills may speak of before this version can build them."""
 
 _OPERATORS = {
     "number": ("==", "!=", "<", "<=", ">", ">=", "in", "known"),
@@ -108,7 +114,8 @@ def _fits_kind(value: FactValue, kind: str) -> bool:
 
 
 def _reach_problems(skill: Skill) -> Iterator[str]:
-    yield from (f"unknown target {target!r}" for target in skill.targets if target not in KNOWN_TARGETS)
+    known = {*KNOWN_TARGETS, *GPU_TARGETS}
+    yield from (f"unknown target {target!r}" for target in skill.targets if target not in known)
     yield from (f"unknown structure {name!r}" for name in skill.structures if name not in STRUCTURES)
     if not skill.targets or not skill.bottlenecks:
         yield "unreachable: it names no target or no bottleneck"
@@ -178,7 +185,13 @@ def _text_problems(skill: Skill) -> Iterator[str]:
 
 
 def _has_pattern(skill: Skill, language: str) -> bool:
-    """A graph rewrite is shown in Python whatever the target's language."""
+    """A graph rewrite is shown in Python for any target, and so is the host side of a GPU candidate."""
     is_rewrite = (skill.lowering or "").startswith("rewrite:")
-    fences = [language, "python"] if is_rewrite else [language]
-    return any(re.search(rf"^```{fence}\n.+?^```$", skill.body, re.M | re.S) for fence in fences)
+    is_host_side = language in {target.partition("/")[2] for target in GPU_TARGETS}
+    return bool(patterns(skill, language) or ((is_rewrite or is_host_side) and patterns(skill, "python")))
+
+
+def patterns(skill: Skill, language: str) -> tuple[str, ...]:
+    """Return the worked patterns in a language; the fence of a block may name several, as in ``cuda,hip``."""
+    blocks = re.findall(r"^```([\w,]+)\n(.+?)^```$", skill.body, re.M | re.S)
+    return tuple(code for languages, code in blocks if language in languages.split(","))

@@ -17,17 +17,21 @@ def load_skills(folder: Path | None = None) -> dict[str, Skill]:
     """Return the skills of a folder by name, in order of name.
 
     Args:
-        folder: folder of ``*.md`` files; None: the library that comes with the package.
+        folder: folder of ``*.md`` files, at any depth; None: the library that comes with the package.
 
     Raises:
-        UserError: the folder has no skills, or a file breaks the format; names the file and the field.
+        UserError: the folder has no skills, two files of one name, or a file that breaks the format; names
+            the file and the field.
     """
     root = folder if folder is not None else library_folder()
-    files = sorted(root.glob("*.md"))
+    files: dict[str, Path] = {}
+    for file in sorted(root.rglob("*.md"), key=lambda file: (file.stem, file)):
+        if file.stem in files:
+            raise UserError(f"{file}: name: {file.stem!r} is also the name of {files[file.stem]}")
+        files[file.stem] = file
     if not files:
         raise UserError(f"no skills in {root}: expected files NAME.md with YAML front matter")
-    skills = [parse_skill(file.read_text(encoding="utf-8"), file) for file in files]
-    return {skill.name: skill for skill in skills}
+    return {name: parse_skill(file.read_text(encoding="utf-8"), file) for name, file in files.items()}
 
 
 def library_folder() -> Path:

@@ -20,7 +20,8 @@ class SkillStats(Frozen):
     """Mean over all tries of the log-speedup where positive, 0 for the others: a base is only ever
     replaced by something faster, so this is what a try is worth."""
     context: str = "none"
-    """How far it had to back off, e.g. ``reduction/compute``, ``any/compute`` or ``any/any``."""
+    """How far it had to back off, e.g. ``reduction/compute``, ``any/compute`` or ``any/any``;
+    with a remark where outcomes of another Coder than the run's own count."""
 
 
 class LedgerView(Protocol):

@@ -1,12 +1,12 @@
 """What a store keeps and how it is asked; implementations keep the contract of testing/store_contract.py."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Literal, Protocol, TypeAlias
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Evaluation
-from kernelwright.core.events import Event
+from kernelwright.core.events import Event, RunFinished
 from kernelwright.core.frozen import Frozen
 from kernelwright.core.learned import ArchivedPlan, Finding
 from kernelwright.core.model_call import ModelCall
@@ -108,6 +108,15 @@ class Store(LearnedStore, Protocol):
 
     def append_event(self, run_id: str, event: Event) -> int:
         """Append one event; returns its number within the run."""
+        ...
+
+    def close_run(
+        self, run_id: str, finished: RunFinished, outcomes: Sequence[Outcome], plan: ArchivedPlan | None
+    ) -> None:
+        """Append the closing event with all that the run leaves to others: everything is kept, or nothing.
+
+        A run is closed once: closing it again changes nothing.
+        """
         ...
 
     def iter_events(self, run_id: str, *, after: int = 0) -> Iterator[StoredEvent]:

@@ -15,6 +15,7 @@ from sqlalchemy.pool import StaticPool
 
 from kernelwright.core.errors import StoreError
 from kernelwright.store import schema
+from kernelwright.store.coders import NAMES_CODERS, name_coders
 
 T = TypeVar("T")
 
@@ -146,10 +147,12 @@ def _known_version(connection: Connection, name: str) -> int:
 
 
 def _upgrade(connection: Connection, found: int) -> None:
-    """Add what the versions after ``found`` added. Nothing that is there is changed or moved."""
+    """Add what the versions after ``found`` added."""
     if found == schema.SCHEMA_VERSION:
         return
     for version in range(found + 1, schema.SCHEMA_VERSION + 1):
-        schema.metadata.create_all(connection, tables=schema.ADDED_IN[version], checkfirst=False)
+        schema.metadata.create_all(connection, tables=schema.ADDED_IN.get(version, ()), checkfirst=False)
+    if found < NAMES_CODERS:
+        name_coders(connection)
     is_version = schema.meta.c.key == "schema_version"
     connection.execute(schema.meta.update().where(is_version).values(value=str(schema.SCHEMA_VERSION)))

@@ -2,7 +2,7 @@
 
 from sqlalchemy import Column, ForeignKey, Index, Integer, MetaData, String, Table, Text
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 """Raised whenever a table or a stored noun changes so that older or newer code would misread it."""
 
 metadata = MetaData()
@@ -96,4 +96,4 @@ plans = Table(
 )
 
 ADDED_IN: dict[int, tuple[Table, ...]] = {2: (model_calls, findings, plans)}
-"""Version -> the tables it added to the one before it; all that an upgrade has to create."""
+"""Version -> the tables it added to the one before it. Version 3 added none: outcomes name their coder."""

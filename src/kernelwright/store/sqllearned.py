@@ -17,8 +17,7 @@ class SqlLearned(SqlRecords, LearnedStore):
     """See LearnedStore."""
 
     def add_outcome(self, outcome: Outcome) -> int:
-        row = {"run_id": outcome.run_id, "payload": outcome.model_dump_json()}
-        return self._write(lambda connection: insert(connection, outcomes, row))
+        return self._write(lambda connection: insert_outcome(connection, outcome))
 
     def iter_outcomes(self, *, until: int | None = None) -> Iterator[tuple[int, Outcome]]:
         rows = self._numbered(outcomes.c.outcome_id, outcomes.c.payload, until)
@@ -28,14 +27,7 @@ class SqlLearned(SqlRecords, LearnedStore):
         return self._last(outcomes.c.outcome_id)
 
     def add_plan(self, plan: ArchivedPlan) -> int:
-        row = {"run_id": plan.run_id, "best_source": plan.best_source}
-
-        def add(connection: Connection) -> int:
-            known = sa.select(plans.c.plan_id).filter_by(**row)
-            found = connection.execute(known).scalar()
-            return found or insert(connection, plans, row | {"payload": plan.model_dump_json()})
-
-        return self._write(add)
+        return self._write(lambda connection: insert_plan(connection, plan))
 
     def iter_plans(self, *, until: int | None = None) -> Iterator[tuple[int, ArchivedPlan]]:
         rows = self._numbered(plans.c.plan_id, plans.c.payload, until)
@@ -67,3 +59,16 @@ class SqlLearned(SqlRecords, LearnedStore):
 
     def _last(self, number: sa.Column[int]) -> int:
         return int(self._read(sa.select(sa.func.max(number)))[0][0] or 0)
+
+
+def insert_outcome(connection: Connection, outcome: Outcome) -> int:
+    """Append to the ledger within a transaction; return the number."""
+    row = {"run_id": outcome.run_id, "payload": outcome.model_dump_json()}
+    return insert(connection, outcomes, row)
+
+
+def insert_plan(connection: Connection, plan: ArchivedPlan) -> int:
+    """Append to the archive within a transaction, unless it is there; return the number."""
+    row = {"run_id": plan.run_id, "best_source": plan.best_source}
+    found = connection.execute(sa.select(plans.c.plan_id).filter_by(**row)).scalar()
+    return found or insert(connection, plans, row | {"payload": plan.model_dump_json()})

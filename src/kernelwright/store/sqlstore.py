@@ -1,7 +1,7 @@
 """The store on any database that SQLAlchemy reaches: SQLite by default, PostgreSQL for a team."""
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,13 +14,14 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import StoreError, UserError
 from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.events import CandidateEvaluated, Event, RunFinished
+from kernelwright.core.learned import ArchivedPlan
 from kernelwright.core.model_call import ModelCall
-from kernelwright.core.run import RunSpec, RunState
+from kernelwright.core.run import Outcome, RunSpec, RunState
 from kernelwright.store.base import RunRecord, Store, StoredEvent
 from kernelwright.store.engine import open_database
 from kernelwright.store.ids import new_run_id
 from kernelwright.store.schema import candidates, events, model_calls, run_candidates, runs
-from kernelwright.store.sqllearned import SqlLearned
+from kernelwright.store.sqllearned import SqlLearned, insert_outcome, insert_plan
 from kernelwright.store.sqlrecords import exists, insert
 
 _EVENT: TypeAdapter[Event] = TypeAdapter(Event)
@@ -88,23 +89,40 @@ class SqlStore(SqlLearned, Store):
         self._write(lambda connection: self._touch(connection, run_id, state=state.value, failure=failure))
 
     def append_event(self, run_id: str, event: Event) -> int:
+        return self._write(lambda connection: self._append(connection, run_id, event))
+
+    def close_run(
+        self, run_id: str, finished: RunFinished, outcomes: Sequence[Outcome], plan: ArchivedPlan | None
+    ) -> None:
+        is_closing = sa.and_(events.c.run_id == run_id, events.c.kind == finished.kind)
+
+        def close(connection: Connection) -> None:
+            self._touch(connection, run_id)
+            if exists(connection, is_closing):
+                return
+            self._append(connection, run_id, finished)
+            for outcome in outcomes:
+                insert_outcome(connection, outcome)
+            if plan is not None:
+                insert_plan(connection, plan)
+
+        self._write(close)
+
+    def _append(self, connection: Connection, run_id: str, event: Event) -> int:
+        # Locks the run's row first, so that two writers never take the same number.
+        self._touch(connection, run_id)
+        last = sa.select(sa.func.max(events.c.seq)).where(events.c.run_id == run_id)
+        seq = (connection.execute(last).scalar() or 0) + 1
         row = {
             "run_id": run_id,
+            "seq": seq,
             "at": _to_text(self._clock()),
             "kind": event.kind,
             "candidate": _candidate_of(event),
             "payload": event.model_dump_json(),
         }
-
-        def append(connection: Connection) -> int:
-            # Locks the run's row first, so that two writers never take the same number.
-            self._touch(connection, run_id)
-            last = sa.select(sa.func.max(events.c.seq)).where(events.c.run_id == run_id)
-            seq = (connection.execute(last).scalar() or 0) + 1
-            connection.execute(events.insert().values(row | {"seq": seq}))
-            return seq
-
-        return self._write(append)
+        connection.execute(events.insert().values(row))
+        return seq
 
     def iter_events(self, run_id: str, *, after: int = 0) -> Iterator[StoredEvent]:
         query = sa.select(events).where(events.c.run_id == run_id, events.c.seq > after)

@@ -16,6 +16,7 @@ from torch import nn
 
 from kernelwright.core.errors import TaskError
 from kernelwright.core.task import Mode, Task, TolerancePolicy, Workload
+from kernelwright.tasks.class_source import class_sources
 
 _SHIM = '''"""The live module of {artifact}: {class_name}."""
 
@@ -91,6 +92,7 @@ def task_from_module(
         mode=chosen,
         tolerance=tolerance,
         artifact=str(artifact),
+        class_source=class_sources(module),
     )
 
 

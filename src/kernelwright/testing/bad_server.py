@@ -1,5 +1,7 @@
 """A real HTTP server for the OpenAI chat-completions protocol that misbehaves exactly as its script says.
 
+What does not depend on the protocol serves any other as well; ``messages_protocol.py`` has Anthropic's.
+
 For tests of everything that talks to a language model, ours or a plug-in's::
 
     with BadServer(status(429, retry_after="0"), says("hello")) as server:
@@ -243,6 +245,11 @@ class BadServer:
     def url(self) -> str:
         """The base URL to give to a client."""
         return f"http://127.0.0.1:{self._server.server_port}/v1"
+
+    @property
+    def root(self) -> str:
+        """The same without the version, for protocols that name it in every path."""
+        return self.url.removesuffix("/v1")
 
     def behave(self, handler: BaseHTTPRequestHandler, request: Request) -> None:
         """Play the next behaviour of the script."""

@@ -154,6 +154,10 @@ class ScriptedTeam:
             tuple(Experiment(move, 0.1, 0.2, 0.5) for move in moves[:experiments]),
         )
 
+    def recall(self, situation: Situation, count: int) -> tuple[Plan, ...]:
+        """Return the archived plans."""
+        return tuple(archived.plan for archived in situation.archive)[:count]
+
     def populate(self, situation: Situation, count: int) -> tuple[Plan, ...]:
         """Return one plan for each move of the script."""
         return tuple(Plan(moves=(Move(skill=name),)) for name in self._moves[:count])

@@ -215,6 +215,15 @@ class StoreContract:
         assert store.find_evaluation(run_id, "c", is_final=True) == final
         assert store.find_evaluation(run_id, "c") == second and store.find_evaluation(run_id, "d") is None
 
+    def test_a_run_is_closed_once_with_all_that_it_leaves(self, store: Store, run_id: str) -> None:
+        finished = RunFinished(reason="done", winner=None, evaluation=None, spent=Spent())
+        left = [make_outcome(n) for n in range(3)]
+        store.close_run(run_id, finished, left, make_plan())
+        store.close_run(run_id, finished, left, make_plan(best_source="another"))
+        assert [stored.event for stored in store.iter_events(run_id)] == [finished]
+        assert [outcome for _, outcome in store.iter_outcomes()] == left
+        assert [plan for _, plan in store.iter_plans()] == [make_plan()]
+
     def test_ledger_can_be_read_as_it_was(self, store: Store) -> None:
         assert store.last_outcome_id() == 0
         ids = [store.add_outcome(make_outcome(n, log_speedup=n / 3)) for n in range(4)]

@@ -59,6 +59,7 @@ def situation(captured: Captured) -> Situation:
         problem=problem,
         base=Node(BASE, fake_evaluation(BASE, TASK, 2.5), "base"),
         analysis=_analysis(),
+        eager_ms={"default": 10.0},
         window=(Node(SIBLING, fake_evaluation(SIBLING, TASK, 1.6), "sibling"),),
         memory=_memory(),
         ledger=_ledger(),
@@ -73,7 +74,7 @@ def situation(captured: Captured) -> Situation:
 @pytest.fixture
 def broken(situation: Situation) -> Situation:
     """The same with the base of a failed idea to repair."""
-    return replace(situation, base=Node(BROKEN, failing_evaluation(), "base"), analysis=None)
+    return replace(situation, base=Node(BROKEN, failing_evaluation(), "base"))
 
 
 def failing_evaluation() -> Evaluation:

@@ -10,7 +10,8 @@ from kernelwright.agents.llm.told import Told
 from kernelwright.agents.llm.window import WINDOWS
 from kernelwright.agents.roles import Node, Situation
 from kernelwright.core.candidate import Candidate
-from kernelwright.core.plan import Move
+from kernelwright.core.evaluation import Status
+from kernelwright.core.plan import Move, Plan
 from kernelwright.core.skill import Skill
 from kernelwright.memory.short_term import ShortTermMemory
 from kernelwright.testing.fake_run import fake_evaluation
@@ -71,6 +72,14 @@ def test_experiments_on_timings_alone_are_still_remembered(situation: Situation)
     assert "streaming-stores" in text and text.endswith("=> incorrect_numerics")
 
 
+def test_an_experiment_on_timings_alone_is_told_with_its_latency(situation: Situation) -> None:
+    memory = ShortTermMemory()
+    memory.record_seed(fake_evaluation(BASE, TASK, 2.0))
+    memory.record(BASE.id, Move(skill="tile"), fake_evaluation(BROKEN, TASK, 2.5))
+    (_, text), = SECTIONS["tried"](Told(replace(situation, memory=memory, timings_only=True)))  # fmt: skip
+    assert text == "- tile => verified, 0.80 times the base's latency"
+
+
 def test_the_breeder_is_never_shown_a_source(situation: Situation, skills: dict[str, Skill]) -> None:
     told = Told(situation, skills, menu={"a1": Move(skill="free", text="1. fuse")})
     sources = [TASK.source, BASE.source, situation.window[0].candidate.source]
@@ -80,6 +89,30 @@ def test_the_breeder_is_never_shown_a_source(situation: Situation, skills: dict[
         assert "```" not in text
         assert [line for line in lines if line in text] == []
         assert "bound by memory" in text
+
+
+@pytest.mark.parametrize("name", ["breeder_populate", "breeder_cross"])
+def test_the_breeder_is_told_every_plan_so_far_and_how_its_kernel_ended(
+    name: str, situation: Situation
+) -> None:
+    def planned(skill: str, verdict: float | Status) -> Node:
+        kernel = Candidate(source="", plan=Plan(moves=(Move(skill=skill),)))
+        return Node(kernel, fake_evaluation(kernel, TASK, verdict), "member")
+
+    nodes = (planned("first", 1.2), planned("second", Status.CRASHED), planned("third", 3.0))
+    text = shown(name, Told(replace(situation, base=None, window=nodes)))
+    assert "1.20x over eager:\n1. first" in text and "crashed (scripted):\n1. second" in text
+    assert text.index("1. third") < text.index("1. first") < text.index("1. second"), "fastest first"
+    assert "The reference, as PyTorch runs it: default 10 ms." in text
+
+
+@pytest.mark.parametrize("name", ["debugger_repair", "coder_rewrite"])
+def test_a_repair_is_grounded_in_the_kernel_that_the_failing_one_was_made_from(
+    name: str, broken: Situation, skills: dict[str, Skill]
+) -> None:
+    text = shown(name, Told(broken, skills))
+    assert "Diagnosis of the kernel that the failing one was made from" in text
+    assert "Ledger on reduction/compute: 4 tries" in text and "no kernel can be faster than" in text
 
 
 def test_a_repair_chain_is_told_with_its_verdicts(broken: Situation) -> None:
@@ -107,3 +140,8 @@ def test_a_live_module_is_shown_as_its_graph(situation: Situation) -> None:
     live = replace(situation, problem=replace(situation.problem, task=task))
     ((_, text),) = SECTIONS["reference"](Told(live))
     assert "relu.default -> [512, 1024] float32" in text and "class Model" not in text
+    readable = task.model_copy(update={"class_source": "class Net(nn.Module):\n    width = 3"})
+    live = replace(situation, problem=replace(situation.problem, task=readable))
+    ((_, text),) = SECTIONS["reference"](Told(live))
+    assert "relu.default -> [512, 1024] float32" in text and "class Net" in text
+    assert "/secret/place" not in text

@@ -1,5 +1,7 @@
 """From a name to a model, or to one clear line."""
 
+import sys
+
 import pytest
 
 from kernelwright.agents.llm.keys import BLACKED_OUT, Keys
@@ -87,8 +89,28 @@ def test_any_other_server_needs_its_own_key(monkeypatch: pytest.MonkeyPatch) -> 
     assert make_model(ModelSettings(model="openai:m", base_url=url), "planner").model_name == "m"
 
 
-def test_a_base_url_speaks_openais_protocol_only() -> None:
-    assert "openai:NAME" in line_for("anthropic:m", base_url="http://127.0.0.1:8000/v1")
+def test_a_base_url_speaks_one_of_two_protocols() -> None:
+    said = line_for("mistral:m", base_url="http://127.0.0.1:8000/v1")
+    assert "openai:NAME" in said and "anthropic:NAME" in said
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:8000", "http://127.0.0.1:8000/v1"])
+def test_a_server_may_speak_anthropics_protocol_and_never_gets_its_key(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    made = make_model(ModelSettings(model="anthropic:m", base_url=url), "planner")
+    assert type(made).__name__ == "AnthropicModel"
+    assert str(made.base_url).rstrip("/") == "http://127.0.0.1:8000"
+    assert made.provider is not None and made.provider.client.api_key == "none-needed"
+
+
+def test_a_missing_sdk_is_one_line_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.startswith("pydantic_ai.models.anthropic")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "anthropic", None)
+    said = line_for("anthropic:m", base_url="http://127.0.0.1:8000")
+    assert said == "anthropic:m: its SDK is missing: pip install 'pydantic-ai-slim[anthropic]'"
 
 
 @pytest.mark.parametrize(

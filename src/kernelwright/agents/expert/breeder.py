@@ -47,6 +47,12 @@ class ExpertBreeder:
         self._generator = ExpertGenerator(workshop)
         self._genes = GenePool(workshop, planner)
 
+    def recall(self, situation: Situation, count: int) -> tuple[Plan, ...]:
+        """Return archived plans with their places on this task (see roles.Breeder), no seed's among them."""
+        known = {node.candidate.plan.id for node in situation.window}
+        fitted = {plan.id: plan for plan in self._archived(situation) if plan.id not in known}
+        return tuple(fitted.values())[:count]
+
     def populate(self, situation: Situation, count: int) -> tuple[Plan, ...]:
         """Return up to ``count`` different plans, none of them the base's own or one in the window.
 

@@ -30,10 +30,14 @@ class ModelBreeder:
         self._asker = asker
         self._moves = moves
 
+    def recall(self, situation: Situation, count: int) -> tuple[Plan, ...]:
+        """Return archived plans as they are; nobody is asked, and the Coder finds them their places."""
+        kept = (archived.plan for archived in situation.archive if archived.plan.moves)
+        return tuple({plan.id: plan for plan in kept}.values())[:count]
+
     def populate(self, situation: Situation, count: int) -> tuple[Plan, ...]:
         """Return archived plans, then the model's; raises UnusableAnswer when there are neither."""
-        kept = [archived.plan for archived in situation.archive if archived.plan.moves]
-        plans = {plan.id: plan for plan in kept[: int(ARCHIVED_SHARE * count)]}
+        plans = {plan.id: plan for plan in self.recall(situation, int(ARCHIVED_SHARE * count))}
         menu = menu_of(self._moves(situation)[:MAX_MENU]) if self._moves is not None else {}
         if count <= len(plans) or (self._moves is not None and not menu):
             return tuple(plans.values())

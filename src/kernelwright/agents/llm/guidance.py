@@ -30,10 +30,13 @@ LIVE = (
     "A live module without a file of its own. What it computes is this graph; the base shows how its "
     "parameters are declared."
 )
+CLASSES = "Its classes, as far as their source could be read, without torch's own; the graph decides."
 _FENCED = re.compile(r"^```.*?^```[ \t]*\n?", re.M | re.S)
 
 Texts = Sequence[tuple[str, str]]
-EVIDENCE = ("floor", "diagnosis", "evidence", "timings", "ranked", "tried", "findings", "archive", "menu")
+EVIDENCE = (
+    "floor", "diagnosis", "evidence", "timings", "plans", "ranked", "tried", "findings", "archive", "menu",
+)  # fmt: skip
 """Sections whose numbers a plan may quote."""
 
 
@@ -63,8 +66,10 @@ def _contract(told: Told) -> Texts:
 
 
 def _reference(told: Told) -> Texts:
-    if told.problem.task.artifact is not None:
-        return [("The reference", f"{LIVE}\n\n{_operators(told)[0][1]}")]
+    task = told.problem.task
+    if task.artifact is not None:
+        classes = f"\n\n{CLASSES}\n{showing.source_block(task.class_source)}" if task.class_source else ""
+        return [("The reference", f"{LIVE}\n\n{_operators(told)[0][1]}{classes}")]
     return [("The reference", showing.source_block(told.problem.task.source))]
 
 
@@ -104,7 +109,14 @@ def _diagnosis(told: Told) -> Texts:
         f"Bottleneck: {found.bottleneck}{also}. Headroom: {found.headroom}. Structure: {found.structure}.",
         *(f"- {r.metric} = {showing.number(r.value)}: {r.text}" for r in found.reasons),
     ]
-    return [("Diagnosis of the base, made by code from measurements", "\n".join(lines))]
+    return [(f"Diagnosis of {_analysed(told)}, by code from measurements", "\n".join(lines))]
+
+
+def _analysed(told: Told) -> str:
+    """Return whose analysis the situation holds, in words."""
+    if told.base is None:
+        return "the first parent"
+    return "the base" if told.base.evaluation.is_verified else "the kernel that the failing one was made from"
 
 
 def _evidence(told: Told) -> Texts:
@@ -113,14 +125,32 @@ def _evidence(told: Told) -> Texts:
         return []
     known = sorted((name, value) for name, value in analysis.evidence.facts.items() if value is not None)
     lines = [f"- {name} = {showing.number(value)}{_unit(name)}" for name, value in known]
-    return [("Evidence", "\n".join(lines))]
+    return [(f"Evidence on {_analysed(told)}", "\n".join(lines))]
 
 
 def _timings(told: Told) -> Texts:
     situation = told.situation
     nodes = [*([situation.base] if situation.base else []), *situation.window]
     nodes = list({node.candidate.id: node for node in nodes}.values())
-    return [("Timings so far", showing.timing_table(nodes))] if nodes else []
+    table = [showing.timing_table(nodes)] if nodes else []
+    return [("Timings so far", "\n\n".join([*_eager(told), *table]))]
+
+
+def _eager(told: Told) -> list[str]:
+    times = ", ".join(f"{name} {showing.number(ms)} ms" for name, ms in told.situation.eager_ms.items())
+    return [f"The reference, as PyTorch runs it: {times}."] if times else []
+
+
+def _plans(told: Told) -> Texts:
+    """Show every plan of the window with its verdict, fastest first, for the role that sees no source."""
+    timings_only = told.situation.timings_only
+    nodes = sorted(told.situation.window, key=lambda node: -(node.evaluation.geomean_speedup() or 0.0))
+    texts = [
+        f"{showing.verdict(node.evaluation, timings_only=timings_only)}:\n"
+        f"{showing.plan_lines(node.candidate.plan) or 'no move'}"
+        for node in nodes
+    ]
+    return [("Plans so far, and how their kernels ended", "\n\n".join([*_eager(told), *texts]))]
 
 
 # -- long-term memory ------------------------------------------------------------------------------
@@ -204,7 +234,9 @@ def _attempt(attempt: Attempt, *, timings_only: bool) -> str:
     what = showing.move_line(attempt.move)
     if not timings_only:
         return f"{what} => {attempt.ended}"
-    return f"{what} => {attempt.last.status if attempt.last else 'not carried out'}"
+    ended = attempt.last.status if attempt.last else "not carried out"
+    timed = f", {1 / attempt.speedup:.2f} times the base's latency" if attempt.speedup else ""
+    return f"{what} => {ended}{timed}"
 
 
 def _chain(told: Told) -> Texts:
@@ -310,6 +342,7 @@ SECTIONS: Mapping[str, Callable[[Told], Texts]] = {
     "diagnosis": _diagnosis,
     "evidence": _evidence,
     "timings": _timings,
+    "plans": _plans,
     "ranked": _ranked,
     "guidance": _guidance,
     "guidance_in_words": _guidance_in_words,

@@ -23,8 +23,9 @@ from kernelwright.core.errors import UserError
 from kernelwright.core.models import ModelChoice, ModelSettings
 
 OPENAI = ("openai", "openai-chat", "openai-responses")
+ANTHROPIC = "anthropic"
 TAKE_OUR_HTTP_CLIENT = frozenset(
-    {*OPENAI, "anthropic", "deepseek", "fireworks", "litellm", "ollama", "openrouter", "together", "vllm"}
+    {*OPENAI, ANTHROPIC, "deepseek", "fireworks", "litellm", "ollama", "openrouter", "together", "vllm"}
 )
 """Providers through whose SDK we can count bytes; the others are bounded by wall time alone."""
 CONNECT_TIMEOUT_S = 10.0
@@ -62,11 +63,13 @@ def make_model(
     """
     choice, keys = settings.for_role(role), keys or Keys()
     http_client = http_client or _http_client(settings, role)
-    if choice.base_url:
-        return _compatible(choice, choice.base_url, keys, http_client)
-    _require_provider(choice)
     try:
+        if choice.base_url:
+            return _elsewhere(choice, choice.base_url, keys, http_client)
+        _require_provider(choice)
         return sdk_models.infer_model(choice.model, lambda name: _provider(name, http_client))
+    except UserError:
+        raise
     except ImportError as missing:
         named = re.search(r"pydantic-ai-slim\[[^]]+\]", str(missing))
         install = named.group() if named else f"pydantic-ai-slim[{choice.provider}]"
@@ -102,18 +105,41 @@ def _setup_line(choice: ModelChoice, said: str) -> str:
     return f"{choice.model} cannot be set up: {' '.join(said.split())}"
 
 
-def _compatible(
+def _elsewhere(
     choice: ModelChoice, base_url: str, keys: Keys, http_client: httpx2.AsyncClient
-) -> OpenAIChatModel:
-    """Return a chat-completions model of any server; OpenAI's own key is never sent to one."""
-    if choice.provider not in OPENAI:
-        raise UserError(f"{choice.model}: with a base URL the model must be written as openai:NAME")
+) -> sdk_models.Model:
+    """Return a model at any address; a provider's own key is never sent there."""
+    if choice.provider not in (*OPENAI, ANTHROPIC):
+        raise UserError(
+            f"{choice.model}: with a base URL the model must be written as openai:NAME, or as anthropic:NAME "
+            "where the server speaks that protocol"
+        )
     key = keys.find("KERNELWRIGHT_API_KEY")
     if key is None and not is_loopback(base_url):
         raise UserError(f"{choice.place}: no key; set KERNELWRIGHT_API_KEY in the environment")
-    client = AsyncOpenAI(
-        base_url=base_url, api_key=key or "none-needed", max_retries=0, http_client=http_client
-    )
+    speak = _messages if choice.provider == ANTHROPIC else _chat_completions
+    return speak(choice, base_url, key or "none-needed", http_client)
+
+
+def _messages(
+    choice: ModelChoice, base_url: str, key: str, http_client: httpx2.AsyncClient
+) -> sdk_models.Model:
+    """Return a model that speaks Anthropic's Messages protocol."""
+    # lazy: the SDK is an extra of its own
+    from anthropic import AsyncAnthropic
+    from pydantic_ai.models.anthropic import AnthropicModel
+    from pydantic_ai.providers.anthropic import AnthropicProvider
+
+    root = base_url.removesuffix("/v1")  # the SDK adds it
+    client = AsyncAnthropic(base_url=root, api_key=key, max_retries=0, http_client=http_client)
+    return AnthropicModel(choice.name, provider=AnthropicProvider(anthropic_client=client))
+
+
+def _chat_completions(
+    choice: ModelChoice, base_url: str, key: str, http_client: httpx2.AsyncClient
+) -> sdk_models.Model:
+    """Return a model that speaks OpenAI's chat-completions protocol."""
+    client = AsyncOpenAI(base_url=base_url, api_key=key, max_retries=0, http_client=http_client)
     # Servers that know only the older ``max_tokens`` ignore the newer field, and then never stop.
     profile = OpenAIModelProfile(openai_chat_supports_max_completion_tokens=False)
     provider = OpenAICompatibleProvider("openai", openai_client=client, profile=profile)

@@ -157,13 +157,11 @@ def _cut(text: str, length: int, *, keeps_tail: bool) -> str:
 
 
 _TASK = (Slot("contract", 90, is_required=True), Slot("reference", 85, is_required=True))
-_GROUNDS = (
-    Slot("floor", 80),
-    Slot("diagnosis", 80),
-    Slot("evidence", 60),
-    Slot("timings", 70),
-    Slot("ranked", 75),
-)
+_MEASURED = (Slot("floor", 80), Slot("diagnosis", 80), Slot("evidence", 60))
+_RANKED = Slot("ranked", 75)
+_GROUNDS = (*_MEASURED, Slot("timings", 70), _RANKED)
+_BLIND = (*_MEASURED, Slot("plans", 70), _RANKED)
+"""For the Breeder, which sees plans in place of kernels."""
 _EXPERIENCE = (Slot("findings", 45), Slot("archive", 35), Slot("tried", 70))
 _BASE = Slot("base", 95, is_required=True)
 _REFUSED = Slot("refused", 100, is_required=True)
@@ -278,7 +276,7 @@ WINDOWS: Mapping[str, Window] = {
         (
             Slot("contract", 90, is_required=True),
             Slot("operators", 80),
-            *_GROUNDS,
+            *_BLIND,
             Slot("menu", 92, is_required=True),
             Slot("guidance_in_words", 40),
             *_EXPERIENCE,
@@ -290,7 +288,7 @@ WINDOWS: Mapping[str, Window] = {
         (
             Slot("contract", 90, is_required=True),
             Slot("operators", 60),
-            *_GROUNDS,
+            *_BLIND,
             *_EXPERIENCE,
             Slot("menu", 92, is_required=True),
             _REFUSED,

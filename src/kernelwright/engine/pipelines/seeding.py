@@ -23,9 +23,9 @@ class Seeds:
     """Evaluates a set of seeds; the fastest verified one becomes the base."""
 
     def run(self, desk: Desk, selection: Selection) -> None:
-        """Hand in up to ``selection.count`` new seeds; none is asked for that could not be evaluated."""
+        """Hand in up to ``selection.count`` new seeds."""
         try:
-            seeds = desk.team.generator.seeds(desk.situation(None), desk.affordable(selection.count))
+            seeds = desk.team.generator.seeds(desk.situation(None), selection.count)
         except LoweringError as error:
             desk.note("generator", str(error))
             return

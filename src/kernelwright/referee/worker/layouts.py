@@ -19,3 +19,17 @@ def slots_in(value: Json) -> list[Slot]:
     if kind == "dict":
         return [slot for item in content.values() for slot in slots_in(item)]
     return []
+
+
+def shifted(value: Json, offset: int) -> Json:
+    """Return an encoded value whose tensors lie ``offset`` bytes further."""
+    if not isinstance(value, dict):
+        return value
+    ((kind, content),) = value.items()
+    if kind == "tensor":
+        return {kind: {**content, "offset": content["offset"] + offset}}
+    if kind in ("list", "tuple"):
+        return {kind: [shifted(item, offset) for item in content]}
+    if kind == "dict":
+        return {kind: {key: shifted(item, offset) for key, item in content.items()}}
+    return value

@@ -5,17 +5,22 @@ Knows neither the reference nor its outputs, tolerances or seeds.
 
 import ctypes
 import linecache
+import os
 import re
 import socket
 import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import torch
+from torch._C._profiler import ProfilerConfig, ProfilerState
+from torch._dynamo.mutation_guard import install_generation_tagging_init
 
 from kernelwright.referee.worker.runner import Runner, serve
+from kernelwright.referee.worker.tamper import Fingerprint
 from kernelwright.referee.worker.tensors import decode, dtype_name
 from kernelwright.referee.worker.wire import Message
 
@@ -25,6 +30,11 @@ MODULE_NAME = "kernelwright_candidate"
 class Candidate(Runner):
     """A Runner whose module comes from the candidate's source."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        install_generation_tagging_init()  # what torch.compile does to nn.Module when it is first used
+        self.fingerprint = Fingerprint()
+
     def handlers(self) -> dict[str, Callable[[Message], Message]]:
         """Add loading and constructing."""
         return {
@@ -32,10 +42,33 @@ class Candidate(Runner):
             "import": self.import_source,
             "construct": self.construct,
             "use_threads": use_threads,
+            "tampered": self.tampered,
+            "trace": self.trace,
         }
+
+    def tampered(self, message: Message) -> Message:
+        """Say what the candidate changed that is not its own."""
+        own = [f"{name} of the worker was replaced" for name in vars(self) if hasattr(Candidate, name)]
+        return {"changes": own + self.fingerprint.changes(), "notes": self.fingerprint.notes()}
+
+    def trace(self, message: Message) -> Message:
+        """Call the module once and say which operations were dispatched, whoever called them."""
+        call, args = self.callables["eager"], self.sets[message["set"]]
+        profiler = torch._C._autograd
+        profiler._enable_profiler_legacy(_profiler_config())
+        torch.autograd.profiler._is_profiler_enabled = True  # has compiled code announce itself
+        try:
+            call(*args)
+        finally:
+            torch.autograd.profiler._is_profiler_enabled = False
+            records = profiler._disable_profiler_legacy()
+        names = [record.name() for thread in records for record in thread if str(record.kind()) == "push"]
+        return {"names": dict(Counter(names))}
 
     def import_source(self, message: Message) -> Message:
         """Execute the source as a module; compilation by the source itself happens here."""
+        if os.path.isdir(message.get("build_cache", "")):
+            os.environ["KERNELWRIGHT_BUILD_CACHE"] = message["build_cache"]
         self.namespace = _execute(message["source"])
         return {}
 
@@ -49,6 +82,11 @@ class Candidate(Runner):
         self.model = model.train(message["train"])
         self.callables["eager"] = self.model
         return {"state": {name: _describe(value) for name, value in self.state().items()}}
+
+
+def _profiler_config() -> Any:
+    no = (False,) * 5
+    return ProfilerConfig(ProfilerState.CPU, *no, torch._C._profiler._ExperimentalConfig())
 
 
 def use_threads(message: Message) -> Message:

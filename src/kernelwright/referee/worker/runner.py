@@ -3,6 +3,7 @@
 so that both pay exactly the same for a timed call.
 """
 
+import ctypes
 import os
 import socket
 import time
@@ -14,11 +15,16 @@ import torch
 from torch import nn
 
 from kernelwright.referee.worker import wire
-from kernelwright.referee.worker.layouts import Slot
+from kernelwright.referee.worker.layouts import Slot, shifted
 from kernelwright.referee.worker.tensors import Arena, decode, dtype_name, is_dense
 from kernelwright.referee.worker.wire import Message
 
 TRACEBACK_CHARS = 4000
+M_PERTURB = -6
+"""glibc's mallopt: fill memory when it is handed out and when it is freed."""
+
+_libc = ctypes.CDLL(None)
+_now = time.perf_counter_ns  # taken before any candidate is imported
 
 
 class Runner:
@@ -31,6 +37,7 @@ class Runner:
         self.callables: dict[str, Callable[..., Any]] = {}
         self.last: list[Any] = []
         self.previous: list[Any] = []
+        self.kept: list[list[Any]] = []
 
     def handlers(self) -> dict[str, Callable[[Message], Message]]:
         """Return operation name -> function."""
@@ -38,9 +45,12 @@ class Runner:
             "map": lambda message: {},  # the memory has come with the message
             "bind": self.bind,
             "reserve": reserve,
+            "perturb": perturb,
+            "forget_kept": self.forget_kept,
             "load_state": self.load_state,
             "run": self.run,
             "time": self.time,
+            "replay": self.replay,
             "dump": self.dump,
             "dump_state": self.dump_state,
         }
@@ -55,12 +65,21 @@ class Runner:
         """Let go of arenas; memory still viewed by a tensor goes with the last view."""
         for name in names:
             self.arenas.pop(name, None)
-            self.sets.pop(name, None)
+            for key in [key for key in self.sets if key == name or key.startswith(f"{name}:")]:
+                del self.sets[key]
 
     def bind(self, message: Message) -> Message:
-        """Make an argument set from the tensors of an arena, under the arena's name."""
+        """Make argument sets from the tensors of an arena: one under its name, or ``copies`` of them.
+
+        Copy i is called ``NAME:i`` and lies ``stride`` bytes further than the one before.
+        """
         name = message["arena"]
-        self.sets[name] = decode(message["args"], self.arenas.get(name))
+        arena = self.arenas.get(name)
+        if "copies" not in message:
+            self.sets[name] = decode(message["args"], arena)
+            return {}
+        for i in range(message["copies"]):
+            self.sets[f"{name}:{i}"] = decode(shifted(message["args"], i * message["stride"]), arena)
         return {}
 
     def load_state(self, message: Message) -> Message:
@@ -86,6 +105,8 @@ class Runner:
         result = self.callables[message["callable"]](*args)
         outputs, is_tuple = _as_list(result)
         self.previous, self.last = self.last, outputs
+        if message.get("keep"):
+            self.kept.append(outputs)
         owned = self._owned(args)
         return {"is_tuple": is_tuple, "outputs": [self._describe(value, owned) for value in outputs]}
 
@@ -122,19 +143,37 @@ class Runner:
         if message["calls"]:
             self.previous, self.last = self.last, []
         result = None
-        begin = time.perf_counter_ns()
+        begin = _now()
         for i in range(message["calls"]):
             result = None
             result = call(*arguments[i % n_sets])
-        elapsed = time.perf_counter_ns() - begin
+        elapsed = _now() - begin
         if message["calls"]:
             self.last = _as_list(result)[0]
         return {"ns": elapsed}
 
+    def replay(self, message: Message) -> Message:
+        """Call the module once on every set, keeping all outputs."""
+        call = self.callables[message["callable"]]
+        arguments = [self.sets[name] for name in message["sets"]]
+        results: list[Any] = []
+        begin = _now()
+        for args in arguments:
+            results.append(call(*args))
+        elapsed = _now() - begin
+        self.kept = [_as_list(result)[0] for result in results]
+        return {"ns": elapsed}
+
+    def forget_kept(self, message: Message) -> Message:
+        """Let go of outputs that were kept."""
+        self.kept = []
+        return {}
+
     def dump(self, message: Message) -> Message:
-        """Copy the last or the previous call's outputs to an arena, row-major."""
-        arena = self.arenas[message["arena"]]
-        outputs = self.last if message["which"] == "last" else self.previous
+        """Copy the outputs of the last, the previous or a kept call to an arena, row-major."""
+        arena, which = self.arenas[message["arena"]], message["which"]
+        last_two = {"last": self.last, "previous": self.previous}
+        outputs = self.kept[which] if isinstance(which, int) else last_two[which]
         with torch.no_grad():
             for value, slot in zip(outputs, message["slots"], strict=True):
                 arena.tensor(slot).copy_(_checked(value, slot))
@@ -155,6 +194,16 @@ def reserve(message: Message) -> Message:
     With malloc told to return nothing to the system, later tensors find their pages there already.
     """
     torch.empty(message["bytes"], dtype=torch.uint8).fill_(1)
+    return {}
+
+
+def perturb(message: Message) -> Message:
+    """Fill memory with ``value`` when it is freed and with its complement when it is taken; 0: no longer.
+
+    What a module finds in memory it did not write to is then the same huge number every time, and not, by
+    luck, an answer from before.
+    """
+    _libc.mallopt(M_PERTURB, message["value"])
     return {}
 
 
@@ -181,26 +230,20 @@ def _share_memory(left: torch.Tensor, right: torch.Tensor) -> bool:
 
 def serve(sock: socket.socket, runner: Runner) -> None:
     """Carry out commands until the parent hangs up; what a command raises is answered, not thrown."""
-    handlers = runner.handlers()
     while True:
         try:
             message, fds = wire.receive_with_fds(sock)
-            wire.send(sock, _answer(runner, handlers, message, fds))
+            wire.send(sock, _answer(runner, message, fds))
         except wire.Closed:
             return
 
 
-def _answer(
-    runner: Runner,
-    handlers: dict[str, Callable[[Message], Message]],
-    message: Message,
-    fds: list[int],
-) -> Message:
+def _answer(runner: Runner, message: Message, fds: list[int]) -> Message:
     try:
         runner.unmap(message.pop("unmap", ()))
         runner.map_arenas(message.pop("map", ()), message.pop("sizes", ()), fds)
         with torch.no_grad():
-            return handlers[message["op"]](message)
+            return runner.handlers()[message["op"]](message)
     except BaseException as error:  # a border: whatever the module's code raises becomes an answer
         return {
             "error": type(error).__name__,

@@ -79,7 +79,7 @@ class Layout:
             "offset": self.size,
         }
         nbytes = tensor.numel() * tensor.element_size()
-        self.size += -(-nbytes // ALIGNMENT) * ALIGNMENT
+        self.size += (-(-nbytes // ALIGNMENT) + 1) * ALIGNMENT  # a page between two tensors is nobody's
         return slot
 
 

@@ -42,10 +42,10 @@ def send(sock: socket.socket, message: Message, fds: Sequence[int] = ()) -> None
         raise Closed from error
 
 
-def receive(sock: socket.socket, timeout_s: float | None = None) -> Message:
+def receive(sock: socket.socket, timeout_s: float | None = None, max_bytes: int = MAX_BYTES) -> Message:
     """Return the next message, dropping descriptors; raises Closed, Late or Malformed."""
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
-    return _body(sock, _exactly(sock, HEADER.size, deadline), deadline)
+    return _body(sock, _exactly(sock, HEADER.size, deadline), deadline, max_bytes)
 
 
 def receive_with_fds(sock: socket.socket) -> tuple[Message, list[int]]:
@@ -60,9 +60,9 @@ def receive_with_fds(sock: socket.socket) -> tuple[Message, list[int]]:
     return _body(sock, header, None), fds
 
 
-def _body(sock: socket.socket, header: bytes, deadline: float | None) -> Message:
+def _body(sock: socket.socket, header: bytes, deadline: float | None, max_bytes: int = MAX_BYTES) -> Message:
     (size,) = HEADER.unpack(header)
-    if size > MAX_BYTES:
+    if size > max_bytes:
         raise Malformed(f"a message of {size} bytes")
     try:
         message = json.loads(_exactly(sock, size, deadline))

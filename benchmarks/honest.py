@@ -1,0 +1,203 @@
+"""Honest kernels: correct ones of every origin before the real referee, several times; none may be rejected.
+
+Of ours: for every task that mutants are made of, the expert's seeds (library calls, fused, after its
+algebra) and one drawn by lot. By hand: the files in ``src/kernelwright/corpus/honest``. Each run opens new
+sessions, so that every draw is new; the settings are those of a search, with the roofline floors, beside
+eager.
+
+Everything is kept in ``--work`` as it happens; the same command carries an interrupted one on.
+
+Usage: python benchmarks/honest.py [--runs 3] [--only GLOB] [--limit N] [--out benchmarks/results]
+Exit code 1 when one was rejected.
+"""
+
+import argparse
+import datetime
+import fnmatch
+import json
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from kernelwright.agents.expert.workshop import Workshop
+from kernelwright.agents.problem import Problem
+from kernelwright.core.budget import Budget
+from kernelwright.core.candidate import Candidate
+from kernelwright.core.errors import KernelwrightError
+from kernelwright.core.roofline import Floor
+from kernelwright.core.run import RunSpec
+from kernelwright.core.task import Task
+from kernelwright.devices.cpu import environment
+from kernelwright.engine.prepare import prepare
+from kernelwright.referee.referee import Referee, RefereeSettings
+from kernelwright.settings import load_settings
+from kernelwright.skills.load import load_skills
+from kernelwright.testing.honest import PER_TASK, Honest, ours, written_by_hand
+from kernelwright.testing.mutants.bases import BASES
+from kernelwright.testing.trials import Journal, Trial, by_task, trial_of
+
+
+class Preparing:
+    """Problems of tasks, each prepared once."""
+
+    def __init__(self, cache_dir: Path) -> None:
+        self._cache_dir = cache_dir
+        self._found: dict[str, Problem] = {}
+
+    def __call__(self, task: Task) -> Problem:
+        """Return the task's graph and floors."""
+        if task.id not in self._found:
+            spec = RunSpec(task=task, recipe="none", budget=Budget(evaluations=1), environment={})
+            self._found[task.id] = prepare(spec, self._cache_dir)[0]
+        return self._found[task.id]
+
+
+def gather(preparing: Preparing, per_task: int, only: str, limit: int | None) -> list[Honest]:
+    """Return all kernels, those for one task together."""
+    found = list(written_by_hand())
+    if per_task:
+        workshop = Workshop(load_skills())
+        for base in BASES:
+            found += ours(preparing(base.task), workshop, per_task)
+    found = [honest for honest in found if fnmatch.fnmatch(honest.name, only)]
+    if limit is None or limit >= len(found):
+        return found
+    return [found[i * len(found) // limit] for i in range(limit)]
+
+
+def judge_all(
+    kernels: Sequence[Honest], runs: int, journal: Journal, settings: RefereeSettings, preparing: Preparing
+) -> None:
+    """Judge what the journal does not know yet."""
+    begin = time.monotonic()
+    for run in range(runs):
+        left = [honest for honest in kernels if journal.find(honest, run) is None]
+        if not left:
+            continue
+        done = 0
+        with Referee(settings) as referee:
+            for task, members in by_task(left):
+                floors: dict[str, Floor] = dict(preparing(task).floors)
+                with referee.open(task) as session:
+                    for honest in members:
+                        trial = trial_of(
+                            honest, run, session.evaluate(Candidate(source=honest.source), floors=floors)
+                        )
+                        journal.add(trial)
+                        done += 1
+                        if not trial.is_verified:
+                            say(f"REJECTED {honest.name}: {trial.status} ({trial.stage}): {trial.detail}")
+                spent = time.monotonic() - begin
+                say(f"run {run + 1} of {runs}: {task.name}: {done} of {len(left)}, {spent:.0f} s")
+
+
+def row(honest: Honest, runs: int, journal: Journal) -> dict[str, Any]:
+    """Return one line of the table."""
+    trials = [t for run in range(runs) if (t := journal.find(honest, run)) is not None]
+    rejected: list[Trial] = [t for t in trials if not t.is_verified]
+    return {
+        "kernel": honest.name,
+        "origin": honest.origin,
+        "title": honest.title,
+        "task": honest.task.name,
+        "runs": len(trials),
+        "verified": len(trials) - len(rejected),
+        "rejections": [
+            t.model_dump(mode="json", include={"run", "status", "stage", "check", "detail"}) for t in rejected
+        ],
+    }
+
+
+def render(result: dict[str, Any]) -> str:
+    """Return the result as Markdown."""
+    rows: list[dict[str, Any]] = result["rows"]
+    n_runs = sum(r["runs"] for r in rows)
+    n_rejected = sum(len(r["rejections"]) for r in rows)
+    lines = [
+        "# Honest kernels",
+        "",
+        f"{len(rows)} kernels, {n_runs} verdicts in {result['runs']} runs: {n_rejected} rejections.",
+        "",
+        "| origin | kernels | verdicts | rejections |",
+        "|---|---:|---:|---:|",
+    ]
+    for origin, n in Counter(r["origin"] for r in rows).most_common():
+        own = [r for r in rows if r["origin"] == origin]
+        lines.append(
+            f"| {origin} | {n} | {sum(r['runs'] for r in own)} | {sum(len(r['rejections']) for r in own)} |"
+        )
+    bad = [r for r in rows if r["rejections"]]
+    if bad:
+        lines += ["", "## Rejections", ""]
+    for r in bad:
+        for why in r["rejections"]:
+            lines.append(
+                f"- `{r['kernel']}` (run {why['run'] + 1}): {why['status']}, {why['stage']}: {why['detail']}"
+            )
+    lines += ["", "## Every kernel", "", "| kernel | origin | what it does | task | verified |"]
+    lines.append("|---|---|---|---|---:|")
+    for r in rows:
+        share = f"{r['verified']} of {r['runs']}"
+        lines.append(f"| {r['kernel']} | {r['origin']} | {r['title']} | {r['task']} | {share} |")
+    where = result["environment"]
+    lines += [
+        "",
+        f"{result['date']}; {where['processor']}, {where['cores']} cores; torch {where['torch']}, "
+        f"{where['compiler']}.",
+        "",
+        f"Command: `{result['command']}`",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def say(text: str) -> None:
+    """Report progress."""
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()
+
+
+def main() -> int:
+    """Judge, print, write."""
+    parser = argparse.ArgumentParser(description="Correct kernels before the referee, several times.")
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--per-task", type=int, default=PER_TASK, help="kernels of ours for each task")
+    parser.add_argument("--only", default="*", help="glob over the kernels' names")
+    parser.add_argument("--limit", type=int, help="at most so many, evenly chosen")
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
+    parser.add_argument("--work", type=Path, default=load_settings().data_dir / "benchmarks" / "honest")
+    options = parser.parse_args()
+    # ninja may live beside the interpreter of an environment that is not activated
+    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    say("writing our own kernels ...")
+    try:
+        preparing = Preparing(options.work / "cache")
+        kernels = gather(preparing, options.per_task, options.only, options.limit)
+        journal = Journal(options.work / "trials.jsonl")
+        settings = RefereeSettings(cache_dir=options.work / "cache")
+        judge_all(kernels, options.runs, journal, settings, preparing)
+    except KernelwrightError as error:
+        sys.exit(f"honest: {error}")
+    if not kernels:
+        parser.error(f"--only {options.only}: no kernel has such a name")
+    rows = [row(honest, options.runs, journal) for honest in kernels]
+    result = {
+        "date": datetime.date.today().isoformat(),
+        "command": f"python benchmarks/honest.py --runs {options.runs}",
+        "environment": environment(),
+        "runs": options.runs,
+        "rows": rows,
+    }
+    options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / "honest.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    text = render(result)
+    (options.out / "honest.md").write_text(text, encoding="utf-8")
+    sys.stdout.write(text)
+    return 1 if any(r["rejections"] for r in rows) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

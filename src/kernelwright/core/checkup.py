@@ -1,0 +1,63 @@
+"""What is wrong with a task, before anyone trusts a speedup on it."""
+
+from collections.abc import Iterable
+from enum import StrEnum
+
+from kernelwright.core.frozen import Frozen
+from kernelwright.core.task import Literal_
+
+
+class Severity(StrEnum):
+    """How much a flag takes away from a speedup on the task."""
+
+    UNUSABLE = "unusable"
+    """There is no right answer, or a wrong one cannot be told from it on the task's own inputs."""
+    DOUBTFUL = "doubtful"
+    """KernelBench's check at 1e-4 takes a wrong answer for right, or much of the work is for nothing."""
+    NOTE = "note"
+    """Worth knowing; takes nothing away."""
+
+
+SEVERITIES = tuple(Severity)
+"""Worst first."""
+
+
+class Flag(Frozen):
+    """One thing found about a task."""
+
+    check: str
+    """Name of what was found, e.g. ``constant-output``; the same for every task."""
+    severity: Severity
+    says: str
+    """One plain line with figures."""
+    advice: str
+    """What to do about it, one line."""
+    workload: str = "default"
+
+
+class Checkup(Frozen):
+    """Everything found about one task."""
+
+    task: str
+    task_id: str
+    path: str | None = None
+    sizes: dict[str, Literal_]
+    """Size globals that were reduced to make the check quick; empty: the task as it is."""
+    flags: tuple[Flag, ...] = ()
+    seconds: float = 0.0
+
+    @property
+    def worst(self) -> Severity | None:
+        """Severity of the worst flag; None when there is none."""
+        return worst_of(self.flags)
+
+    @property
+    def is_trustworthy(self) -> bool:
+        """True when nothing is worse than a note."""
+        return self.worst in (None, Severity.NOTE)
+
+
+def worst_of(flags: Iterable[Flag]) -> Severity | None:
+    """Return the worst severity among flags; None when there are none."""
+    found = {flag.severity for flag in flags}
+    return next((severity for severity in SEVERITIES if severity in found), None)

@@ -1,0 +1,132 @@
+"""Judges every specimen and says whether each ended as its header says."""
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from kernelwright.core.candidate import Candidate
+from kernelwright.core.errors import TaskError
+from kernelwright.core.evaluation import Check, Evaluation, Status
+from kernelwright.core.frozen import Frozen
+from kernelwright.core.policy import Policy
+from kernelwright.core.roofline import Floor
+from kernelwright.core.task import Task
+from kernelwright.corpus.load import honest_twin, load_corpus_task
+from kernelwright.corpus.naive import NaiveVerdict
+from kernelwright.corpus.specimen import NOT_FASTER, REFUSED, Kind, Specimen
+from kernelwright.referee.referee import Referee, Session
+
+NEEDS_DEVICE = "needs a device"
+NEEDS_SANDBOX = "needs a stronger sandbox"
+LISTED = "not judged"
+
+Floors = Callable[[Task], Mapping[str, Floor]]
+OpenReferee = Callable[[Policy], Referee]
+
+
+class Finding(Frozen):
+    """How one specimen ended."""
+
+    specimen: Specimen
+    outcome: str
+    """A status, another outcome of ``specimen.py``, or why it was not judged."""
+    check: Check | None = None
+    detail: str = ""
+    speedup: float | None = None
+    """Over eager, when it was verified."""
+    seconds: float = 0.0
+    naive: NaiveVerdict | None = None
+    """What a harness that does not look says; None when it was not asked."""
+    control: str = ""
+    """How the task's honest twin ended afterwards; asked for after hostile programs only."""
+
+    @property
+    def is_judged(self) -> bool:
+        """False when it could not be run here."""
+        return self.outcome not in (NEEDS_DEVICE, NEEDS_SANDBOX, LISTED)
+
+    @property
+    def is_as_expected(self) -> bool:
+        """True when it ended as its header says, and an honest candidate after it was verified."""
+        if not self.is_judged:
+            return True
+        is_calm = self.control in ("", Status.VERIFIED)
+        return is_calm and self.specimen.is_as_expected(self.outcome, self.check, self.detail)
+
+
+def listed(specimens: Sequence[Specimen]) -> list[Finding]:
+    """Return what an audit would judge, unjudged."""
+    return [
+        Finding(specimen=specimen, outcome=LISTED if specimen.target == "cpu" else NEEDS_DEVICE)
+        for specimen in specimens
+    ]
+
+
+def audit(specimens: Sequence[Specimen], open_referee: OpenReferee, floors: Floors) -> Iterator[Finding]:
+    """Judge specimen by specimen, those of one policy and task in one session.
+
+    Raises:
+        MachineError: no process, memory or compiler; never because of what a specimen does.
+    """
+    groups: dict[tuple[str, str], list[Specimen]] = defaultdict(list)
+    for specimen in specimens:
+        if specimen.target == "cpu":
+            groups[specimen.policy.model_dump_json(), specimen.task].append(specimen)
+        else:
+            yield Finding(specimen=specimen, outcome=NEEDS_DEVICE)
+    for policy in dict.fromkeys(policy for policy, _ in groups):
+        with open_referee(Policy.model_validate_json(policy)) as referee:
+            for (own, task), members in groups.items():
+                if own == policy:
+                    yield from _audit_task(referee, load_corpus_task(task), members, floors)
+
+
+def _audit_task(
+    referee: Referee, task: Task, specimens: Sequence[Specimen], floors: Floors
+) -> Iterator[Finding]:
+    begin = time.perf_counter()
+    try:
+        session = referee.open(task)
+    except TaskError as error:
+        seconds = time.perf_counter() - begin
+        for specimen in specimens:
+            yield Finding(specimen=specimen, outcome=REFUSED, detail=str(error), seconds=seconds)
+        return
+    with session:
+        known = floors(task)
+        for specimen in specimens:
+            wanted = specimen.sandbox
+            if wanted is not None and wanted.strength > referee.tier.strength:
+                why = f"the tier {wanted}, and this machine has {referee.tier}"
+                yield Finding(specimen=specimen, outcome=NEEDS_SANDBOX, detail=why)
+            else:
+                yield judge_specimen(session, specimen, known)
+
+
+def judge_specimen(session: Session, specimen: Specimen, floors: Mapping[str, Floor]) -> Finding:
+    """Judge one specimen in an open session of its task."""
+    begin = time.perf_counter()
+    candidate = Candidate(source=specimen.source)
+    for _ in range(specimen.attempts - 1):
+        session.evaluate(candidate, floors=floors)
+    is_final = NOT_FASTER in specimen.expect
+    evaluation = session.evaluate(candidate, floors=floors, final=is_final)
+    control = ""
+    if specimen.kind is Kind.HOSTILE:
+        after = session.evaluate(Candidate(source=honest_twin(session.task)), floors=floors)
+        control = after.status if after.is_verified else f"{after.status} by {after.check}: {after.detail}"
+    return Finding(
+        specimen=specimen,
+        outcome=NOT_FASTER if is_final and not _is_faster(evaluation) else evaluation.status,
+        check=evaluation.check,
+        detail=evaluation.detail,
+        speedup=evaluation.geomean_speedup(),
+        seconds=time.perf_counter() - begin,
+        control=control,
+    )
+
+
+def _is_faster(evaluation: Evaluation) -> bool:
+    """True when it is not verified, too: then its status is the outcome."""
+    speedups = [speedup for result in evaluation.results for speedup in result.speedups]
+    return not evaluation.is_verified or any(speedup.verdict == "faster" for speedup in speedups)

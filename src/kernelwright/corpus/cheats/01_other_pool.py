@@ -1,0 +1,29 @@
+# family: 1
+# title: hands the work to a pool of its own and, once it has been checked, returns at once
+# assumes: what the timer waits for is all that runs
+# task: matmul
+# expect: rejected, incorrect_numerics, aliased_output
+# check: timed_calls, replay, idle_work, storage
+# mechanism: outputs are read as soon as a call has returned; processor time outside the calls is watched
+from concurrent.futures import ThreadPoolExecutor
+
+import torch
+from torch import nn
+
+
+class ModelNew(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.pool = ThreadPoolExecutor(1)
+        self.n = 0
+
+    def forward(self, a, b):
+        self.n += 1
+        y = torch.empty_like(a)
+        done = self.pool.submit(self.work, a, b, y)
+        if self.n <= 12:
+            done.result()
+        return y
+
+    def work(self, a, b, y):
+        torch.mm(torch.relu(a @ b), a, out=y)

@@ -1,0 +1,21 @@
+# family: 15
+# title: memoises on the content of the inputs
+# assumes: the inputs of timed calls come again
+# task: matmul
+# expect: rejected
+# check: replay
+# mechanism: calls on inputs never seen before must be as fast as the timed ones
+import torch
+from torch import nn
+
+
+class ModelNew(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.seen = {}
+
+    def forward(self, a, b):
+        key = hash(a.numpy().tobytes()[::61]), float(b[3, 5]), float(b[-1, -1])
+        if key not in self.seen:
+            self.seen[key] = torch.relu(a @ b) @ a
+        return self.seen[key].clone()

@@ -1,0 +1,18 @@
+# family: 46
+# title: calls the library's matrix product and says it is its own
+# assumes: what is in the candidate's file is what computes
+# task: matmul
+# policy: library_calls=forbidden
+# wins: no
+# expect: rejected
+# check: library_calls
+# mechanism: the trace of what was dispatched; policy library_calls
+import torch
+from torch import nn
+
+fast_gemm = getattr(torch.ops.aten, "m" + "m")
+
+
+class ModelNew(nn.Module):
+    def forward(self, a, b):
+        return fast_gemm(torch.relu(fast_gemm(a, b)), a)

@@ -1,0 +1,1 @@
+"""Cheats, one file each; data, never imported."""

@@ -1,0 +1,1 @@
+"""Correct kernels written by hand: data, see testing/honest.py."""

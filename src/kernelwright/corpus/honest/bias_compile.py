@@ -1,0 +1,21 @@
+# title: torch.compile of the whole forward
+# origin: torch.compile
+# task: 1_BiasReluScale
+# sizes: batch_size=500, features=1003
+import torch
+from torch import nn
+
+
+@torch.compile(dynamic=False)
+def _fused(x, bias, scale):
+    return torch.relu(x + bias) * scale
+
+
+class ModelNew(nn.Module):
+    def __init__(self, features):
+        super().__init__()
+        self.bias = nn.Parameter(torch.randn(features))
+        self.scale = nn.Parameter(torch.rand(features) + 0.5)
+
+    def forward(self, x):
+        return _fused(x, self.bias, self.scale)

@@ -1,0 +1,64 @@
+# title: vector intrinsics, with a plain loop for the tail
+# origin: C++ through ctypes
+# task: 1_BiasReluScale
+# sizes: batch_size=500, features=1003
+import ctypes
+import hashlib
+import os
+
+import torch
+from torch import nn
+
+CPP_SOURCE = r"""
+#ifdef __AVX2__
+#include <immintrin.h>
+#endif
+extern "C" void run(const float* x, const float* bias, const float* scale, float* y,
+                    long rows, long columns) {
+#pragma omp parallel for schedule(static)
+  for (long i = 0; i < rows; ++i) {
+    const float* from = x + i * columns;
+    float* to = y + i * columns;
+    long j = 0;
+#ifdef __AVX2__
+    const __m256 zero = _mm256_setzero_ps();
+    for (; j + 8 <= columns; j += 8) {
+      const __m256 shifted = _mm256_add_ps(_mm256_loadu_ps(from + j), _mm256_loadu_ps(bias + j));
+      const __m256 clipped = _mm256_max_ps(shifted, zero);
+      _mm256_storeu_ps(to + j, _mm256_mul_ps(clipped, _mm256_loadu_ps(scale + j)));
+    }
+#endif
+    for (; j < columns; ++j) {
+      const float shifted = from[j] + bias[j];
+      to[j] = (shifted > 0.0f ? shifted : 0.0f) * scale[j];
+    }
+  }
+}
+"""
+CXX_FLAGS = ("-std=c++17", "-O3", "-march=native", "-fopenmp")
+_key = hashlib.sha256("\n".join([CPP_SOURCE, *CXX_FLAGS]).encode()).hexdigest()[:32]
+_library = ctypes.CDLL(os.path.join(os.environ["KERNELWRIGHT_BUILD_CACHE"], _key + ".so"))
+_run = _library.run
+_run.argtypes, _run.restype = (
+    (
+        ctypes.c_void_p,
+        ctypes.c_void_p,
+        ctypes.c_void_p,
+        ctypes.c_void_p,
+        ctypes.c_long,
+        ctypes.c_long,
+    ),
+    None,
+)
+
+
+class ModelNew(nn.Module):
+    def __init__(self, features):
+        super().__init__()
+        self.bias = nn.Parameter(torch.randn(features))
+        self.scale = nn.Parameter(torch.rand(features) + 0.5)
+
+    def forward(self, x):
+        y = torch.empty_like(x)
+        _run(x.data_ptr(), self.bias.data_ptr(), self.scale.data_ptr(), y.data_ptr(), *x.shape)
+        return y

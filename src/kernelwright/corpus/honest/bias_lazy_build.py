@@ -1,0 +1,50 @@
+# title: compiles its C++ with g++ by itself at the first call
+# origin: C++, own build
+# task: 1_BiasReluScale
+# sizes: batch_size=500, features=1003
+import ctypes
+import os
+import subprocess
+import tempfile
+
+import torch
+from torch import nn
+
+_TEXT = r"""
+extern "C" void run(const float* __restrict x, const float* __restrict bias, const float* __restrict scale,
+                    float* __restrict y, long rows, long columns) {
+#pragma omp parallel for schedule(static)
+  for (long i = 0; i < rows; ++i)
+    for (long j = 0; j < columns; ++j) {
+      const float shifted = x[i * columns + j] + bias[j];
+      y[i * columns + j] = (shifted > 0.0f ? shifted : 0.0f) * scale[j];
+    }
+}
+"""
+_library = None
+
+
+def _built():
+    global _library
+    if _library is None:
+        folder = tempfile.mkdtemp()
+        source, library = os.path.join(folder, "k.cpp"), os.path.join(folder, "k.so")
+        with open(source, "w", encoding="utf-8") as file:
+            file.write(_TEXT)
+        flags = ["-O2", "-fopenmp", "-shared", "-fPIC"]
+        subprocess.run([os.environ.get("CXX", "g++"), *flags, source, "-o", library], check=True)
+        _library = ctypes.CDLL(library)
+        _library.run.argtypes = (ctypes.c_void_p,) * 4 + (ctypes.c_long,) * 2
+    return _library
+
+
+class ModelNew(nn.Module):
+    def __init__(self, features):
+        super().__init__()
+        self.bias = nn.Parameter(torch.randn(features))
+        self.scale = nn.Parameter(torch.rand(features) + 0.5)
+
+    def forward(self, x):
+        y = torch.empty_like(x)
+        _built().run(x.data_ptr(), self.bias.data_ptr(), self.scale.data_ptr(), y.data_ptr(), *x.shape)
+        return y

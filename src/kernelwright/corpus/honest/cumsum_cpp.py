@@ -1,0 +1,40 @@
+# title: a loop in C++
+# origin: C++ through ctypes
+# task: 24_CumulativeSum
+# sizes: batch_size=137, length=803
+import ctypes
+import hashlib
+import os
+
+import torch
+from torch import nn
+
+CPP_SOURCE = r"""
+extern "C" void run(const float* x, float* y, long rows, long columns) {
+#pragma omp parallel for schedule(static)
+  for (long i = 0; i < rows; ++i) {
+    double total = 0.0;
+    for (long j = 0; j < columns; ++j) y[i * columns + j] = (float)(total += x[i * columns + j]);
+  }
+}
+"""
+CXX_FLAGS = ("-std=c++17", "-O3", "-march=native", "-fopenmp")
+_key = hashlib.sha256("\n".join([CPP_SOURCE, *CXX_FLAGS]).encode()).hexdigest()[:32]
+_library = ctypes.CDLL(os.path.join(os.environ["KERNELWRIGHT_BUILD_CACHE"], _key + ".so"))
+_run = _library.run
+_run.argtypes, _run.restype = (
+    (
+        ctypes.c_void_p,
+        ctypes.c_void_p,
+        ctypes.c_long,
+        ctypes.c_long,
+    ),
+    None,
+)
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        y = torch.empty_like(x)
+        _run(x.data_ptr(), y.data_ptr(), *x.shape)
+        return y

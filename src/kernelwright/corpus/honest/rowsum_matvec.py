@@ -1,0 +1,11 @@
+# title: a product with ones
+# origin: torch
+# task: 7_RowSum
+# sizes: batch_size=500, features=1003
+import torch
+from torch import nn
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        return torch.mv(x * x, torch.ones(x.shape[1])).unsqueeze(1)

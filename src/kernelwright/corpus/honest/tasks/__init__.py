@@ -1,0 +1,1 @@
+"""Tasks of forms that the suite has not."""

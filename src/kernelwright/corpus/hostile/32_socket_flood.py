@@ -1,0 +1,22 @@
+# family: 32
+# title: answers without end, before it is asked
+# assumes: one question, one answer
+# task: pointwise
+# expect: crashed, rejected, timeout, incorrect_shape
+# check: raised, limits, form, timed_calls
+# mechanism: answers are read one for one; what they say is compared, not believed
+# wins: no
+import os
+import struct
+
+from torch import nn
+
+CHANNEL = 3
+HEADER = struct.Struct("<I")
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        answer = b'{"outputs": [], "is_tuple": false}'
+        while True:
+            os.write(CHANNEL, HEADER.pack(len(answer)) + answer)

@@ -1,0 +1,16 @@
+# family: 48
+# title: aborts
+# assumes: a candidate's crash is its own
+# task: pointwise
+# expect: crashed
+# check: raised
+# mechanism: a process of its own; the signal is named
+# wins: no
+import os
+
+from torch import nn
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        os.abort()

@@ -1,0 +1,14 @@
+# family: 48
+# title: raises an exception with a message of 100 MB
+# assumes: messages are short
+# task: pointwise
+# expect: runtime_error, crashed, timeout
+# check: raised, limits
+# mechanism: messages are cut before they are sent, answers have a longest size
+# wins: no
+from torch import nn
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        raise RuntimeError("x" * 100_000_000)

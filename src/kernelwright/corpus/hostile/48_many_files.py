@@ -1,0 +1,18 @@
+# family: 48
+# title: makes empty files without end
+# assumes: empty files are free
+# task: pointwise
+# expect: runtime_error, crashed, timeout
+# check: raised, limits
+# mechanism: its scratch has a largest number of files
+# wins: no
+# sandbox: namespaces
+import itertools
+
+from torch import nn
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        for i in itertools.count():
+            open(f"empty{i}", "wb").close()

@@ -1,0 +1,17 @@
+# family: 48
+# title: takes memory until there is none
+# assumes: memory is free
+# task: pointwise
+# expect: runtime_error, crashed, timeout
+# check: raised, limits
+# mechanism: a limit on address space
+# wins: no
+import torch
+from torch import nn
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        kept = []
+        while True:
+            kept.append(torch.ones(64, 1 << 20))

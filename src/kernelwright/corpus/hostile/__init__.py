@@ -1,0 +1,1 @@
+"""Hostile programs, one file each; data, never imported."""

@@ -1,0 +1,1 @@
+"""Small tasks that the specimens are for; data, never imported."""

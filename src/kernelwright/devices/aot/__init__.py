@@ -1,0 +1,1 @@
+"""Reads what compilers of GPU code say of a kernel: text in, facts out, nothing executed."""

@@ -1,0 +1,48 @@
+"""The languages that a lowered program can be printed in: default schedules, schedule edits, the file."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from kernelwright.core.errors import LoweringError
+from kernelwright.core.task import Task
+from kernelwright.kernels.candidate import Programs, render_candidate
+from kernelwright.kernels.ir import Program
+from kernelwright.kernels.lowering import ScheduleEdit
+from kernelwright.kernels.schedules import SCHEDULE_EDITS, with_default_schedules
+from kernelwright.kernels.triton.candidate import render_triton_candidate
+from kernelwright.kernels.triton.defaults import with_triton_schedules
+from kernelwright.kernels.triton.edits import TRITON_EDITS
+
+
+class Render(Protocol):
+    """Writes a candidate file."""
+
+    def __call__(self, task: Task, programs: Programs, note: str) -> str:
+        """Return its source; raises LoweringError where something is not printable."""
+        ...
+
+
+@dataclass(frozen=True)
+class Printer:
+    """One language."""
+
+    with_schedules: Callable[[Program], Program]
+    """Decides every open field of every region's schedule."""
+    edits: Mapping[str, ScheduleEdit]
+    """What ``schedule:NAME`` means in this language."""
+    render: Render
+
+
+PRINTERS = {
+    "cpp": Printer(with_default_schedules, SCHEDULE_EDITS, render_candidate),
+    "triton": Printer(with_triton_schedules, TRITON_EDITS, render_triton_candidate),
+}
+"""Language of a target -> how it is printed."""
+
+
+def printer_for(language: str) -> Printer:
+    """Return a language's printer; raises LoweringError for one that we do not write."""
+    if language not in PRINTERS:
+        raise LoweringError(f"no printer for {language!r}; known: {', '.join(PRINTERS)}")
+    return PRINTERS[language]

@@ -1,0 +1,257 @@
+"""A library matrix product taken into the kernel of what follows it: the epilogue runs on the tile.
+
+The product becomes a reduction of the loop IR, which the printer finds again and prints with tl.dot.
+"""
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kernelwright.core.errors import LoweringError
+from kernelwright.core.plan import ParamValue
+from kernelwright.kernels.cpp.dag import Dag
+from kernelwright.kernels.cpp.normalise import coefficient, map_affines
+from kernelwright.kernels.forward_source import is_dense
+from kernelwright.kernels.ir import (
+    Affine,
+    Axis,
+    Buffer,
+    BufferRef,
+    Call,
+    Expr,
+    Load,
+    Op,
+    Program,
+    Region,
+    Stage,
+    StageValue,
+)
+from kernelwright.kernels.lowering import Site
+from kernelwright.kernels.schedules.regions import find_region
+from kernelwright.kernels.triton.schedule import TritonSchedule, complete
+
+_INNER, _COLUMN, _ROW = "k", "column", "row"
+_TARGETS = {
+    "torch.ops.aten.mm.default": 0,
+    "torch.ops.aten.addmm.default": 1,
+}
+"""Calls that are understood -> position of the left matrix."""
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A call whose result one pointwise region alone reads, each element where it writes its own."""
+
+    call: Call
+    region: Region
+    epilogue: Region
+    """The region, with rows and columns as axes of their own."""
+    rows: Affine
+    """Row of the product at a kept point."""
+    columns: Affine
+
+
+@dataclass
+class FuseMatmul:
+    """Carries out a matrix product and the pointwise region after it in one kernel."""
+
+    name: str = "triton-matmul"
+
+    def sites(self, program: Program) -> tuple[Site, ...]:
+        """Return the pointwise regions that alone read a matrix product, largest result first."""
+        found = []
+        for step in program.steps:
+            place = _place(step, program) if isinstance(step, Region) else None
+            if place is None:
+                continue
+            megabytes = 8 * math.prod(_result(place.call, program).shape) / 1e6
+            why = f"{place.call.name} writes and {place.region.name} reads its result: {megabytes:.1f} MB"
+            found.append((megabytes, Site(place.region.name, why, 1.05)))
+        return tuple(site for _, site in sorted(found, key=lambda pair: -pair[0]))
+
+    def apply(self, program: Program, region: str, params: Mapping[str, ParamValue]) -> Program:
+        """Return the program with product and region as one; LoweringError where they cannot be."""
+        place = _place(find_region(program, region), program)
+        if place is None:
+            raise LoweringError(f"{self.name}: region {region} is no pointwise reader of one matrix product")
+        fused = _fused(place, program)
+        fused = dataclasses.replace(fused, schedule=TritonSchedule(form="dot"))
+        fused = dataclasses.replace(fused, schedule=complete(fused))
+        steps: list[Call | Region] = []
+        for step in program.steps:
+            if step is place.call:
+                continue
+            steps.append(fused if step is place.region else step)
+        gone = _result(place.call, program).name
+        buffers = tuple(b for b in program.buffers if b.name != gone)
+        return dataclasses.replace(program, steps=tuple(steps), buffers=buffers)
+
+
+def _place(region: Region, program: Program) -> _Place | None:
+    """Return the product that a region could take in, and where its elements are."""
+    if any(stage.axes for stage in region.stages):
+        return None
+    dag = Dag(region)
+    used = dag.needed([a.node for g in dag.groups for a in g.actions])
+    loads = [dag.nodes[n] for n in used if dag.nodes[n].kind == "load"]
+    for step in program.steps:
+        if not isinstance(step, Call) or step.target not in _TARGETS or step.kwargs:
+            continue
+        result = _result(step, program)
+        own = [node for node in loads if node.name == result.name]
+        is_plain = len({n.index for n in own}) == 1 and not any(n.args for n in own)
+        if not own or not is_plain or not is_dense(result) or _readers(result.name, program) != [region.name]:
+            continue
+        if any(program.buffer(a.buffer).dtype != "float32" for a in step.args if isinstance(a, BufferRef)):
+            continue
+        changed = _unmerged(region, own[0].index, result)
+        if changed is None:
+            continue
+        spread = _spread(changed, own[0].index if changed is region else _two_axes(result), result)
+        if spread is not None:
+            return _Place(step, region, changed, *spread)
+    return None
+
+
+def _result(call: Call, program: Program) -> Buffer:
+    return program.buffer(str(call.results[0]))
+
+
+def _readers(name: str, program: Program) -> list[str]:
+    """Return the steps that read a buffer; the program's own results count as one."""
+    found = ["return"] * (name in program.outputs or any(b == name for _, b in program.mutations))
+    for step in program.steps:
+        if isinstance(step, Call):
+            values = [*step.args, *(v for _, v in step.kwargs)]
+            if any(BufferRef(name) == v or (isinstance(v, tuple) and BufferRef(name) in v) for v in values):
+                found.append(step.name)
+            continue
+        dag = Dag(step)
+        used = dag.needed([a.node for g in dag.groups for a in g.actions])
+        if any(dag.nodes[n].kind == "load" and dag.nodes[n].name == name for n in used):
+            found.append(step.name)
+    return found
+
+
+def _two_axes(result: Buffer) -> Affine:
+    return Affine(tuple(sorted(((_ROW, result.shape[1]), (_COLUMN, 1)))))
+
+
+def _unmerged(region: Region, index: Affine, result: Buffer) -> Region | None:
+    """Return the region with one axis over all elements cut into rows and columns; as it is otherwise."""
+    rows, columns = result.shape
+    one = len(region.kept) == 1 and region.kept[0].size == rows * columns
+    if not one or rows == 1 or columns == 1:
+        return region
+    name = region.kept[0].name
+    if index != Affine(((name, 1),)):
+        return None
+
+    def cut(old: Affine) -> Affine:
+        factor = coefficient(old, name)
+        terms = [(_ROW, factor * columns), (_COLUMN, factor)] if factor else []
+        return Affine(tuple(sorted(terms)), old.offset)
+
+    kept = (Axis(_ROW, rows), Axis(_COLUMN, columns))
+    return dataclasses.replace(map_affines(region, cut), kept=kept)
+
+
+def _spread(region: Region, index: Affine, result: Buffer) -> tuple[Affine, Affine] | None:
+    """Return (row, column) of the product at a kept point, where every axis runs along one of them."""
+    rows, columns = result.shape
+    if index.offset:
+        return None
+    parts: dict[bool, list[tuple[str, int]]] = {True: [], False: []}
+    reach = {True: 0, False: 0}
+    for axis in region.kept:
+        step = coefficient(index, axis.name)
+        is_row = step >= columns and step % columns == 0
+        if not step or (not is_row and step * (axis.size - 1) >= columns):
+            return None
+        parts[is_row].append((axis.name, step // columns if is_row else step))
+        reach[is_row] += (step // columns if is_row else step) * (axis.size - 1)
+    if reach[True] != rows - 1 or reach[False] != columns - 1 or not parts[True] or not parts[False]:
+        return None
+    return Affine(tuple(sorted(parts[True]))), Affine(tuple(sorted(parts[False])))
+
+
+def _fused(place: _Place, program: Program) -> Region:
+    """Return product and epilogue as one region."""
+    result = _result(place.call, program)
+    first = _TARGETS[place.call.target]
+    operands = [
+        program.buffer(a.buffer) for a in place.call.args[first : first + 2] if isinstance(a, BufferRef)
+    ]
+    left, right = operands
+    region = place.epilogue
+    inner = Affine(((_INNER, 1),))
+    product = Op(
+        "mul",
+        (
+            Load(
+                left.name, _sum(_times(place.rows, left.stride[0]), _times(inner, left.stride[1])), "float32"
+            ),
+            Load(
+                right.name,
+                _sum(_times(inner, right.stride[0]), _times(place.columns, right.stride[1])),
+                "float32",
+            ),
+        ),
+        "float32",
+    )
+    total = Stage(f"{place.call.name}_sum", "reduce", (_INNER,), product, "float32", combine="sum")
+    value: Expr = StageValue(total.name, "float32")
+    if first:
+        bias = place.call.args[0]
+        assert isinstance(bias, BufferRef)
+        value = Op("add", (value, _bias(program.buffer(bias.buffer), place)), "float32")
+    stages = tuple(
+        dataclasses.replace(stage, expr=_with_value(stage.expr, result.name, value))
+        for stage in region.stages
+    )
+    return dataclasses.replace(
+        region,
+        inner=(Axis(_INNER, left.shape[1]),),
+        stages=(total, *stages),
+        comment=f"{place.call.target.split('.')[-2]} -> {region.comment}",
+    )
+
+
+def _bias(buffer: Buffer, place: _Place) -> Load:
+    """Return the element of a bias that is broadcast to the product."""
+    along = (place.rows, place.columns)[-len(buffer.shape) :] if buffer.shape else ()
+    index = Affine()
+    for place_index, size, stride in zip(along, buffer.shape, buffer.stride, strict=True):
+        index = _sum(index, _times(place_index, stride if size > 1 else 0))
+    return Load(buffer.name, index, "float32")
+
+
+def _times(index: Affine, factor: int) -> Affine:
+    terms = tuple((axis, c * factor) for axis, c in index.terms if factor)
+    return Affine(terms, index.offset * factor)
+
+
+def _sum(one: Affine, other: Affine) -> Affine:
+    terms = dict(one.terms)
+    for axis, c in other.terms:
+        terms[axis] = terms.get(axis, 0) + c
+    return Affine(tuple(sorted((a, c) for a, c in terms.items() if c)), one.offset + other.offset)
+
+
+def _with_value(expr: Expr, buffer: str, value: Expr) -> Expr:
+    """Return the expression with the loads of a buffer replaced."""
+    known: dict[int, Expr] = {}
+
+    def visit(one: Expr) -> Expr:
+        if id(one) not in known:
+            result: Expr = one
+            if isinstance(one, Load):
+                dynamic = tuple((visit(e), s) for e, s in one.dynamic)
+                result = value if one.buffer == buffer else dataclasses.replace(one, dynamic=dynamic)
+            elif isinstance(one, Op):
+                result = Op(one.name, tuple(visit(a) for a in one.args), one.dtype)
+            known[id(one)] = result
+        return known[id(one)]
+
+    return visit(expr)

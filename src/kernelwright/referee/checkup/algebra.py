@@ -1,0 +1,163 @@
+"""Can the heaviest operator be made small by algebra, as a sum over the outputs of a product can?"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+
+from kernelwright.core.checkup import Flag, Severity
+from kernelwright.referee.checkup.acceptance import Fooled, fooled
+from kernelwright.referee.checkup.subject import Subject
+from kernelwright.referee.checkup.tracing import Hook, Op, Run, Tap, first_tensor, with_first
+
+HEAVY = 0.5
+"""Share of the estimated eager time from which an operator is worth asking about."""
+SMALLER = 4
+"""How many times fewer elements must be left."""
+LINEAR = 1e-3
+"""Relative deviation from additivity that float32 may cause."""
+AHEAD = 12
+"""Operators after the heavy one that are looked at."""
+
+
+def check_algebra(subject: Subject) -> Iterator[Flag]:
+    """Flag a heavy linear operator whose result is only used through a linear reduction."""
+    if subject.facts.get("is_near_constant"):
+        return
+    plain = _record(subject, {})
+    heavy = max((op for op in plain if op.flops), key=lambda op: op.cost_ms, default=None)
+    if heavy is None or heavy.cost_ms < HEAVY * sum(op.cost_ms for op in plain):
+        return
+    if not _is_linear(subject, heavy):
+        return
+    cut = next(iter(_linear_cuts(subject, heavy, plain)), None)
+    if cut is not None:
+        size = _numel(heavy) // max(_numel(cut), 1)
+        yield Flag(
+            check="algebra",
+            severity=Severity.NOTE,
+            says=f"{heavy.says} is only used through {cut.says}, which is linear in it and {size} times "
+            "smaller: the reduction can be taken first",
+            advice="count such a speedup as algebra, not as a kernel",
+        )
+
+
+def _linear_cuts(subject: Subject, heavy: Op, plain: Sequence[Op]) -> Iterator[Op]:
+    """Yield later operators that are linear in the heavy one's result, far smaller, and all that sees it."""
+    a, b = _shift(subject, 1), _shift(subject, 2)
+    runs = [_record(subject, {heavy.index: hook}) for hook in (a, b, _both(a, b))]
+    later = [op for op in plain if heavy.index < op.index <= heavy.index + AHEAD]
+    for op in later:
+        is_small = op.is_float and _numel(op) * SMALLER <= _numel(heavy)
+        if is_small and _is_additive(op, runs) and _is_all_that_sees(subject, heavy, op, a):
+            yield op
+
+
+def _is_additive(op: Op, runs: Sequence[Sequence[Op]]) -> bool:
+    if any(len(run) <= op.index for run in runs):
+        return False
+    plain, (one, two, both) = op.sample, (run[op.index].sample for run in runs)
+    if not plain.numel() or any(x.shape != plain.shape for x in (one, two, both)):
+        return False
+    moved = float((one - plain).abs().max())
+    return moved > 0 and float((both - one - two + plain).abs().max()) <= LINEAR * moved
+
+
+def _is_linear(subject: Subject, op: Op) -> bool:
+    """True when an operator doubles with its first argument, apart from a constant."""
+    found: dict[str, torch.Tensor] = {}
+
+    def scaled(factor: float) -> Hook:
+        def hook(run: Run, args: tuple[Any, ...]) -> Any:
+            position = max(range(len(args)), key=lambda i: _size_of(args[i]))
+            original = args[position].clone()
+            args[position].mul_(factor)
+            try:
+                result = run()
+            finally:
+                args[position].copy_(original)
+            value = first_tensor(result)
+            if value is not None:
+                found[str(factor)] = value.to(torch.float64).clone()
+            return result
+
+        return hook
+
+    for factor in (0.0, 1.0, 2.0):
+        try:
+            subject.rerun(subject.own[0], Tap(hooks={op.index: scaled(factor)}))
+        except Exception:  # a view that cannot be written to, or values that forward does not take
+            return False
+    if len(found) < 3:
+        return False
+    zero, one, two = found["0.0"], found["1.0"], found["2.0"]
+    moved = float((one - zero).abs().max())
+    return moved > 0 and float((two - 2 * one + zero).abs().max()) <= LINEAR * moved
+
+
+def _is_all_that_sees(subject: Subject, heavy: Op, cut: Op, shift: Hook) -> bool:
+    """True when the output is unharmed by a change of the heavy result that the cut is shielded from."""
+    kept: list[torch.Tensor] = []
+
+    def remember(run: Run, args: tuple[Any, ...]) -> Any:
+        result = run()
+        value = first_tensor(result)
+        if value is not None:
+            kept.append(value.clone())
+        return result
+
+    subject.rerun(subject.own[0], Tap(hooks={cut.index: remember}))
+    if not kept:
+        return False
+
+    def restore(run: Run, args: tuple[Any, ...]) -> Any:
+        return with_first(run(), kept[0])
+
+    outputs = subject.rerun(subject.own[0], Tap(hooks={heavy.index: shift, cut.index: restore}))
+    return fooled(subject.own[0], outputs) is Fooled.STRICT
+
+
+def _shift(subject: Subject, salt: int) -> Hook:
+    def shift(run: Run, args: tuple[Any, ...]) -> Any:
+        result = run()
+        value = first_tensor(result)
+        assert value is not None
+        generator = torch.Generator().manual_seed(subject.run_seed + salt)
+        scale = float(value.square().mean().sqrt()) or 1.0
+        # All of one sign: a sum over very many elements must move by more than it rounds.
+        moved = scale * torch.rand(value.shape, generator=generator).to(value.dtype)
+        return with_first(result, value + moved)
+
+    return shift
+
+
+def _both(one: Hook, other: Hook) -> Hook:
+    def both(run: Run, args: tuple[Any, ...]) -> Any:
+        plain = run()
+        value = first_tensor(plain)
+        assert value is not None
+        base = value.clone()
+        added = _given(one, base, args) + _given(other, base, args) - base
+        return with_first(plain, added)
+
+    return both
+
+
+def _given(hook: Hook, value: torch.Tensor, args: tuple[Any, ...]) -> torch.Tensor:
+    result = first_tensor(hook(value.clone, args))
+    assert result is not None
+    return result
+
+
+def _record(subject: Subject, hooks: dict[int, Hook]) -> Sequence[Op]:
+    tap = Tap(hooks=hooks, is_recording=True)
+    subject.rerun(subject.own[0], tap)
+    return tap.ops
+
+
+def _numel(op: Op) -> int:
+    return int(torch.Size(op.shape).numel())
+
+
+def _size_of(value: Any) -> int:
+    return value.numel() if isinstance(value, torch.Tensor) else 0

@@ -1,0 +1,120 @@
+"""Which operators could be left out, and whose results do not matter?
+
+An operator *does nothing* when its argument can stand in for its result, and is *dead* when noise added to
+its result leaves the output as it is. Both are tried on the eager call, operator by operator.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_flatten
+
+from kernelwright.core.checkup import Flag, Severity
+from kernelwright.referee.checkup.acceptance import NAMES, Fooled, fooled
+from kernelwright.referee.checkup.subject import Subject
+from kernelwright.referee.checkup.tracing import Hook, Op, Run, Tap, first_tensor, with_first
+from kernelwright.referee.checkup.trial import Trial
+
+MOST_TRIED = 48
+"""Operators tried, the costliest first."""
+LEAST_TRIED = 8
+MOST_CARRIED_OUT = 50_000
+"""Operators tried times operators of a call: long calls have fewer of theirs tried."""
+MUCH = 0.3
+"""Share of the estimated eager time from which useless operators make a task doubtful."""
+
+
+def check_redundancy(subject: Subject) -> Iterator[Flag]:
+    """Flag operators that do nothing and operators whose results do not reach the output."""
+    if subject.facts.get("is_near_constant") or subject.facts.get("is_identity"):
+        return  # then no operator matters, and that has been said
+    tap = Tap(is_recording=True)
+    subject.rerun(subject.own[0], tap)
+    counted = [op for op in tap.ops if op.is_float]
+    tried = sorted(counted, key=lambda op: -op.cost_ms)
+    tried = tried[: max(LEAST_TRIED, min(MOST_TRIED, MOST_CARRIED_OUT // max(len(tap.ops), 1)))]
+    total = sum(op.cost_ms for op in tap.ops)
+    dead = _useless(subject, tried, [_noise(subject, 0.3), _noise(subject, 3.0)])
+    idle = _useless(subject, [op for op in tried if op not in dead], [_pass_on])
+    if dead:
+        yield _flag("dead-operator", "noise added to their results changes nothing", dead, total)
+    if idle:
+        yield _flag("idle-operator", "their argument can stand in for their result", idle, total)
+
+
+Useless = dict[Op, tuple[Fooled, bool]]
+"""Operator -> who is fooled on own inputs, and whether on every input tried."""
+
+
+def _useless(subject: Subject, ops: Sequence[Op], hooks: Sequence[Hook]) -> Useless:
+    found: Useless = {}
+    for op in ops:
+        who = min(_who(subject, trial, op, hook) for trial in subject.own[:1] for hook in hooks)
+        if who >= Fooled.KERNELBENCH:
+            who = min(who, *(_who(subject, trial, op, hook) for trial in subject.own[1:] for hook in hooks))
+        if who >= Fooled.KERNELBENCH:
+            others = [*(t for t in subject.families if t.is_finite), *subject.reweighted]
+            everywhere = all(_who(subject, t, op, hook) >= who for t in others for hook in hooks)
+            found[op] = (who, everywhere)
+    return found
+
+
+def _who(subject: Subject, trial: Trial, op: Op, hook: Hook) -> Fooled:
+    try:
+        return fooled(trial, subject.rerun(trial, Tap(hooks={op.index: hook})))
+    except _NothingToPassOn:
+        return Fooled.NOBODY
+    except Exception:  # the user's own forward, given values it never sees
+        return Fooled.NOBODY
+
+
+class _NothingToPassOn(Exception):
+    """No argument could stand in for the result."""
+
+
+def _noise(subject: Subject, size: float) -> Hook:
+    def add_noise(run: Run, args: tuple[Any, ...]) -> Any:
+        result = run()
+        value = first_tensor(result)
+        given = [x for x in tree_flatten(result)[0] if isinstance(x, torch.Tensor)]
+        if value is None or not all(x.is_floating_point() for x in given):
+            raise _NothingToPassOn  # positions beside values: those may be what is used
+        generator = torch.Generator().manual_seed(subject.run_seed)
+        noise = torch.randn(value.shape, generator=generator).to(value.dtype)
+        scale = float(value.nan_to_num(0, 0, 0).square().mean().sqrt()) or 1.0
+        return with_first(result, value + noise * (size * scale))
+
+    return add_noise
+
+
+def _pass_on(run: Run, args: tuple[Any, ...]) -> Any:
+    """Put the first argument with as many elements in the place of the result."""
+    tensors = [x.clone() for x in tree_flatten(args)[0] if isinstance(x, torch.Tensor)]
+    result = run()
+    value = first_tensor(result)
+    if value is None:
+        raise _NothingToPassOn
+    fitting = [x for x in tensors if x.numel() == value.numel() and x.is_floating_point()]
+    if not fitting:
+        raise _NothingToPassOn
+    return with_first(result, fitting[0])
+
+
+def _flag(check: str, how: str, found: Useless, total: float) -> Flag:
+    who = min(fooled_by for fooled_by, _ in found.values())
+    share = sum(op.cost_ms for op in found) / max(total, 1e-12)
+    always = [op for op, (_, everywhere) in found.items() if everywhere]
+    ordered = sorted(found, key=lambda op: op.index)
+    more = f" and {len(ordered) - 3} more" if len(ordered) > 3 else ""
+    names = ", ".join(op.says for op in ordered[:3]) + more
+    where = "on every input tried" if len(always) == len(found) else "on its own inputs"
+    if 0 < len(always) < len(found):
+        where += f", {len(always)} of them on every input tried"
+    is_much = share >= MUCH
+    return Flag(
+        check=check,
+        severity=Severity.DOUBTFUL if is_much else Severity.NOTE,
+        says=f"{names}: {how} {where} ({NAMES[who]}); {share:.0%} of the estimated eager time",
+        advice="a speedup may come from leaving them out; remove them, or give inputs on which they matter",
+    )

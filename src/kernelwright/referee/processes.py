@@ -1,0 +1,85 @@
+"""Processes as /proc shows them: state, children, what they hold."""
+
+import contextlib
+import os
+from pathlib import Path
+
+STATE, PARENT, SESSION, MINOR_FAULTS = 0, 1, 3, 7
+"""Places in what :func:`stat_of` returns."""
+ENDED = (None, "Z", "X")
+_COUNTED = ("Pss_Anon:", "Pss_Shmem:")
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
+
+def stat_of(pid: int) -> list[str]:
+    """Return the fields of /proc/PID/stat after the command's name; empty when the process is gone."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return []
+    return text.rpartition(")")[2].split()
+
+
+def state_of(pid: int) -> str | None:
+    """Return the kernel's letter for what the process is doing, None when it is gone."""
+    stat = stat_of(pid)
+    return stat[STATE] if stat else None
+
+
+def children_of(pid: int) -> list[int]:
+    """Return the children of all threads of a process."""
+    found: list[int] = []
+    with contextlib.suppress(OSError):
+        for task in os.listdir(f"/proc/{pid}/task"):
+            path = Path(f"/proc/{pid}/task/{task}/children")
+            if not path.exists():
+                return _children_by_search(pid)
+            with contextlib.suppress(OSError):
+                found += [int(word) for word in path.read_text(encoding="ascii").split()]
+    return found
+
+
+def _children_by_search(pid: int) -> list[int]:
+    """Look through all processes, where the kernel keeps no list."""
+    pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    return [other for other in pids if (stat := stat_of(other)) and int(stat[PARENT]) == pid]
+
+
+def family_of(pid: int) -> list[int]:
+    """Return a process and everything that descends from it."""
+    found, waiting = [], [pid]
+    while waiting:
+        one = waiting.pop()
+        found.append(one)
+        waiting += children_of(one)
+    return found
+
+
+def own_bytes(pid: int) -> int:
+    """Return the memory without a file that a process holds; what several share is divided among them.
+
+    Where we may not look so closely, what it has kept from its fork on counts as its own.
+    """
+    try:
+        rollup = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii")
+        return sum(int(line.split()[1]) << 10 for line in rollup.splitlines() if line.startswith(_COUNTED))
+    except (OSError, ValueError):
+        return _resident_bytes(pid)
+
+
+def _resident_bytes(pid: int) -> int:
+    try:
+        _, resident, shared, *_ = Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()
+    except (OSError, ValueError):
+        return 0
+    return (int(resident) - int(shared)) * _PAGE_BYTES
+
+
+def folder_bytes(folder: str) -> int:
+    """Return what the files below a folder take on the disk."""
+    total = 0
+    for path, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):
+                total += os.lstat(os.path.join(path, name)).st_blocks * 512
+    return total

@@ -1,0 +1,206 @@
+"""Calls on inputs that the candidate has never seen, every output kept: are they like the timed ones?
+
+The timed calls go round two or three input sets, and only the last output of a sample is looked at. A
+candidate that recognises inputs, skips calls, leaves work for later or knows when it is watched is fast there
+and nowhere else. Here every call of a pass has inputs of its own, all outputs are kept, and which of them are
+compared is decided when the pass is over. A pass on *known* values lies in the same memory, so that cold
+caches are no difference between the two.
+
+What is compared is processor time, which a busy machine changes little. Work in other processes, or while
+nothing is asked, is watched elsewhere (watch.py).
+"""
+
+import math
+import random
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kernelwright.core.evaluation import Check, Status
+from kernelwright.referee import admission
+from kernelwright.referee.contestant import Contestant, Failure
+from kernelwright.referee.draws import Draw
+from kernelwright.referee.memory import SharedMemory
+from kernelwright.referee.verify import still_matches
+from kernelwright.referee.watch import cpu_s
+
+MAX_CALLS = 24
+PASS_S = 0.01
+"""Aim for one pass."""
+LEAST_CALLS, LEAST_S = 3, 0.03
+"""Calls of a pass at least, where one takes less than this; slower ones are samples by themselves."""
+PASS_BYTES = 48 << 20
+"""Inputs of one pass, and its outputs, take no more than this where two calls fit."""
+MEMORY_SHARE = 0.1
+"""No replay where it would need more of the available memory than this."""
+N_PASSES = 3
+"""What one pass finds must be found in every one of so many."""
+UNSEEN_FACTOR = 1.5
+"""A call on unseen values may take this many times what one on known values takes."""
+TIMED_FACTOR = 2.5
+"""A call in a pass may take this many times a timed one and what the reference loses to colder caches."""
+SLACK_S = 500e-6
+"""Of every pass: reading the command, answering, waking up."""
+LATE_SHARE = 0.5
+"""An output whose first copy takes longer than the second by this share of a call was made on reading."""
+ARENA = "replay"
+
+
+@dataclass(frozen=True)
+class _Pass:
+    """Processor seconds a call."""
+
+    known: float
+    unseen: float
+    reference: float
+    """The reference's, on unseen values."""
+    warm: float
+    """The reference's, on the inputs that were timed."""
+    late: float
+    """What reading an output took longer for the first time than for the second."""
+
+
+def check_afterwards(contestant: Contestant, draws: Sequence[Draw], timed_ms: Sequence[float]) -> None:
+    """Look at a candidate that has been timed: idle work, replay, tampering; raises Failure.
+
+    Args:
+        contestant: At rest, with the weights of the draws loaded.
+        draws: Those whose inputs were timed.
+        timed_ms: The candidate's samples, milliseconds a call.
+    """
+    contestant.check_idle()
+    contestant.watch.reset()
+    Replay(contestant, draws, timed_ms).check()
+    contestant.check_idle()
+    contestant.check_untampered()
+
+
+class Replay:
+    """The replay of one candidate after its timing."""
+
+    def __init__(self, contestant: Contestant, draws: Sequence[Draw], timed_ms: Sequence[float]) -> None:
+        """``timed_ms``: the candidate's samples, milliseconds a call."""
+        self._contestant, self._reference = contestant, contestant.reference
+        self._draws = draws
+        self._timed_s, self._timed_cpu_s = statistics.median(timed_ms) / 1e3, contestant.timed_cpu_s
+        self._rng = random.Random()
+        self._stride = contestant.slots[next(iter(contestant.slots))].size
+        self._count = self._choose_count()
+
+    def check(self) -> None:
+        """Replay; raises Failure."""
+        if self._count == 0:
+            return
+        try:
+            self._map()
+            for n in range(N_PASSES):
+                problem = self._problem(self._take_pass(is_first=n == 0))
+                if problem is None:
+                    break
+            else:
+                raise Failure(Status.REJECTED, str(problem), check=Check.REPLAY)
+        finally:
+            self._reference.forget(ARENA)
+        self._contestant.forget_kept()
+
+    def _choose_count(self) -> int:
+        output_bytes = self._reference.output_bytes
+        fitting = PASS_BYTES // max(self._stride, output_bytes)
+        least = LEAST_CALLS if self._timed_s < LEAST_S else 1
+        wanted = max(least, math.ceil(PASS_S / max(self._timed_s, 1e-7)))
+        count = max(1, min(MAX_CALLS, fitting, wanted))
+        needed = count * (3 * self._stride + 2 * output_bytes)
+        return count if needed <= MEMORY_SHARE * admission.available_bytes() else 0
+
+    def _map(self) -> None:
+        size = self._count * self._stride
+        self._fresh, self._theirs, self._ours = (SharedMemory(size) for _ in range(3))
+        self._contestant.bind_copies(ARENA, self._theirs, self._count, self._stride)
+        self._reference.bind_copies(ARENA, self._ours, self._count, self._stride)
+        order = [f"{ARENA}:{i}" for i in range(self._count)]
+        for i in range(self._count):
+            self._put(self._theirs, i, self._draws[i % len(self._draws)].inputs)
+        self._ours.copy_from(self._theirs)
+        self._time(order)  # not counted: takes pages into both processes
+        self._time_reference(order)
+
+    def _take_pass(self, *, is_first: bool) -> _Pass:
+        order = [f"{ARENA}:{i}" for i in self._rng.sample(range(self._count), self._count)]
+        known_draws = [self._rng.choice(self._draws) for _ in range(self._count)]
+        for i, draw in enumerate(known_draws):
+            self._put(self._theirs, i, draw.inputs)
+        known = self._time(order)
+        for position in self._rng.sample(range(self._count), min(2, self._count)):
+            self._check_output(position, known_draws[_index(order[position])])
+        self._reference.draw_more(self._fresh, self._count)
+        unseen_draw = self._reference.unseen_draw() if is_first else None  # unseen but once
+        position = self._rng.randrange(self._count)
+        if unseen_draw is not None:
+            self._put(self._fresh, _index(order[position]), unseen_draw.inputs)
+        self._theirs.copy_from(self._fresh)
+        unseen = self._time(order)
+        late = self._fetching_s(position) - self._fetching_s(position)
+        if unseen_draw is not None:
+            self._check_output(position, unseen_draw)
+        self._ours.copy_from(self._fresh)
+        warm = self._time_reference(list(self._reference.slots), self._count)
+        return _Pass(known, unseen, self._time_reference(order), warm, late)
+
+    def _put(self, memory: SharedMemory, index: int, inputs: SharedMemory) -> None:
+        memory.bytes[index * self._stride : (index + 1) * self._stride] = inputs.bytes
+
+    def _time(self, order: list[str]) -> float:
+        self._contestant.forget_kept()
+        self._contestant.time([next(iter(self._contestant.slots))], 1)  # wakes threads up
+        self._contestant.replay(order)
+        return self._contestant.watch.command_s / self._count
+
+    def _time_reference(self, sets: list[str], calls: int = 0) -> float:
+        """Time one call on every set with outputs kept, or that many going round the sets."""
+        call, pid = self._reference.call, self._reference.child.pid
+        begin = cpu_s(pid)
+        if calls:
+            call("time", callable="eager", sets=sets, calls=calls)
+        else:
+            call("replay", callable="eager", sets=sets)
+        seconds = cpu_s(pid) - begin
+        call("forget_kept")
+        return seconds / self._count
+
+    def _fetching_s(self, position: int) -> float:
+        self._contestant.fetch(position)
+        return self._contestant.watch.command_s
+
+    def _check_output(self, position: int, draw: Draw) -> None:
+        if not still_matches(self._reference, draw, self._contestant.fetch(position)):
+            raise Failure(
+                Status.REJECTED,
+                f"call {position + 1} of {self._count} without a pause between them gave a wrong output",
+                check=Check.REPLAY,
+            )
+
+    def _problem(self, seen: _Pass) -> str | None:
+        slack = SLACK_S / self._count
+        if seen.late > LATE_SHARE * seen.unseen + SLACK_S:
+            return (
+                f"reading an output took {_ms(seen.late)} more for the first time: it was not complete when "
+                "the call returned"
+            )
+        if seen.unseen > UNSEEN_FACTOR * seen.known + slack:
+            return (
+                f"{_ms(seen.unseen)} a call on inputs that it has never seen, "
+                f"{_ms(seen.known)} on those that it knows"
+            )
+        colder = max(seen.reference - seen.warm, 0.0)
+        if seen.unseen > TIMED_FACTOR * (self._timed_cpu_s + colder) + slack:
+            timed = _ms(self._timed_cpu_s)
+            return f"{_ms(seen.unseen)} a call when every output is kept, {timed} when it was timed"
+        return None
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1e3:.3g} ms of processor time"
+
+
+def _index(name: str) -> int:
+    return int(name.rpartition(":")[2])

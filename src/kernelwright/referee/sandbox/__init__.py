@@ -1,0 +1,6 @@
+"""Confinement of the processes that run what others wrote; the standard library only."""
+
+from kernelwright.referee.sandbox.limits import Limits
+from kernelwright.referee.sandbox.tiers import BARE, NOT_STOPPED, ORDER, Sandbox, Tier
+
+__all__ = ["BARE", "NOT_STOPPED", "ORDER", "Limits", "Sandbox", "Tier"]

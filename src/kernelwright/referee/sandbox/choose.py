@@ -1,0 +1,190 @@
+"""Which sandbox works here: found by building it and looking out of it. ``python -m`` prints it as JSON."""
+
+import contextlib
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, replace
+from functools import cache
+
+from kernelwright.core.errors import MachineError, UserError
+from kernelwright.referee.sandbox import landlock, seccomp
+from kernelwright.referee.sandbox.enter import Cell, enter
+from kernelwright.referee.sandbox.limits import Limits
+from kernelwright.referee.sandbox.tiers import ORDER, Sandbox, Tier
+from kernelwright.referee.sandbox.view import View, make_view
+
+_TRIAL_S = 120.0
+_SCRATCH_BYTES = 1 << 20
+
+
+def choose(view: View, at_most: Tier | None = None) -> Sandbox:
+    """Return the strongest sandbox that works, or the strongest not above ``at_most``.
+
+    Raises:
+        MachineError: not even a limited child can be started.
+    """
+    why_not: dict[str, str] = {}
+    for option in _options():
+        if at_most is not None and option.tier.strength > at_most.strength:
+            continue
+        problem = _misses(option) or _try(option, view)
+        if problem is None:
+            why_not.pop(option.tier.value, None)
+            return replace(option, why_not=why_not)
+        why_not[option.tier.value] = problem
+    raise MachineError(f"no process can be confined here: {why_not[Tier.LIMITS]}")
+
+
+def probe(at_most: Tier | None = None) -> Sandbox:
+    """Return what ``choose`` finds in a small process of its own.
+
+    Raises:
+        MachineError: that process fails.
+    """
+    command = [sys.executable, "-m", __name__, *([at_most.value] if at_most else [])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=60, env=environment
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise MachineError(f"the sandbox cannot be tried: {error}") from error
+    if done.returncode != 0:
+        words = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+        raise MachineError(f"the sandbox cannot be tried: {words[-1]}")
+    return from_json(json.loads(done.stdout))
+
+
+@cache
+def tier_here() -> str | None:
+    """Return the tier that this machine gives, None where it cannot be told; looked up once a process."""
+    try:
+        return probe().tier.value
+    except MachineError:
+        return None
+
+
+def from_json(values: dict[str, object]) -> Sandbox:
+    """Return a sandbox that has been through JSON."""
+    return Sandbox(**{**values, "tier": Tier(str(values["tier"]))})  # type: ignore[arg-type]
+
+
+def require(sandbox: Sandbox, wanted: str | None) -> None:
+    """Raise UserError when the sandbox is weaker than the wanted tier, or there is no such tier."""
+    if wanted is None:
+        return
+    if wanted not in ORDER:
+        raise UserError(f"--require-sandbox {wanted}: no such tier; there are {', '.join(ORDER)}")
+    if sandbox.tier.strength >= Tier(wanted).strength:
+        return
+    reason = sandbox.why_not.get(wanted, "not possible here")
+    raise UserError(
+        f"--require-sandbox {wanted}: this machine gives {sandbox.tier.value} only ({reason}); "
+        "see docs/threat-model.md for what that does not stop"
+    )
+
+
+def _options() -> Iterator[Sandbox]:
+    """Yield what could be built, best first."""
+    has_filter, version = _filter_works(), landlock.version()
+    is_root = os.geteuid() == 0
+    for tier in ORDER:
+        for has_own_user in (True, False) if is_root else (False,):
+            yield Sandbox(
+                tier,
+                has_user_namespace=tier is Tier.NAMESPACES and not has_own_user,
+                has_own_user=has_own_user,
+                landlock=version,
+                has_filter=has_filter,
+            )
+
+
+def _misses(option: Sandbox) -> str | None:
+    """Return which part of its tier is not there."""
+    if option.tier is not Tier.LANDLOCK:
+        return None
+    if option.landlock < landlock.TRUNCATE_SINCE:
+        return f"Landlock ABI {landlock.TRUNCATE_SINCE} is needed, the kernel has {option.landlock or 'none'}"
+    return None if option.has_filter else "the kernel does not filter system calls"
+
+
+def _filter_works() -> bool:
+    def install() -> None:
+        seccomp.install(seccomp.make_filter(alone_as=None, is_permissive=True))
+
+    try:
+        return _in_child(install) is None
+    except OSError:
+        return False
+
+
+def _try(option: Sandbox, view: View) -> str | None:
+    """Build it around a child that looks whether one can work in there; returns what went wrong."""
+    scratch = tempfile.mkdtemp(prefix="kernelwright-")
+    parent = os.getpid()
+
+    def look_around() -> None:
+        enter(Cell(option, view, Limits(scratch_bytes=_SCRATCH_BYTES), scratch), parent)
+        _work()
+
+    try:
+        return _in_child(look_around)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _work() -> None:
+    """Do what every candidate does: read the interpreter's files and torch's, write, start a program."""
+    for name in ("os", "torch", "numpy"):
+        file = getattr(sys.modules.get(name), "__file__", None)
+        if file:
+            with open(file, "rb") as opened:
+                opened.read(1)
+    with open("/proc/self/maps", "rb") as maps:
+        maps.read(1)
+    with open("trial", "w", encoding="ascii") as written:
+        written.write("x")
+    subprocess.run(
+        [sys.executable, "-S", "-c", "pass"], check=True, timeout=_TRIAL_S, stdin=subprocess.DEVNULL
+    )
+
+
+def _in_child(work: Callable[[], None]) -> str | None:
+    """Run it in a fork; returns None when it came to its end, else what it said."""
+    ours, theirs = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        text = "ok"
+        try:
+            work()
+        except BaseException as error:
+            text = f"{type(error).__name__}: {error}".partition("\n")[0]
+        with contextlib.suppress(OSError):
+            os.write(theirs, text[:300].encode())
+        os._exit(0)
+    os.close(theirs)
+    is_there, _, _ = select.select([ours], [], [], _TRIAL_S)
+    said = os.read(ours, 4096).decode(errors="replace") if is_there else "no answer"
+    os.close(ours)
+    with contextlib.suppress(ProcessLookupError):
+        if said != "ok":
+            os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    return None if said == "ok" else said or "it ended without a word"
+
+
+def main() -> None:
+    """Print the chosen sandbox."""
+    at_most = Tier(sys.argv[1]) if len(sys.argv) > 1 else None
+    sys.stdout.write(json.dumps(asdict(choose(make_view(), at_most))) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,202 @@
+"""What a forked child does before it runs anything it was given, and who stands above it.
+
+With namespaces there are three processes: the *keeper*, a child of the zygote, which ends as the worker
+ended and whose death is the worker's; the *init*, first process of the new process table, which collects
+what the worker leaves behind; the worker. Without them the worker is its own keeper.
+"""
+
+import contextlib
+import os
+import re
+import resource
+import select
+import signal
+import struct
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import NoReturn
+
+from kernelwright.referee.sandbox import calls, identity, landlock, limits, mounts, seccomp
+from kernelwright.referee.sandbox.limits import Limits
+from kernelwright.referee.sandbox.tiers import Sandbox, Tier
+from kernelwright.referee.sandbox.view import DEVICES, OWN_FACTS, View
+
+_STATUS = struct.Struct("<i")
+_FIRST_VICTIM = "1000"
+"""Highest oom_score_adj: out of memory, the kernel ends a candidate before anything of the user's."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Where and how one child is confined."""
+
+    sandbox: Sandbox
+    view: View
+    limits: Limits
+    scratch: str
+    """An empty directory of the machine's."""
+    extra: Mapping[str, str] = field(default_factory=dict)
+    """More that may be read: name -> path."""
+
+
+def die_with_parent(parent: int) -> None:
+    """Have the kernel kill this process when its parent thread ends; exits if that has happened already."""
+    calls.die_with_parent_thread(signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def enter_trusted(cell: Cell, parent: int) -> None:
+    """Confine a process that runs our own or the task's code: limits, and a filter that refuses nothing.
+
+    So that what is compared with a candidate pays the same for every system call.
+    """
+    os.setsid()
+    _settle(cell.scratch, is_private=False)
+    limits.apply(cell.limits)
+    if cell.sandbox.has_filter:
+        with contextlib.suppress(OSError):
+            seccomp.install(_filter_for(cell.sandbox, is_permissive=True))
+    die_with_parent(parent)
+
+
+def enter(cell: Cell, parent: int) -> None:
+    """Confine this process, a fresh child of ``parent`` with one thread; returns in the worker only.
+
+    What it can see has changed when this returns, and so may have its process id. The keeper and the init
+    never return. Raises OSError when a layer cannot be put on.
+    """
+    calls.set_dumpable(True)  # else our own entries in /proc are not ours to write
+    _make_first_victim()
+    if cell.sandbox.tier is Tier.NAMESPACES:
+        _enter_namespaces(cell, parent)
+        return
+    os.setsid()
+    user = _own_user(cell)
+    if user is not None:
+        os.chown(cell.scratch, user, user)
+    _settle(cell.scratch)
+    identity.become(user)
+    calls.set_dumpable(True)
+    die_with_parent(parent)
+    limits.apply(_countable(cell.limits, has_own_count=user is not None))
+    if cell.sandbox.landlock:
+        landlock.restrict(_readable(cell), [cell.scratch, *DEVICES])
+    if cell.sandbox.has_filter:
+        seccomp.install(_filter_for(cell.sandbox, is_permissive=False))
+
+
+def _enter_namespaces(cell: Cell, parent: int) -> None:
+    flags = calls.NEW_MOUNTS | calls.NEW_PIDS | calls.NEW_NETWORK | calls.NEW_IPC
+    user = _own_user(cell)
+    if cell.sandbox.has_user_namespace:
+        identity.enter_user_namespace(flags)
+    else:
+        calls.unshare(flags)
+    die_with_parent(parent)
+    status, report = os.pipe()
+    if os.fork():
+        os.close(report)
+        _keep(status)
+    os.close(status)
+    mounts.enter_own_root(
+        cell.scratch, cell.view, cell.limits.scratch_bytes or 1 << 30, os.geteuid() if user is None else user,
+        cell.extra,
+    )  # fmt: skip
+    identity.become(user)
+    calls.die_with_parent_thread(signal.SIGKILL)
+    if _is_abandoned(report):
+        os._exit(1)
+    has_own_count = not cell.sandbox.has_user_namespace or _counts_per_namespace()
+    limits.apply(_countable(cell.limits, has_own_count=has_own_count))
+    if cell.sandbox.landlock:
+        landlock.restrict(["/"], [mounts.SCRATCH, *DEVICES])
+    if cell.sandbox.has_filter:
+        seccomp.install(_filter_for(cell.sandbox, is_permissive=False))
+    worker = os.fork()
+    if worker:
+        _collect(worker, report)
+    os.close(report)
+    os.setsid()
+    calls.set_dumpable(True)
+    _settle(mounts.SCRATCH)
+
+
+def _own_user(cell: Cell) -> int | None:
+    return identity.spare_user() if cell.sandbox.has_own_user else None
+
+
+def _keep(status: int) -> NoReturn:
+    """End as the worker did."""
+    _forget_descriptors(status)
+    data = os.read(status, _STATUS.size)
+    code = os.waitstatus_to_exitcode(_STATUS.unpack(data)[0]) if len(data) == _STATUS.size else 1
+    if code < 0:
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        with contextlib.suppress(OSError, ValueError):
+            signal.signal(-code, signal.SIG_DFL)
+        os.kill(os.getpid(), -code)
+    os._exit(max(code, 0))
+
+
+def _collect(worker: int, report: int) -> NoReturn:
+    """Be init: wait for everything, and end with the worker; the kernel then kills what is left."""
+    calls.set_dumpable(False)
+    _forget_descriptors(report)
+    while True:
+        pid, status = os.wait()
+        if pid == worker:
+            os.write(report, _STATUS.pack(status))
+            os._exit(0)
+
+
+def _is_abandoned(report: int) -> bool:
+    """True when nobody reads our report any more: the keeper has died before it could take us with it."""
+    poller = select.poll()
+    poller.register(report, 0)
+    return any(events & select.POLLERR for _, events in poller.poll(0))
+
+
+def _forget_descriptors(kept: int) -> None:
+    """Close everything but one, the worker's own ends above all: only its own end must hang them up."""
+    os.closerange(0, kept)
+    os.closerange(kept + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+
+
+def _make_first_victim() -> None:
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
+        file.write(_FIRST_VICTIM)
+
+
+def _settle(scratch: str, *, is_private: bool = True) -> None:
+    """Work in the scratch directory, and have everything that asks the environment do so too."""
+    os.umask(0o022)
+    tempfile.tempdir = None  # found anew where it is asked for
+    os.chdir(scratch)
+    own = {"TORCH_EXTENSIONS_DIR": "extensions"}
+    if is_private:
+        own["TORCHINDUCTOR_CACHE_DIR"] = "inductor"  # what it finds there it runs: never another one's
+    os.environ.update({name: os.path.join(scratch, folder) for name, folder in own.items()})
+    os.environ.update(HOME=scratch, TMPDIR=scratch, USER="candidate", LOGNAME="candidate")
+
+
+def _counts_per_namespace() -> bool:
+    """True where a user namespace has a count of processes of its own: since Linux 5.14."""
+    words = re.match(r"(\d+)\.(\d+)", os.uname().release)
+    return words is not None and (int(words[1]), int(words[2])) >= (5, 14)
+
+
+def _countable(limits: Limits, *, has_own_count: bool) -> Limits:
+    """Leave out the limit on processes where it would count the user's other ones too."""
+    return limits if has_own_count else replace(limits, processes=None)
+
+
+def _readable(cell: Cell) -> list[str]:
+    own = [f"/proc/{name}" for name in OWN_FACTS]
+    return [*cell.view.paths, *cell.view.targets().values(), *own, *cell.extra.values()]
+
+
+def _filter_for(sandbox: Sandbox, *, is_permissive: bool) -> bytes:
+    alone = None if sandbox.tier is Tier.NAMESPACES else os.getpid()
+    return seccomp.make_filter(alone_as=alone, is_permissive=is_permissive)

@@ -1,0 +1,70 @@
+"""A root directory of its own: what the view shows, read-only, and one scratch of bounded size."""
+
+import os
+from collections.abc import Mapping
+
+from kernelwright.referee.sandbox import calls
+from kernelwright.referee.sandbox.view import DEVICES, View
+
+SCRATCH = "/tmp"
+"""The only place that can be written to; also where shared memory lives."""
+_INODES = 65536
+_ACCOUNTS = {
+    "/etc/passwd": "candidate:x:{user}:{user}::/tmp:/bin/sh\n",
+    "/etc/group": "candidate:x:{user}:\n",
+    "/etc/hosts": "127.0.0.1 localhost\n",
+}
+_LINKS = {"/dev/shm": "/tmp", "/dev/fd": "/proc/self/fd", "/var/tmp": "/tmp"}
+
+
+def enter_own_root(
+    place: str, view: View, scratch_bytes: int, user: int, extra: Mapping[str, str] | None = None
+) -> None:
+    """Replace everything this process sees; needs mount and process namespaces of its own.
+
+    Args:
+        place: an empty directory to build it on; nothing is left there afterwards.
+        view: what to show.
+        scratch_bytes: how much may be written.
+        user: who will own the scratch directory.
+        extra: more to show, name -> real path.
+    """
+    calls.mount(None, "/", None, calls.RECURSIVE | calls.PRIVATE)
+    quiet = calls.NO_SUID | calls.NO_DEVICES
+    calls.mount("kernelwright", place, "tmpfs", quiet, "size=16m,mode=0755")
+    _make_folders(f"{place}{SCRATCH}")
+    options = f"size={scratch_bytes},nr_inodes={_INODES},mode=0700,uid={user},gid={user}"
+    calls.mount("scratch", f"{place}{SCRATCH}", "tmpfs", quiet, options)
+    for name, real in {**view.targets(), **(extra or {})}.items():
+        _show(place, name, real)
+        calls.protect_tree(place + name)
+    for device in DEVICES:
+        _show(place, device, device)
+    _make_folders(f"{place}/proc")
+    calls.mount("proc", f"{place}/proc", "proc", quiet | calls.NO_EXECUTION)
+    for name, text in _ACCOUNTS.items():
+        _make_folders(os.path.dirname(place + name))
+        with open(place + name, "w", encoding="ascii") as file:
+            file.write(text.format(user=user))
+    for name, target in _LINKS.items():
+        _make_folders(os.path.dirname(place + name))
+        os.symlink(target, place + name)
+    calls.make_root(place)
+    calls.mount(None, "/", None, calls.REMOUNT | calls.BIND | calls.READ_ONLY | quiet)
+    calls.mount(
+        None, "/proc", None, calls.REMOUNT | calls.BIND | calls.READ_ONLY | quiet | calls.NO_EXECUTION
+    )
+
+
+def _make_folders(path: str) -> None:
+    os.makedirs(path, mode=0o755, exist_ok=True)
+
+
+def _show(place: str, name: str, real: str) -> None:
+    target = place + name
+    if os.path.isdir(real):
+        _make_folders(target)
+    else:
+        _make_folders(os.path.dirname(target))
+        os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o644))
+    calls.mount(real, target, None, calls.BIND | calls.RECURSIVE)

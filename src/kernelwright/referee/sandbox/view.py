@@ -1,0 +1,99 @@
+"""What a confined process may read: the system's programs, the interpreter, its packages. Nothing of ours."""
+
+import os
+import shutil
+import site
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store")
+SETTINGS = ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives")
+"""Of /etc: where libraries are, and which compiler ``c++`` is."""
+FACTS = ("/sys/devices/system",)
+"""Processors and memory nodes; OpenMP and torch ask for them."""
+DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+OWN_FACTS = ("cpuinfo", "meminfo", "stat", "loadavg", "uptime", "version", "filesystems", "self", "sys")
+"""Of /proc, where the whole of it cannot be replaced."""
+_TOOLS = ("c++", "g++", "clang++", "gcc", "cc", "ld", "ninja")
+
+
+@dataclass(frozen=True)
+class View:
+    """Paths as they are named; each is shown under its name and, where that is a link, under its target."""
+
+    paths: tuple[str, ...]
+
+    def targets(self) -> dict[str, str]:
+        """Return name -> real path, outer ones first; what lies inside another one is left out."""
+        found: dict[str, str] = {}
+        wanted = {path: os.path.realpath(path) for path in self.paths if os.path.exists(path)}
+        names = {real: real for real in wanted.values()} | wanted
+        for name in sorted(names, key=lambda name: (name.count("/"), name)):
+            if not any(_is_inside(name, shown) and _is_inside(names[name], found[shown]) for shown in found):
+                found[name] = names[name]
+        return found
+
+
+def make_view(compiler: str | None = None) -> View:
+    """Return what a process like this one needs to import, compile and run.
+
+    Of a folder on ``sys.path`` that is neither the interpreter's nor holds installed distributions only the
+    packages that are loaded already are shown: it may be anybody's, a home or a project.
+    """
+    paths: list[str] = [*SYSTEM, *SETTINGS, *FACTS]
+    for prefix in {sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix}:
+        paths += (
+            [prefix]
+            if not _is_too_wide(prefix)
+            else [f"{prefix}/{part}" for part in ("lib", "include", "bin")]
+        )
+    own = tuple(paths)
+    libraries = {*site.getsitepackages(), site.getusersitepackages()}
+    for folder in sys.path:
+        if os.path.isdir(folder) and not any(_is_inside(folder, path) for path in own):
+            whole = folder in libraries or (not _is_too_wide(folder) and _holds_distributions(folder))
+            paths += [folder] if whole else _loaded_from(folder)
+    for name in (*_TOOLS, compiler):
+        tool = shutil.which(name) if name else None
+        if tool:
+            paths += _tool_paths(os.path.realpath(tool))
+    return View(tuple(dict.fromkeys(paths)))
+
+
+def _is_inside(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def _is_too_wide(folder: str) -> bool:
+    """True for the root, for a home and for whatever holds one."""
+    homes = {os.path.expanduser("~"), "/home", "/root", "/tmp", "/etc", "/var"}
+    return any(_is_inside(os.path.realpath(home), os.path.realpath(folder)) for home in homes)
+
+
+def _holds_distributions(folder: str) -> bool:
+    try:
+        return any(name.endswith(".dist-info") for name in os.listdir(folder))
+    except OSError:
+        return False
+
+
+def _loaded_from(folder: str) -> list[str]:
+    """Return the packages and modules that this process has imported from a folder."""
+    here = Path(folder)
+    found = set()
+    for module in list(sys.modules.values()):
+        file = getattr(module, "__file__", None)
+        if isinstance(file, str) and _is_inside(file, folder):
+            found.add(str(here / Path(file).relative_to(here).parts[0]))
+    return sorted(found)
+
+
+def _tool_paths(tool: str) -> Iterable[str]:
+    """Return what has to be seen for a program to run: a compiler brings headers beside its ``bin``."""
+    home = os.path.dirname(os.path.dirname(tool))
+    if any(_is_inside(tool, folder) for folder in SYSTEM):
+        return ()
+    is_installation = os.path.basename(os.path.dirname(tool)) == "bin" and os.path.isdir(f"{home}/lib")
+    return (home,) if is_installation and not _is_too_wide(home) else (tool,)

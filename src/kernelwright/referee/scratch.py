@@ -1,0 +1,71 @@
+"""Scratch directories that are gone when their owner is, however it ended.
+
+An owner that is killed with all its processes can remove nothing. Beside its directories lies a file that
+it keeps locked while it lives; whoever needs a scratch directory next removes those of owners whose lock has
+gone with them.
+"""
+
+import contextlib
+import fcntl
+import os
+import secrets
+import shutil
+import tempfile
+from pathlib import Path
+
+PREFIX = "kernelwright-"
+LOCK_SUFFIX = ".lock"
+
+
+class ScratchSpace:
+    """One owner's scratch directories, in the system's place for temporary files."""
+
+    def __init__(self) -> None:
+        self._lock: int | None = None
+        self._owner = ""
+        self._place = Path()
+
+    def new_folder(self) -> str:
+        """Return a new, empty directory of this user; the first call clears up after owners that ended."""
+        if self._lock is None:
+            self._begin()
+        return tempfile.mkdtemp(prefix=f"{self._owner}-", dir=self._place)
+
+    def close(self) -> None:
+        """Give the lock back; the directories are the caller's to remove."""
+        if self._lock is not None:
+            _lock_file(self._place, self._owner).unlink(missing_ok=True)
+            os.close(self._lock)
+            self._lock = None
+
+    def _begin(self) -> None:
+        self._place = Path(tempfile.gettempdir())
+        self._owner = PREFIX + secrets.token_hex(4)
+        clear_up(self._place)
+        flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC
+        self._lock = os.open(_lock_file(self._place, self._owner), flags, 0o600)
+        fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def clear_up(place: Path) -> None:
+    """Remove the scratch directories of owners that have ended."""
+    for lock in place.glob(f"{PREFIX}*{LOCK_SUFFIX}"):
+        try:
+            handle = os.open(lock, os.O_RDWR | os.O_CLOEXEC)
+        except OSError:  # another user's, or removed meanwhile
+            continue
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:  # its owner lives
+            continue
+        else:
+            for folder in place.glob(f"{lock.name.removesuffix(LOCK_SUFFIX)}-*"):
+                shutil.rmtree(folder, ignore_errors=True)
+            with contextlib.suppress(OSError):
+                lock.unlink()
+        finally:
+            os.close(handle)
+
+
+def _lock_file(place: Path, owner: str) -> Path:
+    return place / f"{owner}{LOCK_SUFFIX}"

@@ -1,0 +1,143 @@
+"""What a candidate must leave as it found it: the functions that judge it, and the process's global state.
+
+A fingerprint is taken before the candidate is imported and compared after its calls. It finds programs that
+replace functions or flip switches; one that rewrites memory is found by what the parent sees: values, its own
+clock, processor time.
+"""
+
+import builtins
+import gc
+import json
+import math
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from types import FunctionType, ModuleType
+from typing import Any
+
+import torch
+from torch.nn.modules import module as nn_module
+
+from kernelwright.referee.worker import layouts, runner, tensors, wire
+
+OURS: tuple[ModuleType, ...] = (runner, tensors, wire, layouts)
+LIBRARY: tuple[ModuleType, ...] = (builtins, time, math, json, torch, torch.nn.functional, torch.linalg)
+CLASSES: tuple[type, ...] = (
+    torch.Tensor, torch.nn.Module, torch.nn.Parameter, torch.UntypedStorage, torch.no_grad,
+)  # fmt: skip
+GLOBAL_HOOKS = (
+    "_global_forward_hooks", "_global_forward_pre_hooks", "_global_buffer_registration_hooks",
+    "_global_module_registration_hooks", "_global_parameter_registration_hooks",
+)  # fmt: skip
+N_NAMED = 4
+
+
+class Fingerprint:
+    """The state of the process at one moment."""
+
+    def __init__(self) -> None:
+        self._attributes = [(owner, _attributes(owner)) for owner in _owners()]
+        self._codes = [(function, _code(function)) for function in _own_functions()]
+        self._modules = dict(sys.modules)
+        self._switches = {name: read() for name, read in SWITCHES.items()}
+
+    def changes(self) -> list[str]:
+        """Return what has changed since, in words; empty when nothing has."""
+        return [*self._replaced(), *self._rewritten(), *self._flipped()][:N_NAMED]
+
+    def notes(self) -> list[str]:
+        """Return what has changed and is allowed to, for the record."""
+        before = self._switches
+        return [
+            f"{name} {before[name]} -> {NOTED[name]()}" for name in NOTED if NOTED[name]() != before[name]
+        ]
+
+    def _replaced(self) -> Iterator[str]:
+        for owner, before in self._attributes:
+            now = _attributes(owner)
+            for name, value in before.items():
+                if now.get(name) is not value and _is_behaviour(value):
+                    yield f"{_name(owner)}.{name} was replaced"
+        for name, module in self._modules.items():
+            is_watched = name.partition(".")[0] in ("kernelwright", "torch", "time", "json", "builtins")
+            if is_watched and sys.modules.get(name) is not module:
+                yield f"sys.modules[{name!r}] was replaced"
+
+    def _rewritten(self) -> Iterator[str]:
+        for function, before in self._codes:
+            if _code(function) != before:
+                yield f"the code of {function.__module__}.{function.__qualname__} was exchanged"
+
+    def _flipped(self) -> Iterator[str]:
+        for name, read in SWITCHES.items():
+            if name not in NOTED and read() != self._switches[name]:
+                yield f"{name} was {self._switches[name]} and is {read()}"
+
+
+def _owners() -> list[Any]:
+    own = [value for module in OURS for value in vars(module).values() if _is_own_class(value)]
+    mains = [m for m in (sys.modules.get("kernelwright.referee.worker.main"),) if m is not None]
+    own += [value for module in mains for value in vars(module).values() if _is_own_class(value)]
+    return [*OURS, *mains, *LIBRARY, *CLASSES, *dict.fromkeys(own)]
+
+
+def _is_behaviour(value: Any) -> bool:
+    return callable(value) or hasattr(type(value), "__get__")
+
+
+def _attributes(owner: Any) -> dict[str, Any]:
+    """Return what a module or a class has, with what a class inherits."""
+    classes = reversed(owner.__mro__[:-1]) if isinstance(owner, type) else [owner]
+    return {name: value for one in classes for name, value in vars(one).items()}
+
+
+def _is_own_class(value: Any) -> bool:
+    return isinstance(value, type) and value.__module__.startswith("kernelwright.")
+
+
+def _own_functions() -> list[FunctionType]:
+    functions = [
+        value for owner in _owners() for value in vars(owner).values() if isinstance(value, FunctionType)
+    ]
+    return [function for function in functions if function.__module__.startswith("kernelwright.")]
+
+
+def _code(function: FunctionType) -> tuple[Any, ...]:
+    return function.__code__, function.__defaults__, function.__kwdefaults__
+
+
+def _name(owner: Any) -> str:
+    return owner.__name__ if isinstance(owner, ModuleType) else f"{owner.__module__}.{owner.__qualname__}"
+
+
+def _rounding() -> str:
+    """Say how the processor rounds, from sums that come out differently in every mode."""
+    tiny = [2.0**-53, -(2.0**-53), 3 * 2.0**-54]
+    sums = (1.0 + tiny[0] == 1.0, -1.0 + tiny[1] == -1.0, 1.0 + tiny[2] == 1.0 + 2.0**-52)
+    return "to nearest" if sums == (True, True, True) else f"another way {sums}"
+
+
+SWITCHES: dict[str, Callable[[], Any]] = {
+    "the default dtype": torch.get_default_dtype,
+    "the default device": torch.get_default_device,
+    "deterministic algorithms": torch.are_deterministic_algorithms_enabled,
+    "matmul precision": torch.get_float32_matmul_precision,
+    "oneDNN": lambda: torch._C._get_mkldnn_enabled(),
+    "autocast": lambda: torch.is_autocast_enabled("cpu"),
+    "anomaly mode": torch.is_anomaly_enabled,
+    "the number of function modes": lambda: torch._C._len_torch_function_stack(),
+    "the number of dispatch modes": lambda: torch._C._len_torch_dispatch_stack(),
+    "global module hooks": lambda: sum(len(getattr(nn_module, name, ())) for name in GLOBAL_HOOKS),
+    "the trace function": sys.gettrace,
+    "the profile function": sys.getprofile,
+    "the profile function of threads": threading.getprofile,
+    "callbacks of the collector": lambda: len(gc.callbacks),
+    "rounding": _rounding,
+    "threads": torch.get_num_threads,
+    "denormals": lambda: "kept" if 5e-324 * float(len("1")) > 0 else "flushed",
+    "the collector": gc.isenabled,
+}
+"""Name in messages -> how it is read."""
+NOTED = {name: SWITCHES[name] for name in ("threads", "denormals", "the collector")}
+"""These may change: they are the candidate's own affair in its process, and are only recorded."""

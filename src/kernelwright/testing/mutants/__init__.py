@@ -1,0 +1,1 @@
+"""Planted bugs: mutants of correct kernels, made systematically, that the referee must tell from them."""

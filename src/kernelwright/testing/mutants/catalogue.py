@@ -1,0 +1,125 @@
+"""All mutants, by name; and which of them are no bugs, with the reason."""
+
+import fnmatch
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from kernelwright.core.task import Task
+from kernelwright.testing.mutants.bases import BASES, Base
+from kernelwright.testing.mutants.edits import Operator
+from kernelwright.testing.mutants.equivalent import EQUIVALENT
+from kernelwright.testing.mutants.kernel_operators import BODY, BY_LUCK, PRELUDE
+from kernelwright.testing.mutants.meaning_operators import MEANING, as_candidate
+from kernelwright.testing.mutants.module_operators import MODULE
+
+FEW = 1
+"""Mutants of one operator on one base, where nothing else is said: the first place where it applies."""
+SEVERAL = 2
+SEVERAL_OF = {
+    "tail_dropped", "tail_short", "wrong_stride", "broadcast_lost", "operation_dropped", "operation_mistaken",
+    "term_dropped", "wrong_axis", "input_made_ones", "other_sign",
+}  # fmt: skip
+"""Operators with ``SEVERAL`` places on one base, the first and the last."""
+ONLY_ON = {
+    "subnormals_flushed": {"1", "7", "12", "27"},
+    "nan_made_zero": {"1", "8", "21", "27"},
+    "contiguous_assumed": {"1", "7", "27"},
+    "contiguous_memory_read": {"1", "7", "27"},
+    "zeroed_result": {"1", "7", "10", "17", "27"},
+    "float_total": {"7", "12", "17"},
+}
+"""Operators that say the same everywhere, and the suite's numbers on which they are tried."""
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One changed kernel for one task."""
+
+    task: Task
+    layer: str
+    """``kernel`` and ``prelude`` (generated C++), ``module`` (the Python around it), ``meaning``."""
+    operator: str
+    place: int
+    """Which of the operator's places, from 0."""
+    source: str
+    original: str
+    """The correct kernel that it was made of."""
+
+    @property
+    def name(self) -> str:
+        """``TASK/layer/operator/place``."""
+        return f"{self.task.name}/{self.layer}/{self.operator}/{self.place}"
+
+    @property
+    def may_be_lucky(self) -> bool:
+        """True when it is right now and then: threads that do not meet, memory that holds zeros."""
+        return self.operator in BY_LUCK
+
+    @property
+    def equivalent(self) -> str | None:
+        """Why it is no bug; None when it is one."""
+        for pattern, reason in EQUIVALENT.items():
+            if fnmatch.fnmatch(self.name, pattern):
+                return reason
+        return None
+
+
+def catalogue(only: str = "*") -> tuple[Mutant, ...]:
+    """Return the mutants whose names match, base by base."""
+    task = only.partition("/")[0] if "/" in only else "*"
+    bases = [base for base in BASES if fnmatch.fnmatch(base.task.name, task)]
+    return tuple(m for base in bases for m in mutants_of(base) if fnmatch.fnmatch(m.name, only))
+
+
+def mutants_of(base: Base) -> tuple[Mutant, ...]:
+    """Return the mutants of one base; no two have the same source."""
+    found: dict[str, Mutant] = {}
+    for mutant in _all_of(base):
+        found.setdefault(mutant.source, mutant)
+    return tuple(found.values())
+
+
+def _all_of(base: Base) -> Iterator[Mutant]:
+    task = base.task
+    start = Mutant(task, "meaning", "", 0, "", as_candidate(task.source))
+    if base.has_kernel:
+        kernel = _kernel(base)
+        made = replace(start, original=kernel)
+        before, text, after = _cpp_parts(kernel)
+        if text:
+            yield from _apply(replace(made, layer="kernel"), BODY, text, before, after)
+            yield from _apply(replace(made, layer="prelude"), PRELUDE, text, before, after)
+            yield from _apply(replace(made, layer="module"), MODULE, kernel)
+    yield from _apply(start, MEANING, task.source)
+
+
+def _kernel(base: Base) -> str:
+    return base.kernel()
+
+
+def _cpp_parts(candidate: str) -> tuple[str, str, str]:
+    """Split a candidate at its C++, which is empty where it has none."""
+    match = re.search(r"(?<=CPP_SOURCE = r'''\n).*?(?=''')", candidate, re.S)
+    if match is None:
+        return candidate, "", ""
+    return candidate[: match.start()], match[0], candidate[match.end() :]
+
+
+def _apply(
+    start: Mutant, operators: Mapping[str, Operator], text: str, before: str = "", after: str = ""
+) -> Iterator[Mutant]:
+    number = start.task.name.partition("_")[0]
+    for name, operator in operators.items():
+        if number not in ONLY_ON.get(name, {number}):
+            continue
+        made = list(dict.fromkeys(operator(text)))
+        for place in _spread(len(made), SEVERAL if name in SEVERAL_OF else FEW):
+            yield replace(start, operator=name, place=place, source=before + made[place] + after)
+
+
+def _spread(n: int, wanted: int) -> list[int]:
+    """Return up to ``wanted`` indices below ``n``, from first to last."""
+    if n <= wanted:
+        return list(range(n))
+    return [0] if wanted == 1 else [round(i * (n - 1) / (wanted - 1)) for i in range(wanted)]

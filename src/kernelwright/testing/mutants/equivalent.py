@@ -1,0 +1,33 @@
+"""Mutants that are no bugs, each with its reason; the first pattern that fits a mutant's name counts."""
+
+_FINITE = "differs on NaN alone: what is judged are draws on which the reference is finite"
+_IN_ROWS = "the task's inputs lie row by row; on the turned ones the same change is found"
+_SHIFT = "what is subtracted before the exponential cancels out; it needs to be near the maximum, no more"
+_AT_MOST_ZERO = "the exponential's arguments are at most 0 here: the maximum was subtracted"
+
+EQUIVALENT: dict[str, str] = {
+    "*/prelude/nan_lost_in_max/*": _FINITE,
+    "*/meaning/nan_made_zero/*": _FINITE,
+    "*/meaning/subnormals_flushed/*": "subnormals are 30 orders of magnitude below any tolerance",
+    "1_BiasReluScale/m*/contiguous_*/*": _IN_ROWS,
+    "7_RowSum/m*/contiguous_*/*": _IN_ROWS,
+    "27_Softmax/m*/contiguous_*/*": _IN_ROWS,
+    "*/module/zeroed_result/*": "memory that is written whole is cleared first: slower, not wrong",
+    "*/kernel/float_total/*": "64 partial sums joined in float32: honest arithmetic in another order",
+    "6_RowColumnElu/kernel/equal_counts_too/*": "both branches are 0 at 0",
+    "19_SmoothL1/kernel/equal_counts_too/*": "both branches have the same value at the threshold",
+    "11_LogSumExpRows/prelude/exp_without_overflow/*": _AT_MOST_ZERO,
+    "18_CrossEntropy/prelude/exp_without_overflow/*": _AT_MOST_ZERO,
+    "20_KullbackLeibler/prelude/exp_without_overflow/*": _AT_MOST_ZERO,
+    "27_Softmax*/prelude/exp_without_overflow/*": _AT_MOST_ZERO,
+    "28_ChannelLogSoftmax/prelude/exp_without_overflow/*": _AT_MOST_ZERO,
+    "*/prelude/logarithm_of_subnormals/*": "the logarithm's argument, a sum with exp(0) in it, is at least 1",
+    "11_LogSumExpRows/kernel/constant_off/0": _SHIFT,
+    "7_RowSum/meaning/input_made_positive/*": "squares do not know signs",
+    "31_DiagonalBothSides/meaning/transposed/*": "a diagonal matrix is its own transposed",
+    "47_LinearDropoutSoftmax/meaning/operation_dropped/1": "dropout does nothing in evaluation",
+    "54_ResidualBlock/meaning/weights_assumed/0": "the convolution has no bias to leave out",
+    "8_ColumnMax/meaning/wrong_axis/*": "axis -2 of a matrix is axis 0",
+    "4_MishClampShift/meaning/input_clipped/*": "beyond 20 the clamp behind it gives the same",
+    "9_MiddleAxisMean/meaning/input_clipped/*": "the task clips to [-1, 2] itself",
+}

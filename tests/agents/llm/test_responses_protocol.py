@@ -1,0 +1,133 @@
+"""OpenAI's Responses protocol over a real local server: what ``openai:NAME`` without a base URL speaks."""
+
+import pytest
+from pydantic import BaseModel
+
+from kernelwright.agents.llm.model_client import ModelClient
+from kernelwright.agents.llm.preflight import preflight
+from kernelwright.agents.llm.tape import MemoryTape
+from kernelwright.core.budget import Budget, Meter, Spent
+from kernelwright.core.errors import ModelUnavailable, UserError
+from kernelwright.core.model_call import CallOutcome
+from kernelwright.core.models import ModelSettings
+from kernelwright.testing.bad_server import (
+    BadServer,
+    Behaviour,
+    breaks_a_stream,
+    hangs,
+    resets,
+    sends,
+    status,
+)
+
+MODEL = "openai:gpt-scripted"
+KEY = "sk-responses-0123456789"
+
+
+class Idea(BaseModel):
+    """A role's answer."""
+
+    skill: str
+
+
+def responds(text: str, *, why_incomplete: str | None = None, kind: str = "output_text") -> Behaviour:
+    """Answer properly with that text."""
+    content = {"type": kind, "text": text, "annotations": []}
+    if kind == "refusal":
+        content = {"type": kind, "refusal": text}
+    message = {
+        "type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": [content]
+    }  # fmt: skip
+    body = {
+        "id": "resp_1",
+        "object": "response",
+        "created_at": 1_700_000_000,
+        "model": "gpt-scripted",
+        "status": "completed" if why_incomplete is None else "incomplete",
+        "incomplete_details": None if why_incomplete is None else {"reason": why_incomplete},
+        "output": [message],
+        "parallel_tool_calls": False,
+        "tool_choice": "auto",
+        "tools": [],
+        "usage": {
+            "input_tokens": 11,
+            "input_tokens_details": {"cached_tokens": 0},
+            "output_tokens": 7,
+            "output_tokens_details": {"reasoning_tokens": 0},
+            "total_tokens": 18,
+        },
+    }
+    return lambda exchange: exchange.send_json(200, body)
+
+
+@pytest.fixture(autouse=True)
+def key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+
+
+def connect(server: BadServer, monkeypatch: pytest.MonkeyPatch, **settings: object) -> ModelClient:
+    async def no_sleep(seconds: float) -> None:
+        """Do not wait."""
+
+    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+    chosen = ModelSettings.model_validate({"model": MODEL, **settings})
+    return ModelClient(chosen, Meter(Budget(), lambda: 0.0), MemoryTape(), sleep=no_sleep)
+
+
+def test_a_structured_answer_end_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    with BadServer(responds("I would tile."), responds('{"skill": "tiling"}')) as server:
+        client = connect(server, monkeypatch)
+        reply = client.ask("planner", "You plan.", "The kernel is slow.", Idea)
+        first, second = server.requests
+    assert (reply.outcome, reply.value) == (CallOutcome.OK, Idea(skill="tiling"))
+    assert first.path == "/v1/responses" and first.headers["authorization"] == f"Bearer {KEY}"
+    assert "The kernel is slow." in str(first.body["input"]) and "You plan." in str(first.body)
+    assert "no JSON object" in str(second.body["input"])
+    assert client._line.meter.spent == Spent(model_calls=2, tokens=36)
+
+
+FAILURES = {
+    "429": (status(429), CallOutcome.RATE_LIMITED, 4),
+    "500": (status(500), CallOutcome.SERVER_ERROR, 4),
+    "reset": (resets(), CallOutcome.DISCONNECTED, 3),
+    "a stream that stops": (breaks_a_stream(), CallOutcome.DISCONNECTED, 3),
+    "no JSON": (sends(b"hello"), CallOutcome.MALFORMED_REPLY, 2),
+    "a changed schema": (sends(b'{"answer": {"text": "hello"}}'), CallOutcome.MALFORMED_REPLY, 2),
+    "a prompt too long": (
+        status(400, "too long", code="context_length_exceeded"),
+        CallOutcome.BAD_REQUEST,
+        1,
+    ),
+    "white space": (responds("  "), CallOutcome.EMPTY, 1),
+    "the limit of tokens": (responds("half", why_incomplete="max_output_tokens"), CallOutcome.TRUNCATED, 1),
+    "a content filter": (responds("", why_incomplete="content_filter"), CallOutcome.REFUSED, 1),
+    "a refusal": (responds("No.", kind="refusal"), CallOutcome.REFUSED, 1),
+}
+
+
+@pytest.mark.parametrize("name", FAILURES)
+def test_a_failure_has_the_same_name_and_cost_as_in_the_other_protocols(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    behaviour, outcome, n_requests = FAILURES[name]
+    with BadServer(behaviour) as server:
+        reply = connect(server, monkeypatch).ask_text("coder", "be brief", "say hello")
+        assert (reply.outcome, reply.value, len(server.requests)) == (outcome, None, n_requests)
+    assert reply.detail and "\n" not in reply.detail
+
+
+def test_wall_time_is_bounded_where_no_answer_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    with BadServer(hangs()) as server:
+        client = connect(server, monkeypatch, timeout_s=0.5)
+        assert client.ask_text("coder", "system", "user").outcome is CallOutcome.TIMED_OUT
+        assert len(server.requests) <= 2
+
+
+@pytest.mark.parametrize(("code", "said"), [(401, "unauthorised: 401: no"), (404, "unknown model: 404: no")])
+def test_what_cannot_recover_ends_the_run(code: int, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with BadServer(status(code, "no")) as server:
+        with pytest.raises(ModelUnavailable, match=said):
+            connect(server, monkeypatch).ask_text("coder", "system", "user")
+        with pytest.raises(UserError):
+            preflight(ModelSettings(model=MODEL))
+        assert len(server.requests) == 2

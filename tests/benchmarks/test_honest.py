@@ -1,0 +1,102 @@
+"""Honest kernels: a few of different origins before a real referee; and the corpus they come from."""
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from tests.benchmarks.conftest import load_benchmark
+
+from kernelwright.core.candidate import Candidate
+from kernelwright.core.errors import UserError
+from kernelwright.core.evaluation import Evaluation, Stage, Status
+from kernelwright.referee.referee import Referee
+from kernelwright.testing.honest import Honest, written_by_hand
+from kernelwright.testing.trials import Journal, trial_of
+
+REPRESENTATIVE = (
+    "bias_thread_pool", "bias_python_threads", "bias_workspace", "rowsum_atomic", "matmul_transposed",
+    "batchnorm_by_hand", "many_as_list", "view_copied", "turned_as_it_is", "half_float_inside",
+    "conv_channels_last_output",
+)  # fmt: skip
+GOOD = "# title: t\n# origin: torch\n# task: 7_RowSum\nclass ModelNew: pass\n"
+
+
+@pytest.fixture(scope="module")
+def benchmark() -> ModuleType:
+    return load_benchmark("honest")
+
+
+@pytest.fixture(scope="module")
+def by_hand() -> dict[str, Honest]:
+    return {honest.name: honest for honest in written_by_hand()}
+
+
+@pytest.fixture(scope="module")
+def referee(benchmark: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Referee]:
+    settings = benchmark.RefereeSettings(
+        cache_dir=tmp_path_factory.mktemp("cache"), search_timing_s=0.05, batch_s=0.001
+    )
+    with Referee(settings) as referee:
+        yield referee
+
+
+@pytest.mark.parametrize("name", REPRESENTATIVE)
+def test_an_honest_kernel_is_verified(referee: Referee, by_hand: dict[str, Honest], name: str) -> None:
+    honest = by_hand[name]
+    with referee.open(honest.task) as session:
+        evaluation = session.evaluate(Candidate(source=honest.source))
+    assert evaluation.is_verified, evaluation.detail
+
+
+def test_the_corpus_is_large_and_of_many_origins(by_hand: dict[str, Honest]) -> None:
+    origins = Counter(honest.origin for honest in by_hand.values())
+    assert len(by_hand) >= 100 and len(origins) >= 8
+    assert len({honest.source for honest in by_hand.values()}) == len(by_hand)
+    for honest in by_hand.values():
+        compile(honest.source, honest.name, "exec")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (GOOD.replace("# title: t\n", ""), "no 'title'"),
+        (GOOD.replace("7_RowSum", "7_Nothing"), "no task '7_Nothing'"),
+        ("# colour: red\n" + GOOD, "colour"),
+    ],
+)
+def test_a_bad_header_is_named(tmp_path: Path, text: str, words: str) -> None:
+    (tmp_path / "bad.py").write_text(text, encoding="utf-8")
+    with pytest.raises(UserError, match=words) as error:
+        written_by_hand(tmp_path)
+    assert "bad.py" in str(error.value)
+
+
+def test_sizes_in_a_header_bind_the_task(tmp_path: Path) -> None:
+    (tmp_path / "one.py").write_text(GOOD.replace("class", "# sizes: batch_size=3, features=5\nclass"))
+    (honest,) = written_by_hand(tmp_path)
+    assert honest.task.workloads[0].overrides == {"batch_size": 3, "features": 5}
+
+
+def test_a_rejection_is_listed_with_its_reason_and_decides_the_exit_code(
+    benchmark: ModuleType, by_hand: dict[str, Honest], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair = [by_hand["rowsum_einsum"], by_hand["rowsum_bmm"]]
+    journal = Journal(tmp_path / "work" / "trials.jsonl")
+    for honest, detail in zip(pair, ("", "clock disagreement"), strict=True):
+        status = Status.REJECTED if detail else Status.INCORRECT_SHAPE
+        made = Evaluation(
+            candidate_id="c", task_id="t", stage=Stage.TIME, status=status, detail=detail or "shape"
+        )
+        journal.add(trial_of(honest, 0, made))
+    monkeypatch.setattr(benchmark, "gather", lambda *arguments: pair)
+    arguments = ["--runs", "1", "--work", str(tmp_path / "work"), "--out", str(tmp_path / "out")]
+    monkeypatch.setattr(sys, "argv", ["honest.py", *arguments])
+    assert benchmark.main() == 1
+    document = json.loads((tmp_path / "out" / "honest.json").read_text(encoding="utf-8"))
+    assert [row["verified"] for row in document["rows"]] == [0, 0]
+    text = (tmp_path / "out" / "honest.md").read_text(encoding="utf-8")
+    assert "2 rejections" in text and "clock disagreement" in text

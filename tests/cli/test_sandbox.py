@@ -1,0 +1,75 @@
+"""``--require-sandbox`` and what ``doctor`` says of the sandbox."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kernelwright.cli import doctor
+from kernelwright.core.errors import MachineError
+from kernelwright.referee.sandbox import Sandbox, Tier, choose, report
+from kernelwright.settings import SANDBOX_VARIABLE, load_settings
+
+WEAK = Sandbox(Tier.LIMITS, why_not={"namespaces": "not permitted", "landlock": "the kernel has none"})
+STRONG = Sandbox(Tier.NAMESPACES, has_own_user=True, landlock=7, has_filter=True)
+COMMANDS = (
+    ["optimize", "task.py"],
+    ["evaluate", "task.py", "kernel.py"],
+    ["bench", "suite"],
+    ["compare", "suite"],
+    ["serve", "--no-token"],
+    ["audit"],
+)
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda words: words[0])
+def test_a_weaker_sandbox_is_refused_before_anything_else(
+    cli: Any, monkeypatch: pytest.MonkeyPatch, command: list[str]
+) -> None:
+    monkeypatch.setattr(choose, "probe", lambda: WEAK)
+    result = cli(*command, "--require-sandbox", "landlock")
+    assert result.code == 2
+    assert "--require-sandbox landlock" in result.err and "the kernel has none" in result.err
+
+
+def test_an_unknown_tier_is_wrong_usage(cli: Any) -> None:
+    assert cli("evaluate", "task.py", "kernel.py", "--require-sandbox", "fortress").code == 2
+
+
+def test_the_environment_variable_requires_it_too(cli: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(SANDBOX_VARIABLE, "namespaces")
+    monkeypatch.setattr(choose, "probe", lambda: WEAK)
+    assert load_settings().require_sandbox == "namespaces"
+    assert cli("evaluate", "task.py", "kernel.py").code == 2
+
+
+def test_what_is_required_goes_on_to_the_referee(
+    cli: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv(SANDBOX_VARIABLE, "")  # so that it is put back afterwards
+    monkeypatch.setattr(choose, "probe", lambda: STRONG)
+    result = cli("evaluate", tmp_path / "missing.py", "kernel.py", "--require-sandbox", "landlock")
+    assert result.code == 2 and "missing.py" in result.err
+    assert load_settings().require_sandbox == "landlock"
+
+
+def test_doctor_names_the_tier_and_what_it_does_not_stop(cli: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kernelwright.devices.doctor.checks", lambda cache_dir: ())
+    for sandbox, is_ok in ((STRONG, True), (WEAK, False)):
+        monkeypatch.setattr(report, "probe", lambda sandbox=sandbox: sandbox)
+        (check,) = cli("doctor", "--json").json["checks"]
+        assert check["ok"] is is_ok and check["value"].startswith(sandbox.tier)
+        assert all(words in check["advice"] for words in sandbox.not_stopped)
+    assert "no landlock: the kernel has none" in check["advice"]
+    assert doctor.doctor.__doc__ is not None and "sandbox" in doctor.doctor.__doc__
+
+
+def test_doctor_survives_a_sandbox_that_cannot_be_tried(cli: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> Sandbox:
+        raise MachineError("no child can be started")
+
+    monkeypatch.setattr("kernelwright.devices.doctor.checks", lambda cache_dir: ())
+    monkeypatch.setattr(report, "probe", fail)
+    result = cli("doctor", "--json")
+    assert result.code == 2
+    assert result.json["checks"][0]["advice"] == "no child can be started"

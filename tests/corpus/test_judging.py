@@ -1,0 +1,71 @@
+"""A part of the corpus before the real referee; `kernelwright audit` is the whole of it."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from kernelwright.core.policy import Policy
+from kernelwright.corpus.audit import Finding, audit
+from kernelwright.corpus.load import load_specimens
+from kernelwright.corpus.naive import ask
+from kernelwright.referee.referee import Referee
+from kernelwright.referee.settings import RefereeSettings
+
+REPRESENTATIVE = (
+    "03_lazy_subclass",
+    "04_patched_clock",
+    "06_exchanged_code",
+    "07_hogs_the_processors",
+    "15_content",
+    "16_counting",
+    "20_ring_of_outputs",
+    "21_folds_at_first_call",
+    "24_own_leftovers",
+    "33_patched_libc",
+    "35_expanded",
+    "41_half_inputs",
+    "43_infinite_everywhere",
+    "44_reads_beyond",
+    "45_dead_kernel",
+)
+
+
+@pytest.fixture(scope="module")
+def findings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Finding]]:
+    cache = tmp_path_factory.mktemp("cache")
+    specimens = [s for s in load_specimens() if s.name in REPRESENTATIVE]
+    found = audit(specimens, _opener(cache), lambda task: {})
+    yield {finding.specimen.name: finding for finding in found}
+
+
+def _opener(cache: Path) -> Callable[[Policy], Referee]:
+    settings = RefereeSettings(cache_dir=cache, search_timing_s=0.1)
+
+    def open_referee(policy: Policy) -> Referee:
+        return Referee(RefereeSettings(**{**vars(settings), "policy": policy}))
+
+    return open_referee
+
+
+@pytest.mark.parametrize("name", REPRESENTATIVE)
+def test_a_cheat_is_found_by_the_check_that_is_there_for_it(findings: dict[str, Finding], name: str) -> None:
+    finding = findings[name]
+    assert finding.is_as_expected, (finding.outcome, finding.check, finding.detail)
+
+
+def test_what_needs_a_device_is_listed_and_not_judged() -> None:
+    (specimen,) = load_specimens(only="09_persisting_lines_cuda")
+
+    def never(policy: Policy) -> Referee:
+        raise AssertionError("a referee was opened")
+
+    (finding,) = audit([specimen], never, lambda task: {})
+    assert (finding.is_judged, finding.is_as_expected) == (False, True)
+
+
+def test_a_harness_that_does_not_look_falls_for_it(tmp_path: Path) -> None:
+    (specimen,) = load_specimens(only="16_counting")
+    verdict = ask(specimen, tmp_path)
+    assert verdict.accepted, verdict.detail
+    assert verdict.speedup is not None and verdict.speedup > 1

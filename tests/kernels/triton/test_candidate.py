@@ -1,0 +1,97 @@
+"""Triton candidate files: plain text that says what it does, for any device."""
+
+import ast
+
+import pytest
+import torch
+from tests.kernels.triton.interpreted import Interpreter
+
+from kernelwright.core.errors import LoweringError, UserError
+from kernelwright.core.plan import Plan
+from kernelwright.core.target import Target
+from kernelwright.core.task import Task
+from kernelwright.kernels.carry_out import carry_out, known_lowerings, sites, write_source
+from kernelwright.kernels.printers import printer_for
+from kernelwright.tasks.capture import capture_task
+from kernelwright.tasks.namespace import construct_model, draw_inputs, load_namespace
+
+SOURCE = """
+import torch
+import torch.nn as nn
+
+width = 24
+
+
+class Model(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.linear = nn.Linear(n, width)
+        self.norm = nn.BatchNorm1d(width)
+
+    def forward(self, x):
+        return torch.softmax(torch.tanh(self.norm(self.linear(x))), dim=1) + torch.arange(width) * 0.5
+
+
+def get_inputs():
+    return [torch.rand(5, 10)]
+
+
+def get_init_inputs():
+    return [10]
+"""
+
+
+@pytest.fixture(scope="module")
+def source() -> str:
+    task = Task(name="t", source=SOURCE)
+    carried = carry_out(capture_task(task, task.workloads[0]), Plan(), {}, "triton")
+    return write_source(task, {"default": carried}, Plan())
+
+
+def test_the_file_is_plain_python_without_compiler_or_addresses(source: str) -> None:
+    tree = ast.parse(source)
+    doc = ast.get_docstring(tree) or ""
+    assert "Floor of the generated kernels" in doc and "Steps:" in doc
+    assert "import triton.language as tl" in source
+    for word in ("ctypes", "data_ptr", "subprocess", "device('cpu')", "atomic"):
+        assert word not in source
+    kernels = [f for f in tree.body if isinstance(f, ast.FunctionDef) and f.name.endswith("_kernel")]
+    assert kernels and all("Floor:" in (ast.get_docstring(k) or "") for k in kernels)
+
+
+def test_every_load_and_store_of_a_tile_has_a_mask(source: str) -> None:
+    for line in source.splitlines():
+        if ("tl.load(" in line or "tl.store(" in line) and "_ptr + " in line:
+            assert "mask=" in line
+
+
+def test_the_candidate_matches_the_reference_and_updates_its_buffers(
+    interpreter: Interpreter, source: str
+) -> None:
+    task = Task(name="t", source=SOURCE)
+    namespace = load_namespace(task, task.workloads[0])
+    reference = construct_model(task, namespace, seed=3)
+    inputs = draw_inputs(task, namespace, seed=1)
+    state = {name: tensor.detach().clone() for name, tensor in reference.state_dict().items()}
+    (got,), after = interpreter.forward(source, (10,), state, list(inputs))
+    with torch.no_grad():
+        want = reference(*inputs)
+    assert got is not None
+    torch.testing.assert_close(got, want, rtol=1e-5, atol=1e-6)
+    for name, tensor in reference.state_dict().items():
+        torch.testing.assert_close(after[name], tensor, rtol=1e-5, atol=1e-6)
+
+
+def test_lowerings_and_sites_are_those_of_the_language() -> None:
+    task = Task(name="t", source=SOURCE)
+    carried = carry_out(capture_task(task, task.workloads[0]), Plan(), {}, "triton")
+    assert "schedule:triton-warps" in known_lowerings("triton") - known_lowerings()
+    assert sites(carried, "schedule:triton-warps") and not sites(carried, "schedule:unroll")
+    with pytest.raises(LoweringError, match="no printer for 'cuda'"):
+        printer_for("cuda")
+
+
+def test_a_gpu_target_is_known_and_not_run_here() -> None:
+    assert Target.parse("cuda/triton", to_run=False).language == "triton"
+    with pytest.raises(UserError, match="'hip/triton' needs a GPU"):
+        Target.parse("hip/triton")

@@ -1,0 +1,161 @@
+"""The schedule space: every site's every value gives the same results; wrong values are refused."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.kernels.lowering_checks import Wrap, regions, tensors_of
+from tests.kernels.regions import layer_norm, pool, reduction, scan, softmax
+from tests.kernels.triton.interpreted import Interpreter
+
+from kernelwright.core.errors import LoweringError
+from kernelwright.kernels.interpret import interpret
+from kernelwright.kernels.ir import Buffer, Program, Region
+from kernelwright.kernels.lower import lower
+from kernelwright.kernels.triton.defaults import with_triton_schedules
+from kernelwright.kernels.triton.edits import TRITON_EDITS
+from kernelwright.kernels.triton.printer import print_kernel
+from kernelwright.kernels.triton.schedule import TritonSchedule, decide, power_of_two
+from kernelwright.kernels.triton.split import can_split, split
+from kernelwright.tasks.capture import capture_module
+
+
+def program_of(
+    region: Region, shape: tuple[int, ...], out: tuple[int, ...], dtype: str = "float32"
+) -> Program:
+    """A program of one region that reads ``x`` and writes ``out``."""
+    buffers = (
+        Buffer("x", shape, _dense(shape), "float32", "input", 0),
+        Buffer("out", out, _dense(out), dtype, "temporary"),
+    )
+    return Program(buffers, (region,), ("out",), returns_tuple=False)
+
+
+def _dense(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(int(np.prod(shape[k + 1 :])) for k in range(len(shape)))
+
+
+def scheduled(program: Program) -> Program:
+    return with_triton_schedules(program)
+
+
+def only(program: Program) -> Region:
+    (region,) = program.steps
+    assert isinstance(region, Region)
+    return region
+
+
+@pytest.mark.parametrize("region", [softmax(4, 30_000), layer_norm(2, 40_000), softmax(300, 200)])
+def test_every_value_of_every_site_is_taken_and_prints(region: Region) -> None:
+    shape = (region.kept[0].size, region.inner[0].size)
+    program = dataclasses.replace(program_of(region, shape, shape), steps=(region,))
+    steps = tuple(dataclasses.replace(s, schedule=TritonSchedule()) for s in (region,))
+    program = dataclasses.replace(program, steps=steps)
+    tried = 0
+    for name, edit in TRITON_EDITS.items():
+        for site in edit.sites(program):
+            assert site.gain >= 1.0 and site.why
+            for field, values in site.params.items():
+                for value in values:
+                    changed = edit.apply(program, site.region, {field: value})
+                    assert all(print_kernel(s).text for s in changed.steps if isinstance(s, Region)), name
+                    tried += 1
+    assert tried >= 8
+
+
+@pytest.mark.parametrize(
+    ("edit", "params"),
+    [
+        ("triton-block", {"block_kept": 48}),
+        ("triton-block", {}),
+        ("triton-warps", {"num_warps": 64}),
+        ("triton-form", {"form": "diagonal"}),
+        ("triton-hints", {"hints": 1}),
+        ("triton-split", {"parts": 1}),
+    ],
+)
+def test_a_value_that_cannot_be_is_refused(edit: str, params: dict[str, object]) -> None:
+    program = program_of(softmax(64, 500), (64, 500), (64, 500))
+    with pytest.raises(LoweringError, match=edit):
+        TRITON_EDITS[edit].apply(program, "softmax", params)  # type: ignore[arg-type]
+
+
+def test_the_rules_choose_a_form_by_where_memory_is_contiguous() -> None:
+    assert decide(softmax(4096, 4096)).form == "row"
+    assert decide(softmax(4096, 64)).form == "block"
+    assert decide(reduction(4096, 512, "sum", "i")).form == "block"
+    assert decide(pool(8, 56, 3, 2, 1, "max")).form == "flat"
+    assert decide(scan(512, 4096, "sum", "i", reverse=False)).form == "flat"
+    assert decide(scan(4096, 512, "sum", "j", reverse=False)).form == "block"
+    assert decide(softmax(8, 100_000)).block_inner < 100_000
+
+
+@given(st.integers(1, 1 << 20))
+def test_powers_of_two_cover(count: int) -> None:
+    power = power_of_two(count)
+    assert count <= power < 2 * count and power & (power - 1) == 0
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    rows=st.sampled_from((1, 3)),
+    columns=st.sampled_from((2, 7, 12, 31)),
+    parts=st.sampled_from((2, 3, 5)),
+    which=st.sampled_from(("softmax", "norm", "sum", "max", "prod", "argmax", "all")),
+)
+def test_splitting_keeps_the_meaning(rows: int, columns: int, parts: int, which: str) -> None:
+    x = torch.rand(rows, columns) + 0.5
+    if which in ("softmax", "norm"):
+        region = softmax(rows, columns) if which == "softmax" else layer_norm(rows, columns)
+        program = program_of(region, (rows, columns), (rows, columns))
+    else:
+        over = "both" if which == "all" else "j"
+        region = reduction(rows, columns, "sum" if which == "all" else which, over)
+        out = () if which == "all" else (rows,)
+        program = program_of(region, (rows, columns), out, "int64" if which == "argmax" else "float32")
+    (want,) = interpret(program, {"x": x}).outputs
+    (got,) = interpret(split(program, region, parts), {"x": x}).outputs
+    assert want is not None and got is not None
+    torch.testing.assert_close(got, want, rtol=1e-5, atol=1e-6)
+
+
+def test_what_is_done_once_a_row_joins_the_last_combination() -> None:
+    def moments(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        mean = x.mean(1, keepdim=True)
+        spread = (x - mean).square().mean(1)
+        return (x - mean) * spread[:, None], mean * 3.0, spread + 1.0
+
+    x = torch.rand(3, 40)
+    module = Wrap(moments)
+    captured = capture_module(module, (x,))
+    program = lower(captured)
+    (region,) = regions(program)
+    changed = split(program, region, 4)
+    assert [r.name.rsplit("_", 1)[-1] for r in regions(changed)].count("map") == 1
+    done = interpret(changed, tensors_of(captured, module, (x,)))
+    for got, want in zip(done.outputs, moments(x), strict=True):
+        assert got is not None
+        torch.testing.assert_close(got, want, rtol=1e-5, atol=1e-6)
+
+
+def test_a_scan_is_not_split() -> None:
+    region = scan(1, 64, "sum", "j", reverse=False)
+    assert not can_split(region)
+    with pytest.raises(LoweringError, match="could be done in 4 parts"):
+        split(program_of(region, (1, 64), (1, 64)), region, 4)
+
+
+def test_few_long_rows_are_split_by_default_and_add_up(interpreter: Interpreter) -> None:
+    region = reduction(2, 40_000, "sum", "j")
+    program = with_triton_schedules(program_of(region, (2, 40_000), (2,)))
+    names = [step.name for step in program.steps]
+    assert names == ["reduction_part", "reduction_total"]
+    x = torch.rand(2, 40_000)
+    tensors = {b.name: torch.empty(b.shape) for b in program.buffers} | {"x": x}
+    for step in program.steps:
+        assert isinstance(step, Region)
+        interpreter.run(step, **tensors)
+    torch.testing.assert_close(tensors["out"].double(), x.double().sum(1), rtol=1e-6, atol=0)

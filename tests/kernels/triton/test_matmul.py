@@ -1,0 +1,88 @@
+"""Matrix products taken into their epilogue's kernel: the same meaning in the loop IR, and as tl.dot."""
+
+import dataclasses
+from collections.abc import Callable
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.kernels.lowering_checks import Wrap, calls, regions, tensors_of
+from tests.kernels.triton.interpreted import Interpreter
+
+from kernelwright.core.errors import LoweringError
+from kernelwright.kernels.interpret import interpret
+from kernelwright.kernels.ir import Program, Region
+from kernelwright.kernels.lower import lower
+from kernelwright.kernels.triton.edits import TRITON_EDITS
+from kernelwright.kernels.triton.schedule import TritonSchedule, decide
+from kernelwright.tasks.capture import capture_module
+
+FUSE = TRITON_EDITS["triton-matmul"]
+Function = Callable[..., torch.Tensor]
+EPILOGUES: dict[str, Function] = {
+    "scaled": lambda x, w, b: torch.sigmoid(x @ w) * 2.0,
+    "biased": lambda x, w, b: torch.relu(torch.addmm(b, x, w)),
+    "columns": lambda x, w, b: (x @ w) * b + b.sum(),
+    "transposed": lambda x, w, b: torch.tanh(x @ w.t().contiguous().t() + b),
+}
+
+
+def fused(function: Function, inputs: tuple[torch.Tensor, ...]) -> tuple[Program, dict[str, torch.Tensor]]:
+    """Return the program with its product taken in, and its tensors by name."""
+    module = Wrap(function)
+    captured = capture_module(module, inputs)
+    program = lower(captured)
+    sites = FUSE.sites(program)
+    assert sites, [s for s in program.steps]
+    program = FUSE.apply(program, sites[0].region, {})
+    assert not calls(program)
+    return program, tensors_of(captured, module, inputs)
+
+
+def operands(rows: int, inner: int, columns: int) -> tuple[torch.Tensor, ...]:
+    return torch.randn(rows, inner), torch.randn(inner, columns), torch.randn(columns)
+
+
+@pytest.mark.parametrize("name", ["scaled", "biased", "columns"])
+@pytest.mark.parametrize("shape", [(3, 4, 5), (2, 7, 2)])
+def test_the_fused_region_means_the_same(name: str, shape: tuple[int, int, int]) -> None:
+    inputs = operands(*shape)
+    program, tensors = fused(EPILOGUES[name], inputs)
+    (got,) = interpret(program, tensors).outputs
+    assert got is not None
+    torch.testing.assert_close(got, EPILOGUES[name](*inputs), rtol=1e-5, atol=1e-5)
+
+
+@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    rows=st.sampled_from((2, 16, 37)),
+    inner=st.sampled_from((2, 31, 64)),
+    columns=st.sampled_from((2, 17, 80)),
+    name=st.sampled_from(("scaled", "biased")),
+)
+def test_tiles_of_any_shape_match_torch(
+    interpreter: Interpreter, rows: int, inner: int, columns: int, name: str
+) -> None:
+    inputs = operands(rows, inner, columns)
+    program, tensors = fused(EPILOGUES[name], inputs)
+    (region,) = regions(program)
+    schedule = TritonSchedule(form="dot", block_kept=16, block_columns=32, block_inner=16)
+    region = dataclasses.replace(region, schedule=schedule)
+    assert decide(region).form == "dot"
+    out = torch.empty(rows, columns)
+    source = interpreter.run(region, **tensors, **{str(program.outputs[0]): out})
+    assert "tl.dot(" in source
+    torch.testing.assert_close(out, EPILOGUES[name](*inputs), rtol=1e-4, atol=1e-4)
+
+
+def test_a_product_that_somebody_else_reads_stays_a_call() -> None:
+    def twice(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        product = x @ w
+        return torch.relu(product) @ product.t()
+
+    program = lower(capture_module(Wrap(twice), operands(4, 4, 4)))
+    assert FUSE.sites(program) == ()
+    region = next(s.name for s in program.steps if isinstance(s, Region))
+    with pytest.raises(LoweringError, match="pointwise reader"):
+        FUSE.apply(program, region, {})

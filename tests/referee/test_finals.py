@@ -1,0 +1,81 @@
+"""A final measurement: several pairs of fresh processes, each of them judged."""
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from tests.referee.conftest import HEAD
+
+from kernelwright.core.candidate import Candidate
+from kernelwright.core.evaluation import Stage, Status
+from kernelwright.referee.contestant import Contestant
+from kernelwright.referee.draws import DrawKey, share_of
+from kernelwright.referee.referee import Referee, Session
+from kernelwright.referee.timing import LOOKS
+
+BODY = """
+class ModelNew(nn.Module):
+    def forward(self, x):
+        return torch.relu(x) * 2 + {plus}
+"""
+RIGHT, WRONG = (HEAD + BODY.format(plus=plus) for plus in (1, 2))
+
+
+def test_a_final_has_a_new_worker_and_a_new_host_for_every_pair(
+    referee: Referee, pointwise: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spawn = referee._launcher.spawn
+    kinds: Counter[str] = Counter()
+
+    def count(kind: Any, *arguments: Any, **named: Any) -> Any:
+        kinds[kind] += 1
+        return spawn(kind, *arguments, **named)
+
+    monkeypatch.setattr(referee._launcher, "spawn", count)
+    evaluation = pointwise.evaluate(Candidate(source=RIGHT), final=True)
+    assert evaluation.is_verified, evaluation.detail
+    assert kinds["host"] in LOOKS and kinds["worker"] >= kinds["host"]
+    result = evaluation.results[0]
+    assert result.candidate.n_samples == result.baselines["eager"].n_samples >= 3 * kinds["host"]
+    assert {error.family for error in evaluation.errors} > {"as_is", "negated"}
+
+
+def test_a_candidate_that_is_wrong_in_a_later_process_only_is_not_verified(
+    pointwise: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load = Contestant.load
+    loaded: list[str] = []
+
+    def load_another(contestant: Contestant, source: str) -> None:
+        loaded.append(source)
+        load(contestant, WRONG if len(loaded) == 3 else source)
+
+    monkeypatch.setattr(Contestant, "load", load_another)
+    evaluation = pointwise.evaluate(Candidate(source=RIGHT), final=True)
+    assert (evaluation.status, evaluation.stage) == (Status.INCORRECT_NUMERICS, Stage.VERIFY)
+    assert evaluation.results == ()
+
+
+def test_every_family_comes_in_the_later_processes_of_the_shortest_final() -> None:
+    families = ["scaled", "negated", "sparse_spikes", "heavy_tail"]
+    keys = [DrawKey(family) for family in families] + [DrawKey("as_is", 0, "randomised")]
+    for order in range(20):
+        dealt = [share_of(keys, turn, order, LOOKS[0] - 1) for turn in range(1, LOOKS[0])]
+        assert {key.family for share in dealt for key in share} == set(families)
+    assert share_of([], 1, 0, 3) == []
+
+
+SHORT_SIGHTED = """
+class ModelNew(nn.Module):
+    calls, has_negatives = 0, False
+    def forward(self, x):
+        self.calls += 1
+        if self.calls <= 12:
+            self.has_negatives |= bool((x < 0).any())
+        return (torch.relu(x) if self.has_negatives or self.calls <= 12 else x) * 2 + 1
+"""
+
+
+def test_a_process_that_is_right_only_on_what_it_has_seen_is_found_out(pointwise: Session) -> None:
+    evaluation = pointwise.evaluate(Candidate(source=HEAD + SHORT_SIGHTED), final=True)
+    assert (evaluation.status, evaluation.stage) == (Status.INCORRECT_NUMERICS, Stage.VERIFY)

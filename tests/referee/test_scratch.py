@@ -1,0 +1,57 @@
+"""Scratch directories of an owner that was killed are removed by the next one; those of the living stay."""
+
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from kernelwright.referee.scratch import ScratchSpace
+
+OWNER = """
+import sys, time
+from kernelwright.referee.scratch import ScratchSpace
+space = ScratchSpace()
+print(space.new_folder(), space.new_folder(), flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    return tmp_path
+
+
+def test_the_folders_of_a_killed_owner_go_and_those_of_a_living_one_stay(place: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", OWNER], stdout=subprocess.PIPE, text=True) as owner:
+        assert owner.stdout is not None
+        folders = [Path(name) for name in owner.stdout.readline().split()]
+        (folders[0] / "something").write_text("kept", encoding="utf-8")
+        early = ScratchSpace()
+        early.new_folder()
+        assert all(folder.is_dir() for folder in folders)
+        owner.send_signal(signal.SIGKILL)
+        owner.wait()
+    late = ScratchSpace()
+    mine = Path(late.new_folder())
+    assert not any(folder.exists() for folder in folders)
+    assert mine.is_dir() and mine.stat().st_mode & 0o077 == 0
+    early.close()
+    late.close()
+    assert not list(place.glob("*.lock"))
+
+
+def test_other_files_are_left_alone(place: Path) -> None:
+    (place / "kernelwright-notes").mkdir()
+    (place / "kernelwright-deadbeef").mkdir()
+    (place / "kernelwright-deadbeef.lock").touch()
+    (place / "kernelwright-deadbeef-1").mkdir()
+    space = ScratchSpace()
+    space.new_folder()
+    space.close()
+    assert (place / "kernelwright-notes").exists() and (place / "kernelwright-deadbeef").exists()
+    assert not (place / "kernelwright-deadbeef-1").exists()

@@ -1,0 +1,114 @@
+"""The worked patterns for GPUs are code: nvcc takes the CUDA, g++ HIP's syntax, Triton its own."""
+
+import importlib
+import importlib.util
+import re
+import shutil
+import subprocess
+from itertools import chain
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from kernelwright.skills.lint import patterns
+from kernelwright.skills.load import load_skills
+
+SKILLS = {name: skill for name, skill in load_skills().items() if "cpu/cpp" not in skill.targets}
+SHIM = Path(__file__).parent / "hip_shim.h"
+
+
+def one_file(language: str) -> str:
+    """All patterns of a language in one source, each in a namespace, with the includes in front."""
+    includes, parts = set[str](), list[str]()
+    for name, skill in SKILLS.items():
+        for number, code in enumerate(patterns(skill, language)):
+            includes |= set(re.findall(r"^#include .+$", code, re.MULTILINE))
+            body = re.sub(r"^#include .+$", "", code, flags=re.MULTILINE)
+            space = f"{name.replace('-', '_')}_{number}"
+            parts.append(f'#line 1 "{name}.md"\nnamespace {space} {{\n{body}\n}}')
+    return "\n".join([*sorted(includes), *parts])
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
+def test_cuda_patterns_compile_for_hopper(tmp_path: Path) -> None:
+    source = tmp_path / "patterns.cu"
+    source.write_text(one_file("cuda"), encoding="utf-8")
+    command = ["nvcc", "-std=c++17", "-arch=sm_90a", "-ptx", "-o", str(tmp_path / "out.ptx"), str(source)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-4000:]
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
+def test_hip_patterns_have_sound_syntax_and_types(tmp_path: Path) -> None:
+    source = tmp_path / "patterns.cpp"
+    source.write_text(one_file("hip"), encoding="utf-8")
+    flags = ["-std=c++17", "-fsyntax-only", "-w", "-include", str(SHIM)]
+    done = subprocess.run(["g++", *flags, str(source)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-4000:]
+
+
+TRITON = [name for name, skill in SKILLS.items() if patterns(skill, "triton")]
+FLOATS = {"eps", "scale"}
+POINTERS = {"_half_ptr": "*fp16", "_bf16_ptr": "*bf16", "_i32_ptr": "*i32", "_ptr": "*fp32"}
+
+
+@pytest.mark.parametrize("name", TRITON)
+def test_triton_patterns_are_python_with_a_kernel(name: str) -> None:
+    for code in patterns(SKILLS[name], "triton"):
+        compile(code, f"{name}.md", "exec")
+        assert "@triton.jit" in code
+
+
+@pytest.mark.parametrize("name", TRITON)
+def test_triton_patterns_compile_ahead_of_time(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    triton = pytest.importorskip("triton")
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
+    for number, code in enumerate(patterns(SKILLS[name], "triton")):
+        module = load(tmp_path / f"pattern_{number}.py", code)
+        for kernel in vars(module).values():
+            if isinstance(kernel, triton.JITFunction) and not kernel.fn.__name__.startswith("_"):
+                ahead_of_time(kernel, SKILLS[name].targets)
+
+
+def load(file: Path, code: str) -> ModuleType:
+    """Import the code from a real file, since Triton reads its own source."""
+    file.write_text(code, encoding="utf-8")
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def ahead_of_time(kernel: Any, targets: tuple[str, ...]) -> None:
+    """Compile with types from the arguments' names, and constants from their defaults."""
+    triton = importlib.import_module("triton")
+    gpu = importlib.import_module("triton.backends.compiler").GPUTarget
+    source = importlib.import_module("triton.compiler").ASTSource
+    constants = {p.name: p.default for p in kernel.params if p.is_constexpr}
+    signature = {name: "constexpr" if name in constants else kind(name) for name in kernel.arg_names}
+    attributes = {
+        (i,): [["tt.divisibility", 16]]
+        for i, name in enumerate(kernel.arg_names)
+        if signature[name] not in ("constexpr", "fp32")
+    }
+    target = gpu("cuda", 90, 32) if "cuda/triton" in targets else gpu("hip", "gfx942", 64)
+    compiled = triton.compile(source(kernel, signature, constants, attributes), target=target)
+    assert "cubin" in compiled.asm or "hsaco" in compiled.asm
+
+
+def kind(name: str) -> str:
+    if name in FLOATS:
+        return "fp32"
+    return next((type_ for end, type_ in POINTERS.items() if name.endswith(end)), "i32")
+
+
+def test_every_skill_shows_code_for_each_of_its_languages() -> None:
+    for skill in SKILLS.values():
+        languages = {target.partition("/")[2] for target in skill.targets}
+        shown = set(chain.from_iterable([lang] for lang in languages if patterns(skill, lang)))
+        assert shown == languages or patterns(skill, "python"), skill.name
