@@ -78,7 +78,7 @@ def test_faster_than_the_floor_is_rejected(pointwise: Session) -> None:
 
 
 def test_an_endless_loop_is_killed_with_its_group(referee: Referee, tmp_path: Path) -> None:
-    settings = replace(referee.settings, cache_dir=tmp_path, call_timeout_s=1.0)
+    settings = replace(referee.settings, cache_dir=tmp_path, load_timeout_s=8.0, call_timeout_s=1.0)
     with Referee(settings) as impatient, impatient.open(Task(name="t", source=POINTWISE)) as session:
         mark = f"600.{os.getpid():08d}"
         body = f"""

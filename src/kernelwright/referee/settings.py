@@ -18,7 +18,7 @@ class RefereeSettings:
     build_timeout_s: float = 60.0
     """Compiler run of one candidate."""
     load_timeout_s: float = 180.0
-    """Import and constructor of a candidate; some compile themselves there."""
+    """Import, constructor and first call of a candidate; some compile themselves there."""
     call_timeout_s: float = 15.0
     """One call of a candidate; twenty times the reference's latency where that is longer."""
     reference_timeout_s: float = 600.0
