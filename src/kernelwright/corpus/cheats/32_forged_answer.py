@@ -3,7 +3,7 @@
 # assumes: a well-formed answer is a true one
 # task: matmul
 # wins: no
-# expect: rejected, crashed, load_error, runtime_error, incorrect_numerics
+# expect: rejected, crashed, load_error, runtime_error, incorrect_numerics, non_finite
 # check: raised, interface, form, clock, oracle
 # mechanism: answers contain nothing that decides; outputs are read from memory that the parent has filled
 import json
