@@ -7,7 +7,8 @@ its reason, and compared with the kernel they were made of to the last bit. Anyt
 is a *survivor*.
 
 Races, uninitialised sums and writes behind the end may be right by luck: each is judged three times, and
-killed when it is found once.
+killed when it is found once. What was verified as a search does it is judged once more as a final does it, for
+nothing is delivered without; the table says which of the two found it.
 
 Everything is kept in ``--work`` as it happens; the same command carries an interrupted one on.
 
@@ -33,9 +34,11 @@ from kernelwright.devices.cpu import environment
 from kernelwright.referee.referee import Referee, RefereeSettings, Session
 from kernelwright.settings import load_settings
 from kernelwright.testing.mutants.catalogue import Mutant, catalogue
-from kernelwright.testing.trials import Journal, by_task, trial_of
+from kernelwright.testing.trials import Journal, Trial, by_task, trial_of
 
 LUCKY_RUNS = 3
+FINAL = -1
+"""The run that is a final evaluation."""
 CLOCK, CLOCK_TRIES = "clock disagreement", 5
 KILLED, EQUIVALENT, SURVIVED, WRONGLY_DECLARED = "killed", "equivalent", "survived", "declared, yet rejected"
 COMPARE_S = 120
@@ -43,16 +46,16 @@ SHOWN = {"status", "stage", "check", "family", "families", "detail"}
 """What the table takes over from a trial."""
 
 
-def judge(session: Session, source: str) -> Evaluation:
+def judge(session: Session, source: str, *, final: bool = False) -> Evaluation:
     """Judge with as little timing as there can be: what gets that far has survived.
 
     Samples that short may have clocks disagree on a busy machine. That finds no bug, so it is tried again.
     """
     for _ in range(CLOCK_TRIES - 1):
-        evaluation = session.evaluate(Candidate(source=source), baselines=())
+        evaluation = session.evaluate(Candidate(source=source), baselines=(), final=final)
         if not evaluation.detail.startswith(CLOCK):
             return evaluation
-    return session.evaluate(Candidate(source=source), baselines=())
+    return session.evaluate(Candidate(source=source), baselines=(), final=final)
 
 
 def quick_settings(cache_dir: Path) -> RefereeSettings:
@@ -63,27 +66,42 @@ def quick_settings(cache_dir: Path) -> RefereeSettings:
 def run(mutants: Sequence[Mutant], journal: Journal, cache_dir: Path) -> None:
     """Judge what the journal does not know yet."""
     begin, done = time.monotonic(), 0
-    open_ones = [m for m in mutants if any(journal.find(m, n) is None for n in range(runs_of(m)))]
+    open_ones = [m for m in mutants if open_runs(m, journal)]
     with Referee(quick_settings(cache_dir)) as referee:
         for task, members in by_task(open_ones):
             with referee.open(task) as session:
                 for mutant in members:
-                    for n in range(runs_of(mutant)):
-                        if journal.find(mutant, n) is None:
-                            journal.add(trial_of(mutant, n, judge(session, mutant.source)))
+                    while runs := open_runs(mutant, journal):
+                        evaluation = judge(session, mutant.source, final=runs[0] == FINAL)
+                        journal.add(trial_of(mutant, runs[0], evaluation))
                     done += 1
             say(f"{task.name}: {done} of {len(open_ones)}, {time.monotonic() - begin:.0f} s")
 
 
-def runs_of(mutant: Mutant) -> int:
-    """Return how often it is judged."""
-    return LUCKY_RUNS if mutant.may_be_lucky else 1
+def open_runs(mutant: Mutant, journal: Journal) -> list[int]:
+    """Return the runs still to be made; the final one is asked for when all others have let it pass."""
+    n_runs = LUCKY_RUNS if mutant.may_be_lucky else 1
+    missing = [n for n in range(n_runs) if journal.find(mutant, n) is None]
+    if missing or mutant.equivalent or any(map(is_caught, trials_of(mutant, journal))):
+        return missing
+    return [FINAL] if journal.find(mutant, FINAL) is None else []
+
+
+def trials_of(mutant: Mutant, journal: Journal) -> list[Trial]:
+    """Return what is known of it, the final one last."""
+    return [t for n in (*range(LUCKY_RUNS), FINAL) if (t := journal.find(mutant, n)) is not None]
+
+
+def is_caught(trial: Trial) -> bool:
+    """True when a bug was found."""
+    return not trial.is_verified and not trial.detail.startswith(CLOCK)
 
 
 def row(mutant: Mutant, journal: Journal, cache_dir: Path) -> dict[str, Any]:
     """Return one line of the table."""
-    trials = [t for n in range(runs_of(mutant)) if (t := journal.find(mutant, n)) is not None]
-    caught = [t for t in trials if not t.is_verified and not t.detail.startswith(CLOCK)]
+    trials = trials_of(mutant, journal)
+    caught = [t for t in trials if is_caught(t)]
+    n_search = sum(t.run != FINAL for t in trials)
     shown = (caught or trials)[0]
     reason = mutant.equivalent
     verdict = _verdict(bool(caught), reason)
@@ -93,7 +111,7 @@ def row(mutant: Mutant, journal: Journal, cache_dir: Path) -> dict[str, Any]:
         "layer": mutant.layer,
         "operator": mutant.operator,
         "verdict": verdict,
-        "caught": f"{len(caught)} of {len(trials)}",
+        "caught": "in the final" if shown.run == FINAL else f"{len(caught)} of {n_search}",
         **shown.model_dump(mode="json", include=SHOWN),
         "reason": reason if verdict == EQUIVALENT else None,
         "bits": compare(mutant, cache_dir) if verdict == EQUIVALENT else None,
@@ -120,9 +138,11 @@ def compare(mutant: Mutant, cache_dir: Path) -> str:
 def render(result: dict[str, Any]) -> str:
     """Return the result as Markdown."""
     rows, counts = result["rows"], Counter(row["verdict"] for row in result["rows"])
+    n_late = sum(r["verdict"] == KILLED and r["caught"] == "in the final" for r in rows)
     lines = ["# Planted bugs", ""]
     lines.append(
-        f"{len(rows)} mutants of {len({r['task'] for r in rows})} kernels: {counts[KILLED]} killed, "
+        f"{len(rows)} mutants of {len({r['task'] for r in rows})} kernels: {counts[KILLED]} killed "
+        f"({n_late} of them not before the final evaluation), "
         f"{counts[EQUIVALENT]} equivalent (explained below), {counts[SURVIVED]} survived, "
         f"{counts[WRONGLY_DECLARED]} declared equivalent and yet rejected."
     )

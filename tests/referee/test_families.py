@@ -1,10 +1,11 @@
 """Changed inputs and weights keep what must be kept."""
 
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelwright.referee.families import change_inputs, change_state
+from kernelwright.referee.families import SINK_DEPTH, change_inputs, change_state
 
 FAMILIES = ("as_is", "scaled", "negated", "sparse_spikes", "heavy_tail", "offset", "coarse")
 
@@ -36,6 +37,15 @@ def test_heavy_tail_has_both_signs_and_outliers() -> None:
     x = torch.rand(100_000)
     change_inputs(x, "heavy_tail", 0, torch.Generator().manual_seed(0))
     assert bool((x < 0).any()) and float(x.abs().max()) > 100 * float(x.abs().median())
+
+
+@pytest.mark.parametrize("shape", [(2, 8), (40, 3, 5)])
+def test_some_of_a_heavy_batch_is_far_below_zero_everywhere(shape: tuple[int, ...]) -> None:
+    x = torch.randn(shape)
+    change_inputs(x, "heavy_tail", 0, torch.Generator().manual_seed(0))
+    highest = x.flatten(1).amax(1)
+    n_sunk = int((highest < -SINK_DEPTH).sum())
+    assert n_sunk == max(shape[0] // 10, 1)
 
 
 def test_heavy_tails_stand_at_the_ends_of_some_rows() -> None:

@@ -16,6 +16,9 @@ TAIL_LIMIT = 1e4
 END_SHARE, END_HEIGHT = 0.1, 300.0
 """Share of rows that begin, and that end, with a value of this or up to twice this: ends are where loops go
 wrong, and a softmax that has not seen its maximum overflows there."""
+SINK_SHARE, SINK_DEPTH, SINK_SPREAD = 10, 150.0, 100.0
+"""One leading index in this many, at least one of several, is nothing but values from minus the second on down,
+the third wide: there ``exp`` of what no maximum was taken off is zero everywhere."""
 OFFSET = 4.0
 """``offset`` moves everything down by this many times its root mean square: a mean far from zero, no positive
 elements worth mentioning. Not more, for honest one-pass variances lose digits with its square."""
@@ -58,11 +61,15 @@ def _spike(x: torch.Tensor, generator: torch.Generator) -> None:
 
 
 def _make_heavy(x: torch.Tensor, generator: torch.Generator) -> None:
-    """Multiply by signed Pareto noise."""
+    """Multiply by signed Pareto noise; make some ends of rows high, and some of what lies along axis 0 low."""
     flat = torch.as_strided(x, (x.numel(),), (1,))
     uniform = torch.rand(x.numel(), generator=generator).clamp_(min=1e-7)
     tail = uniform.pow_(-1 / TAIL_EXPONENT).sub_(0.5).clamp_(max=TAIL_LIMIT)
     sign = torch.randint(2, (x.numel(),), generator=generator, dtype=torch.int8) * 2 - 1
+    n_rows = len(x) if x.ndim else 0
+    n_sunk = max(n_rows // SINK_SHARE, 1) if n_rows > 1 else 0
+    sunk = torch.randperm(n_rows, generator=generator)[:n_sunk]
+    low = -(SINK_DEPTH + SINK_SPREAD * x[sunk].abs()) if n_sunk else None
     flat.mul_(tail.mul_(sign).to(x.dtype))
     if x.ndim == 0 or x.numel() == 0:
         return
@@ -71,6 +78,8 @@ def _make_heavy(x: torch.Tensor, generator: torch.Generator) -> None:
         chosen = torch.rand(ends.shape, generator=generator) < END_SHARE
         height = END_HEIGHT * (1 + torch.rand(ends.shape, generator=generator))
         ends.copy_(torch.where(chosen, height.to(x.dtype), ends))
+    if low is not None:
+        x[sunk] = low
 
 
 def change_state(x: torch.Tensor, is_parameter: bool, style: str, generator: torch.Generator) -> None:
