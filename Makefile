@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 DEMO_TASK ?= examples/gelu_layernorm.py
-RECIPES ?= kernelwright,kernelskill,kernelskill-no-long-term,kernelskill-no-short-term,stark,stark-no-search,scientist,cupilot,fsr,best-of-n,refine
+RECIPES ?= kernelwright,kernelskill,kernelskill-no-long-term,kernelskill-no-short-term,stark,stark-no-search,stark-no-plan,scientist,cupilot,fsr,best-of-n,refine
 
 .PHONY: help demo test check lint types bench compare learning turnaround small-model clean
 

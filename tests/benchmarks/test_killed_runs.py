@@ -8,10 +8,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import pytest
 from tests.benchmarks.conftest import load_benchmark
+
+from kernelwright.testing.kills.laboratory import Kill, Laboratory, Moment
+from kernelwright.testing.kills.processes import adopting_orphans
 
 SCRIPTED = """
 import sys
@@ -63,30 +65,30 @@ def kills() -> ModuleType:
 
 
 @pytest.fixture(scope="module")
-def laboratory(kills: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    with kills.adopting_orphans():
-        yield kills.Laboratory(tmp_path_factory.mktemp("kills"))
+def laboratory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Laboratory]:
+    with adopting_orphans():
+        yield Laboratory(tmp_path_factory.mktemp("kills"))
 
 
 @pytest.mark.slow
-def test_a_killed_run_ends_as_an_uninterrupted_one(kills: ModuleType, laboratory: Any) -> None:
+def test_a_killed_run_ends_as_an_uninterrupted_one(laboratory: Laboratory) -> None:
     whole = laboratory.run_whole(Scripted())
     assert whole.end.winner is not None and len(whole.end.outcomes) > 2
     last = whole.end.n_events
     for number in (last // 2, last - 1, last):
-        kill = kills.Kill("scripted", "main", number)
-        outcome = laboratory.kill(kill, Scripted(), kills.Moment(number, 0.0), whole=whole.end)
-        assert outcome.was_running and outcome.n_events >= number
+        kill = Kill("scripted", "main", number)
+        outcome = laboratory.kill(kill, Scripted(), Moment(number, 0.0), whole=whole.end)
+        assert outcome.was_running and (outcome.n_events or 0) >= number
         assert (outcome.problems, outcome.left) == ((), ())
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("victim", "after_event"), [("main", 5), ("group", 9)])
 def test_the_real_program_is_carried_on(
-    kills: ModuleType, laboratory: Any, victim: str, after_event: int
+    kills: ModuleType, laboratory: Laboratory, victim: str, after_event: int
 ) -> None:
-    kill = kills.Kill("real", victim, after_event)
-    outcome = laboratory.kill(kill, kills.Real(2), kills.Moment(after_event, 0.3))
-    assert outcome.was_running and outcome.n_events >= after_event
+    kill = Kill("real", victim, after_event)
+    outcome = laboratory.kill(kill, kills.Real(2), Moment(after_event, 0.3))
+    assert outcome.was_running and (outcome.n_events or 0) >= after_event
     assert outcome.problems == ()
     assert not [name for name in outcome.left if name.startswith("process")]
