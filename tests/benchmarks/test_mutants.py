@@ -130,13 +130,17 @@ def test_the_table_tells_killed_equivalent_survived_and_wrongly_declared(
     journal = Journal(tmp_path / "work" / "trials.jsonl")
     for name, (status, _) in verdicts.items():
         journal.add(trial_of(mutants[name], 0, _evaluation(status)))
+    journal.add(trial_of(mutants["kernel/eps_dropped"], benchmark.FINAL, _evaluation(right)))
     arguments = ["--work", str(tmp_path / "work"), "--out", str(tmp_path / "out")]
     monkeypatch.setattr(sys, "argv", ["mutants.py", *arguments])
     assert benchmark.main() == 1
     document = json.loads((tmp_path / "out" / "mutants.json").read_text(encoding="utf-8"))
     assert [row["verdict"] for row in document["rows"]] == [verdict for _, verdict in verdicts.values()]
     text = (tmp_path / "out" / "mutants.md").read_text(encoding="utf-8")
-    assert "1 killed, 1 equivalent" in text and "## Survivors" in text
+    assert (
+        "1 killed (0 of them not before the final evaluation), 1 equivalent" in text
+        and "## Survivors" in text
+    )
 
 
 def test_a_race_is_judged_several_times_and_killed_when_it_is_found_once(
@@ -164,3 +168,18 @@ class _no_referee:
 def test_trials_are_whole_when_read_back(tmp_path: Path) -> None:
     trial = Trial(key="k", name="n", run=2, status="verified", stage="done", seconds=1.5)
     assert Trial.model_validate_json(trial.model_dump_json()) == trial
+
+
+def test_what_a_search_lets_pass_meets_a_final(
+    benchmark: ModuleType, mutants: dict[str, Mutant], tmp_path: Path
+) -> None:
+    bug, no_bug = mutants["kernel/tail_dropped"], mutants["kernel/float_total"]
+    journal = Journal(tmp_path / "trials.jsonl")
+    assert benchmark.open_runs(bug, journal) == [0]
+    for mutant in (bug, no_bug):
+        journal.add(trial_of(mutant, 0, _evaluation(Status.VERIFIED)))
+    assert benchmark.open_runs(bug, journal) == [benchmark.FINAL]
+    assert benchmark.open_runs(no_bug, journal) == []
+    journal.add(trial_of(bug, benchmark.FINAL, _evaluation(Status.INCORRECT_NUMERICS)))
+    row = benchmark.row(bug, journal, tmp_path)
+    assert (row["verdict"], row["caught"]) == ("killed", "in the final")

@@ -9,7 +9,7 @@ from kernelwright.core.task import Task
 from kernelwright.testing.mutants.bases import BASES, Base
 from kernelwright.testing.mutants.edits import Operator
 from kernelwright.testing.mutants.equivalent import EQUIVALENT
-from kernelwright.testing.mutants.kernel_operators import BODY, BY_LUCK, PRELUDE
+from kernelwright.testing.mutants.kernel_operators import BETWEEN_THREADS, BODY, BY_LUCK, PRELUDE
 from kernelwright.testing.mutants.meaning_operators import MEANING, as_candidate
 from kernelwright.testing.mutants.module_operators import MODULE
 
@@ -82,20 +82,20 @@ def mutants_of(base: Base) -> tuple[Mutant, ...]:
 
 def _all_of(base: Base) -> Iterator[Mutant]:
     task = base.task
-    start = Mutant(task, "meaning", "", 0, "", as_candidate(task.source))
     if base.has_kernel:
-        kernel = _kernel(base)
-        made = replace(start, original=kernel)
-        before, text, after = _cpp_parts(kernel)
-        if text:
-            yield from _apply(replace(made, layer="kernel"), BODY, text, before, after)
-            yield from _apply(replace(made, layer="prelude"), PRELUDE, text, before, after)
-            yield from _apply(replace(made, layer="module"), MODULE, kernel)
-    yield from _apply(start, MEANING, task.source)
+        kernel, long = base.kernel(), base.for_threads
+        yield from _of_cpp(long.task, kernel if long is base else long.kernel(), "kernel", BETWEEN_THREADS)
+        yield from _of_cpp(task, kernel, "kernel", BODY)
+        yield from _of_cpp(task, kernel, "prelude", PRELUDE)
+        if _cpp_parts(kernel)[1]:
+            yield from _apply(Mutant(task, "module", "", 0, "", kernel), MODULE, kernel)
+    yield from _apply(Mutant(task, "meaning", "", 0, "", as_candidate(task.source)), MEANING, task.source)
 
 
-def _kernel(base: Base) -> str:
-    return base.kernel()
+def _of_cpp(task: Task, kernel: str, layer: str, operators: Mapping[str, Operator]) -> Iterator[Mutant]:
+    before, text, after = _cpp_parts(kernel)
+    if text:
+        yield from _apply(Mutant(task, layer, "", 0, "", kernel), operators, text, before, after)
 
 
 def _cpp_parts(candidate: str) -> tuple[str, str, str]:

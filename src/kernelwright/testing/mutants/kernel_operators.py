@@ -359,7 +359,8 @@ def reduction_without_a_clause(text: str) -> Iterator[str]:
     serial = re.sub(r"^#pragma omp parallel.*\n", "", text, flags=re.M)
     yield from at_each(
         serial,
-        r"^( +)for \(int (r\d+) = 0; \2 < \d+; \+\+\2\) \{\n(?=#pragma omp simd\n +for \(int l)",
+        r"^( +)for \(int (r\d+) = 0; \2 < \d+; \+\+\2\) \{\n"
+        r"(?=#pragma omp simd\n +for \(int l(?s:(?!^\1\}).)*? \+= )",
         r"#pragma omp parallel for schedule(static, 1)\n\g<0>",
         start,
     )
@@ -423,9 +424,11 @@ BODY: dict[str, Operator] = {
         input_in_tf32, scan_in_float, float_total, eps_dropped, eps_changed, maximum_not_subtracted,
         clip_dropped, reduction_keeps_first, other_sign, sum_for_product, constant_off, scaled_twice,
         threshold_moved, equal_counts_too, branches_swapped, wrong_stride, broadcast_lost, neighbour_read,
-        shared_accumulator, shared_scratch, reduction_without_a_clause,
     )
 }  # fmt: skip
+BETWEEN_THREADS: dict[str, Operator] = {
+    f.__name__: f for f in (shared_accumulator, shared_scratch, reduction_without_a_clause)
+}
 PRELUDE: dict[str, Operator] = {
     f.__name__: f
     for f in (
@@ -435,11 +438,9 @@ PRELUDE: dict[str, Operator] = {
 }  # fmt: skip
 BY_LUCK = frozenset(
     {
+        *BETWEEN_THREADS,
         "one_row_too_many",
         "one_too_many",
-        "reduction_without_a_clause",
-        "shared_accumulator",
-        "shared_scratch",
         "sum_not_cleared",
     }
 )
