@@ -52,10 +52,10 @@ def judge(session: Session, source: str, *, final: bool = False) -> Evaluation:
     Samples that short may have clocks disagree on a busy machine. That finds no bug, so it is tried again.
     """
     for _ in range(CLOCK_TRIES - 1):
-        evaluation = session.evaluate(Candidate(source=source), baselines=(), final=final)
+        evaluation = session.evaluate(Candidate(source=source), final=final)
         if not evaluation.detail.startswith(CLOCK):
             return evaluation
-    return session.evaluate(Candidate(source=source), baselines=(), final=final)
+    return session.evaluate(Candidate(source=source), final=final)
 
 
 def quick_settings(cache_dir: Path) -> RefereeSettings:

@@ -102,12 +102,12 @@ class Reference:
                 reason = str(error)
         raise TaskError(f"{self._host.where}: the reference's own output is not finite: {reason}")
 
-    def unseen_draw(self) -> Draw | None:
+    def unseen_draw(self, *, is_new: bool = False) -> Draw | None:
         """Return as-is inputs, with what is expected of them, that no verification shows to a candidate.
 
-        None where the reference is so slow that this would cost too much, or not finite there.
+        ``is_new``: ones that no candidate has met at all; they replace the others. None where the reference is so slow that this would cost too much, or not finite there.
         """
-        if self._unseen is None and self.eager_ms <= UNSEEN_MS:
+        if (is_new or self._unseen is None) and self.eager_ms <= UNSEEN_MS:
             try:
                 state = self.states["constructed"]
                 self._unseen = self._maker.make_draw(DrawKey("as_is", state=state.name), state, new_seed())

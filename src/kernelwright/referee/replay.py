@@ -6,13 +6,14 @@ and nowhere else. Here every call of a pass has inputs of its own, all outputs a
 compared is decided when the pass is over. A pass on *known* values lies in the same memory, so that cold
 caches are no difference between the two.
 
-What is compared is processor time, which a busy machine changes little. Work in other processes, or while
-nothing is asked, is watched elsewhere (watch.py).
+What is compared is processor time, which a busy machine changes less than the clock's, and the reference says
+how much. Work in other processes, or while nothing is asked, is watched elsewhere (watch.py).
 """
 
 import math
 import random
 import statistics
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -33,12 +34,15 @@ PASS_BYTES = 48 << 20
 """Inputs of one pass, and its outputs, take no more than this where two calls fit."""
 MEMORY_SHARE = 0.1
 """No replay where it would need more of the available memory than this."""
-N_PASSES = 3
-"""What one pass finds must be found in every one of so many."""
+N_PASSES, PAUSE_S = 8, 0.02
+"""What one pass finds must be found in every one of so many, with pauses between them that double: on a busy
+machine the processor time of a millisecond's work varies fivefold, but not for seconds on end."""
 UNSEEN_FACTOR = 1.5
 """A call on unseen values may take this many times what one on known values takes."""
 TIMED_FACTOR = 2.5
 """A call in a pass may take this many times a timed one and what the reference loses to colder caches."""
+MOST_SLOWDOWN = 3.0
+"""The machine may have become slower by this much, when the reference has."""
 SLACK_S = 500e-6
 """Of every pass: reading the command, answering, waking up."""
 LATE_SHARE = 0.5
@@ -60,17 +64,20 @@ class _Pass:
     """What reading an output took longer for the first time than for the second."""
 
 
-def check_afterwards(contestant: Contestant, draws: Sequence[Draw], timed_ms: Sequence[float]) -> None:
+def check_afterwards(
+    contestant: Contestant, draws: Sequence[Draw], timed_ms: Sequence[float], eager_cpu_s: float | None
+) -> None:
     """Look at a candidate that has been timed: idle work, replay, tampering; raises Failure.
 
     Args:
         contestant: At rest, with the weights of the draws loaded.
         draws: Those whose inputs were timed.
         timed_ms: The candidate's samples, milliseconds a call.
+        eager_cpu_s: Processor seconds a call of the reference in samples between those; None: it was not timed.
     """
     contestant.check_idle()
     contestant.watch.reset()
-    Replay(contestant, draws, timed_ms).check()
+    Replay(contestant, draws, timed_ms, eager_cpu_s).check()
     contestant.check_idle()
     contestant.check_untampered()
 
@@ -78,11 +85,18 @@ def check_afterwards(contestant: Contestant, draws: Sequence[Draw], timed_ms: Se
 class Replay:
     """The replay of one candidate after its timing."""
 
-    def __init__(self, contestant: Contestant, draws: Sequence[Draw], timed_ms: Sequence[float]) -> None:
-        """``timed_ms``: the candidate's samples, milliseconds a call."""
+    def __init__(
+        self,
+        contestant: Contestant,
+        draws: Sequence[Draw],
+        timed_ms: Sequence[float],
+        eager_cpu_s: float | None,
+    ) -> None:
+        """See ``check_afterwards``."""
         self._contestant, self._reference = contestant, contestant.reference
         self._draws = draws
         self._timed_s, self._timed_cpu_s = statistics.median(timed_ms) / 1e3, contestant.timed_cpu_s
+        self._eager_cpu_s = eager_cpu_s
         self._rng = random.Random()
         self._stride = contestant.slots[next(iter(contestant.slots))].size
         self._count = self._choose_count()
@@ -97,6 +111,7 @@ class Replay:
                 problem = self._problem(self._take_pass(is_first=n == 0))
                 if problem is None:
                     break
+                time.sleep(PAUSE_S * 2**n)
             else:
                 raise Failure(Status.REJECTED, str(problem), check=Check.REPLAY)
         finally:
@@ -133,7 +148,7 @@ class Replay:
         for position in self._rng.sample(range(self._count), min(2, self._count)):
             self._check_output(position, known_draws[_index(order[position])])
         self._reference.draw_more(self._fresh, self._count)
-        unseen_draw = self._reference.unseen_draw() if is_first else None  # unseen but once
+        unseen_draw = self._reference.unseen_draw(is_new=not is_first)
         position = self._rng.randrange(self._count)
         if unseen_draw is not None:
             self._put(self._fresh, _index(order[position]), unseen_draw.inputs)
@@ -192,10 +207,16 @@ class Replay:
                 f"{_ms(seen.known)} on those that it knows"
             )
         colder = max(seen.reference - seen.warm, 0.0)
-        if seen.unseen > TIMED_FACTOR * (self._timed_cpu_s + colder) + slack:
+        if seen.unseen > TIMED_FACTOR * (self._slowdown(seen) * self._timed_cpu_s + colder) + slack:
             timed = _ms(self._timed_cpu_s)
             return f"{_ms(seen.unseen)} a call when every output is kept, {timed} when it was timed"
         return None
+
+    def _slowdown(self, seen: _Pass) -> float:
+        """Say how much slower the machine is now than while it was timed, as the reference tells."""
+        if not self._eager_cpu_s:
+            return 1.0
+        return min(max(seen.warm / self._eager_cpu_s, 1.0), MOST_SLOWDOWN)
 
 
 def _ms(seconds: float) -> str:
