@@ -7,8 +7,8 @@ its reason, and compared with the kernel they were made of to the last bit. Anyt
 is a *survivor*.
 
 Races, uninitialised sums and writes behind the end may be right by luck: each is judged three times, and
-killed when it is found once. What was verified as a search does it is judged once more as a final does it, for
-nothing is delivered without; the table says which of the two found it.
+killed when it is found once. What was verified as a search does it is judged once more as a final does it,
+for nothing is delivered without; the table says which of the two found it.
 
 Everything is kept in ``--work`` as it happens; the same command carries an interrupted one on.
 

@@ -19,6 +19,7 @@ from kernelwright.testing.made_up_run import make_store
 COMMANDS = [
     ["optimize"],
     ["evaluate"],
+    ["inspect"],
     ["audit"],
     ["bench"],
     ["compare"],

@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 
 from kernelwright.core.skill import Skill
+from kernelwright.kernels.carry_out import LIBRARY_SEED, known_lowerings
+from kernelwright.kernels.printers import PRINTERS
 from kernelwright.skills.lint import lint, patterns
 from kernelwright.skills.load import load_skills
 from kernelwright.skills.predicate import parse_predicate
@@ -41,7 +43,7 @@ def skill(**changes: Any) -> Skill:
 
 
 def problems(*skills: Skill) -> list[str]:
-    return [p.text for p in lint({str(n): s for n, s in enumerate(skills)}, {"schedule:unroll"})]
+    return [p.text for p in lint({str(n): s for n, s in enumerate(skills)}, {"cpp": {"schedule:unroll"}})]
 
 
 def test_a_good_skill_is_clean() -> None:
@@ -117,11 +119,32 @@ def test_reachable_borders_are_not_reported() -> None:
 
 
 def test_the_library_is_clean_against_the_real_edits() -> None:
-    carry_out = pytest.importorskip("kernelwright.kernels.carry_out", exc_type=ImportError)
-    assert lint(load_skills(), carry_out.known_lowerings()) == ()
+    assert lint(load_skills(), {language: known_lowerings(language) for language in PRINTERS}) == ()
 
 
-def test_every_edit_but_the_seed_has_exactly_one_skill() -> None:
-    carry_out = pytest.importorskip("kernelwright.kernels.carry_out", exc_type=ImportError)
-    used = sorted(skill.lowering for skill in load_skills().values() if skill.lowering is not None)
-    assert used == sorted(carry_out.known_lowerings() - {f"fusion:{carry_out.LIBRARY_SEED}"})
+def test_a_lowering_must_exist_in_a_language_that_the_skill_is_for() -> None:
+    lowerings = {"cpp": {"schedule:unroll"}, "triton": {"schedule:triton-warps"}}
+    both = skill(targets=("cpu/cpp", "cuda/triton"), lowering="schedule:triton-warps")
+    for one, is_clean in ((both, True), (skill(lowering="schedule:triton-warps"), False)):
+        texts = [problem.text for problem in lint({"one": one}, lowerings)]
+        assert (not any("does not exist" in text for text in texts)) is is_clean
+
+
+NO_SKILL: dict[str, set[str]] = {"cpp": set(), "triton": {"fusion:materialise-value"}}
+"""Edits that nobody plans for: on a GPU, a value is computed again rather than stored."""
+
+
+@pytest.mark.parametrize("target", ["cpu/cpp", "cuda/triton"])
+def test_every_edit_but_the_seed_has_exactly_one_skill(target: str) -> None:
+    language = target.partition("/")[2]
+    skills = [skill for skill in load_skills().values() if target in skill.targets]
+    used = sorted(skill.lowering for skill in skills if skill.lowering is not None)
+    assert used == sorted(known_lowerings(language) - {f"fusion:{LIBRARY_SEED}"} - NO_SKILL[language])
+
+
+def test_tensor_cores_are_the_only_edit_that_amd_lacks() -> None:
+    lowered = {
+        target: {s.lowering for s in load_skills().values() if target in s.targets and s.lowering}
+        for target in ("cuda/triton", "hip/triton")
+    }
+    assert lowered["cuda/triton"] - lowered["hip/triton"] == {"schedule:triton-precision"}

@@ -13,7 +13,9 @@ def task_signature(problem: Problem) -> dict[str, FactValue]:
     captured = problem.captured.get(problem.main_workload)
     if captured is None:
         return {}
-    facts: dict[str, FactValue] = program_facts(captured, carry_out(captured, Plan(), {}).program)
+    facts: dict[str, FactValue] = program_facts(
+        captured, carry_out(captured, Plan(), {}, problem.target.language).program
+    )
     floor = problem.main_floor
     if floor is not None:
         facts["task.flops"] = floor.work.flops

@@ -18,6 +18,7 @@ from kernelwright.cli import (
     compare,
     doctor,
     evaluate,
+    inspect,
     memory,
     optimize,
     runs,
@@ -40,6 +41,7 @@ app = typer.Typer(
 )
 app.command(name="optimize")(optimize.optimize)
 app.command(name="evaluate")(evaluate.evaluate)
+app.command(name="inspect")(inspect.inspect)
 app.command(name="audit")(audit.audit)
 app.command(name="check")(check.check)
 app.command(name="bench")(bench.bench)

@@ -74,11 +74,12 @@ def lint(folder: Folder = None, as_json: options.AsJson = False) -> None:
     """Check the library; exits 1 when something is wrong with it."""
     # lazy: loads torch
     from kernelwright.kernels.carry_out import known_lowerings
+    from kernelwright.kernels.printers import PRINTERS
     from kernelwright.skills.lint import lint as find_problems
     from kernelwright.skills.load import load_skills
 
     known = load_skills(folder)
-    problems = find_problems(known, known_lowerings())
+    problems = find_problems(known, {language: known_lowerings(language) for language in PRINTERS})
     if as_json:
         print_json({"skills": len(known), "problems": [problem.model_dump() for problem in problems]})
     else:

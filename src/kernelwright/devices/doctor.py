@@ -10,6 +10,7 @@ from pathlib import Path
 from kernelwright.core.errors import MachineError
 from kernelwright.devices import counters, cpu, topology
 from kernelwright.devices.compiler import CompileFailure, compile_library, find_compiler
+from kernelwright.devices.nvcc.find import Absent, find_cuda_compiler
 
 _COMFORTABLE_BYTES = 4 << 30
 _OPENMP_SOURCE = """#include <omp.h>
@@ -45,6 +46,7 @@ def checks(cache_dir: Path) -> tuple[Check, ...]:
         ("memory", _memory),
         ("peaks", _peaks),
         ("counters", _counters),
+        ("cuda compiler", _cuda_compiler),
     )
     return tuple(_look(name, look, cache_dir) for name, look in looks)
 
@@ -118,3 +120,11 @@ def _counters(_: Path) -> Check:
     if found.available:
         return Check("counters", True, "cycles and instructions can be read")
     return Check("counters", False, f"none: {found.reason}", "not needed; the evidence does without")
+
+
+def _cuda_compiler(_: Path) -> Check:
+    found = find_cuda_compiler()
+    if isinstance(found, Absent):
+        return Check("cuda compiler", False, "none", f"needed only for CUDA C++: {found.reason}")
+    limits = "" if found.kind == "nvcc" else "compiles kernels, makes no launchers"
+    return Check("cuda compiler", True, f"{found.name} ({found.path})", limits)

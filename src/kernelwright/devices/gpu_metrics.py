@@ -46,3 +46,18 @@ def ncu_facts(values: Mapping[str, float | None]) -> dict[str, FactValue]:
     if conflicts is not None and passes:
         facts["gpu.bank_conflict_fraction"] = min(conflicts / passes, 1.0)
     return facts
+
+
+ROCPROF: dict[str, tuple[str, float]] = {
+    "OccupancyPercent": ("gpu.occupancy", 0.01),
+    "VALUUtilization": ("gpu.active_lanes", 0.01),
+    "L2CacheHit": ("gpu.l2_hit_rate", 0.01),
+    "MfmaUtil": ("gpu.tensor_fraction", 0.01),
+}
+"""Derived metric of ``rocprofv3 --pmc`` -> ours and the factor; those of another meaning stay verbatim."""
+
+
+def rocprof_facts(values: Mapping[str, float | None]) -> dict[str, FactValue]:
+    """Return our facts from one kernel's counters; what was not measured is left out, never 0."""
+    found = {name: (ROCPROF[name], value) for name, value in values.items() if name in ROCPROF}
+    return {ours: min(value * factor, 1.0) for (ours, factor), value in found.values() if value is not None}

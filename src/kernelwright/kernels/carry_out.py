@@ -32,11 +32,12 @@ class Carried:
 
 def known_lowerings(language: str = "cpp") -> frozenset[str]:
     """Return every ``phase:name`` that a skill may lower to in a kernel language."""
+    printer = printer_for(language)
     return frozenset(
-        {f"rewrite:{name}" for name in REWRITES}
+        {f"rewrite:{name}" for name in REWRITES if name not in printer.no_rewrites}
         | {f"fusion:{name}" for name in FUSION_EDITS}
         | {f"fusion:{LIBRARY_SEED}"}
-        | {f"schedule:{name}" for name in printer_for(language).edits}
+        | {f"schedule:{name}" for name in printer.edits}
     )
 
 
@@ -68,15 +69,17 @@ def carry_out(
 def sites(carried: Carried, lowering: str) -> tuple[Site, ...]:
     """Return where a lowering applies on top of a carried-out plan; none for an unknown one."""
     phase, _, name = lowering.partition(":")
+    if lowering not in known_lowerings(carried.language):
+        return ()
     edits = printer_for(carried.language).edits
     finders: dict[str, Callable[[], tuple[Site, ...]]] = {
-        "rewrite": lambda: REWRITES[name].sites(carried.captured) if name in REWRITES else (),
+        "rewrite": lambda: REWRITES[name].sites(carried.captured),
         "fusion": lambda: (
             FUSION_EDITS[name].sites(carried.captured, carried.options) if name in FUSION_EDITS else ()
         ),
-        "schedule": lambda: edits[name].sites(carried.program) if name in edits else (),
+        "schedule": lambda: edits[name].sites(carried.program),
     }
-    return finders[phase]() if phase in finders else ()
+    return finders[phase]()
 
 
 def write_source(task: Task, carried: Mapping[str, Carried], plan: Plan) -> str:

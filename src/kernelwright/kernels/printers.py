@@ -32,11 +32,17 @@ class Printer:
     edits: Mapping[str, ScheduleEdit]
     """What ``schedule:NAME`` means in this language."""
     render: Render
+    no_rewrites: frozenset[str] = frozenset()
+    """Rewrites that have no place in it."""
 
 
+CPU_REWRITES = frozenset(
+    {"onednn_matmul", "convolution_as_matmul", "untransposed_convolution", "channels_last"}
+)
+"""Other ways to call a library that pay with the libraries of a CPU; algebra is for every device."""
 PRINTERS = {
     "cpp": Printer(with_default_schedules, SCHEDULE_EDITS, render_candidate),
-    "triton": Printer(with_triton_schedules, TRITON_EDITS, render_triton_candidate),
+    "triton": Printer(with_triton_schedules, TRITON_EDITS, render_triton_candidate, CPU_REWRITES),
 }
 """Language of a target -> how it is printed."""
 

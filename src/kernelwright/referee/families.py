@@ -17,8 +17,8 @@ END_SHARE, END_HEIGHT = 0.1, 300.0
 """Share of rows that begin, and that end, with a value of this or up to twice this: ends are where loops go
 wrong, and a softmax that has not seen its maximum overflows there."""
 SINK_SHARE, SINK_DEPTH, SINK_SPREAD = 10, 150.0, 100.0
-"""One leading index in this many, at least one of several, is nothing but values from minus the second on down,
-the third wide: there ``exp`` of what no maximum was taken off is zero everywhere."""
+"""One leading index in this many, at least one of several, holds nothing but values from minus the second on
+down, the third wide: there ``exp`` of what no maximum was taken off is zero everywhere."""
 OFFSET = 4.0
 """``offset`` moves everything down by this many times its root mean square: a mean far from zero, no positive
 elements worth mentioning. Not more, for honest one-pass variances lose digits with its square."""
@@ -61,7 +61,7 @@ def _spike(x: torch.Tensor, generator: torch.Generator) -> None:
 
 
 def _make_heavy(x: torch.Tensor, generator: torch.Generator) -> None:
-    """Multiply by signed Pareto noise; make some ends of rows high, and some of what lies along axis 0 low."""
+    """Multiply by signed Pareto noise; make some ends of rows high, and some of axis 0 low."""
     flat = torch.as_strided(x, (x.numel(),), (1,))
     uniform = torch.rand(x.numel(), generator=generator).clamp_(min=1e-7)
     tail = uniform.pow_(-1 / TAIL_EXPONENT).sub_(0.5).clamp_(max=TAIL_LIMIT)

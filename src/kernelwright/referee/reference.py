@@ -105,7 +105,10 @@ class Reference:
     def unseen_draw(self, *, is_new: bool = False) -> Draw | None:
         """Return as-is inputs, with what is expected of them, that no verification shows to a candidate.
 
-        ``is_new``: ones that no candidate has met at all; they replace the others. None where the reference is so slow that this would cost too much, or not finite there.
+        None where the reference is so slow that this would cost too much, or not finite there.
+
+        Args:
+            is_new: Inputs that no candidate has met at all; they replace the others.
         """
         if (is_new or self._unseen is None) and self.eager_ms <= UNSEEN_MS:
             try:

@@ -73,7 +73,7 @@ def check_afterwards(
         contestant: At rest, with the weights of the draws loaded.
         draws: Those whose inputs were timed.
         timed_ms: The candidate's samples, milliseconds a call.
-        eager_cpu_s: Processor seconds a call of the reference in samples between those; None: it was not timed.
+        eager_cpu_s: Processor seconds a call of the reference, in samples between those; None: not timed.
     """
     contestant.check_idle()
     contestant.watch.reset()

@@ -27,6 +27,14 @@ BUSY_RECOVERABLE = 0.5
 """Of time spent in library calls, or moving bytes that must be moved, how much a change gets back at best."""
 SPILL_SHARE = 0.2
 """Share charged to vector spills when the compiler reports any."""
+LOW_OCCUPANCY = 0.5
+"""Resident share of a GPU's warps below which waiting for memory is hard to hide."""
+OCCUPANCY_SHARE = 0.2
+"""Share charged to a GPU kernel of which next to no warp is resident; in proportion below LOW_OCCUPANCY."""
+NARROW_BYTES = 8.0
+"""Mean width of a thread's loads on a GPU below which requests, not bytes, may be the limit."""
+NARROW_SHARE = 0.15
+"""Share charged to loads that are as narrow as can be; in proportion below NARROW_BYTES."""
 UNKNOWN_STRUCTURE = "mixed"
 
 
@@ -199,6 +207,59 @@ def _arithmetic(evidence: Evidence) -> Share | None:
     return _share(Bottleneck.COMPUTE, share, "run.fma_fraction", fraction, text)
 
 
+def _gpu_spills(evidence: Evidence) -> Share | None:
+    count = number(evidence, "aot.spills")
+    if not count:
+        return None
+    text = f"{count:g} registers of a thread live in memory"
+    return _share(Bottleneck.COMPUTE, SPILL_SHARE * _generated(evidence), "aot.spills", count, text)
+
+
+def _gpu_idle(evidence: Evidence) -> Share | None:
+    idle = number(evidence, "gpu.idle_fraction")
+    if not idle:
+        return None
+    text = f"no kernel runs for {min(idle, 1):.0%} of the call"
+    return _share(Bottleneck.OVERHEAD, idle, "gpu.idle_fraction", idle, text)
+
+
+def _gpu_bandwidth(evidence: Evidence) -> Share | None:
+    fraction = number(evidence, "gpu.dram_fraction")
+    if fraction is None:
+        return None
+    text = f"memory is busy for {fraction:.0%} of its peak"
+    share = BUSY_RECOVERABLE * fraction
+    return _share(Bottleneck.MEMORY_BANDWIDTH, share, "gpu.dram_fraction", fraction, text)
+
+
+def _gpu_waves(evidence: Evidence) -> Share | None:
+    waves = number(evidence, "gpu.waves")
+    if waves is None or waves >= 1:
+        return None
+    text = f"the grid fills {waves:.0%} of the device's places for blocks"
+    share = (1 - waves) * _generated(evidence) * _off_bus(evidence)
+    return _share(Bottleneck.PARALLELISM, share, "gpu.waves", waves, text)
+
+
+def _gpu_occupancy(evidence: Evidence) -> Share | None:
+    resident = number(evidence, "aot.occupancy")
+    if resident is None or resident >= LOW_OCCUPANCY:
+        return None
+    text = f"at most {resident:.0%} of the warps are resident, {evidence.get('aot.occupancy_limit')} end it"
+    lack = 1 - resident / LOW_OCCUPANCY
+    share = OCCUPANCY_SHARE * lack * _generated(evidence) * _off_bus(evidence)
+    return _share(Bottleneck.PARALLELISM, share, "aot.occupancy", resident, text)
+
+
+def _gpu_width(evidence: Evidence) -> Share | None:
+    width = number(evidence, "aot.load_bytes")
+    if width is None or width >= NARROW_BYTES:
+        return None
+    text = f"a thread loads {width:g} bytes at a time on average"
+    share = NARROW_SHARE * (1 - width / NARROW_BYTES) * _generated(evidence)
+    return _share(Bottleneck.MEMORY_BANDWIDTH, share, "aot.load_bytes", width, text)
+
+
 _RULES: tuple[Callable[[Evidence], Share | None], ...] = (
     _redundant_work,
     _overhead,
@@ -210,6 +271,12 @@ _RULES: tuple[Callable[[Evidence], Share | None], ...] = (
     _transcendentals,
     _spills,
     _arithmetic,
+    _gpu_spills,
+    _gpu_idle,
+    _gpu_bandwidth,
+    _gpu_waves,
+    _gpu_occupancy,
+    _gpu_width,
 )
 
 

@@ -47,12 +47,13 @@ class Problem(Frozen):
     text: str
 
 
-def lint(skills: Mapping[str, Skill], lowerings: Collection[str]) -> tuple[Problem, ...]:
+def lint(skills: Mapping[str, Skill], lowerings: Mapping[str, Collection[str]]) -> tuple[Problem, ...]:
     """Return everything wrong with the skills, in order of skill; empty: clean.
 
     Args:
         skills: skills by name.
-        lowerings: every edit that exists, as ``kind:name``, e.g. ``schedule:unroll``.
+        lowerings: language of a target -> every edit that exists in it, as ``kind:name``, e.g.
+            ``schedule:unroll``. A skill's must exist in one of the languages it is for.
     """
     found = [Problem(skill="library", text=text) for text in _library_problems(skills)]
     for skill in skills.values():
@@ -78,7 +79,7 @@ def _has_fallback(skills: Mapping[str, Skill], target: str, bottleneck: Bottlene
     )
 
 
-def _skill_problems(skill: Skill, lowerings: Collection[str]) -> Iterator[str]:
+def _skill_problems(skill: Skill, lowerings: Mapping[str, Collection[str]]) -> Iterator[str]:
     for predicate in (*skill.requires, *skill.forbids, *(signal.when for signal in skill.signals)):
         yield from _predicate_problems(predicate)
     yield from _reach_problems(skill)
@@ -161,14 +162,15 @@ def _effect_problems(skill: Skill) -> Iterator[str]:
     yield from (f"signal {show_predicate(s.when)!r} weighs nothing" for s in skill.signals if s.weight <= 0)
 
 
-def _lowering_problems(skill: Skill, lowerings: Collection[str]) -> Iterator[str]:
+def _lowering_problems(skill: Skill, lowerings: Mapping[str, Collection[str]]) -> Iterator[str]:
     yield from (f"parameter {name!r} has no values" for name, values in skill.params.items() if not values)
     if skill.lowering is None:
         return
     kind, _, name = skill.lowering.partition(":")
+    languages = {target.partition("/")[2] for target in skill.targets}
     if kind not in LOWERING_KINDS or not name:
         yield f"lowering {skill.lowering!r} is not one of {', '.join(LOWERING_KINDS)} and a name"
-    elif skill.lowering not in lowerings:
+    elif not any(skill.lowering in lowerings.get(language, ()) for language in languages):
         yield f"lowering {skill.lowering!r} does not exist"
 
 

@@ -26,7 +26,8 @@ class ExpertAnalyst:
         carried = self._workshop.carried(problem, base.plan)
         facts: dict[str, FactValue] = dict(problem.machine)
         facts.update(program_facts(carried.captured, carried.program))
-        facts["graph.rewrite_gain"] = self._rewrite_gain(carried)
+        facts["graph.rewrite_gain"] = self._rewrite_gain(problem, carried)
+        facts.update(contract_facts(problem))
         facts.update(evaluation.facts)
         floor = problem.main_floor
         if floor is not None:
@@ -38,9 +39,10 @@ class ExpertAnalyst:
         ranked = rank(self._workshop.skills, evidence, diagnosis, str(problem.target), ledger)
         return Analysis(evidence=evidence, diagnosis=diagnosis, ranked=ranked)
 
-    def _rewrite_gain(self, carried: Carried) -> float:
+    def _rewrite_gain(self, problem: Problem, carried: Carried) -> float:
         """Return the largest analytic gain of any rewrite that still applies, 1.0 when none does."""
-        rewrites = [low for low in self._workshop.lowering_of.values() if low.startswith("rewrite:")]
+        lowerings = self._workshop.lowerings(problem).values()
+        rewrites = [low for low in lowerings if low.startswith("rewrite:")]
         return max((site.gain for low in rewrites for site in sites(carried, low)), default=1.0)
 
 
@@ -56,6 +58,11 @@ def task_facts(floor: Floor, peaks: Peaks) -> dict[str, FactValue]:
         "task.ridge": peaks.fma_gflops / peaks.bandwidth_at(work.min_bytes),
         "task.working_set_fits_cache": work.min_bytes <= peaks.cache_bytes,
     }
+
+
+def contract_facts(problem: Problem) -> dict[str, FactValue]:
+    """Return what the task allows, where a skill asks for it: on GPUs, whose products may be less exact."""
+    return {} if problem.target.device == "cpu" else {"task.tolerance": str(problem.task.tolerance)}
 
 
 def run_facts(result: WorkloadResult, floor: Floor | None, peaks: Peaks) -> dict[str, FactValue]:

@@ -9,7 +9,7 @@ from kernelwright.core.evaluation import Evaluation, Status
 from kernelwright.core.plan import Move, Plan
 from kernelwright.kernels.ir import Region
 
-SAFER_SUMS = ("safer-chunk", "two-pass-moments")
+SAFER_SUMS = ("safer-chunk", "two-pass-moments", "two-pass-statistics")
 """Names under which the numeric repairs enter a plan; they lower to schedule edits."""
 
 
@@ -19,6 +19,7 @@ class ExpertDebugger:
     def __init__(self, workshop: Workshop) -> None:
         self._workshop = workshop
         workshop.lowering_of.update({"safer-chunk": "schedule:chunk", "two-pass-moments": "schedule:moments"})
+        workshop.lowering_of.update({"two-pass-statistics": "schedule:triton-moments"})
         workshop.lowering_of.update({"leave-to-torch": "fusion:keep-call"})
 
     def repair(self, situation: Situation, tried: tuple[str, ...]) -> tuple[Candidate, Move] | None:
@@ -48,7 +49,8 @@ class ExpertDebugger:
                 ideas.append(Move(skill="safer-chunk", region=region, params={"chunk": 16}, why=why))
                 why = f"{evaluation.detail}: subtract the mean before squaring"
                 params: dict[str, bool | int | float | str] = {"moments": "two_pass"}
-                ideas.append(Move(skill="two-pass-moments", region=region, params=params, why=why))
+                skill = "two-pass-moments" if problem.target.language == "cpp" else "two-pass-statistics"
+                ideas.append(Move(skill=skill, region=region, params=params, why=why))
         for region in regions:
             why = f"{evaluation.status}: {evaluation.detail}"
             ideas.append(Move(skill="leave-to-torch", region=region.removeprefix("r_"), why=why))

@@ -66,8 +66,9 @@ class ExpertGenerator:
     def _menu(self, problem: Problem, plan: Plan) -> list[tuple[str, tuple[Site, ...]]]:
         """Return the skills that apply to a plan, each with its places."""
         carried = self._workshop.carried(problem, plan)
-        skills = (skill for skill in self._workshop.skills if skill in self._workshop.lowering_of)
-        found = [(skill, sites(carried, self._workshop.lowering_of[skill])) for skill in skills]
+        lowerings = self._workshop.lowerings(problem)
+        skills = (skill for skill in self._workshop.skills if skill in lowerings)
+        found = [(skill, sites(carried, lowerings[skill])) for skill in skills]
         return [(skill, places) for skill, places in found if places]
 
     def _algebra(self, problem: Problem) -> Plan:
@@ -96,7 +97,7 @@ class ExpertGenerator:
     def _rewrites(self, problem: Problem, plan: Plan) -> list[tuple[Move, float]]:
         carried = self._workshop.carried(problem, plan)
         found = []
-        for skill, lowering in self._workshop.lowering_of.items():
+        for skill, lowering in self._workshop.lowerings(problem).items():
             if not lowering.startswith("rewrite:"):
                 continue
             for site in sites(carried, lowering):

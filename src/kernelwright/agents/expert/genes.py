@@ -42,7 +42,7 @@ class GenePool:
         """
         kept = Plan()
         for bare in distil(plan).moves:
-            lowering = self._workshop.lowering_of.get(bare.skill)
+            lowering = self._workshop.lowerings(problem).get(bare.skill)
             carried = self._workshop.carried(problem, kept)
             for site in sites(carried, lowering)[:MAX_SITES] if lowering else ():
                 longer = kept.then(_at(bare, site))

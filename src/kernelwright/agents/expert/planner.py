@@ -69,9 +69,10 @@ class ExpertPlanner:
     def _moves(self, problem: Problem, base: Candidate, analysis: Analysis) -> list[tuple[float, Move]]:
         carried = self._workshop.carried(problem, base.plan)
         done = {move.key for move in base.plan.moves}
+        lowerings = self._workshop.lowerings(problem)
         found: dict[str, tuple[float, Move]] = {}
         for ranked in analysis.ranked:
-            lowering = self._workshop.lowering_of.get(ranked.skill)
+            lowering = lowerings.get(ranked.skill)
             for site in sites(carried, lowering) if lowering else ():
                 for score, move in _site_moves(ranked, site, self._expects(ranked.skill)):
                     if move.key not in done:

@@ -1,6 +1,6 @@
 """What is known of a plan's program without running it: an Analysis for recipes that have timings alone."""
 
-from kernelwright.agents.expert.analyst import task_facts
+from kernelwright.agents.expert.analyst import contract_facts, task_facts
 from kernelwright.agents.expert.workshop import Workshop
 from kernelwright.agents.problem import Problem
 from kernelwright.agents.roles import Analysis
@@ -21,9 +21,10 @@ def static_analysis(workshop: Workshop, problem: Problem, plan: Plan, ledger: Le
     carried = workshop.carried(problem, plan)
     facts: dict[str, FactValue] = dict(problem.machine)
     facts.update(program_facts(carried.captured, carried.program))
-    rewrites = [low for low in workshop.lowering_of.values() if low.startswith("rewrite:")]
+    rewrites = [low for low in workshop.lowerings(problem).values() if low.startswith("rewrite:")]
     gains = (site.gain for low in rewrites for site in sites(carried, low))
     facts["graph.rewrite_gain"] = max(gains, default=1.0)
+    facts.update(contract_facts(problem))
     if problem.main_floor is not None:
         facts.update(task_facts(problem.main_floor, problem.peaks))
     evidence = Evidence(facts=facts)

@@ -5,10 +5,15 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import LoweringError
 from kernelwright.core.plan import Move, Plan
 from kernelwright.core.skill import Skill
+from kernelwright.core.task import TolerancePolicy
 from kernelwright.kernels.carry_out import LIBRARY_SEED, Carried, carry_out, write_source
 
 LIBRARY_MOVE = Move(skill="library-seed", why="every operator as torch calls it: correct first")
 """The seed that changes nothing but the interpreter's overhead."""
+
+LOWERS_PRECISION = frozenset({"schedule:triton-precision"})
+LOOSE = frozenset({TolerancePolicy.TF32, TolerancePolicy.BF16})
+"""Tolerances under which inputs of products may be rounded to TF32."""
 
 
 class Workshop:
@@ -18,14 +23,30 @@ class Workshop:
         self.skills = skills
         self.lowering_of = {s.name: s.lowering for s in skills.values() if s.lowering is not None}
         self.lowering_of[LIBRARY_MOVE.skill] = f"fusion:{LIBRARY_SEED}"
-        self._carried: dict[tuple[str, str, str], Carried] = {}
+        self._carried: dict[tuple[str, str, str, str], Carried] = {}
+
+    def lowerings(self, problem: Problem) -> dict[str, str]:
+        """Return skill -> lowering of what may be done on this target, in the library's order.
+
+        An edit that lowers precision is among them only where the task's tolerance names that precision.
+        """
+        target = str(problem.target)
+        return {
+            name: lowering
+            for name, lowering in self.lowering_of.items()
+            if name in self.skills
+            and target in self.skills[name].targets
+            and (lowering not in LOWERS_PRECISION or problem.task.tolerance in LOOSE)
+        }
 
     def carried(self, problem: Problem, plan: Plan, workload: str | None = None) -> Carried:
         """Return the lowered program of a plan on one workload (default: the main one)."""
         name = workload or problem.main_workload
-        key = (problem.task.id, plan.id, name)
+        key = (problem.task.id, problem.target.language, plan.id, name)
         if key not in self._carried:
-            self._carried[key] = carry_out(problem.captured[name], plan, self.lowering_of)
+            self._carried[key] = carry_out(
+                problem.captured[name], plan, self.lowering_of, problem.target.language
+            )
         return self._carried[key]
 
     def candidate(self, problem: Problem, plan: Plan, *, parents: tuple[str, ...], role: str) -> Candidate:
