@@ -99,7 +99,11 @@ BASES: tuple[Base, ...] = (
     Base(25, {"batch_size": 137, "length": 803}),
     Base(26, {"batch_size": 337, "length": 261}),
     Base(27, {"batch_size": 1141, "features": 731}),
-    Base(28, {"batch_size": 3, "channels": 21, "height": 37, "width": 53}),
+    Base(
+        28,
+        {"batch_size": 3, "channels": 21, "height": 37, "width": 53},
+        long={"batch_size": 1, "channels": 2021, "height": 17, "width": 23},
+    ),
     Base(1, {"batch_size": 157, "features": 1003}, _TURNED_ROWS, "_turned"),
     Base(27, {"batch_size": 1141, "features": 731}, _TURNED_ROWS, "_turned"),
     _meaning(31, rows=67, columns=131),

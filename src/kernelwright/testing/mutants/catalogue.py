@@ -30,6 +30,9 @@ ONLY_ON = {
     "float_total": {"7", "12", "17"},
 }
 """Operators that say the same everywhere, and the suite's numbers on which they are tried."""
+NOT_ON = {"sum_in_half": {"18"}}
+"""Operators, and the suite's numbers on which their mistake is about as large as the tolerance: what is returned
+there is a mean over rows, in which rounded sums average out. A verdict would say nothing either way."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +114,7 @@ def _apply(
 ) -> Iterator[Mutant]:
     number = start.task.name.partition("_")[0]
     for name, operator in operators.items():
-        if number not in ONLY_ON.get(name, {number}):
+        if number not in ONLY_ON.get(name, {number}) or number in NOT_ON.get(name, ()):
             continue
         made = list(dict.fromkeys(operator(text)))
         for place in _spread(len(made), SEVERAL if name in SEVERAL_OF else FEW):
