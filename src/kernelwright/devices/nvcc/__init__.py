@@ -1,0 +1,1 @@
+"""CUDA C++ without a device: compiled for an architecture, its resources read, a launcher without torch."""
