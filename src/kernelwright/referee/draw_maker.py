@@ -133,7 +133,7 @@ class DrawMaker:
             results.slot_bytes(slot),
             oracle.slot_bytes(wide),
             policy=self._host.task.tolerance,
-            inputs_per_output=max(self._layout.n_input_elements / n_outputs, self._layout.longest_axis),
+            inputs_per_output=max(self._layout.n_input_elements / n_outputs, self._layout.longest_reduction),
             storage=storage,
         )
 

@@ -54,9 +54,13 @@ class Layout:
         return any(is_float(slot["dtype"]) for slot in self.state.values())
 
     @property
-    def longest_axis(self) -> int:
-        """The longest axis of any input; 1 where there is none."""
-        return max((extent for slot in self.arg_slots for extent in slot["shape"]), default=1)
+    def longest_reduction(self) -> int:
+        """Elements of an input that one figure of statistics may hang on: all that share a place on one axis.
+
+        A batch norm keeps the channels, a softmax all axes but one. Axes of one element keep nothing.
+        """
+        shapes = [[n for n in slot["shape"] if n > 1] for slot in self.arg_slots]
+        return max((max(math.prod(s) // min(s), max(s)) for s in shapes if s), default=1)
 
     @property
     def n_input_elements(self) -> int:

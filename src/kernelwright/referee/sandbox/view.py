@@ -16,7 +16,7 @@ FACTS = ("/sys/devices/system",)
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 OWN_FACTS = ("cpuinfo", "meminfo", "stat", "loadavg", "uptime", "version", "filesystems", "self", "sys")
 """Of /proc, where the whole of it cannot be replaced."""
-_TOOLS = ("c++", "g++", "clang++", "gcc", "cc", "ld", "ninja")
+_TOOLS = ("c++", "g++", "clang++", "gcc", "cc", "ld", "ninja", "nvcc", "hipcc")
 
 
 @dataclass(frozen=True)
