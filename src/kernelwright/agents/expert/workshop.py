@@ -26,7 +26,7 @@ class Workshop:
         self._carried: dict[tuple[str, str, str, str], Carried] = {}
 
     def lowerings(self, problem: Problem) -> dict[str, str]:
-        """Return skill -> lowering of what may be done on this target, in the library's order.
+        """Return skill or repair -> lowering of what may be done on this target, in the library's order.
 
         An edit that lowers precision is among them only where the task's tolerance names that precision.
         """
@@ -34,8 +34,7 @@ class Workshop:
         return {
             name: lowering
             for name, lowering in self.lowering_of.items()
-            if name in self.skills
-            and target in self.skills[name].targets
+            if (name not in self.skills or target in self.skills[name].targets)
             and (lowering not in LOWERS_PRECISION or problem.task.tolerance in LOOSE)
         }
 
