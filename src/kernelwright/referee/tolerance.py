@@ -7,14 +7,14 @@ elements, and the relative L2 error ``|x-o| / |o|``. The float32 reference has b
     allowed = max(4 x the reference's error, floor)
 
 so a kernel may be as wrong as honest float32 arithmetic in another order is, wherever the problem is
-ill-conditioned, and no more. The floor exists because the reference's error on one draw can be zero by
-luck (one scalar, an exact operation). Under ``strict`` it is 16 units in the last place, growing by a
-quarter of that with each doubling of the inputs per output, as the error of a sum does in an unlucky
-order. Where that is more it counts how many elements of an input share a place on its shortest axis, for
-each output of a softmax, a norm or a scan may hang on so many (torch's own batch norm on channels-last memory
-needs it): 4.8e-6 for rows of 64 numbers, 1.3e-5 for a mean of 16 million. Inputs rounded to bfloat16 cost about 2e-3 and to TF32 about 2e-4, so both are caught. ``tf32`` and ``bf16`` raise
-the floor to 2 x 2^-10 and 2 x 2^-7. ``kernelbench`` is ``allclose(1e-4, 1e-4)`` against the float32 reference
-instead.
+ill-conditioned, and no more. The floor exists because the reference's error on one draw can be zero by luck
+(one scalar, an exact operation). Under ``strict`` it is 16 units in the last place, growing by a quarter of
+that with each doubling of the inputs per output, as the error of a sum does in an unlucky order. Where that
+is more it counts how many elements of an input share a place on its shortest axis, for each output of a
+softmax, a norm or a scan may hang on so many (torch's own batch norm on channels-last memory needs it):
+4.8e-6 for rows of 64 numbers, 1.3e-5 for a mean of 16 million. Inputs rounded to bfloat16 cost about 2e-3 and
+to TF32 about 2e-4, so both are caught. ``tf32`` and ``bf16`` raise the floor to 2 x 2^-10 and 2 x 2^-7.
+``kernelbench`` is ``allclose(1e-4, 1e-4)`` against the float32 reference instead.
 
 Integers and bools must equal the reference's or the oracle's, element by element. The constants are ours.
 """
