@@ -131,7 +131,10 @@ def compare(mutant: Mutant, cache_dir: Path) -> str:
         pair = {"task": mutant.task.model_dump(mode="json"), "one": mutant.original, "other": mutant.source}
         file.write_text(json.dumps(pair), encoding="utf-8")
         command = [sys.executable, "-m", "kernelwright.testing.mutants.comparing", str(file)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=COMPARE_S)
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=COMPARE_S)
+        except subprocess.TimeoutExpired:
+            return f"could not be compared: not done after {COMPARE_S} s"
     return done.stdout.strip() or f"could not be compared: {done.stderr.strip().splitlines()[-1:]}"
 
 

@@ -84,11 +84,7 @@ BASES: tuple[Base, ...] = (
     ),
     Base(15, {"batch_size": 5, "channels": 13, "height": 29, "width": 31}),
     Base(16, {"batch_size": 3, "steps": 57, "features": 731}),
-    Base(
-        17,
-        {"batch_size": 7, "channels": 17, "height": 33, "width": 67},
-        long={"batch_size": 67, "channels": 17, "height": 83, "width": 67},
-    ),
+    Base(17, {"batch_size": 7, "channels": 17, "height": 33, "width": 67}),
     Base(18, {"batch_size": 830, "classes": 167}),
     Base(19, {"batch_size": 138, "features": 803}),
     Base(20, {"batch_size": 238, "classes": 367}),
