@@ -32,8 +32,8 @@ ONLY_ON = {
 """Operators that say the same everywhere, and the suite's numbers on which they are tried."""
 NOT_ON = {"sum_in_half": {"18"}, "shared_accumulator": {"17"}}
 """Operators, and the suite's numbers on which a verdict would say nothing either way. 18 returns a mean over
-rows, in which rounded sums average out to about the tolerance. In 17 gcc keeps the sums in registers, shared or
-not."""
+rows, in which rounded sums average out to about the tolerance. In 17 gcc keeps the sums in registers, shared
+or not."""
 
 
 @dataclass(frozen=True)
