@@ -128,3 +128,21 @@ def test_half_precisions_are_read_right() -> None:
         inputs_per_output=1.0,
     )  # fmt: skip
     assert half.judge(_raw(bf16)).error == 0.0
+
+
+def test_slack_widens_what_is_allowed_and_nothing_else() -> None:
+    oracle = np.linspace(1, 2, 64)
+    strict, slack = (
+        Expected(
+            "float32",
+            _raw(oracle.astype(np.float32)),
+            _raw(oracle),
+            policy=TolerancePolicy.STRICT,
+            inputs_per_output=1.0,
+            slack=factor,
+        )
+        for factor in (1.0, 2.0)
+    )
+    raw = _raw((oracle * (1 + 4e-6)).astype(np.float32))
+    assert slack.judge(raw).allowed == 2 * strict.judge(raw).allowed
+    assert slack.judge(raw).error == strict.judge(raw).error

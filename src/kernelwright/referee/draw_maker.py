@@ -103,11 +103,11 @@ class DrawMaker:
             state_slots=dict(zip(changed, slots[n_outputs:], strict=True)),
         )  # fmt: skip
         outputs = [
-            self._expected(slot, results, wide_slot, truth, storage[i])
+            self._expected(slot, results, wide_slot, truth, storage[i], key.slack)
             for i, (slot, wide_slot) in enumerate(zip(self.output_slots, slots, strict=False))
         ]
         buffers = {
-            n: self._expected(slot, after, wide_slot, truth, {})
+            n: self._expected(slot, after, wide_slot, truth, {}, key.slack)
             for (n, slot), wide_slot in zip(changed.items(), slots[n_outputs:], strict=True)
         }
         if not all(expected.is_finite for expected in [*outputs, *buffers.values()]):
@@ -125,7 +125,13 @@ class DrawMaker:
         self._host.call("map", self._scratch)
 
     def _expected(
-        self, slot: Slot, results: SharedMemory, wide: Slot, oracle: SharedMemory, storage: Storage
+        self,
+        slot: Slot,
+        results: SharedMemory,
+        wide: Slot,
+        oracle: SharedMemory,
+        storage: Storage,
+        slack: float,
     ) -> Expected:
         n_outputs = max(slot_nbytes(slot) // ITEM_BYTES[slot["dtype"]], 1)
         return Expected(
@@ -134,6 +140,7 @@ class DrawMaker:
             oracle.slot_bytes(wide),
             policy=self._host.task.tolerance,
             inputs_per_output=max(self._layout.n_input_elements / n_outputs, self._layout.longest_reduction),
+            slack=slack,
             storage=storage,
         )
 

@@ -83,14 +83,16 @@ class Expected:
         *,
         policy: TolerancePolicy,
         inputs_per_output: float,
+        slack: float = 1.0,
         storage: Storage | None = None,
     ) -> None:
         """``reference`` and ``oracle`` are raw bytes; the oracle float64 when the dtype is a float.
 
+        ``slack`` multiplies what is allowed where distance decides, but for ``kernelbench``.
         With ``storage`` this object is good until the next one is made in the same storage.
         """
         self.dtype = COMPLEX_PARTS.get(dtype, dtype)
-        self._policy = policy
+        self._policy, self._slack = policy, slack
         self._growth = 1 + math.log2(max(inputs_per_output, 1.0)) / 4
         self._reference, self._oracle = _NOTHING, _NOTHING
         if not is_float(dtype):
@@ -121,7 +123,7 @@ class Expected:
             (errors.largest, self._reference_errors.largest),
             (errors.l2, self._reference_errors.l2),
         )
-        judged = [Distance(e, r, max(REFERENCE_MULTIPLE * r, floor)) for e, r in pairs]
+        judged = [Distance(e, r, self._slack * max(REFERENCE_MULTIPLE * r, floor)) for e, r in pairs]
         return max(judged, key=lambda distance: distance.error / distance.allowed)
 
     def _judge_exact(self, raw: Array) -> Distance:
