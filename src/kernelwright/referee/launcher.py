@@ -407,11 +407,11 @@ class Launcher:
     def _environment(self) -> dict[str, str]:
         """Return the whole environment of every measured process: no secrets, allocator pinned.
 
-        Source of the allocator and OpenMP settings: measured. Without them fresh pages decide the time of
-        every elementwise kernel. Threads wait for work a little: asleep at once, sixty small operations took
+        Source of the allocator and OpenMP settings: measured; without them fresh pages decide the time
+        of every elementwise kernel. Threads wait for work a little: asleep at once, sixty small operations took
         0.9 or 3.3 ms by turns, as the system liked to wake them; awake for long, they take the other side's
-        processors. The thread cache of malloc keeps the crumbs between large tensors from merging, so that no
-        freed tensor's place fits the next one and the heap grows on and on; without it, it does not.
+        processors. The thread cache of malloc keeps the crumbs between large tensors from merging, so that no freed tensor's place
+        fits the next one and the heap grows on and on; without it, it does not.
         """
         cache = self._settings.cache_dir.resolve()
         for folder in (self.build_cache, cache / "inductor"):
