@@ -51,7 +51,7 @@ class Contestant:
         memory = settings.worker_address_space_bytes or admission.total_bytes() * 3 // 4 + shared
         self.child: Child = launcher.spawn_worker(memory, libraries)
         self._timed_cpu_s: list[tuple[int, float]] = []
-        self.watch = Watch(self.child.pid, self.child.keeper, settings.n_threads)
+        self.watch = Watch(self.child.pid, self.child.keeper)
         self.slots = {name: SharedMemory(reference.layout.args_bytes) for name in reference.slots}
         self.results = SharedMemory(reference.output_bytes)
 
