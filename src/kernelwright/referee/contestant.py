@@ -1,6 +1,5 @@
 """The parent's side of one candidate's process. Everything that comes back is treated as hostile."""
 
-import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -50,8 +49,7 @@ class Contestant:
         )
         memory = settings.worker_address_space_bytes or admission.total_bytes() * 3 // 4 + shared
         self.child: Child = launcher.spawn_worker(memory, libraries)
-        self._timed_cpu_s: list[tuple[int, float]] = []
-        self.watch = Watch(self.child.pid, self.child.keeper)
+        self.watch = Watch(self.child.pid, self.child.keeper, settings.n_threads)
         self.slots = {name: SharedMemory(reference.layout.args_bytes) for name in reference.slots}
         self.results = SharedMemory(reference.output_bytes)
 
@@ -114,19 +112,11 @@ class Contestant:
             raise Failure(
                 Status.REJECTED, "the worker's clock gave something that is not a time", check=Check.CLOCK
             )
-        self._timed_cpu_s.append((calls, self.watch.command_s))
         return float(ns) / 1e9
 
     def begin_timing(self) -> None:
         """Forget what its process has taken so far; from now on idle work counts."""
         self.watch.reset()
-        self._timed_cpu_s.clear()
-
-    @property
-    def timed_cpu_s(self) -> float:
-        """Processor time a call, all threads: the median over the longest of the commands to time."""
-        most = max((calls for calls, _ in self._timed_cpu_s), default=0)
-        return statistics.median([s / calls for calls, s in self._timed_cpu_s if calls == most] or [0.0])
 
     def bind_copies(self, arena: str, memory: SharedMemory, copies: int, stride: int) -> None:
         """Give the process more argument sets, ``ARENA:0`` and on, one after the other in one memory."""

@@ -16,7 +16,6 @@ from kernelwright.referee.replay import check_afterwards
 from kernelwright.referee.settings import RefereeSettings
 from kernelwright.referee.timing import LOOKS, Samples, compare
 from kernelwright.referee.verify import Verification, matches, still_matches
-from kernelwright.referee.watch import cpu_s
 
 EAGER = "eager"
 """The reference as it is, the usual baseline."""
@@ -87,8 +86,6 @@ class Measurement:
         self._rng = random.Random()
         self._place = dict(zip(contestant.slots, draws, strict=True))
         self._clocks: list[_Clocks] = []
-        self._eager_cpu_s: list[float] = []
-        """Processor seconds a call, of the reference's samples."""
         self._round_trip_s = 0.0
 
     def take(self, baselines: Sequence[str]) -> Samples:
@@ -113,8 +110,8 @@ class Measurement:
                 side.samples_ms.clear()
             self._sample(sides)
         self._check_clocks()
-        eager_cpu_s = statistics.median(self._eager_cpu_s) if self._eager_cpu_s else None
-        check_afterwards(self._contestant, self._draws, candidate.samples_ms, eager_cpu_s)
+        eager_ms = [ms for side in sides if side.callable == EAGER for ms in side.samples_ms]
+        check_afterwards(self._contestant, self._draws, candidate.samples_ms, eager_ms)
         self._check_late()
         return Samples(
             candidate=tuple(candidate.samples_ms),
@@ -201,11 +198,8 @@ class Measurement:
                     self._batch(
                         side, 1
                     )  # not counted: threads and caches wake up after the other side's turn
-                before_s = cpu_s(self._reference.child.pid)
                 seconds = self._batch(side, side.calls, is_checked=is_checked)
                 side.samples_ms.append(seconds * 1e3 / side.calls)
-                if side.callable == EAGER:
-                    self._eager_cpu_s.append((cpu_s(self._reference.child.pid) - before_s) / side.calls)
             if self._is_enough(sides, n + 1, time.perf_counter() - begin, aim_s):
                 return
 

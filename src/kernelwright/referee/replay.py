@@ -6,8 +6,9 @@ and nowhere else. Here every call of a pass has inputs of its own, all outputs a
 compared is decided when the pass is over. A pass on *known* values lies in the same memory, so that cold
 caches are no difference between the two.
 
-What is compared is processor time, which a busy machine changes less than the clock's, and the reference says
-how much. Work in other processes, or while nothing is asked, is watched elsewhere (watch.py).
+What is compared is the parent's clock, as in timing: processor time also counts threads that wait for work,
+which a kernel may have many of, and which hide what the others do. How much slower a busy machine has become
+the reference says. Work in other processes, or while nothing is asked, is watched elsewhere (watch.py).
 """
 
 import math
@@ -23,7 +24,6 @@ from kernelwright.referee.contestant import Contestant, Failure
 from kernelwright.referee.draws import Draw
 from kernelwright.referee.memory import SharedMemory
 from kernelwright.referee.verify import still_matches
-from kernelwright.referee.watch import cpu_s
 
 MAX_CALLS = 24
 PASS_S = 0.01
@@ -36,7 +36,7 @@ MEMORY_SHARE = 0.1
 """No replay where it would need more of the available memory than this."""
 N_PASSES, PAUSE_S = 8, 0.02
 """What one pass finds must be found in every one of so many, with pauses between them that double: on a busy
-machine the processor time of a millisecond's work varies fivefold, but not for seconds on end."""
+machine the time of a millisecond's work varies fivefold, but not for seconds on end."""
 UNSEEN_FACTOR = 1.5
 """A call on unseen values may take this many times what one on known values takes."""
 TIMED_FACTOR = 2.5
@@ -52,7 +52,7 @@ ARENA = "replay"
 
 @dataclass(frozen=True)
 class _Pass:
-    """Processor seconds a call."""
+    """Seconds a call."""
 
     known: float
     unseen: float
@@ -65,7 +65,7 @@ class _Pass:
 
 
 def check_afterwards(
-    contestant: Contestant, draws: Sequence[Draw], timed_ms: Sequence[float], eager_cpu_s: float | None
+    contestant: Contestant, draws: Sequence[Draw], timed_ms: Sequence[float], eager_ms: Sequence[float]
 ) -> None:
     """Look at a candidate that has been timed: idle work, replay, tampering; raises Failure.
 
@@ -73,11 +73,11 @@ def check_afterwards(
         contestant: At rest, with the weights of the draws loaded.
         draws: Those whose inputs were timed.
         timed_ms: The candidate's samples, milliseconds a call.
-        eager_cpu_s: Processor seconds a call of the reference, in samples between those; None: not timed.
+        eager_ms: The reference's, taken between those; empty when it was not timed.
     """
     contestant.check_idle()
     contestant.watch.reset()
-    Replay(contestant, draws, timed_ms, eager_cpu_s).check()
+    Replay(contestant, draws, timed_ms, eager_ms).check()
     contestant.check_idle()
     contestant.check_untampered()
 
@@ -90,13 +90,13 @@ class Replay:
         contestant: Contestant,
         draws: Sequence[Draw],
         timed_ms: Sequence[float],
-        eager_cpu_s: float | None,
+        eager_ms: Sequence[float],
     ) -> None:
         """See ``check_afterwards``."""
         self._contestant, self._reference = contestant, contestant.reference
         self._draws = draws
-        self._timed_s, self._timed_cpu_s = statistics.median(timed_ms) / 1e3, contestant.timed_cpu_s
-        self._eager_cpu_s = eager_cpu_s
+        self._timed_s = statistics.median(timed_ms) / 1e3
+        self._eager_s = statistics.median(eager_ms) / 1e3 if eager_ms else None
         self._rng = random.Random()
         self._stride = contestant.slots[next(iter(contestant.slots))].size
         self._count = self._choose_count()
@@ -154,7 +154,8 @@ class Replay:
             self._put(self._fresh, _index(order[position]), unseen_draw.inputs)
         self._theirs.copy_from(self._fresh)
         unseen = self._time(order)
-        late = self._fetching_s(position) - self._fetching_s(position)
+        first, second = self._fetching_s(position), self._fetching_s(position)
+        late = min(a - b for a, b in zip(first, second, strict=True))
         if unseen_draw is not None:
             self._check_output(position, unseen_draw)
         self._ours.copy_from(self._fresh)
@@ -167,24 +168,30 @@ class Replay:
     def _time(self, order: list[str]) -> float:
         self._contestant.forget_kept()
         self._contestant.time([next(iter(self._contestant.slots))], 1)  # wakes threads up
+        begin = time.perf_counter()
         self._contestant.replay(order)
-        return self._contestant.watch.command_s / self._count
+        return (time.perf_counter() - begin) / self._count
 
     def _time_reference(self, sets: list[str], calls: int = 0) -> float:
         """Time one call on every set with outputs kept, or that many going round the sets."""
-        call, pid = self._reference.call, self._reference.child.pid
-        begin = cpu_s(pid)
+        call = self._reference.call
+        begin = time.perf_counter()
         if calls:
             call("time", callable="eager", sets=sets, calls=calls)
         else:
             call("replay", callable="eager", sets=sets)
-        seconds = cpu_s(pid) - begin
+        seconds = time.perf_counter() - begin
         call("forget_kept")
         return seconds / self._count
 
-    def _fetching_s(self, position: int) -> float:
+    def _fetching_s(self, position: int) -> tuple[float, float]:
+        """Return what reading an output takes, by the clock and of its process's processor time.
+
+        Late work takes both; being interrupted takes only one of them.
+        """
+        begin = time.perf_counter()
         self._contestant.fetch(position)
-        return self._contestant.watch.command_s
+        return time.perf_counter() - begin, self._contestant.watch.command_s
 
     def _check_output(self, position: int, draw: Draw) -> None:
         if not still_matches(self._reference, draw, self._contestant.fetch(position)):
@@ -207,20 +214,20 @@ class Replay:
                 f"{_ms(seen.known)} on those that it knows"
             )
         colder = max(seen.reference - seen.warm, 0.0)
-        if seen.unseen > TIMED_FACTOR * (self._slowdown(seen) * self._timed_cpu_s + colder) + slack:
-            timed = _ms(self._timed_cpu_s)
+        if seen.unseen > TIMED_FACTOR * (self._slowdown(seen) * self._timed_s + colder) + slack:
+            timed = _ms(self._timed_s)
             return f"{_ms(seen.unseen)} a call when every output is kept, {timed} when it was timed"
         return None
 
     def _slowdown(self, seen: _Pass) -> float:
         """Say how much slower the machine is now than while it was timed, as the reference tells."""
-        if not self._eager_cpu_s:
+        if not self._eager_s:
             return 1.0
-        return min(max(seen.warm / self._eager_cpu_s, 1.0), MOST_SLOWDOWN)
+        return min(max(seen.warm / self._eager_s, 1.0), MOST_SLOWDOWN)
 
 
 def _ms(seconds: float) -> str:
-    return f"{seconds * 1e3:.3g} ms of processor time"
+    return f"{seconds * 1e3:.3g} ms"
 
 
 def _index(name: str) -> int:

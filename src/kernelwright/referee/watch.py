@@ -11,6 +11,8 @@ IDLE_LEAST_S = 0.01
 """Processor time that a process may take while nothing is asked of it: this much in all ..."""
 IDLE_SLACK_S = 0.0005
 """... this much after every command: threads go to sleep, answers are sent ..."""
+IDLE_SPIN_S = 0.0003
+"""... this much more for every thread but one, which waits for work so long before it sleeps ..."""
 IDLE_SHARE = 0.1
 """... and this share of what it took in the commands."""
 OTHERS_S = 0.05
@@ -33,19 +35,22 @@ class Idle:
     """Processor time in between, while a command was carried out."""
     n: int = 0
     """Commands."""
+    n_threads: int = 1
 
     @property
     def is_too_much(self) -> bool:
         """True when nothing but work of its own explains it."""
-        return self.cpu_s > IDLE_LEAST_S + self.n * IDLE_SLACK_S + IDLE_SHARE * self.busy_s
+        slack_s = IDLE_SLACK_S + (self.n_threads - 1) * IDLE_SPIN_S
+        return self.cpu_s > IDLE_LEAST_S + self.n * slack_s + IDLE_SHARE * self.busy_s
 
 
 class Watch:
     """Adds up the processor time of a process between its answers and the next commands."""
 
-    def __init__(self, pid: int, keeper: int | None = None) -> None:
+    def __init__(self, pid: int, keeper: int | None = None, n_threads: int = 1) -> None:
         """``keeper`` is the process under which all that it starts is found; by default itself."""
         self._pid, self._keeper = pid, pid if keeper is None else keeper
+        self._n_threads = n_threads
         self._handlers = caught_signals(pid)
         self.command_s = 0.0
         """Processor time of the last command, of all threads."""
@@ -53,7 +58,7 @@ class Watch:
 
     def reset(self) -> None:
         """Forget what was seen; the process is expected to be at rest."""
-        self.idle = Idle()
+        self.idle = Idle(n_threads=self._n_threads)
         self._entered: float | None = None
         self._left: float | None = None
         self._others_s = others_cpu_s(self._pid, self._keeper)
