@@ -17,6 +17,7 @@ from kernelwright.core.budget import Budget, Meter
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.events import Event
+from kernelwright.core.policy import Policy
 from kernelwright.core.run import DEFAULT_RECIPE, RunSpec
 from kernelwright.devices.cpu import environment, machine_facts, measure_peaks
 from kernelwright.engine.evaluator import Evaluator
@@ -121,7 +122,7 @@ def run_task(
 ) -> RunOutcome:
     """Start a run and carry it to its end; raises UserError for unknown names."""
     where = settings or load_settings()
-    with _referee(referee, where) as judge:
+    with _referee(referee, where, spec.policy) as judge:
         tools = _tools(spec, store, where, judge, on_event)
         return start_run(spec, replace(tools, prepare=prepare))
 
@@ -138,7 +139,7 @@ def resume_run(
     """Carry an interrupted run on; finished evaluations are not repeated."""
     where = settings or load_settings()
     spec = store.get_run(run_id).spec
-    with _referee(referee, where) as judge:
+    with _referee(referee, where, spec.policy) as judge:
         tools = _tools(spec, store, where, judge, on_event)
         return continue_run(run_id, replace(tools, prepare=prepare))
 
@@ -213,14 +214,20 @@ def _needs_grad(module: nn.Module, args: Sequence[Any]) -> bool:
     return any(t.requires_grad for t in (*tensors, *module.parameters()))
 
 
-def open_referee(settings: Settings | None = None) -> Referee:
-    """Return a referee to use as a context manager; several runs may share it, one after the other."""
+def open_referee(settings: Settings | None = None, policy: Policy | None = None) -> Referee:
+    """Return a referee to use as a context manager; several runs may share it, one after the other.
+
+    ``policy`` is what it judges by: the default one when None. Runs that share it must have the same.
+    """
     where = settings or load_settings()
-    return Referee(RefereeSettings(cache_dir=where.cache_dir, require_sandbox=where.require_sandbox))
+    wanted = where.require_sandbox
+    return Referee(
+        RefereeSettings(cache_dir=where.cache_dir, policy=policy or Policy(), require_sandbox=wanted)
+    )
 
 
-def _referee(given: Evaluator | None, where: Settings) -> AbstractContextManager[Evaluator]:
-    return open_referee(where) if given is None else nullcontext(given)
+def _referee(given: Evaluator | None, where: Settings, policy: Policy) -> AbstractContextManager[Evaluator]:
+    return open_referee(where, policy) if given is None else nullcontext(given)
 
 
 def assemble(spec: RunSpec, meter: Meter, tape: Tape) -> Crew:

@@ -49,11 +49,12 @@ def test_backs_off_to_the_closest_context_with_enough_tries() -> None:
     near = [outcome(2.0)] * (ENOUGH_TRIES - 1)
     other_structure = [outcome(1.1, structure="scan")]
     elsewhere = [outcome(0.9, bottleneck="library")] * 5
-    ledger = Ledger([*near, *other_structure, *elsewhere])
+    known = [*near, *other_structure, *elsewhere]
+    ledger = Ledger(known)
     assert ledger.stats("unroll", "reduction", "compute").context == "any/compute"
     assert ledger.stats("unroll", "window", "library").context == "any/library"
     assert ledger.stats("unroll", "window", "overhead").tries == 8
-    assert ledger.with_outcomes(near).stats("unroll", "reduction", "compute").context == "reduction/compute"
+    assert Ledger([*known, *near]).stats("unroll", "reduction", "compute").context == "reduction/compute"
 
 
 def test_a_models_failures_are_not_the_experts() -> None:
@@ -80,7 +81,7 @@ def test_where_ones_own_are_too_few_anothers_successes_count_and_its_failures_do
     stats = Ledger([*theirs, outcome(None, coder="llm")], "llm").stats("unroll", "reduction", "compute")
     assert (stats.tries, stats.wins) == (3, 1)
     assert stats.context == f"reduction/compute{WHOEVER}"
-    assert Ledger(theirs, "llm").with_outcomes(theirs).stats("unroll", "scan", "x").tries == 4
+    assert Ledger([*theirs, *theirs], "llm").stats("unroll", "scan", "x").tries == 4
 
 
 def test_few_tries_everywhere_give_the_widest_context() -> None:

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kernelwright.core.intervals import mean_interval, student_quantile, wilson
 from kernelwright.core.learned import ArchivedPlan, Finding
 from kernelwright.core.plan import Move, Plan
 from kernelwright.core.run import Outcome
-from kernelwright.memory.intervals import mean_interval, student_quantile, wilson
 from kernelwright.memory.librarian import judge, learn, propose
 from kernelwright.memory.trials import trials_of
 

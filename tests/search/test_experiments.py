@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelwright.search.experiments import pick_three, running_order
+from kernelwright.search.experiments import running_order
 
 
 @dataclass(frozen=True)
@@ -27,25 +27,24 @@ PROPOSALS = st.lists(st.tuples(RATING, RATING, RATING), max_size=8).map(
 def test_the_published_pick_is_newest_then_boldest_then_surest() -> None:
     dull, new = Proposal(0, 0.05, 0.1, 0.1), Proposal(1, 0.0, 0.2, 0.9)
     bold, sure, middling = Proposal(2, 0.0, 0.8, 0.3), Proposal(3, 0.2, 0.3, 0.2), Proposal(4, 0.1, 0.4, 0.5)
-    assert pick_three([dull, new, bold, sure, middling]) == (new, bold, sure)
+    assert running_order([dull, new, bold, sure, middling])[:3] == (new, bold, sure)
 
 
 def test_one_that_is_best_in_everything_is_run_once() -> None:
     best, second, third = Proposal(0, 0.5, 0.9, 1.0), Proposal(1, 0.1, 0.8, 0.2), Proposal(2, 0.2, 0.3, 0.1)
-    assert pick_three([third, second, best]) == (best, second, third)
+    assert running_order([third, second, best]) == (best, second, third)
 
 
 @settings(deadline=None)
 @given(PROPOSALS)
 def test_every_experiment_comes_up_once(proposals: list[Proposal]) -> None:
     assert sorted(p.n for p in running_order(proposals)) == list(range(len(proposals)))
-    assert len(pick_three(proposals)) == min(len(proposals), 3)
 
 
 @settings(deadline=None)
 @given(PROPOSALS)
 def test_each_pick_is_the_best_of_what_was_left_by_its_own_rating(proposals: list[Proposal]) -> None:
-    picked = pick_three(proposals)
+    picked = running_order(proposals)[:3]
     for position, rating in enumerate(("innovation", "gain_high", "gain_low")[: len(picked)]):
         left = [p for p in proposals if p not in picked[:position]]
         assert getattr(picked[position], rating) == max(getattr(p, rating) for p in left)

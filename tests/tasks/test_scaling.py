@@ -2,10 +2,10 @@ from pathlib import Path
 
 import pytest
 
-from kernelwright.core.task import Task, Workload
+from kernelwright.core.task import Workload
 from kernelwright.tasks.capture import capture_task
 from kernelwright.tasks.kernelbench import load_task
-from kernelwright.tasks.scaling import scaled_overrides, too_large_message
+from kernelwright.tasks.scaling import scaled_overrides
 from kernelwright.tasks.sizes import estimate_sizes
 
 SOURCE = """
@@ -53,11 +53,3 @@ def test_what_cannot_shrink_fits_at_no_step(tmp_path: Path) -> None:
     path = tmp_path / "1_Fixed.py"
     path.write_text(SOURCE.replace("batch_size", "b4").replace("dim", "d4"), encoding="utf-8")
     assert scaled_overrides(path) is None
-
-
-def test_a_task_too_large_names_its_size_and_what_to_scale(path: Path) -> None:
-    task: Task = load_task(path)
-    message = too_large_message(task, task.workloads[0], limit_bytes=500_000_000)
-    assert message is not None and "\n" not in message
-    assert "needs about 0.81 GB" in message and "try batch_size = 128" in message
-    assert too_large_message(task, task.workloads[0], limit_bytes=2_000_000_000) is None

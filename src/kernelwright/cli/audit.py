@@ -90,6 +90,8 @@ def describe(finding: "Finding") -> str:
         how += f", {finding.speedup:.2f}x eager"
     if finding.control:
         how += f"; an honest kernel after it: {finding.control}"
+    if finding.left:
+        how += f"; it left {', '.join(finding.left)}"
     mark = "" if finding.is_as_expected else "NOT AS EXPECTED: "
     expected = "" if finding.is_as_expected else f" (must be {_expected(finding)})"
     detail = f": {finding.detail[:DETAIL_CHARS]}" if finding.detail else ""

@@ -18,6 +18,7 @@ from kernelwright.cli.running import create_run, interrupted, open_store
 from kernelwright.core.errors import KernelwrightError, StoreError, UserError
 from kernelwright.core.evidence import FactValue
 from kernelwright.core.models import ModelSettings
+from kernelwright.core.policy import LibraryCalls, Policy
 from kernelwright.core.run import DEFAULT_RECIPE, RunState
 from kernelwright.report import markdown
 from kernelwright.report.benchpicture import bench_picture
@@ -42,6 +43,7 @@ class RunOptions(NamedTuple):
     calls: int | None = None
     tokens: int | None = None
     usd: float | None = None
+    library_calls: LibraryCalls = LibraryCalls.ALLOWED
 
 
 def bench(
@@ -85,6 +87,7 @@ def bench(
         Path | None, typer.Option("--out", help="Folder for the results.", show_default="./NAME")
     ] = None,
     store: options.StoreOption = None,
+    library_calls: options.LibraryCallsOption = LibraryCalls.ALLOWED,
     require_sandbox: options.RequireSandbox = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -120,7 +123,9 @@ def bench(
         budget_calls,
         budget_tokens,
         budget_usd,
+        library_calls,
     )
+    _check_policy(list(earlier.values()), title, library_calls)
     try:
         rows = run_all(opened, entries, earlier, how, title)
     except KeyboardInterrupt:
@@ -139,6 +144,11 @@ def _check_earlier(earlier: "list[RunRecord]", title: str, recipe: str, *, is_re
         raise UserError(f"experiment {title!r} ran recipe {others[0]!r}; resume it with --recipe {others[0]}")
 
 
+def _check_policy(earlier: "list[RunRecord]", title: str, library_calls: LibraryCalls) -> None:
+    for had in {record.spec.policy.library_calls for record in earlier} - {library_calls}:
+        raise UserError(f"experiment {title!r} was judged with --library-calls {had}; resume it with that")
+
+
 def run_all(
     store: "Store",
     entries: list[BenchTask],
@@ -151,7 +161,8 @@ def run_all(
     from kernelwright.api import open_referee
 
     rows = []
-    with open_referee() as referee, BenchProgress(stderr(), len(entries)) as progress:
+    policy = Policy(library_calls=how.library_calls)
+    with open_referee(policy=policy) as referee, BenchProgress(stderr(), len(entries)) as progress:
         for entry in entries:
             progress.start(entry.task.name)
             row = _run_one(store, referee, entry, earlier.get(entry.task.id), how, title, progress)

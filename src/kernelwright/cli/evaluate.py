@@ -37,9 +37,7 @@ def evaluate(
     workload: options.WorkloadOption = None,
     mode: options.ModeOption = None,
     tolerance: options.ToleranceOption = None,
-    library_calls: Annotated[
-        LibraryCalls, typer.Option("--library-calls", help="May it leave work to torch and its libraries?")
-    ] = LibraryCalls.ALLOWED,
+    library_calls: options.LibraryCallsOption = LibraryCalls.ALLOWED,
     require_sandbox: options.RequireSandbox = None,
     as_json: options.AsJson = False,
 ) -> None:

@@ -17,6 +17,8 @@ from kernelwright.cli.running import (
     resume_command,
     save_recording,
 )
+from kernelwright.core.errors import UserError
+from kernelwright.core.policy import LibraryCalls
 from kernelwright.core.run import DEFAULT_RECIPE
 from kernelwright.report.measures import floor_fraction, speedup_over
 from kernelwright.report.story import tell
@@ -61,6 +63,7 @@ def optimize(
         Path | None,
         typer.Option("--record", help="Folder for the run's answers and measurements: see runs replay."),
     ] = None,
+    library_calls: options.LibraryCallsOption = LibraryCalls.ALLOWED,
     require_sandbox: options.RequireSandbox = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -82,6 +85,8 @@ def optimize(
     kernel_path = require_writable(output or Path(f"{file.stem}_fast.py"))
     report_path = require_writable(report or Path(f"{file.stem}_report.html"))
     judge = find_evaluator(evaluator)
+    if judge is not None and library_calls is not LibraryCalls.ALLOWED:
+        raise UserError("--library-calls: with --evaluator the evaluator's own policy holds; give it there")
     opened = open_store(store)
     spec = options.make_spec(
         task,
@@ -95,6 +100,7 @@ def optimize(
         calls=budget_calls,
         tokens=budget_tokens,
         usd=budget_usd,
+        library_calls=library_calls,
     )
     run_id = create_run(opened, spec.model_copy(update={"is_cold": record is not None}))
     outcome = play(

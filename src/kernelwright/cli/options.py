@@ -8,6 +8,7 @@ import typer
 from kernelwright.core.budget import Budget
 from kernelwright.core.errors import UserError
 from kernelwright.core.models import ModelSettings
+from kernelwright.core.policy import LibraryCalls, Policy
 from kernelwright.core.run import RunSpec
 from kernelwright.core.target import Target
 from kernelwright.core.task import Literal_, Mode, Task, TolerancePolicy, Workload
@@ -69,6 +70,12 @@ ModeOption = Annotated[
 ToleranceOption = Annotated[
     TolerancePolicy | None,
     typer.Option("--tolerance", help="How far from the oracle is allowed.", show_default="the file's"),
+]
+
+
+LibraryCallsOption = Annotated[
+    LibraryCalls,
+    typer.Option("--library-calls", help="May a kernel leave the work to torch and its libraries?"),
 ]
 
 
@@ -154,6 +161,7 @@ def make_spec(
     calls: int | None = None,
     tokens: int | None = None,
     usd: float | None = None,
+    library_calls: LibraryCalls = LibraryCalls.ALLOWED,
 ) -> RunSpec:
     """Return the spec of a run on this machine.
 
@@ -189,6 +197,7 @@ def make_spec(
         team=team,
         models=models,
         budget=Budget.model_validate(budget),
+        policy=Policy(library_calls=library_calls),
         seed=seed,
         experiment=experiment,
         environment={**environment(), **machine_facts(peaks), "sandbox": tier_here()},

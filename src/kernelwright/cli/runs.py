@@ -121,6 +121,7 @@ def resume(
     report: Annotated[
         Path | None, typer.Option("--report", help="HTML report.", show_default="TASK_report.html")
     ] = None,
+    require_sandbox: options.RequireSandbox = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Carry an interrupted run on; finished evaluations are not repeated."""

@@ -12,6 +12,7 @@ import typer
 from kernelwright import __version__
 from kernelwright.cli import options
 from kernelwright.cli.output import print_json, stderr
+from kernelwright.core.policy import LibraryCalls, Policy
 from kernelwright.remote.access import require_loopback, require_token
 from kernelwright.settings import TOKEN_VARIABLE, Settings, load_secret, load_settings
 
@@ -36,6 +37,7 @@ def serve(
     drop: Annotated[
         Path | None, typer.Option("--drop", metavar="FOLDER", help="Answer this folder instead of HTTP.")
     ] = None,
+    library_calls: options.LibraryCallsOption = LibraryCalls.ALLOWED,
     require_sandbox: options.RequireSandbox = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -43,8 +45,9 @@ def serve(
 
     Whoever may ask can run code on this machine as you: see docs/serve.md.
     """
+    policy = Policy(library_calls=library_calls)
     if drop is not None:
-        _serve_folder(drop, max_bytes, as_json=as_json)
+        _serve_folder(drop, max_bytes, policy, as_json=as_json)
         return
     token = None if no_token else require_token(load_secret(token_env), token_env)
     if no_token:
@@ -60,17 +63,19 @@ def serve(
         from kernelwright.devices.cpu import measure_peaks
 
         stderr().print("measuring this machine's peaks where they are not known ...")
-        app = make_app(_referee(where), token=token, peaks=measure_peaks(where.cache_dir), settings=limits)
+        app = make_app(
+            _referee(where, policy), token=token, peaks=measure_peaks(where.cache_dir), settings=limits
+        )
         by = "no token" if no_token else f"the token in {token_env}"
         serve_http(app, sock, partial(_announce, by=by, as_json=as_json))
     stderr().print("ended")
 
 
-def _referee(where: Settings) -> Callable[[], "AbstractContextManager[Evaluator]"]:
+def _referee(where: Settings, policy: Policy) -> Callable[[], "AbstractContextManager[Evaluator]"]:
     # lazy: loads much
     from kernelwright.referee.referee import Referee, RefereeSettings
 
-    chosen = RefereeSettings(cache_dir=where.cache_dir, require_sandbox=where.require_sandbox)
+    chosen = RefereeSettings(cache_dir=where.cache_dir, policy=policy, require_sandbox=where.require_sandbox)
     return lambda: Referee(chosen)
 
 
@@ -80,7 +85,7 @@ def _announce(where: str, *, by: str, as_json: bool) -> None:
         print_json({"serving": where, "version": __version__})
 
 
-def _serve_folder(folder: Path, max_bytes: int, *, as_json: bool) -> None:
+def _serve_folder(folder: Path, max_bytes: int, policy: Policy, *, as_json: bool) -> None:
     # lazy: loads much
     from kernelwright.devices.cpu import measure_peaks
     from kernelwright.remote.dropservice import DropService
@@ -89,7 +94,7 @@ def _serve_folder(folder: Path, max_bytes: int, *, as_json: bool) -> None:
 
     make_folders(folder)
     where = load_settings()
-    sessions = Sessions(_referee(where))
+    sessions = Sessions(_referee(where, policy))
     service = DropService(folder, sessions, measure_peaks(where.cache_dir), max_bytes)
     before = signal.signal(signal.SIGTERM, _interrupt)
     try:

@@ -9,6 +9,7 @@ from kernelwright.core.evidence import FactValue
 from kernelwright.core.frozen import Frozen
 from kernelwright.core.learned import Finding
 from kernelwright.core.models import ModelSettings
+from kernelwright.core.policy import Policy
 from kernelwright.core.target import CPU_CPP, Target
 from kernelwright.core.task import Task
 
@@ -37,6 +38,8 @@ class RunSpec(Frozen):
     models: ModelSettings | None = None
     """What the team's models are, prices included; None where no seat is a model's."""
     budget: Budget = Budget()
+    policy: Policy = Policy()
+    """What counts as a candidate's own; the run's referee is opened with it."""
     seed: int = 0
     baselines: tuple[str, ...] = ("eager", "torch_compile")
     experiment: str | None = None

@@ -35,14 +35,6 @@ class TolerancePolicy(StrEnum):
     """``allclose`` at 1e-4 against the float32 reference, as KernelBench at 423217d does."""
 
 
-class TensorSpec(Frozen):
-    """Shape and type of one tensor."""
-
-    shape: tuple[int, ...]
-    dtype: str
-    """torch's own name without the prefix: ``float32``, ``int64``, ``bool``."""
-
-
 class Workload(Frozen):
     """One binding of the task's module-level globals, hence of its shapes."""
 

@@ -11,6 +11,7 @@ from kernelwright.core.frozen import Frozen
 from kernelwright.core.policy import Policy
 from kernelwright.core.roofline import Floor
 from kernelwright.core.task import Task
+from kernelwright.corpus.leftovers import left_behind, take_traces
 from kernelwright.corpus.load import honest_twin, load_corpus_task
 from kernelwright.corpus.naive import NaiveVerdict
 from kernelwright.corpus.specimen import NOT_FASTER, REFUSED, Kind, Specimen
@@ -39,6 +40,8 @@ class Finding(Frozen):
     """What a harness that does not look says; None when it was not asked."""
     control: str = ""
     """How the task's honest twin ended afterwards; asked for after hostile programs only."""
+    left: tuple[str, ...] = ()
+    """Processes and files that were there after it and not before; looked for after hostile programs only."""
 
     @property
     def is_judged(self) -> bool:
@@ -47,10 +50,10 @@ class Finding(Frozen):
 
     @property
     def is_as_expected(self) -> bool:
-        """True when it ended as its header says, and an honest candidate after it was verified."""
+        """True when it ended as its header says, left nothing, and honest code after it was verified."""
         if not self.is_judged:
             return True
-        is_calm = self.control in ("", Status.VERIFIED)
+        is_calm = self.control in ("", Status.VERIFIED) and not self.left
         return is_calm and self.specimen.is_as_expected(self.outcome, self.check, self.detail)
 
 
@@ -105,14 +108,16 @@ def _audit_task(
 
 def judge_specimen(session: Session, specimen: Specimen, floors: Mapping[str, Floor]) -> Finding:
     """Judge one specimen in an open session of its task."""
-    begin = time.perf_counter()
+    begin, before = time.perf_counter(), take_traces()
     candidate = Candidate(source=specimen.source)
     for _ in range(specimen.attempts - 1):
         session.evaluate(candidate, floors=floors)
     is_final = NOT_FASTER in specimen.expect
     evaluation = session.evaluate(candidate, floors=floors, final=is_final)
     control = ""
+    left: tuple[str, ...] = ()
     if specimen.kind is Kind.HOSTILE:
+        left = left_behind(before)
         after = session.evaluate(Candidate(source=honest_twin(session.task)), floors=floors)
         control = after.status if after.is_verified else f"{after.status} by {after.check}: {after.detail}"
     return Finding(
@@ -123,6 +128,7 @@ def judge_specimen(session: Session, specimen: Specimen, floors: Mapping[str, Fl
         speedup=evaluation.geomean_speedup(),
         seconds=time.perf_counter() - begin,
         control=control,
+        left=left,
     )
 
 

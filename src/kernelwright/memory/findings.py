@@ -25,10 +25,6 @@ class Findings:
         fitting = [f for f in self._admitted if _fits(f, target, structure, bottleneck)]
         return tuple(sorted(fitting, key=lambda f: (-_specificity(f), f.text, f.id)))
 
-    def lines_for(self, target: str, structure: str, bottleneck: str) -> tuple[str, ...]:
-        """Return one line per finding that holds there, for a prompt: what it says and how it was proved."""
-        return tuple(describe(finding) for finding in self.admitted_for(target, structure, bottleneck))
-
     def for_target(self, target: str) -> "SkillFactors":
         """Return what the findings do to the ranking of skills for one target."""
         return SkillFactors(self, target)

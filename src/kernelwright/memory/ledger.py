@@ -61,10 +61,6 @@ class Ledger:
     def __len__(self) -> int:
         return len(self._outcomes)
 
-    def with_outcomes(self, more: Iterable[Outcome]) -> "Ledger":
-        """Return a ledger that knows these outcomes too."""
-        return Ledger((*self._outcomes, *more), self._coder)
-
     def stats(self, skill: str, structure: str, bottleneck: str) -> SkillStats:
         """Return what was measured in the closest context with ENOUGH_TRIES tries.
 

@@ -6,15 +6,14 @@ task (``memory/trials.py``). All thresholds are ours.
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from statistics import median
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, TypeAlias
 
+from kernelwright.core.intervals import mean_interval, wilson
 from kernelwright.core.learned import ArchivedPlan, Finding
 from kernelwright.core.run import Outcome
-from kernelwright.core.skill import Skill
 from kernelwright.memory.archive import skills_in_order
-from kernelwright.memory.intervals import mean_interval, wilson
 from kernelwright.memory.trials import Subject, TaskTrial, subjects_of, trials_of
 
 Z_PROPOSE = 1.96
@@ -30,18 +29,6 @@ USELESS_GAIN = math.log(1.05)
 
 Claim: TypeAlias = Literal["helps", "does_not_help"]
 CLAIMS: tuple[Claim, ...] = ("helps", "does_not_help")
-
-
-class LibrarianProposal(Protocol):
-    """What a Librarian that reads sources may add: skills. They enter the library only after a person, the
-    linter and measurements on other tasks; nothing here does that yet.
-    """
-
-    def propose_skills(
-        self, outcomes: Sequence[Outcome], plans: Sequence[ArchivedPlan], existing: Mapping[str, Skill]
-    ) -> tuple[Skill, ...]:
-        """Return skills that the library lacks."""
-        ...
 
 
 def learn(

@@ -140,13 +140,6 @@ class ShortTermMemory:
         idea = self._idea_of.get(candidate)
         return None if idea is None else self._attempts[idea[0]][idea[1]]
 
-    def may_repair(self, candidate: str) -> bool:
-        """Tell whether the candidate is the broken end of a chain that is not yet too long."""
-        attempt = self.idea_of(candidate)
-        if attempt is None or attempt.last is None or attempt.last.candidate != candidate:
-            return False
-        return attempt.is_open(self.max_repairs)
-
     def leaderboard(self) -> tuple[Standing, ...]:
         """Return the verified candidates, fastest first; ties in order of id."""
         standings = [Standing(candidate, speedup) for candidate, speedup in self._speedups.items()]
@@ -156,10 +149,6 @@ class ShortTermMemory:
         """Return how the move went on this base, in a few words."""
         attempt = self.attempt(base, move)
         return "not tried" if attempt is None else attempt.ended
-
-    def describe_base(self, base: str) -> tuple[str, ...]:
-        """Return one line per attempt on a base, for a person or a prompt."""
-        return tuple(attempt.describe() for attempt in self.tried(base))
 
     def _note(self, evaluation: Evaluation) -> None:
         speedup = evaluation.geomean_speedup()

@@ -4,12 +4,14 @@ from collections.abc import Iterable, Mapping
 
 from kernelwright.core.budget import Budget
 from kernelwright.core.evidence import FactValue
+from kernelwright.core.intervals import wilson
 from kernelwright.report.comparison import MIN_PAIRED, Comparison, Conditions, Pair, Standing, TaskLine
 from kernelwright.report.estimates import Estimate
 from kernelwright.report.markdown import table
 from kernelwright.report.measures import duration, percent, times
 
 NOT_MEASURED = "not measured"
+NORMAL_975 = 1.96
 STANDING_HEADER = (
     "recipe", "success", "faster", "fast_1", "fast_1.5", "fast_2", "geomean", "median", "area",
 )  # fmt: skip
@@ -90,9 +92,10 @@ def standing_cells(standing: Standing) -> tuple[str, ...]:
     """Return a standing's cells under STANDING_HEADER."""
     return (
         standing.name,
-        _share(standing.success),
-        _share(standing.faster),
-        *(_share(share) for share in standing.fast_p.values()),
+        *(
+            _share(share, standing.n_tasks)
+            for share in (standing.success, standing.faster, *standing.fast_p.values())
+        ),
         _estimate(standing.geomean),
         _estimate(standing.median),
         _estimate(standing.area),
@@ -137,7 +140,7 @@ def _reading(comparison: Comparison) -> str:
         "all runs whose delivered speedup exceeds p with its whole interval. The area is the geometric mean "
         f"over the first {comparison.horizon} evaluations of the best verified speedup so far, at least 1: a "
         "recipe that is early has more of it. Seeds of a task are averaged first; brackets are 95 % "
-        "bootstrap intervals over tasks."
+        "intervals over tasks, by bootstrap, those of shares by Wilson's score."
     )
 
 
@@ -150,8 +153,11 @@ def _pair_reading() -> str:
     )
 
 
-def _share(value: float | None) -> str:
-    return NOT_MEASURED if value is None else percent(value)
+def _share(value: float | None, n_tasks: int) -> str:
+    if value is None:
+        return NOT_MEASURED
+    low, high = wilson(value * n_tasks, n_tasks, NORMAL_975)
+    return f"{percent(value)} [{100 * low:.0f}, {100 * high:.0f}]"
 
 
 def _estimate(value: Estimate | None) -> str:

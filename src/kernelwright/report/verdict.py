@@ -31,35 +31,45 @@ def run_verdict(story: Story, failure: str | None = None) -> Verdict:
         lines = (f"{len(story.evaluated)} candidates were measured and none beat it.", why)
         return Verdict("neutral", "Nothing faster found: the module stays as it is", lines)
     if evaluation is None or not evaluation.is_verified:
-        detail = "no final evaluation" if evaluation is None else failed_line(evaluation)
-        return Verdict("bad", "The winner did not pass its final evaluation", (detail, why))
+        told = ("no final evaluation",) if evaluation is None else _failure(evaluation)
+        return Verdict("bad", "The winner did not pass its final evaluation", (*told, why))
     speedup = speedup_over(evaluation, "eager")
-    return Verdict("good", _headline(speedup), (*figures(evaluation), why))
+    return Verdict("good", _headline(speedup), (*figures(evaluation), *_rules(evaluation), why))
 
 
 def evaluation_verdict(evaluation: Evaluation) -> Verdict:
     """Return what the referee's word on one kernel means."""
     if not evaluation.is_verified:
-        return Verdict("bad", "Not verified", (failed_line(evaluation), *_rules(evaluation)))
+        return Verdict("bad", "Not verified", _failure(evaluation))
     speedup = speedup_over(evaluation, "eager")
     return Verdict("good", _headline(speedup), (*figures(evaluation), *_rules(evaluation)))
 
 
+def _failure(evaluation: Evaluation) -> tuple[str, ...]:
+    """Say where it stopped and what found it out."""
+    check = evaluation.check
+    found = () if check is None else (f"Found by: {check.replace('_', ' ')}.",)
+    return failed_line(evaluation), *found, *_rules(evaluation), *_library_line(evaluation)
+
+
 def _rules(evaluation: Evaluation) -> tuple[str, ...]:
-    """Say what found it out, and under which policy it was judged."""
-    lines = []
-    if evaluation.check is not None:
-        lines.append(f"Found by: {evaluation.check.replace('_', ' ')}.")
-    if (policy := evaluation.policy) is not None:
-        precision = "" if policy.precision is None else f"precision {policy.precision}, "
-        lines.append(
-            f"Policy: {precision}library calls {policy.library_calls}, "
-            f"weights prepared {policy.weight_preparation.replace('_', ' ')}."
-        )
-    if evaluation.library_calls:
-        named = ", ".join(f"{name} ({count})" for name, count in evaluation.library_calls.items())
-        lines.append(f"Library calls in one call: {named}.")
-    return tuple(lines)
+    """Say under which policy, and in which sandbox, it was judged."""
+    policy = evaluation.policy
+    if policy is None:
+        return ()
+    precision = "" if policy.precision is None else f"precision {policy.precision}, "
+    sandbox = "" if evaluation.sandbox is None else f"; sandbox {evaluation.sandbox}"
+    return (
+        f"Policy: {precision}library calls {policy.library_calls}, "
+        f"weights prepared {policy.weight_preparation.replace('_', ' ')}{sandbox}.",
+    )
+
+
+def _library_line(evaluation: Evaluation) -> tuple[str, ...]:
+    if not evaluation.library_calls:
+        return ()
+    named = ", ".join(f"{name} ({count})" for name, count in evaluation.library_calls.items())
+    return (f"Library calls in one call: {named}.",)
 
 
 def figures(evaluation: Evaluation) -> tuple[str, ...]:
@@ -76,10 +86,7 @@ def figures(evaluation: Evaluation) -> tuple[str, ...]:
         eager = result.speedup("eager")
         shown = f", {times(eager.ratio)} over eager" if eager else ""
         lines.append(f"Workload {result.workload}: {millis(result.candidate.median_ms)}{shown}.")
-    if evaluation.library_calls:
-        named = ", ".join(f"{name} ({count})" for name, count in evaluation.library_calls.items())
-        lines.append(f"Library calls in one call: {named}.")
-    return tuple(lines)
+    return (*lines, *_library_line(evaluation))
 
 
 def failed_line(evaluation: Evaluation) -> str:

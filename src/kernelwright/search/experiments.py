@@ -51,8 +51,3 @@ def running_order(experiments: Sequence[RatedT]) -> tuple[RatedT, ...]:
         best = max(range(len(left)), key=lambda position: criterion(left[position]))
         ordered.append(left.pop(best))
     return tuple(ordered)
-
-
-def pick_three(experiments: Sequence[RatedT]) -> tuple[RatedT, ...]:
-    """Return the three to run by the published rule, distinct; fewer where fewer were designed."""
-    return running_order(experiments)[: len(CRITERIA)]

@@ -95,28 +95,6 @@ def scaled_overrides(
     return None
 
 
-def too_large_message(task: Task, workload: Workload, limit_bytes: int) -> str | None:
-    """Say in one line how large a workload is and what to scale, None when it fits ``limit_bytes``."""
-    size = _size_at(task, workload.overrides)
-    if size is None or size.peak_bytes <= limit_bytes:
-        return None
-    says = (
-        f"{task.path or task.name}: needs about {_gigabytes(size.peak_bytes)} (inputs "
-        f"{_gigabytes(size.input_bytes)}, parameters {_gigabytes(size.parameter_bytes)}, outputs "
-        f"{_gigabytes(size.output_bytes)}), {_gigabytes(limit_bytes)} are free"
-    )
-    for overrides in _steps(task, workload.overrides):
-        smaller = _size_at(task, {**workload.overrides, **overrides})
-        if smaller is not None and smaller.peak_bytes <= limit_bytes:
-            hint = ", ".join(f"{name} = {value}" for name, value in overrides.items())
-            return f"{says}; try {hint}"
-    return f"{says}; make its sizes smaller"
-
-
-def _gigabytes(n_bytes: int) -> str:
-    return f"{n_bytes / 1e9:.2g} GB"
-
-
 def _size_at(task: Task, overrides: dict[str, Literal_]) -> SizeEstimate | None:
     try:
         return estimate_sizes(capture_task(task, Workload(overrides=overrides)))

@@ -15,8 +15,6 @@ STREAM_FROM_BYTES = 32 << 20
 """Output size from which non-temporal stores pay: beyond any cache that keeps it for the next reader."""
 SCRATCH_BYTES = 192 << 10
 """Stack scratch per thread that still lies in a private level 2 cache."""
-SLICE_BYTES = 768 << 10
-"""Slices larger than this are read from memory again by every pass."""
 PARTS = 16
 """Pieces of an inner range that threads share; fixed, so that sums do not depend on the thread count."""
 LANES_PER_VECTOR = 16
@@ -226,12 +224,6 @@ def _parallel(
         return "kept" if units > 1 else "none"
     has_inner = any(stage.axes for stage in region.stages)
     return "inner" if has_inner else "kept"
-
-
-def _is_large(region: Region) -> bool:
-    """True when a pass over the inner axes at one kept point does not stay in a level 2 cache."""
-    kept = math.prod(a.size for a in region.kept)
-    return any(4 * points(region, s) > kept * SLICE_BYTES for s in region.stages)
 
 
 def _stream(region: Region) -> bool:

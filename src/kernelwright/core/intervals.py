@@ -13,10 +13,11 @@ class Interval(NamedTuple):
     high: float
 
 
-def wilson(wins: int, n: int, z: float) -> Interval:
+def wilson(wins: float, n: int, z: float) -> Interval:
     """Return the score interval of a share; ``z`` is the normal quantile of each end (1.96: two-sided 95 %).
 
-    Without observations it is 0 to 1. Source: Wilson, JASA 22 (1927).
+    ``wins`` need not be whole: a mean over seeds. Without observations it is 0 to 1. Source: Wilson, JASA 22
+    (1927).
     """
     if n == 0:
         return Interval(0.0, 1.0)

@@ -1,0 +1,51 @@
+"""What a judged program has left on the machine."""
+
+import os
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernelwright.referee.processes import family_of
+
+SHARED_PLACES = ("/dev/shm", "/var/tmp", tempfile.gettempdir())
+OWN_NAMES = ("kernelwright", "filler")
+"""Files of others come and go in those places too: ours begin like this, and so do those that specimens try
+to leave behind."""
+PATIENCE_S = 2.0
+"""Processes that were killed need a moment to be gone."""
+
+
+@dataclass(frozen=True)
+class Traces:
+    """What there is at one moment."""
+
+    processes: frozenset[int]
+    """This process and all that descend from it."""
+    files: frozenset[str]
+
+
+def take_traces() -> Traces:
+    """Look at our processes and at the places that programs share."""
+    found = {
+        str(Path(place, name))
+        for place in SHARED_PLACES
+        if os.path.isdir(place)
+        for name in os.listdir(place)
+        if name.startswith(OWN_NAMES)
+    }
+    return Traces(frozenset(family_of(os.getpid())), frozenset(found))
+
+
+def left_behind(before: Traces, patience_s: float = PATIENCE_S) -> tuple[str, ...]:
+    """Name the processes and files that are there now and were not before; empty when all is clean."""
+    deadline = time.monotonic() + patience_s
+    while (left := _new(before, take_traces())) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return left
+
+
+def _new(before: Traces, after: Traces) -> tuple[str, ...]:
+    processes = sorted(after.processes - before.processes)
+    files = sorted(after.files - before.files)
+    return (*(f"process {pid}" for pid in processes), *(f"file {name}" for name in files))
