@@ -16,6 +16,7 @@ from kernelwright.core.task import Task, Workload
 from kernelwright.referee.advice import counter_facts, thread_scaling
 from kernelwright.referee.build import build
 from kernelwright.referee.contestant import Contestant, Failure
+from kernelwright.referee.device import parse_device
 from kernelwright.referee.draws import Draw, new_seed, share_of
 from kernelwright.referee.guard import find_syntax_problem
 from kernelwright.referee.launcher import Launcher
@@ -30,8 +31,15 @@ from kernelwright.referee.verify import Verification
 __all__ = ["Referee", "RefereeSettings", "Session"]
 
 KNOWN_BASELINES = ("eager", "torch_compile")
+DEVICE_BASELINES = (*KNOWN_BASELINES, "eager_tf32", "torch_compile_max_autotune")
+"""On a device: the reference with products rounded to TF32 too, and the longest search of torch.compile's."""
 CACHE_BYTES = 16 << 20
 """Inputs and outputs above this size together do not stay in the caches of a usual machine."""
+
+
+def known_baselines(device: str) -> tuple[str, ...]:
+    """Return what candidates can be compared with on a device; raises UserError where there is no such."""
+    return DEVICE_BASELINES if parse_device(device).is_apart else KNOWN_BASELINES
 
 
 class Referee:
@@ -103,9 +111,10 @@ class Session:
             TaskError: the reference failed, or its process died.
             MachineError: no compiler, no memory, no process.
         """
-        unknown = sorted(set(baselines) - set(KNOWN_BASELINES))
+        known = known_baselines(self._settings.device)
+        unknown = sorted(set(baselines) - set(known))
         if unknown:
-            raise MachineError(f"unknown baseline {unknown[0]!r}; known: {', '.join(KNOWN_BASELINES)}")
+            raise MachineError(f"unknown baseline {unknown[0]!r}; known: {', '.join(known)}")
         trial = _Trial(self._launcher, self._settings, self.task, candidate, is_final=final)
         return trial.judge(() if final else self._references, floors or {}, tuple(baselines))
 
@@ -224,7 +233,7 @@ class _Trial:
                     reference.workload.name, [samples], floor, spread=self._process_spread(reference)
                 )
                 check_plausible(result, self._settings.floor_margin)
-                if "run.thread_scaling" not in self._facts:
+                if "run.thread_scaling" not in self._facts and not reference.device.is_apart:
                     sets = list(reference.slots)
                     self._facts |= counter_facts(contestant, sets, result.candidate)
                     self._facts |= thread_scaling(
