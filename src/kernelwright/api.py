@@ -121,7 +121,7 @@ def run_task(
 ) -> RunOutcome:
     """Start a run and carry it to its end; raises UserError for unknown names."""
     where = settings or load_settings()
-    with _referee(referee, where) as judge:
+    with _referee(referee, where, spec.target.device) as judge:
         tools = _tools(spec, store, where, judge, on_event)
         return start_run(spec, replace(tools, prepare=prepare))
 
@@ -138,7 +138,7 @@ def resume_run(
     """Carry an interrupted run on; finished evaluations are not repeated."""
     where = settings or load_settings()
     spec = store.get_run(run_id).spec
-    with _referee(referee, where) as judge:
+    with _referee(referee, where, spec.target.device) as judge:
         tools = _tools(spec, store, where, judge, on_event)
         return continue_run(run_id, replace(tools, prepare=prepare))
 
@@ -213,14 +213,23 @@ def _needs_grad(module: nn.Module, args: Sequence[Any]) -> bool:
     return any(t.requires_grad for t in (*tensors, *module.parameters()))
 
 
-def open_referee(settings: Settings | None = None) -> Referee:
-    """Return a referee to use as a context manager; several runs may share it, one after the other."""
+def open_referee(settings: Settings | None = None, *, device: str = "cpu") -> Referee:
+    """Return a referee to use as a context manager; several runs may share it, one after the other.
+
+    ``device`` is where candidates run: ``cpu``, ``cuda``, ``cuda:N``, ``hip`` or ``hip:N``.
+    """
     where = settings or load_settings()
-    return Referee(RefereeSettings(cache_dir=where.cache_dir, require_sandbox=where.require_sandbox))
+    return Referee(
+        RefereeSettings(cache_dir=where.cache_dir, require_sandbox=where.require_sandbox, device=device)
+    )
 
 
-def _referee(given: Evaluator | None, where: Settings) -> AbstractContextManager[Evaluator]:
-    return open_referee(where) if given is None else nullcontext(given)
+def _referee(
+    given: Evaluator | None, where: Settings, device: str
+) -> AbstractContextManager[Evaluator]:
+    if given is not None:
+        return nullcontext(given)
+    return open_referee(where) if device == "cpu" else open_referee(where, device=device)
 
 
 def assemble(spec: RunSpec, meter: Meter, tape: Tape) -> Crew:

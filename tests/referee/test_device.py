@@ -13,6 +13,7 @@ from tests.referee.test_sandbox import STRONG, needs_linux, start_with
 
 from kernelwright.core.errors import MachineError, UserError
 from kernelwright.core.task import Task
+from kernelwright.referee.baselines import known_baselines
 from kernelwright.referee.device import (
     CACHES,
     MAX_LANES,
@@ -24,7 +25,7 @@ from kernelwright.referee.device import (
 )
 from kernelwright.referee.launcher import Launcher
 from kernelwright.referee.measure import Clocks, events_problem
-from kernelwright.referee.referee import Referee, known_baselines
+from kernelwright.referee.referee import Referee
 from kernelwright.referee.sandbox import Tier
 from kernelwright.referee.sandbox.view import make_view
 from kernelwright.referee.settings import RefereeSettings
@@ -91,8 +92,8 @@ def test_inputs_beyond_the_caches_need_no_copies() -> None:
 
 
 def test_a_cache_behind_the_second_level_counts_where_it_is_known() -> None:
-    assert DeviceFacts.of("NVIDIA H200", 40 * MIB, None).cache_bytes >= 50 * 10**6
-    assert DeviceFacts.of("AMD Instinct MI300X", 4 * MIB, None).cache_bytes >= 256 * 10**6
+    assert DeviceFacts.of("NVIDIA H100 80GB HBM3", 1 * MIB, None).cache_bytes == 50 * MIB
+    assert DeviceFacts.of("AMD Instinct MI300X", 4 * MIB, None).cache_bytes == 256 * MIB
     assert DeviceFacts.of("nobody's", 7, 9) == DeviceFacts("nobody's", 7, 9)
 
 

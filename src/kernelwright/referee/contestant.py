@@ -70,7 +70,7 @@ class Contestant:
         """
         layout, seed = self.reference.layout, self.reference.construct_seed
         timeout_s = self._settings.load_timeout_s
-        put_on_device(self.child, self.reference.device, self._settings, is_tf32=self._may_use_tf32)
+        self._place()
         place: dict[str, Any] = {} if build_cache is None else {"build_cache": str(build_cache.resolve())}
         self._call("import", timeout_s, Status.LOAD_ERROR, source=source, **place)
         init = self.reference.init_memory
@@ -85,6 +85,13 @@ class Contestant:
         for name, memory in self.slots.items():
             self._call("bind", timeout_s, Status.LOAD_ERROR, {name: memory}, arena=name, args=layout.args,
                        lanes=self.reference.lanes)  # fmt: skip
+
+    def _place(self) -> None:
+        """Have its tensors live where the reference's do; before anything of the candidate's runs."""
+        device = self.reference.device
+        put_on_device(self.child, device, self._settings, is_tf32=self._may_use_tf32)
+        if device.is_apart:  # what a driver does on its way is not the candidate's doing
+            self.watch = Watch(self.child.pid, self.child.keeper, self._settings.n_threads)
 
     @property
     def _may_use_tf32(self) -> bool:

@@ -14,9 +14,9 @@ from kernelwright.core.evidence import FactValue
 from kernelwright.core.roofline import Floor
 from kernelwright.core.task import Task, Workload
 from kernelwright.referee.advice import counter_facts, thread_scaling
+from kernelwright.referee.baselines import known_baselines
 from kernelwright.referee.build import build
 from kernelwright.referee.contestant import Contestant, Failure
-from kernelwright.referee.device import parse_device
 from kernelwright.referee.draws import Draw, new_seed, share_of
 from kernelwright.referee.guard import find_syntax_problem
 from kernelwright.referee.launcher import Launcher
@@ -30,16 +30,8 @@ from kernelwright.referee.verify import Verification
 
 __all__ = ["Referee", "RefereeSettings", "Session"]
 
-KNOWN_BASELINES = ("eager", "torch_compile")
-DEVICE_BASELINES = (*KNOWN_BASELINES, "eager_tf32", "torch_compile_max_autotune")
-"""On a device: the reference with products rounded to TF32 too, and the longest search of torch.compile's."""
 CACHE_BYTES = 16 << 20
 """Inputs and outputs above this size together do not stay in the caches of a usual machine."""
-
-
-def known_baselines(device: str) -> tuple[str, ...]:
-    """Return what candidates can be compared with on a device; raises UserError where there is no such."""
-    return DEVICE_BASELINES if parse_device(device).is_apart else KNOWN_BASELINES
 
 
 class Referee:
