@@ -224,9 +224,7 @@ def open_referee(settings: Settings | None = None, *, device: str = "cpu") -> Re
     )
 
 
-def _referee(
-    given: Evaluator | None, where: Settings, device: str
-) -> AbstractContextManager[Evaluator]:
+def _referee(given: Evaluator | None, where: Settings, device: str) -> AbstractContextManager[Evaluator]:
     if given is not None:
         return nullcontext(given)
     return open_referee(where) if device == "cpu" else open_referee(where, device=device)

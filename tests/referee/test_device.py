@@ -56,7 +56,9 @@ def test_another_name_is_refused_with_those_that_are_known(text: str) -> None:
 
 
 def test_only_a_gpu_needs_a_driver_and_only_the_processor_shares_its_memory() -> None:
-    kinds = {kind: (Device(kind).has_driver, Device(kind).is_apart) for kind in ("cpu", "copied", "cuda", "hip")}
+    kinds = {
+        kind: (Device(kind).has_driver, Device(kind).is_apart) for kind in ("cpu", "copied", "cuda", "hip")
+    }
     assert kinds == {
         "cpu": (False, False), "copied": (False, True), "cuda": (True, True), "hip": (True, True),
     }  # fmt: skip

@@ -1,7 +1,6 @@
 """The whole way to a verdict where tensors live in memory of their own, in real workers, on the processor."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from tests.referee.conftest import HEAD, LINEAR, POINTWISE, judge
@@ -60,7 +59,7 @@ def test_weights_and_buffers_live_there_too_and_finals_hold(apart: Referee) -> N
     [
         pytest.param("return torch.relu(x) * 2", "", Status.INCORRECT_NUMERICS, {Check.ORACLE}, id="wrong"),
         pytest.param(
-            "self.y = torch.relu(x) * 2 + 1 if self.y is None else self.y\nreturn self.y",
+            "self.y = torch.relu(x) * 2 + 1 if self.y is None else self.y\nreturn self.y.clone()",
             "self.y = None",
             Status.INCORRECT_NUMERICS,
             {Check.ORACLE},
@@ -130,7 +129,7 @@ class ModelNew(nn.Module):
     def forward(self, x):
         y = torch.zeros_like(x)
         def work():
-            time.sleep(0.02)
+            time.sleep(0.5)
             y.copy_(torch.relu(x) * 2 + 1)
         threading.Thread(target=work).start()
         return y
@@ -146,9 +145,17 @@ def test_an_input_written_to_only_in_timed_calls_is_found_at_all_its_places(sess
     assert evaluation.status in (Status.MUTATED_INPUT, Status.INCORRECT_NUMERICS, Status.REJECTED)
 
 
+FIND = (
+    "import gc; from kernelwright.referee.worker.placement import Bystander, DevicePlacement as P; "
+    "p = next(o for o in gc.get_objects() if isinstance(o, P)); "
+)
+
+
 @pytest.mark.parametrize(
     "words",
     [
+        FIND + "p.synchronise = lambda: None",
+        FIND + "p._driver = Bystander()",
         "torch.backends.cudnn.allow_tf32 = not torch.backends.cudnn.allow_tf32",
         "torch.backends.cuda.matmul.allow_tf32 = True",
         "torch.backends.cudnn.benchmark = True",
@@ -168,11 +175,14 @@ def test_where_the_task_allows_tf32_it_is_switched_on_for_the_candidate_alone(ap
     body = "assert torch.backends.cuda.matmul.allow_tf32 and torch.backends.cudnn.allow_tf32\n" + HONEST
     with apart.open(task) as allowing:
         assert judge(allowing, body).is_verified
-        wrong = POINTWISE.replace(
-            "return torch.relu", "assert not torch.backends.cudnn.allow_tf32\n        return torch.relu"
-        )
-        with apart.open(Task(name="own", source=wrong, tolerance=TolerancePolicy.TF32)):
-            pass
+
+
+def test_the_reference_computes_without_tf32_whatever_the_task_allows(apart: Referee) -> None:
+    own = POINTWISE.replace(
+        "        return", "        assert not torch.backends.cudnn.allow_tf32\n        return"
+    )
+    with apart.open(Task(name="own", source=own, tolerance=TolerancePolicy.TF32)) as session:
+        assert judge(session, HONEST).is_verified
 
 
 def test_a_strict_task_starts_its_candidates_without_tf32(session: Session) -> None:
@@ -181,18 +191,15 @@ def test_a_strict_task_starts_its_candidates_without_tf32(session: Session) -> N
 
 
 def test_an_output_elsewhere_is_not_the_references(session: Session) -> None:
-    evaluation = judge(session, f"{HONEST.replace('x', 'x')}".replace("+ 1", "+ 1).to('meta')").replace(
-        "return ", "return ("
-    ))
+    evaluation = judge(session, "return (torch.relu(x) * 2 + 1).to('meta')")
     assert evaluation.status is Status.INCORRECT_DTYPE
     assert "on the device meta instead of cpu" in evaluation.detail
 
 
-def test_baselines_of_a_device_are_not_the_processors(tmp_path: Path) -> None:
-    with Referee(RefereeSettings(cache_dir=tmp_path)) as referee:
-        with referee.open(Task(name="pointwise", source=POINTWISE)) as session:
-            with pytest.raises(MachineError, match="unknown baseline 'eager_tf32'; known: eager, torch_compile"):
-                judge_with(session, "eager_tf32")
+def test_baselines_of_a_device_are_not_the_processors(pointwise: Session) -> None:
+    words = "unknown baseline 'eager_tf32'; known: eager, torch_compile"
+    with pytest.raises(MachineError, match=words):
+        judge_with(pointwise, "eager_tf32")
 
 
 def judge_with(session: Session, baseline: str) -> None:

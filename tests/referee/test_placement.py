@@ -45,9 +45,15 @@ int cuCtxResetPersistingL2Cache() { return say("reset"); }
 int cuEventCreate(void** event, unsigned) { *event = (void*)(long)++events; return say("create"); }
 int cuEventRecord(void* event, void* stream) { return stream ? 1 : say("record"); }
 int cuEventSynchronize(void*) { return say("await"); }
-int cuEventElapsedTime(float* ms, void* a, void* b) { *ms = 2.5f * ((long)b - (long)a); return say("between"); }
+int cuEventElapsedTime(float* ms, void* a, void* b) {
+  *ms = 2.5f * ((long)b - (long)a);
+  return say("between");
+}
 int cuEventDestroy_v2(void*) { return say("destroy"); }
-int cuGetErrorName(int code, const char** name) { *name = code == 700 ? "CUDA_ERROR_ILLEGAL_ADDRESS" : 0; return 0; }
+int cuGetErrorName(int code, const char** name) {
+  *name = code == 700 ? "CUDA_ERROR_ILLEGAL_ADDRESS" : 0;
+  return 0;
+}
 }
 """
 
@@ -168,7 +174,11 @@ class Stub:
         self.cuda = Cuda(str(library))
         self._lib = ctypes.CDLL(str(library))
         self._lib.stub_told.restype = ctypes.c_char_p
-        self.set_limit, self.fail, self.depth = self._lib.stub_limit, self._lib.stub_fail, self._lib.stub_depth
+        self.set_limit, self.fail, self.depth = (
+            self._lib.stub_limit,
+            self._lib.stub_fail,
+            self._lib.stub_depth,
+        )
         self._lib.stub_forget()
 
     def told(self) -> list[str]:

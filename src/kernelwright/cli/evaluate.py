@@ -34,7 +34,7 @@ def evaluate(
         list[str] | None,
         typer.Option(
             "--baseline",
-            help="eager or torch_compile; on a GPU also eager_tf32 or torch_compile_max_autotune. Repeatable.",
+            help="eager or torch_compile; on a GPU also eager_tf32, torch_compile_max_autotune. Repeatable.",
         ),
     ] = None,
     workload: options.WorkloadOption = None,
@@ -59,9 +59,7 @@ def evaluate(
     policy = Policy(library_calls=library_calls)
     stderr().print(f"judging {kernel_file} against {task.name} ...", soft_wrap=True)
     try:
-        evaluation = judge(
-            task, candidate, is_final=final, baselines=baselines, policy=policy, device=device
-        )
+        evaluation = judge(task, candidate, is_final=final, baselines=baselines, policy=policy, device=device)
     except KeyboardInterrupt:
         stderr().print("interrupted; nothing was kept")
         if as_json:
@@ -105,7 +103,10 @@ def judge(
     policy: Policy,
     device: str = "cpu",
 ) -> Evaluation:
-    """Open the task before the referee and return its word on the candidate; floors are the processor's only."""
+    """Open the task before the referee and return its word on the candidate.
+
+    Floors are the processor's: on a device there are none.
+    """
     # lazy: loads torch
     from kernelwright.engine.prepare import prepare
     from kernelwright.referee.referee import Referee

@@ -89,9 +89,7 @@ def audit(
         yield Finding(specimen=specimen, outcome=NEEDS_DEVICE)
 
 
-def _audit_on(
-    specimens: Sequence[Specimen], open_referee: OpenReferee, floors: Floors
-) -> Iterator[Finding]:
+def _audit_on(specimens: Sequence[Specimen], open_referee: OpenReferee, floors: Floors) -> Iterator[Finding]:
     groups: dict[tuple[str, str], list[Specimen]] = defaultdict(list)
     for specimen in specimens:
         groups[specimen.policy.model_dump_json(), specimen.task].append(specimen)

@@ -1,4 +1,4 @@
-"""Is there a GPU here that torch can use? Looked up in a process of its own, so that none is begun to be used."""
+"""Is there a GPU here that torch can use? Asked in a process of its own, so that this one uses none."""
 
 import glob
 import subprocess

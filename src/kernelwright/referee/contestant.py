@@ -95,7 +95,7 @@ class Contestant:
 
     @property
     def _may_use_tf32(self) -> bool:
-        """True when the task's tolerance says that products may be rounded: then that is switched on for it."""
+        """True when the task's tolerance lets products be rounded: then that is switched on for it."""
         return self.reference.task.tolerance in (TolerancePolicy.TF32, TolerancePolicy.BF16)
 
     def fill(self, slot: str, inputs: SharedMemory) -> None:

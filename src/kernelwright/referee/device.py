@@ -1,4 +1,4 @@
-"""Which device tensors live on, as the parent sees it: its name, what a process needs to reach it, its caches."""
+"""Which device tensors live on, as the parent sees it: its name, how a process reaches it, its caches."""
 
 import glob
 import math
@@ -12,7 +12,7 @@ from kernelwright.devices.gpu_facts import find_gpu
 
 KNOWN_DEVICES = ("cpu", "cuda", "cuda:N", "hip", "hip:N")
 COPIED = "copied"
-"""The processor, with tensors in memory of their own as on a GPU: what a device needs, without one, for tests."""
+"""The processor, with tensors in memory of their own as on a GPU: a device to be had everywhere, for tests."""
 CACHES = 3
 """The sets that timed calls go round take this many times the last cache before one comes again."""
 MAX_LANES = 64
@@ -25,8 +25,15 @@ _NODES = {
 }
 _READ = {
     "cuda": ("/sys/module/nvidia", "/sys/module/nvidia_uvm", "/etc/nvidia"),
-    "hip": ("/sys/class/kfd", "/sys/class/drm", "/sys/dev/char", "/sys/devices/virtual/kfd", "/sys/devices/pci*",
-            "/sys/module/amdgpu", "/opt/rocm"),
+    "hip": (
+        "/sys/class/kfd",
+        "/sys/class/drm",
+        "/sys/dev/char",
+        "/sys/devices/virtual/kfd",
+        "/sys/devices/pci*",
+        "/sys/module/amdgpu",
+        "/opt/rocm",
+    ),
 }
 _VISIBLE = {"cuda": "CUDA_VISIBLE_DEVICES", "hip": "HIP_VISIBLE_DEVICES"}
 

@@ -87,9 +87,7 @@ class HostProcess:
         return self._baselines[name]
 
 
-def put_on_device(
-    child: Child, device: Device, settings: RefereeSettings, *, is_tf32: bool
-) -> DeviceFacts:
+def put_on_device(child: Child, device: Device, settings: RefereeSettings, *, is_tf32: bool) -> DeviceFacts:
     """Have a child's tensors live on a device; nothing happens on ``cpu``.
 
     Raises:

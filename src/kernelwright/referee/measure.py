@@ -316,8 +316,8 @@ def check_plausible(result: WorkloadResult, floor_margin: float) -> None:
 def events_problem(samples: Sequence[Clocks]) -> str | None:
     """Say where a device's events and the parent's clock disagree; None when they agree, or without a device.
 
-    Events lie on the stream that a candidate is called on, the parent's clock waits for the whole device. Much
-    less of the one than of the other is work on other streams, or events that were tampered with.
+    Events lie on the stream that a candidate is called on, the parent's clock waits for the whole device.
+    Much less of the one than of the other is work on other streams, or events that were tampered with.
     """
     told = [(sample.events_s, sample.seconds) for sample in samples if sample.events_s is not None]
     if not told:

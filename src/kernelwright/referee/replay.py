@@ -163,7 +163,7 @@ class Replay:
             self._check_output(position, unseen_draw)
         self._ours.copy_from(self._fresh)
         self._reference.upload(ARENA)
-        warm = self._time_reference(list(self._reference.slots), self._count)
+        warm = self._time_reference(self._reference.set_names, self._count)
         return _Pass(known, unseen, self._time_reference(order), warm, late)
 
     def _put(self, memory: SharedMemory, index: int, inputs: SharedMemory) -> None:

@@ -52,9 +52,7 @@ class View:
         return found
 
 
-def make_view(
-    compiler: str | None = None, nodes: Iterable[str] = (), files: Iterable[str] = ()
-) -> View:
+def make_view(compiler: str | None = None, nodes: Iterable[str] = (), files: Iterable[str] = ()) -> View:
     """Return what a process like this one needs to import, compile and run.
 
     ``nodes`` are device files that it may open, ``files`` what a device's driver reads besides.

@@ -37,14 +37,23 @@ class Driver(Protocol):
         """Return the time from one mark to another; both are used up."""
 
     def set_aside(self) -> int:
-        """Return the most of the second-level cache that was seen set aside, in bytes; 0 where none can be."""
+        """Return the most bytes of the second-level cache that were seen set aside; 0 where none can be."""
+
+    def watched(self) -> tuple[Any, ...]:
+        """Return the objects, beside itself, by which it calls the device."""
 
 
 class Cuda:
     """NVIDIA's, through ``libcuda``. Always in the context that torch uses, whichever one is current."""
 
+    CALLS = (
+        "cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2", "cuCtxSynchronize", "cuCtxGetLimit", "cuCtxSetLimit",
+        "cuCtxResetPersistingL2Cache", "cuEventCreate", "cuEventRecord", "cuEventSynchronize",
+        "cuEventElapsedTime", "cuEventDestroy_v2", "cuGetErrorName",
+    )  # fmt: skip
+
     def __init__(self, library: str = "libcuda.so.1") -> None:
-        self._lib = ctypes.CDLL(library)
+        self._lib = _opened(library, self.CALLS)
         self._most_aside = 0
         device, self._context = ctypes.c_int(), ctypes.c_void_p()
         self._call("cuInit", ctypes.c_uint(0))
@@ -83,6 +92,9 @@ class Cuda:
         with self._own_context():
             return max(self._most_aside, self._aside())
 
+    def watched(self) -> tuple[Any, ...]:
+        return (self._lib,)
+
     def _aside(self) -> int:
         size = ctypes.c_size_t()
         if self._lib.cuCtxGetLimit(ctypes.byref(size), ctypes.c_int(PERSISTING_BYTES)):
@@ -108,8 +120,13 @@ class Cuda:
 class Hip:
     """AMD's, through the runtime that torch has loaded."""
 
+    CALLS = (
+        "hipDeviceSynchronize", "hipEventCreate", "hipEventRecord", "hipEventSynchronize",
+        "hipEventElapsedTime", "hipEventDestroy", "hipGetErrorName",
+    )  # fmt: skip
+
     def __init__(self, library: str | None = None) -> None:
-        self._lib = ctypes.CDLL(library or _loaded("libamdhip64.so"))
+        self._lib = _opened(library or _loaded("libamdhip64.so"), self.CALLS)
         self._lib.hipGetErrorName.restype = ctypes.c_char_p
         self._call("hipSetDevice", ctypes.c_int(0))
 
@@ -136,11 +153,22 @@ class Hip:
     def set_aside(self) -> int:
         return 0
 
+    def watched(self) -> tuple[Any, ...]:
+        return (self._lib,)
+
     def _call(self, name: str, *arguments: Any) -> None:
         code = getattr(self._lib, name)(*arguments)
         if code:
             text = self._lib.hipGetErrorName(ctypes.c_int(code)) or b"error %d" % code
             raise DriverError(f"{name}: {text.decode()}")
+
+
+def _opened(path: str, calls: tuple[str, ...]) -> ctypes.CDLL:
+    """Return a library whose calls have been looked up: what is put in their place later can be seen."""
+    library = ctypes.CDLL(path)
+    for name in calls:
+        getattr(library, name)
+    return library
 
 
 def _loaded(name: str) -> str:

@@ -19,13 +19,11 @@ import torch
 from torch._C._profiler import ProfilerConfig, ProfilerState
 from torch._dynamo.mutation_guard import install_generation_tagging_init
 
-from kernelwright.referee.worker.placement import Placement
 from kernelwright.referee.worker.runner import Runner, serve
 from kernelwright.referee.worker.tamper import DEVICE_OWNERS, Fingerprint
 from kernelwright.referee.worker.tensors import dtype_name
 from kernelwright.referee.worker.wire import Message
 
-METHODS = frozenset(name for name, value in vars(Placement).items() if callable(value))
 MODULE_NAME = "kernelwright_candidate"
 
 
@@ -35,8 +33,8 @@ class Candidate(Runner):
     def __init__(self) -> None:
         super().__init__()
         install_generation_tagging_init()  # what torch.compile does to nn.Module when it is first used
-        self.fingerprint = Fingerprint()
-        self._own_placement = self.placement
+        self.fingerprint = Fingerprint(more_owners=self.placement.watched())
+        self._own_means = self.placement.watched()
 
     def handlers(self) -> dict[str, Callable[[Message], Message]]:
         """Add loading and constructing."""
@@ -52,17 +50,15 @@ class Candidate(Runner):
     def place(self, message: Message) -> Message:
         """As every runner, and take the fingerprint anew: nothing of the candidate's has run yet."""
         facts = super().place(message)
-        self._own_placement = self.placement
-        self.fingerprint = Fingerprint(self.placement.switches(), DEVICE_OWNERS)
+        self._own_means = self.placement.watched()
+        self.fingerprint = Fingerprint(self.placement.switches(), (*DEVICE_OWNERS, *self._own_means))
         return facts
 
     def tampered(self, message: Message) -> Message:
         """Say what the candidate changed that is not its own."""
         own = [f"{name} of the worker was replaced" for name in vars(self) if hasattr(Candidate, name)]
-        place = self.placement
-        own += [f"{name} of the placement was replaced" for name in vars(place) if name in METHODS]
-        if place is not self._own_placement:
-            own.append("the placement was replaced")
+        if [id(means) for means in self.placement.watched()] != [id(means) for means in self._own_means]:
+            own.append("what its tensors are placed by was replaced")
         return {"changes": own + self.fingerprint.changes(), "notes": self.fingerprint.notes()}
 
     def trace(self, message: Message) -> Message:

@@ -1,7 +1,7 @@
 """Where the tensors of a measured process live: in the shared memory itself, or on a device, as copies of it.
 
-A device's argument sets are brought up to date by ``upload`` when the parent has written to the shared memory,
-and written back by ``download`` when it wants to see them. Everything that runs on the device lies between
+A device's argument sets are brought up to date by ``upload`` when the parent has written to the shared
+memory, and written back by ``download`` when it wants to see them. Everything that runs on the device lies between
 two waits for all of it, so that work on whatever stream is inside the parent's clock.
 """
 
@@ -20,7 +20,7 @@ from kernelwright.referee.worker.tensors import Arena, decode, dtype_of
 POISON = 0xFF
 """What freed memory of a device is filled with: NaN, whichever float it is read as."""
 POISONED_BLOCKS = 4
-"""Blocks of every output's size that are poisoned: outputs kept before, and what lies between the operations."""
+"""Blocks of every output's size that are poisoned: for outputs, and for what lies between operations."""
 COPIED = "copied"
 """A device that is the processor itself: all of a device's ways but the driver, to be had everywhere."""
 
@@ -28,12 +28,14 @@ _now = time.perf_counter_ns  # taken before any candidate is imported
 
 
 class Placement:
-    """In the shared memory itself: an argument set is views of its arena. Nothing has to be copied or awaited."""
+    """In the shared memory itself: an argument set is views of its arena, nothing is copied or awaited."""
 
     device = "cpu"
     """Torch's name of it."""
 
-    def bind(self, name: str, value: Json, arena: Arena | None, begin: int = 0, end: int | None = None) -> Any:
+    def bind(
+        self, name: str, value: Json, arena: Arena | None, begin: int = 0, end: int | None = None
+    ) -> Any:
         """Return the value whose tensors lie between ``begin`` and ``end`` of an arena."""
         return decode(value, arena)
 
@@ -70,6 +72,10 @@ class Placement:
         """Return what the device's own clock says of the time between two marks, where it has one."""
         return {}
 
+    def watched(self) -> tuple[Any, ...]:
+        """Return the objects by which all this is done: their methods must stay what they are."""
+        return (self,)
+
     def switches(self) -> dict[str, Callable[[], Any]]:
         """Return global state that only matters here: name in messages -> how it is read."""
         return {}
@@ -82,7 +88,9 @@ class DevicePlacement(Placement):
         self.device, self._driver = device, driver
         self._mirrors: dict[str, Mirror] = {}
 
-    def bind(self, name: str, value: Json, arena: Arena | None, begin: int = 0, end: int | None = None) -> Any:
+    def bind(
+        self, name: str, value: Json, arena: Arena | None, begin: int = 0, end: int | None = None
+    ) -> Any:
         if arena is None:
             return decode(value, None)
         mirror = Mirror(value, arena, begin, arena.size if end is None else end, self.device)
@@ -125,6 +133,9 @@ class DevicePlacement(Placement):
 
     def between(self, first: Mark, second: Mark) -> dict[str, float]:
         return {"device_ns": self._driver.between(first, second)}
+
+    def watched(self) -> tuple[Any, ...]:
+        return (self, self._driver, *self._driver.watched())
 
     def switches(self) -> dict[str, Callable[[], Any]]:
         own: dict[str, Callable[[], Any]] = {"lines kept in the second-level cache": self._driver.set_aside}
@@ -190,6 +201,10 @@ class Bystander:
     def set_aside(self) -> int:
         """See Driver."""
         return 0
+
+    def watched(self) -> tuple[Any, ...]:
+        """See Driver."""
+        return ()
 
 
 def place(kind: str) -> tuple[DevicePlacement, dict[str, Any]]:

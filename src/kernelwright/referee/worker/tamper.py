@@ -65,6 +65,9 @@ class Fingerprint:
             for name, value in before.items():
                 if now.get(name) is not value and _is_behaviour(value):
                     yield f"{_name(owner)}.{name} was replaced"
+            if not isinstance(owner, ModuleType | type):
+                hidden = [name for name in now if name not in before and hasattr(type(owner), name)]
+                yield from (f"{_name(owner)}.{name} was replaced" for name in hidden)
         for name, module in self._modules.items():
             is_watched = name.partition(".")[0] in ("kernelwright", "torch", "time", "json", "builtins")
             if is_watched and sys.modules.get(name) is not module:
@@ -114,7 +117,10 @@ def _code(function: FunctionType) -> tuple[Any, ...]:
 
 
 def _name(owner: Any) -> str:
-    return owner.__name__ if isinstance(owner, ModuleType) else f"{owner.__module__}.{owner.__qualname__}"
+    if isinstance(owner, ModuleType):
+        return owner.__name__
+    kind = owner if isinstance(owner, type) else type(owner)
+    return f"{kind.__module__}.{kind.__qualname__}"
 
 
 def _rounding() -> str:
