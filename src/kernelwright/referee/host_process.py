@@ -100,7 +100,7 @@ def put_on_device(child: Child, device: Device, settings: RefereeSettings, *, is
     except ChildError as error:
         words = str(error).partition("\n")[0]
         raise MachineError(
-            f"device {device}: not to be had here ({words:.200}); `kernelwright doctor` shows what is"
+            f"device {device}: not to be had here ({words:.200}); name another one, or cpu"
         ) from error
     facts = DeviceFacts.of(str(reply["name"]), int(reply["cache_bytes"]), reply["free_bytes"])
     if settings.device_cache_bytes is None:
