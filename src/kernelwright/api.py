@@ -122,7 +122,7 @@ def run_task(
 ) -> RunOutcome:
     """Start a run and carry it to its end; raises UserError for unknown names."""
     where = settings or load_settings()
-    with _referee(referee, where, spec.policy) as judge:
+    with _referee(referee, where, spec) as judge:
         tools = _tools(spec, store, where, judge, on_event)
         return start_run(spec, replace(tools, prepare=prepare))
 
@@ -139,7 +139,7 @@ def resume_run(
     """Carry an interrupted run on; finished evaluations are not repeated."""
     where = settings or load_settings()
     spec = store.get_run(run_id).spec
-    with _referee(referee, where, spec.policy) as judge:
+    with _referee(referee, where, spec) as judge:
         tools = _tools(spec, store, where, judge, on_event)
         return continue_run(run_id, replace(tools, prepare=prepare))
 
@@ -214,20 +214,31 @@ def _needs_grad(module: nn.Module, args: Sequence[Any]) -> bool:
     return any(t.requires_grad for t in (*tensors, *module.parameters()))
 
 
-def open_referee(settings: Settings | None = None, policy: Policy | None = None) -> Referee:
+def open_referee(
+    settings: Settings | None = None, policy: Policy | None = None, *, device: str = "cpu"
+) -> Referee:
     """Return a referee to use as a context manager; several runs may share it, one after the other.
 
-    ``policy`` is what it judges by: the default one when None. Runs that share it must have the same.
+    Args:
+        settings: where caches are; default: from the environment.
+        policy: what it judges by, the default one when None; runs that share it must have the same.
+        device: where candidates run: ``cpu``, ``cuda``, ``cuda:N``, ``hip`` or ``hip:N``.
     """
     where = settings or load_settings()
-    wanted = where.require_sandbox
     return Referee(
-        RefereeSettings(cache_dir=where.cache_dir, policy=policy or Policy(), require_sandbox=wanted)
+        RefereeSettings(
+            cache_dir=where.cache_dir,
+            policy=policy or Policy(),
+            require_sandbox=where.require_sandbox,
+            device=device,
+        )
     )
 
 
-def _referee(given: Evaluator | None, where: Settings, policy: Policy) -> AbstractContextManager[Evaluator]:
-    return open_referee(where, policy) if given is None else nullcontext(given)
+def _referee(given: Evaluator | None, where: Settings, spec: RunSpec) -> AbstractContextManager[Evaluator]:
+    if given is not None:
+        return nullcontext(given)
+    return open_referee(where, spec.policy, device=spec.target.device)
 
 
 def assemble(spec: RunSpec, meter: Meter, tape: Tape) -> Crew:

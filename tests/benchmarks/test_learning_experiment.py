@@ -54,7 +54,7 @@ def stop_at(monkeypatch: pytest.MonkeyPatch, learning: ModuleType, tmp_path: Pat
     monkeypatch.setattr(api, "_tools", tools)
     keywords = {**(api.resume_run.__kwdefaults__ or {}), "prepare": fake_prepare}
     monkeypatch.setattr(api.resume_run, "__kwdefaults__", keywords)
-    monkeypatch.setattr(api, "open_referee", lambda: FakeReferee({"a": 1.5, "a>x": 1.6, "a>y": 3.0}))
+    monkeypatch.setattr(api, "open_referee", lambda **_: FakeReferee({"a": 1.5, "a>x": 1.6, "a>y": 3.0}))
     monkeypatch.setattr(learning, "measure_peaks", lambda cache_dir: PEAKS)
     words = ["--limit", "1", "--budget-evaluations", "3"]
     folders = ["--work", str(tmp_path / "work"), "--out", str(tmp_path / "out")]

@@ -158,7 +158,7 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> StubEngine:
     stub = StubEngine()
     module = ModuleType("kernelwright.api")
     monkeypatch.setattr(module, "resume_run", stub.resume_run, raising=False)
-    monkeypatch.setattr(module, "open_referee", lambda policy=None: nullcontext(), raising=False)
+    monkeypatch.setattr(module, "open_referee", lambda **_: nullcontext(), raising=False)
     monkeypatch.setitem(sys.modules, "kernelwright.api", module)
     monkeypatch.setattr("kernelwright.api", module, raising=False)
     return stub

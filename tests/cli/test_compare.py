@@ -33,7 +33,7 @@ class Arena:
     error: Exception | None = None
     n_evaluated: int = 0
 
-    def open(self) -> FakeReferee:
+    def open(self, **_: object) -> FakeReferee:
         """Give the referee out."""
         return self.referee
 

@@ -66,3 +66,18 @@ def test_json_is_the_whole_evaluation(
     stub_judge(monkeypatch, evaluation)
     result = cli("evaluate", task_file, kernel_file, "--json")
     assert Evaluation.model_validate(result.json) == evaluation
+
+
+def test_the_device_reaches_the_referee_with_its_own_baselines(
+    cli: Any, monkeypatch: pytest.MonkeyPatch, task_file: Path, kernel_file: Path
+) -> None:
+    asked = stub_judge(monkeypatch, verified(Candidate(source=KERNEL), 1.6))
+    assert cli("evaluate", task_file, kernel_file, "--device", "cuda:1", "--baseline", "eager_tf32").code == 0
+    assert (asked["device"], asked["baselines"]) == ("cuda:1", ("eager_tf32",))
+
+
+@pytest.mark.parametrize("words", [("--device", "tpu"), ("--baseline", "eager_tf32")])
+def test_an_unknown_device_and_anothers_baseline_are_wrong_usage(
+    cli: Any, task_file: Path, kernel_file: Path, words: tuple[str, str]
+) -> None:
+    assert cli("evaluate", task_file, kernel_file, *words).code == 2

@@ -39,8 +39,8 @@ def findings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Fin
     yield {finding.specimen.name: finding for finding in found}
 
 
-def _opener(cache: Path) -> Callable[[Policy], Referee]:
-    settings = RefereeSettings(cache_dir=cache, search_timing_s=0.1)
+def _opener(cache: Path, device: str = "cpu") -> Callable[[Policy], Referee]:
+    settings = RefereeSettings(cache_dir=cache, search_timing_s=0.1, device=device)
 
     def open_referee(policy: Policy) -> Referee:
         return Referee(RefereeSettings(**{**vars(settings), "policy": policy}))
@@ -62,6 +62,17 @@ def test_what_needs_a_device_is_listed_and_not_judged() -> None:
 
     (finding,) = audit([specimen], never, lambda task: {})
     assert (finding.is_judged, finding.is_as_expected) == (False, True)
+
+
+def test_what_needs_a_device_is_judged_where_there_is_one(tmp_path: Path) -> None:
+    specimens = [load_specimens(only=name)[0] for name in ("04_events_cuda", "08_tf32_cuda")]
+
+    def never(policy: Policy) -> Referee:
+        raise AssertionError("the processor's referee was opened")
+
+    findings = list(audit(specimens, never, lambda task: {}, _opener(tmp_path, "copied")))
+    assert [finding.is_judged for finding in findings] == [True, True]
+    assert all(finding.is_as_expected for finding in findings), [(f.outcome, f.detail) for f in findings]
 
 
 def test_a_harness_that_does_not_look_falls_for_it(tmp_path: Path) -> None:

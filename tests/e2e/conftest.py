@@ -75,7 +75,7 @@ class Result:
 def referee(monkeypatch: pytest.MonkeyPatch) -> ScriptedReferee:
     """Put a scripted referee and made-up peaks where commands look for the real ones."""
     scripted = ScriptedReferee(lambda source: 1.5)
-    monkeypatch.setattr(api, "open_referee", lambda settings=None, policy=None: scripted)
+    monkeypatch.setattr(api, "open_referee", lambda settings=None, policy=None, device="cpu": scripted)
     for module in ("devices.cpu", "engine.prepare", "api"):
         monkeypatch.setattr(f"kernelwright.{module}.measure_peaks", lambda cache_dir, *, refresh=False: PEAKS)
     return scripted

@@ -80,7 +80,10 @@ class Confined:
 
 @contextlib.contextmanager
 def start(
-    sandbox: Sandbox, work: Callable[[], object], extra: dict[str, str] | None = None
+    sandbox: Sandbox,
+    work: Callable[[], object],
+    extra: dict[str, str] | None = None,
+    view: View | None = None,
 ) -> Iterator[Confined]:
     """Run a function in a cell; the cell is gone when this ends."""
     scratch = tempfile.mkdtemp(prefix="kernelwright-")
@@ -89,7 +92,7 @@ def start(
         descriptors=64,
         scratch_bytes=SCRATCH_BYTES,
     )  # fmt: skip
-    cell = Cell(sandbox, make_view(), limits, scratch, extra or {})
+    cell = Cell(sandbox, view or make_view(), limits, scratch, extra or {})
     words, told = os.pipe()
     parent = os.getpid()
     pid = os.fork()
@@ -111,6 +114,13 @@ def start(
         with contextlib.suppress(ChildProcessError):
             os.waitpid(pid, 0)
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def start_with(
+    tier: Tier, view: View, work: Callable[[], object]
+) -> contextlib.AbstractContextManager[Confined]:
+    """Run a function in a cell that shows another view."""
+    return start(at(tier), work, view=view)
 
 
 def run(tier: Tier, work: Callable[[], object], extra: dict[str, str] | None = None) -> object:

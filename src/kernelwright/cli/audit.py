@@ -1,6 +1,7 @@
 """``kernelwright audit``: the referee against every cheat and hostile program we know."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -73,8 +74,13 @@ def _judge(specimens: "Sequence[Specimen]", *, naive: bool) -> "list[Finding]":
     # lazy: only when something is judged
     from kernelwright.corpus.audit import audit as judge_all
 
+    # lazy: only when something is judged
+    from kernelwright.devices.gpu_present import has_gpu
+
+    needs_gpu = any(specimen.target == "cuda" for specimen in specimens)
+    on_device = partial(_open_referee, device="cuda") if needs_gpu and has_gpu("cuda") else None
     findings: list[Finding] = []
-    for finding in judge_all(specimens, _open_referee, _floors):
+    for finding in judge_all(specimens, _open_referee, _floors, on_device):
         findings.append(_with_naive(finding) if naive else finding)
         stderr().print(f"[{len(findings)}/{len(specimens)}] {describe(findings[-1])}", soft_wrap=True)
     return findings
@@ -144,13 +150,15 @@ def _table(findings: "Sequence[Finding]") -> Table:
     return table
 
 
-def _open_referee(policy: Policy) -> "Referee":
+def _open_referee(policy: Policy, device: str = "cpu") -> "Referee":
     # lazy: loads torch
     from kernelwright.referee.referee import Referee, RefereeSettings
 
     where = load_settings()
     wanted = where.require_sandbox
-    return Referee(RefereeSettings(cache_dir=where.cache_dir, policy=policy, require_sandbox=wanted))
+    return Referee(
+        RefereeSettings(cache_dir=where.cache_dir, policy=policy, require_sandbox=wanted, device=device)
+    )
 
 
 def _floors(task: Task) -> "Mapping[str, Floor]":

@@ -162,7 +162,11 @@ def run_all(
 
     rows = []
     policy = Policy(library_calls=how.library_calls)
-    with open_referee(policy=policy) as referee, BenchProgress(stderr(), len(entries)) as progress:
+    device = how.target.partition("/")[0]
+    with (
+        open_referee(policy=policy, device=device) as referee,
+        BenchProgress(stderr(), len(entries)) as progress,
+    ):
         for entry in entries:
             progress.start(entry.task.name)
             row = _run_one(store, referee, entry, earlier.get(entry.task.id), how, title, progress)

@@ -205,7 +205,7 @@ def play_all(roster: Roster, after_task: Callable[[list[Played]], object]) -> No
         return
     _check_names(grid)
     recording = _recording(roster)
-    with _referee(roster.sources) as referee, BenchProgress(stderr(), sum(map(len, left))) as progress:
+    with _referee(roster) as referee, BenchProgress(stderr(), sum(map(len, left))) as progress:
         judging = _judging(roster, referee, recording)
         for cells in left:
             for cell in cells:
@@ -260,11 +260,13 @@ def _describe(error: Exception) -> str:
     return f"{type(error).__name__}: {error}; traceback in {write_trace(error)}"
 
 
-def _referee(sources: Sources) -> "AbstractContextManager[Evaluator | None]":
+def _referee(roster: Roster) -> "AbstractContextManager[Evaluator | None]":
     # lazy: loads torch
     from kernelwright import api
 
-    return nullcontext(None) if sources.replay is not None else api.open_referee()
+    if roster.sources.replay is not None:
+        return nullcontext(None)
+    return api.open_referee(device=roster.grid.target.partition("/")[0])
 
 
 def _recording(roster: Roster) -> "Recording | None":

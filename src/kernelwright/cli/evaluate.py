@@ -23,7 +23,6 @@ from kernelwright.settings import load_settings
 if TYPE_CHECKING:
     from kernelwright.core.roofline import Floor
 
-BASELINES = ("eager", "torch_compile")
 LOG_LINES = 20
 
 
@@ -32,12 +31,19 @@ def evaluate(
     kernel_file: Annotated[Path, typer.Argument(metavar="KERNEL", help="File that defines ModelNew.")],
     final: Annotated[bool, typer.Option("--final", help="Longer, in fresh processes.")] = False,
     baseline: Annotated[
-        list[str] | None, typer.Option("--baseline", help="eager or torch_compile; repeatable.")
+        list[str] | None,
+        typer.Option(
+            "--baseline",
+            help="eager or torch_compile; on a GPU also eager_tf32, torch_compile_max_autotune. Repeatable.",
+        ),
     ] = None,
     workload: options.WorkloadOption = None,
     mode: options.ModeOption = None,
     tolerance: options.ToleranceOption = None,
     library_calls: options.LibraryCallsOption = LibraryCalls.ALLOWED,
+    device: Annotated[
+        str, typer.Option("--device", help="Where it runs: cpu, cuda, cuda:N, hip or hip:N.")
+    ] = "cpu",
     require_sandbox: options.RequireSandbox = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -45,13 +51,13 @@ def evaluate(
     # lazy: keeps --help quick
     from kernelwright.tasks.kernelbench import load_task
 
-    baselines = parse_baselines(baseline)
+    baselines = parse_baselines(baseline, device)
     task = load_task(task_file, workloads=options.parse_workloads(workload), mode=mode, tolerance=tolerance)
     candidate = Candidate(source=read_kernel(kernel_file))
     policy = Policy(library_calls=library_calls)
     stderr().print(f"judging {kernel_file} against {task.name} ...", soft_wrap=True)
     try:
-        evaluation = judge(task, candidate, is_final=final, baselines=baselines, policy=policy)
+        evaluation = judge(task, candidate, is_final=final, baselines=baselines, policy=policy, device=device)
     except KeyboardInterrupt:
         stderr().print("interrupted; nothing was kept")
         if as_json:
@@ -64,11 +70,15 @@ def evaluate(
     raise typer.Exit(0 if evaluation.is_verified else 1)
 
 
-def parse_baselines(names: list[str] | None) -> tuple[str, ...]:
-    """Return the baselines to compare with; raises UserError for an unknown one."""
-    unknown = [name for name in names or [] if name not in BASELINES]
+def parse_baselines(names: list[str] | None, device: str) -> tuple[str, ...]:
+    """Return the baselines to compare with; raises UserError for an unknown one, or an unknown device."""
+    # lazy: keeps --help quick
+    from kernelwright.referee.baselines import known_baselines
+
+    known = known_baselines(device)
+    unknown = [name for name in names or [] if name not in known]
     if unknown:
-        raise UserError(f"unknown baseline {unknown[0]!r}; known: {', '.join(BASELINES)}")
+        raise UserError(f"unknown baseline {unknown[0]!r}; known: {', '.join(known)}")
     return tuple(dict.fromkeys(names or ["eager"]))
 
 
@@ -83,9 +93,18 @@ def read_kernel(path: Path) -> str:
 
 
 def judge(
-    task: Task, candidate: Candidate, *, is_final: bool, baselines: tuple[str, ...], policy: Policy
+    task: Task,
+    candidate: Candidate,
+    *,
+    is_final: bool,
+    baselines: tuple[str, ...],
+    policy: Policy,
+    device: str = "cpu",
 ) -> Evaluation:
-    """Open the task before the referee and return its word on the candidate."""
+    """Open the task before the referee and return its word on the candidate.
+
+    Floors are the processor's: on a device there are none.
+    """
     # lazy: loads torch
     from kernelwright.engine.prepare import prepare
     from kernelwright.referee.referee import Referee
@@ -93,11 +112,15 @@ def judge(
 
     settings = load_settings()
     wanted = settings.require_sandbox
-    chosen = RefereeSettings(cache_dir=settings.cache_dir, policy=policy, require_sandbox=wanted)
+    chosen = RefereeSettings(
+        cache_dir=settings.cache_dir, policy=policy, require_sandbox=wanted, device=device
+    )
     with Referee(chosen) as referee, referee.open(task) as session:
         # Only now: admission has the clearer words for a task that cannot be used.
-        problem, _ = prepare(RunSpec(task=task, recipe="evaluate"), settings.cache_dir)
-        floors: dict[str, Floor] = dict(problem.floors)
+        floors: dict[str, Floor] = {}
+        if device == "cpu":
+            problem, _ = prepare(RunSpec(task=task, recipe="evaluate"), settings.cache_dir)
+            floors = dict(problem.floors)
         return session.evaluate(candidate, final=is_final, floors=floors, baselines=baselines)
 
 

@@ -171,6 +171,7 @@ def make_spec(
     """
     # lazy: keeps --help quick
     from kernelwright.devices.cpu import environment, machine_facts, measure_peaks
+    from kernelwright.devices.gpu_present import has_gpu
     from kernelwright.recipes import find_recipe
     from kernelwright.referee.sandbox.choose import tier_here
 
@@ -183,7 +184,7 @@ def make_spec(
         "usd": usd,
     }
     budget |= {name: amount for name, amount in asked.items() if amount is not None}
-    chosen_target = Target.parse(target)
+    chosen_target = Target.parse(target, has_device=has_gpu)
 
     # lazy: loads torch
     from kernelwright.agents.teams import check_team

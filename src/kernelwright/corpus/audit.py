@@ -65,18 +65,37 @@ def listed(specimens: Sequence[Specimen]) -> list[Finding]:
     ]
 
 
-def audit(specimens: Sequence[Specimen], open_referee: OpenReferee, floors: Floors) -> Iterator[Finding]:
+def audit(
+    specimens: Sequence[Specimen],
+    open_referee: OpenReferee,
+    floors: Floors,
+    on_device: OpenReferee | None = None,
+) -> Iterator[Finding]:
     """Judge specimen by specimen, those of one policy and task in one session.
+
+    Args:
+        specimens: What to judge.
+        open_referee: How a referee is opened for a policy.
+        floors: The processor's, of a task.
+        on_device: How one is opened for those that need a GPU; None: there is none, and they are not judged.
 
     Raises:
         MachineError: no process, memory or compiler; never because of what a specimen does.
     """
+    here = [specimen for specimen in specimens if specimen.target == "cpu"]
+    there = [specimen for specimen in specimens if specimen.target != "cpu"]
+    yield from _audit_on(here, open_referee, floors)
+    if on_device is not None:
+        yield from _audit_on(there, on_device, lambda task: {})
+        return
+    for specimen in there:
+        yield Finding(specimen=specimen, outcome=NEEDS_DEVICE)
+
+
+def _audit_on(specimens: Sequence[Specimen], open_referee: OpenReferee, floors: Floors) -> Iterator[Finding]:
     groups: dict[tuple[str, str], list[Specimen]] = defaultdict(list)
     for specimen in specimens:
-        if specimen.target == "cpu":
-            groups[specimen.policy.model_dump_json(), specimen.task].append(specimen)
-        else:
-            yield Finding(specimen=specimen, outcome=NEEDS_DEVICE)
+        groups[specimen.policy.model_dump_json(), specimen.task].append(specimen)
     for policy in dict.fromkeys(policy for policy, _ in groups):
         with open_referee(Policy.model_validate_json(policy)) as referee:
             for (own, task), members in groups.items():

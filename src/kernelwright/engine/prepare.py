@@ -24,14 +24,18 @@ def prepare(spec: RunSpec, cache_dir: Path) -> tuple[Problem, str | None]:
 
 
 def prepare_on(spec: RunSpec, peaks: Peaks, machine: Mapping[str, FactValue]) -> tuple[Problem, str | None]:
-    """Return the problem as on a machine with these peaks and ``machine.*`` facts."""
+    """Return the problem as on a machine with these peaks and ``machine.*`` facts.
+
+    The peaks are the processor's: a target on another device has no floors.
+    """
     captured: dict[str, Captured] = {}
     floors: dict[str, Floor] = {}
     reason: str | None = None
     try:
         for workload in spec.task.workloads:
             captured[workload.name] = capture_task(spec.task, workload)
-            floors[workload.name] = floor(count_work(captured[workload.name]), peaks)
+            if spec.target.device == "cpu":
+                floors[workload.name] = floor(count_work(captured[workload.name]), peaks)
     except CaptureError as error:
         captured, floors, reason = {}, {}, str(error)
     problem = Problem(

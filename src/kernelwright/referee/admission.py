@@ -80,7 +80,7 @@ def _integer_globals(source: str) -> dict[str, int]:
 def is_out_of_memory(error: ChildError) -> bool:
     """True when the process could not allocate, or was killed without having crashed by itself."""
     if isinstance(error, ChildRefused):
-        return error.kind == "MemoryError" or "allocate memory" in error.text
+        return error.kind in ("MemoryError", "OutOfMemoryError") or "allocate memory" in error.text
     return False
 
 

@@ -6,18 +6,22 @@ from typing import Any
 
 from kernelwright.core.errors import MachineError
 from kernelwright.core.evaluation import STATUS_CHECK, Check, Status
+from kernelwright.core.task import TolerancePolicy
 from kernelwright.referee import admission
 from kernelwright.referee.draws import OutputSpec, State
+from kernelwright.referee.host_process import put_on_device
 from kernelwright.referee.launcher import Child, ChildDied, ChildError, ChildLate, ChildRefused, Launcher
 from kernelwright.referee.memory import SharedMemory
 from kernelwright.referee.reference import Reference
 from kernelwright.referee.settings import RefereeSettings
 from kernelwright.referee.watch import Watch
-from kernelwright.referee.worker.layouts import Slot
+from kernelwright.referee.worker.layouts import Slot, arena_of
 from kernelwright.referee.worker.wire import Message
 
 N_NAMED = 4
 """Differences spelled out in one message."""
+SCRAMBLED = 0x5A
+"""Lies in shared memory before a device's inputs are written back to it."""
 
 
 class Failure(Exception):
@@ -49,6 +53,8 @@ class Contestant:
         )
         memory = settings.worker_address_space_bytes or admission.total_bytes() * 3 // 4 + shared
         self.child: Child = launcher.spawn_worker(memory, libraries)
+        self.events_s: float | None = None
+        """What the device's events said of the last timing, as its process tells; None without a device."""
         self.watch = Watch(self.child.pid, self.child.keeper, settings.n_threads)
         self.slots = {name: SharedMemory(reference.layout.args_bytes) for name in reference.slots}
         self.results = SharedMemory(reference.output_bytes)
@@ -64,6 +70,7 @@ class Contestant:
         """
         layout, seed = self.reference.layout, self.reference.construct_seed
         timeout_s = self._settings.load_timeout_s
+        self._place()
         place: dict[str, Any] = {} if build_cache is None else {"build_cache": str(build_cache.resolve())}
         self._call("import", timeout_s, Status.LOAD_ERROR, source=source, **place)
         init = self.reference.init_memory
@@ -76,7 +83,43 @@ class Contestant:
             raise Failure(Status.LOAD_ERROR, f"its state_dict differs from the reference's: {problem}")
         self._call("reserve", timeout_s, Status.LOAD_ERROR, bytes=self.reference.reserved_bytes)
         for name, memory in self.slots.items():
-            self._call("bind", timeout_s, Status.LOAD_ERROR, {name: memory}, arena=name, args=layout.args)
+            self._call("bind", timeout_s, Status.LOAD_ERROR, {name: memory}, arena=name, args=layout.args,
+                       lanes=self.reference.lanes)  # fmt: skip
+
+    def _place(self) -> None:
+        """Have its tensors live where the reference's do; before anything of the candidate's runs."""
+        device = self.reference.device
+        put_on_device(self.child, device, self._settings, is_tf32=self._may_use_tf32)
+        if device.is_apart:  # what a driver does on its way is not the candidate's doing
+            self.watch = Watch(self.child.pid, self.child.keeper, self._settings.n_threads)
+
+    @property
+    def _may_use_tf32(self) -> bool:
+        """True when the task's tolerance lets products be rounded: then that is switched on for it."""
+        return self.reference.task.tolerance in (TolerancePolicy.TF32, TolerancePolicy.BF16)
+
+    def fill(self, slot: str, inputs: SharedMemory) -> None:
+        """Put inputs into a slot; on a device, at all the places where the slot lies."""
+        self.slots[slot].copy_from(inputs)
+        self.upload(slot)
+
+    def overwrite(self, slot: str) -> None:
+        """Make the inputs of a slot NaN."""
+        self.slots[slot].bytes.fill(0xFF)
+        self.upload(slot)
+
+    def inputs_now(self, name: str) -> SharedMemory:
+        """Return what an argument set holds now; good until the slot is filled again."""
+        memory = self.slots[arena_of(name)]
+        if self.reference.device.is_apart:
+            memory.bytes.fill(SCRAMBLED)  # what is not written back is not what was there before
+            self._call("download", self._call_timeout_s, Status.RUNTIME_ERROR, set=name)
+        return memory
+
+    def upload(self, arena: str) -> None:
+        """Have the argument sets of an arena be what the parent has written to it."""
+        if self.reference.device.is_apart:
+            self._call("upload", self._call_timeout_s, Status.RUNTIME_ERROR, arena=arena)
 
     def map_state(self, state: State) -> None:
         """Give the process its own copy of a weight draw, which it may keep."""
@@ -96,7 +139,9 @@ class Contestant:
         Outputs that are kept can be fetched by number until ``forget_kept``.
         """
         timeout_s = self._call_timeout_s if self._has_run else self._settings.load_timeout_s
-        reply = self._call("run", timeout_s, Status.RUNTIME_ERROR, set=slot, callable="eager", keep=keep)
+        poison = [spec.nbytes for spec in self.reference.outputs] if self.reference.device.is_apart else []
+        reply = self._call("run", timeout_s, Status.RUNTIME_ERROR, set=slot, callable="eager", keep=keep,
+                           poison=poison)  # fmt: skip
         self._has_run = True
         check_form(reply, self.reference.outputs, self.reference.is_tuple)
 
@@ -107,12 +152,9 @@ class Contestant:
         """Call the module ``calls`` times; returns the seconds that the worker's own clock saw."""
         timeout_s = self._call_timeout_s + calls * self._call_timeout_s / 10
         reply = self._call("time", timeout_s, Status.RUNTIME_ERROR, callable="eager", sets=order, calls=calls)
-        ns = reply.get("ns")
-        if not isinstance(ns, int | float) or not 0 <= ns < 1e15:
-            raise Failure(
-                Status.REJECTED, "the worker's clock gave something that is not a time", check=Check.CLOCK
-            )
-        return float(ns) / 1e9
+        if self.reference.device.is_apart:
+            self.events_s = _seconds(reply.get("device_ns"))
+        return _seconds(reply.get("ns"))
 
     def begin_timing(self) -> None:
         """Forget what its process has taken so far; from now on idle work counts."""
@@ -215,6 +257,15 @@ class Contestant:
             self.watch.leave()
 
 
+def _seconds(ns: Any) -> float:
+    """Return a time that a worker tells; raises Failure when it is none."""
+    if not isinstance(ns, int | float) or not 0 <= ns < 1e15:
+        raise Failure(
+            Status.REJECTED, "the worker's clock gave something that is not a time", check=Check.CLOCK
+        )
+    return float(ns) / 1e9
+
+
 def check_form(reply: Message, outputs: tuple[OutputSpec, ...], is_tuple: bool) -> None:
     """Compare the description of what forward returned with the contract; raises Failure."""
     described = reply.get("outputs")
@@ -231,7 +282,11 @@ def check_form(reply: Message, outputs: tuple[OutputSpec, ...], is_tuple: bool) 
 
 def _check_output(name: str, got: Message, spec: OutputSpec) -> None:
     kind, shape, dtype = got.get("type"), got.get("shape"), got.get("dtype")
-    if kind != "torch.Tensor" or got.get("layout") != "torch.strided" or got.get("device") != "cpu":
+    is_plain = kind == "torch.Tensor" and got.get("layout") == "torch.strided"
+    if is_plain and got.get("device") != spec.device:
+        where = f"on the device {got.get('device')!s:.40} instead of {spec.device}"
+        raise Failure(Status.INCORRECT_DTYPE, f"{name} is {where}")
+    if not is_plain:
         raise Failure(Status.INCORRECT_DTYPE, f"{name} is a {kind!s:.80}, not a plain torch.Tensor")
     if shape != list(spec.shape):
         raise Failure(Status.INCORRECT_SHAPE, f"{name} has shape {shape!s:.80} instead of {list(spec.shape)}")

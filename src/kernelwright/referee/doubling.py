@@ -40,3 +40,12 @@ def doubled(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return type(value)(doubled(item) for item in value)
     return value
+
+
+def on_processor(value: Any) -> Any:
+    """Return tensors in lists and tuples as the processor's own, all else as it is."""
+    if isinstance(value, torch.Tensor):
+        return value.cpu()
+    if isinstance(value, list | tuple):
+        return type(value)(on_processor(item) for item in value)
+    return value

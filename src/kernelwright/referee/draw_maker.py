@@ -157,7 +157,7 @@ class DrawMaker:
         if not reply["outputs"]:
             raise TaskError(f"{self._host.where}: the reference returns no tensor")
         self.outputs = tuple(
-            OutputSpec(o["dtype"], tuple(o["shape"]), bool(o["shares"]), o["is_dense"])
+            OutputSpec(o["dtype"], tuple(o["shape"]), bool(o["shares"]), o["is_dense"], o["device"])
             for o in reply["outputs"]
         )
         nbytes = sum(spec.nbytes for spec in self.outputs)

@@ -21,6 +21,8 @@ class OutputSpec:
     may_share: bool
     """The reference returns a view of an input or of its state, so a candidate may."""
     must_be_dense: bool
+    device: str = "cpu"
+    """Torch's name of the kind of device that the reference leaves it on."""
 
     @property
     def nbytes(self) -> int:

@@ -3,18 +3,21 @@
 runs the reference as it is, compiled, and in float64.
 """
 
+import copy
 import math
 import socket
 from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import nn
 
 from kernelwright.core.errors import TaskError
 from kernelwright.core.task import Mode, Task, Workload
-from kernelwright.referee.doubling import run_in_double
+from kernelwright.referee.doubling import on_processor, run_in_double
 from kernelwright.referee.families import change_inputs, change_state
 from kernelwright.referee.worker.layouts import slots_in
+from kernelwright.referee.worker.placement import use_tf32
 from kernelwright.referee.worker.runner import Runner, serve
 from kernelwright.referee.worker.tensors import Layout, encode
 from kernelwright.referee.worker.wire import Message
@@ -22,6 +25,10 @@ from kernelwright.tasks.namespace import construct_model, draw_inputs, load_name
 
 CHANGE_SEED = 0x2545F491
 """Keeps a draw's changes apart from its values: from one random stream they would hang together."""
+
+EAGER_TF32 = "eager_tf32"
+COMPILE_MODES = {"torch_compile": None, "torch_compile_max_autotune": "max-autotune"}
+"""Baseline -> torch.compile's mode."""
 
 
 class Host(Runner):
@@ -69,7 +76,8 @@ class Host(Runner):
 
     def describe(self, message: Message) -> Message:
         """Construct the reference under a (public) seed; answers with every layout."""
-        self.model = construct_model(self.task, self.namespace, message["seed"])
+        model = construct_model(self.task, self.namespace, message["seed"])
+        self.model = self.placement.module(model)
         self.callables["eager"] = self.model
         layout = Layout()
         found: list[torch.Tensor] = []
@@ -135,7 +143,7 @@ class Host(Runner):
     def oracle(self, message: Message) -> Message:
         """Run the reference in float64 on a set; writes outputs and state after the call."""
         assert self.model is not None
-        double, outputs = run_in_double(self.model, self.sets[message["set"]])
+        double, outputs = self._in_double(self.sets[message["set"]])
         values = outputs if isinstance(outputs, list | tuple) else [outputs]
         arena = self.arenas[message["arena"]]
         for value, slot in zip(values, message["slots"], strict=True):
@@ -145,13 +153,37 @@ class Host(Runner):
             arena.tensor(slot).copy_(own[name])
         return {}
 
-    def compile(self, message: Message) -> Message:
-        """Compile the reference with torch.compile's defaults and warm it on a set."""
+    def _in_double(self, args: Any) -> tuple[nn.Module, Any]:
+        """Call the reference in float64 where it lives, on the processor where that cannot be."""
         assert self.model is not None
-        compiled = torch.compile(self.model, dynamic=False)
+        try:
+            return run_in_double(self.model, args)
+        except (torch.OutOfMemoryError, NotImplementedError):
+            if self.placement.device == "cpu":
+                raise
+            return run_in_double(copy.deepcopy(self.model).cpu(), on_processor(args))
+
+    def compile(self, message: Message) -> Message:
+        """Make another baseline callable, and warm it on a set where it is compiled."""
+        assert self.model is not None
+        name = message["name"]
+        if name == EAGER_TF32:
+            self.callables[name] = self.model
+            return {}
+        compiled = torch.compile(self.model, dynamic=False, mode=COMPILE_MODES[name])
         compiled(*self.sets[message["set"]])
-        self.callables["torch_compile"] = compiled
+        self.callables[name] = compiled
         return {}
+
+    def time(self, message: Message) -> Message:
+        """As every runner; products are rounded to TF32 for the one baseline that is about that."""
+        if message["callable"] != EAGER_TF32:
+            return super().time(message)
+        use_tf32(True)
+        try:
+            return super().time(message)
+        finally:
+            use_tf32(False)
 
     def check(self, message: Message) -> Message:
         """Carry out one check of the task itself (referee/checkup) and answer with the flags it raised."""

@@ -3,9 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
+from kernelwright.core.errors import MachineError
 from kernelwright.core.task import Task, Workload
 from kernelwright.referee import admission
-from kernelwright.referee.launcher import ChildError, ChildRefused, Launcher
+from kernelwright.referee.device import Device, DeviceFacts, parse_device
+from kernelwright.referee.launcher import Child, ChildError, ChildRefused, Launcher
 from kernelwright.referee.memory import SharedMemory
 from kernelwright.referee.sandbox import Limits
 from kernelwright.referee.settings import RefereeSettings
@@ -23,8 +25,21 @@ class HostProcess:
         self._settings = settings
         self._stale: list[str] = []
         self._baselines: dict[str, str | None] = {"eager": None}
+        self.device = parse_device(settings.device)
         usable = admission.usable_bytes(settings.memory_bytes)
-        self.child = launcher.spawn("host", Limits(address_space_bytes=usable + ADDRESS_SLACK))
+        ceiling = None if self.device.has_driver else usable + ADDRESS_SLACK
+        self.child = launcher.spawn("host", Limits(address_space_bytes=ceiling))
+        try:
+            self.device_facts = put_on_device(self.child, self.device, settings, is_tf32=False)
+        except BaseException:
+            self.child.kill()
+            raise
+
+    @property
+    def room_bytes(self) -> int:
+        """What there is for tensors where they live."""
+        free = self.device_facts.free_bytes
+        return admission.usable_bytes(self._settings.memory_bytes) if free is None else free
 
     @property
     def where(self) -> str:
@@ -63,10 +78,31 @@ class HostProcess:
         """Make a baseline callable, warmed on an argument set; returns why it cannot be, None when it can."""
         if name not in self._baselines:
             try:
-                self.child.call("compile", self._settings.reference_timeout_s, set=example)
+                self.child.call("compile", self._settings.reference_timeout_s, set=example, name=name)
                 self._baselines[name] = None
             except ChildRefused as error:
                 self._baselines[name] = f"{error.kind}: {error.text.partition(chr(10))[0]}"
             except ChildError as error:
                 raise admission.explain(self.task, self.workload, error) from error
         return self._baselines[name]
+
+
+def put_on_device(child: Child, device: Device, settings: RefereeSettings, *, is_tf32: bool) -> DeviceFacts:
+    """Have a child's tensors live on a device; nothing happens on ``cpu``.
+
+    Raises:
+        MachineError: it finds no such device.
+    """
+    if not device.is_apart:
+        return DeviceFacts()
+    try:
+        reply = child.call("place", settings.load_timeout_s, kind=device.kind, tf32=is_tf32)
+    except ChildError as error:
+        words = str(error).partition("\n")[0]
+        raise MachineError(
+            f"device {device}: not to be had here ({words:.200}); name another one, or cpu"
+        ) from error
+    facts = DeviceFacts.of(str(reply["name"]), int(reply["cache_bytes"]), reply["free_bytes"])
+    if settings.device_cache_bytes is None:
+        return facts
+    return DeviceFacts(facts.name, settings.device_cache_bytes, facts.free_bytes)

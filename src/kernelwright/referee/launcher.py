@@ -20,6 +20,7 @@ from typing import Any, Literal
 
 from kernelwright.core.errors import MachineError
 from kernelwright.devices.compiler import Ran
+from kernelwright.referee.device import parse_device
 from kernelwright.referee.memory import SharedMemory
 from kernelwright.referee.processes import (
     ENDED,
@@ -193,6 +194,7 @@ class Launcher:
 
     def __init__(self, settings: RefereeSettings) -> None:
         self._settings = settings
+        self._device = parse_device(settings.device)
         self._process: subprocess.Popen[bytes] | None = None
         self._sock: socket.socket | None = None
         self._sandbox: Sandbox | None = None
@@ -223,7 +225,12 @@ class Launcher:
         if self._process is not None and self._process.poll() is None:
             return
         ours, theirs = socket.socketpair()
-        options = {"at_most": self._settings.sandbox, "compiler": _compiler_word()}
+        options = {
+            "at_most": self._settings.sandbox,
+            "compiler": _compiler_word(),
+            "nodes": self._device.nodes(),
+            "files": self._device.files(),
+        }
         self._process = subprocess.Popen(
             [
                 sys.executable,
@@ -276,10 +283,13 @@ class Launcher:
         return child
 
     def spawn_worker(self, memory_bytes: int, libraries: Sequence[Path] = ()) -> Child:
-        """Fork a worker under the limits of the settings; see ``spawn``."""
+        """Fork a worker under the limits of the settings; see ``spawn``.
+
+        A GPU's driver sets aside far more address space than there is memory, so that is not limited there.
+        """
         settings = self._settings
         limits = Limits(
-            address_space_bytes=memory_bytes,
+            address_space_bytes=None if self._device.has_driver else memory_bytes,
             cpu_s=settings.worker_cpu_s,
             file_bytes=settings.worker_file_bytes,
             processes=PROCESSES + THREADS_EACH * settings.n_threads,
@@ -433,6 +443,7 @@ class Launcher:
             "TORCHINDUCTOR_CACHE_DIR": str(cache / "inductor"),
             "TORCHINDUCTOR_COMPILE_THREADS": "1",
             "KERNELWRIGHT_BUILD_CACHE": str(self.build_cache.resolve()),
+            **self._device.environment(os.environ),
         }
 
 

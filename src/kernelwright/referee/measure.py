@@ -16,6 +16,7 @@ from kernelwright.referee.replay import check_afterwards
 from kernelwright.referee.settings import RefereeSettings
 from kernelwright.referee.timing import LOOKS, Samples, compare
 from kernelwright.referee.verify import Verification, matches, still_matches
+from kernelwright.referee.worker.layouts import arena_of
 
 EAGER = "eager"
 """The reference as it is, the usual baseline."""
@@ -64,12 +65,14 @@ class _Side:
 
 
 @dataclass(frozen=True)
-class _Clocks:
+class Clocks:
     """One sample of the candidate's as the worker, the parent and the kernel's accounts tell it."""
 
     claimed_s: float
     seconds: float
     cpu_s: float
+    events_s: float | None = None
+    """What events on the device tell, where there is one."""
 
 
 class Measurement:
@@ -85,7 +88,8 @@ class Measurement:
         self._settings, self._is_final = settings, is_final
         self._rng = random.Random()
         self._place = dict(zip(contestant.slots, draws, strict=True))
-        self._clocks: list[_Clocks] = []
+        self._sets = self._reference.set_names
+        self._clocks: list[Clocks] = []
         self._round_trip_s = 0.0
 
     def take(self, baselines: Sequence[str]) -> Samples:
@@ -110,6 +114,8 @@ class Measurement:
                 side.samples_ms.clear()
             self._sample(sides)
         self._check_clocks()
+        if problem := events_problem(self._clocks):
+            raise Failure(Status.REJECTED, problem, check=Check.CLOCK)
         eager_ms = [ms for side in sides if side.callable == EAGER for ms in side.samples_ms]
         check_afterwards(self._contestant, self._draws, candidate.samples_ms, eager_ms)
         self._check_late()
@@ -132,8 +138,8 @@ class Measurement:
 
     def _fill(self, name: str, draw: Draw) -> None:
         self._place[name] = draw
-        self._contestant.slots[name].copy_from(draw.inputs)
-        self._reference.slots[name].copy_from(draw.inputs)
+        self._contestant.fill(name, draw.inputs)
+        self._reference.fill(name, draw.inputs)
 
     def _warm_up(self, side: _Side) -> None:
         """Call until no new memory is taken and the latency has settled.
@@ -224,7 +230,7 @@ class Measurement:
 
     def _batch(self, side: _Side, calls: int, *, is_checked: bool = False) -> float:
         """Time ``calls`` calls with the parent's clock, in seconds."""
-        order = self._rng.sample(list(self._place), len(self._place))
+        order = self._rng.sample(self._sets, len(self._sets))
         if side.callable:
             begin = time.perf_counter()
             self._reference.call("time", callable=side.callable, sets=order, calls=calls)
@@ -232,9 +238,10 @@ class Measurement:
         begin = time.perf_counter()
         claimed = self._contestant.time(order, calls)
         seconds = self._without_round_trip(time.perf_counter() - begin)
-        self._clocks.append(_Clocks(claimed, seconds, self._contestant.watch.command_s))
+        cpu_s, events_s = self._contestant.watch.command_s, self._contestant.events_s
+        self._clocks.append(Clocks(claimed, seconds, cpu_s, events_s))
         if is_checked:
-            self._check_timed(self._place[order[(calls - 1) % len(order)]])
+            self._check_timed(self._place[arena_of(order[(calls - 1) % len(order)])])
         return seconds
 
     def _without_round_trip(self, seconds: float) -> float:
@@ -284,9 +291,10 @@ class Measurement:
         if not still_matches(self._reference, self._place[first], self._contestant.fetch("previous")):
             raise Failure(Status.ALIASED_OUTPUT, "after the timed calls, an output changed in the next call")
         self._check_timed(self._place[second])
-        for name, draw in self._place.items():
+        for name in self._sets:
+            draw, now = self._place[arena_of(name)], self._contestant.inputs_now(name)
             for i, slot in enumerate(self._reference.layout.arg_slots):
-                if self._contestant.slots[name].differs_from(draw.inputs, slot):
+                if now.differs_from(draw.inputs, slot):
                     raise Failure(Status.MUTATED_INPUT, f"input tensor {i} was written to in a timed call")
 
 
@@ -303,3 +311,20 @@ def check_plausible(result: WorkloadResult, floor_margin: float) -> None:
             f"({result.floor_ms:.4g} ms): it cannot have done the work",
             check=Check.FLOOR,
         )
+
+
+def events_problem(samples: Sequence[Clocks]) -> str | None:
+    """Say where a device's events and the parent's clock disagree; None when they agree, or without a device.
+
+    Events lie on the stream that a candidate is called on, the parent's clock waits for the whole device.
+    Much less of the one than of the other is work on other streams, or events that were tampered with.
+    """
+    told = [(sample.events_s, sample.seconds) for sample in samples if sample.events_s is not None]
+    if not told:
+        return None
+    least = statistics.median((events_s + CLOCK_SLACK_S) / seconds for events_s, seconds in told)
+    most = statistics.median((events_s - CLOCK_SLACK_S) / seconds for events_s, seconds in told)
+    if least >= CLOCK_LOW and most <= CLOCK_HIGH:
+        return None
+    ratio = statistics.median(events_s / seconds for events_s, seconds in told)
+    return f"clock disagreement: events on its stream show {ratio:.2f} of the time that the parent measured"

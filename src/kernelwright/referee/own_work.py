@@ -139,7 +139,7 @@ def _is_right_without(contestant: Contestant, source: str, draw: Draw, folder: P
     slot = next(iter(contestant.slots))
     try:
         contestant.load(source, build_cache=folder)
-        contestant.slots[slot].copy_from(draw.inputs)
+        contestant.fill(slot, draw.inputs)
         contestant.map_state(draw.state)
         contestant.run(slot)
         return matches(contestant.reference, draw, contestant.fetch())

@@ -14,6 +14,7 @@ from kernelwright.core.evidence import FactValue
 from kernelwright.core.roofline import Floor
 from kernelwright.core.task import Task, Workload
 from kernelwright.referee.advice import counter_facts, thread_scaling
+from kernelwright.referee.baselines import known_baselines
 from kernelwright.referee.build import build
 from kernelwright.referee.contestant import Contestant, Failure
 from kernelwright.referee.draws import Draw, new_seed, share_of
@@ -29,7 +30,6 @@ from kernelwright.referee.verify import Verification
 
 __all__ = ["Referee", "RefereeSettings", "Session"]
 
-KNOWN_BASELINES = ("eager", "torch_compile")
 CACHE_BYTES = 16 << 20
 """Inputs and outputs above this size together do not stay in the caches of a usual machine."""
 
@@ -103,9 +103,10 @@ class Session:
             TaskError: the reference failed, or its process died.
             MachineError: no compiler, no memory, no process.
         """
-        unknown = sorted(set(baselines) - set(KNOWN_BASELINES))
+        known = known_baselines(self._settings.device)
+        unknown = sorted(set(baselines) - set(known))
         if unknown:
-            raise MachineError(f"unknown baseline {unknown[0]!r}; known: {', '.join(KNOWN_BASELINES)}")
+            raise MachineError(f"unknown baseline {unknown[0]!r}; known: {', '.join(known)}")
         trial = _Trial(self._launcher, self._settings, self.task, candidate, is_final=final)
         return trial.judge(() if final else self._references, floors or {}, tuple(baselines))
 
@@ -224,7 +225,7 @@ class _Trial:
                     reference.workload.name, [samples], floor, spread=self._process_spread(reference)
                 )
                 check_plausible(result, self._settings.floor_margin)
-                if "run.thread_scaling" not in self._facts:
+                if "run.thread_scaling" not in self._facts and not reference.device.is_apart:
                     sets = list(reference.slots)
                     self._facts |= counter_facts(contestant, sets, result.candidate)
                     self._facts |= thread_scaling(

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from kernelwright.core.errors import TaskError
 from kernelwright.core.task import Task, Workload
 from kernelwright.referee import admission
+from kernelwright.referee.device import Device, n_lanes
 from kernelwright.referee.draw_maker import DrawMaker, NonFinite
 from kernelwright.referee.draws import Draw, DrawKey, Layout, State, new_seed, plan_draws
 from kernelwright.referee.host_process import HostProcess
@@ -14,7 +15,7 @@ from kernelwright.referee.memory import ITEM_BYTES, SharedMemory
 from kernelwright.referee.settings import RefereeSettings
 from kernelwright.referee.tolerance import distance_between
 from kernelwright.referee.watch import cpu_s
-from kernelwright.referee.worker.layouts import Slot, slots_in
+from kernelwright.referee.worker.layouts import Slot, lanes_of, slots_in
 
 SLOW_S = 0.5
 """A reference that takes longer than this with its oracle gets fewer draws."""
@@ -122,6 +123,26 @@ class Reference:
         """Fill ``memory`` with as-is inputs that nobody has seen, of which no one knows what is right."""
         self._maker.draw_more(memory, count)
 
+    @property
+    def device(self) -> Device:
+        """Where its tensors live, and the candidates'."""
+        return self._host.device
+
+    @property
+    def set_names(self) -> list[str]:
+        """Return the argument sets that timed calls go round: every slot in every lane."""
+        return [lane for name in self.slots for lane in lanes_of(name, self.lanes)]
+
+    def fill(self, name: str, inputs: SharedMemory) -> None:
+        """Put inputs into a slot."""
+        self.slots[name].copy_from(inputs)
+        self.upload(name)
+
+    def upload(self, arena: str) -> None:
+        """Have the argument sets of an arena be what the parent has written to it."""
+        if self.device.is_apart:
+            self.call("upload", arena=arena)
+
     def bind_copies(self, arena: str, memory: SharedMemory, copies: int, stride: int) -> None:
         """Give the reference more argument sets, ``ARENA:0`` and on."""
         self.call("bind", {arena: memory}, arena=arena, args=self.layout.args, copies=copies, stride=stride)
@@ -207,15 +228,19 @@ class Reference:
     def _bind_timed_slots(self, n_timed: int) -> None:
         """Give the reference its own copies of the inputs it is timed on."""
         self.slots = {f"slot{i}": SharedMemory(self.layout.args_bytes) for i in range(n_timed)}
+        self.lanes = 1
+        if self.device.is_apart:
+            cache_bytes = self._host.device_facts.cache_bytes
+            self.lanes = n_lanes(self.layout.args_bytes, n_timed, cache_bytes, self._host.room_bytes)
         for name, memory in self.slots.items():
-            self.call("bind", {name: memory}, arena=name, args=self.layout.args)
+            self.call("bind", {name: memory}, arena=name, args=self.layout.args, lanes=self.lanes)
 
     def _check_repeatable(self, first: Draw) -> float:
         """Call thrice more on the first inputs; returns the latency in ms, TaskError when they differ.
 
         The last time with the state as the call before has left it: timed calls follow each other so.
         """
-        self.slots["slot0"].copy_from(first.inputs)
+        self.fill("slot0", first.inputs)
         results = [SharedMemory(self.output_bytes) for _ in range(3)]
         latencies: list[float] = []
         for i, memory in enumerate(results):

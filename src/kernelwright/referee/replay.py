@@ -136,6 +136,7 @@ class Replay:
         for i in range(self._count):
             self._put(self._theirs, i, self._draws[i % len(self._draws)].inputs)
         self._ours.copy_from(self._theirs)
+        self._upload()
         self._time(order)  # not counted: takes pages into both processes
         self._time_reference(order)
 
@@ -144,6 +145,7 @@ class Replay:
         known_draws = [self._rng.choice(self._draws) for _ in range(self._count)]
         for i, draw in enumerate(known_draws):
             self._put(self._theirs, i, draw.inputs)
+        self._contestant.upload(ARENA)
         known = self._time(order)
         for position in self._rng.sample(range(self._count), min(2, self._count)):
             self._check_output(position, known_draws[_index(order[position])])
@@ -153,17 +155,23 @@ class Replay:
         if unseen_draw is not None:
             self._put(self._fresh, _index(order[position]), unseen_draw.inputs)
         self._theirs.copy_from(self._fresh)
+        self._contestant.upload(ARENA)
         unseen = self._time(order)
         first, second = self._fetching_s(position), self._fetching_s(position)
         late = min(a - b for a, b in zip(first, second, strict=True))
         if unseen_draw is not None:
             self._check_output(position, unseen_draw)
         self._ours.copy_from(self._fresh)
-        warm = self._time_reference(list(self._reference.slots), self._count)
+        self._reference.upload(ARENA)
+        warm = self._time_reference(self._reference.set_names, self._count)
         return _Pass(known, unseen, self._time_reference(order), warm, late)
 
     def _put(self, memory: SharedMemory, index: int, inputs: SharedMemory) -> None:
         memory.bytes[index * self._stride : (index + 1) * self._stride] = inputs.bytes
+
+    def _upload(self) -> None:
+        self._contestant.upload(ARENA)
+        self._reference.upload(ARENA)
 
     def _time(self, order: list[str]) -> float:
         self._contestant.forget_kept()

@@ -13,6 +13,12 @@ class RefereeSettings:
 
     cache_dir: Path
     """Compiled candidates and inductor's own cache; shared between runs."""
+    device: str = "cpu"
+    """Where tensors live and candidates run: ``cpu``, ``cuda``, ``cuda:N``, ``hip`` or ``hip:N``; for tests
+    ``copied``, the processor with all of a device's ways but its driver."""
+    device_cache_bytes: int | None = None
+    """The cache that timed calls must not find their inputs in; None: the device's largest. Not for
+    ``cpu``."""
     n_threads: int = len(os.sched_getaffinity(0))
     """OpenMP threads of every measured process."""
     build_timeout_s: float = 60.0

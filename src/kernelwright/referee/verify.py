@@ -56,7 +56,7 @@ class Verification:
         """Check one draw; raises Failure."""
         contestant = self._contestant
         slot = list(contestant.slots)[self._n_checked % len(contestant.slots)]
-        contestant.slots[slot].copy_from(draw.inputs)
+        contestant.fill(slot, draw.inputs)
         if self._loaded != draw.state.name:
             contestant.map_state(draw.state)
             self._loaded = draw.state.name
@@ -66,7 +66,7 @@ class Verification:
         contestant.run(slot, keep=is_kept)
         self._n_checked += 1
         self.check_outputs(draw, contestant.fetch(), "")
-        self._check_inputs(draw, contestant.slots[slot])
+        self._check_inputs(draw, contestant.inputs_now(slot))
         self._check_state(draw)
         if is_kept:
             self._kept.append(draw)
@@ -152,13 +152,12 @@ class Verification:
         """An output must stay what it is when its inputs are overwritten from outside."""
         if any(output.may_share for output in self._reference.outputs):
             return
-        memory = self._contestant.slots[slot]
-        memory.bytes.fill(0xFF)
+        self._contestant.overwrite(slot)
         if not matches(self._reference, draw, self._contestant.fetch()):
             raise Failure(
                 Status.ALIASED_OUTPUT, "an output changed when the inputs were overwritten after the call"
             )
-        memory.copy_from(draw.inputs)
+        self._contestant.fill(slot, draw.inputs)
 
 
 def matches(reference: Reference, draw: Draw, results: SharedMemory) -> bool:

@@ -22,7 +22,7 @@ from typing import NoReturn
 import torch  # imported here, as are inductor and the task, so that every child finds them warm
 import torch._inductor.compile_fx
 
-from kernelwright.core.errors import KernelwrightError
+from kernelwright.core.errors import KernelwrightError, MachineError
 from kernelwright.core.task import Task
 from kernelwright.referee.processes import SESSION, children_of, stat_of
 from kernelwright.referee.sandbox import BARE, Limits, Sandbox, Tier, calls
@@ -64,7 +64,9 @@ def main() -> None:
 class _Zygote:
     def __init__(self, sock: socket.socket, options: Message) -> None:
         self._sock = sock
-        self._view = make_view(options["compiler"])
+        if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+            raise MachineError("a GPU was used before the fork; nothing that is forked could use it")
+        self._view = make_view(options["compiler"], options["nodes"], options["files"])
         self.sandbox = _sandbox(self._view, options["at_most"])
         self._children: dict[int, str] = {}
         """Direct child -> its scratch directory."""
@@ -124,7 +126,7 @@ class _Zygote:
             try:
                 cell = Cell(
                     self.sandbox,
-                    self._view,
+                    self._view if message["kind"] == "worker" else self._view.without_nodes(),
                     Limits(**message["limits"]),
                     message["scratch"],
                     message["extra"],

@@ -95,3 +95,12 @@ def test_a_gpu_target_is_known_and_not_run_here() -> None:
     assert Target.parse("cuda/triton", to_run=False).language == "triton"
     with pytest.raises(UserError, match="'hip/triton' needs a GPU"):
         Target.parse("hip/triton")
+
+
+def test_a_gpu_target_is_run_where_its_own_kind_of_device_is() -> None:
+    def has_device(kind: str) -> bool:
+        return kind == "cuda"
+
+    assert Target.parse("cuda/triton", has_device=has_device).device == "cuda"
+    with pytest.raises(UserError, match="'hip/triton' needs a GPU"):
+        Target.parse("hip/triton", has_device=has_device)

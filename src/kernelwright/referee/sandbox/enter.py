@@ -20,7 +20,7 @@ from typing import NoReturn
 from kernelwright.referee.sandbox import calls, identity, landlock, limits, mounts, seccomp
 from kernelwright.referee.sandbox.limits import Limits
 from kernelwright.referee.sandbox.tiers import Sandbox, Tier
-from kernelwright.referee.sandbox.view import DEVICES, OWN_FACTS, View
+from kernelwright.referee.sandbox.view import OWN_FACTS, View
 
 _STATUS = struct.Struct("<i")
 _FIRST_VICTIM = "1000"
@@ -77,19 +77,19 @@ def enter(cell: Cell, parent: int) -> None:
     if user is not None:
         os.chown(cell.scratch, user, user)
     _settle(cell.scratch)
-    identity.become(user)
+    identity.become(user, cell.view.groups())
     calls.set_dumpable(True)
     die_with_parent(parent)
     limits.apply(_countable(cell.limits, has_own_count=user is not None))
     if cell.sandbox.landlock:
-        landlock.restrict(_readable(cell), [cell.scratch, *DEVICES])
+        landlock.restrict(_readable(cell), [cell.scratch, *cell.view.devices])
     if cell.sandbox.has_filter:
         seccomp.install(_filter_for(cell.sandbox, is_permissive=False))
 
 
 def _enter_namespaces(cell: Cell, parent: int) -> None:
     flags = calls.NEW_MOUNTS | calls.NEW_PIDS | calls.NEW_NETWORK | calls.NEW_IPC
-    user = _own_user(cell)
+    user, groups = _own_user(cell), cell.view.groups()
     if cell.sandbox.has_user_namespace:
         identity.enter_user_namespace(flags)
     else:
@@ -104,14 +104,14 @@ def _enter_namespaces(cell: Cell, parent: int) -> None:
         cell.scratch, cell.view, cell.limits.scratch_bytes or 1 << 30, os.geteuid() if user is None else user,
         cell.extra,
     )  # fmt: skip
-    identity.become(user)
+    identity.become(user, groups)
     calls.die_with_parent_thread(signal.SIGKILL)
     if _is_abandoned(report):
         os._exit(1)
     has_own_count = not cell.sandbox.has_user_namespace or _counts_per_namespace()
     limits.apply(_countable(cell.limits, has_own_count=has_own_count))
     if cell.sandbox.landlock:
-        landlock.restrict(["/"], [mounts.SCRATCH, *DEVICES])
+        landlock.restrict(["/"], [mounts.SCRATCH, *cell.view.devices])
     if cell.sandbox.has_filter:
         seccomp.install(_filter_for(cell.sandbox, is_permissive=False))
     worker = os.fork()
@@ -193,7 +193,7 @@ def _countable(limits: Limits, *, has_own_count: bool) -> Limits:
 
 
 def _readable(cell: Cell) -> list[str]:
-    own = [f"/proc/{name}" for name in OWN_FACTS]
+    own = [f"/proc/{name}" for name in (*OWN_FACTS, *(("driver",) if cell.view.nodes else ()))]
     return [*cell.view.paths, *cell.view.targets().values(), *own, *cell.extra.values()]
 
 

@@ -1,6 +1,7 @@
 """Who a child is: never root, and with none of root's powers left to take back."""
 
 import os
+from collections.abc import Sequence
 
 from kernelwright.referee.sandbox.calls import NEW_USER, drop_capabilities, empty_bounding_set, unshare
 
@@ -13,11 +14,14 @@ def spare_user() -> int:
     return _FIRST + os.getpid() % _COUNT
 
 
-def become(user: int | None) -> None:
-    """Change to another user, where one is given, and give up every capability. For good."""
+def become(user: int | None, groups: Sequence[int] = ()) -> None:
+    """Change to another user, where one is given, and give up every capability. For good.
+
+    The other user is in ``groups`` and in no others.
+    """
     empty_bounding_set()
     if user is not None:
-        os.setgroups([])
+        os.setgroups(list(groups))
         os.setresgid(user, user, user)
         os.setresuid(user, user, user)
     drop_capabilities()

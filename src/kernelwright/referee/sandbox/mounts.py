@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 
 from kernelwright.referee.sandbox import calls
-from kernelwright.referee.sandbox.view import DEVICES, View
+from kernelwright.referee.sandbox.view import View
 
 SCRATCH = "/tmp"
 """The only place that can be written to; also where shared memory lives."""
@@ -38,7 +38,7 @@ def enter_own_root(
     for name, real in {**view.targets(), **(extra or {})}.items():
         _show(place, name, real)
         calls.protect_tree(place + name)
-    for device in DEVICES:
+    for device in view.devices:
         _show(place, device, device)
     _make_folders(f"{place}/proc")
     calls.mount("proc", f"{place}/proc", "proc", quiet | calls.NO_EXECUTION)

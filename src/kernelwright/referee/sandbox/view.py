@@ -5,7 +5,7 @@ import shutil
 import site
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store")
@@ -24,6 +24,22 @@ class View:
     """Paths as they are named; each is shown under its name and, where that is a link, under its target."""
 
     paths: tuple[str, ...]
+    nodes: tuple[str, ...] = ()
+    """Device files that may be opened beside ``DEVICES``: a GPU's."""
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Return all device files that may be opened."""
+        return (*DEVICES, *self.nodes)
+
+    def groups(self) -> tuple[int, ...]:
+        """Return the groups that one of the nodes is kept for, where not everyone may open it."""
+        found = [os.stat(node) for node in self.nodes if os.path.exists(node)]
+        return tuple(sorted({one.st_gid for one in found if one.st_mode & 0o006 != 0o006}))
+
+    def without_nodes(self) -> "View":
+        """Return the view for who has nothing to do on a GPU."""
+        return replace(self, nodes=())
 
     def targets(self) -> dict[str, str]:
         """Return name -> real path, outer ones first; what lies inside another one is left out."""
@@ -36,13 +52,15 @@ class View:
         return found
 
 
-def make_view(compiler: str | None = None) -> View:
+def make_view(compiler: str | None = None, nodes: Iterable[str] = (), files: Iterable[str] = ()) -> View:
     """Return what a process like this one needs to import, compile and run.
+
+    ``nodes`` are device files that it may open, ``files`` what a device's driver reads besides.
 
     Of a folder on ``sys.path`` that is neither the interpreter's nor holds installed distributions only the
     packages that are loaded already are shown: it may be anybody's, a home or a project.
     """
-    paths: list[str] = [*SYSTEM, *SETTINGS, *FACTS]
+    paths: list[str] = [*SYSTEM, *SETTINGS, *FACTS, *files]
     for prefix in {sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix}:
         paths += (
             [prefix]
@@ -59,7 +77,7 @@ def make_view(compiler: str | None = None) -> View:
         tool = shutil.which(name) if name else None
         if tool:
             paths += _tool_paths(os.path.realpath(tool))
-    return View(tuple(dict.fromkeys(paths)))
+    return View(tuple(dict.fromkeys(paths)), tuple(nodes))
 
 
 def _is_inside(path: str, folder: str) -> bool:

@@ -33,3 +33,13 @@ def shifted(value: Json, offset: int) -> Json:
     if kind == "dict":
         return {kind: {key: shifted(item, offset) for key, item in content.items()}}
     return value
+
+
+def lanes_of(arena: str, count: int) -> list[str]:
+    """Return the names of the argument sets that hold one arena's values at ``count`` places."""
+    return [f"{arena}:{i}" if i else arena for i in range(count)]
+
+
+def arena_of(name: str) -> str:
+    """Return the arena that an argument set is made of."""
+    return name.partition(":")[0]

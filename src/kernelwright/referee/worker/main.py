@@ -20,8 +20,8 @@ from torch._C._profiler import ProfilerConfig, ProfilerState
 from torch._dynamo.mutation_guard import install_generation_tagging_init
 
 from kernelwright.referee.worker.runner import Runner, serve
-from kernelwright.referee.worker.tamper import Fingerprint
-from kernelwright.referee.worker.tensors import decode, dtype_name
+from kernelwright.referee.worker.tamper import DEVICE_OWNERS, Fingerprint
+from kernelwright.referee.worker.tensors import dtype_name
 from kernelwright.referee.worker.wire import Message
 
 MODULE_NAME = "kernelwright_candidate"
@@ -33,7 +33,8 @@ class Candidate(Runner):
     def __init__(self) -> None:
         super().__init__()
         install_generation_tagging_init()  # what torch.compile does to nn.Module when it is first used
-        self.fingerprint = Fingerprint()
+        self.fingerprint = Fingerprint(more_owners=self.placement.watched())
+        self._own_means = self.placement.watched()
 
     def handlers(self) -> dict[str, Callable[[Message], Message]]:
         """Add loading and constructing."""
@@ -46,9 +47,18 @@ class Candidate(Runner):
             "trace": self.trace,
         }
 
+    def place(self, message: Message) -> Message:
+        """As every runner, and take the fingerprint anew: nothing of the candidate's has run yet."""
+        facts = super().place(message)
+        self._own_means = self.placement.watched()
+        self.fingerprint = Fingerprint(self.placement.switches(), (*DEVICE_OWNERS, *self._own_means))
+        return facts
+
     def tampered(self, message: Message) -> Message:
         """Say what the candidate changed that is not its own."""
         own = [f"{name} of the worker was replaced" for name in vars(self) if hasattr(Candidate, name)]
+        if [id(means) for means in self.placement.watched()] != [id(means) for means in self._own_means]:
+            own.append("what its tensors are placed by was replaced")
         return {"changes": own + self.fingerprint.changes(), "notes": self.fingerprint.notes()}
 
     def trace(self, message: Message) -> Message:
@@ -74,12 +84,12 @@ class Candidate(Runner):
 
     def construct(self, message: Message) -> Message:
         """Call ``ModelNew(*init_args)`` under the given (public) seed; answers with its state's layout."""
-        args = decode(message["args"], self.arenas.get("init"))
+        args = self.placement.bind("init", message["args"], self.arenas.get("init"))
         torch.manual_seed(message["seed"])
         model = self.namespace.ModelNew(*args)
         if not isinstance(model, torch.nn.Module):
             raise TypeError(f"ModelNew(...) is a {type(model).__name__}, not a torch.nn.Module")
-        self.model = model.train(message["train"])
+        self.model = self.placement.module(model).train(message["train"])
         self.callables["eager"] = self.model
         return {"state": {name: _describe(value) for name, value in self.state().items()}}
 

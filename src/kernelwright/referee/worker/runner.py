@@ -15,8 +15,9 @@ import torch
 from torch import nn
 
 from kernelwright.referee.worker import wire
-from kernelwright.referee.worker.layouts import Slot, shifted
-from kernelwright.referee.worker.tensors import Arena, decode, dtype_name, is_dense
+from kernelwright.referee.worker.layouts import Slot, arena_of, lanes_of, shifted
+from kernelwright.referee.worker.placement import Placement, place, use_tf32
+from kernelwright.referee.worker.tensors import Arena, dtype_name, is_dense
 from kernelwright.referee.worker.wire import Message
 
 TRACEBACK_CHARS = 4000
@@ -31,6 +32,7 @@ class Runner:
     """Command handlers around ``self.model``; subclasses add how it comes to be."""
 
     def __init__(self) -> None:
+        self.placement = Placement()
         self.arenas: dict[str, Arena] = {}
         self.sets: dict[str, Any] = {}
         self.model: nn.Module | None = None
@@ -43,8 +45,11 @@ class Runner:
         """Return operation name -> function."""
         return {
             "map": lambda message: {},  # the memory has come with the message
+            "place": self.place,
             "bind": self.bind,
-            "reserve": reserve,
+            "upload": self.upload,
+            "download": self.download,
+            "reserve": self.reserve,
             "perturb": perturb,
             "forget_kept": self.forget_kept,
             "load_state": self.load_state,
@@ -67,20 +72,49 @@ class Runner:
             self.arenas.pop(name, None)
             for key in [key for key in self.sets if key == name or key.startswith(f"{name}:")]:
                 del self.sets[key]
+                self.placement.forget(key)
+
+    def place(self, message: Message) -> Message:
+        """Have tensors live on a device from now on; answers with what is to be known of it."""
+        self.placement, facts = place(message["kind"])
+        use_tf32(message["tf32"])
+        return facts
 
     def bind(self, message: Message) -> Message:
         """Make argument sets from the tensors of an arena: one under its name, or ``copies`` of them.
 
-        Copy i is called ``NAME:i`` and lies ``stride`` bytes further than the one before.
+        Copy i is called ``NAME:i`` and lies ``stride`` bytes further than the one before. On a device there
+        can be several ``lanes`` of one set: the same values at other places, ``NAME``, ``NAME:1`` and on.
         """
         name = message["arena"]
         arena = self.arenas.get(name)
         if "copies" not in message:
-            self.sets[name] = decode(message["args"], arena)
+            for lane in lanes_of(name, message.get("lanes", 1)):
+                self.sets[lane] = self.placement.bind(lane, message["args"], arena)
             return {}
+        stride = message["stride"]
         for i in range(message["copies"]):
-            self.sets[f"{name}:{i}"] = decode(shifted(message["args"], i * message["stride"]), arena)
+            copy, args = f"{name}:{i}", shifted(message["args"], i * stride)
+            self.sets[copy] = self.placement.bind(copy, args, arena, i * stride, (i + 1) * stride)
         return {}
+
+    def upload(self, message: Message) -> Message:
+        """Take over what the parent has written to an arena, in all sets that are made of it."""
+        arena = message["arena"]
+        for name in self.sets:
+            if arena_of(name) == arena:
+                self.placement.upload(name)
+        return {}
+
+    def download(self, message: Message) -> Message:
+        """Write an argument set as it is now to its arena."""
+        self.placement.download(message["set"])
+        return {}
+
+    def reserve(self, message: Message) -> Message:
+        """Take ``bytes`` of memory from the system, and from the device, and keep them for tensors."""
+        self.placement.reserve(message["bytes"])
+        return reserve(message)
 
     def load_state(self, message: Message) -> Message:
         """Copy named tensors from an arena into the module's parameters and buffers."""
@@ -100,9 +134,15 @@ class Runner:
         }
 
     def run(self, message: Message) -> Message:
-        """Call the module once on a set and describe what it returned."""
+        """Call the module once on a set and describe what it returned.
+
+        On a device free memory in blocks of the sizes ``poison`` is filled before.
+        """
         args = self.sets[message["set"]]
+        self.placement.settle()
+        self.placement.poison(message.get("poison", ()))
         result = self.callables[message["callable"]](*args)
+        self.placement.synchronise()
         outputs, is_tuple = _as_list(result)
         self.previous, self.last = self.last, outputs
         if message.get("keep"):
@@ -143,23 +183,29 @@ class Runner:
         if message["calls"]:
             self.previous, self.last = self.last, []
         result = None
+        self.placement.settle()
         begin = _now()
+        first = self.placement.mark()
         for i in range(message["calls"]):
             result = None
             result = call(*arguments[i % n_sets])
+        second = self.placement.mark()
+        self.placement.synchronise()
         elapsed = _now() - begin
         if message["calls"]:
             self.last = _as_list(result)[0]
-        return {"ns": elapsed}
+        return {"ns": elapsed, **self.placement.between(first, second)}
 
     def replay(self, message: Message) -> Message:
         """Call the module once on every set, keeping all outputs."""
         call = self.callables[message["callable"]]
         arguments = [self.sets[name] for name in message["sets"]]
         results: list[Any] = []
+        self.placement.settle()
         begin = _now()
         for args in arguments:
             results.append(call(*args))
+        self.placement.synchronise()
         elapsed = _now() - begin
         self.kept = [_as_list(result)[0] for result in results]
         return {"ns": elapsed}
@@ -174,6 +220,7 @@ class Runner:
         arena, which = self.arenas[message["arena"]], message["which"]
         last_two = {"last": self.last, "previous": self.previous}
         outputs = self.kept[which] if isinstance(which, int) else last_two[which]
+        self.placement.synchronise()
         with torch.no_grad():
             for value, slot in zip(outputs, message["slots"], strict=True):
                 arena.tensor(slot).copy_(_checked(value, slot))
@@ -182,6 +229,7 @@ class Runner:
     def dump_state(self, message: Message) -> Message:
         """Copy named parameters and buffers to an arena."""
         arena, own = self.arenas[message["arena"]], self.state()
+        self.placement.synchronise()
         with torch.no_grad():
             for name, slot in message["slots"].items():
                 arena.tensor(slot).copy_(own[name])

@@ -12,20 +12,22 @@ import math
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FunctionType, ModuleType
 from typing import Any
 
 import torch
 from torch.nn.modules import module as nn_module
 
-from kernelwright.referee.worker import layouts, runner, tensors, wire
+from kernelwright.referee.worker import driver, layouts, placement, runner, tensors, wire
 
-OURS: tuple[ModuleType, ...] = (runner, tensors, wire, layouts)
+OURS: tuple[ModuleType, ...] = (runner, tensors, wire, layouts, placement, driver)
 LIBRARY: tuple[ModuleType, ...] = (builtins, time, math, json, torch, torch.nn.functional, torch.linalg)
 CLASSES: tuple[type, ...] = (
     torch.Tensor, torch.nn.Module, torch.nn.Parameter, torch.UntypedStorage, torch.no_grad,
 )  # fmt: skip
+DEVICE_OWNERS: tuple[Any, ...] = (torch.cuda, torch.cuda.Event, torch.cuda.Stream)
+"""What is looked at too where tensors live on a device."""
 GLOBAL_HOOKS = (
     "_global_forward_hooks", "_global_forward_pre_hooks", "_global_buffer_registration_hooks",
     "_global_module_registration_hooks", "_global_parameter_registration_hooks",
@@ -36,11 +38,15 @@ N_NAMED = 4
 class Fingerprint:
     """The state of the process at one moment."""
 
-    def __init__(self) -> None:
-        self._attributes = [(owner, _attributes(owner)) for owner in _owners()]
+    def __init__(
+        self, more_switches: Mapping[str, Callable[[], Any]] | None = None, more_owners: Sequence[Any] = ()
+    ) -> None:
+        """Take it; ``more_switches`` and ``more_owners`` are looked at beside those that always are."""
+        self._readers = {**SWITCHES, **(more_switches or {})}
+        self._attributes = [(owner, _attributes(owner)) for owner in (*_owners(), *more_owners)]
         self._codes = [(function, _code(function)) for function in _own_functions()]
         self._modules = dict(sys.modules)
-        self._switches = {name: read() for name, read in SWITCHES.items()}
+        self._switches = {name: read() for name, read in self._readers.items()}
 
     def changes(self) -> list[str]:
         """Return what has changed since, in words; empty when nothing has."""
@@ -59,6 +65,9 @@ class Fingerprint:
             for name, value in before.items():
                 if now.get(name) is not value and _is_behaviour(value):
                     yield f"{_name(owner)}.{name} was replaced"
+            if not isinstance(owner, ModuleType | type):
+                hidden = [name for name in now if name not in before and hasattr(type(owner), name)]
+                yield from (f"{_name(owner)}.{name} was replaced" for name in hidden)
         for name, module in self._modules.items():
             is_watched = name.partition(".")[0] in ("kernelwright", "torch", "time", "json", "builtins")
             if is_watched and sys.modules.get(name) is not module:
@@ -70,7 +79,7 @@ class Fingerprint:
                 yield f"the code of {function.__module__}.{function.__qualname__} was exchanged"
 
     def _flipped(self) -> Iterator[str]:
-        for name, read in SWITCHES.items():
+        for name, read in self._readers.items():
             if name not in NOTED and read() != self._switches[name]:
                 yield f"{name} was {self._switches[name]} and is {read()}"
 
@@ -108,7 +117,10 @@ def _code(function: FunctionType) -> tuple[Any, ...]:
 
 
 def _name(owner: Any) -> str:
-    return owner.__name__ if isinstance(owner, ModuleType) else f"{owner.__module__}.{owner.__qualname__}"
+    if isinstance(owner, ModuleType):
+        return owner.__name__
+    kind = owner if isinstance(owner, type) else type(owner)
+    return f"{kind.__module__}.{kind.__qualname__}"
 
 
 def _rounding() -> str:

@@ -6,7 +6,7 @@ JSON: numbers, strings, None and bools as they are, everything else tagged.
 
 import math
 import mmap
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
@@ -18,6 +18,13 @@ ALIGNMENT = 4096
 
 class Unsupported(Exception):
     """A value that cannot travel between processes."""
+
+
+class Memory(Protocol):
+    """Where the tensors of a value lie."""
+
+    def tensor(self, slot: Slot) -> torch.Tensor:
+        """Return the tensor of a slot."""
 
 
 class Arena:
@@ -106,8 +113,8 @@ def encode(value: Any, layout: Layout, found: list[torch.Tensor]) -> Json:
     raise Unsupported(f"a value of type {type(value).__name__}")
 
 
-def decode(value: Json, arena: Arena | None) -> Any:
-    """Invert encode; tensors are views of the arena."""
+def decode(value: Json, arena: Memory | None) -> Any:
+    """Invert encode; tensors are those of the arena."""
     if not isinstance(value, dict):
         return value
     ((kind, content),) = value.items()

@@ -1,0 +1,133 @@
+"""Which device tensors live on, as the parent sees it: its name, how a process reaches it, its caches."""
+
+import glob
+import math
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kernelwright.core.errors import UserError
+from kernelwright.devices.gpu_facts import find_gpu
+
+KNOWN_DEVICES = ("cpu", "cuda", "cuda:N", "hip", "hip:N")
+COPIED = "copied"
+"""The processor, with tensors in memory of their own as on a GPU: a device to be had everywhere, for
+tests."""
+CACHES = 3
+"""The sets that timed calls go round take this many times the last cache before one comes again."""
+MAX_LANES = 64
+"""Copies of one argument set at most; sets that are too small for these to fill the caches are timed warm."""
+MEMORY_SHARE = 0.25
+"""Of a device's free memory, at most this share goes to one process's argument sets."""
+_NODES = {
+    "cuda": ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia[0-9]*"),
+    "hip": ("/dev/kfd", "/dev/dri/renderD*"),
+}
+_READ = {
+    "cuda": ("/sys/module/nvidia", "/sys/module/nvidia_uvm", "/etc/nvidia"),
+    "hip": (
+        "/sys/class/kfd",
+        "/sys/class/drm",
+        "/sys/dev/char",
+        "/sys/devices/virtual/kfd",
+        "/sys/devices/pci*",
+        "/sys/module/amdgpu",
+        "/opt/rocm",
+    ),
+}
+_VISIBLE = {"cuda": "CUDA_VISIBLE_DEVICES", "hip": "HIP_VISIBLE_DEVICES"}
+
+
+@dataclass(frozen=True)
+class Device:
+    """One device of this machine."""
+
+    kind: str = "cpu"
+    """``cpu``, ``cuda``, ``hip``, or ``copied``."""
+    index: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.index}" if self.has_driver else self.kind
+
+    @property
+    def is_apart(self) -> bool:
+        """True when tensors live in memory that is not the processes' shared one."""
+        return self.kind != "cpu"
+
+    @property
+    def has_driver(self) -> bool:
+        """True for a GPU: its driver needs devices, files and address space that others do without."""
+        return self.kind in _NODES
+
+    def environment(self, outer: Mapping[str, str]) -> dict[str, str]:
+        """Return what processes are to find in their environment, given ours: they see this device only."""
+        if not self.has_driver:
+            return {}
+        variable = _VISIBLE[self.kind]
+        seen = [name.strip() for name in outer.get(variable, "").split(",") if name.strip()]
+        own = seen[self.index] if self.index < len(seen) else str(self.index)
+        found = {variable: own, "PYTORCH_NVML_BASED_CUDA_CHECK": "1"}  # looking must not begin using it
+        if self.kind == "cuda":
+            found["CUDA_DEVICE_ORDER"] = outer.get("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
+        if "LD_LIBRARY_PATH" in outer:
+            found["LD_LIBRARY_PATH"] = outer["LD_LIBRARY_PATH"]  # where containers put the driver
+        return found
+
+    def nodes(self) -> list[str]:
+        """Return the device files that its driver opens."""
+        return _found(_NODES.get(self.kind, ()))
+
+    def files(self) -> list[str]:
+        """Return what its driver reads beside the system's libraries."""
+        folders = os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep) if self.has_driver else []
+        return _found((*_READ.get(self.kind, ()), *filter(None, folders)))
+
+
+@dataclass(frozen=True)
+class DeviceFacts:
+    """What a process that was placed on a device says of it."""
+
+    name: str = "cpu"
+    cache_bytes: int = 0
+    """The largest cache before its memory; 0: unknown, or not to be emptied."""
+    free_bytes: int | None = None
+    """None: as much as the machine has."""
+
+    @classmethod
+    def of(cls, name: str, cache_bytes: int, free_bytes: int | None) -> "DeviceFacts":
+        """Return the facts, with what is published of the device where it says less."""
+        try:
+            known = find_gpu(name)
+        except UserError:
+            return cls(name, cache_bytes, free_bytes)
+        caches = (cache_bytes, known.l2_bytes or 0, known.last_level_bytes or 0)
+        return cls(name, max(caches), free_bytes)
+
+
+def parse_device(text: str) -> Device:
+    """Parse ``cpu``, ``cuda``, ``cuda:1``, ``hip`` ...; raises UserError for anything else.
+
+    Example:
+        >>> str(parse_device("cuda"))
+        'cuda:0'
+    """
+    found = re.fullmatch(r"(cpu|copied)|(cuda|hip)(?::(\d{1,3}))?", text)
+    if found is None:
+        raise UserError(f"unknown device {text!r}; known: {', '.join(KNOWN_DEVICES)}")
+    return Device(found[1] or found[2], int(found[3] or 0))
+
+
+def n_lanes(set_bytes: int, n_sets: int, cache_bytes: int, room_bytes: int) -> int:
+    """Return how many copies of each of ``n_sets`` argument sets it takes to find none in the caches.
+
+    No more than fit into ``MEMORY_SHARE`` of the room, and no more than ``MAX_LANES``.
+    """
+    one = max(set_bytes * n_sets, 1)
+    wanted = math.ceil(CACHES * cache_bytes / one)
+    fitting = int(room_bytes * MEMORY_SHARE) // one
+    return max(1, min(wanted, fitting, MAX_LANES))
+
+
+def _found(patterns: tuple[str, ...]) -> list[str]:
+    return sorted({path for pattern in patterns for path in glob.glob(pattern)})

@@ -1,0 +1,278 @@
+"""Where the tensors of a measured process live: in the shared memory itself, or on a device, as copies of it.
+
+A device's argument sets are brought up to date by ``upload`` when the parent has written to the shared
+memory, and written back by ``download`` when it wants to see them. Everything that runs on the device lies
+between two waits for all of it, so that work on whatever stream is inside the parent's clock.
+"""
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from kernelwright.referee.worker.driver import Cuda, Driver, DriverError, Hip, Mark
+from kernelwright.referee.worker.layouts import Json, Slot, slots_in
+from kernelwright.referee.worker.tensors import Arena, decode, dtype_of
+
+POISON = 0xFF
+"""What freed memory of a device is filled with: NaN, whichever float it is read as."""
+POISONED_BLOCKS = 4
+"""Blocks of every output's size that are poisoned: for outputs, and for what lies between operations."""
+COPIED = "copied"
+"""A device that is the processor itself: all of a device's ways but the driver, to be had everywhere."""
+
+_now = time.perf_counter_ns  # taken before any candidate is imported
+
+
+class Placement:
+    """In the shared memory itself: an argument set is views of its arena, nothing is copied or awaited."""
+
+    device = "cpu"
+    """Torch's name of it."""
+
+    def bind(
+        self, name: str, value: Json, arena: Arena | None, begin: int = 0, end: int | None = None
+    ) -> Any:
+        """Return the value whose tensors lie between ``begin`` and ``end`` of an arena."""
+        return decode(value, arena)
+
+    def module(self, module: nn.Module) -> nn.Module:
+        """Return the module with its parameters where they belong."""
+        return module
+
+    def forget(self, name: str) -> None:
+        """Let go of an argument set."""
+
+    def upload(self, name: str) -> None:
+        """Take over what the parent has written to the memory of an argument set."""
+
+    def download(self, name: str) -> None:
+        """Write an argument set, as it is now, to its memory."""
+
+    def reserve(self, size: int) -> None:
+        """Have so many bytes ready for tensors."""
+
+    def poison(self, sizes: Sequence[int]) -> None:
+        """Fill free memory in blocks of these sizes."""
+
+    def synchronise(self) -> None:
+        """Wait until nothing is under way."""
+
+    def settle(self) -> None:
+        """Wait, and undo what would outlast a sample in the caches."""
+
+    def mark(self) -> Mark:
+        """Note a moment in the order of the device's work."""
+        return None
+
+    def between(self, first: Mark, second: Mark) -> dict[str, float]:
+        """Return what the device's own clock says of the time between two marks, where it has one."""
+        return {}
+
+    def watched(self) -> tuple[Any, ...]:
+        """Return the objects by which all this is done: their methods must stay what they are."""
+        return (self,)
+
+    def switches(self) -> dict[str, Callable[[], Any]]:
+        """Return global state that only matters here: name in messages -> how it is read."""
+        return {}
+
+
+class DevicePlacement(Placement):
+    """In memory of their own, on the device that torch calls ``device``."""
+
+    def __init__(self, device: str, driver: Driver) -> None:
+        self.device, self._driver = device, driver
+        self._mirrors: dict[str, Mirror] = {}
+
+    def bind(
+        self, name: str, value: Json, arena: Arena | None, begin: int = 0, end: int | None = None
+    ) -> Any:
+        if arena is None:
+            return decode(value, None)
+        mirror = Mirror(value, arena, begin, arena.size if end is None else end, self.device)
+        self._mirrors[name] = mirror
+        return decode(value, mirror)
+
+    def module(self, module: nn.Module) -> nn.Module:
+        return module.to(self.device)
+
+    def forget(self, name: str) -> None:
+        self._mirrors.pop(name, None)
+
+    def upload(self, name: str) -> None:
+        self._driver.synchronise()
+        self._mirrors[name].upload()
+
+    def download(self, name: str) -> None:
+        self._driver.synchronise()
+        self._mirrors[name].download()
+
+    def reserve(self, size: int) -> None:
+        torch.empty(size, dtype=torch.uint8, device=self.device)
+
+    def poison(self, sizes: Sequence[int]) -> None:
+        blocks = [self._block(size).fill_(POISON) for size in sizes for _ in range(POISONED_BLOCKS)]
+        self._driver.synchronise()
+        del blocks
+
+    def _block(self, size: int) -> torch.Tensor:
+        return torch.empty(max(size, 1), dtype=torch.uint8, device=self.device)
+
+    def synchronise(self) -> None:
+        self._driver.synchronise()
+
+    def settle(self) -> None:
+        self._driver.settle()
+
+    def mark(self) -> Mark:
+        return self._driver.mark()
+
+    def between(self, first: Mark, second: Mark) -> dict[str, float]:
+        return {"device_ns": self._driver.between(first, second)}
+
+    def watched(self) -> tuple[Any, ...]:
+        return (self, self._driver, *self._driver.watched())
+
+    def switches(self) -> dict[str, Callable[[], Any]]:
+        own: dict[str, Callable[[], Any]] = {"lines kept in the second-level cache": self._driver.set_aside}
+        if self.device != "cpu":
+            own["the current stream"] = lambda: torch.cuda.current_stream().cuda_stream
+            own["the current device"] = torch.cuda.current_device
+        return {name: _told(read) for name, read in {**PRECISION, **own}.items()}
+
+
+class Mirror:
+    """Copies of one argument set's tensors, each in a block with what lies behind it in the arena.
+
+    That is what tells when something was written beyond a tensor, and NaN for who reads there.
+    """
+
+    def __init__(self, value: Json, arena: Arena, begin: int, end: int, device: str) -> None:
+        self._device = device
+        self._pairs: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+        offsets = sorted({begin, *(slot["offset"] for slot in slots_in(value))})
+        for offset, following in zip(offsets, [*offsets[1:], end], strict=True):
+            shared = torch.frombuffer(
+                arena.memory, dtype=torch.uint8, count=following - offset, offset=offset
+            )
+            self._pairs[offset] = shared, torch.empty(following - offset, dtype=torch.uint8, device=device)
+        self.upload()
+
+    def tensor(self, slot: Slot) -> torch.Tensor:
+        """Return the tensor of a slot; its storage is the whole block."""
+        empty = torch.empty(0, dtype=dtype_of(slot["dtype"]), device=self._device)
+        if math.prod(slot["shape"]) == 0:
+            return empty.new_empty(slot["shape"])
+        storage = self._pairs[slot["offset"]][1].untyped_storage()
+        return empty.set_(storage, 0, slot["shape"], slot["stride"])
+
+    def upload(self) -> None:
+        """Take over the arena."""
+        for shared, own in self._pairs.values():
+            own.copy_(shared)
+
+    def download(self) -> None:
+        """Write to the arena."""
+        for shared, own in self._pairs.values():
+            shared.copy_(own)
+
+
+class Bystander:
+    """The driver of a device that is the processor itself: a call is over when it returns."""
+
+    def synchronise(self) -> None:
+        """See Driver."""
+
+    def settle(self) -> None:
+        """See Driver."""
+
+    def mark(self) -> Mark:
+        """See Driver."""
+        return _now()
+
+    def between(self, first: Mark, second: Mark) -> float:
+        """See Driver."""
+        return float(second - first)
+
+    def set_aside(self) -> int:
+        """See Driver."""
+        return 0
+
+    def watched(self) -> tuple[Any, ...]:
+        """See Driver."""
+        return ()
+
+
+def place(kind: str) -> tuple[DevicePlacement, dict[str, Any]]:
+    """Return a placement on the one device of a kind that this process sees, and what is to be known of it.
+
+    Raises:
+        whatever torch or the driver raise where there is no such device.
+    """
+    if kind == COPIED:
+        return DevicePlacement("cpu", Bystander()), {"name": COPIED, "cache_bytes": 0, "free_bytes": None}
+    is_built = torch.version.hip if kind == "hip" else torch.version.cuda
+    if not is_built:
+        raise DriverError(f"torch {torch.__version__} is not built for {kind}")
+    torch.zeros(1, device="cuda")  # raises where there is none, or where a parent has used it before the fork
+    driver: Driver = Hip() if kind == "hip" else Cuda()
+    found = torch.cuda.get_device_properties(0)
+    free_bytes, _ = torch.cuda.mem_get_info(0)
+    facts = {
+        "name": found.name,
+        "cache_bytes": int(getattr(found, "L2_cache_size", 0)),
+        "free_bytes": int(free_bytes),
+    }
+    return DevicePlacement("cuda:0", driver), facts
+
+
+def use_tf32(is_on: bool) -> None:
+    """Say whether products of float32 may round what they multiply to 10 bits."""
+    torch.backends.cuda.matmul.allow_tf32 = is_on
+    torch.backends.cudnn.allow_tf32 = is_on
+
+
+def _told(read: Callable[[], Any]) -> Callable[[], Any]:
+    """Return a reader that tells what was raised: torch raises where old and new switches disagree."""
+
+    def tell() -> Any:
+        try:
+            return read()
+        except (RuntimeError, DriverError) as error:
+            return str(error).partition("\n")[0][:80]
+
+    return tell
+
+
+def _precision_of(*path: str) -> Callable[[], Any]:
+    """Return a reader of torch's newer switches; None where it has them not."""
+
+    def read() -> Any:
+        place: Any = torch.backends
+        for name in path:
+            place = getattr(place, name, None)
+        return getattr(place, "fp32_precision", None)
+
+    return read
+
+
+PRECISION: dict[str, Callable[[], Any]] = {
+    "TF32 in products": lambda: torch._C._get_cublas_allow_tf32(),
+    "TF32 in cuDNN": lambda: torch._C._get_cudnn_allow_tf32(),
+    "the precision of float32": _precision_of(),
+    "the precision of products": _precision_of("cuda", "matmul"),
+    "the precision of cuDNN": _precision_of("cudnn"),
+    "the precision of convolutions": _precision_of("cudnn", "conv"),
+    "sums in half precision": lambda: (
+        torch._C._get_cublas_allow_fp16_reduced_precision_reduction(),
+        torch._C._get_cublas_allow_bf16_reduced_precision_reduction(),
+    ),
+    "cuDNN": lambda: torch._C._get_cudnn_enabled(),
+    "the choice of cuDNN's algorithms": lambda: torch._C._get_cudnn_benchmark(),
+    "autocast on the device": lambda: torch.is_autocast_enabled("cuda"),
+}
+"""Switches of whole processes that decide in how many bits a device computes, and by what."""

@@ -1,0 +1,207 @@
+"""The whole way to a verdict where tensors live in memory of their own, in real workers, on the processor."""
+
+from collections.abc import Iterator
+
+import pytest
+from tests.referee.conftest import HEAD, LINEAR, POINTWISE, judge
+
+from kernelwright.core.candidate import Candidate
+from kernelwright.core.errors import MachineError
+from kernelwright.core.evaluation import Check, Stage, Status
+from kernelwright.core.task import Task, TolerancePolicy
+from kernelwright.referee.referee import Referee, Session
+from kernelwright.referee.settings import RefereeSettings
+
+HONEST = "return torch.relu(x) * 2 + 1"
+CACHE_BYTES = 64 << 10
+"""So that every argument set has copies, as small ones have on a GPU."""
+
+
+@pytest.fixture(scope="module")
+def apart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Referee]:
+    settings = RefereeSettings(
+        cache_dir=tmp_path_factory.mktemp("cache"), search_timing_s=0.1, final_timing_s=0.2, batch_s=0.001,
+        call_timeout_s=10.0, device="copied", device_cache_bytes=CACHE_BYTES,
+    )  # fmt: skip
+    with Referee(settings) as referee:
+        yield referee
+
+
+@pytest.fixture(scope="module")
+def session(apart: Referee) -> Iterator[Session]:
+    with apart.open(Task(name="pointwise", source=POINTWISE)) as session:
+        yield session
+
+
+def test_an_honest_kernel_is_verified_timed_and_replayed(session: Session) -> None:
+    evaluation = session.evaluate(
+        Candidate(source=POINTWISE.replace("class Model(", "class ModelNew(")),
+        baselines=("eager", "eager_tf32"),
+    )
+    assert (evaluation.status, evaluation.stage) == (Status.VERIFIED, Stage.DONE), evaluation.detail
+    (result,) = evaluation.results
+    assert set(result.baselines) == {"eager", "eager_tf32"}
+    assert {error.family for error in evaluation.errors} >= {"as_is", "heavy_tail", "coarse"}
+
+
+def test_weights_and_buffers_live_there_too_and_finals_hold(apart: Referee) -> None:
+    task = Task(name="linear", source=LINEAR)
+    with apart.open(task) as session:
+        source = LINEAR.replace("class Model(", "class ModelNew(")
+        evaluation = session.evaluate(Candidate(source=source), final=True)
+        assert evaluation.is_verified and evaluation.is_final, evaluation.detail
+        folded = source.replace("self.norm(self.lin(x))", "self.lin(x)")
+        assert session.evaluate(Candidate(source=folded)).status is Status.INCORRECT_NUMERICS
+
+
+@pytest.mark.parametrize(
+    ("body", "init", "status", "checks"),
+    [
+        pytest.param("return torch.relu(x) * 2", "", Status.INCORRECT_NUMERICS, {Check.ORACLE}, id="wrong"),
+        pytest.param(
+            "self.y = torch.relu(x) * 2 + 1 if self.y is None else self.y\nreturn self.y.clone()",
+            "self.y = None",
+            Status.INCORRECT_NUMERICS,
+            {Check.ORACLE},
+            id="answers with what it had",
+        ),
+        pytest.param(
+            "self.x = x if self.x is None else self.x\nreturn torch.relu(self.x) * 2 + 1",
+            "self.x = None",
+            Status.INCORRECT_NUMERICS,
+            {Check.ORACLE},
+            id="plans with the first addresses",
+        ),
+        pytest.param(
+            "return torch.add(torch.relu(x) * 2, 1, out=self.y)",
+            "self.y = torch.empty(64, 96)",
+            Status.ALIASED_OUTPUT,
+            {Check.STORAGE},
+            id="gives the same memory again",
+        ),
+        pytest.param(
+            "return x.relu_().mul_(2).add_(1).clone()",
+            "",
+            Status.MUTATED_INPUT,
+            {Check.INPUTS},
+            id="computes in its input",
+        ),
+        pytest.param(
+            "y = torch.relu(x) * 2 + 1\nx.as_strided((x.numel() + 1,), (1,))[-1] = 0\nreturn y",
+            "",
+            Status.MUTATED_INPUT,
+            {Check.INPUTS},
+            id="writes beyond its input",
+        ),
+        pytest.param(
+            "return torch.as_strided(x, (64 * 96 + 1,), (1,))[1:].view(64, 96).relu() * 2 + 1",
+            "",
+            Status.INCORRECT_NUMERICS,
+            {Check.ORACLE, Check.FORM},
+            id="reads beyond its input",
+        ),
+        pytest.param(
+            "y = torch.empty_like(x)\ny[:-1] = torch.relu(x[:-1]) * 2 + 1\nreturn y",
+            "",
+            Status.INCORRECT_NUMERICS,
+            {Check.ORACLE, Check.FORM},
+            id="leaves a row unwritten",
+        ),
+    ],
+)
+def test_what_is_found_on_the_processor_is_found_there(
+    session: Session, body: str, init: str, status: Status, checks: set[Check]
+) -> None:
+    evaluation = judge(session, body, init=init)
+    assert evaluation.status in (status, *_non_finite(body)), evaluation.detail
+    assert evaluation.check in checks, evaluation.check
+
+
+def _non_finite(body: str) -> tuple[Status, ...]:
+    """What lies beyond an input, or in memory that was not written to, reads as NaN or as a huge number."""
+    return (Status.NON_FINITE,) if "as_strided" in body or "empty_like" in body else ()
+
+
+def test_work_that_goes_on_after_the_return_is_found(session: Session) -> None:
+    source = f"""{HEAD}
+import threading, time
+class ModelNew(nn.Module):
+    def forward(self, x):
+        y = torch.zeros_like(x)
+        def work():
+            time.sleep(0.5)
+            y.copy_(torch.relu(x) * 2 + 1)
+        threading.Thread(target=work).start()
+        return y
+"""
+    evaluation = session.evaluate(Candidate(source=source))
+    assert not evaluation.is_verified and evaluation.status is Status.INCORRECT_NUMERICS, evaluation.detail
+
+
+def test_an_input_written_to_only_in_timed_calls_is_found_at_all_its_places(session: Session) -> None:
+    body = "self.n += 1\nif self.n > 60:\n    x[0, 0] = 7\nreturn torch.relu(x) * 2 + 1"
+    evaluation = judge(session, body, init="self.n = 0")
+    assert not evaluation.is_verified
+    assert evaluation.status in (Status.MUTATED_INPUT, Status.INCORRECT_NUMERICS, Status.REJECTED)
+
+
+FIND = (
+    "import gc; from kernelwright.referee.worker.placement import Bystander, DevicePlacement as P; "
+    "p = next(o for o in gc.get_objects() if isinstance(o, P)); "
+)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        FIND + "p.synchronise = lambda: None",
+        FIND + "p._driver = Bystander()",
+        "torch.backends.cudnn.allow_tf32 = not torch.backends.cudnn.allow_tf32",
+        "torch.backends.cuda.matmul.allow_tf32 = True",
+        "torch.backends.cudnn.benchmark = True",
+        "setattr(torch.cuda.Event, 'elapsed_time', lambda self, other: 0.0)",
+        "setattr(torch.cuda, 'synchronize', lambda device=None: None)",
+        "import kernelwright.referee.worker.placement as p; p.DevicePlacement.settle = lambda self: None",
+        "import kernelwright.referee.worker.driver as d; d.Cuda.synchronise = lambda self: None",
+    ],
+)
+def test_switches_clocks_and_waiting_are_not_a_candidates_to_change(session: Session, words: str) -> None:
+    evaluation = judge(session, HONEST, init=words)
+    assert (evaluation.status, evaluation.check) == (Status.REJECTED, Check.TAMPER), evaluation.detail
+
+
+def test_where_the_task_allows_tf32_it_is_switched_on_for_the_candidate_alone(apart: Referee) -> None:
+    task = Task(name="pointwise", source=POINTWISE, tolerance=TolerancePolicy.TF32)
+    body = "assert torch.backends.cuda.matmul.allow_tf32 and torch.backends.cudnn.allow_tf32\n" + HONEST
+    with apart.open(task) as allowing:
+        assert judge(allowing, body).is_verified
+
+
+def test_the_reference_computes_without_tf32_whatever_the_task_allows(apart: Referee) -> None:
+    own = POINTWISE.replace(
+        "        return", "        assert not torch.backends.cudnn.allow_tf32\n        return"
+    )
+    with apart.open(Task(name="own", source=own, tolerance=TolerancePolicy.TF32)) as session:
+        assert judge(session, HONEST).is_verified
+
+
+def test_a_strict_task_starts_its_candidates_without_tf32(session: Session) -> None:
+    body = "assert not torch.backends.cuda.matmul.allow_tf32 and not torch.backends.cudnn.allow_tf32\n"
+    assert judge(session, body + HONEST).is_verified
+
+
+def test_an_output_elsewhere_is_not_the_references(session: Session) -> None:
+    evaluation = judge(session, "return (torch.relu(x) * 2 + 1).to('meta')")
+    assert evaluation.status is Status.INCORRECT_DTYPE
+    assert "on the device meta instead of cpu" in evaluation.detail
+
+
+def test_baselines_of_a_device_are_not_the_processors(pointwise: Session) -> None:
+    words = "unknown baseline 'eager_tf32'; known: eager, torch_compile"
+    with pytest.raises(MachineError, match=words):
+        judge_with(pointwise, "eager_tf32")
+
+
+def judge_with(session: Session, baseline: str) -> None:
+    source = POINTWISE.replace("class Model(", "class ModelNew(")
+    session.evaluate(Candidate(source=source), baselines=(baseline,))
