@@ -10,6 +10,9 @@ KNOWN_TARGETS = ("cpu/cpp",)
 PRINTED_TARGETS = ("cuda/triton", "hip/triton")
 """Targets that kernels are printed for; building and measuring them needs a GPU."""
 
+INSPECTED_TARGETS = ("cuda/cuda", "hip/hip")
+"""Further targets whose candidates ``kernelwright inspect`` compiles; nothing of ours writes or runs them."""
+
 
 class Target(Frozen):
     """A device and a language, written ``device/language``."""
@@ -17,7 +20,7 @@ class Target(Frozen):
     device: str
     """Device kind: ``cpu``, ``cuda`` or ``hip``."""
     language: str
-    """Kernel language: ``cpp`` or ``triton``; later ``cuda`` and ``hip``."""
+    """Kernel language: ``cpp``, ``triton``, ``cuda`` or ``hip``."""
 
     def __str__(self) -> str:
         return f"{self.device}/{self.language}"
@@ -31,6 +34,12 @@ class Target(Frozen):
         if text in PRINTED_TARGETS and to_run:
             known = ", ".join(KNOWN_TARGETS)
             raise UserError(f"target {text!r} needs a GPU; this version builds and measures only: {known}")
+        if text in INSPECTED_TARGETS:
+            known = ", ".join(KNOWN_TARGETS)
+            raise UserError(
+                f"target {text!r} is one that `kernelwright inspect` builds kernels of; this version neither "
+                f"writes nor runs them; targets to run: {known}"
+            )
         if text not in (*KNOWN_TARGETS, *PRINTED_TARGETS):
             raise UserError(f"unknown target {text!r}; known: {', '.join(KNOWN_TARGETS)}")
         device, language = text.split("/")
