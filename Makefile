@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 DEMO_TASK ?= examples/gelu_layernorm.py
 RECIPES ?= kernelwright,kernelskill,kernelskill-no-long-term,kernelskill-no-short-term,stark,stark-no-search,stark-no-plan,scientist,cupilot,fsr,best-of-n,refine
 
-.PHONY: help demo test check lint types bench compare learning turnaround small-model clean
+.PHONY: help demo test check lint types bench compare learning turnaround small-model gpu-check clean
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -40,6 +40,9 @@ turnaround: $(VENV)/.ready-dev ## Build-to-verdict time beside torch.utils.cpp_e
 
 small-model: $(VENV)/.ready-dev ## A whole run with a real small model on loopback (builds its server: minutes)
 	$(BIN)/python scripts/small_model.py
+
+gpu-check: $(VENV)/.ready-dev ## On a machine with a GPU: all that needs one, under nine minutes (docs/gpu-check.md)
+	$(BIN)/python scripts/gpu-check $(ARGS)
 
 clean: ## Remove the environment and everything generated
 	rm -rf $(VENV) .venv-small-model out build src/*.egg-info .pytest_cache .mypy_cache .ruff_cache

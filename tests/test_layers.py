@@ -24,7 +24,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "agents": {"core", "tasks", "devices", "kernels", "skills", "memory"},
     "engine": {"core", "tasks", "devices", "agents", "memory", "search", "skills", "store"},
     "recipes": {"core", "engine", "search"},
-    "report": {"core", "store"},
+    "report": {"core", "devices", "store"},
     "settings": set(),
     "remote": {"core", "engine", "settings"},
     "api": {

@@ -1,5 +1,6 @@
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -49,6 +50,28 @@ def test_resume_skips_what_is_finished(cli: Any, engine: Any, folder: Path) -> N
     again = cli("bench", folder, "--resume", "trial", "--json")
     assert engine.played == []
     assert [row["ending"] for row in again.json["rows"]] == ["faster", "faster"]
+
+
+def test_an_interrupted_bench_leaves_the_rows_it_has(cli: Any, engine: Any, folder: Path) -> None:
+    engine.interrupt_after = 6
+    assert cli("bench", folder, "--name", "trial").code == 130
+    data = json.loads(Path("trial/results.json").read_text(encoding="utf-8"))
+    assert [row["task"] for row in data["rows"]] + data["left"] == ["1_First", "2_Second"]
+    assert len(data["left"]) >= 1
+
+
+def test_after_its_time_no_task_is_begun_and_what_is_finished_still_counts(
+    cli: Any, engine: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cli("bench", folder / "2_Second.py", "--name", "trial")
+    clock = iter(range(0, 1000, 100))
+    timer = SimpleNamespace(monotonic=lambda: float(next(clock)))
+    monkeypatch.setattr("kernelwright.cli.bench.time", timer)
+    engine.played.clear()
+    result = cli("bench", folder, "--resume", "trial", "--stop-after", "50", "--json")
+    assert result.code == 0 and engine.played == []
+    assert [row["task"] for row in result.json["rows"]] == ["2_Second"]
+    assert result.json["left"] == ["1_First"]
 
 
 def test_an_experiment_is_not_mixed_with_another_by_accident(cli: Any, engine: Any, folder: Path) -> None:

@@ -1,3 +1,4 @@
+import json
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -16,6 +17,7 @@ from kernelwright.devices.inspect.inspection import (
     KernelReport,
 )
 from kernelwright.devices.inspect.run import find_device, inspect_candidate
+from kernelwright.devices.nvcc.find import Absent, find_cuda_compiler
 
 KERNEL = "class ModelNew: ...\ndef get_inputs(): ...\ndef get_init_inputs(): ...\n"
 FACTS = {
@@ -206,3 +208,86 @@ def read(path: Path) -> str:
         return path.read_text(errors="replace")
     except OSError:
         return ""
+
+
+CUDA = '''
+CUDA_SOURCE = r"""
+extern "C" __global__ void scale(const float* x, float* y) { y[threadIdx.x] = x[threadIdx.x] * 2.0f; }
+"""
+LAUNCHES = (
+    {"name": "scale", "kernel": "scale", "grid": (4, 1, 1), "block": (256, 1, 1),
+     "arguments": ("tensor", "tensor")},
+)
+'''
+
+
+@pytest.fixture
+def cuda_file(tmp_path: Path) -> Path:
+    file = tmp_path / "cuda.py"
+    file.write_text(CUDA)
+    return file
+
+
+def test_a_report_of_three_files(cli: Cli, compilers: Stub, kernel_file: Path, tmp_path: Path) -> None:
+    compilers.kernels = (GOOD, BAD)
+    result = cli("inspect", kernel_file, "--gpu", "sm_80", "--gpu", "sm_90", "--out", tmp_path / "new" / "o")
+    assert result.code == 1
+    kept = {file.name: file.read_text() for file in (tmp_path / "new" / "o").iterdir()}
+    assert set(kept) == {"inspection.json", "inspection.md", "inspection.html"}
+    document = json.loads(kept["inspection.json"])
+    assert len(document["inspections"]) == 2 and document["can_run"] is False
+    for name in ("inspection.md", "inspection.html"):
+        assert "row_kernel(BLOCK=512)" in kept[name] and "CompilationError: no" in kept[name]
+        assert "Not every kernel can be launched on sm_80, sm_90" in kept[name]
+
+
+def test_a_folder_that_cannot_be_written_is_said_before_any_work(
+    cli: Cli, compilers: Stub, kernel_file: Path
+) -> None:
+    result = cli("inspect", kernel_file, "--out", kernel_file / "o")
+    assert result.code == 2 and "cannot write" in result.err and compilers.asked == []
+
+
+@pytest.mark.skipif(
+    isinstance(find_cuda_compiler(), Absent) or find_cuda_compiler().kind != "nvcc",  # type: ignore[union-attr]
+    reason="needs nvcc",
+)
+def test_cuda_is_recognised_and_compiled_in_the_sandbox(
+    cli: Cli, compilers: Stub, cuda_file: Path, tmp_path: Path
+) -> None:
+    result = cli("inspect", cuda_file, "--gpu", "sm_90a", "--out", tmp_path / "o", "--json")
+    assert result.code == 0, result.err
+    (found,) = result.json["inspections"]
+    assert (found["form"], found["architecture"], found["status"]) == ("cuda", "sm_90a", "inspected")
+    assert found["sandbox"] in ("namespaces", "landlock", "limits")
+    assert found["kernels"][0]["facts"]["aot.occupancy"] == 1.0
+    assert "scale" in (tmp_path / "o" / "inspection.html").read_text()
+    assert compilers.asked == []
+    cuda_file.write_text(CUDA.replace("threadIdx.x] *", "nowhere] *"))
+    refused = cli("inspect", cuda_file)
+    assert refused.code == 1 and "not built" in refused.out and '"nowhere" is undefined' in refused.out
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        (["--gpu", "mi300x"], "compiled for GPUs of NVIDIA alone"),
+        (["--workload", "s:n=1"], "sizes in CUDA C++ and HIP C++ are fixed"),
+    ],
+)
+def test_what_cannot_be_asked_of_cuda(
+    cli: Cli, compilers: Stub, cuda_file: Path, more: list[str], says: str
+) -> None:
+    result = cli("inspect", cuda_file, *more)
+    assert result.code == 2 and says in result.err and len(result.err.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("source", [CUDA, CUDA.replace("CUDA_SOURCE", "HIP_SOURCE")])
+def test_a_missing_compiler_is_one_line(
+    cli: Cli, cuda_file: Path, source: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("find_cuda_compiler", "find_hip_compiler"):
+        monkeypatch.setattr(f"kernelwright.devices.inspect.compiled.{name}", lambda: Absent("install one"))
+    cuda_file.write_text(source)
+    result = cli("inspect", cuda_file)
+    assert result.code == 2 and result.err.strip() == "error: install one" and result.out == ""

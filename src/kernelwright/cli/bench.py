@@ -2,6 +2,7 @@
 
 import shlex
 import sys
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
@@ -86,6 +87,15 @@ def bench(
     out: Annotated[
         Path | None, typer.Option("--out", help="Folder for the results.", show_default="./NAME")
     ] = None,
+    stop_after: Annotated[
+        float | None,
+        typer.Option(
+            "--stop-after",
+            metavar="SECONDS",
+            min=1.0,
+            help="Begin no further task then; go on with --resume.",
+        ),
+    ] = None,
     store: options.StoreOption = None,
     library_calls: options.LibraryCallsOption = LibraryCalls.ALLOWED,
     require_sandbox: options.RequireSandbox = None,
@@ -126,11 +136,13 @@ def bench(
         library_calls,
     )
     _check_policy(list(earlier.values()), title, library_calls)
+    rows: list[BenchRow] = []
     try:
-        rows = run_all(opened, entries, earlier, how, title)
+        left = run_all(opened, entries, earlier, how, title, rows, stop_after)
     except KeyboardInterrupt:
+        write_results(title, rows, [entry.task.name for entry in entries[len(rows) :]], folder)
         interrupted(resume_command(title), as_json=as_json)
-    finish(title, rows, folder, as_json=as_json)
+    finish(title, rows, left, folder, as_json=as_json)
 
 
 def _check_earlier(earlier: "list[RunRecord]", title: str, recipe: str, *, is_resume: bool) -> None:
@@ -155,12 +167,18 @@ def run_all(
     earlier: "dict[str, RunRecord]",
     how: RunOptions,
     title: str,
-) -> list[BenchRow]:
-    """Bring every task to its end and return its row; a failing task is a row, not an end."""
+    rows: list[BenchRow],
+    stop_after: float | None = None,
+) -> list[str]:
+    """Bring every task to its end and add its row; a failing task is a row, not an end.
+
+    After ``stop_after`` seconds no task is begun or carried on; returns the names of those.
+    """
     # lazy: loads torch
     from kernelwright.api import open_referee
 
-    rows = []
+    left: list[str] = []
+    ends = None if stop_after is None else time.monotonic() + stop_after
     policy = Policy(library_calls=how.library_calls)
     device = how.target.partition("/")[0]
     with (
@@ -168,11 +186,16 @@ def run_all(
         BenchProgress(stderr(), len(entries)) as progress,
     ):
         for entry in entries:
+            record = earlier.get(entry.task.id)
+            is_finished = record is not None and record.state is RunState.FINISHED
+            if ends is not None and time.monotonic() > ends and not is_finished:
+                left.append(entry.task.name)
+                continue
             progress.start(entry.task.name)
-            row = _run_one(store, referee, entry, earlier.get(entry.task.id), how, title, progress)
+            row = _run_one(store, referee, entry, record, how, title, progress)
             progress.finish(row)
             rows.append(row)
-    return rows
+    return left
 
 
 def _run_one(
@@ -211,8 +234,24 @@ def _run_one(
     )
 
 
-def finish(title: str, rows: list[BenchRow], folder: Path, *, as_json: bool) -> None:
-    """Write the results, print them, and exit with 1 unless every task succeeded."""
+def finish(title: str, rows: list[BenchRow], left: list[str], folder: Path, *, as_json: bool) -> None:
+    """Write the results, print them, and exit with 1 unless every task that was begun succeeded."""
+    document, written = write_results(title, rows, left, folder)
+    if as_json:
+        print_json({**document, "files": written})
+    else:
+        _show(rows, summaries(rows))
+        if left:
+            more = f"{len(left)} tasks were not begun; go on with: {resume_command(title)}"
+            stdout().print(more, soft_wrap=True)
+        stdout().print(f"\nResults: {', '.join(map(str, written))}", soft_wrap=True)
+    raise typer.Exit(0 if all(row.is_success for row in rows) else 1)
+
+
+def write_results(
+    title: str, rows: list[BenchRow], left: list[str], folder: Path
+) -> tuple[dict[str, object], list[Path]]:
+    """Write the three files and return the document and where they are; ``left``: tasks without a row."""
     # lazy: probes the machine
     from kernelwright.devices.cpu import environment
 
@@ -227,14 +266,9 @@ def finish(title: str, rows: list[BenchRow], folder: Path, *, as_json: bool) -> 
         "environment": facts,
         "summaries": sums,
         "rows": rows,
+        "left": left,
     }
-    written = _write(folder, document, rows, sums, facts)
-    if as_json:
-        print_json({**document, "files": written})
-    else:
-        _show(rows, sums)
-        stdout().print(f"\nResults: {', '.join(map(str, written))}", soft_wrap=True)
-    raise typer.Exit(0 if all(row.is_success for row in rows) else 1)
+    return document, _write(folder, document, rows, sums, facts)
 
 
 def _write(

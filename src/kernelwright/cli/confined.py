@@ -4,12 +4,15 @@ The first line on the descriptor names the tier. The command sees what a candida
 folder or in a scratch of its own.
 """
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
-from typing import NoReturn
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, NoReturn
+
+from kernelwright.devices.compiler import RunCompiler
 
 SCRATCH_BYTES = 1 << 30
 _FAILED = 70
@@ -22,6 +25,29 @@ def start_confined(command: Sequence[str], folder: str, answers: int, log: int) 
 
     wrapped = [sys.executable, "-m", __name__, str(answers), folder, *command]
     return start_here(wrapped, folder, answers, log)
+
+
+class ConfinedCompiler(NamedTuple):
+    """Runs compilers in the sandbox of that name."""
+
+    run: RunCompiler
+    sandbox: str
+
+
+@contextlib.contextmanager
+def confined_compiler() -> Iterator[ConfinedCompiler]:
+    """Open the referee's own way of running compilers; raises as ``Launcher.spawn``."""
+    # lazy: starts processes
+    from kernelwright.referee.launcher import Launcher
+    from kernelwright.referee.settings import RefereeSettings
+    from kernelwright.settings import load_settings
+
+    where = load_settings()
+    launcher = Launcher(RefereeSettings(cache_dir=where.cache_dir, require_sandbox=where.require_sandbox))
+    try:
+        yield ConfinedCompiler(launcher.run_compiler, launcher.sandbox.tier.value)
+    finally:
+        launcher.close()
 
 
 def main() -> None:

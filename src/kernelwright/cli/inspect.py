@@ -1,82 +1,184 @@
 """``kernelwright inspect``: what a GPU's compiler makes of a kernel, with no GPU."""
 
 import ast
-from collections.abc import Sequence
+import contextlib
+import shlex
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from rich.table import Table
 
 from kernelwright.cli import options
-from kernelwright.cli.confined import start_confined
+from kernelwright.cli.confined import confined_compiler, start_confined
 from kernelwright.cli.evaluate import read_kernel
-from kernelwright.cli.output import print_json, stderr, stdout
+from kernelwright.cli.experiments import make_folder
+from kernelwright.cli.output import json_text, print_json, require_writable, stderr, stdout, write_text
 from kernelwright.cli.running import EXIT_INTERRUPTED
 from kernelwright.core.errors import UserError
 from kernelwright.core.task import Mode, Task, Workload
-from kernelwright.devices.inspect.inspection import Inspection, InspectionStatus, KernelReport
-from kernelwright.devices.inspect.meaning import notes, outcome_words
+from kernelwright.devices.gpu_facts import GpuFacts
+from kernelwright.devices.inspect.compiled import (
+    check_vendor,
+    default_gpu,
+    form_of,
+    inspect_compiled,
+    require_compiler,
+)
+from kernelwright.devices.inspect.inspection import Inspection, InspectionStatus, KernelForm
+from kernelwright.devices.inspect.meaning import notes
 from kernelwright.devices.inspect.run import TIMEOUT_S, find_device, inspect_candidate
+from kernelwright.report.inspections import (
+    HEADER,
+    NUMBERS,
+    cells,
+    headline,
+    inspections_markdown,
+    kernel_name,
+)
+from kernelwright.settings import load_settings
 
 LOG_LINES = 12
-NUMBERS = ("launches", "warps", "registers", "spills", "shared", "loads", "stores", "matrix", "code")
+FILES = ("inspection.json", "inspection.md", "inspection.html")
+BUILDS = "gpu-builds"
+"""Folder in the cache for what CUDA's and HIP's compilers made."""
+
+
+class Wanted(NamedTuple):
+    """A GPU to build for."""
+
+    gpu: GpuFacts
+    architecture: str
+    """For the compiler: with the suffix that was asked for (``sm_90a``)."""
+
+
+Look = Callable[[Wanted], Inspection]
 
 
 def inspect(
     kernel_file: Annotated[
-        Path, typer.Argument(metavar="KERNEL", help="File that defines ModelNew with Triton kernels.")
+        Path,
+        typer.Argument(
+            metavar="KERNEL", help="Candidate with kernels in Triton, CUDA C++, load_inline or HIP C++."
+        ),
     ],
     task_file: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[TASK]", help="KernelBench-format file with the inputs.", show_default="KERNEL"
+            metavar="[TASK]", help="KernelBench-format file with Triton's inputs.", show_default="KERNEL"
         ),
     ] = None,
     gpu: Annotated[
         list[str] | None,
         typer.Option(
-            "--gpu", help="sm_80, sm_90, sm_100, gfx942, ..., or a model such as h200-sxm; repeatable."
+            "--gpu",
+            help="sm_80, sm_90, sm_90a, gfx942, ..., or a model such as h200-sxm; repeatable.",
+            show_default="sm_90, for HIP gfx942",
         ),
     ] = None,
     workload: options.WorkloadOption = None,
     mode: options.ModeOption = None,
     timeout: Annotated[float, typer.Option("--timeout", min=1.0, help="Seconds for each GPU.")] = TIMEOUT_S,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="FOLDER", help=f"Write {FILES[0]}, .md and .html there."),
+    ] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Build every Triton kernel of a candidate for GPUs that need not be here; runs none.
+    """Build every GPU kernel of a candidate for GPUs that need not be here; runs none.
 
-    Exits 0 when all of them are built and could be launched, else 1.
+    Exits 0 when all of them are built and nothing speaks against launching them, else 1; 2 where a
+    compiler is missing.
     """
-    devices = [find_device(name) for name in dict.fromkeys(gpu or ["sm_90"])]
     source = read_kernel(kernel_file)
-    task_source, is_training = _task(kernel_file, source, task_file, workload, mode)
+    form = form_of(source)
+    wanted = [_wanted(name, form) for name in dict.fromkeys(gpu or [default_gpu(form)])]
+    if out is not None:
+        for name in FILES:
+            require_writable(make_folder(out) / name)
     found = []
     try:
-        for device in devices:
-            stderr().print(
-                f"building {kernel_file} for {device.architecture} ({device.name}) ...", soft_wrap=True
-            )
-            found.append(
-                inspect_candidate(
-                    source,
-                    device,
-                    task_source=task_source,
-                    is_training=is_training,
-                    timeout_s=timeout,
-                    start=start_confined,
-                )
-            )
+        with _looking(form, kernel_file, source, task_file, workload, mode, timeout) as look:
+            for one in wanted:
+                words = f"building {kernel_file} ({form.value}) for {one.architecture} ({one.gpu.name}) ..."
+                stderr().print(words, soft_wrap=True)
+                found.append(look(one))
     except KeyboardInterrupt:
         stderr().print("interrupted; nothing was kept")
         if as_json:
             print_json({"interrupted": True, "exit_code": EXIT_INTERRUPTED})
         raise typer.Exit(EXIT_INTERRUPTED) from None
+    written = [] if out is None else write_report(out, kernel_file.name, source, found)
     if as_json:
         print_json(document(found))
     else:
         show(found)
+        if written:
+            stdout().print(f"\nReport: {', '.join(map(str, written))}", soft_wrap=True)
     raise typer.Exit(0 if all(inspection.can_run for inspection in found) else 1)
+
+
+def _wanted(name: str, form: KernelForm) -> Wanted:
+    gpu = find_device(name)
+    check_vendor(form, gpu)
+    has_suffix = form is not KernelForm.TRITON and name.startswith(gpu.architecture)
+    return Wanted(gpu, name if has_suffix else gpu.architecture)
+
+
+@contextlib.contextmanager
+def _looking(
+    form: KernelForm,
+    kernel_file: Path,
+    source: str,
+    task_file: Path | None,
+    workload: list[str] | None,
+    mode: Mode | None,
+    timeout_s: float,
+) -> Iterator[Look]:
+    """Yield what inspects the candidate for one GPU, confined; everything that it needs is there."""
+    if form is KernelForm.TRITON:
+        task_source, is_training = _task(kernel_file, source, task_file, workload, mode)
+        yield lambda one: inspect_candidate(
+            source,
+            one.gpu,
+            task_source=task_source,
+            is_training=is_training,
+            timeout_s=timeout_s,
+            start=start_confined,
+        )
+        return
+    if workload:
+        raise UserError("--workload rebinds globals of a task; sizes in CUDA C++ and HIP C++ are fixed")
+    require_compiler(form)
+    with confined_compiler() as compiler:
+        yield lambda one: inspect_compiled(
+            source,
+            one.gpu,
+            load_settings().cache_dir / BUILDS,
+            form=form,
+            architecture=one.architecture,
+            timeout_s=timeout_s,
+            run=compiler.run,
+            sandbox=compiler.sandbox,
+        )
+
+
+def write_report(folder: Path, name: str, source: str, found: Sequence[Inspection]) -> list[Path]:
+    """Write the three files and return where they are."""
+    # lazy: loads the templates
+    from kernelwright.report.inspectionpage import render_inspection
+
+    command = shlex.join(["kernelwright", *sys.argv[1:]])
+    date = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
+    texts = (
+        json_text({"command": command, "date": date, **document(found)}),
+        inspections_markdown(name, found, date=date, command=command),
+        render_inspection(name, source, found, date=date, command=command),
+    )
+    return [write_text(folder / file, text) for file, text in zip(FILES, texts, strict=True)]
 
 
 def _task(
@@ -125,6 +227,7 @@ def document(found: Sequence[Inspection]) -> dict[str, Any]:
         row = inspection.model_dump(mode="json")
         for shown, kernel in zip(row["kernels"], inspection.kernels, strict=True):
             shown["notes"] = notes(kernel)
+        row["target"] = str(inspection.target)
         rows.append({**row, "can_run": inspection.can_run, "facts": inspection.facts()})
     return {"can_run": all(inspection.can_run for inspection in found), "inspections": rows}
 
@@ -138,70 +241,23 @@ def show(found: Sequence[Inspection]) -> None:
         console.print(headline(inspection), style="green" if inspection.can_run else "red", soft_wrap=True)
         if inspection.kernels:
             console.print(_table(inspection))
+        for note in inspection.notes:
+            console.print(note, soft_wrap=True)
         for kernel in inspection.kernels:
             for note in notes(kernel):
-                console.print(f"{_name(kernel)}: {note}", soft_wrap=True)
+                console.print(f"{kernel_name(kernel)}: {note}", soft_wrap=True)
         if inspection.sandbox is not None:
             console.print(f"sandbox: {inspection.sandbox}")
         if inspection.log and inspection.status is not InspectionStatus.INSPECTED:
             console.print("\n".join(inspection.log.splitlines()[-LOG_LINES:]), soft_wrap=True)
 
 
-def headline(inspection: Inspection) -> str:
-    """Return what is to be said of a candidate on one GPU, in a line."""
-    place = f"{inspection.architecture} ({inspection.device})"
-    if inspection.status is not InspectionStatus.INSPECTED:
-        return f"{place}: {inspection.status.value.replace('_', ' ')}: {inspection.detail}"
-    chosen = [kernel for kernel in inspection.kernels if not kernel.is_trial]
-    bad = [kernel for kernel in chosen if not kernel.outcome.can_run]
-    if bad:
-        return f"{place}: {len(bad)} of {len(chosen)} kernels cannot be built or launched"
-    n_spill = sum(bool(kernel.facts.get("aot.spills")) for kernel in chosen)
-    words = f", {n_spill} of them with registers in memory" if n_spill else ""
-    plural = "s" if len(chosen) > 1 else ""
-    return f"{place}: {len(chosen)} kernel{plural} built, all can be launched{words}"
-
-
 def _table(inspection: Inspection) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    for name in ("kernel", "launches", "grid", "warps", "registers", "spills", "shared", "occupancy"):
-        table.add_column(name, justify="right" if name in NUMBERS else "left", overflow="fold")
-    for name in ("loads", "stores", "matrix", "code", "outcome"):
-        table.add_column(name, justify="right" if name in NUMBERS else "left")
+    for name in HEADER:
+        folds = HEADER.index(name) <= HEADER.index("occupancy")
+        justify: Any = "right" if name in NUMBERS else "left"
+        table.add_column(name, justify=justify, overflow="fold" if folds else "ellipsis")
     for kernel in inspection.kernels:
-        style = "" if kernel.outcome.can_run else "red"
-        table.add_row(*_cells(kernel), style=style)
+        table.add_row(*cells(kernel), style="" if kernel.outcome.can_run else "red")
     return table
-
-
-def _cells(kernel: KernelReport) -> tuple[str, ...]:
-    facts = kernel.facts
-
-    def cell(name: str, unit: str = "") -> str:
-        value = facts.get(name)
-        if value is None:
-            return ""
-        return f"{value:.3g}{unit}" if isinstance(value, float) else f"{value}{unit}"
-
-    share = facts.get("aot.occupancy")
-    occupancy = f"{share:.0%} ({facts.get('aot.occupancy_limit')})" if isinstance(share, float) else ""
-    return (
-        _name(kernel),
-        "trial" if kernel.is_trial else str(kernel.launches or ""),
-        " x ".join(map(str, kernel.grid or ())),
-        "" if kernel.num_warps is None else str(kernel.num_warps),
-        cell("aot.registers"),
-        cell("aot.spills"),
-        cell("aot.shared_bytes", " B"),
-        occupancy,
-        cell("aot.load_bytes", " B"),
-        cell("aot.store_bytes", " B"),
-        cell("aot.matrix_instructions"),
-        cell("aot.instructions"),
-        outcome_words(kernel.outcome),
-    )
-
-
-def _name(kernel: KernelReport) -> str:
-    sizes = ", ".join(f"{name}={value}" for name, value in kernel.constants.items() if value.isdigit())
-    return f"{kernel.kernel}({sizes})" if sizes else kernel.kernel

@@ -13,6 +13,8 @@ PRINTED_TARGETS = ("cuda/triton", "hip/triton")
 
 HasDevice = Callable[[str], bool]
 """Whether this machine has a kind of device; asked only where it matters."""
+INSPECTED_TARGETS = ("cuda/cuda", "hip/hip")
+"""Further targets whose candidates ``kernelwright inspect`` compiles; nothing of ours writes or runs them."""
 
 
 class Target(Frozen):
@@ -21,7 +23,7 @@ class Target(Frozen):
     device: str
     """Device kind: ``cpu``, ``cuda`` or ``hip``."""
     language: str
-    """Kernel language: ``cpp`` or ``triton``; later ``cuda`` and ``hip``."""
+    """Kernel language: ``cpp``, ``triton``, ``cuda`` or ``hip``."""
 
     def __str__(self) -> str:
         return f"{self.device}/{self.language}"
@@ -36,6 +38,12 @@ class Target(Frozen):
         if text in PRINTED_TARGETS and to_run and not (has_device and has_device(text.split("/")[0])):
             known = ", ".join(KNOWN_TARGETS)
             raise UserError(f"target {text!r} needs a GPU; this version builds and measures only: {known}")
+        if text in INSPECTED_TARGETS:
+            known = ", ".join(KNOWN_TARGETS)
+            raise UserError(
+                f"target {text!r} is one that `kernelwright inspect` builds kernels of; this version neither "
+                f"writes nor runs them; targets to run: {known}"
+            )
         if text not in (*KNOWN_TARGETS, *PRINTED_TARGETS):
             raise UserError(f"unknown target {text!r}; known: {', '.join(KNOWN_TARGETS)}")
         device, language = text.split("/")

@@ -4,35 +4,23 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from kernelwright.core.errors import MachineError
-from kernelwright.devices import counters, cpu, topology
+from kernelwright.devices import counters, cpu, doctor_gpu, topology
+from kernelwright.devices.check import Check
 from kernelwright.devices.compiler import CompileFailure, compile_library, find_compiler
-from kernelwright.devices.nvcc.find import Absent, find_cuda_compiler
+
+__all__ = ["Check", "checks"]
 
 _COMFORTABLE_BYTES = 4 << 30
+_OPTIONAL = ("peaks", "gpu", "triton", "cuda compiler", "hip compiler")
 _OPENMP_SOURCE = """#include <omp.h>
 extern "C" int team() { int n = 0;
 #pragma omp parallel reduction(+ : n)
   n += 1;
   return n; }
 """
-
-
-@dataclass(frozen=True)
-class Check:
-    """The outcome of one look at the machine."""
-
-    name: str
-    ok: bool
-    value: str
-    """What was found, in words."""
-    advice: str = ""
-    """What to do about it; empty when nothing needs doing."""
-    is_required: bool = False
-    """Without it the main job cannot be done."""
 
 
 def checks(cache_dir: Path) -> tuple[Check, ...]:
@@ -46,7 +34,10 @@ def checks(cache_dir: Path) -> tuple[Check, ...]:
         ("memory", _memory),
         ("peaks", _peaks),
         ("counters", _counters),
-        ("cuda compiler", _cuda_compiler),
+        ("gpu", doctor_gpu.check_gpu),
+        ("triton", doctor_gpu.check_triton),
+        ("cuda compiler", doctor_gpu.check_cuda_compiler),
+        ("hip compiler", doctor_gpu.check_hip_compiler),
     )
     return tuple(_look(name, look, cache_dir) for name, look in looks)
 
@@ -55,7 +46,7 @@ def _look(name: str, look: Callable[[Path], Check], cache_dir: Path) -> Check:
     try:
         return look(cache_dir)
     except (MachineError, OSError) as error:
-        return Check(name, False, "not usable", str(error), is_required=name != "peaks")
+        return Check(name, False, "not usable", str(error), is_required=name not in _OPTIONAL)
 
 
 def _cache_folder(cache_dir: Path) -> Check:
@@ -120,11 +111,3 @@ def _counters(_: Path) -> Check:
     if found.available:
         return Check("counters", True, "cycles and instructions can be read")
     return Check("counters", False, f"none: {found.reason}", "not needed; the evidence does without")
-
-
-def _cuda_compiler(_: Path) -> Check:
-    found = find_cuda_compiler()
-    if isinstance(found, Absent):
-        return Check("cuda compiler", False, "none", f"needed only for CUDA C++: {found.reason}")
-    limits = "" if found.kind == "nvcc" else "compiles kernels, makes no launchers"
-    return Check("cuda compiler", True, f"{found.name} ({found.path})", limits)

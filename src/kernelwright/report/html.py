@@ -1,15 +1,12 @@
 """One run as one HTML file that needs nothing else: no network, no scripts from elsewhere."""
 
 from collections.abc import Sequence
-from functools import cache
-from importlib.resources import files
-
-from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Evaluation
 from kernelwright.report import sections
 from kernelwright.report.highlight import highlight
+from kernelwright.report.page import asset, templates
 from kernelwright.report.story import Story, tell
 from kernelwright.report.verdict import run_verdict
 from kernelwright.store.base import RunRecord, Store
@@ -28,7 +25,7 @@ def render_page(record: RunRecord, story: Story, candidates: Sequence[Candidate]
     evaluation = sections.deciding_evaluation(story)
     shown = _shown_candidate(story, evaluation, candidates)
     roofline, roofline_note = sections.roofline_chart(spec, story)
-    page = _environment().get_template("report.html.j2")
+    page = templates().get_template("report.html.j2")
     return page.render(
         spec=spec,
         run_id=record.run_id,
@@ -51,8 +48,8 @@ def render_page(record: RunRecord, story: Story, candidates: Sequence[Candidate]
         reference=highlight(spec.task.source),
         environment=sections.fact_rows(spec.environment),
         command=sections.command_line(spec),
-        stylesheet=_asset("report.css"),
-        script=_asset("report.js"),
+        stylesheet=asset("report.css"),
+        script=asset("report.js"),
     )
 
 
@@ -62,18 +59,3 @@ def _shown_candidate(
     winner = story.finished.winner if story.finished else None
     wanted = winner or (evaluation.candidate_id if evaluation else None)
     return next((candidate for candidate in candidates if candidate.id == wanted), None)
-
-
-@cache
-def _environment() -> Environment:
-    return Environment(
-        loader=PackageLoader("kernelwright.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-
-
-def _asset(name: str) -> str:
-    return files("kernelwright.report").joinpath("templates", name).read_text(encoding="utf-8")

@@ -12,7 +12,7 @@ from itertools import pairwise
 from kernelwright.core.evidence import METRICS, Bottleneck, FactValue
 from kernelwright.core.frozen import Frozen
 from kernelwright.core.skill import Predicate, Skill
-from kernelwright.core.target import KNOWN_TARGETS
+from kernelwright.core.target import INSPECTED_TARGETS, KNOWN_TARGETS, PRINTED_TARGETS
 from kernelwright.skills.predicate import show_predicate, value_matches
 
 STRUCTURES = ("pointwise", "reduction", "scan", "window", "anchor", "anchor_chain", "mixed")
@@ -29,7 +29,7 @@ TEXT_VALUES: dict[str, tuple[str, ...]] = {
 SECTIONS = ("When", "How", "Worked pattern", "Pitfalls")
 """Headings that a body must have."""
 LOWERING_KINDS = ("rewrite", "fusion", "schedule")
-GPU_TARGETS = ("cuda/triton", "cuda/cuda", "hip/triton", "hip/hip")
+GPU_TARGETS = (*PRINTED_TARGETS, *INSPECTED_TARGETS)
 """Targets that skills may speak of before this version can build them."""
 
 _OPERATORS = {

@@ -132,7 +132,7 @@ def _report(form: CudaSource, limits: GpuArchitecture, architecture: str, built:
             dynamic_shared_bytes=launch.shared_bytes,
         )
         mix = mix_facts(mixes[launch.kernel]) if launch.kernel in mixes else {}
-        return LaunchFacts(launch=launch.name, kernel=launch.kernel, facts=needs | mix)
+        return LaunchFacts(launch=launch.name, kernel=launch.kernel, grid=launch.grid, facts=needs | mix)
 
     return AheadReport(
         status=BuildStatus.BUILT,

@@ -1,11 +1,33 @@
 """What is known of a candidate's kernels before anybody pays for a GPU."""
 
+import math
 from enum import StrEnum
 
 from pydantic import Field
 
 from kernelwright.core.evidence import FactValue
 from kernelwright.core.frozen import Frozen
+from kernelwright.core.target import Target
+
+
+class KernelForm(StrEnum):
+    """The form in which a candidate holds its GPU kernels."""
+
+    TRITON = "triton"
+    CUDA = "cuda"
+    """CUDA C++ in literals of the module, with its launches (docs/cuda.md)."""
+    LOAD_INLINE = "load_inline"
+    """CUDA C++ that torch's ``load_inline`` would compile."""
+    HIP = "hip"
+    """HIP C++ in literals of the module, with its launches."""
+
+
+_LANGUAGES = {
+    KernelForm.TRITON: "triton",
+    KernelForm.CUDA: "cuda",
+    KernelForm.LOAD_INLINE: "cuda",
+    KernelForm.HIP: "hip",
+}
 
 
 class KernelOutcome(StrEnum):
@@ -15,6 +37,8 @@ class KernelOutcome(StrEnum):
     """It is built, can be launched, and keeps everything in registers."""
     SPILLS = "spills"
     """It can be launched; the compiler has moved registers to memory."""
+    BUILT = "built"
+    """It is built; whether an SM or CU holds a block is not known: its size is computed at run time."""
     CANNOT_LAUNCH = "cannot_launch"
     """It is built, and no SM or CU can hold a block of it, or its grid is too large."""
     NOT_BUILT = "not_built"
@@ -22,8 +46,8 @@ class KernelOutcome(StrEnum):
 
     @property
     def can_run(self) -> bool:
-        """True where a launch would succeed."""
-        return self in (KernelOutcome.FITS, KernelOutcome.SPILLS)
+        """True where nothing that is known speaks against a launch."""
+        return self not in (KernelOutcome.CANNOT_LAUNCH, KernelOutcome.NOT_BUILT)
 
 
 class InspectionStatus(StrEnum):
@@ -40,6 +64,14 @@ class InspectionStatus(StrEnum):
     """Its time was up and it was killed."""
     CRASHED = "crashed"
     """Its process ended by itself."""
+    NOT_BUILT = "not_built"
+    """The compiler refused the source that holds all its kernels (CUDA C++, HIP C++)."""
+    NOT_ALLOWED = "not_allowed"
+    """The source would read files; no compiler has seen it."""
+    NOT_THE_FORM = "not_the_form"
+    """Sources, launches or flags cannot be used, or name kernels that are not there."""
+    NEEDS_HEADERS = "needs_headers"
+    """The kernels use a library whose headers are not here; says nothing of the candidate."""
 
 
 class KernelReport(Frozen):
@@ -58,9 +90,9 @@ class KernelReport(Frozen):
     unaligned: tuple[str, ...] = ()
     """Pointers that are not known to be multiples of 16 bytes: their accesses stay narrow."""
     grid: tuple[int, ...] | None = None
-    """Of its largest launch; None where it was only built."""
-    launches: int = 0
-    """In one call of ``forward``."""
+    """Of its largest launch; None where that is not known."""
+    launches: int | None = 0
+    """In one call of ``forward``; None where it was not called: CUDA C++ and HIP C++ are only compiled."""
     is_trial: bool = False
     """Only one of the configurations that an autotuner tries."""
     argument_bytes: int | None = None
@@ -76,16 +108,25 @@ class Inspection(Frozen):
     """As the compiler calls it, e.g. ``sm_90``."""
     device: str
     """Model of devices/gpu_facts.py whose number of units counts."""
+    form: KernelForm = KernelForm.TRITON
     status: InspectionStatus
     detail: str = ""
     """One line: what went wrong, and where; empty when inspected."""
     kernels: tuple[KernelReport, ...] = ()
     """In the order of their first launch; what was seen until the end also where it came early."""
+    notes: tuple[str, ...] = ()
+    """What was assumed of the candidate as a whole, and what is not known."""
     versions: dict[str, str] = Field(default_factory=dict)
     sandbox: str | None = None
     """How its process was confined (docs/threat-model.md); None: by limits of its own alone."""
     log: str = ""
     """End of what the process wrote to stdout and stderr."""
+
+    @property
+    def target(self) -> Target:
+        """Device and language of the candidate, as it was built here."""
+        device = "cuda" if self.architecture.startswith("sm_") else "hip"
+        return Target(device=device, language=_LANGUAGES[self.form])
 
     @property
     def can_run(self) -> bool:
@@ -95,9 +136,15 @@ class Inspection(Frozen):
 
     @property
     def heaviest(self) -> KernelReport | None:
-        """The kernel that moves most: bytes of its tensors times launches. None without a built one."""
-        built = [k for k in self.kernels if k.facts and k.launches]
-        return max(built, key=lambda k: (k.argument_bytes or 0) * k.launches, default=None)
+        """The kernel that moves most: bytes of its tensors times launches. None without a built one.
+
+        Where neither is known, that of the most threads.
+        """
+        return max(self._built, key=_weight, default=None)
+
+    @property
+    def _built(self) -> list[KernelReport]:
+        return [kernel for kernel in self.kernels if kernel.facts and kernel.launches != 0]
 
     def facts(self) -> dict[str, FactValue]:
         """Return the evidence on the candidate: that of its heaviest kernel, with all launches of a call.
@@ -107,10 +154,18 @@ class Inspection(Frozen):
         kernel = self.heaviest
         if kernel is None:
             return {}
-        built = [k for k in self.kernels if k.facts and k.launches]
-        spills = [n for k in built if isinstance(n := k.facts.get("aot.spills"), int)]
+        spills = [n for k in self._built if isinstance(n := k.facts.get("aot.spills"), int)]
+        launches = [k.launches for k in self.kernels if k.launches is not None]
         return {
             **kernel.facts,
             "aot.spills": max(spills, default=None),
-            "gpu.launches": sum(k.launches for k in self.kernels),
+            "gpu.launches": sum(launches) if len(launches) == len(self.kernels) else None,
         }
+
+
+def _weight(kernel: KernelReport) -> tuple[int, int]:
+    threads = kernel.facts.get("aot.block_threads")
+    return (
+        (kernel.argument_bytes or 0) * (kernel.launches or 0),
+        math.prod(kernel.grid or (1,)) * (threads if isinstance(threads, int) else 1),
+    )

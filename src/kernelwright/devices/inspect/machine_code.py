@@ -52,7 +52,7 @@ def examine(kernel: Any, gpu: GpuFacts, ptxas_log: str, tools: Any) -> Built:
     own_shared = max(metadata.shared - resources.static_shared_bytes, 0)
     facts = resource_facts(resources, limits, block_threads=threads, dynamic_shared_bytes=own_shared)
     facts = {**facts, **mix, **gpu_facts(gpu)}
-    problem = _launch_problem(facts, limits, getattr(metadata, "tmem_size", 0) or 0)
+    problem = launch_problem(facts, limits, getattr(metadata, "tmem_size", 0) or 0)
     if problem:
         return Built(facts, KernelOutcome.CANNOT_LAUNCH, problem)
     spills = bool(facts["aot.spills"])
@@ -91,8 +91,8 @@ def _tool(command: list[str]) -> str:
     return done.stdout if done.returncode == 0 else ""
 
 
-def _launch_problem(facts: dict[str, FactValue], limits: GpuArchitecture, tensor_memory: int) -> str:
-    """Say why no SM or CU can hold a block, or nothing."""
+def launch_problem(facts: dict[str, FactValue], limits: GpuArchitecture, tensor_memory: int = 0) -> str:
+    """Say why no SM or CU can hold a block, or nothing; the facts must hold its threads and memory."""
     threads, shared, registers = facts["aot.block_threads"], facts["aot.shared_bytes"], facts["aot.registers"]
     assert isinstance(threads, int) and isinstance(shared, int)
     if threads > limits.max_block_threads:

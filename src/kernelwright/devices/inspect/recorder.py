@@ -117,7 +117,7 @@ class Recorder:
         else:
             largest = max(old, report, key=lambda r: (r.argument_bytes or 0, r.grid or ()))
             report = largest.model_copy(
-                update={"launches": old.launches + n_new, "is_trial": old.is_trial and is_trial}
+                update={"launches": (old.launches or 0) + n_new, "is_trial": old.is_trial and is_trial}
             )
         self._reports[key] = report
         self._tell({"key": key, "report": report.model_dump(mode="json")})

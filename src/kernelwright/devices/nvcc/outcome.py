@@ -54,6 +54,8 @@ class LaunchFacts(Frozen):
     """Its name; of a ``load_inline`` candidate the kernel's."""
     kernel: str
     """As linked."""
+    grid: tuple[int, int, int] | None = None
+    """None where it is computed at run time."""
     facts: dict[str, FactValue]
     """Under the names of the evidence, ``aot.*``; without a disassembler the instruction mix is missing."""
 

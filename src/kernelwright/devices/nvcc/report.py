@@ -67,7 +67,10 @@ def report_cuda(
         )
         return found | (mix_facts(mixes[launch.kernel]) if launch.kernel in mixes else {})
 
-    launches = [LaunchFacts(launch=one.name, kernel=one.kernel, facts=facts(one)) for one in form.launches]
+    launches = [
+        LaunchFacts(launch=one.name, kernel=one.kernel, grid=one.grid, facts=facts(one))
+        for one in form.launches
+    ]
     return AheadReport(
         status=BuildStatus.BUILT,
         architecture=architecture,

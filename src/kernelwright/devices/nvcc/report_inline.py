@@ -10,6 +10,7 @@ from kernelwright.devices.compiler import RunCompiler
 from kernelwright.devices.gpu_limits import GpuArchitecture, find_architecture
 from kernelwright.devices.nvcc.build import TIMEOUT_S, compile_cubin, kernel_resources
 from kernelwright.devices.nvcc.find import CudaCompiler
+from kernelwright.devices.nvcc.form import CudaSource
 from kernelwright.devices.nvcc.host_launches import HostLaunch
 from kernelwright.devices.nvcc.load_inline import InlineCuda, read_load_inline
 from kernelwright.devices.nvcc.outcome import AheadReport, BuildStatus, LaunchFacts, NotBuilt
@@ -17,6 +18,18 @@ from kernelwright.devices.nvcc.read import read_cuda_source
 from kernelwright.devices.nvcc.report import instruction_mixes, report_cuda
 
 _MANGLED = re.compile(r"_ZL?(?:N[KVr]*)?L?(?P<rest>\d.*)")
+
+
+def read_cuda(candidate: str) -> CudaSource | InlineCuda | NotBuilt | None:
+    """Return the CUDA of a candidate of either form, None when it has none.
+
+    A ``CUDA_SOURCE`` that is not our form, in a candidate that calls ``load_inline``, is the latter's.
+    """
+    ours = read_cuda_source(candidate)
+    if isinstance(ours, CudaSource):
+        return ours
+    inline = read_load_inline(candidate)
+    return inline if inline is not None else ours
 
 
 def report_candidate(
@@ -33,8 +46,7 @@ def report_candidate(
     Runs nothing of it. Raises as ``report_cuda``.
     """
     find_architecture(architecture)
-    form = read_cuda_source(candidate)
-    found = form if form is not None else read_load_inline(candidate)
+    found = read_cuda(candidate)
     if found is None:
         return None
     if isinstance(found, NotBuilt):
@@ -119,13 +131,17 @@ def _facts(
 
 def _unknown(inline: InlineCuda, compiled: set[str]) -> list[str]:
     notes = [] if compiled else ["no kernels of its own"]
+    sizes: dict[str, set[tuple[int | None, int | None]]] = {}
     for launch in inline.launches:
+        sizes.setdefault(_base(launch.kernel), set()).add((launch.block_threads, launch.shared_bytes))
         if _base(launch.kernel) not in compiled:
             notes.append(
                 f"{launch.kernel}: launched, but not compiled; its template arguments are not written"
             )
         elif launch.block_threads is None or launch.shared_bytes is None:
             notes.append(f"{launch.kernel}: size of its blocks is computed at run time")
+        elif len(sizes[_base(launch.kernel)]) > 1:
+            notes.append(f"{launch.kernel}: launched with blocks of several sizes")
     return list(dict.fromkeys(notes))
 
 

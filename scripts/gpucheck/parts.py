@@ -1,0 +1,153 @@
+"""The parts of the check: what each runs, its share of the time, and where its findings lie."""
+
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+LEVELS = ("level1", "level2", "level3")
+GOLDEN = 0.6180339887498949
+EVALUATIONS = 6
+"""For each task: seeds and a few moves."""
+TASK_S = 25.0
+"""Search time of one task at most; its compile and its final measurement come on top."""
+LAST_TASK_S = 50.0
+"""Kept free at the end of a bench for the task that was begun last."""
+ASK_S = 60.0
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the check runs and what it was given."""
+
+    root: Path
+    """Of the repository."""
+    out: Path
+    target: str
+    """``cuda/triton`` or ``hip/triton``."""
+    kernelbench: Path | None
+    environment: dict[str, str]
+    """Of every command: where our packages are found, a cache of its own."""
+    python: str = sys.executable
+
+    @property
+    def store(self) -> Path:
+        """Of all runs of the check."""
+        return self.out / "runs.db"
+
+
+@dataclass(frozen=True)
+class Skip:
+    """A part that cannot be done here."""
+
+    reason: str
+
+
+Make = Callable[[Place, float], "Sequence[str] | Skip"]
+"""Returns the command of a part for so many seconds."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part; ``share`` is of the time that all parts from here on have together."""
+
+    name: str
+    title: str
+    share: float
+    make: Make
+
+
+def _tests(place: Place, seconds: float) -> list[str]:
+    results = place.out / "tests" / "junit.xml"
+    options = ["-m", "gpu", "-p", "no:cacheprovider", "-o", "filterwarnings=default", "-rs"]
+    where = ["--rootdir", str(place.root), str(place.root / "tests"), f"--junitxml={results}"]
+    return [place.python, "-m", "pytest", *options, *where]
+
+
+def _cheats(place: Place, seconds: float) -> list[str]:
+    return _ours(place, "audit", "--only", "*_cuda", "--out", str(place.out / "cheats"), "--json")
+
+
+def _suite(place: Place, seconds: float) -> list[str]:
+    return _bench(place, "suite", ["suite"], seconds)
+
+
+def _kernelbench(place: Place, seconds: float) -> list[str] | Skip:
+    folder = place.kernelbench
+    if folder is None:
+        return Skip("no KernelBench problems: name their folder with --kernelbench")
+    files = problems(folder)
+    if not files:
+        return Skip(f"{folder}: no {', '.join(LEVELS)} with problems in it")
+    return _bench(place, "kernelbench", [str(file) for file in files], seconds)
+
+
+def _profile(place: Place, seconds: float) -> list[str]:
+    vendor = "nvidia" if place.target.startswith("cuda") else "amd"
+    return [place.python, "-m", "gpucheck.profile_slowest", str(place.out), vendor, f"{seconds * 0.9:.0f}"]
+
+
+PARTS = (
+    Part("tests", "The tests that need a GPU", 20, _tests),
+    Part("cheats", "The cheats that need a GPU", 14, _cheats),
+    Part("suite", "Our suite", 28, _suite),
+    Part("kernelbench", "Problems of KernelBench", 28, _kernelbench),
+    Part("profile", "The five slowest against their floors, profiled", 10, _profile),
+)
+
+
+def problems(folder: Path) -> list[Path]:
+    """Return the problems so that any beginning of the list is spread over all levels and kinds.
+
+    Each level's files, in order of their numbers, are visited at multiples of the golden ratio.
+    """
+    spread = []
+    for level in LEVELS:
+        files = sorted((folder / level).glob("[0-9]*.py"), key=lambda file: (_number(file), file.name))
+        order = sorted(range(len(files)), key=lambda i: (i + 1) * GOLDEN % 1.0)
+        spread += [((place + 0.5) / len(files), level, files[i]) for place, i in enumerate(order)]
+    return [file for _, _, file in sorted(spread, key=lambda entry: entry[:2])]
+
+
+def _number(file: Path) -> int:
+    digits = file.name.partition("_")[0]
+    return int(digits) if digits.isdigit() else 0
+
+
+def _bench(place: Place, name: str, sources: list[str], seconds: float) -> list[str]:
+    title = f"gpu-check-{name}"
+    has_begun = _has_runs(place, title)
+    stop = max(seconds - LAST_TASK_S, seconds / 2, 1.0)
+    return _ours(
+        place, "bench", *sources, "--resume" if has_begun else "--name", title, "--target", place.target,
+        "--team", "expert", "--budget-evaluations", str(EVALUATIONS), "--budget-seconds", f"{TASK_S:g}",
+        "--stop-after", f"{stop:.0f}", "--store", str(place.store), "--out", str(place.out / name), "--json",
+    )  # fmt: skip
+
+
+def _has_runs(place: Place, title: str) -> bool:
+    """Tell whether an earlier check has begun this bench."""
+    if not place.store.exists():
+        return False
+    ask = _ours(
+        place, "runs", "list", "--experiment", title, "--limit", "1", "--store", str(place.store), "--json"
+    )
+    done = subprocess.run(
+        ask, capture_output=True, text=True, timeout=ASK_S, env=place.environment, check=False
+    )
+    return done.returncode == 0 and done.stdout.strip() not in ("", "[]")
+
+
+def _ours(place: Place, *words: str) -> list[str]:
+    return [place.python, "-m", "kernelwright", *words]
+
+
+def find_kernelbench(root: Path, named: Path | None) -> Path | None:
+    """Return the folder that holds ``level1``: the one named, else one beside the sources or above them."""
+    candidates = [named] if named else [root / "KernelBench", root.parent / "KernelBench"]
+    for folder in candidates:
+        for place in (folder, folder / "KernelBench"):
+            if (place / LEVELS[0]).is_dir():
+                return place
+    return named

@@ -1,0 +1,131 @@
+"""What a part came to: kept in a file of its own the moment it has ended, and read again to resume."""
+
+import json
+import os
+import tempfile
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+RESULT = "result.json"
+
+
+class State(StrEnum):
+    """How a part ended."""
+
+    DONE = "done"
+    NEGATIVE = "negative"
+    """It ran to its end and found something wrong: tests fail, a cheat wins, a task has no right kernel."""
+    FAILED = "failed"
+    """Its command failed."""
+    LATE = "late"
+    """Its time was up; what it had by then is kept."""
+    SKIPPED = "skipped"
+
+    @property
+    def is_ended(self) -> bool:
+        """True where resuming need not repeat it."""
+        return self in (State.DONE, State.NEGATIVE)
+
+
+@dataclass(frozen=True)
+class Result:
+    """One part's end."""
+
+    name: str
+    title: str
+    state: State
+    detail: str = ""
+    """One line where it is not done."""
+    seconds: float = 0.0
+    command: list[str] = field(default_factory=list)
+    exit_code: int | None = None
+    last_lines: list[str] = field(default_factory=list)
+    figures: dict[str, Any] = field(default_factory=dict)
+    """Read from what the command left; empty where it left nothing that can be read."""
+
+    def record(self) -> dict[str, Any]:
+        """Return it as JSON has it."""
+        return {**asdict(self), "state": self.state.value}
+
+
+def save(folder: Path, result: Result) -> None:
+    """Write a part's result; whoever reads meanwhile finds the old one or the new one."""
+    write_atomically(folder / result.name / RESULT, json.dumps(result.record(), indent=2) + "\n")
+
+
+def load(folder: Path, name: str) -> Result | None:
+    """Return a part's earlier result, None where there is none that can be read."""
+    try:
+        record = json.loads((folder / name / RESULT).read_text(encoding="utf-8"))
+        return Result(**{**record, "state": State(record["state"])})
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write a file beside its place, then rename it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False, encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.chmod(file.name, 0o644)
+    os.replace(file.name, path)
+
+
+def figures(folder: Path, name: str) -> dict[str, Any]:
+    """Return what a part's command left, in short; empty where that cannot be read."""
+    reader = {"tests": _tests, "cheats": _cheats, "suite": _bench, "kernelbench": _bench, "profile": _profile}
+    try:
+        return reader[name](folder / name)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, ElementTree.ParseError):
+        return {}
+
+
+def _tests(folder: Path) -> dict[str, Any]:
+    root = ElementTree.parse(folder / "junit.xml").getroot()
+    suite = root if root.tag == "testsuite" else next(iter(root))
+    counts = {name: int(suite.get(name, "0")) for name in ("tests", "failures", "errors", "skipped")}
+    bad = [
+        f"{case.get('classname')}::{case.get('name')}"
+        for case in suite.iter("testcase")
+        if case.find("failure") is not None or case.find("error") is not None
+    ]
+    return {**counts, "failing": bad}
+
+
+def _cheats(folder: Path) -> dict[str, Any]:
+    findings = json.loads((folder / "audit.json").read_text(encoding="utf-8"))["findings"]
+    rows = [
+        {key: finding.get(key) for key in ("name", "outcome", "check", "as_expected", "detail")}
+        for finding in findings
+    ]
+    judged = [row for row in rows if not str(row["outcome"]).startswith(("needs", "not judged"))]
+    return {
+        "specimens": len(rows),
+        "judged": len(judged),
+        "as_expected": sum(bool(row["as_expected"]) for row in judged),
+        "rows": rows,
+    }
+
+
+def _bench(folder: Path) -> dict[str, Any]:
+    document = json.loads((folder / "results.json").read_text(encoding="utf-8"))
+    kept = (
+        "task",
+        "ending",
+        "speedup_eager",
+        "speedup_compile",
+        "floor_fraction",
+        "eager_ms",
+        "delivered_ms",
+    )
+    rows = [{key: row.get(key) for key in (*kept, "run_id", "detail")} for row in document["rows"]]
+    return {"summary": next(iter(document["summaries"]), None), "rows": rows, "left": len(document["left"])}
+
+
+def _profile(folder: Path) -> dict[str, Any]:
+    return {"rows": json.loads((folder / "profiles.json").read_text(encoding="utf-8"))["rows"]}

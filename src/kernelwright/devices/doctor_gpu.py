@@ -1,0 +1,55 @@
+"""``doctor``'s looks at what GPU kernels need: none of it is needed for the main job."""
+
+from collections import Counter
+from pathlib import Path
+
+from kernelwright.devices import cpu
+from kernelwright.devices.check import Check
+from kernelwright.devices.gpu_here import find_gpus
+from kernelwright.devices.hipcc.find import find_hip_compiler
+from kernelwright.devices.nvcc.find import Absent, find_cuda_compiler
+from kernelwright.devices.ptxas_here import find_triton_ptxas
+
+
+def check_gpu(_: Path) -> Check:
+    """Name the GPUs; none is an answer."""
+    found = find_gpus()
+    if not found:
+        return Check(
+            "gpu", False, "none", "not needed: candidates are built for GPUs ahead of time (inspect)"
+        )
+    names = Counter(f"{gpu.name}, driver {gpu.driver}" if gpu.driver else gpu.name for gpu in found)
+    torch = cpu.version_of("torch") or ""
+    advice = "the torch here is built for the CPU and will not see it" if torch.endswith("+cpu") else ""
+    return Check("gpu", True, "; ".join(f"{n} x {name}" for name, n in names.items()), advice)
+
+
+def check_triton(_: Path) -> Check:
+    """Name Triton's version and the assemblers of NVIDIA's code that it brings along."""
+    version = cpu.version_of("triton")
+    if version is None:
+        return Check("triton", False, "none", "needed only for Triton kernels: pip install triton")
+    bundled = find_triton_ptxas()
+    if not bundled:
+        return Check("triton", True, f"{version}, no ptxas in it", "building for NVIDIA needs one (inspect)")
+    return Check("triton", True, f"{version}, with {', '.join(bundled)}")
+
+
+def check_cuda_compiler(_: Path) -> Check:
+    """Name nvcc, or what else compiles CUDA C++."""
+    found = find_cuda_compiler()
+    if isinstance(found, Absent):
+        return Check("cuda compiler", False, "none", f"needed only for CUDA C++: {found.reason}")
+    limits = "" if found.kind == "nvcc" else "compiles kernels, makes no launchers"
+    return Check("cuda compiler", True, f"{found.name} ({found.path})", limits)
+
+
+def check_hip_compiler(_: Path) -> Check:
+    """Name hipcc, or what else compiles HIP C++."""
+    found = find_hip_compiler()
+    if isinstance(found, Absent):
+        return Check("hip compiler", False, "none", f"needed only for HIP C++: {found.reason}")
+    limits = (
+        "" if found.kind == "hipcc" else "a clang without ROCm: kernels are compiled against our own header"
+    )
+    return Check("hip compiler", True, f"{found.name} ({found.path})", limits)

@@ -1,0 +1,189 @@
+"""What compilers made of a candidate's kernels, as cells, as a verdict and as Markdown."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from kernelwright.core.evidence import FactValue
+from kernelwright.devices.inspect.inspection import (
+    Inspection,
+    InspectionStatus,
+    KernelOutcome,
+    KernelReport,
+)
+from kernelwright.devices.inspect.meaning import notes, outcome_words
+from kernelwright.report.markdown import table
+from kernelwright.report.verdict import Verdict
+
+HEADER = (
+    "kernel", "launches", "grid", "warps", "registers", "spills", "shared", "occupancy", "loads", "stores",
+    "matrix", "code", "outcome",
+)  # fmt: skip
+NUMBERS = frozenset(HEADER) - {"kernel", "grid", "occupancy", "outcome"}
+"""Columns of figures."""
+LEGEND = (
+    "No kernel ran: this is what the compiler made of each, and what the limits of the architecture allow. "
+    "`spills`: registers that live in memory. `occupancy`: of the warps that an SM or CU can hold, and what "
+    "ends it. `loads`, `stores`: mean width of a thread's accesses of global memory. `matrix`: instructions "
+    "of the tensor cores or matrix units. `code`: all instructions, where they stand, not as often as they "
+    "run."
+)
+MIXES: Mapping[str, tuple[str, ...]] = {
+    "global memory": ("aot.global_accesses",),
+    "shared memory": ("aot.shared_accesses", "aot.async_copies"),
+    "matrix units": ("aot.matrix_instructions",),
+    "multiply-add": ("aot.fma_instructions",),
+    "special functions": ("aot.special_instructions",),
+    "between threads": ("aot.shuffles", "aot.atomics", "aot.barriers"),
+    "branches": ("aot.branches",),
+}
+"""Group of instructions -> the facts that count it; ``other`` is what is left."""
+OTHER = "other"
+
+
+class Built(NamedTuple):
+    """A kernel on one architecture."""
+
+    inspection: Inspection
+    kernel: KernelReport
+
+
+def kernel_name(kernel: KernelReport) -> str:
+    """Return a kernel's name with its sizes."""
+    sizes = ", ".join(f"{name}={value}" for name, value in kernel.constants.items() if value.isdigit())
+    name = " ".join(kernel.kernel.split())
+    return f"{name}({sizes})" if sizes else name
+
+
+def headline(inspection: Inspection) -> str:
+    """Return what is to be said of a candidate on one GPU, in a line."""
+    place = f"{inspection.architecture} ({inspection.device})"
+    if inspection.status is not InspectionStatus.INSPECTED:
+        return f"{place}: {inspection.status.value.replace('_', ' ')}: {inspection.detail}"
+    chosen = [kernel for kernel in inspection.kernels if not kernel.is_trial]
+    bad = [kernel for kernel in chosen if not kernel.outcome.can_run]
+    if bad:
+        return f"{place}: {len(bad)} of {len(chosen)} kernels cannot be built or launched"
+    n_spill = sum(bool(kernel.facts.get("aot.spills")) for kernel in chosen)
+    words = f", {n_spill} of them with registers in memory" if n_spill else ""
+    n_unknown = sum(kernel.outcome is KernelOutcome.BUILT for kernel in chosen)
+    fit = f"of {n_unknown} the blocks' size is not known" if n_unknown else "all can be launched"
+    plural = "s" if len(chosen) > 1 else ""
+    return f"{place}: {len(chosen)} kernel{plural} built, {fit}{words}"
+
+
+def inspection_verdict(found: Sequence[Inspection]) -> Verdict:
+    """Return the verdict over all architectures, with a line for each."""
+    good = all(inspection.can_run for inspection in found)
+    where = ", ".join(dict.fromkeys(inspection.architecture for inspection in found))
+    is_known = all(k.outcome is not KernelOutcome.BUILT for i in found for k in i.kernels)
+    words = "Every kernel can be launched on" if is_known else "Every kernel is built for"
+    words = words if good else "Not every kernel can be launched on"
+    return Verdict("good" if good else "bad", f"{words} {where}", tuple(map(headline, found)))
+
+
+def by_kernel(found: Sequence[Inspection]) -> list[Built]:
+    """Return the kernels so that the same one stands together for all architectures."""
+    grouped: dict[tuple[object, ...], list[Built]] = {}
+    for inspection in found:
+        for kernel in inspection.kernels:
+            key = (kernel_name(kernel), kernel.grid, kernel.is_trial, tuple(kernel.arguments.items()))
+            grouped.setdefault(key, []).append(Built(inspection, kernel))
+    return [built for group in grouped.values() for built in group]
+
+
+def cells(kernel: KernelReport) -> tuple[str, ...]:
+    """Return a kernel's cells under HEADER; empty where nothing is known."""
+    facts = kernel.facts
+
+    def cell(name: str, unit: str = "") -> str:
+        value = facts.get(name)
+        if value is None:
+            return ""
+        return f"{value:.3g}{unit}" if isinstance(value, float) else f"{value}{unit}"
+
+    share = facts.get("aot.occupancy")
+    occupancy = f"{share:.0%} ({facts.get('aot.occupancy_limit')})" if isinstance(share, float) else ""
+    return (
+        kernel_name(kernel),
+        "trial" if kernel.is_trial else str(kernel.launches or ""),
+        " x ".join(map(str, kernel.grid or ())),
+        "" if kernel.num_warps is None else str(kernel.num_warps),
+        cell("aot.registers"),
+        cell("aot.spills"),
+        cell("aot.shared_bytes", " B"),
+        occupancy,
+        cell("aot.load_bytes", " B"),
+        cell("aot.store_bytes", " B"),
+        cell("aot.matrix_instructions"),
+        cell("aot.instructions"),
+        outcome_words(kernel.outcome),
+    )
+
+
+def mix(facts: Mapping[str, FactValue]) -> dict[str, int]:
+    """Return the instructions by group, largest groups as MIXES has them; empty where no code was read."""
+    total = facts.get("aot.instructions")
+    if not isinstance(total, int) or total <= 0:
+        return {}
+    found = {group: sum(_count(facts, name) for name in names) for group, names in MIXES.items()}
+    return {**found, OTHER: max(total - sum(found.values()), 0)}
+
+
+def _count(facts: Mapping[str, FactValue], name: str) -> int:
+    value = facts.get(name)
+    return value if isinstance(value, int) else 0
+
+
+def note_lines(found: Sequence[Inspection]) -> list[str]:
+    """Return what is worth knowing, a line each, with the architectures that it holds for."""
+    places: dict[str, list[str]] = {}
+    for inspection in found:
+        own = [f"{kernel_name(k)}: {note}" for k in inspection.kernels for note in notes(k)]
+        for note in dict.fromkeys((*inspection.notes, *own)):
+            places.setdefault(note, []).append(inspection.architecture)
+    several = len(found) > 1
+    return [f"{note} ({', '.join(at)})" if several else note for note, at in places.items()]
+
+
+def facts_line(found: Sequence[Inspection]) -> str:
+    """Return target, versions and confinement in one line."""
+    targets = dict.fromkeys(str(inspection.target) for inspection in found)
+    parts = [f"target {', '.join(targets)} ({found[0].form.value})"]
+    for name, version in {pair: None for i in found for pair in i.versions.items()}:
+        parts.append(f"{name} {version}")
+    tiers = dict.fromkeys(i.sandbox for i in found if i.sandbox is not None)
+    parts += [f"sandbox {tier}" for tier in tiers]
+    return "; ".join(parts)
+
+
+def inspections_markdown(name: str, found: Sequence[Inspection], *, date: str, command: str) -> str:
+    """Return the whole document: the verdict, a row for each kernel and architecture, mixes, notes."""
+    verdict = inspection_verdict(found)
+    rows = by_kernel(found)
+    parts = [
+        f"# {name}, built ahead of time",
+        f"{date}. {facts_line(found)}.",
+        f"```\n{command}\n```",
+        f"**{verdict.headline}.**",
+        "\n".join(f"- {_plain(line)}" for line in verdict.lines),
+    ]
+    if rows:
+        shown = [(built.inspection.architecture, *map(_plain, cells(built.kernel))) for built in rows]
+        parts += ["## Kernels", LEGEND, table(("architecture", *HEADER), shown)]
+    mixed = [(built, mix(built.kernel.facts)) for built in rows]
+    counted = [
+        (built.inspection.architecture, _plain(kernel_name(built.kernel)), *map(str, counts.values()))
+        for built, counts in mixed
+        if counts
+    ]
+    if counted:
+        parts += ["## Instructions", table(("architecture", "kernel", *MIXES, OTHER), counted)]
+    lines = note_lines(found)
+    if lines:
+        parts += ["## Notes", "\n".join(f"- {_plain(line)}" for line in lines)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _plain(text: str) -> str:
+    """Keep words of a candidate from being taken for HTML."""
+    return text.replace("&", "&amp;").replace("<", "&lt;")

@@ -1,0 +1,337 @@
+"""The GPU check as a program: deadlines, resuming, failures; parts are stubs, machines are made up.
+
+Stubs are labelled: ``stub(...)`` stands in for a command that would need a device.
+"""
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gpucheck import machine as machine_module
+from gpucheck import parts as parts_module
+from gpucheck.machine import Machine, look
+from gpucheck.main import main
+from gpucheck.pack import ABOUT, PackError, environment_with, pack, requirements
+from gpucheck.parts import PARTS, Part, Place, Skip, find_kernelbench, problems
+from gpucheck.profile_slowest import slowest, take
+from gpucheck.results import State, load
+from gpucheck.running import run
+
+ROOT = Path(__file__).parents[2]
+H200: dict[str, Any] = {
+    "name": "NVIDIA H200", "capability": "9.0", "architecture": None, "units": 132, "memory_bytes": 141 << 30,
+}  # fmt: skip
+MACHINE = Machine(vendor="cuda", devices=[H200], driver="570.1", versions={"torch": "9.9", "triton": "8.8"})
+JUNIT = (
+    '<testsuites><testsuite tests="3" failures="1" errors="0" skipped="1">'
+    '<testcase classname="a" name="good"/><testcase classname="a" name="bad"><failure/></testcase>'
+    "</testsuite></testsuites>"
+)
+
+
+def stub(name: str, script: str, share: float = 1.0) -> Part:
+    """A part whose command is a script, in place of one that needs a device."""
+
+    def make(place: Place, seconds: float) -> list[str]:
+        prelude = f"import sys, time, pathlib; out = pathlib.Path({str(place.out / name)!r})\n"
+        return [sys.executable, "-c", prelude + script]
+
+    return Part(name, f"Stub of {name}", share, make)
+
+
+def check(out: Path, *parts: Part, more: tuple[str, ...] = (), seconds: float = 120.0) -> int:
+    return main(
+        ["--out", str(out), "--seconds", str(seconds), *more], parts=parts, look=lambda environment: MACHINE
+    )
+
+
+def document(out: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((out / "gpu-check.json").read_text())
+    return found
+
+
+def states(out: Path) -> dict[str, str]:
+    return {part["name"]: part["state"] for part in document(out)["parts"]}
+
+
+def test_a_part_that_fails_is_recorded_with_its_last_lines_and_the_rest_goes_on(tmp_path: Path) -> None:
+    broken = stub("cheats", "print('first'); print('no such option'); sys.exit(2)")
+    code = check(tmp_path, broken, stub("suite", "print('fine')"))
+    assert code == 1 and states(tmp_path) == {"cheats": "failed", "suite": "done"}
+    failed = document(tmp_path)["parts"][0]
+    assert failed["exit_code"] == 2 and failed["last_lines"] == ["first", "no such option"]
+    text = (tmp_path / "gpu-check.md").read_text()
+    assert "exit code 2" in text and "    no such option" in text
+    assert "NVIDIA H200 (132 units, 141 GiB); driver 570.1; torch 9.9; triton 8.8" in text
+
+
+def test_what_a_command_found_is_in_both_files(tmp_path: Path) -> None:
+    code = check(tmp_path, stub("tests", f"(out / 'junit.xml').write_text({JUNIT!r}); sys.exit(1)"))
+    assert code == 1 and states(tmp_path) == {"tests": "negative"}
+    assert document(tmp_path)["parts"][0]["figures"]["failing"] == ["a::bad"]
+    text = (tmp_path / "gpu-check.md").read_text()
+    assert "3 tests, 1 failing, 1 skipped" in text and "- a::bad" in text
+    assert document(tmp_path)["machine"]["versions"]["torch"] == "9.9"
+
+
+def test_a_bench_that_was_stopped_is_late_and_its_rows_are_shown(tmp_path: Path) -> None:
+    row = {
+        "task": "7_RowSum", "ending": "faster", "speedup_eager": {"ratio": 2.0, "low": 1.9, "high": 2.1},
+        "speedup_compile": None, "floor_fraction": 0.5, "eager_ms": 0.2, "delivered_ms": 0.1, "run_id": "r1",
+        "detail": "",
+    }  # fmt: skip
+    summary = {
+        "n_success": 1,
+        "n_tasks": 1,
+        "n_faster": 1,
+        "eager": {"geomean": 2.0, "low": 2.0, "high": 2.0},
+    }
+    results = json.dumps({"rows": [row], "summaries": [summary], "left": ["8_ColumnMax"]})
+    code = check(tmp_path, stub("suite", f"(out / 'results.json').write_text({results!r})"))
+    assert code == 1 and states(tmp_path) == {"suite": "late"}
+    text = (tmp_path / "gpu-check.md").read_text()
+    assert "| 7_RowSum | faster | 0.2 | 0.1 | 2.00x [1.90, 2.10] |  | 50% |" in text
+    assert "1 of 1 right, 1 faster, geomean over eager 2.00x [2.00, 2.00], 1 not begun" in text
+
+
+def test_cheats_that_nobody_judged_are_no_success(tmp_path: Path) -> None:
+    finding = {"name": "19_graph_cuda", "outcome": "needs a device", "check": None, "as_expected": True}
+    audit = json.dumps({"ok": True, "findings": [finding]})
+    assert check(tmp_path, stub("cheats", f"(out / 'audit.json').write_text({audit!r})")) == 1
+    assert states(tmp_path) == {"cheats": "skipped"}
+    assert "0 of 0 judged ended as they must, of 1" in (tmp_path / "gpu-check.md").read_text()
+
+
+def test_resuming_repeats_only_what_has_not_ended(tmp_path: Path) -> None:
+    count = "(out / 'count').open('a').write('x')\n"
+    good, bad = stub("suite", count), stub("cheats", count + "sys.exit(2)")
+    check(tmp_path, good, bad)
+    assert check(tmp_path, good, bad) == 2, "a folder with results is not overwritten unasked"
+    check(tmp_path, good, bad, more=("--resume",))
+    assert ((tmp_path / "suite/count").read_text(), (tmp_path / "cheats/count").read_text()) == ("x", "xx")
+    check(tmp_path, good, bad, more=("--resume", "--again", "--parts", "suite"))
+    assert ((tmp_path / "suite/count").read_text(), (tmp_path / "cheats/count").read_text()) == ("xx", "xx")
+    assert states(tmp_path) == {"suite": "done", "cheats": "failed"}
+
+
+def test_a_result_half_written_counts_as_none(tmp_path: Path) -> None:
+    check(tmp_path, stub("suite", "pass"))
+    (tmp_path / "suite" / "result.json").write_text('{"name": "sui')
+    assert load(tmp_path, "suite") is None
+    assert check(tmp_path, stub("suite", "pass")) == 0
+
+
+def test_time_that_is_up_ends_a_part_and_all_that_it_started(tmp_path: Path) -> None:
+    script = "import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', %r]); time.sleep(60)"
+    grandchild = f"import time; time.sleep(60)  # {tmp_path}"
+    ran = run([sys.executable, "-c", script % grandchild], tmp_path / "log", 1.0, grace_s=0.5)
+    assert ran.code is None
+    time.sleep(0.2)
+    alive = [p for p in Path("/proc").glob("[0-9]*/cmdline") if f"# {tmp_path}" in _read(p)]
+    assert not alive
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+def test_what_is_interrupted_has_a_moment_to_write_what_it_has(tmp_path: Path) -> None:
+    script = (
+        "import pathlib, time\ntry:\n    time.sleep(60)\n"
+        f"except KeyboardInterrupt:\n    pathlib.Path({str(tmp_path / 'kept')!r}).write_text('x')"
+    )
+    ran = run([sys.executable, "-c", script], tmp_path / "log", 1.0)
+    assert ran.code is None and (tmp_path / "kept").read_text() == "x"
+
+
+def test_without_time_nothing_is_begun(tmp_path: Path) -> None:
+    code = check(tmp_path, stub("suite", "(out / 'count').write_text('x')"), seconds=6.0)
+    assert code == 1 and states(tmp_path) == {"suite": "late"}
+    assert not (tmp_path / "suite" / "count").exists()
+
+
+def test_a_command_that_is_not_there_has_failed(tmp_path: Path) -> None:
+    missing = Part("suite", "Stub", 1.0, lambda place, seconds: [str(tmp_path / "nothing")])
+    assert check(tmp_path, missing) == 1 and states(tmp_path) == {"suite": "failed"}
+    assert "cannot be started" in document(tmp_path)["parts"][0]["last_lines"][0]
+
+
+def test_a_part_that_cannot_be_done_says_why(tmp_path: Path) -> None:
+    assert check(tmp_path, Part("kernelbench", "Stub", 1.0, lambda place, seconds: Skip("no problems"))) == 1
+    assert "| Stub | skipped | 0 | no problems |" in (tmp_path / "gpu-check.md").read_text()
+
+
+def test_a_part_that_is_unknown_is_wrong_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert check(tmp_path, stub("suite", "pass"), more=("--parts", "siute")) == 2
+    assert "no such part: siute; there are: suite" in capsys.readouterr().err
+
+
+def test_a_machine_without_a_device_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
+    """Really: the program itself, with the torch that is here."""
+    environment = environment_with(None, ROOT, tmp_path)
+    if look(environment).devices:
+        pytest.skip("there is a device")
+    done = subprocess.run(
+        [ROOT / "scripts" / "gpu-check", "--out", str(tmp_path / "o")],
+        capture_output=True, text=True, timeout=300, env=environment, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2 and done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("error: nothing to check: ") and not (tmp_path / "o").exists()
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        ("print('no json')", "ended without an answer"),
+        ("raise SystemExit(1)", "ended without an answer"),
+        (
+            "import json; print('words'); print(json.dumps(dict(versions={}, missing=['yaml'], devices=[{}],"
+            " vendor='hip', problem='')))",
+            "packages are missing: yaml; see --pack",
+        ),
+    ],
+)
+def test_whatever_the_probe_says_is_a_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str, says: str
+) -> None:
+    monkeypatch.setattr(machine_module, "__file__", str(tmp_path / "machine.py"))
+    (tmp_path / "probe.py").write_text(answer)
+    found = look({})
+    assert says in found.problem and "\n" not in found.problem
+
+
+def test_the_real_parts_are_our_commands(tmp_path: Path) -> None:
+    levels = tmp_path / "KernelBench" / "level1"
+    levels.mkdir(parents=True)
+    (levels / "1_A.py").touch()
+    place = Place(ROOT, tmp_path / "o", "hip/triton", find_kernelbench(tmp_path, tmp_path), {}, "python")
+    made = {part.name: [str(word) for word in part.make(place, 100.0)] for part in PARTS}  # type: ignore[union-attr]
+    assert list(made) == ["tests", "cheats", "suite", "kernelbench", "profile"]
+    assert made["tests"][:5] == ["python", "-m", "pytest", "-m", "gpu"]
+    assert made["cheats"][3:6] == ["audit", "--only", "*_cuda"]
+    for name in ("suite", "kernelbench"):
+        words = made[name]
+        assert words[words.index("--target") + 1] == "hip/triton" and "--name" in words
+        assert words[words.index("--stop-after") + 1] == "50"
+    assert made["kernelbench"][4] == str(levels / "1_A.py")
+    assert made["profile"][-2:] == ["amd", "90"]
+    nothing = Place(ROOT, tmp_path / "o", "cuda/triton", None, {})
+    skipped = PARTS[3].make(nothing, 100.0)
+    assert isinstance(skipped, Skip) and "--kernelbench" in skipped.reason
+
+
+def test_our_commands_know_the_options_that_the_parts_use(tmp_path: Path) -> None:
+    """A renamed option would show on the GPU machine only."""
+    from typer.main import get_command
+
+    from kernelwright.cli.main import app
+
+    levels = tmp_path / "level1"
+    levels.mkdir()
+    (levels / "1_A.py").touch()
+    place = Place(ROOT, tmp_path / "o", "cuda/triton", tmp_path, {})
+    commands = get_command(app).commands  # type: ignore[attr-defined]
+    for part in PARTS[1:4]:
+        words = [str(word) for word in part.make(place, 100.0)]  # type: ignore[union-attr]
+        known = {option for parameter in commands[words[3]].params for option in parameter.opts}
+        assert {word for word in words if word.startswith("--")} <= known, part.name
+
+
+def test_any_beginning_of_the_problems_has_all_levels_in_it(tmp_path: Path) -> None:
+    for level, count in (("level1", 100), ("level2", 100), ("level3", 50)):
+        (tmp_path / level).mkdir()
+        for number in range(1, count + 1):
+            (tmp_path / level / f"{number}_P.py").touch()
+    found = problems(tmp_path)
+    assert len(found) == len(set(found)) == 250
+    first = [file.parent.name for file in found[:10]]
+    assert first.count("level1") == first.count("level2") == 4
+    numbers = [int(file.name.partition("_")[0]) for file in found[:20] if file.parent.name == "level1"]
+    assert min(numbers) < 30 and max(numbers) > 70
+
+
+def test_the_slowest_are_those_farthest_from_their_floors() -> None:
+    rows = [
+        {"task": str(i), "run_id": "r", "floor_fraction": share}
+        for i, share in enumerate((0.9, None, 0.1, 0.5))
+    ]
+    rows.append({"task": "no run", "run_id": None, "floor_fraction": 0.01})
+    assert [row["task"] for row in slowest(rows, 2)] == ["2", "3"]
+
+
+TASK = """
+import torch
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return torch.relu(x)
+def get_inputs():
+    return [torch.ones(8)]
+def get_init_inputs():
+    return []
+"""
+NCU = """#!/bin/sh
+# Stub of ncu: a table as it writes one.
+echo '"ID","Kernel Name","gpu__time_duration.sum"'
+echo '"","","nsecond"'
+echo '"0","row_kernel","2000"'
+"""
+
+
+def test_a_profile_is_taken_with_counters_or_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "task.py").write_text(TASK)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
+    traced = take(tmp_path, "nvidia", "cpu", "eval", 3000.0)
+    assert (traced.tool, traced.status.value) == ("torch.profiler", "no_kernels"), traced
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "ncu").write_text(NCU)
+    (tmp_path / "bin" / "ncu").chmod(0o755)
+    counted = take(tmp_path, "nvidia", "cpu", "eval", 3000.0)
+    assert counted.hottest is not None and counted.hottest.name == "row_kernel"
+    assert take(tmp_path, "nvidia", "cpu", "eval", 0.0).message == "no time was left for it"
+
+
+def test_what_is_packed_leaves_torch_to_the_other_machine() -> None:
+    names = [one.partition(">")[0] for one in requirements(ROOT, ["numpy"])]
+    assert {"pydantic", "pytest", "sqlalchemy", "numpy"} <= set(names)
+    assert not {"torch", "triton"} & set(names) and "numpy" not in " ".join(requirements(ROOT))
+
+
+def test_packing_hands_pip_the_other_machines_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """pip is a stub here: it makes what it would have unpacked."""
+    asked: list[list[str]] = []
+
+    def pip(command: list[str], **options: Any) -> "subprocess.CompletedProcess[str]":
+        asked.append(command)
+        (tmp_path / "p" / "rich-14.0.dist-info").mkdir(parents=True)
+        return subprocess.CompletedProcess(command, 0, "", "")
+
+    monkeypatch.setattr("gpucheck.pack.subprocess.run", pip)
+    assert "1 packages" in list(pack(tmp_path / "p", ROOT, "3.12", "manylinux2014_x86_64"))[-1]
+    assert asked[0][asked[0].index("--python-version") + 1] == "3.12"
+    with pytest.raises(PackError, match=r"is for Python 3\.12, this is"):
+        environment_with(tmp_path / "p", ROOT, tmp_path)
+    about = json.loads((tmp_path / "p" / ABOUT).read_text())
+    here = f"{sys.version_info.major}.{sys.version_info.minor}"
+    (tmp_path / "p" / ABOUT).write_text(json.dumps({**about, "python": here}))
+    assert str(tmp_path / "p") in environment_with(tmp_path / "p", ROOT, tmp_path)["PYTHONPATH"]
+
+
+def test_a_folder_of_others_is_not_packed_into(tmp_path: Path) -> None:
+    (tmp_path / "mine").touch()
+    with pytest.raises(PackError, match="holds something else"):
+        list(pack(tmp_path, ROOT, "3.12", "any"))
+    assert main(["--pack", str(tmp_path)]) == 2
+    assert main(["--packages", str(tmp_path), "--out", str(tmp_path / "o")]) == 2
+
+
+def test_every_state_but_the_ended_ones_is_repeated() -> None:
+    assert {state for state in State if state.is_ended} == {State.DONE, State.NEGATIVE}
+    assert parts_module.PARTS[0].name == "tests"
