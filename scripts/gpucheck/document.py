@@ -111,8 +111,8 @@ def _body(result: Result) -> list[str]:
         )
         body.append(_table(header, [_bench_row(row) for row in found["rows"]]))
     if result.name == "profile" and found.get("rows"):
-        header = ("task", "of the floor", "tool", "status", "hottest kernel", "facts")
-        body.append(_table(header, [_profile_row(row) for row in found["rows"]]))
+        profiled = ("task", "of the floor", "tool", "status", "hottest kernel", "facts")
+        body.append(_table(profiled, [_profile_row(row) for row in found["rows"]]))
     if result.state in (State.FAILED, State.LATE) and result.last_lines:
         body.append("Its last lines:\n\n" + "\n".join(f"    {line}" for line in result.last_lines))
     return body

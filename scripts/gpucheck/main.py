@@ -37,26 +37,21 @@ def main(arguments: Sequence[str] | None = None, *, parts: Sequence[Part] = PART
         environment = environment_with(asked.packages, ROOT, asked.out)
     except PackError as error:
         return _wrong(str(error))
-    earlier = {part.name: results.load(asked.out, part.name) for part in parts}
-    if any(earlier.values()) and not asked.resume:
-        return _wrong(f"{asked.out} holds results already; add --resume to go on, or name another --out")
-    unknown = sorted(set(asked.parts) - {part.name for part in parts})
-    if unknown:
-        known = ", ".join(part.name for part in parts)
-        return _wrong(f"no such part: {', '.join(unknown)}; there are: {known}")
+    problem = _problem(asked, parts)
+    if problem:
+        return _wrong(problem)
     machine = look(environment)
     if machine.problem:
         return _wrong(f"nothing to check: {machine.problem}")
     kernelbench = find_kernelbench(ROOT, asked.kernelbench)
     place = Place(ROOT, asked.out, machine.target, kernelbench, environment)
     wanted = [part for part in parts if not asked.parts or part.name in asked.parts]
-    due = [part for part in wanted if asked.again or not _is_ended(earlier[part.name])]
+    due = [part for part in wanted if asked.again or not _is_ended(results.load(asked.out, part.name))]
     date = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
     command = shlex.join(["scripts/gpu-check", *(sys.argv[1:] if arguments is None else arguments)])
 
     def keep() -> list[Result]:
-        loaded = [results.load(asked.out, part.name) for part in parts]
-        known = [result for result in loaded if result is not None]
+        known = _known(asked.out, parts)
         document.write(asked.out, machine, known, date=date, command=command)
         return known
 
@@ -66,9 +61,26 @@ def main(arguments: Sequence[str] | None = None, *, parts: Sequence[Part] = PART
     except KeyboardInterrupt:
         _say("interrupted; what had ended is kept, go on with --resume")
         return INTERRUPTED
-    known = keep()
+    ended = keep()
     _say(f"results: {', '.join(str(asked.out / name) for name in document.FILES)}")
-    return 0 if len(known) == len(parts) and all(r.state is State.DONE for r in known) else 1
+    return 0 if len(ended) == len(parts) and all(result.state is State.DONE for result in ended) else 1
+
+
+def _problem(asked: argparse.Namespace, parts: Sequence[Part]) -> str:
+    """Say what is wrong with what was asked, or nothing."""
+    unknown = sorted(set(asked.parts) - {part.name for part in parts})
+    if unknown:
+        known = ", ".join(part.name for part in parts)
+        return f"no such part: {', '.join(unknown)}; there are: {known}"
+    if _known(asked.out, parts) and not asked.resume:
+        return f"{asked.out} holds results already; add --resume to go on, or name another --out"
+    return ""
+
+
+def _known(out: Path, parts: Sequence[Part]) -> list[Result]:
+    """Return the results that are kept, in the order of the parts."""
+    loaded = (results.load(out, part.name) for part in parts)
+    return [result for result in loaded if result is not None]
 
 
 def check(
@@ -92,6 +104,7 @@ def _one(place: Place, part: Part, seconds: float) -> Result:
     if isinstance(made, Skip):
         return Result(part.name, part.title, State.SKIPPED, made.reason)
     command = [str(word) for word in made]
+    results.forget(place.out, part.name)
     ran = run(command, place.out / part.name / "log.txt", seconds, place.environment)
     found = results.figures(place.out, part.name)
     state, detail = _state(ran.code, found, seconds)

@@ -41,9 +41,9 @@ def pack(folder: Path, root: Path, python: str, target: str, include: Sequence[s
     wanted = requirements(root, include)
     yield f"packing {', '.join(wanted)} for Python {python} on {target} ..."
     command = [
-        sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--upgrade",
-        "--target", str(folder), "--python-version", python, "--platform", target, "--implementation", "cp",
-        "--only-binary=:all:", *wanted,
+        sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile",
+        "--upgrade", "--target", str(folder), "--python-version", python, "--platform", target,
+        "--implementation", "cp", "--only-binary=:all:", *wanted,
     ]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:

@@ -10,6 +10,14 @@ from typing import Any
 from xml.etree import ElementTree
 
 RESULT = "result.json"
+OUTPUTS = {
+    "tests": "junit.xml",
+    "cheats": "audit.json",
+    "suite": "results.json",
+    "kernelbench": "results.json",
+    "profile": "profiles.json",
+}
+"""What each part's command leaves for ``figures``."""
 
 
 class State(StrEnum):
@@ -76,17 +84,23 @@ def write_atomically(path: Path, text: str) -> None:
     os.replace(file.name, path)
 
 
+def forget(folder: Path, name: str) -> None:
+    """Remove what an earlier command of a part left: it says nothing of the next one."""
+    if name in OUTPUTS:
+        (folder / name / OUTPUTS[name]).unlink(missing_ok=True)
+
+
 def figures(folder: Path, name: str) -> dict[str, Any]:
     """Return what a part's command left, in short; empty where that cannot be read."""
     reader = {"tests": _tests, "cheats": _cheats, "suite": _bench, "kernelbench": _bench, "profile": _profile}
     try:
-        return reader[name](folder / name)
+        return reader[name](folder / name / OUTPUTS[name])
     except (OSError, ValueError, KeyError, TypeError, AttributeError, ElementTree.ParseError):
         return {}
 
 
-def _tests(folder: Path) -> dict[str, Any]:
-    root = ElementTree.parse(folder / "junit.xml").getroot()
+def _tests(path: Path) -> dict[str, Any]:
+    root = ElementTree.parse(path).getroot()
     suite = root if root.tag == "testsuite" else next(iter(root))
     counts = {name: int(suite.get(name, "0")) for name in ("tests", "failures", "errors", "skipped")}
     bad = [
@@ -97,8 +111,8 @@ def _tests(folder: Path) -> dict[str, Any]:
     return {**counts, "failing": bad}
 
 
-def _cheats(folder: Path) -> dict[str, Any]:
-    findings = json.loads((folder / "audit.json").read_text(encoding="utf-8"))["findings"]
+def _cheats(path: Path) -> dict[str, Any]:
+    findings = json.loads(path.read_text(encoding="utf-8"))["findings"]
     rows = [
         {key: finding.get(key) for key in ("name", "outcome", "check", "as_expected", "detail")}
         for finding in findings
@@ -112,8 +126,8 @@ def _cheats(folder: Path) -> dict[str, Any]:
     }
 
 
-def _bench(folder: Path) -> dict[str, Any]:
-    document = json.loads((folder / "results.json").read_text(encoding="utf-8"))
+def _bench(path: Path) -> dict[str, Any]:
+    document = json.loads(path.read_text(encoding="utf-8"))
     kept = (
         "task",
         "ending",
@@ -127,5 +141,5 @@ def _bench(folder: Path) -> dict[str, Any]:
     return {"summary": next(iter(document["summaries"]), None), "rows": rows, "left": len(document["left"])}
 
 
-def _profile(folder: Path) -> dict[str, Any]:
-    return {"rows": json.loads((folder / "profiles.json").read_text(encoding="utf-8"))["rows"]}
+def _profile(path: Path) -> dict[str, Any]:
+    return {"rows": json.loads(path.read_text(encoding="utf-8"))["rows"]}

@@ -118,6 +118,12 @@ def test_resuming_repeats_only_what_has_not_ended(tmp_path: Path) -> None:
     assert states(tmp_path) == {"suite": "done", "cheats": "failed"}
 
 
+def test_what_an_earlier_command_left_is_not_taken_for_the_next_ones(tmp_path: Path) -> None:
+    check(tmp_path, stub("tests", f"(out / 'junit.xml').write_text({JUNIT!r}); sys.exit(2)"))
+    check(tmp_path, stub("tests", "sys.exit(1)"), more=("--resume",))
+    assert states(tmp_path) == {"tests": "failed"} and document(tmp_path)["parts"][0]["figures"] == {}
+
+
 def test_a_result_half_written_counts_as_none(tmp_path: Path) -> None:
     check(tmp_path, stub("suite", "pass"))
     (tmp_path / "suite" / "result.json").write_text('{"name": "sui')

@@ -24,7 +24,7 @@ from kernelwright.report.page import asset, templates
 WIDTH, GUTTER, ROW, TOP = 820.0, 250.0, 24.0, 34.0
 COLOURS = ("#2456c7", "#0f8ea0", "#7a3fb0", "#12855b", "#b07a1e", "#c0392f", "#4b3621", "#8a94a6")
 """Of the groups, in the order of MIXES; the last is for the rest."""
-NAME_CHARS = 34
+NAME_CHARS = 30
 LOG_LINES = 40
 
 
