@@ -29,8 +29,15 @@ def test_spikes_are_few_large_and_of_both_signs() -> None:
     x = torch.rand(100, 100).t()
     change_inputs(x, "sparse_spikes", 0, torch.Generator().manual_seed(0))
     n_spikes = int((x.abs() > 20).sum())
-    assert 5 <= n_spikes <= 10
+    assert 5 <= n_spikes <= 11
     assert bool((x > 20).any()) and bool((x < -20).any())
+
+
+@pytest.mark.parametrize("shape", [(7,), (1000, 1000)])
+def test_the_last_element_is_a_spike_however_many_there_are(shape: tuple[int, ...]) -> None:
+    x = torch.rand(shape)
+    change_inputs(x, "sparse_spikes", 0, torch.Generator().manual_seed(0))
+    assert abs(float(x.flatten()[-1])) > 20
 
 
 def test_heavy_tail_has_both_signs_and_outliers() -> None:

@@ -9,7 +9,8 @@ SCALES = (3.0, 0.01)
 """Factors of the ``scaled`` family, by variant."""
 SPIKE = 50.0
 SPIKE_SHARE = 1000
-"""One element in this many becomes a spike, at least one."""
+"""One element in this many becomes a spike, at least one; the last one always: loops end too early, and a sum
+over thousands does not miss an ordinary value."""
 TAIL_EXPONENT = 1.5
 """Pareto exponent of ``heavy_tail``: finite mean, infinite variance."""
 TAIL_LIMIT = 1e4
@@ -52,8 +53,9 @@ def _spike(x: torch.Tensor, generator: torch.Generator) -> None:
     x.mul_(0.01)
     if x.numel() == 0:
         return
-    n_spikes = max(x.numel() // SPIKE_SHARE, 1)
+    n_spikes = max(x.numel() // SPIKE_SHARE, 1) + 1
     where = torch.randint(x.numel(), (n_spikes,), generator=generator)
+    where[-1] = x.numel() - 1
     height = SPIKE * (0.5 + torch.rand(n_spikes, generator=generator))
     sign = torch.randint(2, (n_spikes,), generator=generator) * 2 - 1
     flat = torch.as_strided(x, (x.numel(),), (1,))
