@@ -106,6 +106,9 @@ DIFFERENT = [
     *_different("streaming", "2048, 2048", "torch.relu", 20),
 ]
 LOADS = ("quiet", "one_core", "two_cores", "rising", "alternating")
+LARGE = ("large_pointwise", "reduction", "streaming_faster", "streaming_slower")
+"""Those whose inputs and outputs do not fit into the caches, as the referee counts."""
+SPREADS = (0.01, 0.02, 0.04, 0.08, 0.16)
 Question = Literal["equal", "different"]
 REPEATS: dict[tuple[Question, bool], dict[str, int]] = {
     ("equal", False): dict.fromkeys(LOADS, 10) | {"quiet": 14},
@@ -152,6 +155,20 @@ class Trial:
     """None when the candidate was not verified."""
     n_samples: int | None
     seconds: float
+    spread: float = 0.0
+    """Of processes, by which the interval was widened; 0 for a final, which measures it."""
+
+    def verdict_with(self, spread: float) -> str | None:
+        """Return what the verdict of a search would be, were its interval widened by another spread."""
+        if self.ratio is None or self.low is None or self.high is None:
+            return None
+        below, above = (abs(math.log(end / self.ratio)) for end in (self.low, self.high))
+        had, wanted = NORMAL_975 * self.spread, NORMAL_975 * spread
+        below, above = (math.hypot(math.sqrt(max(h * h - had * had, 0.0)), wanted) for h in (below, above))
+        centre = math.log(self.ratio)
+        if centre - below > 0:
+            return "faster"
+        return "slower" if centre + above < 0 else "no_significant_change"
 
     @property
     def is_false_call(self) -> bool:
@@ -209,7 +226,7 @@ def load(kind: str) -> Iterator[list[subprocess.Popen[bytes]]]:
             hog.wait()
 
 
-def judge(referee: Referee, cell: Cell) -> Trial:
+def judge(referee: Referee, settings: RefereeSettings, cell: Cell) -> Trial:
     """Make one trial in a session of its own."""
     kernel = cell.kernel
     task = Task(name=kernel.name, source=kernel.reference)
@@ -234,7 +251,13 @@ def judge(referee: Referee, cell: Cell) -> Trial:
         verdict=speedup.verdict if speedup else None,
         n_samples=result.candidate.n_samples if result else None,
         seconds=time.perf_counter() - begin,
+        spread=0.0 if cell.is_final else spread_of(kernel, settings),
     )
+
+
+def spread_of(kernel: Kernel, settings: RefereeSettings) -> float:
+    """Return the setting that holds for a kernel's sizes."""
+    return settings.large_process_spread if kernel.name in LARGE else settings.process_spread
 
 
 def read_trials(file: Path) -> list[Trial]:
@@ -336,8 +359,28 @@ def render(trials: Sequence[Trial], about: dict[str, object]) -> str:
             wrong = sum(t.is_false_call for t in mine)
             lines[-1] += f" Called the wrong way round: {wrong} of {len(mine)}."
         lines.append("")
+    lines += spread_lines(trials)
     lines += [f"{about['date']}; {about['machine']}.", "", f"Command: `{about['command']}`"]
     return "\n".join(lines) + "\n"
+
+
+def spread_lines(trials: Sequence[Trial]) -> list[str]:
+    """Return a table: false calls of the same searches, were ``process_spread`` another."""
+    small = [t for t in trials if t.question == "equal" and not t.is_final and t.kernel not in LARGE]
+    if not small:
+        return []
+    lines = [
+        "## Equal kernels in cache, search measurements: false calls by `process_spread`",
+        "",
+        f"The same {len(small)} trials, their intervals widened by another spread after the fact.",
+        "",
+        "| process_spread | called | share |",
+        "|---:|---:|---:|",
+    ]
+    for spread in SPREADS:
+        called = sum(t.verdict_with(spread) in ("faster", "slower") for t in small)
+        lines.append(f"| {spread} | {called} | {called / len(small):.1%} |")
+    return [*lines, ""]
 
 
 def _row(share: Share) -> str:
@@ -365,8 +408,9 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "noise")
     options = parser.parse_args()
     cells = plan()[: options.limit]
-    with Referee(RefereeSettings(cache_dir=load_settings().cache_dir)) as referee:
-        trials = carry_on(options.out / TRIALS_FILE, cells, lambda cell: judge(referee, cell))
+    settings = RefereeSettings(cache_dir=load_settings().cache_dir)
+    with Referee(settings) as referee:
+        trials = carry_on(options.out / TRIALS_FILE, cells, lambda cell: judge(referee, settings, cell))
     where = environment()
     about: dict[str, object] = {
         "date": datetime.date.today().isoformat(),

@@ -105,3 +105,11 @@ def test_a_load_ends_with_its_trial(noise: ModuleType, kind: str) -> None:
     with noise.load(kind) as hogs:
         assert [hog.poll() for hog in hogs] == [None] * (2 if kind == "two_cores" else 1)
     assert all(hog.poll() is not None for hog in hogs)
+
+
+def test_a_wider_spread_takes_a_call_back_and_never_makes_one(noise: ModuleType) -> None:
+    called = trial(noise, "a", ratio=1.05, low=1.02, high=1.08, spread=0.01)
+    assert called.verdict_with(0.01) == "faster"
+    assert called.verdict_with(0.05) == "no_significant_change"
+    assert trial(noise, "b", ratio=0.8, low=0.78, high=0.82, spread=0.01).verdict_with(0.05) == "slower"
+    assert trial(noise, "c", ratio=None, low=None, high=None).verdict_with(0.05) is None
