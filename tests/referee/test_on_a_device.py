@@ -174,7 +174,8 @@ def test_where_the_task_allows_tf32_it_is_switched_on_for_the_candidate_alone(ap
     task = Task(name="pointwise", source=POINTWISE, tolerance=TolerancePolicy.TF32)
     body = "assert torch.backends.cuda.matmul.allow_tf32 and torch.backends.cudnn.allow_tf32\n" + HONEST
     with apart.open(task) as allowing:
-        assert judge(allowing, body).is_verified
+        evaluation = judge(allowing, body)
+    assert evaluation.is_verified, evaluation.detail
 
 
 def test_the_reference_computes_without_tf32_whatever_the_task_allows(apart: Referee) -> None:
@@ -182,12 +183,14 @@ def test_the_reference_computes_without_tf32_whatever_the_task_allows(apart: Ref
         "        return", "        assert not torch.backends.cudnn.allow_tf32\n        return"
     )
     with apart.open(Task(name="own", source=own, tolerance=TolerancePolicy.TF32)) as session:
-        assert judge(session, HONEST).is_verified
+        evaluation = judge(session, HONEST)
+    assert evaluation.is_verified, evaluation.detail
 
 
 def test_a_strict_task_starts_its_candidates_without_tf32(session: Session) -> None:
     body = "assert not torch.backends.cuda.matmul.allow_tf32 and not torch.backends.cudnn.allow_tf32\n"
-    assert judge(session, body + HONEST).is_verified
+    evaluation = judge(session, body + HONEST)
+    assert evaluation.is_verified, evaluation.detail
 
 
 def test_an_output_elsewhere_is_not_the_references(session: Session) -> None:
