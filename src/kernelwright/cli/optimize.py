@@ -97,7 +97,7 @@ def optimize(
         evaluations=budget_evaluations,
         seconds=budget_seconds,
         seed=seed,
-        models=modeloptions.checked(models, usd=budget_usd),
+        models=modeloptions.checked(models, team=team, recipes=[recipe], usd=budget_usd),
         calls=budget_calls,
         tokens=budget_tokens,
         usd=budget_usd,

@@ -51,8 +51,9 @@ def _cut(message: ModelMessage, tokens: int) -> ModelMessage:
         said = [part for part in message.parts if isinstance(part, TextPart | ToolCallPart)]
         return replace(message, parts=[_cut_answer(part, tokens // len(said)) for part in said])
     told = [part for part in message.parts if isinstance(part, UserPromptPart | ToolReturnPart)]
-    share = tokens // max(len(told), 1)
-    return replace(message, parts=[replace(part, content=_cut_text(_text(part), share)) for part in told])
+    texts = [_cut_text(_text(part), tokens // len(told)) for part in told]
+    parts = [replace(part, content=text) for part, text in zip(told, texts, strict=True)]  # type: ignore[arg-type]
+    return replace(message, parts=parts)
 
 
 def _cut_answer(part: TextPart | ToolCallPart, tokens: int) -> TextPart | ToolCallPart:
