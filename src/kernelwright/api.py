@@ -11,8 +11,9 @@ import torch
 from torch import nn
 
 from kernelwright.agents.llm.connect import make_client
+from kernelwright.agents.llm.room import require_room
 from kernelwright.agents.llm.tape import Tape
-from kernelwright.agents.teams import find_team
+from kernelwright.agents.teams import find_team, model_seats
 from kernelwright.core.budget import Budget, Meter
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Evaluation
@@ -120,8 +121,15 @@ def run_task(
     on_event: Callable[[Event], None] = lambda event: None,
     prepare: Preparation = prepare,
 ) -> RunOutcome:
-    """Start a run and carry it to its end; raises UserError for unknown names."""
+    """Start a run and carry it to its end.
+
+    Raises:
+        UserError: an unknown name, a budget in USD for a model of unknown price, or a model with no room for
+            the prompts of its seats; nothing has begun then.
+    """
     where = settings or load_settings()
+    if spec.models is not None:
+        require_room(spec.models, model_seats(spec.team))
     with _referee(referee, where, spec) as judge:
         tools = _tools(spec, store, where, judge, on_event)
         return start_run(spec, replace(tools, prepare=prepare))

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from kernelwright import api
+from kernelwright.agents.problem import Problem
 from kernelwright.cli.main import run
 from kernelwright.core.run import RunSpec
 from kernelwright.engine.prepare import prepare_on
@@ -43,6 +44,16 @@ def settings() -> Settings:
     return load_settings()
 
 
+_PREPARED: dict[str, tuple[Problem, str | None]] = {}
+
+
+def prepared(spec: RunSpec, cache_dir: Path) -> tuple[Problem, str | None]:
+    """Prepare a task on made-up peaks, once for all tests: capture is most of what a run here costs."""
+    if spec.task.id not in _PREPARED:
+        _PREPARED[spec.task.id] = prepare_on(spec, PEAKS, MACHINE)
+    return _PREPARED[spec.task.id]
+
+
 Play = Callable[[RunSpec, FakeReferee], RunOutcome]
 
 
@@ -56,7 +67,7 @@ def play(store: Store, settings: Settings) -> Play:
             store=store,
             settings=settings,
             referee=referee,
-            prepare=lambda spec, cache_dir: prepare_on(spec, PEAKS, MACHINE),
+            prepare=prepared,
         )
 
     return start

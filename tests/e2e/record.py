@@ -34,8 +34,13 @@ from kernelwright.testing.playing_model import TASK, PlayingModel
 
 FOLDER = Path(__file__).parent / "recordings"
 EVALUATIONS = {
+    "kernelwright": 6,
     "kernelskill": 8,
+    "kernelskill-no-long-term": 6,
+    "kernelskill-no-short-term": 6,
     "stark": 7,
+    "stark-no-search": 6,
+    "stark-no-plan": 6,
     "scientist": 7,
     "cupilot": 9,
     "fsr": 7,

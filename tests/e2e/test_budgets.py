@@ -5,10 +5,12 @@ from collections.abc import Callable
 import pytest
 
 from kernelwright.core.budget import Budget
+from kernelwright.core.errors import UserError
 from kernelwright.core.models import ModelSettings
 from kernelwright.core.run import RunSpec
 from kernelwright.engine.run import RunOutcome
 from kernelwright.recipes import RECIPES
+from kernelwright.store.base import Store
 from kernelwright.testing.bad_server import BadServer, answers, status
 from kernelwright.testing.fake_run import FakeReferee
 from kernelwright.testing.playing_model import TASK, PlayingModel, ScriptedReferee
@@ -24,6 +26,24 @@ def spec_for(server: BadServer, recipe: str, budget: Budget) -> RunSpec:
         usd_per_million_output=1000.0,
     )
     return RunSpec(task=TASK, recipe=recipe, team="llm", models=models, budget=budget)
+
+
+def test_a_run_begun_from_python_is_stored_with_its_prices(play: Play, store: Store) -> None:
+    with BadServer(answers(PlayingModel())) as server:
+        outcome = play(spec_for(server, "best-of-n", Budget(evaluations=1)), ScriptedReferee())
+    models = store.get_run(outcome.run_id).spec.models
+    assert models is not None
+    (price,) = models.prices
+    assert price.usd_per_million_output == 1000.0
+    assert outcome.spent.usd == pytest.approx(price.cost(11, 7))
+
+
+def test_a_budget_in_dollars_without_a_price_begins_nothing(play: Play, store: Store) -> None:
+    models = ModelSettings(model="openai:scripted", base_url="http://127.0.0.1:1/v1")
+    spec = RunSpec(task=TASK, recipe="refine", team="llm", models=models, budget=Budget(usd=1.0))
+    with pytest.raises(UserError, match="is unknown"):
+        play(spec, ScriptedReferee())
+    assert list(store.iter_runs()) == []
 
 
 @pytest.mark.parametrize(
@@ -68,6 +88,27 @@ def test_no_seed_is_paid_for_that_could_not_be_judged(play: Play) -> None:
         outcome = play(spec_for(server, "best-of-n", Budget(evaluations=3)), ScriptedReferee())
         assert len(server.requests) == outcome.spent.evaluations == 3
     assert outcome.winner is not None
+
+
+MIXED = "expert+planner=llm,coder=llm"
+N_MIXED = 6
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_every_recipe_is_played_by_a_mixed_team(recipe: str, play: Play, store: Store) -> None:
+    with BadServer(answers(PlayingModel())) as server:
+        spec = spec_for(server, recipe, Budget(evaluations=N_MIXED)).model_copy(update={"team": MIXED})
+        outcome = play(spec, ScriptedReferee())
+        openings = {request.text().splitlines()[0][:30] for request in server.requests}
+    made = list(store.iter_candidates(outcome.run_id))
+    assert 1 < outcome.spent.evaluations <= N_MIXED
+    assert outcome.reason and not outcome.every_call_failed
+    if recipe == "best-of-n":
+        assert not openings, "it asks the Generator alone"
+        return
+    assert outcome.winner is not None and set(outcome.answers) == {"ok"}
+    assert any("CHUNK" in candidate.source for candidate in made), "the model's kernels"
+    assert any("CHUNK" not in candidate.source for candidate in made), "the expert's, or the reference"
 
 
 WRITERS = ("You write ", "You improve ", "You repair ")

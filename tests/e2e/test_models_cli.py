@@ -78,6 +78,61 @@ def test_a_budget_in_dollars_needs_a_price(
     assert_nothing_started(result, store, referee, "price")
 
 
+def test_a_price_can_be_given_for_every_model_of_a_mixed_team(optimize: Optimize, store: Store) -> None:
+    other = ["--role-model", "coder=openai:other@0.3", "--price", "openai:other=3,4"]
+    with BadServer(answers(PlayingModel())) as server:
+        words = [*server_options(server, MIXED), *other, "--price", "1000,2000"]
+        result = optimize(*words, "--budget-usd", "0.06", "--budget-evaluations", "9")
+    assert result.code == 0
+    said = " ".join(result.out.split())
+    assert "the budget of usd is used up" in said
+    assert "tokens and 0.0" in said and "USD by the prices of when the run began." in said
+    record = next(store.iter_runs())
+    assert record.spec.models is not None
+    given = {price.model.split(" ")[0]: price for price in record.spec.models.prices}
+    assert (given["openai:scripted"].usd_per_million_input, given["openai:other"].usd_per_million_output) == (
+        1000,
+        4,
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("openai:nobody=1,2", "no role asks openai:nobody; models: openai:scripted"),
+        ("1", "expected two numbers"),
+        ("-1,2", "expected two numbers"),
+        ("nan,1", "expected two numbers"),
+        ("openai:scripted=", "expected two numbers"),
+    ],
+)
+def test_a_price_that_is_none_is_one_line(
+    optimize: Optimize, store: Store, referee: ScriptedReferee, text: str, said: str
+) -> None:
+    with BadServer(says("ready")) as server:
+        result = optimize(*server_options(server), "--price", text)
+    assert_nothing_started(result, store, referee, said)
+
+
+def test_models_are_asked_at_the_recipes_temperatures_before_anything_starts(
+    optimize: Optimize, store: Store, referee: ScriptedReferee
+) -> None:
+    with BadServer(says("ready"), status(400, "temperature 0.8 is not supported")) as server:
+        result = optimize(*server_options(server), "--recipe", "stark")
+        assert [request.body.get("temperature") for request in server.requests] == [None, 0.8]
+    assert_nothing_started(result, store, referee, "temperature 0.8 is not supported")
+
+
+def test_a_context_without_room_for_the_prompts_is_one_line_before_anything_starts(
+    optimize: Optimize, store: Store, referee: ScriptedReferee
+) -> None:
+    with BadServer(says("ready")) as server:
+        words = [*server_options(server), "--context-tokens", "2048", "--max-output-tokens", "1024"]
+        result = optimize(*words)
+        assert server.requests == []
+    assert_nothing_started(result, store, referee, "the context leaves 1024 tokens for prompts")
+
+
 def test_a_run_in_which_every_call_failed_says_so_exits_2_and_keeps_the_experts_best(
     optimize: Optimize, store: Store
 ) -> None:
@@ -99,6 +154,8 @@ def test_a_budget_of_model_calls_ends_the_run_says_so_and_keeps_the_best(
         assert len(server.requests) == 1 + 3  # the question before the run is not charged
     assert result.code == 0
     assert "the budget of model calls is used up" in result.err + result.out
+    said = " ".join(result.out.split())
+    assert "answers were usable." in said and "3 requests to models took 54 tokens" in said
     assert Path("relu_sum_fast.py").exists()
 
 

@@ -1,6 +1,7 @@
 """A killed run of a model team is carried on without asking anything twice."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,6 +10,7 @@ from kernelwright.agents.problem import Problem
 from kernelwright.core.budget import Budget
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Evaluation
+from kernelwright.core.model_call import Price
 from kernelwright.core.models import ModelSettings
 from kernelwright.core.run import RunSpec
 from kernelwright.engine.prepare import prepare_on
@@ -48,6 +50,28 @@ def spec_for(server: BadServer, recipe: str) -> RunSpec:
     models = ModelSettings(model="openai:scripted", base_url=server.url)
     budget = Budget(evaluations=N_EVALUATIONS)
     return RunSpec(task=TASK, recipe=recipe, team="llm", models=models, budget=budget)
+
+
+def test_a_resumed_run_keeps_to_the_prices_that_it_began_with(
+    tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store: Store = open_store(tmp_path / "killed.db")
+    tools: dict[str, Any] = {"store": store, "settings": settings, "prepare": prepare}
+    price = Price(
+        model="openai:scripted", usd_per_million_input=100.0, usd_per_million_output=100.0, source="then"
+    )
+    with BadServer(answers(PlayingModel())) as server:
+        at = price.model_copy(update={"model": f"openai:scripted at {server.url}"})
+        monkeypatch.setattr("kernelwright.agents.llm.prices.find_price", lambda choice: at)
+        with pytest.raises(Killed):
+            api.run_task(spec_for(server, "refine"), referee=KillingReferee(3), **tools)
+        dearer = at.model_copy(update={"usd_per_million_input": 1e6})
+        monkeypatch.setattr("kernelwright.agents.llm.prices.find_price", lambda choice: dearer)
+        run_id = next(store.iter_runs()).run_id
+        resumed = api.resume_run(run_id, referee=ScriptedReferee(), **tools)
+    models = store.get_run(run_id).spec.models
+    assert models is not None and models.prices == (at,)
+    assert resumed.spent.usd == pytest.approx(resumed.spent.model_calls * at.cost(11, 7))
 
 
 def told(outcome: RunOutcome) -> tuple[object, ...]:

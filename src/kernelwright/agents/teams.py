@@ -48,7 +48,12 @@ def find_team(name: str, client: "Client | None" = None, *, prompt_tokens: int |
 
 def needs_model(name: str) -> bool:
     """Tell whether a seat of the team is a language model's; raises UserError for an unknown team or seat."""
-    return LLM in _players(name).values()
+    return bool(model_seats(name))
+
+
+def model_seats(name: str) -> frozenset[str]:
+    """Return a team's seats that are a language model's; raises UserError for an unknown team or seat."""
+    return frozenset(seat for seat, team in _players(name).items() if team == LLM)
 
 
 def check_team(name: str) -> str:

@@ -129,7 +129,7 @@ def bench(
         budget_evaluations,
         budget_seconds,
         seed,
-        modeloptions.checked(models, usd=budget_usd),
+        modeloptions.checked(models, team=team, recipes=[recipe], usd=budget_usd),
         budget_calls,
         budget_tokens,
         budget_usd,

@@ -159,7 +159,10 @@ def compare(
         contestants=tuple(Contestant(recipe=r, team=t) for r in _names(recipes, "--recipes") for t in teams),
         target=target,
         conditions=conditions,
-        models={who: modeloptions.checked(models, usd=budget_usd) for who, models in asked.items()},
+        models={
+            who: modeloptions.checked(models, team=who, recipes=_names(recipes, "--recipes"), usd=budget_usd)
+            for who, models in asked.items()
+        },
     )
     folder = make_folder(out or Path(title))
     roster = Roster(open_store(store), grid, Sources(record=record, replay=replay))

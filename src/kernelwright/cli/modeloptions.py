@@ -1,5 +1,7 @@
 """Options that say which language models play, and how their text becomes our nouns."""
 
+import math
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -66,11 +68,11 @@ ContextTokens = Annotated[
     ),
 ]
 Prices = Annotated[
-    str | None,
+    list[str] | None,
     typer.Option(
         "--price",
-        metavar="INPUT,OUTPUT",
-        help="US dollars per million tokens, where no list knows the model.",
+        metavar="[PROVIDER:NAME=]INPUT,OUTPUT",
+        help="US dollars per million tokens, where no list knows the model. Repeatable.",
         rich_help_panel=PANEL,
     ),
 ]
@@ -96,36 +98,47 @@ def make_models(
     temperature: float | None,
     max_output_tokens: int | None,
     context_tokens: int | None,
-    price: str | None,
+    price: list[str] | None,
 ) -> ModelSettings | None:
     """Return the models of a team, None where no seat is a model's; raises UserError for what cannot be."""
     # lazy: loads torch
-    from kernelwright.agents.teams import needs_model
+    from kernelwright.agents.teams import model_seats
 
-    if not needs_model(team):
+    seats = model_seats(team)
+    if not seats:
         if model or role_models:
             raise UserError(f"the team {team!r} has no seat for a model; give --team llm, or one seat of it")
         return None
     if model is None:
         raise UserError(f"the team {team!r} needs a model: give --model PROVIDER:NAME, e.g. openai:gpt-5")
-    per_input, per_output = parse_price(price)
     settings = ModelSettings(
         model=model,
         base_url=base_url,
         temperature=temperature,
         context_tokens=context_tokens,
         roles=dict(parse_role_model(text) for text in role_models or []),
-        usd_per_million_input=per_input,
-        usd_per_million_output=per_output,
     )
+    for text in price or []:
+        settings = with_price(settings, text)
     if max_output_tokens is not None:
         settings = settings.model_copy(update={"max_output_tokens": max_output_tokens})
-    settings.prompt_tokens()  # raises while nothing has begun
+    # lazy: reads the prompts
+    from kernelwright.agents.llm.room import require_room
+
+    require_room(settings, seats)
     return settings
 
 
-def checked(models: ModelSettings | None, *, usd: float | None = None) -> ModelSettings | None:
-    """Return the settings with today's prices, after one tiny request to each model.
+def checked(
+    models: ModelSettings | None, *, team: str, recipes: Sequence[str], usd: float | None = None
+) -> ModelSettings | None:
+    """Return the settings with today's prices, after one tiny request to each model as it will be asked.
+
+    Args:
+        models: None where no seat is a model's.
+        team: Whose seats are asked.
+        recipes: Their temperatures count for roles to which the user gave none.
+        usd: The budget.
 
     Raises:
         UserError: no key, a wrong one, no such model, no server, or a budget in USD for a model of unknown
@@ -138,8 +151,18 @@ def checked(models: ModelSettings | None, *, usd: float | None = None) -> ModelS
     from kernelwright.agents.llm.prices import require_prices, with_prices
 
     require_prices(models, Budget(usd=usd))
-    preflight(models)
+    preflight(models, temperatures=[_temperatures(recipe, team) for recipe in recipes])
     return with_prices(models)
+
+
+def _temperatures(recipe: str, team: str) -> dict[str, float]:
+    """Return a recipe's temperatures for the seats that are a model's."""
+    # lazy: loads torch
+    from kernelwright.agents.teams import model_seats
+    from kernelwright.recipes import find_recipe
+
+    seats = model_seats(team)
+    return {role: degrees for role, degrees in find_recipe(recipe).temperatures.items() if role in seats}
 
 
 def parse_role_model(text: str) -> tuple[str, RoleModel]:
@@ -168,12 +191,32 @@ def parse_role_model(text: str) -> tuple[str, RoleModel]:
     return role.strip(), RoleModel(model=model or None, temperature=temperature)
 
 
-def parse_price(text: str | None) -> tuple[float | None, float | None]:
-    """Parse ``input,output``; raises UserError."""
-    if text is None:
-        return None, None
+def with_price(settings: ModelSettings, text: str) -> ModelSettings:
+    """Return the settings with a price as ``parse_price`` reads it; raises UserError for an unknown model."""
+    model, price = parse_price(text)
+    update = {"usd_per_million_input": price[0], "usd_per_million_output": price[1]}
+    if model in (None, settings.model):
+        return settings.model_copy(update=update)
+    asking = {role: own for role, own in settings.roles.items() if own.model == model}
+    if not asking:
+        known = ", ".join(dict.fromkeys(choice.model for choice in settings.choices()))
+        raise UserError(f"--price {text!r}: no role asks {model}; models: {known}")
+    priced = {role: own.model_copy(update=update) for role, own in asking.items()}
+    return settings.model_copy(update={"roles": {**settings.roles, **priced}})
+
+
+def parse_price(text: str) -> tuple[str | None, tuple[float, float]]:
+    """Parse ``provider:name=input,output``, the model left out for the default one; raises UserError.
+
+    Example:
+        >>> parse_price("openai:mine=0.5,2")
+        ('openai:mine', (0.5, 2.0))
+    """
+    model, _, numbers = text.rpartition("=")
     try:
-        per_input, per_output = (float(part) for part in text.split(","))
+        per_input, per_output = (float(part) for part in numbers.split(","))
     except ValueError:
-        raise UserError(f"--price {text!r}: expected two numbers such as 1.25,10") from None
-    return per_input, per_output
+        per_input = per_output = math.nan
+    if not (0 <= per_input < math.inf and 0 <= per_output < math.inf):
+        raise UserError(f"--price {text!r}: expected two numbers such as 1.25,10 or openai:mine=1.25,10")
+    return model or None, (per_input, per_output)

@@ -20,6 +20,7 @@ from kernelwright.cli.running import (
 from kernelwright.core.errors import UserError
 from kernelwright.core.policy import LibraryCalls
 from kernelwright.core.run import DEFAULT_RECIPE
+from kernelwright.report.asked import with_models
 from kernelwright.report.measures import floor_fraction, speedup_over
 from kernelwright.report.story import tell
 from kernelwright.report.verdict import run_verdict
@@ -96,7 +97,7 @@ def optimize(
         evaluations=budget_evaluations,
         seconds=budget_seconds,
         seed=seed,
-        models=modeloptions.checked(models, usd=budget_usd),
+        models=modeloptions.checked(models, team=team, recipes=[recipe], usd=budget_usd),
         calls=budget_calls,
         tokens=budget_tokens,
         usd=budget_usd,
@@ -140,7 +141,8 @@ def deliver(
         paths = [f"Kernel: {written}"] if written else []
         if outcome.every_call_failed:
             stderr().print("error: every call to the model failed; what the expert seats made is kept")
-        print_verdict(run_verdict(story), "", *paths, f"Report: {report_path}", f"Run: {outcome.run_id}")
+        verdict = with_models(run_verdict(story), store.get_run(outcome.run_id).spec.models, story)
+        print_verdict(verdict, "", *paths, f"Report: {report_path}", f"Run: {outcome.run_id}")
     if open_report and not webbrowser.open(report_path.resolve().as_uri()):
         stderr().print(f"no browser to open {report_path} with")
     raise typer.Exit(exit_code(outcome))

@@ -39,9 +39,9 @@ def find_run(store: "Store", prefix: str) -> "RunRecord":
 def create_run(store: "Store", spec: RunSpec) -> str:
     """Put a run into the store, so that its id is known before anything can interrupt it."""
     # lazy: loads torch
-    from kernelwright.engine.run import with_memory
+    from kernelwright.engine import run
 
-    return store.create_run(with_memory(spec, store))
+    return run.create_run(spec, store)
 
 
 def play(

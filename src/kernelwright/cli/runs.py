@@ -21,6 +21,7 @@ from kernelwright.cli.running import (
 )
 from kernelwright.core.errors import UserError
 from kernelwright.core.run import RunState
+from kernelwright.report.asked import with_models
 from kernelwright.report.measures import millis, speedup_over
 from kernelwright.report.story import Story, tell
 from kernelwright.report.verdict import run_verdict
@@ -98,7 +99,8 @@ def show(run: RunId, store: options.StoreOption = None, as_json: options.AsJson 
         return
     story = tell(item.event for item in stored)
     hint = [] if record.state is not RunState.RUNNING else [f"Resume: {resume_command(record.run_id, store)}"]
-    print_verdict(run_verdict(story, record.failure), "", f"Run: {record.run_id}", *hint)
+    verdict = with_models(run_verdict(story, record.failure), record.spec.models, story)
+    print_verdict(verdict, "", f"Run: {record.run_id}", *hint)
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
     for name in ("step", "mode", "move", "latency", "result"):
         table.add_column(name)

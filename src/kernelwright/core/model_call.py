@@ -1,5 +1,6 @@
 """What was asked of a language model, what it answered, and what that cost."""
 
+from collections.abc import Mapping
 from enum import StrEnum
 
 from kernelwright.core.frozen import Frozen
@@ -61,6 +62,30 @@ API_FAILURES = frozenset(
         CallOutcome.MALFORMED_REPLY,
     }
 )
+
+
+def answers_sentence(answers: Mapping[str, int]) -> str:
+    """Return one sentence on answers counted by outcome, named or as CallOutcome.
+
+    Example:
+        >>> answers_sentence({"ok": 28, "no_code": 7, "invalid_output": 5})
+        '12 of 40 answers were unusable: 7 no code, 5 invalid output'
+    """
+    counts = {CallOutcome(name): n for name, n in answers.items() if n}
+    total = sum(counts.values())
+    unusable = total - counts.get(CallOutcome.OK, 0)
+    if not total:
+        return "no question was asked of a model"
+    if not unusable:
+        return f"all {total} answers were usable" if total > 1 else "the one answer was usable"
+    kinds = ", ".join(
+        f"{n} {outcome.value.replace('_', ' ')}"
+        for outcome, n in counts.items()
+        if outcome is not CallOutcome.OK
+    )
+    if all(outcome.is_api_failure for outcome in counts):
+        return f"every call failed: {kinds}"
+    return f"{unusable} of {total} answers were unusable: {kinds}"
 
 
 class Price(Frozen):

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from kernelwright.agents.llm.prices import require_prices, with_prices
 from kernelwright.agents.llm.tape import Tape
 from kernelwright.agents.problem import Problem
 from kernelwright.agents.roles import Team
@@ -91,7 +92,21 @@ class RunOutcome:
 
 def start_run(spec: RunSpec, tools: Tools) -> RunOutcome:
     """Create a run in the store and carry it to its end."""
-    return continue_run(tools.store.create_run(with_memory(spec, tools.store)), tools)
+    return continue_run(create_run(spec, tools.store), tools)
+
+
+def create_run(spec: RunSpec, store: Store) -> str:
+    """Put a run into the store as it begins, with what its models cost now and what it may know of others.
+
+    A resumed run keeps to both.
+
+    Raises:
+        UserError: there is a budget in USD and a model whose price nobody knows; nothing is stored.
+    """
+    if spec.models is not None:
+        require_prices(spec.models, spec.budget)
+        spec = spec.model_copy(update={"models": with_prices(spec.models)})
+    return store.create_run(with_memory(spec, store))
 
 
 def with_memory(spec: RunSpec, store: Store) -> RunSpec:

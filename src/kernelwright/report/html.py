@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Evaluation
 from kernelwright.report import sections
+from kernelwright.report.asked import model_rows, with_models
 from kernelwright.report.highlight import highlight
 from kernelwright.report.page import asset, templates
 from kernelwright.report.story import Story, tell
@@ -30,8 +31,9 @@ def render_page(record: RunRecord, story: Story, candidates: Sequence[Candidate]
         spec=spec,
         run_id=record.run_id,
         date=f"{record.created_at:%Y-%m-%d %H:%M}",
-        verdict=run_verdict(story, record.failure),
-        tiles=sections.tiles(story),
+        verdict=with_models(run_verdict(story, record.failure), spec.models, story),
+        tiles=[*sections.tiles(story), *sections.model_tiles(spec, story)],
+        models=model_rows(spec.models) if spec.models is not None else (),
         curve=sections.curve_chart(story),
         bars=sections.latency_chart(story),
         roofline=roofline,

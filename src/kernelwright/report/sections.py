@@ -10,6 +10,7 @@ from kernelwright.core.evidence import METRICS, FactValue
 from kernelwright.core.roofline import Floor
 from kernelwright.core.run import RunSpec
 from kernelwright.report import charts
+from kernelwright.report.asked import BY_PRICES, asked_of
 from kernelwright.report.lineage import Node, lineage
 from kernelwright.report.measures import (
     baseline_ms,
@@ -91,6 +92,18 @@ def tiles(story: Story) -> list[Tile]:
     if story.finished is not None:
         found.append(Tile("search time", duration(story.finished.spent.seconds)))
     return found
+
+
+def model_tiles(spec: RunSpec, story: Story) -> list[Tile]:
+    """Return what an ended run asked of models, in figures; none where it asked nothing."""
+    asked = asked_of(spec.models, story)
+    if asked is None:
+        return []
+    found = [
+        Tile("usable answers", asked.usable, "of models"),
+        Tile("tokens", f"{asked.spent.tokens:,}", f"requests to models: {asked.spent.model_calls}"),
+    ]
+    return found if asked.dollars is None else [*found, Tile("for models", asked.dollars, BY_PRICES)]
 
 
 def latency_chart(story: Story) -> str | None:

@@ -28,6 +28,7 @@ N_BROKEN = 3
 _SIZES = "static const int ROWS = 512, WIDTH = 1024;"
 _RIGHT, _WRONG = "sum += v < 0.0f", "sum -= v < 0.0f"
 _MARKED = re.compile(r"^.*(?:static const int CHUNK|return torch\.relu).*$", re.M)
+_MARKED_OF_EXPERT = re.compile(r"^ +\w+ = .*relu.*$", re.M)
 
 
 def kernel(chunk: int, *, is_right: bool = True) -> str:
@@ -128,7 +129,8 @@ class PlayingModel:
         """Answer STARK's plan agent: the line to change is marked in the base's source."""
         base = re.search(r"^## The base, .*?^```python\n(.*?)^```", user, re.M | re.S)
         source = base[1] if base else ""
-        anchored = _MARKED.sub(lambda line: f"{BEGINS}\n{line[0]}\n{ENDS}", source, count=1)
+        marked = _MARKED if _MARKED.search(source) else _MARKED_OF_EXPERT
+        anchored = marked.sub(lambda line: f"{BEGINS}\n{line[0]}\n{ENDS}", source, count=1)
         return {**self._move(system, user), "anchored_source": anchored}
 
     def design(self, system: str, user: str) -> dict[str, Any]:

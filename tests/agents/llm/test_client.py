@@ -85,7 +85,7 @@ def test_a_structured_answer_end_to_end() -> None:
     assert user == {"role": "user", "content": "The kernel is slow."}
     assert "tools" not in request.body and "response_format" not in request.body
     assert meter.spent == Spent(model_calls=1, tokens=18)
-    assert client.account.sentence() == "all 1 answers were usable"
+    assert client.account.sentence() == "the one answer was usable"
 
 
 @pytest.mark.parametrize(

@@ -30,15 +30,25 @@ def test_a_model_that_answers_passes_at_the_price_of_one_tiny_request() -> None:
     assert request.body["temperature"] == 0.3
 
 
-def test_every_distinct_model_is_asked_once() -> None:
+def test_every_distinct_model_is_asked_once_at_each_temperature() -> None:
     with BadServer(says("ready")) as server:
         roles = {
             "planner": RoleModel(model="openai:other"),
             "coder": RoleModel(model="openai:other", temperature=1.0),
             "debugger": RoleModel(temperature=0.0),
+            "analyst": RoleModel(temperature=0.0),
         }
         preflight(settings_for(server, roles=roles))
-        assert sorted(request.body["model"] for request in server.requests) == ["m", "other"]
+        asked = [(request.body["model"], request.body.get("temperature")) for request in server.requests]
+    assert asked == [("m", None), ("other", None), ("other", 1.0), ("m", 0.0)]
+
+
+def test_models_are_asked_at_the_temperatures_of_the_recipes_that_will_ask_them() -> None:
+    recipes = [{"planner": 0.8, "coder": 0.1}, {}, {"coder": 0.1, "debugger": 0.7}]
+    with BadServer(says("ready")) as server:
+        preflight(settings_for(server, roles={"debugger": RoleModel(temperature=0.2)}), temperatures=recipes)
+        asked = [request.body.get("temperature") for request in server.requests]
+    assert asked == [None, 0.2, 0.8, 0.1], "the user's own temperature goes before a recipe's"
 
 
 @pytest.mark.parametrize(

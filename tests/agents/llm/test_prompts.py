@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.agents.llm.conftest import BASE, KERNEL
+from tests.agents.llm.conftest import KERNEL
+from tests.agents.llm.test_window import CHANGES
 
 from kernelwright.agents.llm.anchors import BEGINS, ENDS
 from kernelwright.agents.llm.prompts import Prompt, prompts_folder, render
@@ -66,6 +67,16 @@ def told(situation: Situation, broken: Situation, skills: dict[str, Skill]) -> C
     return make
 
 
+def crowded(told: Told) -> Told:
+    """Return the same with kernels that fill any budget."""
+    node = told.situation.base
+    assert node is not None
+    huge = node.candidate.model_copy(update={"source": KERNEL + "# padding\n" * 10_000})
+    nodes = tuple(Node(huge, node.evaluation, "sibling") for _ in range(12))
+    situation = replace(told.situation, base=replace(node, candidate=huge), window=nodes)
+    return replace(told, situation=situation, source=huge.source)
+
+
 def text_of(prompt: Prompt) -> str:
     return f"{prompt.system}\n\n======== user ========\n\n{prompt.user}\n"
 
@@ -84,18 +95,39 @@ def test_every_prompt_file_is_used_and_has_two_parts() -> None:
 
 @pytest.mark.parametrize("name", sorted(WINDOWS))
 def test_budgets_hold_for_huge_sources_and_many_nodes(name: str, told: Callable[[str], Told]) -> None:
-    huge = BASE.model_copy(update={"source": KERNEL + "# padding\n" * 10_000})
-    given = told(name)
-    node = given.situation.base
-    assert node is not None
-    nodes = tuple(Node(huge, node.evaluation, "sibling") for _ in range(12))
-    situation = replace(given.situation, base=replace(node, candidate=huge), window=nodes)
-    big = replace(given, situation=situation, source=huge.source, refused="no code: " + "x" * 500)
+    big = replace(crowded(told(name)), refused="no code: " + "x" * 500)
     for limit in (None, 6_000, 2_000, 512):
         prompt = render(name, big, prompt_tokens=limit, **FACTS[name])
         budget = min(WINDOWS[name].budget_tokens, limit or 10**9)
         assert estimate_tokens(prompt.system) + estimate_tokens(prompt.user) <= budget + 2
     assert "no code" in render(name, big, **FACTS[name]).user or name == "analyst"
+
+
+GROUNDS = (
+    "no kernel can be faster than 0.21 ms; bound by memory",
+    "run.floor_fraction = 0.0525: far from the floor",
+    "1. `unroll-accumulators` (score 0.31)",
+    "Ledger on reduction/compute: 4 tries, 3 wins, mean speedup 1.17x where verified.",
+    "incorrect_numerics",
+)
+"""Floor, diagnosis with its numbers, ranked skills with the ledger's figures, what was tried and its end."""
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_what_a_change_is_grounded_in_arrives(name: str, told: Callable[[str], Told]) -> None:
+    text = text_of(render(name, told(name), **FACTS[name]))
+    assert [words for words in GROUNDS if words not in text] == []
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_what_a_change_is_grounded_in_is_not_crowded_out(name: str, told: Callable[[str], Told]) -> None:
+    given = told(name)
+    problem = given.problem
+    huge = problem.task.model_copy(update={"source": problem.task.source + "# padding\n" * 10_000})
+    situation = replace(given.situation, problem=replace(problem, task=huge))
+    prompt = render(name, replace(given, situation=situation), **FACTS[name])
+    assert "characters cut" in prompt.user or name.startswith("breeder"), "the breeder is shown no reference"
+    assert [words for words in GROUNDS if words not in prompt.user] == []
 
 
 def test_small_models_get_the_rules_in_brief(told: Callable[[str], Told]) -> None:

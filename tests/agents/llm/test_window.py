@@ -17,6 +17,7 @@ a_section = st.builds(
     priority=st.integers(0, 5),
     is_required=st.booleans(),
     keeps_tail=st.booleans(),
+    keeps_some=st.booleans(),
 )
 
 
@@ -63,6 +64,15 @@ def test_required_sections_are_shortened_only_after_all_others_are_gone() -> Non
     assert "## Base" in text and "## Extra" not in text and "characters cut" in text
 
 
+def test_what_keeps_some_is_shortened_where_others_are_dropped() -> None:
+    base = Section("Base", LONG, 9, is_required=True)
+    sections = [base, Section("Ranked", LONG, 1, keeps_some=True), Section("Archive", LONG, 5)]
+    text = fit(sections, estimate_tokens(LONG) - 100)
+    assert "## Ranked\nline 0 of many\n" in text and "(left out for length: Archive)" in text
+    without = fit(sections, 40)
+    assert "## Base" in without and "## Ranked" not in without
+
+
 def test_a_budget_below_the_titles_is_refused() -> None:
     with pytest.raises(UserError, match="no room"):
         fit([Section("A title", LONG, 1, is_required=True)], 5)
@@ -81,7 +91,11 @@ CHANGES = [
 ]
 
 
+GROUNDS = {"floor", "diagnosis", "ranked", "tried"}
+
+
 @pytest.mark.parametrize("name", CHANGES)
 def test_every_prompt_that_asks_for_a_change_is_grounded(name: str) -> None:
-    names = {slot.section for slot in WINDOWS[name].slots}
-    assert {"contract", "floor", "diagnosis", "ranked", "tried"} <= names
+    slots = {slot.section: slot for slot in WINDOWS[name].slots}
+    assert {"contract", *GROUNDS} <= set(slots)
+    assert all(slots[section].keeps_some for section in GROUNDS)

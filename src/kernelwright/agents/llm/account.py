@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 
-from kernelwright.core.model_call import CallOutcome
+from kernelwright.core.model_call import CallOutcome, answers_sentence
 
 
 class Account:
@@ -56,15 +56,4 @@ class Account:
 
     def sentence(self) -> str:
         """Return one sentence, e.g. ``12 of 40 answers were unusable: 7 no code, 5 invalid output``."""
-        if not self.total:
-            return "no question was asked of a model"
-        if not self.unusable:
-            return f"all {self.total} answers were usable"
-        kinds = ", ".join(
-            f"{n} {outcome.value.replace('_', ' ')}"
-            for outcome, n in self.outcomes.items()
-            if outcome is not CallOutcome.OK
-        )
-        if self.every_call_failed:
-            return f"every call failed: {kinds}"
-        return f"{self.unusable} of {self.total} answers were unusable: {kinds}"
+        return answers_sentence(self.by_name())

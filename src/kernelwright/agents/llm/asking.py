@@ -2,14 +2,16 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
 from kernelwright.agents.llm.answers import Expected, Judged, read_source
 from kernelwright.agents.llm.client import Client, Reply
 from kernelwright.agents.llm.prompts import Prompt, render
+from kernelwright.agents.llm.structured import schema_tokens
 from kernelwright.agents.llm.told import Told
+from kernelwright.agents.llm.window import correction_tokens
 from kernelwright.core.errors import UnusableAnswer
 from kernelwright.core.model_call import CallOutcome
 from kernelwright.core.skill import Skill
@@ -54,12 +56,16 @@ class Asker:
     def structured(
         self, name: str, told: Told, output: type[T], judge: Callable[[T], Judged[V]], **facts: object
     ) -> V:
-        """Return what the judge makes of a structured answer; raises UnusableAnswer."""
+        """Return what the judge makes of a structured answer; raises UnusableAnswer.
+
+        The prompt leaves room for the schema and for corrections of an answer that does not conform to it.
+        """
+        reserved = schema_tokens(output) + correction_tokens(self.prompt_tokens)
 
         def ask(prompt: Prompt) -> Reply[T]:
             return self.client.ask(self.role, prompt.system, prompt.user, output)
 
-        return self._usable(name, told, ask, judge, facts)
+        return self._usable(name, told, ask, judge, {**facts, "reserved_tokens": reserved})
 
     def _usable(
         self,
@@ -67,11 +73,13 @@ class Asker:
         told: Told,
         ask: Callable[[Prompt], Reply[A]],
         judge: Callable[[A], Judged[V]],
-        facts: dict[str, object],
+        facts: dict[str, Any],
     ) -> V:
         problem = ""
         for _ in range(MAX_ANSWERS):
-            prompt = render(name, replace(told, refused=problem), prompt_tokens=self.prompt_tokens, **facts)
+            prompt = render(
+                name, replace(told, refused=problem), **{**facts, "prompt_tokens": self.prompt_tokens}
+            )
             reply = ask(prompt)
             if reply.outcome is not CallOutcome.OK or reply.value is None:
                 problem = _named(reply.outcome, reply.detail)

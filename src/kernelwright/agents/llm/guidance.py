@@ -52,7 +52,7 @@ def evidence_text(told: Told) -> str:
 
 def _of(slot: Slot, told: Told) -> list[Section]:
     return [
-        Section(title, text, slot.priority, slot.is_required, slot.keeps_tail)
+        Section(title, text, slot.priority, slot.is_required, slot.keeps_tail, slot.keeps_some)
         for title, text in SECTIONS[slot.section](told)
         if text.strip()
     ]

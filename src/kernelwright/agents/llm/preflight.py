@@ -1,5 +1,7 @@
 """Before anything starts: is every model there, and will it answer?"""
 
+from collections.abc import Mapping, Sequence
+
 from kernelwright.agents.llm.client import INSTALL
 from kernelwright.agents.llm.tape import ReplayOnly, Tape
 from kernelwright.core.errors import UserError
@@ -20,18 +22,31 @@ HINTS = {
 """What ends the run before it begins. Other outcomes pass: a busy server may recover within the run."""
 
 
-def preflight(settings: ModelSettings, tape: Tape | None = None) -> None:
-    """Ask every distinct model one tiny question, once; the answer is neither recorded nor charged.
+def preflight(
+    settings: ModelSettings, tape: Tape | None = None, *, temperatures: Sequence[Mapping[str, float]] = ()
+) -> None:
+    """Ask every distinct model one tiny question at each temperature that it will be asked at.
 
-    Does nothing for a ReplayOnly tape, which asks nobody.
+    The answers are neither recorded nor charged. Does nothing for a ReplayOnly tape, which asks nobody.
+
+    Args:
+        settings: Which models.
+        tape: The run's.
+        temperatures: By role, one of each recipe that will be played; for roles to which the user gave none.
 
     Raises:
         UserError: a library or key is missing, or a model would answer none of the run's questions.
     """
     if isinstance(tape, ReplayOnly):
         return
-    for choice in settings.choices():
-        _check(settings, choice)
+    asked: set[tuple[str, float | None]] = set()
+    for recipe in temperatures or ({},):
+        as_asked = settings.with_temperatures(recipe)
+        for role in ("", *as_asked.roles):
+            choice = as_asked.for_role(role)
+            if (choice.place, choice.temperature) not in asked:
+                _check(settings, choice)
+            asked.add((choice.place, choice.temperature))
 
 
 def _check(settings: ModelSettings, choice: ModelChoice) -> None:

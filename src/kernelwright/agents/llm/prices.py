@@ -29,7 +29,8 @@ def require_prices(settings: ModelSettings, budget: Budget) -> None:
         if settings.price_of(choice) is None and find_price(choice) is None:
             raise UserError(
                 f"the price of {choice.place} is unknown, so a budget in USD cannot be kept: give --price "
-                "INPUT,OUTPUT (usd_per_million_input and _output in settings), or a budget in tokens"
+                f"{choice.model}=INPUT,OUTPUT (usd_per_million_input and _output in settings), or a budget "
+                "in tokens"
             )
 
 

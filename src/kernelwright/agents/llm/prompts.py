@@ -1,5 +1,6 @@
 """Prompt files: a system part, a line ``---user---``, and the user part with the window's sections."""
 
+import re
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -14,6 +15,7 @@ from kernelwright.agents.llm.told import Told
 from kernelwright.agents.llm.window import WINDOWS, cut_to, estimate_tokens, fit
 
 SEPARATOR = "---user---"
+_INCLUDE = re.compile(r'\{% include (?:rules|"(\w+\.md)") %\}')
 LEAST_ROOM = 800
 """Tokens for the sections, below which the rules are given in brief; ours."""
 
@@ -31,7 +33,9 @@ def prompts_folder() -> Path:
     return Path(str(files("kernelwright.agents.llm") / "prompts"))
 
 
-def render(name: str, told: Told, *, prompt_tokens: int | None = None, **facts: object) -> Prompt:
+def render(
+    name: str, told: Told, *, prompt_tokens: int | None = None, reserved_tokens: int = 0, **facts: object
+) -> Prompt:
     """Return the prompt ``name.md`` with its window filled in, within the window's budget.
 
     Args:
@@ -39,10 +43,11 @@ def render(name: str, told: Told, *, prompt_tokens: int | None = None, **facts: 
         told: What the window's sections draw on.
         prompt_tokens: What the model has room for, where that is less than the window's budget. Rules are
             then given in brief; where even that is too long, the prompt is cut.
+        reserved_tokens: What else of the budget will be sent with it.
         facts: What the file asks for beyond the sections.
     """
     window = WINDOWS[name]
-    budget = min(window.budget_tokens, prompt_tokens or window.budget_tokens)
+    budget = max(min(window.budget_tokens, prompt_tokens or window.budget_tokens) - reserved_tokens, 0)
     for rules in ("rules", "brief"):
         room = budget - estimate_tokens(_rendered(name, told, "", {**facts, "rules": rules}))
         if room >= LEAST_ROOM:
@@ -50,6 +55,17 @@ def render(name: str, told: Told, *, prompt_tokens: int | None = None, **facts: 
             return _split(_rendered(name, told, shown, {**facts, "rules": rules}))
     prompt = _split(_rendered(name, told, "", {**facts, "rules": "brief"}))
     return Prompt(cut_to(prompt.system, budget // 2), cut_to(prompt.user, budget - budget // 2))
+
+
+def least_tokens(name: str, target: str) -> int:
+    """Return about what a prompt needs: its file with the rules in brief, and some room for its sections."""
+    return estimate_tokens(_with_parts(f"{name}.md", f"brief_{target}.md")) + LEAST_ROOM
+
+
+def _with_parts(file: str, rules: str) -> str:
+    """Return a prompt file with the files that it includes."""
+    text = (prompts_folder() / file).read_text(encoding="utf-8")
+    return _INCLUDE.sub(lambda found: _with_parts(found[1] or rules, rules), text)
 
 
 def _split(text: str) -> Prompt:

@@ -23,12 +23,14 @@ from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.settings import ModelSettings as SdkSettings
 from pydantic_core import ErrorDetails
 
+from kernelwright.agents.llm.corrections import bounded
 from kernelwright.agents.llm.keys import Keys
 from kernelwright.agents.llm.models import connect
 from kernelwright.agents.llm.outcomes import NOT_THE_PROTOCOL, failure_of, outcome_of, raw_text
 from kernelwright.agents.llm.structured import complaints
 from kernelwright.agents.llm.tape import Tape
 from kernelwright.agents.llm.transport import Failure, Patience
+from kernelwright.agents.llm.window import correction_tokens
 from kernelwright.core.budget import Meter, Spent
 from kernelwright.core.frozen import content_hash
 from kernelwright.core.model_call import CallOutcome, ModelCall
@@ -116,8 +118,14 @@ class RecordedModel(WrapperModel):
         messages: list[ModelMessage],
         model_request_parameters: sdk_models.ModelRequestParameters | None = None,
     ) -> list[ModelMessage]:
-        """Send feedback on an answer as a plain user message, which every server's chat template takes."""
-        return super().prepare_messages([_plain(message) for message in messages], model_request_parameters)
+        """Send feedback on an answer as a plain user message, which every server's chat template takes.
+
+        Rejected answers and feedback are cut to what the prompt's budget keeps free for them.
+        """
+        prepared = super().prepare_messages(
+            [_plain(message) for message in messages], model_request_parameters
+        )
+        return bounded(prepared, correction_tokens(self._line.settings.prompt_tokens()))
 
     def _next_key(self, request: str) -> str:
         digest = content_hash(request)

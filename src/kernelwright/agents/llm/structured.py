@@ -8,6 +8,8 @@ from typing import TypeVar
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from kernelwright.agents.llm.window import estimate_tokens
+
 T = TypeVar("T", bound=BaseModel)
 
 MAX_STARTS = 1_000
@@ -27,6 +29,11 @@ def ask_for_json(system: str, output: type[BaseModel]) -> str:
         f"{system.rstrip()}\n\nAnswer with exactly one JSON object and nothing else. "
         f"It must conform to this JSON schema:\n{schema}\n"
     )
+
+
+def schema_tokens(output: type[BaseModel]) -> int:
+    """Return what asking for that schema adds to a prompt, by ``estimate_tokens``."""
+    return estimate_tokens(ask_for_json("", output))
 
 
 def find_objects(text: str) -> list[dict[str, object]]:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kernelwright.core.errors import UserError
 
@@ -10,6 +10,9 @@ BYTES_PER_TOKEN = 2.5
 """Ours, on the safe side: tokenisers make a token of three to four bytes of code or English."""
 LEAST_KEPT = 200
 """Characters below which an optional section is dropped rather than shortened; ours."""
+
+KEPT_SHARE = 20
+"""What keeps some may keep one part in so many of the budget; ours."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +27,8 @@ class Section:
     """Never dropped; shortened only when nothing else is left."""
     keeps_tail: bool = False
     """True where the end says most, as in a log."""
+    keeps_some: bool = False
+    """Shortened rather than dropped, before required ones are: what a change is grounded in."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +39,7 @@ class Slot:
     priority: int
     is_required: bool = False
     keeps_tail: bool = False
+    keeps_some: bool = False
 
 
 @dataclass(frozen=True)
@@ -41,8 +47,20 @@ class Window:
     """What one prompt shows, in this order."""
 
     budget_tokens: int
-    """Of the whole prompt, system part included."""
+    """Of everything that is sent: system part, the schema of a structured answer, corrections."""
     slots: tuple[Slot, ...]
+
+
+CORRECTION_SHARE, MAX_CORRECTION_TOKENS = 8, 2_000
+"""Of what a model has room for, one part in so many, and never more than this, is kept free for an answer
+that is not the JSON that was asked for and the complaint about it; ours."""
+
+
+def correction_tokens(prompt_tokens: int | None) -> int:
+    """Return what is kept free for corrections; ``prompt_tokens`` as in ``prompts.render``."""
+    if prompt_tokens is None:
+        return MAX_CORRECTION_TOKENS
+    return min(MAX_CORRECTION_TOKENS, prompt_tokens // CORRECTION_SHARE)
 
 
 def estimate_tokens(text: str) -> int:
@@ -54,7 +72,8 @@ def fit(sections: Sequence[Section], budget_tokens: int) -> str:
     """Return the sections as Markdown within the budget by ``estimate_tokens``.
 
     Of what is too much, the lowest priority goes first, of equals the later one: shortened if a useful part
-    fits, else dropped. Both are marked. Empty sections are left out. Required ones are shortened last.
+    fits, else dropped. Both are marked. Empty sections are left out. Those that keep some are shortened after
+    all other optional ones are gone, required ones last.
 
     Raises:
         UserError: not even the titles of the required sections fit.
@@ -62,11 +81,17 @@ def fit(sections: Sequence[Section], budget_tokens: int) -> str:
     page = _Page([section for section in sections if section.text.strip()], budget_tokens)
     order = sorted(range(len(page.sections)), key=lambda n: (page.sections[n].priority, -n))
     for n in order:
-        if not page.fits() and not page.sections[n].is_required:
+        section = page.sections[n]
+        if not (page.fits() or section.is_required or section.keeps_some):
             page.shorten_or_drop(n)
+    for n in order:
+        if not page.fits() and page.sections[n].keeps_some:
+            page.shorten(n, at_least=max(LEAST_KEPT, page.room // KEPT_SHARE))
     for n in order:
         if not page.fits() and page.sections[n].is_required:
             page.shorten(n, at_least=0)
+    if not page.fits() and any(section.keeps_some for section in page.sections):
+        return fit([replace(section, keeps_some=False) for section in page.sections], budget_tokens)
     if not page.fits():
         raise UserError(f"a prompt of {budget_tokens} tokens has no room for its required sections")
     return page.text()
@@ -85,7 +110,7 @@ class _Page:
 
     def __init__(self, sections: list[Section], budget_tokens: int) -> None:
         self.sections = sections
-        self._room = math.floor(budget_tokens * BYTES_PER_TOKEN)
+        self.room = math.floor(budget_tokens * BYTES_PER_TOKEN)
         self._shown: list[str | None] = [section.text.strip() for section in sections]
         self._sizes = [_bytes(self._part(n)) for n in range(len(sections))]
 
@@ -96,7 +121,7 @@ class _Page:
     def fits(self) -> bool:
         sizes = [*self._sizes, *map(_bytes, self._mark())]
         shown = [size for size in sizes if size]
-        return sum(shown) + 2 * max(len(shown) - 1, 0) <= self._room
+        return sum(shown) + 2 * max(len(shown) - 1, 0) <= self.room
 
     def shorten_or_drop(self, n: int) -> None:
         if not self.shorten(n, at_least=LEAST_KEPT):
@@ -157,12 +182,13 @@ def _cut(text: str, length: int, *, keeps_tail: bool) -> str:
 
 
 _TASK = (Slot("contract", 90, is_required=True), Slot("reference", 85, is_required=True))
-_MEASURED = (Slot("floor", 80), Slot("diagnosis", 80), Slot("evidence", 60))
-_RANKED = Slot("ranked", 75)
+_FLOOR, _DIAGNOSIS = Slot("floor", 80, keeps_some=True), Slot("diagnosis", 80, keeps_some=True)
+_MEASURED = (_FLOOR, _DIAGNOSIS, Slot("evidence", 60))
+_RANKED = Slot("ranked", 75, keeps_some=True)
 _GROUNDS = (*_MEASURED, Slot("timings", 70), _RANKED)
 _BLIND = (*_MEASURED, Slot("plans", 70), _RANKED)
 """For the Breeder, which sees plans in place of kernels."""
-_EXPERIENCE = (Slot("findings", 45), Slot("archive", 35), Slot("tried", 70))
+_EXPERIENCE = (Slot("findings", 45), Slot("archive", 35), Slot("tried", 70, keeps_some=True))
 _BASE = Slot("base", 95, is_required=True)
 _REFUSED = Slot("refused", 100, is_required=True)
 
@@ -245,10 +271,10 @@ WINDOWS: Mapping[str, Window] = {
         32_000,
         (
             *_TASK,
-            Slot("floor", 30),
-            Slot("diagnosis", 30),
-            Slot("ranked", 20),
-            Slot("tried", 25),
+            Slot("floor", 30, keeps_some=True),
+            Slot("diagnosis", 30, keeps_some=True),
+            Slot("ranked", 20, keeps_some=True),
+            Slot("tried", 25, keeps_some=True),
             Slot("others", 40),
             _BASE,
             Slot("chain", 70),
