@@ -8,6 +8,7 @@ from kernelwright.report import sections
 from kernelwright.report.asked import model_rows, with_models
 from kernelwright.report.highlight import highlight
 from kernelwright.report.page import asset, templates
+from kernelwright.report.reproduce import command_line
 from kernelwright.report.story import Story, tell
 from kernelwright.report.verdict import run_verdict
 from kernelwright.store.base import RunRecord, Store
@@ -49,7 +50,7 @@ def render_page(record: RunRecord, story: Story, candidates: Sequence[Candidate]
         source=highlight(shown.source) if shown else "",
         reference=highlight(spec.task.source),
         environment=sections.fact_rows(spec.environment),
-        command=sections.command_line(spec),
+        command=command_line(spec),
         stylesheet=asset("report.css"),
         script=asset("report.js"),
     )

@@ -1,6 +1,5 @@
 """What each section of the report shows, worked out of the records; no markup but the charts'."""
 
-import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -271,24 +270,3 @@ def fact_rows(facts: dict[str, FactValue]) -> list[tuple[str, str]]:
         shown = f"{value:.4g}" if isinstance(value, float) else str(value)
         rows.append((name, f"{shown} {unit}".strip()))
     return rows
-
-
-def command_line(spec: RunSpec) -> str:
-    """Return the command that starts the same run again."""
-    words = ["kernelwright optimize", spec.task.path or f"{spec.task.name}.py"]
-    words += [
-        f"--recipe {spec.recipe}",
-        f"--team {spec.team}",
-        f"--target {spec.target}",
-        f"--seed {spec.seed}",
-    ]
-    if spec.budget.evaluations is not None:
-        words.append(f"--budget-evaluations {spec.budget.evaluations}")
-    if spec.budget.seconds is not None:
-        words.append(f"--budget-seconds {spec.budget.seconds:g}")
-    for workload in spec.task.workloads:
-        bound = ",".join(f"{name}={value!r}" for name, value in workload.overrides.items())
-        words += [shlex.join(["--workload", f"{workload.name}:{bound}"])] if bound else []
-    words.append(f"--mode {spec.task.mode}")
-    words.append(f"--tolerance {spec.task.tolerance}")
-    return " ".join(words)
