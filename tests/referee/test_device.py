@@ -122,6 +122,10 @@ def test_events_that_show_more_than_there_was_are_a_disagreement() -> None:
     assert "show 3.00" in (events_problem(clocks(0.01, 0.03)) or "")
 
 
+def test_a_parent_that_was_kept_waiting_is_no_disagreement() -> None:
+    assert events_problem([Clocks(0.0023, 0.01, 0.0023, 0.0023)] * 5) is None
+
+
 def test_without_a_device_nothing_is_said_of_events() -> None:
     assert events_problem(clocks(0.01, None)) is None
 
