@@ -40,7 +40,9 @@ def test_a_verified_kernel_exits_0_with_errors_and_timings(
     assert result.code == 0
     policy = Policy(library_calls=LibraryCalls.FORBIDDEN)
     baselines = ("eager", "torch_compile")
-    assert asked == {"is_final": True, "baselines": baselines, "policy": policy, "source": KERNEL}
+    assert asked == {
+        "is_final": True, "baselines": baselines, "policy": policy, "device": "cpu", "source": KERNEL,
+    }  # fmt: skip
     assert result.out.startswith("Verified, 6.00x faster than eager")
     for words_ in ("sparse spikes", "8.00e-08", "67 %", "not used: heavy tail", "1.94x [1.86, 2.03]"):
         assert words_ in result.out

@@ -76,7 +76,7 @@ def test_a_device_is_counted_among_those_that_we_may_see() -> None:
     assert Device("cuda", 1).environment(outer)["CUDA_VISIBLE_DEVICES"] == "GPU-abc"
 
 
-@given(set_bytes=sizes, n_sets=st.integers(2, 3), cache_bytes=sizes, room_bytes=sizes)
+@given(set_bytes=st.integers(1, 1 << 36), n_sets=st.integers(2, 3), cache_bytes=sizes, room_bytes=sizes)
 def test_copies_exceed_the_caches_where_room_and_number_allow(
     set_bytes: int, n_sets: int, cache_bytes: int, room_bytes: int
 ) -> None:
