@@ -35,7 +35,7 @@ class RefereeSettings:
     """The same for a final measurement with the fewest pairs of processes, all of them together."""
     final_seconds: float = 60.0
     """A final measurement takes no more pairs than the fewest when these would last longer than this."""
-    process_spread: float = 0.08
+    process_spread: float = 0.1
     """Standard deviation of the log ratio between pairs of processes that run the same code, in cache."""
     large_process_spread: float = 0.1
     """The same where inputs and outputs do not fit into the caches: there the pages decide.
