@@ -41,3 +41,12 @@ def test_a_file_in_a_shared_place_is_named() -> None:
     before = take_traces()
     with tempfile.NamedTemporaryFile(prefix="filler") as file:
         assert left_behind(before, patience_s=0) == (f"file {file.name}",)
+
+
+def test_scratch_of_the_referee_that_is_looked_at_counts_and_that_of_others_does_not() -> None:
+    before = take_traces("kernelwright-mine-")
+    with (
+        tempfile.TemporaryDirectory(prefix="kernelwright-mine-") as folder,
+        tempfile.TemporaryDirectory(prefix="kernelwright-other-"),
+    ):
+        assert left_behind(before, "kernelwright-mine-", patience_s=0) == (f"file {folder}",)

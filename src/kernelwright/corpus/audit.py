@@ -127,7 +127,8 @@ def _audit_task(
 
 def judge_specimen(session: Session, specimen: Specimen, floors: Mapping[str, Floor]) -> Finding:
     """Judge one specimen in an open session of its task."""
-    begin, before = time.perf_counter(), take_traces()
+    begin, scratch = time.perf_counter(), session.scratch_prefix
+    before = take_traces(scratch)
     candidate = Candidate(source=specimen.source)
     for _ in range(specimen.attempts - 1):
         session.evaluate(candidate, floors=floors)
@@ -136,7 +137,7 @@ def judge_specimen(session: Session, specimen: Specimen, floors: Mapping[str, Fl
     control = ""
     left: tuple[str, ...] = ()
     if specimen.kind is Kind.HOSTILE:
-        left = left_behind(before)
+        left = left_behind(before, scratch)
         after = session.evaluate(Candidate(source=honest_twin(session.task)), floors=floors)
         control = after.status if after.is_verified else f"{after.status} by {after.check}: {after.detail}"
     return Finding(

@@ -204,6 +204,11 @@ class Launcher:
         self._scratches = ScratchSpace()
 
     @property
+    def scratch_prefix(self) -> str:
+        """How the names of its processes' scratch directories begin."""
+        return self._scratches.prefix
+
+    @property
     def build_cache(self) -> Path:
         """Folder of the libraries that candidates load by content hash."""
         return self._settings.cache_dir / "build"

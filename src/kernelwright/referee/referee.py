@@ -82,6 +82,11 @@ class Session:
         """Return workload -> latency of the eager reference as seen at admission (best of two calls)."""
         return {reference.workload.name: reference.eager_ms for reference in self._references}
 
+    @property
+    def scratch_prefix(self) -> str:
+        """How the names of candidates' scratch directories begin, in the place for temporary files."""
+        return self._launcher.scratch_prefix
+
     def evaluate(
         self,
         candidate: Candidate,

@@ -31,6 +31,13 @@ class ScratchSpace:
             self._begin()
         return tempfile.mkdtemp(prefix=f"{self._owner}-", dir=self._place)
 
+    @property
+    def prefix(self) -> str:
+        """How the names of this owner's directories begin."""
+        if self._lock is None:
+            self._begin()
+        return f"{self._owner}-"
+
     def close(self) -> None:
         """Give the lock back; the directories are the caller's to remove."""
         if self._lock is not None:
