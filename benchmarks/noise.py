@@ -108,7 +108,7 @@ DIFFERENT = [
 LOADS = ("quiet", "one_core", "two_cores", "rising", "alternating")
 LARGE = ("large_pointwise", "reduction", "streaming_faster", "streaming_slower")
 """Those whose inputs and outputs do not fit into the caches, as the referee counts."""
-SPREADS = (0.01, 0.02, 0.04, 0.08, 0.16)
+SPREADS = (0.01, 0.02, 0.05, 0.1, 0.2)
 Question = Literal["equal", "different"]
 REPEATS: dict[tuple[Question, bool], dict[str, int]] = {
     ("equal", False): dict.fromkeys(LOADS, 10) | {"quiet": 14},
