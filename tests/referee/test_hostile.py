@@ -59,7 +59,6 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> RefereeSettings:
     return RefereeSettings(
         cache_dir=tmp_path_factory.mktemp("cache"),
         search_timing_s=0.05,
-        batch_s=0.003,
         load_timeout_s=20.0,
         call_timeout_s=5.0,
         build_timeout_s=20.0,

@@ -1,5 +1,6 @@
 """The parent's side of one candidate's process. Everything that comes back is treated as hostile."""
 
+import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -55,6 +56,7 @@ class Contestant:
         self.child: Child = launcher.spawn_worker(memory, libraries)
         self.events_s: float | None = None
         """What the device's events said of the last timing, as its process tells; None without a device."""
+        self._timed_cpu_s: list[tuple[int, float]] = []
         self.watch = Watch(self.child.pid, self.child.keeper, settings.n_threads)
         self.slots = {name: SharedMemory(reference.layout.args_bytes) for name in reference.slots}
         self.results = SharedMemory(reference.output_bytes)
@@ -152,6 +154,7 @@ class Contestant:
         """Call the module ``calls`` times; returns the seconds that the worker's own clock saw."""
         timeout_s = self._call_timeout_s + calls * self._call_timeout_s / 10
         reply = self._call("time", timeout_s, Status.RUNTIME_ERROR, callable="eager", sets=order, calls=calls)
+        self._timed_cpu_s.append((calls, self.watch.command_s))
         if self.reference.device.is_apart:
             self.events_s = _seconds(reply.get("device_ns"))
         return _seconds(reply.get("ns"))
@@ -159,6 +162,13 @@ class Contestant:
     def begin_timing(self) -> None:
         """Forget what its process has taken so far; from now on idle work counts."""
         self.watch.reset()
+        self._timed_cpu_s.clear()
+
+    @property
+    def timed_cpu_s(self) -> float:
+        """Processor time a call, all threads: the median over the longest of the commands to time."""
+        most = max((calls for calls, _ in self._timed_cpu_s), default=0)
+        return statistics.median([s / calls for calls, s in self._timed_cpu_s if calls == most] or [0.0])
 
     def bind_copies(self, arena: str, memory: SharedMemory, copies: int, stride: int) -> None:
         """Give the process more argument sets, ``ARENA:0`` and on, one after the other in one memory."""

@@ -7,8 +7,8 @@ compared is decided when the pass is over. A pass on *known* values lies in the 
 caches are no difference between the two.
 
 What is compared is the parent's clock, as in timing: processor time also counts threads that wait for work,
-which a kernel may have many of, and which hide what the others do. How much slower a busy machine has become
-the reference says. Work in other processes, or while nothing is asked, is watched elsewhere (watch.py).
+which a kernel may have many of, and which hide what the others do. Beside the timed calls, which lie some
+seconds back, both must be more. How much slower a busy machine has become the reference says. Work in other processes, or while nothing is asked, is watched elsewhere (watch.py).
 """
 
 import math
@@ -56,6 +56,8 @@ class _Pass:
 
     known: float
     unseen: float
+    unseen_cpu: float
+    """Of processor time, the same."""
     reference: float
     """The reference's, on unseen values."""
     warm: float
@@ -96,6 +98,7 @@ class Replay:
         self._contestant, self._reference = contestant, contestant.reference
         self._draws = draws
         self._timed_s = statistics.median(timed_ms) / 1e3
+        self._timed_cpu_s = contestant.timed_cpu_s
         self._eager_s = statistics.median(eager_ms) / 1e3 if eager_ms else None
         self._rng = random.Random()
         self._stride = contestant.slots[next(iter(contestant.slots))].size
@@ -157,6 +160,7 @@ class Replay:
         self._theirs.copy_from(self._fresh)
         self._contestant.upload(ARENA)
         unseen = self._time(order)
+        unseen_cpu = self._contestant.watch.command_s / self._count
         first, second = self._fetching_s(position), self._fetching_s(position)
         late = min(a - b for a, b in zip(first, second, strict=True))
         if unseen_draw is not None:
@@ -164,7 +168,7 @@ class Replay:
         self._ours.copy_from(self._fresh)
         self._reference.upload(ARENA)
         warm = self._time_reference(self._reference.set_names, self._count)
-        return _Pass(known, unseen, self._time_reference(order), warm, late)
+        return _Pass(known, unseen, unseen_cpu, self._time_reference(order), warm, late)
 
     def _put(self, memory: SharedMemory, index: int, inputs: SharedMemory) -> None:
         memory.bytes[index * self._stride : (index + 1) * self._stride] = inputs.bytes
@@ -222,7 +226,11 @@ class Replay:
                 f"{_ms(seen.known)} on those that it knows"
             )
         colder = max(seen.reference - seen.warm, 0.0)
-        if seen.unseen > TIMED_FACTOR * (self._slowdown(seen) * self._timed_s + colder) + slack:
+        is_slow, is_busy = (
+            took > TIMED_FACTOR * (self._slowdown(seen) * timed + colder) + slack
+            for took, timed in ((seen.unseen, self._timed_s), (seen.unseen_cpu, self._timed_cpu_s))
+        )
+        if is_slow and is_busy:
             timed = _ms(self._timed_s)
             return f"{_ms(seen.unseen)} a call when every output is kept, {timed} when it was timed"
         return None
