@@ -8,7 +8,8 @@ caches are no difference between the two.
 
 What is compared is the parent's clock, as in timing: processor time also counts threads that wait for work,
 which a kernel may have many of, and which hide what the others do. Beside the timed calls, which lie some
-seconds back, both must be more. How much slower a busy machine has become the reference says. Work in other processes, or while nothing is asked, is watched elsewhere (watch.py).
+seconds back, both must be more. How much slower a busy machine has become the reference says. Work in other
+processes, or while nothing is asked, is watched elsewhere (watch.py).
 """
 
 import math
