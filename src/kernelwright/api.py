@@ -29,6 +29,7 @@ from kernelwright.engine.run import Crew, RunOutcome, Tools, continue_run, start
 from kernelwright.recipes import find_recipe
 from kernelwright.referee.referee import Referee, RefereeSettings
 from kernelwright.referee.sandbox.choose import tier_here
+from kernelwright.referee.scratch import clear_up
 from kernelwright.report.html import render_report
 from kernelwright.settings import Settings, load_settings
 from kernelwright.store.base import Store
@@ -147,6 +148,7 @@ def resume_run(
     """Carry an interrupted run on; finished evaluations are not repeated."""
     where = settings or load_settings()
     spec = store.get_run(run_id).spec
+    clear_up()  # after the process that was interrupted, also where nothing is left to be done
     with _referee(referee, where, spec) as judge:
         tools = _tools(spec, store, where, judge, on_event)
         return continue_run(run_id, replace(tools, prepare=prepare))

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelwright.referee.families import SINK_DEPTH, change_inputs, change_state
+from kernelwright.referee.families import SINK_DEPTH, change_inputs, change_state, nudge
 
 FAMILIES = ("as_is", "scaled", "negated", "sparse_spikes", "heavy_tail", "offset", "coarse")
 
@@ -86,3 +86,12 @@ def test_changed_state_keeps_variances_positive_and_masks_in_place() -> None:
     assert float(mean.abs().max()) > 0.1
     assert bool((mask.triu(1) == 0).all()) and bool((mask.tril().diagonal() != 0).all())
     assert bool((scale < 0).any()) and bool((scale > 0).any())
+
+
+def test_a_nudge_moves_every_element_by_about_a_unit_in_its_last_place() -> None:
+    x = torch.randn(100, 30).t()
+    before = x.clone()
+    nudge(x, torch.Generator().manual_seed(0))
+    units = ((x - before).double() / before.double().abs() * 2**23).abs()
+    assert bool(((units > 0.4) & (units < 1.6)).all())
+    assert bool((x.abs() > before.abs()).any()) and bool((x.abs() < before.abs()).any())

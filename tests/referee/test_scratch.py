@@ -1,5 +1,6 @@
 """Scratch directories of an owner that was killed are removed by the next one; those of the living stay."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -8,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelwright.referee.scratch import ScratchSpace
+from kernelwright.referee.scratch import ScratchSpace, clear_up
 
 OWNER = """
 import sys, time
@@ -55,3 +56,24 @@ def test_other_files_are_left_alone(place: Path) -> None:
     space.close()
     assert (place / "kernelwright-notes").exists() and (place / "kernelwright-deadbeef").exists()
     assert not (place / "kernelwright-deadbeef-1").exists()
+
+
+def test_a_lock_that_was_taken_away_before_it_was_locked_is_made_anew(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real_open, taken = os.open, []
+
+    def open_and_lose(path: str, *args: int) -> int:
+        handle = real_open(path, *args)
+        if not taken and str(path).endswith(".lock"):
+            taken.append(path)
+            clear_up()
+        return handle
+
+    space = ScratchSpace()
+    monkeypatch.setattr(os, "open", open_and_lose)
+    folder = Path(space.new_folder())
+    monkeypatch.undo()
+    assert taken and not Path(taken[0]).exists()
+    assert [lock.stem for lock in place.glob("*.lock")] == [folder.name[: len("kernelwright-") + 8]]
+    space.close()

@@ -165,6 +165,21 @@ def test_the_bf16_policy_permits_what_strict_does_not(referee: Referee) -> None:
         assert judge(session, "return torch.relu(x) * 2 + 1.2").status is Status.INCORRECT_NUMERICS
 
 
+ILL_CONDITIONED = "return torch.sin(x * 1024)"
+"""The product is exact: the reference has no error, and another order of the same sum has."""
+
+
+def test_an_honest_order_passes_where_much_hangs_on_last_bits_and_fewer_bits_do_not(referee: Referee) -> None:
+    task = Task(name="ill_conditioned", source=_model(ILL_CONDITIONED, inputs="torch.rand(64, 300)"))
+    with referee.open(task) as session:
+        honest = judge(session, "return torch.sin(x * 1000 + x * 24)")
+        assert honest.status is Status.VERIFIED, honest.detail
+        rounded = judge(
+            session, "return torch.sin((x.view(torch.int32) & ~0xFFF).view(torch.float32) * 1024)"
+        )
+        assert rounded.status is Status.INCORRECT_NUMERICS, rounded.detail
+
+
 def _model(forward: str, init: str = "pass", inputs: str = "torch.rand(4, 8)") -> str:
     return f"""{HEAD}
 batch_size = 4

@@ -146,3 +146,43 @@ def test_slack_widens_what_is_allowed_and_nothing_else() -> None:
     raw = _raw((oracle * (1 + 4e-6)).astype(np.float32))
     assert slack.judge(raw).allowed == 2 * strict.judge(raw).allowed
     assert slack.judge(raw).error == strict.judge(raw).error
+
+
+def test_where_the_oracle_moves_with_the_last_bits_more_is_allowed_and_only_there() -> None:
+    truth, moved = _truth(1000), _truth(1000)
+    moved[7] += 1e-4
+    near, elsewhere = truth.astype(np.float32), truth.astype(np.float32)
+    near[7] += 3e-4
+    elsewhere[8] += 3e-4
+    expected = expect(truth.astype(np.float32), truth)
+    assert not expected.judge(_raw(near)).is_close and not expected.is_widened
+    expected.widen(_raw(moved))
+    assert expected.is_widened and expected.judge(_raw(near)).is_close
+    assert not expected.judge(_raw(elsewhere)).is_close
+    near[7] += 1e-2
+    assert not expected.judge(_raw(near)).is_close
+
+
+def test_the_furthest_that_an_element_moved_counts_and_nan_does_not() -> None:
+    truth = _truth(100)
+    expected = expect(truth.astype(np.float32), truth)
+    for by in (1e-4, np.nan, 0.0):
+        moved = truth.copy()
+        moved[7] += by
+        expected.widen(_raw(moved))
+    wrong = truth.astype(np.float32)
+    wrong[7] += 3e-4
+    assert expected.judge(_raw(wrong)).is_close
+    wrong[8] += 3e-4
+    assert not expected.judge(_raw(wrong)).is_close
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 1000), n=st.integers(1, 5000))
+def test_widening_permits_no_fewer_bits_where_the_problem_is_well_conditioned(seed: int, n: int) -> None:
+    rng = np.random.default_rng(seed)
+    truth = rng.normal(size=n) + 3
+    expected = expect(truth.astype(np.float32), truth)
+    expected.widen(_raw(truth * (1 + 2.0**-23 * rng.choice([-1, 1], size=n))))
+    assert expected.judge(_raw(truth.astype(np.float32))).is_close
+    assert not expected.judge(_raw((truth * (1 + 2.0**-12)).astype(np.float32))).is_close

@@ -16,6 +16,10 @@ AROUND = 0xFF
 """What lies around inputs: read as numbers, NaN. Who reads beyond an input gets that."""
 
 
+N_NUDGES = 3
+"""How often inputs are moved by a unit in the last place to see what hangs on it."""
+
+
 class NonFinite(Exception):
     """The reference itself gives NaN or infinity on a draw."""
 
@@ -71,6 +75,21 @@ class DrawMaker:
         finally:
             self._host.forget(name)
 
+    def widen(self, draw: Draw) -> None:
+        """Have all that is expected of a draw allow for how ill-conditioned the problem is there."""
+        changed = {name: self._watched[name] for name in draw.changed}
+        expected = [*draw.outputs, *draw.changed.values()]
+        for _ in range(N_NUDGES):
+            name = next(self._names)
+            inputs = SharedMemory(self._layout.args_bytes)
+            inputs.copy_from(draw.inputs)
+            self._host.call("nudge_inputs", {name: inputs}, seed=new_seed(), arena=name)
+            self._host.call("bind", arena=name, args=self._layout.args)
+            slots = self._run_oracle(draw.state, name, changed)
+            for one, slot in zip(expected, slots, strict=True):
+                one.widen(self._scratch["truth"].slot_bytes(slot))
+            self._host.forget(name)
+
     def draw_more(self, memory: SharedMemory, count: int) -> None:
         """Fill ``memory`` with ``count`` as-is inputs that nobody has seen, one after the other."""
         spare = SharedMemory(self._layout.args_bytes)
@@ -95,13 +114,8 @@ class DrawMaker:
         self._host.call("dump", arena="results", slots=self.output_slots, which="last")
         self._host.call("dump_state", arena="after", slots=self._watched)
         changed = {n: s for n, s in self._watched.items() if after.differs_from(state.memory, s)}
-        slots, _ = place([_widened(spec) for spec in [*self.output_slots, *changed.values()]])
+        slots = self._run_oracle(state, name, changed)
         n_outputs = len(self.output_slots)
-        self.load_state(state)
-        self._host.call(
-            "oracle", set=name, arena="truth", slots=slots[:n_outputs],
-            state_slots=dict(zip(changed, slots[n_outputs:], strict=True)),
-        )  # fmt: skip
         outputs = [
             self._expected(slot, results, wide_slot, truth, storage[i], key.slack)
             for i, (slot, wide_slot) in enumerate(zip(self.output_slots, slots, strict=False))
@@ -113,6 +127,17 @@ class DrawMaker:
         if not all(expected.is_finite for expected in [*outputs, *buffers.values()]):
             raise NonFinite("the reference gives NaN or infinity there")
         return Draw(key, state, inputs, tuple(outputs), buffers)
+
+    def _run_oracle(self, state: State, name: str, changed: Mapping[str, Slot]) -> list[Slot]:
+        """Have the oracle write its outputs, then the state it changes; returns where in ``truth``."""
+        slots, _ = place([_widened(spec) for spec in [*self.output_slots, *changed.values()]])
+        n_outputs = len(self.output_slots)
+        self.load_state(state)
+        self._host.call(
+            "oracle", set=name, arena="truth", slots=slots[:n_outputs],
+            state_slots=dict(zip(changed, slots[n_outputs:], strict=True)),
+        )  # fmt: skip
+        return slots
 
     def _map_scratch(self) -> None:
         """Share memory for results, used again by every draw: fresh pages are slow."""

@@ -41,6 +41,12 @@ def change_inputs(x: torch.Tensor, family: str, variant: int, generator: torch.G
         _round(x)
 
 
+def nudge(x: torch.Tensor, generator: torch.Generator) -> None:
+    """Move every element by a unit in its last place, up or down by lot."""
+    signs = torch.randint(2, x.shape, generator=generator, dtype=torch.int8) * 2 - 1
+    x.mul_(1 + signs.to(x.dtype) * torch.finfo(x.dtype).eps)
+
+
 def _round(x: torch.Tensor) -> None:
     """Round to halves of the mean magnitude: ties, plateaus and zeros of both signs."""
     step = float(x.abs().mean()) / 2 if x.numel() else 0.0

@@ -15,7 +15,7 @@ from torch import nn
 from kernelwright.core.errors import TaskError
 from kernelwright.core.task import Mode, Task, Workload
 from kernelwright.referee.doubling import on_processor, run_in_double
-from kernelwright.referee.families import change_inputs, change_state
+from kernelwright.referee.families import change_inputs, change_state, nudge
 from kernelwright.referee.worker.layouts import slots_in
 from kernelwright.referee.worker.placement import use_tf32
 from kernelwright.referee.worker.runner import Runner, serve
@@ -47,6 +47,7 @@ class Host(Runner):
             "describe": self.describe,
             "write_init": self.write_init,
             "draw_inputs": self.draw_inputs,
+            "nudge_inputs": self.nudge_inputs,
             "draw_state": self.draw_state,
             "oracle": self.oracle,
             "compile": self.compile,
@@ -124,6 +125,16 @@ class Host(Runner):
             target.copy_(value)
             if value.is_floating_point():
                 change_inputs(target, message["family"], message["variant"], generator)
+        return {}
+
+    def nudge_inputs(self, message: Message) -> Message:
+        """Move the inputs that an arena holds by a unit in the last place."""
+        generator = torch.Generator().manual_seed(message["seed"])
+        arena = self.arenas[message["arena"]]
+        for slot in slots_in(self._args_layout):
+            target = arena.tensor(slot)
+            if target.is_floating_point():
+                nudge(target, generator)
         return {}
 
     def draw_state(self, message: Message) -> Message:

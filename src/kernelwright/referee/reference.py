@@ -13,7 +13,7 @@ from kernelwright.referee.host_process import HostProcess
 from kernelwright.referee.launcher import Launcher
 from kernelwright.referee.memory import ITEM_BYTES, SharedMemory
 from kernelwright.referee.settings import RefereeSettings
-from kernelwright.referee.tolerance import distance_between
+from kernelwright.referee.tolerance import Array, Distance, Expected, distance_between
 from kernelwright.referee.watch import cpu_s
 from kernelwright.referee.worker.layouts import Slot, lanes_of, slots_in
 
@@ -118,6 +118,17 @@ class Reference:
             except NonFinite:
                 return None
         return self._unseen
+
+    def judge(self, draw: Draw, expected: Expected, raw: Array) -> Distance:
+        """Compare an output, or state, with what is expected of it on a draw.
+
+        Where it is off, the oracle is asked how much hangs on the inputs' last bits before that counts.
+        """
+        distance = expected.judge(raw)
+        if distance.is_close or not distance.is_finite or expected.is_widened:
+            return distance
+        self._maker.widen(draw)
+        return expected.judge(raw)
 
     def draw_more(self, memory: SharedMemory, count: int) -> None:
         """Fill ``memory`` with as-is inputs that nobody has seen, of which no one knows what is right."""

@@ -47,15 +47,15 @@ class ScratchSpace:
 
     def _begin(self) -> None:
         self._place = Path(tempfile.gettempdir())
-        self._owner = PREFIX + secrets.token_hex(4)
         clear_up(self._place)
-        flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC
-        self._lock = os.open(_lock_file(self._place, self._owner), flags, 0o600)
-        fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        while self._lock is None:
+            self._owner = PREFIX + secrets.token_hex(4)
+            self._lock = _take_lock(_lock_file(self._place, self._owner))
 
 
-def clear_up(place: Path) -> None:
-    """Remove the scratch directories of owners that have ended."""
+def clear_up(place: Path | None = None) -> None:
+    """Remove the scratch directories of owners that have ended; by default in the system's place."""
+    place = place or Path(tempfile.gettempdir())
     for lock in place.glob(f"{PREFIX}*{LOCK_SUFFIX}"):
         try:
             handle = os.open(lock, os.O_RDWR | os.O_CLOEXEC)
@@ -72,6 +72,19 @@ def clear_up(place: Path) -> None:
                 lock.unlink()
         finally:
             os.close(handle)
+
+
+def _take_lock(path: Path) -> int | None:
+    """Make and lock a file; None when somebody took it for an ended owner's before it was locked."""
+    handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(handle).st_nlink:
+            return handle
+    except OSError:
+        pass
+    os.close(handle)
+    return None
 
 
 def _lock_file(place: Path, owner: str) -> Path:

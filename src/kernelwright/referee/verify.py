@@ -78,7 +78,7 @@ class Verification:
             self._judge(draw, f"out{i}", expected, results.slot_bytes(slot), when)
 
     def _judge(self, draw: Draw, name: str, expected: Expected, raw: Array, when: str) -> None:
-        distance = expected.judge(raw)
+        distance = self._reference.judge(draw, expected, raw)
         self._record(draw, name, distance)
         if distance.is_close:
             return
@@ -163,7 +163,7 @@ class Verification:
 def matches(reference: Reference, draw: Draw, results: SharedMemory) -> bool:
     """True when results are what is expected of a draw."""
     return all(
-        expected.judge(results.slot_bytes(slot)).is_close
+        reference.judge(draw, expected, results.slot_bytes(slot)).is_close
         for slot, expected in zip(reference.output_slots, draw.outputs, strict=True)
     )
 
@@ -174,7 +174,7 @@ def still_matches(reference: Reference, draw: Draw, results: SharedMemory) -> bo
     An output that shares memory in the reference, too, changes with what it shares and is not looked at.
     """
     return all(
-        output.may_share or expected.judge(results.slot_bytes(slot)).is_close
+        output.may_share or reference.judge(draw, expected, results.slot_bytes(slot)).is_close
         for slot, expected, output in zip(
             reference.output_slots, draw.outputs, reference.outputs, strict=True
         )
