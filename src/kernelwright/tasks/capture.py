@@ -1,5 +1,6 @@
 """Capture a reference to one functional graph of core ATen operators with known shapes."""
 
+import logging
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,6 +14,9 @@ from torch.export.graph_signature import InputKind, OutputKind
 from kernelwright.core.errors import CaptureError, TaskError
 from kernelwright.core.task import Task, Workload
 from kernelwright.tasks.namespace import construct_model, draw_inputs, load_namespace
+
+logging.getLogger("torch._subclasses.fake_tensor").setLevel(logging.CRITICAL)
+"""torch prints a traceback there before it raises; what is raised says the same in one line."""
 
 KEPT_WHOLE = (
     torch.ops.aten.scaled_dot_product_attention.default,
