@@ -186,7 +186,7 @@ def main() -> int:
     rows = [row(honest, options.runs, journal) for honest in kernels]
     result = {
         "date": datetime.date.today().isoformat(),
-        "command": f"python benchmarks/honest.py --runs {options.runs}",
+        "command": f"python benchmarks/honest.py --runs {options.runs} --per-task {options.per_task}",
         "environment": environment(),
         "runs": options.runs,
         "rows": rows,
