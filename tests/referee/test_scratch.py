@@ -46,6 +46,13 @@ def test_the_folders_of_a_killed_owner_go_and_those_of_a_living_one_stay(place: 
     assert not list(place.glob("*.lock"))
 
 
+def test_what_an_owner_has_not_removed_goes_when_it_closes(place: Path) -> None:
+    space = ScratchSpace()
+    Path(space.new_folder(), "something").touch()
+    space.close()
+    assert not list(place.iterdir())
+
+
 def test_other_files_are_left_alone(place: Path) -> None:
     (place / "kernelwright-notes").mkdir()
     (place / "kernelwright-deadbeef").mkdir()
@@ -61,7 +68,8 @@ def test_other_files_are_left_alone(place: Path) -> None:
 def test_a_lock_that_was_taken_away_before_it_was_locked_is_made_anew(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real_open, taken = os.open, []
+    taken: list[str] = []
+    real_open = os.open
 
     def open_and_lose(path: str, *args: int) -> int:
         handle = real_open(path, *args)

@@ -39,8 +39,9 @@ class ScratchSpace:
         return f"{self._owner}-"
 
     def close(self) -> None:
-        """Give the lock back; the directories are the caller's to remove."""
+        """Remove what directories are left, and give the lock back: without it nobody would find them."""
         if self._lock is not None:
+            _remove_folders(self._place, self._owner)
             _lock_file(self._place, self._owner).unlink(missing_ok=True)
             os.close(self._lock)
             self._lock = None
@@ -66,12 +67,16 @@ def clear_up(place: Path | None = None) -> None:
         except OSError:  # its owner lives
             continue
         else:
-            for folder in place.glob(f"{lock.name.removesuffix(LOCK_SUFFIX)}-*"):
-                shutil.rmtree(folder, ignore_errors=True)
+            _remove_folders(place, lock.name.removesuffix(LOCK_SUFFIX))
             with contextlib.suppress(OSError):
                 lock.unlink()
         finally:
             os.close(handle)
+
+
+def _remove_folders(place: Path, owner: str) -> None:
+    for folder in place.glob(f"{owner}-*"):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _take_lock(path: Path) -> int | None:
