@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernelwright.core.task import TolerancePolicy
-from kernelwright.referee.tolerance import Array, Expected, distance_between
+from kernelwright.referee.tolerance import Array, Expected, Slack, distance_between
 
 
 def expect(
@@ -139,7 +139,7 @@ def test_slack_widens_what_is_allowed_and_nothing_else() -> None:
             _raw(oracle),
             policy=TolerancePolicy.STRICT,
             inputs_per_output=1.0,
-            slack=factor,
+            slack=Slack(factor, factor),
         )
         for factor in (1.0, 2.0)
     )

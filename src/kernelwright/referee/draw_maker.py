@@ -8,7 +8,7 @@ from kernelwright.core.errors import TaskError
 from kernelwright.referee.draws import Draw, DrawKey, Layout, OutputSpec, State, new_seed
 from kernelwright.referee.host_process import HostProcess
 from kernelwright.referee.memory import ITEM_BYTES, SharedMemory, place, slot_nbytes
-from kernelwright.referee.tolerance import Expected, Storage, is_float
+from kernelwright.referee.tolerance import Expected, Slack, Storage, is_float
 from kernelwright.referee.worker.layouts import Slot
 from kernelwright.referee.worker.wire import Message
 
@@ -156,7 +156,7 @@ class DrawMaker:
         wide: Slot,
         oracle: SharedMemory,
         storage: Storage,
-        slack: float,
+        slack: Slack,
     ) -> Expected:
         n_outputs = max(slot_nbytes(slot) // ITEM_BYTES[slot["dtype"]], 1)
         return Expected(

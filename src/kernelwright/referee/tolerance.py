@@ -52,6 +52,19 @@ _NOTHING: Array = np.empty(0, np.uint8)
 
 
 @dataclass(frozen=True)
+class Slack:
+    """Factors on what is allowed, on inputs where honest arithmetic needs more."""
+
+    reference: float = 1.0
+    """On the multiple of the reference's error, and on the floor of a policy that permits fewer bits."""
+    floor: float = 1.0
+    """On the floor under ``strict``."""
+
+
+EVEN = Slack()
+
+
+@dataclass(frozen=True)
 class Distance:
     """How an output compares with what was expected."""
 
@@ -88,12 +101,12 @@ class Expected:
         *,
         policy: TolerancePolicy,
         inputs_per_output: float,
-        slack: float = 1.0,
+        slack: Slack = EVEN,
         storage: Storage | None = None,
     ) -> None:
         """``reference`` and ``oracle`` are raw bytes; the oracle float64 when the dtype is a float.
 
-        ``slack`` multiplies what is allowed where distance decides, but for ``kernelbench``.
+        ``slack`` means nothing for ``kernelbench``, nor where equality decides.
         With ``storage`` this object is good until the next one is made in the same storage.
         """
         self.dtype = COMPLEX_PARTS.get(dtype, dtype)
@@ -145,19 +158,22 @@ class Expected:
         errors = self._errors(values)
         if not math.isfinite(errors.largest):
             return Distance(math.inf, self._reference_errors.largest, 0.0, bool(np.isfinite(values).all()))
-        floor = max(FLOOR_ULP * ULP[self.dtype] * self._growth, POLICY_FLOOR.get(self._policy, 0.0))
+        slack = self._slack
+        floor = slack.floor * FLOOR_ULP * ULP[self.dtype] * self._growth
+        floor = max(floor, slack.reference * POLICY_FLOOR.get(self._policy, 0.0))
+        multiple = slack.reference * REFERENCE_MULTIPLE
         pairs = (
             (errors.largest, self._reference_errors.largest),
             (errors.l2, self._reference_errors.l2),
         )
-        judged = [Distance(e, r, self._slack * max(REFERENCE_MULTIPLE * r, floor)) for e, r in pairs]
+        judged = [Distance(e, r, max(multiple * r, floor)) for e, r in pairs]
         if self._moved is not None:
             judged = self._judge_moved(values, self._moved, *judged)
         return max(judged, key=lambda distance: distance.error / distance.allowed)
 
     def _judge_moved(self, values: Array, moved: Array, largest: Distance, l2: Distance) -> list[Distance]:
         """Judge anew with what each element may move by; ``largest`` is then of the worst for what it may."""
-        multiple = self._slack * FLOOR_ULP * self._growth
+        multiple = self._slack.floor * FLOOR_ULP * self._growth
         scale = max(self._rms, _TINY)
         worst, share, squares = largest, 0.0, 0.0
         for x, high, low, by in _chunks(values, self._high, self._low, moved):
