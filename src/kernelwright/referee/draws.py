@@ -86,11 +86,10 @@ class State:
 
 
 UNEVEN = Slack(reference=2.0, floor=2.0)
-"""Where the large lie beside the small, honest sums of float32 differ more by their order, and the reference's
-own error says less of it."""
+"""Where the large lie beside the small, honest sums of float32 differ more by their order, and the error that
+the reference has says less of it."""
 EQUAL_TERMS = Slack(floor=3.0)
-"""Where many terms are equal, so are their roundings, and these do not average out. For the same reason inputs
-rounded to TF32 show there in a sum over everything, so the multiple of the reference's error stays."""
+"""Where many terms are equal, so are their roundings, and these do not average out."""
 SLACK = {"sparse_spikes": UNEVEN, "heavy_tail": UNEVEN, "coarse": EQUAL_TERMS}
 
 
