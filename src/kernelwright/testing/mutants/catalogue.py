@@ -34,8 +34,8 @@ NOT_ON = {
     "sum_in_half": {"18"}, "shared_accumulator": {"17"}, "input_in_tf32": {"17"}, "input_in_bf16": {"17"},
 }  # fmt: skip
 """Operators, and the suite's numbers on which a verdict would say nothing either way. 18 returns a mean over
-rows, in which rounded sums average out to about the tolerance; so do rounded inputs in 17, which reads them for
-a norm over everything. There gcc keeps the sums in registers, shared or not."""
+rows, in which rounded sums average out to about the tolerance; rounded inputs do so in 17, a norm over all.
+There gcc keeps the sums in registers, shared or not."""
 
 
 @dataclass(frozen=True)
