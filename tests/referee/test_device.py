@@ -139,6 +139,13 @@ def test_a_device_that_is_not_there_is_the_machines_fault_in_one_line(name: str,
         assert "\n" not in str(caught.value)
 
 
+def test_waking_a_driver_that_is_not_there_changes_nothing() -> None:
+    for kind in ("cpu", "copied", "cuda", "hip"):
+        before = Device(kind).nodes()
+        Device(kind).wake()
+        assert set(before) <= set(Device(kind).nodes())
+
+
 @needs_linux
 def test_address_space_is_limited_on_the_processor_and_not_for_a_driver(tmp_path: Path) -> None:
     settings = RefereeSettings(cache_dir=tmp_path)

@@ -16,6 +16,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -28,12 +29,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kernelwright.core.errors import UserError
-from kernelwright.referee.processes import children_of, family_of, stat_of
+from kernelwright.referee.processes import children_of, family_of, stat_of, unnamed_bytes
 from kernelwright.referee.sandbox import ORDER, Limits, Sandbox, Tier
-from kernelwright.referee.sandbox.choose import choose, require
+from kernelwright.referee.sandbox.choose import DRIVERS, choose, require
 from kernelwright.referee.sandbox.enter import Cell, enter
 from kernelwright.referee.sandbox.seccomp import REFUSED, make_filter
 from kernelwright.referee.sandbox.view import View, make_view
+from kernelwright.referee.worker.driver import DriverError
 
 SCRATCH_BYTES = 4 << 20
 N_PROCESSES = 40
@@ -179,6 +181,7 @@ def send_udp() -> None:
         sock.sendto(b"x", ("127.0.0.1", 9))
 
 
+MEMFD = "take memory that nobody counts"
 ATTEMPTS: dict[str, tuple[Callable[[], object], tuple[Tier, ...]]] = {
     "list homes": (lambda: os.listdir("/home"), STRONG),
     "find a file outside": (lambda: os.stat(SECRET), (Tier.NAMESPACES,)),
@@ -202,11 +205,12 @@ ATTEMPTS: dict[str, tuple[Callable[[], object], tuple[Tier, ...]]] = {
     "use TCP": (lambda: socket.create_connection(("127.0.0.1", 9), timeout=1), ORDER),
     "use UDP": (send_udp, ORDER),
     "use a local socket": (lambda: socket.socket(socket.AF_UNIX), ORDER),
+    "write to a local socket by name": (lambda: socket.socketpair(type=socket.SOCK_DGRAM), ORDER),
     "ask the kernel's network": (lambda: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW), ORDER),
     "take a user namespace": (lambda: libc("unshare", 0x10000000), ORDER),
     "mount": (lambda: libc("mount", b"x", b"/tmp", b"tmpfs", ctypes.c_ulong(0), None), ORDER),
     "be root again": (lambda: os.setuid(0), ORDER),
-    "take memory that nobody counts": (lambda: os.memfd_create("x"), ORDER),
+    MEMFD: (lambda: os.memfd_create("x"), ORDER),
     "take uncounted shared memory": (lambda: libc("shmget", 0, ctypes.c_size_t(4096), 0o1600), ORDER),
     "outlive its keeper": (lambda: libc("prctl", 1, ctypes.c_ulong(0)), ORDER),
     "have a descriptor signal": (lambda: _own_by_parent(), (Tier.LANDLOCK, Tier.LIMITS)),
@@ -219,19 +223,160 @@ def _own_by_parent() -> None:
     fcntl.fcntl(ours, fcntl.F_SETOWN, PARENT)
 
 
-@pytest.mark.parametrize("tier", ORDER)
-def test_what_a_tier_stops_does_not_work(tier: Tier) -> None:
-    def try_all() -> dict[str, bool]:
-        return {what: succeeds(attempt)() for what, (attempt, _) in ATTEMPTS.items()}
+Attempts = dict[str, tuple[Callable[[], object], tuple[Tier, ...]]]
+NODE = "/dev/null"
+"""Stands for a GPU's device file: what is opened for its driver hangs on whether there is one."""
 
+
+def worked_of(tier: Tier, attempts: Attempts, view: View | None = None) -> dict[str, bool]:
+    """What of it worked at a tier."""
     if not at(tier).has_filter and tier is Tier.LIMITS:
         pytest.skip("limits without a filter stop none of these")
-    worked = run(tier, try_all)
+    with start(
+        at(tier), lambda: {what: succeeds(attempt)() for what, (attempt, _) in attempts.items()}, view=view
+    ) as confined:
+        worked = confined.result()
     assert isinstance(worked, dict), worked
+    return worked
+
+
+def wrongly(tier: Tier, attempts: Attempts, view: View | None = None) -> list[str]:
+    """What of it worked that must not."""
+    worked = worked_of(tier, attempts, view)
+    return [what for what, (_, tiers) in attempts.items() if tier in tiers and worked[what]]
+
+
+@pytest.mark.parametrize("tier", ORDER)
+def test_what_a_tier_stops_does_not_work(tier: Tier) -> None:
+    assert wrongly(tier, ATTEMPTS) == []
     if tier in STRONG:
         assert Path(SECRET).read_text(encoding="ascii") == "secret"
-    wrong = [what for what, (_, tiers) in ATTEMPTS.items() if tier in tiers and worked[what]]
-    assert wrong == []
+
+
+def listen_as_a_driver_does() -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as sock:
+        sock.bind(f"\0cuda-uvmfd-4026531836-{os.getpid()}")
+        sock.listen(16)
+
+
+def name_a_thread() -> None:
+    ready, done = threading.Event(), threading.Event()
+    thread = threading.Thread(target=lambda: (ready.set(), done.wait()))
+    thread.start()
+    ready.wait()
+    try:
+        for task in ("/proc/self/task", f"/proc/{os.getpid()}/task"):
+            Path(f"{task}/{thread.native_id}/comm").write_text("cuda-EvtHandlr", encoding="ascii")
+    finally:
+        done.set()
+        thread.join()
+
+
+FOR_DRIVERS: Attempts = {
+    "memory without a name": (lambda: os.close(os.memfd_create("cuda")), ORDER),
+    "listen at a local socket": (listen_as_a_driver_does, ORDER),
+    "name a thread": (name_a_thread, STRONG),
+    "ask which drivers there are": (lambda: Path("/proc/devices").read_bytes(), (Tier.LANDLOCK,)),
+}
+"""What a GPU's driver does when it begins, and where it must not work without a GPU."""
+
+
+@pytest.mark.parametrize("tier", ORDER)
+def test_a_gpus_driver_can_begin_only_where_there_is_a_gpu(tier: Tier) -> None:
+    assert all(worked_of(tier, FOR_DRIVERS, make_view(nodes=[NODE])).values())
+    assert wrongly(tier, FOR_DRIVERS, make_view(nodes=[NODE]).without_nodes()) == []
+
+
+def connect_by_name() -> None:
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.connect(f"{SECRET}.socket")
+
+
+def connect_in_the_abstract() -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as sock:
+        sock.connect(ABSTRACT)
+
+
+ABSTRACT = f"\0kernelwright-test-{PARENT}"
+BESIDE_DRIVERS: Attempts = {
+    **{what: how for what, how in ATTEMPTS.items() if what not in ("use a local socket", MEMFD)},
+    "reach a program by the name of its socket": (connect_by_name, ORDER),
+    "reach a program by an abstract name": (connect_in_the_abstract, ORDER),
+    "take a socket for datagrams": (lambda: socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM), ORDER),
+    "change the system's settings": (lambda: open("/proc/sys/kernel/core_pattern", "r+").close(), STRONG),
+    "press a key of the system's": (lambda: open("/proc/sysrq-trigger", "w").close(), STRONG),
+    "change what the keeper is called": (lambda: Path(f"/proc/{os.getppid()}/comm").write_text("x"), STRONG),
+}
+"""What stays shut when a GPU's driver is let in."""
+
+
+@pytest.mark.parametrize("tier", ORDER)
+def test_what_is_opened_for_a_driver_reaches_nobody_else(tier: Tier) -> None:
+    with socket.socket(socket.AF_UNIX) as named, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as free:
+        named.bind(f"{SECRET}.socket")
+        free.bind(ABSTRACT)
+        for sock in (named, free):
+            sock.listen(1)
+        try:
+            assert wrongly(tier, BESIDE_DRIVERS, make_view(nodes=[NODE])) == []
+        finally:
+            os.unlink(f"{SECRET}.socket")
+
+
+def test_root_in_a_user_namespace_of_its_own_changes_nothing_for_a_driver_either() -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs root, who may change the system's settings without any capability")
+    sandbox = replace(at(Tier.NAMESPACES), has_user_namespace=True, has_own_user=False)
+    attempts = {**BESIDE_DRIVERS, **FOR_DRIVERS}
+    with start(
+        sandbox, lambda: [what for what, (attempt, _) in attempts.items() if succeeds(attempt)()],
+        view=make_view(nodes=[NODE]),
+    ) as confined:  # fmt: skip
+        worked = confined.result()
+    if isinstance(worked, str):
+        pytest.skip(f"not here: {worked}")
+    assert worked == list(FOR_DRIVERS)
+
+
+def begins_as_drivers_do() -> None:
+    for attempt, _ in FOR_DRIVERS.values():
+        attempt()
+
+
+def begins_outside_only() -> None:
+    if os.getpid() < 9:
+        raise DriverError("cuInit: CUDA_ERROR_OPERATING_SYSTEM")
+
+
+def never_begins() -> None:
+    raise DriverError("cuInit: CUDA_ERROR_NO_DEVICE")
+
+
+@pytest.mark.parametrize(
+    ("driver", "is_at_fault"),
+    [(begins_as_drivers_do, False), (begins_outside_only, True), (never_begins, False)],
+)
+def test_a_tier_in_which_the_driver_does_not_begin_is_not_chosen(
+    driver: Callable[[], None], is_at_fault: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at(Tier.NAMESPACES)
+    monkeypatch.setitem(DRIVERS, "cuda", driver)
+    found = choose(make_view(nodes=[NODE], driver="cuda"))
+    if is_at_fault:
+        assert found.tier is not Tier.NAMESPACES
+        assert found.why_not == {"namespaces": "DriverError: cuInit: CUDA_ERROR_OPERATING_SYSTEM"}
+    else:
+        assert found == sandbox_of(Tier.NAMESPACES)
+
+
+def test_memory_without_a_name_is_counted() -> None:
+    def work() -> int:
+        os.write(os.memfd_create("cuda"), bytes(2 << 20))
+        time.sleep(60)
+        return 0
+
+    with start(at(Tier.LIMITS), work, view=make_view(nodes=[NODE])) as confined:
+        _wait_for(lambda: unnamed_bytes(family_of(confined.keeper)) >= 2 << 20)
 
 
 @pytest.mark.parametrize("tier", ORDER)
@@ -479,6 +624,8 @@ def interpret(program: bytes, number: int, arguments: list[int]) -> int:
         place += 1
         if code == 0x20:
             accumulator = int.from_bytes(data[value : value + 4], "little")
+        elif code == 0x54:
+            accumulator &= value
         elif code == 0x06:
             return value
         else:
@@ -493,19 +640,20 @@ words = st.integers(0, 2**64 - 1) | st.sampled_from([0, 1, 2, 8, 4711, 0x5412, 0
 
 @pytest.mark.skipif(platform.machine() not in MACHINE, reason="no filter for this processor")
 @settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
-@given(st.integers(0, 460), st.tuples(words, words, words), st.booleans())
+@given(st.integers(0, 460), st.tuples(words, words, words), st.booleans(), st.booleans())
 def test_the_filter_refuses_what_it_names_and_its_twin_nothing(
-    number: int, first: tuple[int, int, int], alone: bool
+    number: int, first: tuple[int, int, int], alone: bool, has_driver: bool
 ) -> None:
     arguments = [*first, 0, 0, 0]
     me = 4711 if alone else None
-    strict = make_filter(alone_as=me, is_permissive=False)
-    twin = make_filter(alone_as=me, is_permissive=True)
+    strict = make_filter(alone_as=me, is_permissive=False, has_driver=has_driver)
+    twin = make_filter(alone_as=me, is_permissive=True, has_driver=has_driver)
     assert len(strict) == len(twin)
     assert interpret(twin, number, arguments) == ALLOW
     answer = interpret(strict, number, arguments)
     assert answer == ALLOW or answer & 0xFFFF0000 == ERRNO
-    if number in {numbers[column[platform.machine()]] for numbers in REFUSED.values()}:
+    refused = {name: numbers[column[platform.machine()]] for name, numbers in REFUSED.items()}
+    if number in refused.values() and not (has_driver and number == refused["memfd_create"]):
         assert answer != ALLOW
 
 
@@ -522,8 +670,10 @@ def test_the_filter_refuses_what_it_names_and_its_twin_nothing(
         (234, [4711, 4712, 6], True),  # tgkill: a thread of its own, abort()
         (234, [1, 1, 6], False),
         (41, [1], False),  # socket
-        (53, [1], True),  # socketpair: local
-        (53, [2], False),
+        (53, [1, 1], True),  # socketpair: local
+        (53, [1, 0x80805], True),  # of packets, closed at exec and not waiting
+        (53, [1, 2], False),  # of datagrams
+        (53, [2, 1], False),
         (16, [0, 0x5413], True),  # ioctl: window size
         (16, [0, 0x5412], False),  # ioctl: type into the terminal
         (0, [0], True),  # read
@@ -533,6 +683,29 @@ def test_the_filter_refuses_what_it_names_and_its_twin_nothing(
 )
 def test_the_filter_looks_at_arguments(number: int, arguments: list[int], is_allowed: bool) -> None:
     program = make_filter(alone_as=4711, is_permissive=False)
+    answer = interpret(program, number, [*arguments, 0, 0, 0, 0, 0][:6])
+    assert (answer == ALLOW) is is_allowed
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="numbers of x86-64")
+@pytest.mark.parametrize(
+    ("number", "arguments", "alone_as", "is_allowed"),
+    [
+        (41, [1, 0x80005], 4711, True),  # socket: local, of packets
+        (41, [1, 1], 4711, True),
+        (41, [1, 2], 4711, False),  # of datagrams
+        (41, [2, 1], 4711, False),  # TCP
+        (41, [16, 3], None, False),  # the kernel's own
+        (42, [3], 4711, False),  # connect, where there is somebody
+        (42, [3], None, True),
+        (319, [0], 4711, True),  # memfd_create
+        (447, [0], None, False),  # memfd_secret
+    ],
+)
+def test_the_filter_lets_a_driver_listen_and_reach_nobody(
+    number: int, arguments: list[int], alone_as: int | None, is_allowed: bool
+) -> None:
+    program = make_filter(alone_as=alone_as, is_permissive=False, has_driver=True)
     answer = interpret(program, number, [*arguments, 0, 0, 0, 0, 0][:6])
     assert (answer == ALLOW) is is_allowed
 

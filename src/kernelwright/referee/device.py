@@ -1,9 +1,12 @@
 """Which device tensors live on, as the parent sees it: its name, how a process reaches it, its caches."""
 
+import contextlib
 import glob
 import math
 import os
 import re
+import subprocess
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -21,7 +24,14 @@ MAX_LANES = 64
 MEMORY_SHARE = 0.25
 """Of a device's free memory, at most this share goes to one process's argument sets."""
 _NODES = {
-    "cuda": ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia[0-9]*"),
+    "cuda": (
+        "/dev/nvidiactl",
+        "/dev/nvidia-uvm",
+        "/dev/nvidia-uvm-tools",
+        "/dev/nvidia[0-9]*",
+        "/dev/nvidia-caps/*",
+        "/dev/dxg",
+    ),
     "hip": ("/dev/kfd", "/dev/dri/renderD*"),
 }
 _READ = {
@@ -36,6 +46,10 @@ _READ = {
         "/opt/rocm",
     ),
 }
+_MADE_LATE = {"cuda": ("/dev/nvidia-uvm", "/dev/dxg")}
+"""Where none of these is there yet, the driver makes them when a process first begins to use a GPU."""
+_WAKE = "import ctypes; ctypes.CDLL('libcuda.so.1').cuInit(0)"
+_WAKE_S = 60.0
 _VISIBLE = {"cuda": "CUDA_VISIBLE_DEVICES", "hip": "HIP_VISIBLE_DEVICES"}
 
 
@@ -73,6 +87,15 @@ class Device:
         if "LD_LIBRARY_PATH" in outer:
             found["LD_LIBRARY_PATH"] = outer["LD_LIBRARY_PATH"]  # where containers put the driver
         return found
+
+    def wake(self) -> None:
+        """Have the driver make device files that it makes on first use, in a process of its own."""
+        late = _MADE_LATE.get(self.kind, ())
+        if late and not _found(late):
+            with contextlib.suppress(OSError, subprocess.SubprocessError):
+                subprocess.run(
+                    [sys.executable, "-I", "-c", _WAKE], capture_output=True, check=False, timeout=_WAKE_S
+                )
 
     def nodes(self) -> list[str]:
         """Return the device files that its driver opens."""

@@ -30,6 +30,7 @@ from kernelwright.referee.processes import (
     own_bytes,
     stat_of,
     state_of,
+    unnamed_bytes,
 )
 from kernelwright.referee.sandbox import Limits, Sandbox, Tier, calls
 from kernelwright.referee.sandbox.choose import from_json, require
@@ -164,7 +165,7 @@ class Child:
         limits = self._limits
         if limits.total_bytes is not None or limits.processes is not None:
             family = family_of(self._keeper)
-            held = sum(own_bytes(pid) for pid in family)
+            held = sum(own_bytes(pid) for pid in family) + unnamed_bytes(family)
             if limits.total_bytes is not None and held > limits.total_bytes:
                 return (
                     f"its processes hold {held / 2**30:.1f} GiB, {limits.total_bytes / 2**30:.1f} are allowed"
@@ -230,11 +231,13 @@ class Launcher:
         if self._process is not None and self._process.poll() is None:
             return
         ours, theirs = socket.socketpair()
+        self._device.wake()
         options = {
             "at_most": self._settings.sandbox,
             "compiler": _compiler_word(),
             "nodes": self._device.nodes(),
             "files": self._device.files(),
+            "driver": self._device.kind if self._device.has_driver else "",
         }
         self._process = subprocess.Popen(
             [

@@ -66,7 +66,7 @@ class _Zygote:
         self._sock = sock
         if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
             raise MachineError("a GPU was used before the fork; nothing that is forked could use it")
-        self._view = make_view(options["compiler"], options["nodes"], options["files"])
+        self._view = make_view(options["compiler"], options["nodes"], options["files"], options["driver"])
         self.sandbox = _sandbox(self._view, options["at_most"])
         self._children: dict[int, str] = {}
         """Direct child -> its scratch directory."""
@@ -126,7 +126,7 @@ class _Zygote:
             try:
                 cell = Cell(
                     self.sandbox,
-                    self._view if message["kind"] == "worker" else self._view.without_nodes(),
+                    self._view.without_nodes() if message["kind"] == "builder" else self._view,
                     Limits(**message["limits"]),
                     message["scratch"],
                     message["extra"],

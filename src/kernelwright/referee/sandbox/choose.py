@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from functools import cache
+from typing import Final
 
 from kernelwright.core.errors import MachineError, UserError
 from kernelwright.referee.sandbox import landlock, seccomp
@@ -19,22 +20,28 @@ from kernelwright.referee.sandbox.enter import Cell, enter
 from kernelwright.referee.sandbox.limits import Limits
 from kernelwright.referee.sandbox.tiers import ORDER, Sandbox, Tier
 from kernelwright.referee.sandbox.view import View, make_view
+from kernelwright.referee.worker.driver import Cuda, Hip
 
 _TRIAL_S = 120.0
 _SCRATCH_BYTES = 1 << 20
+DRIVERS: Final[dict[str, Callable[[], object]]] = {"cuda": Cuda, "hip": Hip}
+"""Kind of driver -> what begins to use its first device; raises where that cannot be. For children only."""
 
 
 def choose(view: View, at_most: Tier | None = None) -> Sandbox:
     """Return the strongest sandbox that works, or the strongest not above ``at_most``.
 
+    Where the view's driver can be had at all, it must work in there too.
+
     Raises:
         MachineError: not even a limited child can be started.
     """
     why_not: dict[str, str] = {}
+    can_drive = view.driver in DRIVERS and _in_child(DRIVERS[view.driver]) is None
     for option in _options():
         if at_most is not None and option.tier.strength > at_most.strength:
             continue
-        problem = _misses(option) or _try(option, view)
+        problem = _misses(option) or _try(option, view if can_drive else replace(view, driver=""))
         if problem is None:
             why_not.pop(option.tier.value, None)
             return replace(option, why_not=why_not)
@@ -133,6 +140,8 @@ def _try(option: Sandbox, view: View) -> str | None:
     def look_around() -> None:
         enter(Cell(option, view, Limits(scratch_bytes=_SCRATCH_BYTES), scratch), parent)
         _work()
+        if view.driver:
+            DRIVERS[view.driver]()
 
     try:
         return _in_child(look_around)

@@ -20,7 +20,7 @@ from typing import NoReturn
 from kernelwright.referee.sandbox import calls, identity, landlock, limits, mounts, seccomp
 from kernelwright.referee.sandbox.limits import Limits
 from kernelwright.referee.sandbox.tiers import Sandbox, Tier
-from kernelwright.referee.sandbox.view import OWN_FACTS, View
+from kernelwright.referee.sandbox.view import DRIVER_FACTS, OWN_FACTS, View
 
 _STATUS = struct.Struct("<i")
 _FIRST_VICTIM = "1000"
@@ -57,7 +57,7 @@ def enter_trusted(cell: Cell, parent: int) -> None:
     limits.apply(cell.limits)
     if cell.sandbox.has_filter:
         with contextlib.suppress(OSError):
-            seccomp.install(_filter_for(cell.sandbox, is_permissive=True))
+            seccomp.install(_filter_for(cell, is_permissive=True))
     die_with_parent(parent)
 
 
@@ -82,9 +82,11 @@ def enter(cell: Cell, parent: int) -> None:
     die_with_parent(parent)
     limits.apply(_countable(cell.limits, has_own_count=user is not None))
     if cell.sandbox.landlock:
-        landlock.restrict(_readable(cell), [cell.scratch, *cell.view.devices])
+        landlock.restrict(
+            _readable(cell), [cell.scratch, *cell.view.devices], _rewritable(cell, "/proc/self/task")
+        )
     if cell.sandbox.has_filter:
-        seccomp.install(_filter_for(cell.sandbox, is_permissive=False))
+        seccomp.install(_filter_for(cell, is_permissive=False))
 
 
 def _enter_namespaces(cell: Cell, parent: int) -> None:
@@ -111,9 +113,9 @@ def _enter_namespaces(cell: Cell, parent: int) -> None:
     has_own_count = not cell.sandbox.has_user_namespace or _counts_per_namespace()
     limits.apply(_countable(cell.limits, has_own_count=has_own_count))
     if cell.sandbox.landlock:
-        landlock.restrict(["/"], [mounts.SCRATCH, *cell.view.devices])
+        landlock.restrict(["/"], [mounts.SCRATCH, *cell.view.devices], _rewritable(cell, "/proc"))
     if cell.sandbox.has_filter:
-        seccomp.install(_filter_for(cell.sandbox, is_permissive=False))
+        seccomp.install(_filter_for(cell, is_permissive=False))
     worker = os.fork()
     if worker:
         _collect(worker, report)
@@ -193,10 +195,15 @@ def _countable(limits: Limits, *, has_own_count: bool) -> Limits:
 
 
 def _readable(cell: Cell) -> list[str]:
-    own = [f"/proc/{name}" for name in (*OWN_FACTS, *(("driver",) if cell.view.nodes else ()))]
+    own = [f"/proc/{name}" for name in (*OWN_FACTS, *(DRIVER_FACTS if cell.view.has_driver else ()))]
     return [*cell.view.paths, *cell.view.targets().values(), *own, *cell.extra.values()]
 
 
-def _filter_for(sandbox: Sandbox, *, is_permissive: bool) -> bytes:
-    alone = None if sandbox.tier is Tier.NAMESPACES else os.getpid()
-    return seccomp.make_filter(alone_as=alone, is_permissive=is_permissive)
+def _rewritable(cell: Cell, of_threads: str) -> list[str]:
+    """Return where the names of its threads are: a GPU's driver gives its own threads some or fails."""
+    return [of_threads] if cell.view.has_driver else []
+
+
+def _filter_for(cell: Cell, *, is_permissive: bool) -> bytes:
+    alone = None if cell.sandbox.tier is Tier.NAMESPACES else os.getpid()
+    return seccomp.make_filter(alone_as=alone, is_permissive=is_permissive, has_driver=cell.view.has_driver)

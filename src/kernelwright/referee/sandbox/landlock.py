@@ -31,8 +31,10 @@ def version() -> int:
         return 0
 
 
-def restrict(read: Iterable[str], write: Iterable[str]) -> None:
+def restrict(read: Iterable[str], write: Iterable[str], rewrite: Iterable[str] = ()) -> None:
     """Let this process read, list and run what is below ``read``, and do anything below ``write``.
+
+    Below ``rewrite`` it may read, list, and write to the files that are there.
 
     TCP, and signals to and abstract sockets of processes outside, are refused as far as the kernel's version
     goes. Paths that are not there are passed over. Raises OSError without Landlock.
@@ -50,6 +52,8 @@ def restrict(read: Iterable[str], write: Iterable[str]) -> None:
             _allow(rules, path, (_EXECUTE | _READ | _LIST) & handled)
         for path in write:
             _allow(rules, path, handled)
+        for path in rewrite:
+            _allow(rules, path, (_READ | _LIST | _WRITE | _TRUNCATE) & handled)
         forbid_new_privileges()
         system_call("landlock_restrict_self", rules, 0)
     finally:

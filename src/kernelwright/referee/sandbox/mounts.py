@@ -51,9 +51,22 @@ def enter_own_root(
         os.symlink(target, place + name)
     calls.make_root(place)
     calls.mount(None, "/", None, calls.REMOUNT | calls.BIND | calls.READ_ONLY | quiet)
+    if view.has_driver:
+        _protect_facts()
+        return
     calls.mount(
         None, "/proc", None, calls.REMOUNT | calls.BIND | calls.READ_ONLY | quiet | calls.NO_EXECUTION
     )
+
+
+def _protect_facts() -> None:
+    """Make all of /proc read-only but for what it says of processes: those files are their owners' alone."""
+    for entry in list(os.scandir("/proc")):
+        if entry.name.isdigit() or entry.is_symlink():
+            continue
+        if entry.is_dir() or entry.stat().st_mode & 0o222:
+            calls.mount(entry.path, entry.path, None, calls.BIND | calls.RECURSIVE)
+            calls.protect_tree(entry.path)
 
 
 def _make_folders(path: str) -> None:

@@ -11,9 +11,9 @@ from typing import Final
 
 from kernelwright.referee.sandbox.calls import MACHINES, forbid_new_privileges, system_call
 
-_EPERM, _EACCES, _ENOSYS = 1, 13, 38
+_EPERM, _EACCES, _ENOSYS, _ECONNREFUSED = 1, 13, 38, 111
 _ALLOW, _ERRNO, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
-_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_LOAD, _AND, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x54, 0x15, 0x35, 0x45, 0x06
 _NUMBER_AT, _MACHINE_AT, _FIRST_ARGUMENT_AT = 0, 4, 16
 _X32 = 0x40000000
 _AUDIT_MACHINE = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
@@ -54,6 +54,8 @@ REFUSED: Final = {
     "setfsuid": (122, 151), "setfsgid": (123, 152),
 }  # fmt: skip
 """Name -> number on x86-64 and aarch64 (-1: not there)."""
+FOR_DRIVERS: Final = ("memfd_create",)
+"""Of these, what a GPU's driver cannot begin without."""
 
 _PROCESS_CALLS: Final = {
     # name: numbers, place of the process among the arguments
@@ -66,10 +68,14 @@ _PROCESS_CALLS: Final = {
 }  # fmt: skip
 """What may be done to another process of the same user; refused where others can be seen at all."""
 
-_CLONE, _CLONE3, _SOCKET, _SOCKET_PAIR = (56, 220), (435, 435), (41, 198), (53, 199)
+_CLONE, _CLONE3, _SOCKET, _SOCKET_PAIR, _CONNECT = (56, 220), (435, 435), (41, 198), (53, 199), (42, 203)
 _IOCTL, _PRCTL, _TKILL, _FCNTL = (16, 29), (157, 167), (200, 130), (72, 25)
 _NEW_NAMESPACES = 0x7E020000
 _UNIX = 1
+_STREAM, _PACKETS = 1, 5
+_KIND_BITS = 0xF
+"""Of a socket's type; the others say how its descriptor behaves. Datagrams are left out: whoever has a socket
+for them can name another program's as the receiver, with no call that a filter could look into."""
 _PUSH_INPUT, _CONSOLE = 0x5412, 0x541C
 """ioctls that type into the user's terminal."""
 _SET_DEATH_SIGNAL = 1
@@ -116,6 +122,16 @@ class _Program:
         block += [self.answer(errno), _step(_RETURN, _ALLOW)]
         self._skip_unless(numbers, block)
 
+    def demand(
+        self, numbers: tuple[int, int], argument: int, values: tuple[int, ...], *, bits: int = 0xFFFFFFFF
+    ) -> None:
+        """As ``allow_only``, of some bits; what is not refused is not allowed yet, but looked at further."""
+        block = [_load_argument(argument), _step(_AND, bits)]
+        for i, value in enumerate(values):
+            block.append(_step(_EQUAL, value, len(values) - i, 0))
+        block += [self.answer(_EACCES), _step(_LOAD, _NUMBER_AT)]
+        self._skip_unless(numbers, block)
+
     def _skip_unless(self, numbers: tuple[int, int], block: list[bytes]) -> None:
         self.steps += [_step(_EQUAL, numbers[self._column], 0, len(block)), *block]
 
@@ -124,7 +140,7 @@ def _load_argument(index: int) -> bytes:
     return _step(_LOAD, _FIRST_ARGUMENT_AT + 8 * index)
 
 
-def make_filter(*, alone_as: int | None, is_permissive: bool) -> bytes:
+def make_filter(*, alone_as: int | None, is_permissive: bool, has_driver: bool = False) -> bytes:
     """Return the program.
 
     Args:
@@ -132,6 +148,8 @@ def make_filter(*, alone_as: int | None, is_permissive: bool) -> bytes:
             any process but itself and its group. None where it sees only its own.
         is_permissive: the same program, step by step, that refuses nothing: for the processes whose time
             is compared with a filtered one's.
+        has_driver: let pass what a GPU's driver does when it begins: memory without a name, and a local
+            socket that it listens at. Where others can be seen, nothing may be connected to.
     """
     machine = platform.machine()
     program = _Program(MACHINES[machine], is_permissive=is_permissive)
@@ -141,11 +159,18 @@ def make_filter(*, alone_as: int | None, is_permissive: bool) -> bytes:
     if machine == "x86_64":
         steps += [_step(_AT_LEAST, _X32, 0, 1), _step(_RETURN, _ERRNO | _ENOSYS)]
     for name, numbers in REFUSED.items():
+        if has_driver and name in FOR_DRIVERS:
+            continue
         program.refuse(numbers, _ENOSYS if name.startswith("io_uring") else _EPERM)
     program.refuse(_CLONE3, _ENOSYS)  # its flags lie in memory; libc falls back to clone
     program.refuse_if(_CLONE, 0, ((_ANY_BIT, _NEW_NAMESPACES),))
-    program.refuse(_SOCKET, _EACCES)
-    program.allow_only(_SOCKET_PAIR, 0, (_UNIX,), _EACCES)
+    if not has_driver:
+        program.refuse(_SOCKET, _EACCES)
+    elif alone_as is not None:
+        program.refuse(_CONNECT, _ECONNREFUSED)
+    for numbers in (_SOCKET_PAIR, *((_SOCKET,) if has_driver else ())):
+        program.demand(numbers, 0, (_UNIX,))
+        program.demand(numbers, 1, (_STREAM, _PACKETS), bits=_KIND_BITS)
     program.refuse_if(_IOCTL, 1, ((_EQUAL, _PUSH_INPUT), (_EQUAL, _CONSOLE)))
     program.refuse_if(_PRCTL, 0, ((_EQUAL, _SET_DEATH_SIGNAL),))
     if alone_as is not None:

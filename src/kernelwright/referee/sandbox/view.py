@@ -16,6 +16,8 @@ FACTS = ("/sys/devices/system",)
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 OWN_FACTS = ("cpuinfo", "meminfo", "stat", "loadavg", "uptime", "version", "filesystems", "self", "sys")
 """Of /proc, where the whole of it cannot be replaced."""
+DRIVER_FACTS = ("driver", "devices", "modules")
+"""Of /proc too, for who has a GPU: what its driver says of itself."""
 _TOOLS = ("c++", "g++", "clang++", "gcc", "cc", "ld", "ninja", "nvcc", "hipcc")
 
 
@@ -26,6 +28,13 @@ class View:
     paths: tuple[str, ...]
     nodes: tuple[str, ...] = ()
     """Device files that may be opened beside ``DEVICES``: a GPU's."""
+    driver: str = ""
+    """Whose they are: ``cuda``, ``hip``; unknown where it is empty."""
+
+    @property
+    def has_driver(self) -> bool:
+        """True for who is to work on a GPU: its driver needs more than its device files."""
+        return bool(self.nodes)
 
     @property
     def devices(self) -> tuple[str, ...]:
@@ -39,7 +48,7 @@ class View:
 
     def without_nodes(self) -> "View":
         """Return the view for who has nothing to do on a GPU."""
-        return replace(self, nodes=())
+        return replace(self, nodes=(), driver="")
 
     def targets(self) -> dict[str, str]:
         """Return name -> real path, outer ones first; what lies inside another one is left out."""
@@ -52,10 +61,12 @@ class View:
         return found
 
 
-def make_view(compiler: str | None = None, nodes: Iterable[str] = (), files: Iterable[str] = ()) -> View:
+def make_view(
+    compiler: str | None = None, nodes: Iterable[str] = (), files: Iterable[str] = (), driver: str = ""
+) -> View:
     """Return what a process like this one needs to import, compile and run.
 
-    ``nodes`` are device files that it may open, ``files`` what a device's driver reads besides.
+    ``nodes`` are device files that it may open, ``files`` what a device's ``driver`` reads besides.
 
     Of a folder on ``sys.path`` that is neither the interpreter's nor holds installed distributions only the
     packages that are loaded already are shown: it may be anybody's, a home or a project.
@@ -77,7 +88,7 @@ def make_view(compiler: str | None = None, nodes: Iterable[str] = (), files: Ite
         tool = shutil.which(name) if name else None
         if tool:
             paths += _tool_paths(os.path.realpath(tool))
-    return View(tuple(dict.fromkeys(paths)), tuple(nodes))
+    return View(tuple(dict.fromkeys(paths)), tuple(nodes), driver)
 
 
 def _is_inside(path: str, folder: str) -> bool:
