@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import nn
 
+from kernelwright.referee.host import Host
 from kernelwright.referee.memory import SharedMemory, place
 from kernelwright.referee.worker.driver import Cuda, DriverError
 from kernelwright.referee.worker.placement import (
@@ -93,7 +95,7 @@ def test_on_a_device_an_argument_changes_only_when_it_is_uploaded(placement: Dev
     memory.bytes[:] = 1
     assert not any(bool(t.any()) for t in tensors if t.numel())
     pointers = [t.data_ptr() for t in tensors]
-    placement.upload("set")
+    placement.upload(["set"])
     assert tensors[1].tolist() == [0x0101010101010101] * 3
     assert [t.data_ptr() for t in tensors] == pointers
 
@@ -104,11 +106,85 @@ def test_tensors_on_a_device_share_nothing_and_begin_their_memory(placement: Dev
     assert all(t.storage_offset() == 0 and not t._is_view() for t in tensors)
 
 
+def test_lanes_of_a_set_are_brought_up_to_date_from_the_first(placement: DevicePlacement) -> None:
+    memory = memory_for(SPECS)
+    slots, _ = place(SPECS)
+    value = {"list": [{"tensor": slot} for slot in slots]}
+    lanes = {name: placement.bind(name, value, arena_of(memory)) for name in ("set", "set:1", "set:2")}
+    apart = placement.bind("part", {"tensor": slots[0]}, arena_of(memory), 0, 4096)
+    memory.bytes[:] = 1
+    placement.upload([*lanes, "part"])
+    assert len({lane[1].data_ptr() for lane in lanes.values()}) == 3
+    assert all(lane[1].tolist() == [0x0101010101010101] * 3 for lane in lanes.values())
+    assert bool((apart.view(torch.int32) == 0x01010101).all())
+
+
+class Small(DevicePlacement):
+    """A device that holds ``room`` bytes of poisoned blocks."""
+
+    def __init__(self, room: int) -> None:
+        super().__init__("cpu", Bystander())
+        self.room, self.blocks, self.n_released = room, list[int](), 0
+
+    def _block(self, size: int) -> torch.Tensor:
+        if sum(self.blocks) + size > self.room:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        self.blocks.append(size)
+        return super()._block(size)
+
+    def release(self) -> None:
+        self.blocks.clear()
+        self.n_released += 1
+
+
+@pytest.mark.parametrize(
+    ("room", "poisoned", "n_released"), [(1200, [100] * 4 + [200] * 4, 0), (500, [100, 200], 1), (150, [], 2)]
+)
+def test_too_little_memory_for_poison_is_no_error(room: int, poisoned: list[int], n_released: int) -> None:
+    small = Small(room)
+    small.poison([100, 200])
+    assert (small.blocks, small.n_released) == (poisoned, n_released)
+
+
+class Choosy(nn.Module):
+    """Cannot be called in float64 the first times."""
+
+    n_refused = 0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if Choosy.n_refused > 0:
+            Choosy.n_refused -= 1
+            raise RuntimeError(f"cuDNN does not have that, {Choosy.n_refused} left")
+        return x * 2
+
+
+@pytest.mark.parametrize(("n_refused", "words"), [(0, None), (1, None), (2, "1 left")])
+def test_what_a_device_does_not_do_in_float64_the_processor_does(n_refused: int, words: str | None) -> None:
+    host = Host()
+    host.placement = DevicePlacement("cpu", Bystander())
+    host.placement.device = "cuda:0"
+    host.model, Choosy.n_refused = Choosy(), n_refused
+    if words is None:
+        _, value = host._in_double([torch.ones(2)])
+        assert value.dtype is torch.float64 and value.tolist() == [2, 2]
+        return
+    with pytest.raises(RuntimeError, match=words):
+        host._in_double([torch.ones(2)])
+
+
+def test_a_switch_that_this_torch_does_not_have_is_told_and_breaks_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delattr(torch._C, "_get_cublas_allow_tf32")
+    read = DevicePlacement("cpu", Bystander()).switches()["TF32 in products"]
+    assert "_get_cublas_allow_tf32" in read() and read() == read()
+
+
 def test_what_is_written_beyond_a_tensor_comes_back_too(placement: DevicePlacement) -> None:
     memory = memory_for(SPECS)
     memory.bytes[:] = 0xFF
     first, *_ = bound(placement, memory)
-    placement.upload("set")
+    placement.upload(["set"])
     before = SharedMemory(memory.size)
     before.copy_from(memory)
     beyond = first.as_strided((36,), (1,))

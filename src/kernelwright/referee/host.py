@@ -153,7 +153,11 @@ class Host(Runner):
 
     def oracle(self, message: Message) -> Message:
         """Run the reference in float64 on a set; writes outputs and state after the call."""
-        assert self.model is not None
+        self._write_oracle(message)
+        self.placement.release()
+        return {}
+
+    def _write_oracle(self, message: Message) -> None:
         double, outputs = self._in_double(self.sets[message["set"]])
         values = outputs if isinstance(outputs, list | tuple) else [outputs]
         arena = self.arenas[message["arena"]]
@@ -162,17 +166,19 @@ class Host(Runner):
         own = double.state_dict()
         for name, slot in message["state_slots"].items():
             arena.tensor(slot).copy_(own[name])
-        return {}
 
     def _in_double(self, args: Any) -> tuple[nn.Module, Any]:
         """Call the reference in float64 where it lives, on the processor where that cannot be."""
         assert self.model is not None
         try:
             return run_in_double(self.model, args)
-        except (torch.OutOfMemoryError, NotImplementedError):
+        except RuntimeError as error:  # too little memory, or a library that has no float64
             if self.placement.device == "cpu":
                 raise
-            return run_in_double(copy.deepcopy(self.model).cpu(), on_processor(args))
+            try:
+                return run_in_double(copy.deepcopy(self.model).cpu(), on_processor(args))
+            except RuntimeError:
+                raise error from None
 
     def compile(self, message: Message) -> Message:
         """Make another baseline callable, and warm it on a set where it is compiled."""
@@ -184,6 +190,7 @@ class Host(Runner):
         compiled = torch.compile(self.model, dynamic=False, mode=COMPILE_MODES[name])
         compiled(*self.sets[message["set"]])
         self.callables[name] = compiled
+        self.placement.release()
         return {}
 
     def time(self, message: Message) -> Message:

@@ -46,8 +46,8 @@ class Placement:
     def forget(self, name: str) -> None:
         """Let go of an argument set."""
 
-    def upload(self, name: str) -> None:
-        """Take over what the parent has written to the memory of an argument set."""
+    def upload(self, names: Sequence[str]) -> None:
+        """Take over what the parent has written to the memory of argument sets that are made of one arena."""
 
     def download(self, name: str) -> None:
         """Write an argument set, as it is now, to its memory."""
@@ -55,8 +55,11 @@ class Placement:
     def reserve(self, size: int) -> None:
         """Have so many bytes ready for tensors."""
 
+    def release(self) -> None:
+        """Give back what is held and not in use: another process may need it."""
+
     def poison(self, sizes: Sequence[int]) -> None:
-        """Fill free memory in blocks of these sizes."""
+        """Fill free memory in blocks of these sizes, in fewer or none where there is too little of it."""
 
     def synchronise(self) -> None:
         """Wait until nothing is under way."""
@@ -103,9 +106,16 @@ class DevicePlacement(Placement):
     def forget(self, name: str) -> None:
         self._mirrors.pop(name, None)
 
-    def upload(self, name: str) -> None:
+    def upload(self, names: Sequence[str]) -> None:
         self._driver.synchronise()
-        self._mirrors[name].upload()
+        done: dict[tuple[int, int], Mirror] = {}
+        for mirror in (self._mirrors[name] for name in names):
+            same = done.setdefault(mirror.part, mirror)
+            if same is mirror:
+                mirror.upload()
+            else:
+                mirror.copy_from(same)
+        self._driver.synchronise()
 
     def download(self, name: str) -> None:
         self._driver.synchronise()
@@ -114,10 +124,24 @@ class DevicePlacement(Placement):
     def reserve(self, size: int) -> None:
         torch.empty(size, dtype=torch.uint8, device=self.device)
 
+    def release(self) -> None:
+        torch.cuda.empty_cache()  # does nothing in a process that has used no GPU
+
     def poison(self, sizes: Sequence[int]) -> None:
-        blocks = [self._block(size).fill_(POISON) for size in sizes for _ in range(POISONED_BLOCKS)]
+        for n_blocks in (POISONED_BLOCKS, 1):
+            if self._fits([size for size in sizes for _ in range(n_blocks)]):
+                return
+            self.release()
+
+    def _fits(self, sizes: Sequence[int]) -> bool:
+        """Poison blocks of these sizes; False where memory ends, which is not the candidate's doing."""
+        try:
+            blocks = [self._block(size).fill_(POISON) for size in sizes]
+        except torch.OutOfMemoryError:
+            return False
         self._driver.synchronise()
         del blocks
+        return True
 
     def _block(self, size: int) -> torch.Tensor:
         return torch.empty(max(size, 1), dtype=torch.uint8, device=self.device)
@@ -153,6 +177,8 @@ class Mirror:
 
     def __init__(self, value: Json, arena: Arena, begin: int, end: int, device: str) -> None:
         self._device = device
+        self.part = begin, end
+        """Of the arena: what lanes of one set have in common."""
         self._pairs: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
         offsets = sorted({begin, *(slot["offset"] for slot in slots_in(value))})
         for offset, following in zip(offsets, [*offsets[1:], end], strict=True):
@@ -174,6 +200,11 @@ class Mirror:
         """Take over the arena."""
         for shared, own in self._pairs.values():
             own.copy_(shared)
+
+    def copy_from(self, other: "Mirror") -> None:
+        """Take over another mirror of the same part, without going through the arena."""
+        for (_, own), (_, there) in zip(self._pairs.values(), other._pairs.values(), strict=True):
+            own.copy_(there)
 
     def download(self) -> None:
         """Write to the arena."""
@@ -237,12 +268,15 @@ def use_tf32(is_on: bool) -> None:
 
 
 def _told(read: Callable[[], Any]) -> Callable[[], Any]:
-    """Return a reader that tells what was raised: torch raises where old and new switches disagree."""
+    """Return a reader that tells what was raised: torch raises where old and new switches disagree, and
+
+    not every version has every one of them.
+    """
 
     def tell() -> Any:
         try:
             return read()
-        except (RuntimeError, DriverError) as error:
+        except (RuntimeError, AttributeError, TypeError, DriverError) as error:
             return str(error).partition("\n")[0][:80]
 
     return tell

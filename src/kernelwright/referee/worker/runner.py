@@ -101,9 +101,7 @@ class Runner:
     def upload(self, message: Message) -> Message:
         """Take over what the parent has written to an arena, in all sets that are made of it."""
         arena = message["arena"]
-        for name in self.sets:
-            if arena_of(name) == arena:
-                self.placement.upload(name)
+        self.placement.upload([name for name in self.sets if arena_of(name) == arena])
         return {}
 
     def download(self, message: Message) -> Message:
