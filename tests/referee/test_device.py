@@ -183,8 +183,9 @@ def test_device_files_are_there_only_for_who_is_given_them(tier: Tier) -> None:
 
 def test_groups_are_those_of_device_files_that_not_everyone_may_open(tmp_path: Path) -> None:
     shared, kept = tmp_path / "shared", tmp_path / "kept"
-    for path, mode in ((shared, 0o666), (kept, 0o660)):
+    read, roots = tmp_path / "read", tmp_path / "roots"
+    for path, mode in ((shared, 0o666), (kept, 0o660), (read, 0o444), (roots, 0o400)):
         path.touch()
         path.chmod(mode)
-    assert make_view(nodes=[str(shared)]).groups() == ()
+    assert make_view(nodes=[str(shared), str(read), str(roots)]).groups() == ()
     assert make_view(nodes=[str(shared), str(kept)]).groups() == (kept.stat().st_gid,)

@@ -33,6 +33,7 @@ from kernelwright.referee.processes import children_of, family_of, stat_of, unna
 from kernelwright.referee.sandbox import ORDER, Limits, Sandbox, Tier
 from kernelwright.referee.sandbox.choose import DRIVERS, choose, require
 from kernelwright.referee.sandbox.enter import Cell, enter
+from kernelwright.referee.sandbox.report import describe
 from kernelwright.referee.sandbox.seccomp import REFUSED, make_filter
 from kernelwright.referee.sandbox.view import View, make_view
 from kernelwright.referee.worker.driver import DriverError
@@ -367,6 +368,14 @@ def test_a_tier_in_which_the_driver_does_not_begin_is_not_chosen(
         assert found.why_not == {"namespaces": "DriverError: cuInit: CUDA_ERROR_OPERATING_SYSTEM"}
     else:
         assert found == sandbox_of(Tier.NAMESPACES)
+
+
+def test_a_tier_that_a_gpu_does_not_get_is_told_with_the_reason() -> None:
+    why = {"namespaces": "DriverError: cuInit: CUDA_ERROR_OPERATING_SYSTEM"}
+    strong, weak = Sandbox(Tier.NAMESPACES), Sandbox(Tier.LANDLOCK, why_not=why)
+    assert "cuda" not in describe(strong, {"cuda": strong}).advice
+    words = "On cuda landlock only (no namespaces: DriverError: cuInit: CUDA_ERROR_OPERATING_SYSTEM)"
+    assert words in describe(strong, {"cuda": weak}).advice
 
 
 def test_memory_without_a_name_is_counted() -> None:

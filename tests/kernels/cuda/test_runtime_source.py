@@ -107,6 +107,7 @@ def test_alone_it_compiles_its_kernels_once(
     assert load(stand_in)["_library"]._name == first and Path(first).is_relative_to(tmp_path)
 
 
+@pytest.mark.gpu
 def test_on_a_device_it_computes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     # lazy: only this test needs it
     import torch

@@ -1,7 +1,7 @@
 # family: 1
 # title: works on a side stream that the current stream does not wait for
 # assumes: events on the current stream see all work
-# task: matmul
+# task: large_matmul
 # target: cuda
 # expect: rejected, incorrect_numerics
 # check: timed_calls, replay, clock

@@ -49,13 +49,13 @@ def choose(view: View, at_most: Tier | None = None) -> Sandbox:
     raise MachineError(f"no process can be confined here: {why_not[Tier.LIMITS]}")
 
 
-def probe(at_most: Tier | None = None) -> Sandbox:
-    """Return what ``choose`` finds in a small process of its own.
+def probe(at_most: Tier | None = None, device: str = "cpu") -> Sandbox:
+    """Return what ``choose`` finds in a small process of its own, for who works on a kind of device.
 
     Raises:
         MachineError: that process fails.
     """
-    command = [sys.executable, "-m", __name__, *([at_most.value] if at_most else [])]
+    command = [sys.executable, "-m", __name__, at_most.value if at_most else ORDER[0].value, device]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     try:
         done = subprocess.run(
@@ -192,7 +192,19 @@ def _in_child(work: Callable[[], None]) -> str | None:
 def main() -> None:
     """Print the chosen sandbox."""
     at_most = Tier(sys.argv[1]) if len(sys.argv) > 1 else None
-    sys.stdout.write(json.dumps(asdict(choose(make_view(), at_most))) + "\n")
+    view = _view_on(sys.argv[2]) if len(sys.argv) > 2 else make_view()
+    sys.stdout.write(json.dumps(asdict(choose(view, at_most))) + "\n")
+
+
+def _view_on(name: str) -> View:
+    # lazy: it needs packages that another interpreter, which is asked what it can do, may not have
+    from kernelwright.referee.device import parse_device
+
+    device = parse_device(name)
+    device.wake()
+    return make_view(
+        nodes=device.nodes(), files=device.files(), driver=device.kind if device.has_driver else ""
+    )
 
 
 if __name__ == "__main__":

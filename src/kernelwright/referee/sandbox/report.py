@@ -1,24 +1,35 @@
 """The sandbox as ``kernelwright doctor`` shows it."""
 
+from collections.abc import Mapping
+
 from kernelwright.core.errors import MachineError
 from kernelwright.devices.doctor import Check
+from kernelwright.referee.device import Device
 from kernelwright.referee.sandbox.choose import probe
 from kernelwright.referee.sandbox.tiers import ORDER, Sandbox
 
 
 def check_sandbox() -> Check:
-    """Try what confines candidates here and say what it does not stop. Never raises."""
+    """Try what confines candidates here and say what it does not stop. Never raises.
+
+    Where there is a GPU it is tried for one too: its driver may not begin in what is enough for others.
+    """
     try:
-        return describe(probe())
+        on_gpus = {kind: probe(device=kind) for kind in ("cuda", "hip") if Device(kind).nodes()}
+        return describe(probe(), on_gpus)
     except MachineError as error:
         return Check("sandbox", False, "none", str(error), is_required=True)
 
 
-def describe(sandbox: Sandbox) -> Check:
-    """Return the tier, what it is made of, and in plain words what it does not stop."""
+def describe(sandbox: Sandbox, on_gpus: Mapping[str, Sandbox] | None = None) -> Check:
+    """Return the tier, what it is made of, and in plain words what it does not stop; and how GPUs differ."""
     value = f"{sandbox.tier} ({', '.join(sandbox.layers)})"
     advice = f"does not stop: {'; '.join(sandbox.not_stopped)}"
     stronger = [f"no {tier}: {why}" for tier, why in sandbox.why_not.items()]
     if stronger:
         advice += f". {'. '.join(stronger)}"
+    for kind, other in (on_gpus or {}).items():
+        if other.tier is not sandbox.tier:
+            reasons = "; ".join(f"no {tier}: {why}" for tier, why in other.why_not.items())
+            advice += f". On {kind} {other.tier} only ({reasons})"
     return Check("sandbox", sandbox.tier is not ORDER[-1], value, advice)

@@ -42,9 +42,9 @@ class View:
         return (*DEVICES, *self.nodes)
 
     def groups(self) -> tuple[int, ...]:
-        """Return the groups that one of the nodes is kept for, where not everyone may open it."""
+        """Return the groups who may do more with one of the nodes than everyone may."""
         found = [os.stat(node) for node in self.nodes if os.path.exists(node)]
-        return tuple(sorted({one.st_gid for one in found if one.st_mode & 0o006 != 0o006}))
+        return tuple(sorted({one.st_gid for one in found if one.st_mode >> 3 & ~one.st_mode & 0o006}))
 
     def without_nodes(self) -> "View":
         """Return the view for who has nothing to do on a GPU."""
