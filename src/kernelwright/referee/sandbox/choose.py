@@ -165,7 +165,7 @@ def _work() -> None:
     )
 
 
-def _in_child(work: Callable[[], None]) -> str | None:
+def _in_child(work: Callable[[], object]) -> str | None:
     """Run it in a fork; returns None when it came to its end, else what it said."""
     ours, theirs = os.pipe()
     pid = os.fork()
