@@ -262,7 +262,12 @@ def listen_as_a_driver_does() -> None:
 
 def name_a_thread() -> None:
     ready, done = threading.Event(), threading.Event()
-    thread = threading.Thread(target=lambda: (ready.set(), done.wait()))
+
+    def wait() -> None:
+        ready.set()
+        done.wait()
+
+    thread = threading.Thread(target=wait)
     thread.start()
     ready.wait()
     try:
