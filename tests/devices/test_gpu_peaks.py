@@ -36,7 +36,9 @@ def test_the_probe_measures_a_stand_in() -> None:
 
 def test_it_is_measured_once_and_kept_and_refreshing_keeps_the_better(tmp_path: Path) -> None:
     asked: list[GpuSeen] = []
-    answers = iter((SEEN, SEEN.model_copy(update={"memory_bandwidth": 4.0e12, "flops": PeakFlops(fp32=60e12)})))
+    answers = iter(
+        (SEEN, SEEN.model_copy(update={"memory_bandwidth": 4.0e12, "flops": PeakFlops(fp32=60e12)}))
+    )
 
     def ask() -> GpuSeen:
         asked.append(next(answers))
@@ -59,7 +61,9 @@ def test_a_model_without_published_figures_speaks_for_itself() -> None:
     assert gpu is not None and (gpu.name, gpu.units, gpu.l2_bytes) == (OTHER.name, 16, 52428800)
     assert gpu.sources["memory_bandwidth"] == "measured 2026-11-21" == source_of(gpu)
     assert ceilings(gpu).memory_bandwidth > gpu.memory_bandwidth
-    assert facts_of(SEEN.model_copy(update={"name": "new", "architecture": "sm_999"}), measured_on=DAY) is None
+    assert (
+        facts_of(SEEN.model_copy(update={"name": "new", "architecture": "sm_999"}), measured_on=DAY) is None
+    )
 
 
 @pytest.mark.parametrize("script", ["raise SystemExit('no device')", "print('no JSON')"])
@@ -67,7 +71,9 @@ def test_a_probe_that_fails_leaves_the_published_figures(
     script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = subprocess.run
-    monkeypatch.setattr(subprocess, "run", lambda command, **more: real([sys.executable, "-c", script], **more))
+    monkeypatch.setattr(
+        subprocess, "run", lambda command, **more: real([sys.executable, "-c", script], **more)
+    )
     with pytest.raises(MachineError, match="probe"):
         gpu_here("cuda", tmp_path)
     monkeypatch.setattr(gpu_peaks, "has_gpu", lambda kind: True)
@@ -81,7 +87,9 @@ def test_the_facts_are_of_the_vocabulary() -> None:
 
 
 @given(st.sampled_from(sorted(GPUS)), st.integers(0, 1 << 36), st.integers(0, 1 << 50), st.booleans())
-def test_a_floor_never_counts_what_the_caches_may_hold(name: str, n: int, flops: int, is_strict: bool) -> None:
+def test_a_floor_never_counts_what_the_caches_may_hold(
+    name: str, n: int, flops: int, is_strict: bool
+) -> None:
     gpu = GPUS[name]
     peaks = peaks_of(gpu, is_strict=is_strict)
     cache = max(gpu.l2_bytes or 0, gpu.last_level_bytes or 0)

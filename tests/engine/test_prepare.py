@@ -63,7 +63,9 @@ def test_the_gpu_is_the_one_that_is_here_else_the_one_that_the_record_names(
     assert gpu_of(spec_of("cpu/cpp"), tmp_path) is None
 
 
-HALF = SOURCE.replace("torch.relu(x) + 1", "torch.mm(x.half(), x.half()).float()").replace("8, 8", "4096, 4096")
+HALF = SOURCE.replace("torch.relu(x) + 1", "torch.mm(x.half(), x.half()).float()").replace(
+    "8, 8", "4096, 4096"
+)
 WHOLE = HALF.replace("x.half()", "x").replace(".float()", "")
 
 

@@ -115,8 +115,8 @@ def find_gpu(name: str) -> GpuFacts:
     """Return the facts by our name, a driver's whole name (``NVIDIA H200``) or a short one (``h100``).
 
     Raises:
-        UserError: not in the table. Figures of a similar model (``NVIDIA H200 NVL``, a ``Laptop GPU``, a slice
-            of MIG) would be a guess.
+        UserError: not in the table. Figures of a similar model (``NVIDIA H200 NVL``, a ``Laptop GPU``, a
+            slice of MIG) would be a guess.
     """
     wanted = " ".join(name.lower().split())
     found = next((gpu for gpu in GPUS.values() if wanted in gpu.names), None)
@@ -225,7 +225,7 @@ GPUS: dict[str, GpuFacts] = {
                 "boost_clock_hz": "hmc-tech.com/gpu/nvidia-h100-vs-nvidia-h200-sxm-vs-nvidia-gb200",
                 "memory_gb": f"NVIDIA H200 specifications, quoted in {_BOOK}",
                 "memory_bandwidth": f"NVIDIA H200 specifications, quoted in {_BOOK}",
-                "l2_bytes": f"{_H100_L2}; H200 is the same die (GH100), lzwjava.github.io/nvidia-h200-gpu-specs-en",
+                "l2_bytes": f"{_H100_L2}; the same die: lzwjava.github.io/nvidia-h200-gpu-specs-en",
                 **_all_flops(_H200, f"NVIDIA H200 specifications, quoted in {_BOOK}"),
             },
         ),
@@ -269,7 +269,7 @@ GPUS: dict[str, GpuFacts] = {
                 "boost_clock_hz": "itcreations.com, NVIDIA L40S",
                 "memory_gb": "mullet.se, NVIDIA L40/L40S, after NVIDIA's datasheet",
                 "memory_bandwidth": "mullet.se, NVIDIA L40/L40S, after NVIDIA's datasheet",
-                "l2_bytes": "arxiv.org/abs/2606.22588: an L40, of the same die (AD102, 142 SMs), reports 96 MiB",
+                "l2_bytes": "arxiv.org/abs/2606.22588: an L40, of the same die and 142 SMs, has 96 MiB",
                 **_all_flops(_L40S, f"mullet.se, NVIDIA L40/L40S, after NVIDIA's datasheet; {_BOOK}"),
             },
         ),

@@ -11,13 +11,15 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from kernelwright.core.errors import MachineError, UserError
+from kernelwright.core.evidence import FactValue
 from kernelwright.core.frozen import content_hash
 from kernelwright.devices.cpu import version_of
 from kernelwright.devices.gpu_facts import GpuFacts, MeasuredPeaks, find_gpu, with_measured
 from kernelwright.devices.gpu_here import find_gpus
 from kernelwright.devices.gpu_limits import find_architecture
-from kernelwright.devices.gpu_present import has_gpu
+from kernelwright.devices.gpu_present import NODES, has_gpu
 from kernelwright.devices.gpu_probe import GpuSeen
+from kernelwright.devices.gpu_roofline import source_of
 from kernelwright.devices.inspect.run import find_device
 
 PROBE_S = 180.0
@@ -29,8 +31,8 @@ Ask = Callable[[], GpuSeen]
 def run_gpu(kind: str, cache_dir: Path, named: str | None = None) -> GpuFacts | None:
     """Return the facts of the GPU that candidates of a kind (``cuda``, ``hip``) run on; None: not known.
 
-    The one that is here, measured; else the one that is named, a model or an architecture, as published. A GPU
-    that cannot be measured is one of its published figures.
+    The one that is here, measured; else the one that is named, a model or an architecture, as published. A
+    GPU that cannot be measured is one of its published figures.
     """
     if has_gpu(kind):
         try:
@@ -43,11 +45,24 @@ def run_gpu(kind: str, cache_dir: Path, named: str | None = None) -> GpuFacts | 
         return None
 
 
+def gpu_environment(kind: str, cache_dir: Path) -> dict[str, FactValue]:
+    """Return what a run's record says of its GPU: ``gpu`` names it so that ``run_gpu`` finds it again."""
+    gpu = run_gpu(kind, cache_dir)
+    return {} if gpu is None else {"gpu": gpu.name, "gpu_peaks": source_of(gpu)}
+
+
+def refresh_here(cache_dir: Path) -> None:
+    """Measure the GPUs that torch sees anew; none is no error. Raises as ``gpu_here``."""
+    for kind in NODES:
+        if has_gpu(kind):
+            gpu_here(kind, cache_dir, refresh=True)
+
+
 def gpu_here(kind: str, cache_dir: Path, *, refresh: bool = False, ask: Ask | None = None) -> GpuFacts | None:
     """Return the first GPU that torch sees, measured once and cached (some seconds).
 
-    None where neither its model nor its architecture is in our tables. ``refresh`` measures again and keeps the
-    better of old and new. ``ask`` stands in for the probe.
+    None where neither its model nor its architecture is in our tables. ``refresh`` measures again and keeps
+    the better of old and new. ``ask`` stands in for the probe.
 
     Raises:
         MachineError: the probe failed, or the cache folder cannot be written.

@@ -1,6 +1,7 @@
 """What a GPU that is here says of itself and reaches: ``python -m kernelwright.devices.gpu_probe DEVICE``.
 
-A process of its own, so that whoever asks does not begin using the device. One line of JSON on standard output.
+A process of its own, so that whoever asks does not begin using the device. One line of JSON on standard
+output.
 """
 
 import sys
@@ -47,7 +48,9 @@ def probe(device: str, *, copy_bytes: int = COPY_BYTES, product: int = PRODUCT) 
     return GpuSeen(
         **said,
         memory_bandwidth=_copy_rate(device, min(copy_bytes, free // MEMORY_SHARE)),
-        flops=PeakFlops(**{name: _product_rate(device, name, product) for name in ("fp32", "tf32", "bf16", "fp16")}),
+        flops=PeakFlops(
+            **{name: _product_rate(device, name, product) for name in ("fp32", "tf32", "bf16", "fp16")}
+        ),
     )
 
 

@@ -5,7 +5,7 @@ from kernelwright.core.roofline import BandwidthPoint, Peaks
 from kernelwright.devices.gpu_facts import GPUS, GpuFacts, gpu_facts
 
 BYTES_A_CLOCK = 128
-"""Between one SM or CU and L2, at most: 64 in, and as many out. Vendors give 64 for a load; a ceiling of ours."""
+"""Between one SM or CU and L2, at most: 64 in, as vendors say, and as many out; a ceiling of ours."""
 CLOCK_HZ = 3e9
 """No GPU of ours clocks higher; for one whose clock is not known."""
 CACHE_BYTES = 256 << 20
@@ -20,8 +20,8 @@ def gpu_peaks(gpu: GpuFacts, *, is_strict: bool) -> Peaks:
     """Return the rates of a GPU; no kernel moves a working set faster than they say, with warm caches.
 
     Bytes that fit the caches are never counted as traffic of memory: a working set of N bytes moves N - cache
-    of them at memory's rate. ``is_strict``: float32 products that must be as exact as float32; otherwise inputs may
-    be rounded to 16 bits.
+    of them at memory's rate. ``is_strict``: float32 products that must be as exact as float32; otherwise inputs
+    may be rounded to 16 bits.
     """
     cached = gpu.units * BYTES_A_CLOCK * (gpu.boost_clock_hz or CLOCK_HZ)
     cache = max(gpu.l2_bytes or 0, gpu.last_level_bytes or 0) or CACHE_BYTES
@@ -56,19 +56,19 @@ def _product_peak(gpu: GpuFacts, *, is_strict: bool) -> float:
 def ceilings(gpu: GpuFacts) -> GpuFacts:
     """Return the facts with the higher of published and measured peaks, for floors that reject candidates.
 
-    A probe on a busy device measures too low, and a kernel may do better than a library: what is published, if
-    anything, ends that. Where nothing is, what was measured counts UNPUBLISHED times.
+    A probe on a busy device measures too low, and a kernel may do better than a library: what is published,
+    if anything, ends that. Where nothing is, what was measured counts UNPUBLISHED times.
     """
     published = GPUS.get(gpu.name)
     if published is None:
         flops = {name: peak and peak * UNPUBLISHED for name, peak in gpu.flops}
         bandwidth = gpu.memory_bandwidth * UNPUBLISHED
     else:
-        flops = {name: max(peak or 0.0, getattr(published.flops, name) or 0.0) or None for name, peak in gpu.flops}
+        flops = {
+            name: max(peak or 0.0, getattr(published.flops, name) or 0.0) or None for name, peak in gpu.flops
+        }
         bandwidth = max(gpu.memory_bandwidth, published.memory_bandwidth)
-    return gpu.model_copy(
-        update={"memory_bandwidth": bandwidth, "flops": gpu.flops.model_copy(update=flops)}
-    )
+    return gpu.model_copy(update={"memory_bandwidth": bandwidth, "flops": gpu.flops.model_copy(update=flops)})
 
 
 def machine_facts(gpu: GpuFacts, peaks: Peaks) -> dict[str, FactValue]:

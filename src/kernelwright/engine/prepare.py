@@ -43,8 +43,8 @@ def prepare_on(
     """Return the problem as on a machine with these peaks and ``machine.*`` facts.
 
     For a GPU's target both are the GPU's, whatever the processor's are; of one that is not known there are no
-    facts and no floors, and nobody reads the peaks. Evidence is held against measured peaks, floors against the
-    higher of measured and published ones.
+    facts and no floors, and nobody reads the peaks. Evidence is held against measured peaks, floors against
+    the higher of measured and published ones.
     """
     captured, works, reason = _capture(spec)
     ceilings = peaks
@@ -78,7 +78,7 @@ def _capture(spec: RunSpec) -> tuple[dict[str, Captured], dict[str, Work], str |
 
 
 def _is_strict(spec: RunSpec, captured: Mapping[str, Captured]) -> bool:
-    """Tell whether every product must be as exact as float32: by the contract, and by what the graph holds."""
+    """Tell whether every product must be as exact as float32: by the contract and by the graph."""
     if spec.task.tolerance is not TolerancePolicy.STRICT:
         return False
     values = (node.meta.get("val") for found in captured.values() for node in found.graph.nodes)

@@ -1,4 +1,4 @@
-"""Starts a command in the referee's sandbox: ``python -m kernelwright.referee.confined FD FOLDER COMMAND...``.
+"""Starts a command in the sandbox: ``python -m kernelwright.referee.confined FD FOLDER COMMAND...``.
 
 The first line on the descriptor names the tier. The command sees what a candidate may see, and works in the
 folder or in a scratch of its own.
