@@ -41,7 +41,7 @@ def get_init_inputs():
     return []
 """
 TASK = Task(name="softmax", source=SOURCE)
-FACTS = {"aot.registers": 255, "aot.spills": 40, "aot.occupancy": 0.25, "aot.occupancy_limit": "registers"}
+FACTS = {"aot.registers": 255, "aot.spills": 40, "gpu.waves": 0.1, "aot.occupancy_limit": "registers"}
 BAD = Ahead(
     problem="k: cannot launch: too large (sm_90, h200-sxm)", note="built ahead: 1 of 1 kernels cannot"
 )
@@ -145,7 +145,7 @@ def test_compilers_and_profilers_are_asked_and_heard(store: Store, settings: Set
         assert facts["aot.registers"] == 96, "of the kernel that the profiler found the hottest"
         assert facts["gpu.dram_fraction"] == 0.97 and facts["gpu.architecture"] == "sm_90"
         assert facts["machine.bandwidth_gbps"] == 4800 and "machine.n_threads" not in facts
-        assert {"aot.spills", "gpu.dram_fraction"} <= {reason.metric for reason in event.diagnosis.reasons}
+        assert {"gpu.waves", "gpu.dram_fraction"} <= {reason.metric for reason in event.diagnosis.reasons}
 
     page = render_report(store, run_id)
     assert FINE.note in page and "profiled by stub" in page

@@ -20,8 +20,8 @@ def gpu_peaks(gpu: GpuFacts, *, is_strict: bool) -> Peaks:
     """Return the rates of a GPU; no kernel moves a working set faster than they say, with warm caches.
 
     Bytes that fit the caches are never counted as traffic of memory: a working set of N bytes moves N - cache
-    of them at memory's rate. ``is_strict``: float32 products that must be as exact as float32; otherwise inputs
-    may be rounded to 16 bits.
+    of them at memory's rate. ``is_strict``: float32 products that must be as exact as float32; otherwise
+    inputs may be rounded to 16 bits.
     """
     cached = gpu.units * BYTES_A_CLOCK * (gpu.boost_clock_hz or CLOCK_HZ)
     cache = max(gpu.l2_bytes or 0, gpu.last_level_bytes or 0) or CACHE_BYTES

@@ -137,13 +137,13 @@ def _run(command: Sequence[str], folder: Path, timeout_s: float) -> str:
         command, cwd=folder, env=_environment(os.environ, folder), stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
     )  # fmt: skip
-    try:
-        written, _ = process.communicate(timeout=timeout_s)
-        return written.decode(errors="replace")
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+    with process:
+        try:
+            written, _ = process.communicate(timeout=timeout_s)
+            return written.decode(errors="replace")
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
 
 
 def _environment(outer: Mapping[str, str], folder: Path) -> dict[str, str]:
