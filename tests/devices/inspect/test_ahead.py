@@ -21,7 +21,12 @@ TRIAL = BAD.model_copy(update={"is_trial": True})
 
 def found(status: InspectionStatus, *kernels: KernelReport) -> Inspection:
     return Inspection(
-        architecture="sm_90", device="h100-sxm", status=status, detail="why", kernels=kernels, sandbox="landlock"
+        architecture="sm_90",
+        device="h100-sxm",
+        status=status,
+        detail="why",
+        kernels=kernels,
+        sandbox="landlock",
     )
 
 
@@ -29,7 +34,11 @@ def found(status: InspectionStatus, *kernels: KernelReport) -> Inspection:
     ("inspection", "problem", "note"),
     [
         (found(InspectionStatus.INSPECTED, GOOD, TRIAL), "", "1 kernel can be launched, 1 with registers"),
-        (found(InspectionStatus.INSPECTED, GOOD, BAD), "bad: cannot launch: too much", "1 of 2 kernels cannot run"),
+        (
+            found(InspectionStatus.INSPECTED, GOOD, BAD),
+            "bad: cannot launch: too much",
+            "1 of 2 kernels cannot run",
+        ),
         (found(InspectionStatus.NOT_RUN, BAD), "bad: cannot launch: too much", "1 of 1 kernels cannot run"),
         (found(InspectionStatus.TIMEOUT, BAD), "bad: cannot launch: too much", "1 of 1 kernels cannot run"),
         (found(InspectionStatus.NOT_BUILT), "not built for sm_90, h100-sxm: why", "not wholly built"),

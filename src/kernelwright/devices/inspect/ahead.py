@@ -14,7 +14,13 @@ from kernelwright.core.frozen import Frozen
 from kernelwright.devices.compiler import RunCompiler
 from kernelwright.devices.gpu_facts import GpuFacts
 from kernelwright.devices.inspect.compiled import form_of, inspect_compiled
-from kernelwright.devices.inspect.inspection import Inspection, InspectionStatus, KernelForm, KernelReport
+from kernelwright.devices.inspect.inspection import (
+    Inspection,
+    InspectionStatus,
+    KernelForm,
+    KernelOutcome,
+    KernelReport,
+)
 from kernelwright.devices.inspect.meaning import outcome_words
 from kernelwright.devices.inspect.run import Start, inspect_candidate
 
@@ -129,9 +135,10 @@ def _note(found: Inspection, bad: list[KernelReport]) -> str:
     if bad:
         return f"built ahead for {_place(found)}: {len(bad)} of {len(chosen)} kernels cannot run there"
     if found.status is InspectionStatus.INSPECTED:
-        return (
-            f"built ahead for {_place(found)}: {len(chosen)} kernel{'s' if len(chosen) > 1 else ''}, all fit"
-        )
+        n_spill = sum(kernel.outcome is KernelOutcome.SPILLS for kernel in chosen)
+        words = f", {n_spill} with registers in memory" if n_spill else ""
+        plural = "s" if len(chosen) > 1 else ""
+        return f"built ahead for {_place(found)}: {len(chosen)} kernel{plural} can be launched{words}"
     words = found.status.value.replace("_", " ")
-    seen = f", after {len(chosen)} kernels that fit" if chosen else ""
+    seen = f", after {len(chosen)} kernels that can be launched" if chosen else ""
     return f"not wholly built ahead for {_place(found)}: {words}: {found.detail}{seen}"
