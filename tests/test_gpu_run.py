@@ -14,6 +14,7 @@ from kernelwright.core.budget import Budget
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Check, Evaluation, Stage, Status
 from kernelwright.core.events import CandidateEvaluated, Diagnosed
+from kernelwright.core.evidence import FactValue
 from kernelwright.core.models import ModelSettings
 from kernelwright.core.run import DEFAULT_RECIPE, RunSpec
 from kernelwright.core.target import Target
@@ -41,7 +42,12 @@ def get_init_inputs():
     return []
 """
 TASK = Task(name="softmax", source=SOURCE)
-FACTS = {"aot.registers": 255, "aot.spills": 40, "gpu.waves": 0.1, "aot.occupancy_limit": "registers"}
+FACTS: dict[str, FactValue] = {
+    "aot.registers": 255,
+    "aot.spills": 40,
+    "gpu.waves": 0.1,
+    "aot.occupancy_limit": "registers",
+}
 BAD = Ahead(
     problem="k: cannot launch: too large (sm_90, h200-sxm)", note="built ahead: 1 of 1 kernels cannot"
 )

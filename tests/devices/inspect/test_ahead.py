@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from kernelwright.core.evidence import FactValue
 from kernelwright.devices.gpu_facts import GPUS
 from kernelwright.devices.inspect.ahead import Ways, ahead_of, look_ahead
 from kernelwright.devices.inspect.inspection import (
@@ -13,7 +14,7 @@ from kernelwright.devices.inspect.inspection import (
     KernelReport,
 )
 
-FACTS = {"aot.registers": 40}
+FACTS: dict[str, FactValue] = {"aot.registers": 40}
 GOOD = KernelReport(kernel="good", outcome=KernelOutcome.SPILLS, launches=1, facts=FACTS)
 BAD = KernelReport(kernel="bad", outcome=KernelOutcome.CANNOT_LAUNCH, detail="too much", launches=1)
 TRIAL = BAD.model_copy(update={"is_trial": True})
