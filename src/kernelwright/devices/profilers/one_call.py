@@ -55,7 +55,8 @@ def _signal(device: str, name: str) -> None:
     import torch
 
     if device != "cpu" and torch.version.hip is None:
-        getattr(torch.cuda.cudart(), name)()
+        untyped: Any = torch.cuda
+        getattr(untyped.cudart(), name)()
 
 
 def _module(path: Path) -> Any:
