@@ -23,7 +23,7 @@ from kernelwright.core.run import DEFAULT_RECIPE, RunSpec
 from kernelwright.core.task import Mode, Task
 from kernelwright.devices.cpu import environment, machine_facts, measure_peaks
 from kernelwright.devices.gpu_present import has_gpu
-from kernelwright.devices.inspect.ahead import Ahead, Ways, look_ahead
+from kernelwright.devices.inspect.ahead import TIMEOUT_S, Ahead, Ways, look_ahead
 from kernelwright.devices.profilers.take import Profiled, take_profile
 from kernelwright.engine.evaluator import Evaluator
 from kernelwright.engine.inspecting import InspectingEvaluator, Inspector, Profiler
@@ -282,7 +282,9 @@ def inspector(spec: RunSpec, settings: Settings) -> Inspector:
         unknown = Ahead(note="not built ahead of time: no GPU is known that this run is for")
         return lambda task, candidate: unknown
     limits = RefereeSettings(cache_dir=settings.cache_dir, require_sandbox=settings.require_sandbox)
-    ways = Ways(settings.cache_dir / "gpu-builds", start_confined, lambda: confined_compiler(limits))
+    ways = Ways(
+        settings.cache_dir / "gpu-builds", start_confined, lambda: confined_compiler(limits), TIMEOUT_S
+    )
 
     def inspect(task: Task, candidate: Candidate) -> Ahead:
         source = bind_source(task, task.workloads[0])
