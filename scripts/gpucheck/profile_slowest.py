@@ -61,9 +61,16 @@ def _rows(out: Path) -> list[dict[str, Any]]:
 
 
 def slowest(rows: Sequence[dict[str, Any]], count: int = N_SLOWEST) -> list[dict[str, Any]]:
-    """Return the tasks that reach the least of their floors, the farthest first; without a floor none."""
-    known = [row for row in rows if row.get("floor_fraction") is not None and row.get("run_id")]
-    return sorted(known, key=lambda row: float(row["floor_fraction"]))[:count]
+    """Return the tasks that reach the least of their floors, the farthest first.
+
+    Where no floor is known (a GPU without figures), those that take the longest.
+    """
+    ran = [row for row in rows if row.get("run_id")]
+    known = [row for row in ran if row.get("floor_fraction") is not None]
+    if known:
+        return sorted(known, key=lambda row: float(row["floor_fraction"]))[:count]
+    timed = [row for row in ran if row.get("delivered_ms") is not None]
+    return sorted(timed, key=lambda row: -float(row["delivered_ms"]))[:count]
 
 
 def _prepare(store: Store, run_id: str, place: Path) -> str:

@@ -20,13 +20,19 @@ from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.events import Event
 from kernelwright.core.policy import Policy
 from kernelwright.core.run import DEFAULT_RECIPE, RunSpec
+from kernelwright.core.task import Mode, Task
 from kernelwright.devices.cpu import environment, machine_facts, measure_peaks
+from kernelwright.devices.gpu_present import has_gpu
+from kernelwright.devices.inspect.ahead import TIMEOUT_S, Ahead, Ways, look_ahead
+from kernelwright.devices.profilers.take import Profiled, take_profile
 from kernelwright.engine.evaluator import Evaluator
-from kernelwright.engine.prepare import Preparation, prepare
+from kernelwright.engine.inspecting import InspectingEvaluator, Inspector, Profiler
+from kernelwright.engine.prepare import Preparation, gpu_of, prepare
 from kernelwright.engine.recorded_run import load_run, save_run
 from kernelwright.engine.recording import RecordedEvaluator, RecordedMachine, prepare_as_recorded
 from kernelwright.engine.run import Crew, RunOutcome, Tools, continue_run, start_run
 from kernelwright.recipes import find_recipe
+from kernelwright.referee.confined import confined_compiler, start_confined
 from kernelwright.referee.referee import Referee, RefereeSettings
 from kernelwright.referee.sandbox.choose import tier_here
 from kernelwright.referee.scratch import clear_up
@@ -35,6 +41,7 @@ from kernelwright.settings import Settings, load_settings
 from kernelwright.store.base import Store
 from kernelwright.store.sqlstore import open_store
 from kernelwright.tasks.live import task_from_module
+from kernelwright.tasks.namespace import bind_source
 
 
 @dataclass(frozen=True)
@@ -121,8 +128,14 @@ def run_task(
     referee: Evaluator | None = None,
     on_event: Callable[[Event], None] = lambda event: None,
     prepare: Preparation = prepare,
+    inspect: Inspector | None = None,
+    profile: Profiler | None = None,
 ) -> RunOutcome:
     """Start a run and carry it to its end.
+
+    For a GPU's target every candidate is built ahead of time (``inspect``, default: ``inspector``) before the
+    referee sees it, and where the GPU is here the fastest so far are profiled (``profile``, default:
+    ``profiler``).
 
     Raises:
         UserError: an unknown name, a budget in USD for a model of unknown price, or a model with no room for
@@ -132,7 +145,7 @@ def run_task(
     if spec.models is not None:
         require_room(spec.models, model_seats(spec.team))
     with _referee(referee, where, spec) as judge:
-        tools = _tools(spec, store, where, judge, on_event)
+        tools = _tools(spec, store, where, _inspecting(judge, spec, where, inspect, profile), on_event)
         return start_run(spec, replace(tools, prepare=prepare))
 
 
@@ -144,13 +157,15 @@ def resume_run(
     referee: Evaluator | None = None,
     on_event: Callable[[Event], None] = lambda event: None,
     prepare: Preparation = prepare,
+    inspect: Inspector | None = None,
+    profile: Profiler | None = None,
 ) -> RunOutcome:
     """Carry an interrupted run on; finished evaluations are not repeated."""
     where = settings or load_settings()
     spec = store.get_run(run_id).spec
     clear_up()  # after the process that was interrupted, also where nothing is left to be done
     with _referee(referee, where, spec) as judge:
-        tools = _tools(spec, store, where, judge, on_event)
+        tools = _tools(spec, store, where, _inspecting(judge, spec, where, inspect, profile), on_event)
         return continue_run(run_id, replace(tools, prepare=prepare))
 
 
@@ -162,8 +177,13 @@ def record_run(run_id: str, folder: str | Path, *, store: Store, settings: Setti
     """
     where = settings or load_settings()
     peaks = measure_peaks(where.cache_dir)
-    facts = store.get_run(run_id).spec.environment
-    machine = RecordedMachine(peaks=peaks, facts=machine_facts(peaks), environment=facts)
+    spec = store.get_run(run_id).spec
+    machine = RecordedMachine(
+        peaks=peaks,
+        facts=machine_facts(peaks),
+        environment=spec.environment,
+        gpu=gpu_of(spec, where.cache_dir),
+    )
     save_run(store, run_id, Path(folder), machine)
 
 
@@ -249,6 +269,57 @@ def _referee(given: Evaluator | None, where: Settings, spec: RunSpec) -> Abstrac
     if given is not None:
         return nullcontext(given)
     return open_referee(where, spec.policy, device=spec.target.device)
+
+
+def inspector(spec: RunSpec, settings: Settings) -> Inspector:
+    """Return what builds a run's candidates for its GPU, confined as the referee's are.
+
+    The GPU is the one that is here, else the one that the run's record names; where neither is known nothing
+    is built, and a note says so.
+    """
+    gpu = gpu_of(spec, settings.cache_dir)
+    if gpu is None:
+        unknown = Ahead(note="not built ahead of time: no GPU is known that this run is for")
+        return lambda task, candidate: unknown
+    limits = RefereeSettings(cache_dir=settings.cache_dir, require_sandbox=settings.require_sandbox)
+    ways = Ways(
+        settings.cache_dir / "gpu-builds", start_confined, lambda: confined_compiler(limits), TIMEOUT_S
+    )
+
+    def inspect(task: Task, candidate: Candidate) -> Ahead:
+        source = bind_source(task, task.workloads[0])
+        is_training = task.mode is Mode.TRAIN
+        return look_ahead(candidate.source, gpu, task_source=source, is_training=is_training, ways=ways)
+
+    return inspect
+
+
+def profiler(spec: RunSpec) -> Profiler | None:
+    """Return what profiles a run's candidates on the GPU that is here; None where none is.
+
+    Profilers run candidates unconfined, so what models wrote is not profiled.
+    """
+    if not has_gpu(spec.target.device):
+        return None
+    if spec.models is not None:
+        refused = Profiled(note="not profiled: a model wrote it, and profilers run candidates unconfined")
+        return lambda task, candidate: refused
+    return lambda task, candidate: take_profile(
+        candidate.source,
+        bind_source(task, task.workloads[0]),
+        spec.target.device,
+        mode=task.mode.value,
+    )
+
+
+def _inspecting(
+    judge: Evaluator, spec: RunSpec, where: Settings, inspect: Inspector | None, profile: Profiler | None
+) -> Evaluator:
+    """Return the evaluator of a run; a processor's needs no look ahead, nor does one that only replays."""
+    is_replay = isinstance(judge, RecordedEvaluator) and judge.inner is None
+    if spec.target.device == "cpu" or is_replay:
+        return judge
+    return InspectingEvaluator(judge, inspect or inspector(spec, where), profile or profiler(spec))
 
 
 def assemble(spec: RunSpec, meter: Meter, tape: Tape) -> Crew:

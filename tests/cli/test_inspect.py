@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from kernelwright.cli.confined import start_confined
 from kernelwright.core.errors import TaskError
 from kernelwright.devices.gpu_facts import GpuFacts
 from kernelwright.devices.inspect.inspection import (
@@ -18,6 +17,7 @@ from kernelwright.devices.inspect.inspection import (
 )
 from kernelwright.devices.inspect.run import find_device, inspect_candidate
 from kernelwright.devices.nvcc.find import Absent, find_cuda_compiler
+from kernelwright.referee.confined import start_confined
 
 KERNEL = "class ModelNew: ...\ndef get_inputs(): ...\ndef get_init_inputs(): ...\n"
 FACTS = {

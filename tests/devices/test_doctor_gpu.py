@@ -6,7 +6,14 @@ from pathlib import Path
 import pytest
 
 from kernelwright.devices import doctor_gpu, gpu_here, ptxas_here
-from kernelwright.devices.doctor_gpu import check_cuda_compiler, check_gpu, check_hip_compiler, check_triton
+from kernelwright.devices.doctor_gpu import (
+    check_cuda_compiler,
+    check_gpu,
+    check_gpu_peaks,
+    check_hip_compiler,
+    check_triton,
+)
+from kernelwright.devices.gpu_facts import GPUS, MeasuredPeaks, with_measured
 from kernelwright.devices.gpu_here import GpuHere, find_gpus
 from kernelwright.devices.hipcc.find import HipCompiler
 from kernelwright.devices.nvcc.find import Absent, CudaCompiler
@@ -47,6 +54,23 @@ def test_gpus_of_both_vendors_are_named(bare: Path, monkeypatch: pytest.MonkeyPa
     check = check_gpu(HERE)
     assert check.ok and check.value.startswith("2 x NVIDIA H200, driver 570.86.15; 1 x AMD gfx942")
     assert "built for the CPU" in check.advice
+
+
+def test_peaks_are_published_ones_until_torch_sees_the_gpu(
+    bare: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor_gpu, "has_gpu", lambda kind: False)
+    assert check_gpu_peaks(HERE).value == "none"
+    program(bare / "bin" / "nvidia-smi", "echo 'NVIDIA H200, 570.86.15'")
+    check = check_gpu_peaks(HERE)
+    assert (
+        check.ok and check.value.startswith("h200-sxm: 4800 GB/s, fp32 67,") and "(published)" in check.value
+    )
+    slower = MeasuredPeaks(memory_bandwidth=4e12, source="measured 2026-11-21")
+    monkeypatch.setattr(doctor_gpu, "has_gpu", lambda kind: kind == "cuda")
+    monkeypatch.setattr(doctor_gpu, "gpu_here", lambda kind, cache: with_measured(GPUS["h200-sxm"], slower))
+    assert check_gpu_peaks(HERE).value.startswith("h200-sxm: 4000 GB/s")
+    assert "(measured 2026-11-21)" in check_gpu_peaks(HERE).value
 
 
 @pytest.mark.parametrize("script", ["exit 9", "echo 'No devices were found'"])

@@ -45,7 +45,10 @@ def test_peaks_are_dense_and_grow_as_precision_falls(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "lanes"),
-    [("a100-40gb-sxm", 64), ("h100-sxm", 128), ("l40s", 128), ("mi300x", 128), ("mi355x", 128)],
+    [
+        *((name, 64) for name in WANTED if "a100" in name),
+        *((name, 128) for name in WANTED if "a100" not in name),
+    ],
 )
 def test_fp32_peak_is_units_times_clock_times_lanes(name: str, lanes: int) -> None:
     gpu = GPUS[name]
@@ -59,7 +62,21 @@ def test_devices_are_found_by_what_a_driver_reports() -> None:
     assert find_gpu("rtx-4090").name == "rtx-4090"
 
 
-@pytest.mark.parametrize("name", ["NVIDIA H100 PCIe", "NVIDIA GeForce RTX 4080", ""])
+def test_what_people_call_them_is_enough_and_no_name_means_two() -> None:
+    short = {"h100": "h100-sxm", "H200": "h200-sxm", "b200": "b200-sxm", " mi300x ": "mi300x"}
+    assert {name: find_gpu(name).name for name in short} == short
+    names = [name for gpu in GPUS.values() for name in gpu.names]
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "NVIDIA H100 PCIe", "NVIDIA GeForce RTX 4080", "", "NVIDIA H200 NVL", "NVIDIA GeForce RTX 4090 D",
+        "NVIDIA GeForce RTX 4090 Laptop GPU", "NVIDIA H200 MIG 1g.18gb", "NVIDIA L40", "AMD Instinct MI300A",
+        "NVIDIA GB200",
+    ],
+)  # fmt: skip
 def test_similar_devices_are_no_guess(name: str) -> None:
     with pytest.raises(UserError, match="no figures"):
         find_gpu(name)

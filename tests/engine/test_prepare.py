@@ -1,11 +1,15 @@
 """What a run is prepared with."""
 
+from pathlib import Path
+
 import pytest
 
 from kernelwright.core.run import RunSpec
 from kernelwright.core.target import Target
-from kernelwright.core.task import Task
-from kernelwright.engine.prepare import prepare_on
+from kernelwright.core.task import Task, TolerancePolicy
+from kernelwright.devices import gpu_peaks
+from kernelwright.devices.gpu_facts import GPUS, MeasuredPeaks, PeakFlops, with_measured
+from kernelwright.engine.prepare import gpu_of, prepare_on
 from kernelwright.testing.fake_run import PEAKS
 
 SOURCE = """
@@ -20,10 +24,75 @@ def get_init_inputs():
 """
 
 
-@pytest.mark.parametrize(("target", "has_floors"), [("cpu/cpp", True), ("cuda/triton", False)])
-def test_floors_are_the_processors_and_for_it_alone(target: str, has_floors: bool) -> None:
+def spec_of(target: str, **environment: str) -> RunSpec:
     task = Task(name="small", source=SOURCE)
-    spec = RunSpec(task=task, recipe="kernelwright", target=Target.parse(target, to_run=False))
-    problem, reason = prepare_on(spec, PEAKS, {})
-    assert reason is None and set(problem.captured) == {"default"}
-    assert bool(problem.floors) == has_floors
+    aim = Target.parse(target, to_run=False)
+    return RunSpec(task=task, recipe="kernelwright", target=aim, environment=dict(environment))
+
+
+def test_on_the_processor_peaks_facts_and_floors_are_its_own() -> None:
+    problem, reason = prepare_on(spec_of("cpu/cpp"), PEAKS, {"machine.n_threads": 2}, GPUS["h200-sxm"])
+    assert reason is None and set(problem.captured) == set(problem.floors) == {"default"}
+    assert problem.peaks == PEAKS and problem.machine == {"machine.n_threads": 2}
+
+
+def test_a_gpu_brings_its_own_and_nothing_of_the_processor_is_left() -> None:
+    problem, _ = prepare_on(spec_of("cuda/triton"), PEAKS, {"machine.n_threads": 2}, GPUS["h200-sxm"])
+    assert problem.peaks.device == "NVIDIA H200 SXM" and problem.peaks.source == "published"
+    assert problem.machine["machine.bandwidth_gbps"] == 4800 and "machine.n_threads" not in problem.machine
+    assert problem.machine["gpu.architecture"] == "sm_90" and problem.machine["gpu.units"] == 132
+    assert 0 < problem.floors["default"].ms < 1e-4
+
+
+def test_of_an_unknown_gpu_nothing_is_said() -> None:
+    problem, _ = prepare_on(spec_of("cuda/triton"), PEAKS, {"machine.bandwidth_gbps": 10.0})
+    assert (problem.floors, problem.machine) == ({}, {}) and set(problem.captured) == {"default"}
+
+
+def test_the_gpu_is_the_one_that_is_here_else_the_one_that_the_record_names(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(gpu_peaks, "has_gpu", lambda kind: False)
+    assert gpu_of(spec_of("cuda/triton"), tmp_path) is None
+    named = spec_of("cuda/triton", gpu="NVIDIA H200")
+    assert gpu_of(named, tmp_path) == GPUS["h200-sxm"]
+    assert gpu_of(spec_of("cuda/triton", gpu="a toaster"), tmp_path) is None
+    monkeypatch.setattr(gpu_peaks, "has_gpu", lambda kind: True)
+    monkeypatch.setattr(gpu_peaks, "gpu_here", lambda kind, cache: GPUS["b200-sxm"])
+    assert gpu_of(named, tmp_path) == GPUS["b200-sxm"]
+    assert gpu_of(spec_of("cpu/cpp"), tmp_path) is None
+
+
+HALF = SOURCE.replace("torch.relu(x) + 1", "torch.mm(x.half(), x.half()).float()").replace(
+    "8, 8", "4096, 4096"
+)
+WHOLE = HALF.replace("x.half()", "x").replace(".float()", "")
+
+
+@pytest.mark.parametrize(
+    ("source", "tolerance", "peak"),
+    [
+        (WHOLE, TolerancePolicy.STRICT, "tf32"),
+        (WHOLE, TolerancePolicy.TF32, "fp16"),
+        (HALF, TolerancePolicy.STRICT, "fp16"),
+    ],
+)
+def test_floors_of_products_take_the_matrix_units_for_granted(
+    source: str, tolerance: TolerancePolicy, peak: str
+) -> None:
+    task = Task(name="product", source=source, tolerance=tolerance)
+    spec = spec_of("cuda/triton").model_copy(update={"task": task})
+    floor = prepare_on(spec, PEAKS, {}, GPUS["h200-sxm"])[0].floors["default"]
+    assert floor.bound_by == "compute"
+    assert floor.ms == pytest.approx(floor.work.flops / getattr(GPUS["h200-sxm"].flops, peak) * 1e3)
+
+
+def test_floors_keep_to_published_peaks_where_less_was_measured() -> None:
+    slow = MeasuredPeaks(memory_bandwidth=3e12, flops=PeakFlops(tf32=1e14), source="measured 2026-11-21")
+    gpu = with_measured(GPUS["h200-sxm"], slow)
+    spec = spec_of("cuda/triton").model_copy(update={"task": Task(name="product", source=WHOLE)})
+    problem, _ = prepare_on(spec, PEAKS, {}, gpu)
+    published, _ = prepare_on(spec, PEAKS, {}, GPUS["h200-sxm"])
+    assert problem.floors == published.floors
+    assert problem.peaks.bandwidth_gbps == 3000 and problem.peaks.fma_gflops == 1e5
+    assert problem.peaks.source == "measured 2026-11-21"

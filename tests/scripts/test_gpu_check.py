@@ -273,6 +273,11 @@ def test_the_slowest_are_those_farthest_from_their_floors() -> None:
     assert [row["task"] for row in slowest(rows, 2)] == ["2", "3"]
 
 
+def test_without_any_floor_they_are_those_that_take_longest() -> None:
+    rows = [{"task": str(i), "run_id": "r", "delivered_ms": ms} for i, ms in enumerate((1.0, None, 9.0, 4.0))]
+    assert [row["task"] for row in slowest(rows, 2)] == ["2", "3"]
+
+
 TASK = """
 import torch
 class Model(torch.nn.Module):

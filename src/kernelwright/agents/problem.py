@@ -21,8 +21,9 @@ class Problem:
     floors: Mapping[str, Floor]
     """Roofline floor per captured workload."""
     peaks: Peaks
+    """Of what candidates run on; the processor's, and to be left alone, where a GPU is not known."""
     machine: Mapping[str, FactValue]
-    """``machine.*`` facts."""
+    """``machine.*`` facts of the processor; for a GPU's target those of the GPU, with ``gpu.*``."""
 
     @property
     def main_workload(self) -> str:

@@ -19,12 +19,14 @@ def doctor(
     # lazy: probes the machine
     from kernelwright.devices.cpu import measure_peaks
     from kernelwright.devices.doctor import checks
+    from kernelwright.devices.gpu_peaks import refresh_here
     from kernelwright.referee.sandbox.report import check_sandbox
 
     settings = load_settings()
     if refresh:
         stderr().print("measuring this machine's peaks ...")
         measure_peaks(settings.cache_dir, refresh=True)
+        refresh_here(settings.cache_dir)
     found = (*checks(settings.cache_dir), check_sandbox())
     missing = [check for check in found if check.is_required and not check.ok]
     if as_json:

@@ -13,7 +13,6 @@ import typer
 from rich.table import Table
 
 from kernelwright.cli import options
-from kernelwright.cli.confined import confined_compiler, start_confined
 from kernelwright.cli.evaluate import read_kernel
 from kernelwright.cli.experiments import make_folder
 from kernelwright.cli.output import json_text, print_json, require_writable, stderr, stdout, write_text
@@ -31,6 +30,8 @@ from kernelwright.devices.inspect.compiled import (
 from kernelwright.devices.inspect.inspection import Inspection, InspectionStatus, KernelForm
 from kernelwright.devices.inspect.meaning import notes
 from kernelwright.devices.inspect.run import TIMEOUT_S, find_device, inspect_candidate
+from kernelwright.referee.confined import confined_compiler, start_confined
+from kernelwright.referee.settings import RefereeSettings
 from kernelwright.report.inspections import (
     HEADER,
     NUMBERS,
@@ -153,11 +154,13 @@ def _looking(
     if workload:
         raise UserError("--workload rebinds globals of a task; sizes in CUDA C++ and HIP C++ are fixed")
     require_compiler(form)
-    with confined_compiler() as compiler:
+    where = load_settings()
+    settings = RefereeSettings(cache_dir=where.cache_dir, require_sandbox=where.require_sandbox)
+    with confined_compiler(settings) as compiler:
         yield lambda one: inspect_compiled(
             source,
             one.gpu,
-            load_settings().cache_dir / BUILDS,
+            where.cache_dir / BUILDS,
             form=form,
             architecture=one.architecture,
             timeout_s=timeout_s,

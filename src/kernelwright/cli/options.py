@@ -171,6 +171,7 @@ def make_spec(
     """
     # lazy: keeps --help quick
     from kernelwright.devices.cpu import environment, machine_facts, measure_peaks
+    from kernelwright.devices.gpu_peaks import gpu_environment
     from kernelwright.devices.gpu_present import has_gpu
     from kernelwright.recipes import find_recipe
     from kernelwright.referee.sandbox.choose import tier_here
@@ -190,7 +191,10 @@ def make_spec(
     from kernelwright.agents.teams import check_team
 
     check_team(team)
-    peaks = measure_peaks(load_settings().cache_dir)
+    cache_dir = load_settings().cache_dir
+    peaks = measure_peaks(cache_dir)
+    is_gpu = chosen_target.device != "cpu"
+    machine = gpu_environment(chosen_target.device, cache_dir) if is_gpu else machine_facts(peaks)
     return RunSpec(
         task=task,
         target=chosen_target,
@@ -201,5 +205,5 @@ def make_spec(
         policy=Policy(library_calls=library_calls),
         seed=seed,
         experiment=experiment,
-        environment={**environment(), **machine_facts(peaks), "sandbox": tier_here()},
+        environment={**environment(), **machine, "sandbox": tier_here()},
     )

@@ -140,8 +140,13 @@ METRICS: dict[str, MetricSpec] = {
         # The machine.
         ("machine.n_threads", "number", "threads", "threads the kernels may use"),
         ("machine.vector_bytes", "number", "bytes", "widest vector registers"),
-        ("machine.bandwidth_gbps", "number", "GB/s", "measured peak"),
-        ("machine.fma_gflops", "number", "GFLOP/s", "measured peak"),
+        ("machine.bandwidth_gbps", "number", "GB/s", "memory's peak: measured, of a GPU else published"),
+        (
+            "machine.fma_gflops",
+            "number",
+            "GFLOP/s",
+            "measured peak; of a GPU that of the products which the tolerance allows, else published",
+        ),
     )
 }
 """Vocabulary of evidence. A metric nobody could measure is None, never 0."""

@@ -14,7 +14,7 @@ from kernelwright.devices.compiler import CompileFailure, compile_library, find_
 __all__ = ["Check", "checks"]
 
 _COMFORTABLE_BYTES = 4 << 30
-_OPTIONAL = ("peaks", "gpu", "triton", "cuda compiler", "hip compiler")
+_OPTIONAL = ("peaks", "gpu", "gpu peaks", "triton", "cuda compiler", "hip compiler")
 _OPENMP_SOURCE = """#include <omp.h>
 extern "C" int team() { int n = 0;
 #pragma omp parallel reduction(+ : n)
@@ -35,6 +35,7 @@ def checks(cache_dir: Path) -> tuple[Check, ...]:
         ("peaks", _peaks),
         ("counters", _counters),
         ("gpu", doctor_gpu.check_gpu),
+        ("gpu peaks", doctor_gpu.check_gpu_peaks),
         ("triton", doctor_gpu.check_triton),
         ("cuda compiler", doctor_gpu.check_cuda_compiler),
         ("hip compiler", doctor_gpu.check_hip_compiler),

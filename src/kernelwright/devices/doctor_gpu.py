@@ -3,9 +3,14 @@
 from collections import Counter
 from pathlib import Path
 
+from kernelwright.core.errors import UserError
 from kernelwright.devices import cpu
 from kernelwright.devices.check import Check
+from kernelwright.devices.gpu_facts import GpuFacts, find_gpu
 from kernelwright.devices.gpu_here import find_gpus
+from kernelwright.devices.gpu_peaks import gpu_here
+from kernelwright.devices.gpu_present import NODES, has_gpu
+from kernelwright.devices.gpu_roofline import source_of
 from kernelwright.devices.hipcc.find import find_hip_compiler
 from kernelwright.devices.nvcc.find import Absent, find_cuda_compiler
 from kernelwright.devices.ptxas_here import find_triton_ptxas
@@ -22,6 +27,29 @@ def check_gpu(_: Path) -> Check:
     torch = cpu.version_of("torch") or ""
     advice = "the torch here is built for the CPU and will not see it" if torch.endswith("+cpu") else ""
     return Check("gpu", True, "; ".join(f"{n} x {name}" for name, n in names.items()), advice)
+
+
+def check_gpu_peaks(cache_dir: Path) -> Check:
+    """Say which peaks runs on a GPU are held against: measured where torch sees it, else published."""
+    here = [gpu for kind in NODES if has_gpu(kind) and (gpu := gpu_here(kind, cache_dir)) is not None]
+    known = here or [gpu for seen in find_gpus() if (gpu := _published(seen.name)) is not None]
+    if not known:
+        return Check(
+            "gpu peaks", False, "none", "not needed without a GPU; `inspect` takes published figures"
+        )
+    return Check("gpu peaks", True, "; ".join(dict.fromkeys(map(_peaks_line, known))))
+
+
+def _published(name: str) -> GpuFacts | None:
+    try:
+        return find_gpu(name)
+    except UserError:
+        return None
+
+
+def _peaks_line(gpu: GpuFacts) -> str:
+    rates = ", ".join(f"{name} {peak / 1e12:.0f}" for name, peak in gpu.flops if peak is not None)
+    return f"{gpu.name}: {gpu.memory_bandwidth / 1e9:.0f} GB/s, {rates} TFLOP/s ({source_of(gpu)})"
 
 
 def check_triton(_: Path) -> Check:

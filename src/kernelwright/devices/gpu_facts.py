@@ -44,7 +44,7 @@ class GpuFacts(Frozen):
     architecture: str
     """Key of devices/gpu_limits.py."""
     aliases: tuple[str, ...] = ()
-    """Beginnings of the names that drivers report."""
+    """Whole names that drivers report for this model, and short ones that people say; any case."""
     units: int
     """SMs or CUs that are switched on."""
     boost_clock_hz: float | None = None
@@ -69,6 +69,11 @@ class GpuFacts(Frozen):
         if self.architecture not in ARCHITECTURES:
             raise ValueError(f"{self.name}: unknown architecture {self.architecture!r}")
         return self
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Every name that means this model, in small letters."""
+        return frozenset((self.name, *map(str.lower, self.aliases)))
 
     @property
     def limits(self) -> GpuArchitecture:
@@ -107,23 +112,17 @@ def with_measured(facts: GpuFacts, measured: MeasuredPeaks) -> GpuFacts:
 
 
 def find_gpu(name: str) -> GpuFacts:
-    """Return the facts by our name or by the one a driver reports (``NVIDIA H200``).
+    """Return the facts by our name, a driver's whole name (``NVIDIA H200``) or a short one (``h100``).
 
     Raises:
-        UserError: not in the table. Figures of a similar model would be a guess.
+        UserError: not in the table. Figures of a similar model (``NVIDIA H200 NVL``, a ``Laptop GPU``, a
+            slice of MIG) would be a guess.
     """
-    wanted = name.strip().lower()
-    if wanted in GPUS:
-        return GPUS[wanted]
-    matches = [
-        (len(alias), gpu)
-        for gpu in GPUS.values()
-        for alias in gpu.aliases
-        if wanted.startswith(alias.lower())
-    ]
-    if not matches:
+    wanted = " ".join(name.lower().split())
+    found = next((gpu for gpu in GPUS.values() if wanted in gpu.names), None)
+    if found is None:
         raise UserError(f"no figures for the GPU {name!r}; known: {', '.join(GPUS)}")
-    return max(matches, key=lambda match: match[0])[1]
+    return found
 
 
 def gpu_facts(facts: GpuFacts) -> dict[str, FactValue]:
@@ -152,11 +151,13 @@ _A100_SOURCES = {
 _A100_MEMORY = "NVIDIA A100 datasheet, quoted in thundercompute.com/blog/nvidia-a100-specs-full-guide"
 _H100 = PeakFlops(fp32=66.9e12, tf32=494.7e12, bf16=989.4e12, fp16=989.4e12, fp8=1978.9e12)
 _H200 = PeakFlops(fp32=67.0e12, tf32=494.5e12, bf16=989e12, fp16=989e12, fp8=1979e12)
-_B200 = PeakFlops(fp32=80e12, tf32=1125e12, bf16=2250e12, fp16=2250e12, fp8=4500e12)
+_B200 = PeakFlops(fp32=75e12, tf32=1125e12, bf16=2250e12, fp16=2250e12, fp8=4500e12)
 _L40S = PeakFlops(fp32=91.6e12, tf32=183e12, bf16=362.05e12, fp16=362.05e12, fp8=733e12)
 _RTX_4090 = PeakFlops(fp32=82.58e12, tf32=82.58e12, bf16=165.15e12, fp16=165.15e12, fp8=330.30e12)
 _MI300X = PeakFlops(fp32=163.4e12, tf32=653.7e12, bf16=1307.4e12, fp16=1307.4e12, fp8=2614.9e12)
 _MI355X = PeakFlops(fp32=157.3e12, bf16=2516.6e12, fp16=2516.6e12, fp8=5033.2e12)
+_H100_L2 = f"NVIDIA Hopper Tuning Guide, quoted in {_BOOK}"
+_B200_PAGE = "hmc-tech.com/gpus/nvidia-b200-vs-nvidia-b100"
 _4090_PAGE = "waredb.com/processor/nvidia-geforce-rtx-4090"
 
 GPUS: dict[str, GpuFacts] = {
@@ -166,7 +167,7 @@ GPUS: dict[str, GpuFacts] = {
             name="a100-40gb-sxm",
             label="NVIDIA A100 SXM4 40 GB",
             architecture="sm_80",
-            aliases=("NVIDIA A100-SXM4-40GB", "A100-SXM4-40GB"),
+            aliases=("NVIDIA A100-SXM4-40GB", "A100-SXM4-40GB", "a100-40gb"),
             units=108,
             boost_clock_hz=1.41e9,
             memory_gb=40,
@@ -179,7 +180,7 @@ GPUS: dict[str, GpuFacts] = {
             name="a100-80gb-sxm",
             label="NVIDIA A100 SXM4 80 GB",
             architecture="sm_80",
-            aliases=("NVIDIA A100-SXM4-80GB", "A100-SXM4-80GB"),
+            aliases=("NVIDIA A100-SXM4-80GB", "A100-SXM4-80GB", "a100-80gb"),
             units=108,
             boost_clock_hz=1.41e9,
             memory_gb=80,
@@ -192,7 +193,7 @@ GPUS: dict[str, GpuFacts] = {
             name="h100-sxm",
             label="NVIDIA H100 SXM5",
             architecture="sm_90",
-            aliases=("NVIDIA H100 80GB HBM3",),
+            aliases=("NVIDIA H100 80GB HBM3", "NVIDIA H100 SXM5", "h100"),
             units=132,
             boost_clock_hz=1.98e9,
             memory_gb=80,
@@ -204,7 +205,7 @@ GPUS: dict[str, GpuFacts] = {
                 "boost_clock_hz": f"{_KLOCKWOOD}/h100; the tensor peaks hold for 1.83 GHz",
                 "memory_gb": "archive-lib.hpctech.co.jp/gpuproduct/nvidia-h100.html",
                 "memory_bandwidth": "archive-lib.hpctech.co.jp/gpuproduct/nvidia-h100.html",
-                "l2_bytes": f"NVIDIA Hopper Tuning Guide, quoted in {_BOOK}",
+                "l2_bytes": _H100_L2,
                 **_all_flops(_H100, f"NVIDIA H100 white paper, quoted in {_KLOCKWOOD}/h100"),
             },
         ),
@@ -212,17 +213,19 @@ GPUS: dict[str, GpuFacts] = {
             name="h200-sxm",
             label="NVIDIA H200 SXM",
             architecture="sm_90",
-            aliases=("NVIDIA H200",),
+            aliases=("NVIDIA H200", "NVIDIA H200 SXM", "h200"),
             units=132,
             boost_clock_hz=1.98e9,
             memory_gb=141,
             memory_bandwidth=4800e9,
+            l2_bytes=50 << 20,
             flops=_H200,
             sources={
                 "units": "saulelectric.com/nvidia-h200.html",
                 "boost_clock_hz": "hmc-tech.com/gpu/nvidia-h100-vs-nvidia-h200-sxm-vs-nvidia-gb200",
                 "memory_gb": f"NVIDIA H200 specifications, quoted in {_BOOK}",
                 "memory_bandwidth": f"NVIDIA H200 specifications, quoted in {_BOOK}",
+                "l2_bytes": f"{_H100_L2}; the same die: lzwjava.github.io/nvidia-h200-gpu-specs-en",
                 **_all_flops(_H200, f"NVIDIA H200 specifications, quoted in {_BOOK}"),
             },
         ),
@@ -230,35 +233,43 @@ GPUS: dict[str, GpuFacts] = {
             name="b200-sxm",
             label="NVIDIA B200 SXM (HGX, 1000 W)",
             architecture="sm_100",
-            aliases=("NVIDIA B200",),
+            aliases=("NVIDIA B200", "NVIDIA B200 SXM", "b200"),
             units=148,
+            boost_clock_hz=1.98e9,
             memory_gb=180,
             memory_bandwidth=8000e9,
             l2_bytes=126 << 20,
             flops=_B200,
             sources={
                 "units": "chipsandcheese.com/p/nvidias-b200-keeping-the-cuda-juggernaut",
+                "boost_clock_hz": f"{_B200_PAGE}; tensor cores at 1.86 GHz",
                 "memory_gb": f"NVIDIA HGX AI Factory components, quoted in {_BOOK}; other pages say 192",
                 "memory_bandwidth": f"NVIDIA DGX B200 datasheet, quoted in {_BOOK}",
                 "l2_bytes": f"NVIDIA Blackwell Tuning Guide (GB200), quoted in {_BOOK}",
-                **_all_flops(_B200, f"NVIDIA DGX B200 datasheet, quoted in {_BOOK}"),
+                **_all_flops(
+                    _B200,
+                    f"NVIDIA DGX B200 datasheet, quoted in {_BOOK}",
+                    fp32=f"{_B200_PAGE}: 75.02, which is units x clock; 80, quoted elsewhere, is not",
+                ),
             },
         ),
         GpuFacts(
             name="l40s",
             label="NVIDIA L40S",
             architecture="sm_89",
-            aliases=("NVIDIA L40S",),
+            aliases=("NVIDIA L40S", "l40s"),
             units=142,
             boost_clock_hz=2.52e9,
             memory_gb=48,
             memory_bandwidth=864e9,
+            l2_bytes=96 << 20,
             flops=_L40S,
             sources={
                 "units": "computizer.com, NVIDIA L40S",
                 "boost_clock_hz": "itcreations.com, NVIDIA L40S",
                 "memory_gb": "mullet.se, NVIDIA L40/L40S, after NVIDIA's datasheet",
                 "memory_bandwidth": "mullet.se, NVIDIA L40/L40S, after NVIDIA's datasheet",
+                "l2_bytes": "arxiv.org/abs/2606.22588: an L40, of the same die and 142 SMs, has 96 MiB",
                 **_all_flops(_L40S, f"mullet.se, NVIDIA L40/L40S, after NVIDIA's datasheet; {_BOOK}"),
             },
         ),
@@ -266,7 +277,7 @@ GPUS: dict[str, GpuFacts] = {
             name="rtx-4090",
             label="NVIDIA GeForce RTX 4090",
             architecture="sm_89",
-            aliases=("NVIDIA GeForce RTX 4090",),
+            aliases=("NVIDIA GeForce RTX 4090", "GeForce RTX 4090", "RTX 4090", "4090"),
             units=128,
             boost_clock_hz=2.52e9,
             memory_gb=24,
@@ -286,7 +297,7 @@ GPUS: dict[str, GpuFacts] = {
             name="mi300x",
             label="AMD Instinct MI300X",
             architecture="gfx942",
-            aliases=("AMD Instinct MI300X",),
+            aliases=("AMD Instinct MI300X", "AMD Instinct MI300X OAM"),
             units=304,
             boost_clock_hz=2.1e9,
             memory_gb=192,
@@ -308,7 +319,7 @@ GPUS: dict[str, GpuFacts] = {
             name="mi355x",
             label="AMD Instinct MI355X",
             architecture="gfx950",
-            aliases=("AMD Instinct MI355X",),
+            aliases=("AMD Instinct MI355X", "AMD Instinct MI355X OAM"),
             units=256,
             boost_clock_hz=2.4e9,
             memory_gb=288,

@@ -4,12 +4,18 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeAlias
 
+import torch
+
 from kernelwright.agents.problem import Problem
 from kernelwright.core.errors import CaptureError
 from kernelwright.core.evidence import FactValue
-from kernelwright.core.roofline import Floor, Peaks, floor
+from kernelwright.core.roofline import Peaks, Work, floor
 from kernelwright.core.run import RunSpec
+from kernelwright.core.task import TolerancePolicy
+from kernelwright.devices import gpu_roofline
 from kernelwright.devices.cpu import machine_facts, measure_peaks
+from kernelwright.devices.gpu_facts import GpuFacts
+from kernelwright.devices.gpu_peaks import run_gpu
 from kernelwright.tasks.capture import Captured, capture_task
 from kernelwright.tasks.work import count_work
 
@@ -20,24 +26,37 @@ Preparation: TypeAlias = Callable[[RunSpec, Path], tuple[Problem, str | None]]
 def prepare(spec: RunSpec, cache_dir: Path) -> tuple[Problem, str | None]:
     """Return the problem on this machine, and why it could not be captured (None when it could)."""
     peaks = measure_peaks(cache_dir)
-    return prepare_on(spec, peaks, machine_facts(peaks))
+    return prepare_on(spec, peaks, machine_facts(peaks), gpu_of(spec, cache_dir))
 
 
-def prepare_on(spec: RunSpec, peaks: Peaks, machine: Mapping[str, FactValue]) -> tuple[Problem, str | None]:
+def gpu_of(spec: RunSpec, cache_dir: Path) -> GpuFacts | None:
+    """Return the GPU of a run: the one that is here, else the one that its record names; None: not known."""
+    if spec.target.device == "cpu":
+        return None
+    named = spec.environment.get("gpu")
+    return run_gpu(spec.target.device, cache_dir, named if isinstance(named, str) else None)
+
+
+def prepare_on(
+    spec: RunSpec, peaks: Peaks, machine: Mapping[str, FactValue], gpu: GpuFacts | None = None
+) -> tuple[Problem, str | None]:
     """Return the problem as on a machine with these peaks and ``machine.*`` facts.
 
-    The peaks are the processor's: a target on another device has no floors.
+    For a GPU's target both are the GPU's, whatever the processor's are; of one that is not known there are no
+    facts and no floors, and nobody reads the peaks. Evidence is held against measured peaks, floors against
+    the higher of measured and published ones.
     """
-    captured: dict[str, Captured] = {}
-    floors: dict[str, Floor] = {}
-    reason: str | None = None
-    try:
-        for workload in spec.task.workloads:
-            captured[workload.name] = capture_task(spec.task, workload)
-            if spec.target.device == "cpu":
-                floors[workload.name] = floor(count_work(captured[workload.name]), peaks)
-    except CaptureError as error:
-        captured, floors, reason = {}, {}, str(error)
+    captured, works, reason = _capture(spec)
+    ceilings = peaks
+    if spec.target.device != "cpu":
+        is_strict = _is_strict(spec, captured)
+        machine = {}
+        if gpu is not None:
+            peaks = gpu_roofline.gpu_peaks(gpu, is_strict=is_strict)
+            ceilings = gpu_roofline.gpu_peaks(gpu_roofline.ceilings(gpu), is_strict=is_strict)
+            machine = gpu_roofline.machine_facts(gpu, peaks)
+    has_floors = spec.target.device == "cpu" or gpu is not None
+    floors = {name: floor(work, ceilings) for name, work in works.items() if has_floors}
     problem = Problem(
         task=spec.task,
         target=spec.target,
@@ -47,3 +66,20 @@ def prepare_on(spec: RunSpec, peaks: Peaks, machine: Mapping[str, FactValue]) ->
         machine=machine,
     )
     return problem, reason
+
+
+def _capture(spec: RunSpec) -> tuple[dict[str, Captured], dict[str, Work], str | None]:
+    """Return the graph of every workload and what it must do, or nothing and why."""
+    try:
+        captured = {workload.name: capture_task(spec.task, workload) for workload in spec.task.workloads}
+        return captured, {name: count_work(found) for name, found in captured.items()}, None
+    except CaptureError as error:
+        return {}, {}, str(error)
+
+
+def _is_strict(spec: RunSpec, captured: Mapping[str, Captured]) -> bool:
+    """Tell whether every product must be as exact as float32: by the contract and by the graph."""
+    if spec.task.tolerance is not TolerancePolicy.STRICT:
+        return False
+    values = (node.meta.get("val") for found in captured.values() for node in found.graph.nodes)
+    return all(v.dtype.itemsize >= 4 for v in values if isinstance(v, torch.Tensor) and v.is_floating_point())

@@ -22,6 +22,7 @@ from kernelwright.core.evidence import FactValue
 from kernelwright.core.frozen import Frozen
 from kernelwright.core.roofline import Floor, Peaks
 from kernelwright.core.task import Task
+from kernelwright.devices.gpu_facts import GpuFacts
 from kernelwright.engine.evaluator import Evaluator, Session
 from kernelwright.engine.prepare import Preparation, prepare_on
 from kernelwright.store.base import Store
@@ -39,6 +40,8 @@ class RecordedMachine(Frozen):
     """``machine.*`` facts."""
     environment: dict[str, FactValue] = Field(default_factory=dict)
     """Processor and versions, for a reader."""
+    gpu: GpuFacts | None = None
+    """Of a GPU's target; peaks and facts above are the processor's."""
 
 
 class RecordedTask(Frozen):
@@ -277,4 +280,4 @@ class RecordedSession:
 
 def prepare_as_recorded(machine: RecordedMachine) -> Preparation:
     """Return a way to prepare tasks as on the recorded machine, whatever this one is."""
-    return lambda spec, cache_dir: prepare_on(spec, machine.peaks, machine.facts)
+    return lambda spec, cache_dir: prepare_on(spec, machine.peaks, machine.facts, machine.gpu)

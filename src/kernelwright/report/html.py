@@ -45,6 +45,7 @@ def render_page(record: RunRecord, story: Story, candidates: Sequence[Candidate]
         errors=sections.error_rows(evaluation.errors) if evaluation else [],
         skipped_families=evaluation.families_skipped if evaluation else {},
         timings=sections.timing_rows(evaluation) if evaluation else [],
+        kernel_facts=sections.kernel_facts(evaluation) if evaluation else [],
         plans={c.id: [move.key for move in c.plan.moves] for c in candidates},
         candidate=shown,
         source=highlight(shown.source) if shown else "",

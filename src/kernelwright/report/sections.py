@@ -260,6 +260,11 @@ def timing_rows(evaluation: Evaluation) -> list[TimingRow]:
     return rows
 
 
+def kernel_facts(evaluation: Evaluation) -> list[tuple[str, str]]:
+    """Return what compilers and profilers said of a GPU candidate's kernels; nothing of others."""
+    return fact_rows({n: v for n, v in evaluation.facts.items() if n.startswith(("aot.", "gpu."))})
+
+
 def fact_rows(facts: dict[str, FactValue]) -> list[tuple[str, str]]:
     """Return facts with their units for reading; unknown ones are left out."""
     rows = []

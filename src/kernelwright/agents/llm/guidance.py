@@ -91,6 +91,8 @@ def _floor(told: Told) -> Texts:
         f"{showing.number(floor.work.intensity)} operations per byte."
         for name, floor in problem.floors.items()
     ]
+    if problem.target.device != "cpu" and not problem.floors:
+        return []
     machine = (
         f"- Machine: {peaks.device}, {peaks.n_threads} threads; {showing.number(peaks.bandwidth_gbps)} GB/s "
         f"from memory, {showing.number(peaks.cache_bandwidth_gbps)} GB/s within {peaks.cache_bytes} bytes of "

@@ -61,12 +61,12 @@ def _inspect(request: dict[str, Any], tell: Callable[[dict[str, Any]], None]) ->
     import torch
     import triton
 
-    from kernelwright.devices.gpu_facts import GPUS
+    from kernelwright.devices.gpu_facts import GpuFacts
     from kernelwright.devices.inspect.recorder import Recorder
     from kernelwright.devices.inspect.stand_in import OnDevice, install
 
     tell({"versions": {"torch": str(torch.__version__), "triton": str(triton.__version__)}})
-    gpu = GPUS[request["device"]]
+    gpu = GpuFacts.model_validate(request["device"])
     install(gpu, Recorder(gpu, tell))
     folder = Path(tempfile.mkdtemp())
     torch.manual_seed(0)

@@ -81,7 +81,7 @@ def inspect_candidate(
     request = {
         "source": source,
         "task_source": task_source,
-        "device": gpu.name,
+        "device": gpu.model_dump(mode="json"),
         "is_training": is_training,
         "cpu_s": int(4 * timeout_s) + 1,
     }

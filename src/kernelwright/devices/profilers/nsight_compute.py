@@ -24,16 +24,23 @@ _Values = dict[str, float]
 
 
 def ncu_command(
-    program: Sequence[str], *, kernel: str | None = None, launches: int = 20, skip: int = 0
+    program: Sequence[str],
+    *,
+    kernel: str | None = None,
+    launches: int = 20,
+    skip: int = 0,
+    from_start: bool = True,
 ) -> list[str]:
     """Return the command that runs a program under ncu and writes a table to its standard output.
 
     ``kernel``: the function's name, without arguments and templates; only its launches are profiled. Every
     profiled launch is repeated, with caches flushed in between: times are not those of the program.
+    ``from_start`` False: launches count from the program's ``cudaProfilerStart`` to its ``cudaProfilerStop``.
     """
     command = [TOOL, "--csv", "--page", "raw", "--print-units", "base", "--target-processes", "all"]
     command += ["--metrics", ",".join(METRICS), "--launch-count", str(launches)]
     command += ["--launch-skip", str(skip)] if skip else []
+    command += [] if from_start else ["--profile-from-start", "off"]
     command += ["--kernel-name-base", "function"]
     command += ["--kernel-name", f"regex:^{re.escape(kernel)}$"] if kernel else []
     return [*command, *program]

@@ -10,9 +10,15 @@ TOOL = "nsys"
 _NO_DATA = "does not contain CUDA kernel data"
 
 
-def nsys_commands(program: Sequence[str], report: Path) -> tuple[list[str], list[str]]:
-    """Return the command that records a run to ``report`` (``.nsys-rep``), and the one that prints it."""
+def nsys_commands(
+    program: Sequence[str], report: Path, *, from_start: bool = True
+) -> tuple[list[str], list[str]]:
+    """Return the command that records a run to ``report`` (``.nsys-rep``), and the one that prints it.
+
+    ``from_start`` False: it records from the program's ``cudaProfilerStart`` to its ``cudaProfilerStop``.
+    """
     record = [TOOL, "profile", "--trace", "cuda", "--sample", "none", "--cpuctxsw", "none"]
+    record += [] if from_start else ["--capture-range", "cudaProfilerApi", "--capture-range-end", "stop"]
     record += ["--force-overwrite", "true", "--output", str(report), *program]
     show = [TOOL, "stats", "--report", "cuda_gpu_kern_sum", "--format", "csv", "--output", "-"]
     return record, [*show, str(report)]

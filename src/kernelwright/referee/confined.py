@@ -1,4 +1,4 @@
-"""Starts a command in the referee's sandbox: ``python -m kernelwright.cli.confined FD FOLDER COMMAND...``.
+"""Starts a command in the sandbox: ``python -m kernelwright.referee.confined FD FOLDER COMMAND...``.
 
 The first line on the descriptor names the tier. The command sees what a candidate may see, and works in the
 folder or in a scratch of its own.
@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple, NoReturn
 
 from kernelwright.devices.compiler import RunCompiler
+from kernelwright.referee.settings import RefereeSettings
 
 SCRATCH_BYTES = 1 << 30
 _FAILED = 70
@@ -35,15 +36,12 @@ class ConfinedCompiler(NamedTuple):
 
 
 @contextlib.contextmanager
-def confined_compiler() -> Iterator[ConfinedCompiler]:
+def confined_compiler(settings: RefereeSettings) -> Iterator[ConfinedCompiler]:
     """Open the referee's own way of running compilers; raises as ``Launcher.spawn``."""
     # lazy: starts processes
     from kernelwright.referee.launcher import Launcher
-    from kernelwright.referee.settings import RefereeSettings
-    from kernelwright.settings import load_settings
 
-    where = load_settings()
-    launcher = Launcher(RefereeSettings(cache_dir=where.cache_dir, require_sandbox=where.require_sandbox))
+    launcher = Launcher(settings)
     try:
         yield ConfinedCompiler(launcher.run_compiler, launcher.sandbox.tier.value)
     finally:

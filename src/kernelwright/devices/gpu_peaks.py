@@ -1,0 +1,172 @@
+"""The GPU of a run: its facts, with what a probe reached on it in the place of published peaks."""
+
+import datetime
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from kernelwright.core.errors import MachineError, UserError
+from kernelwright.core.evidence import FactValue
+from kernelwright.core.frozen import content_hash
+from kernelwright.devices.cpu import version_of
+from kernelwright.devices.gpu_facts import GpuFacts, MeasuredPeaks, find_gpu, with_measured
+from kernelwright.devices.gpu_here import find_gpus
+from kernelwright.devices.gpu_limits import find_architecture
+from kernelwright.devices.gpu_present import NODES, has_gpu
+from kernelwright.devices.gpu_probe import GpuSeen
+from kernelwright.devices.gpu_roofline import source_of
+from kernelwright.devices.inspect.run import find_device
+
+PROBE_S = 180.0
+_VISIBLE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
+
+Ask = Callable[[], GpuSeen]
+
+
+def run_gpu(kind: str, cache_dir: Path, named: str | None = None) -> GpuFacts | None:
+    """Return the facts of the GPU that candidates of a kind (``cuda``, ``hip``) run on; None: not known.
+
+    The one that is here, measured; else the one that is named, a model or an architecture, as published. A
+    GPU that cannot be measured is one of its published figures.
+    """
+    if has_gpu(kind):
+        try:
+            return gpu_here(kind, cache_dir)
+        except MachineError:
+            named = named or next((gpu.name for gpu in find_gpus()), None)
+    try:
+        return find_device(named) if named else None
+    except UserError:
+        return None
+
+
+def gpu_environment(kind: str, cache_dir: Path) -> dict[str, FactValue]:
+    """Return what a run's record says of its GPU: ``gpu`` names it so that ``run_gpu`` finds it again."""
+    gpu = run_gpu(kind, cache_dir)
+    return {} if gpu is None else {"gpu": gpu.name, "gpu_peaks": source_of(gpu)}
+
+
+def refresh_here(cache_dir: Path) -> None:
+    """Measure the GPUs that torch sees anew; none is no error. Raises as ``gpu_here``."""
+    for kind in NODES:
+        if has_gpu(kind):
+            gpu_here(kind, cache_dir, refresh=True)
+
+
+def gpu_here(kind: str, cache_dir: Path, *, refresh: bool = False, ask: Ask | None = None) -> GpuFacts | None:
+    """Return the first GPU that torch sees, measured once and cached (some seconds).
+
+    None where neither its model nor its architecture is in our tables. ``refresh`` measures again and keeps
+    the better of old and new. ``ask`` stands in for the probe.
+
+    Raises:
+        MachineError: the probe failed, or the cache folder cannot be written.
+    """
+    path = cache_dir / f"gpu-{_key(kind)}.json"
+    known = _load(path)
+    if known is None or refresh:
+        seen = (ask or _ask)()
+        known = seen if known is None else _better(seen, known)
+        _save(path, known)
+    return facts_of(known, measured_on=datetime.date.fromtimestamp(path.stat().st_mtime))
+
+
+def facts_of(seen: GpuSeen, *, measured_on: datetime.date) -> GpuFacts | None:
+    """Return what is published of a device, with what was measured on it; its own words for other models.
+
+    None where its architecture is unknown too.
+    """
+    source = f"measured {measured_on.isoformat()}"
+    measured = MeasuredPeaks(memory_bandwidth=seen.memory_bandwidth, flops=seen.flops, source=source)
+    try:
+        return with_measured(find_gpu(seen.name), measured)
+    except UserError:
+        pass
+    try:
+        architecture = find_architecture(seen.architecture).name
+    except UserError:
+        return None
+    figures = {
+        "units": seen.units,
+        "boost_clock_hz": seen.boost_clock_hz,
+        "memory_gb": seen.memory_bytes / 1e9,
+        "l2_bytes": seen.l2_bytes,
+    }
+    known = {name: value for name, value in figures.items() if value is not None}
+    peaks = [f"flops.{name}" for name, peak in seen.flops if peak is not None]
+    return GpuFacts.model_validate(
+        {
+            **known,
+            "name": seen.name,
+            "label": seen.name,
+            "architecture": architecture,
+            "memory_bandwidth": seen.memory_bandwidth,
+            "flops": seen.flops.model_dump(),
+            "sources": {
+                **dict.fromkeys(known, "the driver, by torch's device properties"),
+                **dict.fromkeys(("memory_bandwidth", *peaks), source),
+            },
+        }
+    )
+
+
+def probe_environment(outer: Mapping[str, str]) -> dict[str, str]:
+    """Return the probe's environment: devices in the order in which the referee counts them."""
+    return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", **outer}
+
+
+def _ask() -> GpuSeen:
+    command = [sys.executable, "-m", "kernelwright.devices.gpu_probe", "cuda:0"]  # torch's name for AMD's too
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=PROBE_S, check=True, stdin=subprocess.DEVNULL,
+            env=probe_environment(os.environ),
+        )  # fmt: skip
+        return GpuSeen.model_validate_json(done.stdout)
+    except subprocess.CalledProcessError as error:
+        words = " ".join(error.stderr.split())[-200:]
+        raise MachineError(f"the GPU's probe failed: {words}") from error
+    except (OSError, subprocess.SubprocessError, ValidationError) as error:
+        raise MachineError(f"the GPU's probe did not run: {error}") from error
+
+
+def _key(kind: str) -> str:
+    devices = [f"{gpu.name} {gpu.driver}" for gpu in find_gpus()]
+    visible = [os.environ.get(name, "") for name in _VISIBLE]
+    return content_hash(kind, *devices, *visible, version_of("torch") or "", _probe_source())
+
+
+@cache
+def _probe_source() -> str:
+    return Path(__file__).with_name("gpu_probe.py").read_text(encoding="utf-8")
+
+
+def _load(path: Path) -> GpuSeen | None:
+    """Return what was measured before, None when nothing was or the file is damaged."""
+    try:
+        return GpuSeen.model_validate_json(path.read_text(encoding="utf-8"))
+    except (OSError, ValidationError):
+        return None
+
+
+def _save(path: Path, seen: GpuSeen) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_suffix(f".{os.getpid()}")
+        partial.write_text(seen.model_dump_json(indent=1), encoding="utf-8")
+        os.replace(partial, path)
+    except OSError as error:
+        raise MachineError(f"cannot keep the measured peaks in {path.parent}: {error}") from error
+
+
+def _better(new: GpuSeen, old: GpuSeen) -> GpuSeen:
+    """Return the higher figure of each pair: load only ever lowers what a device seems to reach."""
+    pairs = {name: (peak, getattr(old.flops, name)) for name, peak in new.flops}
+    flops = {name: max((p for p in pair if p is not None), default=None) for name, pair in pairs.items()}
+    bandwidth = max(new.memory_bandwidth, old.memory_bandwidth)
+    return GpuSeen.model_validate({**new.model_dump(), "memory_bandwidth": bandwidth, "flops": flops})
