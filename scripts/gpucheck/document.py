@@ -54,6 +54,9 @@ def _devices(machine: Machine) -> str:
 def _says(result: Result) -> str:
     found = result.figures
     words = [result.detail] if result.detail else []
+    if result.name == "start" and found:
+        words += [f"{step['name']}: {step['detail']}" for step in found["steps"] if not step["ok"]]
+        words += [f"sandbox {found['tier']}"] if found["tier"] else []
     if result.name == "tests" and found:
         failing = found["failures"] + found["errors"]
         words.append(f"{found['tests']} tests, {failing} failing, {found['skipped']} skipped")
@@ -85,6 +88,11 @@ def _bench_words(found: dict[str, Any]) -> str:
 def _body(result: Result) -> list[str]:
     found = result.figures
     body = []
+    if result.name == "start" and found:
+        steps = [
+            (s["name"], "yes" if s["ok"] else "NO", f"{s['seconds']}", s["detail"]) for s in found["steps"]
+        ]
+        body.append(_table(("step", "well", "seconds", "what"), steps))
     if result.name == "tests" and found.get("failing"):
         body.append("\n".join(f"- {name}" for name in found["failing"]))
     if result.name == "cheats" and found.get("rows"):

@@ -11,7 +11,7 @@ from pathlib import Path
 from gpucheck import document, results
 from gpucheck.machine import Machine, look
 from gpucheck.pack import PackError, environment_with, pack
-from gpucheck.parts import PARTS, Part, Place, Skip, find_kernelbench
+from gpucheck.parts import PARTS, START, Part, Place, Skip, find_kernelbench
 from gpucheck.results import Result, State
 from gpucheck.running import GRACE_S, run
 
@@ -86,8 +86,16 @@ def _known(out: Path, parts: Sequence[Part]) -> list[Result]:
 def check(
     place: Place, parts: Sequence[Part], *, ends: float, after_each: Callable[[], object] = lambda: None
 ) -> None:
-    """Run the parts until the clock (``time.monotonic``) says ``ends``; time not used goes to later parts."""
+    """Run the parts until the clock (``time.monotonic``) says ``ends``; time not used goes to later parts.
+
+    What a fault that the first part has found makes pointless is skipped.
+    """
+    fault = ""
     for number, part in enumerate(parts):
+        if fault and part.needs_verdicts:
+            _skip(place, part, f"nothing can be judged here: {fault}")
+            after_each()
+            continue
         shares = sum(other.share for other in parts[number:])
         seconds = max(ends - time.monotonic(), 0.0) * part.share / shares - GRACE_S
         _say(f"[{number + 1}/{len(parts)}] {part.title}: up to {max(seconds, 0.0):.0f} s ...")
@@ -95,6 +103,14 @@ def check(
         results.save(place.out, result)
         after_each()
         _say(f"[{number + 1}/{len(parts)}] {part.title}: {result.state.value} {result.detail}".rstrip())
+        if part.name == START and result.state is State.FAILED:
+            fault = result.detail
+
+
+def _skip(place: Place, part: Part, reason: str) -> None:
+    """Keep the reason, unless an earlier run has left something of the part."""
+    if results.load(place.out, part.name) is None:
+        results.save(place.out, Result(part.name, part.title, State.SKIPPED, reason))
 
 
 def _one(place: Place, part: Part, seconds: float) -> Result:
@@ -122,6 +138,8 @@ def _one(place: Place, part: Part, seconds: float) -> Result:
 
 
 def _state(code: int | None, found: dict[str, object], seconds: float) -> tuple[State, str]:
+    if found.get("fault"):
+        return State.FAILED, str(found["fault"])
     if code is None:
         return State.LATE, f"its {seconds:.0f} s were up; go on with --resume"
     if code == 0 and found.get("judged") == 0:

@@ -59,6 +59,8 @@ def pack(folder: Path, root: Path, python: str, target: str, include: Sequence[s
 def environment_with(packages: Path | None, root: Path, out: Path) -> dict[str, str]:
     """Return the environment of every command: our sources, the packages, a cache and a store in ``out``.
 
+    Plugins of pytest's that happen to be there are not loaded.
+
     Raises:
         PackError: no such folder, or it was packed for another Python.
     """
@@ -71,6 +73,7 @@ def environment_with(packages: Path | None, root: Path, out: Path) -> dict[str, 
         "PYTHONPATH": os.pathsep.join([*places, *([before] if before else [])]),
         "PYTHONUNBUFFERED": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
         "KERNELWRIGHT_CACHE": str(out / "cache"),
         "KERNELWRIGHT_DATA": str(out / "data"),
         "KERNELWRIGHT_STORE": str(out / "runs.db"),

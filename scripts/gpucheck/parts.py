@@ -15,6 +15,7 @@ TASK_S = 25.0
 LAST_TASK_S = 50.0
 """Kept free at the end of a bench for the task that was begun last."""
 ASK_S = 60.0
+MARK = "mark.gpu"
 
 
 @dataclass(frozen=True)
@@ -56,13 +57,25 @@ class Part:
     title: str
     share: float
     make: Make
+    needs_verdicts: bool = False
+    """True where nothing can come of it when the first part could not have a right kernel judged."""
+
+
+def _start(place: Place, seconds: float) -> list[str]:
+    return [place.python, "-m", "gpucheck.start", str(place.out), *place.target.split("/")]
 
 
 def _tests(place: Place, seconds: float) -> list[str]:
     results = place.out / "tests" / "junit.xml"
     options = ["-m", "gpu", "-p", "no:cacheprovider", "-o", "filterwarnings=default", "-rs"]
-    where = ["--rootdir", str(place.root), str(place.root / "tests"), f"--junitxml={results}"]
+    where = ["--rootdir", str(place.root), f"--junitxml={results}", *map(str, gpu_tests(place.root))]
     return [place.python, "-m", "pytest", *options, *where]
+
+
+def gpu_tests(root: Path) -> list[Path]:
+    """Return the files that hold a test marked ``gpu``: to collect others takes packages that are not packed."""
+    files = sorted((root / "tests").rglob("test_*.py"))
+    return [file for file in files if MARK in file.read_text(encoding="utf-8")]
 
 
 def _cheats(place: Place, seconds: float) -> list[str]:
@@ -88,11 +101,13 @@ def _profile(place: Place, seconds: float) -> list[str]:
     return [place.python, "-m", "gpucheck.profile_slowest", str(place.out), vendor, f"{seconds * 0.9:.0f}"]
 
 
+START = "start"
 PARTS = (
-    Part("tests", "The tests that need a GPU", 20, _tests),
-    Part("cheats", "The cheats that need a GPU", 14, _cheats),
-    Part("suite", "Our suite", 28, _suite),
-    Part("kernelbench", "Problems of KernelBench", 28, _kernelbench),
+    Part(START, "What everything stands on", 9, _start),
+    Part("tests", "The tests that need a GPU", 14, _tests),
+    Part("cheats", "The cheats that need a GPU", 14, _cheats, needs_verdicts=True),
+    Part("suite", "Our suite", 28, _suite, needs_verdicts=True),
+    Part("kernelbench", "Problems of KernelBench", 28, _kernelbench, needs_verdicts=True),
     Part("profile", "The five slowest against their floors, profiled", 10, _profile),
 )
 

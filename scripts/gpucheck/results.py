@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 
 RESULT = "result.json"
 OUTPUTS = {
+    "start": "start.json",
     "tests": "junit.xml",
     "cheats": "audit.json",
     "suite": "results.json",
@@ -92,11 +93,23 @@ def forget(folder: Path, name: str) -> None:
 
 def figures(folder: Path, name: str) -> dict[str, Any]:
     """Return what a part's command left, in short; empty where that cannot be read."""
-    reader = {"tests": _tests, "cheats": _cheats, "suite": _bench, "kernelbench": _bench, "profile": _profile}
+    reader = {
+        "start": _start,
+        "tests": _tests,
+        "cheats": _cheats,
+        "suite": _bench,
+        "kernelbench": _bench,
+        "profile": _profile,
+    }
     try:
         return reader[name](folder / name / OUTPUTS[name])
     except (OSError, ValueError, KeyError, TypeError, AttributeError, ElementTree.ParseError):
         return {}
+
+
+def _start(path: Path) -> dict[str, Any]:
+    found = json.loads(path.read_text(encoding="utf-8"))
+    return {key: found.get(key) for key in ("tier", "fault", "steps")}
 
 
 def _tests(path: Path) -> dict[str, Any]:

@@ -16,16 +16,24 @@ from gpucheck import parts as parts_module
 from gpucheck.machine import Machine, look
 from gpucheck.main import main
 from gpucheck.pack import ABOUT, PackError, environment_with, pack, requirements
-from gpucheck.parts import PARTS, Part, Place, Skip, find_kernelbench, problems
+from gpucheck.parts import PARTS, Part, Place, Skip, find_kernelbench, gpu_tests, problems
 from gpucheck.profile_slowest import slowest, take
 from gpucheck.results import State, load
 from gpucheck.running import run
+from gpucheck.start import main as start
+
+from kernelwright.core.errors import MachineError
+from kernelwright.referee.referee import Referee
+from kernelwright.referee.settings import RefereeSettings
+from kernelwright.settings import load_settings
 
 ROOT = Path(__file__).parents[2]
 H200: dict[str, Any] = {
     "name": "NVIDIA H200", "capability": "9.0", "architecture": None, "units": 132, "memory_bytes": 141 << 30,
 }  # fmt: skip
 MACHINE = Machine(vendor="cuda", devices=[H200], driver="570.1", versions={"torch": "9.9", "triton": "8.8"})
+CACHE = load_settings().cache_dir
+"""This machine's: its peaks need not be measured again."""
 JUNIT = (
     '<testsuites><testsuite tests="3" failures="1" errors="0" skipped="1">'
     '<testcase classname="a" name="good"/><testcase classname="a" name="bad"><failure/></testcase>'
@@ -33,14 +41,14 @@ JUNIT = (
 )
 
 
-def stub(name: str, script: str, share: float = 1.0) -> Part:
+def stub(name: str, script: str, share: float = 1.0, *, needs_verdicts: bool = False) -> Part:
     """A part whose command is a script, in place of one that needs a device."""
 
     def make(place: Place, seconds: float) -> list[str]:
         prelude = f"import sys, time, pathlib; out = pathlib.Path({str(place.out / name)!r})\n"
         return [sys.executable, "-c", prelude + script]
 
-    return Part(name, f"Stub of {name}", share, make)
+    return Part(name, f"Stub of {name}", share, make, needs_verdicts)
 
 
 def check(out: Path, *parts: Part, more: tuple[str, ...] = (), seconds: float = 120.0) -> int:
@@ -67,6 +75,80 @@ def test_a_part_that_fails_is_recorded_with_its_last_lines_and_the_rest_goes_on(
     text = (tmp_path / "gpu-check.md").read_text()
     assert "exit code 2" in text and "    no such option" in text
     assert "NVIDIA H200 (132 units, 141 GiB); driver 570.1; torch 9.9; triton 8.8" in text
+
+
+def test_a_fault_of_the_machine_is_named_and_what_it_makes_pointless_is_left_out(tmp_path: Path) -> None:
+    steps = [{"name": "device cuda", "ok": False, "detail": "not to be had", "seconds": 2.0}]
+    found = json.dumps({"tier": None, "fault": "device cuda: not to be had", "steps": steps})
+    start = stub("start", f"(out / 'start.json').write_text({found!r}); sys.exit(3)")
+    suite = stub("suite", "(out / 'count').write_text('x')", needs_verdicts=True)
+    assert check(tmp_path, start, stub("tests", "pass"), suite) == 1
+    assert states(tmp_path) == {"start": "failed", "tests": "done", "suite": "skipped"}
+    assert document(tmp_path)["parts"][0]["detail"] == "device cuda: not to be had"
+    assert "nothing can be judged here: device cuda" in (tmp_path / "gpu-check.md").read_text()
+    assert not (tmp_path / "suite" / "count").exists()
+
+
+def test_the_first_part_names_the_fault_and_tries_without_a_sandbox(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The referee is a stub: one that finds no device."""
+
+    def refuse(settings: RefereeSettings) -> Referee:
+        raise MachineError(f"not to be had in {settings.sandbox}")
+
+    monkeypatch.setattr("gpucheck.start.Referee", refuse)
+    monkeypatch.setenv("KERNELWRIGHT_CACHE", str(CACHE))
+    assert start([str(tmp_path), "cuda", "triton"]) == 3
+    found = json.loads((tmp_path / "start" / "start.json").read_text())
+    assert found["fault"] == "device cuda: not to be had in None"
+    assert [step["ok"] for step in found["steps"]] == [False, False, True]
+    assert found["steps"][1]["detail"] == "not to be had in none"
+
+
+ABSENT = (
+    "anyio", "genai_prices", "httpx", "httpx2", "mypy", "openai", "playwright", "pydantic_ai", "ruff", "starlette",
+    "uvicorn", "xdist",
+)  # fmt: skip
+"""What a developer has and ``--pack`` does not bring."""
+WITHOUT = f"""
+import sys
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {ABSENT!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+sys.meta_path.insert(0, Absent())
+"""
+
+
+def test_the_tests_for_a_gpu_are_found_with_no_more_than_what_is_packed(tmp_path: Path) -> None:
+    (tmp_path / "without.py").write_text(WITHOUT)
+    place = Place(ROOT, tmp_path, "cuda/triton", None, {})
+    command = [str(word) for word in PARTS[1].make(place, 100.0)]  # type: ignore[union-attr]
+    assert gpu_tests(ROOT) and command[1:3] == ["-m", "pytest"]
+    environment = environment_with(None, ROOT, tmp_path)
+    environment["PYTHONPATH"] = f"{tmp_path}:{environment['PYTHONPATH']}"
+    collect = [*command[:3], "-p", "without", "--collect-only", *command[3:]]
+    ran = run(collect, tmp_path / "log", 300.0, environment)
+    assert ran.code == 0, ran.last_lines
+    assert "test_placement.py::" in (tmp_path / "log").read_text()
+
+
+def test_the_first_part_judges_what_is_right_with_no_more_than_what_is_packed(tmp_path: Path) -> None:
+    """Really, on the stand-in device; the modules of the other commands are loaded, too."""
+    (tmp_path / "without.py").write_text(WITHOUT)
+    environment = {**environment_with(None, ROOT, tmp_path), "KERNELWRIGHT_CACHE": str(CACHE)}
+    environment["PYTHONPATH"] = f"{tmp_path}:{environment['PYTHONPATH']}"
+    script = (
+        "import without, kernelwright.api, kernelwright.cli.main, gpucheck.profile_slowest, gpucheck.start\n"
+        f"raise SystemExit(gpucheck.start.main([{str(tmp_path)!r}, 'copied', 'torch']))"
+    )
+    ran = run([sys.executable, "-c", script], tmp_path / "log", 600.0, environment)
+    assert ran.code == 0, ran.last_lines
+    found = json.loads((tmp_path / "start" / "start.json").read_text())
+    said = {step["name"]: step["detail"] for step in found["steps"]}
+    assert found["tier"] in said["sandbox"] and not found["fault"]
+    assert said["a right kernel of torch's"].startswith("verified, ")
 
 
 def test_what_a_command_found_is_in_both_files(tmp_path: Path) -> None:
@@ -220,7 +302,8 @@ def test_the_real_parts_are_our_commands(tmp_path: Path) -> None:
     (levels / "1_A.py").touch()
     place = Place(ROOT, tmp_path / "o", "hip/triton", find_kernelbench(tmp_path, tmp_path), {}, "python")
     made = {part.name: [str(word) for word in part.make(place, 100.0)] for part in PARTS}  # type: ignore[union-attr]
-    assert list(made) == ["tests", "cheats", "suite", "kernelbench", "profile"]
+    assert list(made) == ["start", "tests", "cheats", "suite", "kernelbench", "profile"]
+    assert made["start"][2:] == ["gpucheck.start", str(tmp_path / "o"), "hip", "triton"]
     assert made["tests"][:5] == ["python", "-m", "pytest", "-m", "gpu"]
     assert made["cheats"][3:6] == ["audit", "--only", "*_cuda"]
     for name in ("suite", "kernelbench"):
@@ -230,7 +313,7 @@ def test_the_real_parts_are_our_commands(tmp_path: Path) -> None:
     assert made["kernelbench"][4] == str(levels / "1_A.py")
     assert made["profile"][-2:] == ["amd", "90"]
     nothing = Place(ROOT, tmp_path / "o", "cuda/triton", None, {})
-    skipped = PARTS[3].make(nothing, 100.0)
+    skipped = PARTS[4].make(nothing, 100.0)
     assert isinstance(skipped, Skip) and "--kernelbench" in skipped.reason
 
 
@@ -245,7 +328,7 @@ def test_our_commands_know_the_options_that_the_parts_use(tmp_path: Path) -> Non
     (levels / "1_A.py").touch()
     place = Place(ROOT, tmp_path / "o", "cuda/triton", tmp_path, {})
     commands = get_command(app).commands  # type: ignore[attr-defined]
-    for part in PARTS[1:4]:
+    for part in PARTS[2:5]:
         words = [str(word) for word in part.make(place, 100.0)]  # type: ignore[union-attr]
         known = {option for parameter in commands[words[3]].params for option in parameter.opts}
         assert {word for word in words if word.startswith("--")} <= known, part.name
@@ -340,4 +423,4 @@ def test_a_folder_of_others_is_not_packed_into(tmp_path: Path) -> None:
 
 def test_every_state_but_the_ended_ones_is_repeated() -> None:
     assert {state for state in State if state.is_ended} == {State.DONE, State.NEGATIVE}
-    assert parts_module.PARTS[0].name == "tests"
+    assert parts_module.PARTS[0].name == parts_module.START
