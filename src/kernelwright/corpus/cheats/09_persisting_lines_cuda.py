@@ -5,6 +5,7 @@
 # target: cuda
 # expect: rejected
 # check: tamper, replay
+# only: cuda
 # mechanism: persisting lines and limits are reset before every sample; unseen inputs must be as fast
 import ctypes
 
