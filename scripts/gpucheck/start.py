@@ -1,7 +1,7 @@
 """Run by itself: is everything there that the other parts stand on? What is not has a name within seconds.
 
-``python -m gpucheck.start OUT DEVICE LANGUAGE`` writes ``OUT/start/start.json`` after every step. Exit code 0:
-all is well; 1: a kernel that is right got another verdict; 3: no verdict can be had here, ``fault`` says why.
+``python -m gpucheck.start OUT DEVICE LANGUAGE`` writes ``OUT/start/start.json`` after every step. Exit code
+0: all is well; 1: a kernel that is right got another verdict; 3: none can be had here, ``fault`` says why.
 """
 
 import dataclasses

@@ -23,7 +23,7 @@ NEEDS_SANDBOX = "needs a stronger sandbox"
 LISTED = "not judged"
 STAYS = "for another kind of device"
 SIZES: dict[str, dict[str, Literal_]] = {"matmul": {"N": 2048}}
-"""Of tasks, on a GPU: there a product of the tasks' own size takes no longer than what is launched for it, and
+"""Of tasks, on a GPU: a product of the task's own size takes no longer there than its launch does, and
 nothing is won by not doing it."""
 
 Floors = Callable[[Task], Mapping[str, Floor]]
