@@ -53,8 +53,9 @@ def pack(folder: Path, root: Path, python: str, target: str, include: Sequence[s
     about = {"python": python, "platform": target, "packages": packages}
     (folder / ABOUT).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-    yield f"{folder}: {len(packages)} packages, {size / 2**20:.0f} MiB; bring it, the repository and KernelBench's"
-    yield f"folder, then: scripts/gpu-check --packages {folder.name} --kernelbench KernelBench"
+    yield f"{folder}: {len(packages)} packages, {size / 2**20:.0f} MiB"
+    there = f"scripts/gpu-check --packages {folder.name} --kernelbench KernelBench"
+    yield f"take there this folder, the repository and a checkout of KernelBench, and run {there}"
 
 
 def environment_with(packages: Path | None, root: Path, out: Path) -> dict[str, str]:

@@ -485,7 +485,8 @@ def test_packing_hands_pip_the_other_machines_python(tmp_path: Path, monkeypatch
         return subprocess.CompletedProcess(command, 0, "", "")
 
     monkeypatch.setattr("gpucheck.pack.subprocess.run", pip)
-    assert "1 packages" in list(pack(tmp_path / "p", ROOT, "3.12", "manylinux2014_x86_64"))[-1]
+    *_, size, there = pack(tmp_path / "p", ROOT, "3.12", "manylinux2014_x86_64")
+    assert "1 packages" in size and there.endswith("--packages p --kernelbench KernelBench")
     assert asked[0][asked[0].index("--python-version") + 1] == "3.12"
     with pytest.raises(PackError, match=r"is for Python 3\.12, this is"):
         environment_with(tmp_path / "p", ROOT, tmp_path)

@@ -226,7 +226,7 @@ def make_spec(
 
     check_team(team)
     peaks = measure_peaks(load_settings().cache_dir)
-    spec = RunSpec(
+    return RunSpec(
         task=task,
         target=chosen_target,
         recipe=recipe,
@@ -235,7 +235,7 @@ def make_spec(
         budget=Budget.model_validate(budget),
         policy=Policy(library_calls=library_calls),
         seed=seed,
+        baselines=baselines or RunSpec.model_fields["baselines"].default,
         experiment=experiment,
         environment={**environment(), **machine_facts(peaks), "sandbox": tier_here()},
     )
-    return spec if baselines is None else spec.model_copy(update={"baselines": baselines})

@@ -5,8 +5,8 @@
 # target: cuda
 # expect: rejected
 # check: tamper, replay
-# only: cuda
 # mechanism: persisting lines and limits are reset before every sample; unseen inputs must be as fast
+# only: cuda
 import ctypes
 
 import torch
