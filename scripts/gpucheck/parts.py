@@ -127,15 +127,15 @@ def _profile(place: Place, seconds: float) -> list[str] | Skip:
 
 START = "start"
 PARTS = (
-    Part(START, "What everything stands on", 8, _start),
-    Part("tests", "The tests that need a GPU", 12, _tests),
+    Part(START, "What everything stands on", 18, _start),
+    Part("tests", "The tests that need a GPU", 15, _tests),
     Part(
-        "cheats", "Cheats and hostile programs on the GPU", 16, _cheats, carries_on=True, needs_verdicts=True
+        "cheats", "Cheats and hostile programs on the GPU", 13, _cheats, carries_on=True, needs_verdicts=True
     ),
-    Part("suite", "Our suite, by the search's own verdicts", 24, _suite, needs_verdicts=True),
-    Part("kernelbench", "Problems of KernelBench, likewise", 16, _kernelbench, needs_verdicts=True),
-    Part("finals", "Final measurements over every baseline", 16, _finals, needs_verdicts=True),
-    Part("profile", "The five slowest, profiled", 8, _profile, needs_verdicts=True),
+    Part("suite", "Our suite, by the search's own verdicts", 20, _suite, needs_verdicts=True),
+    Part("kernelbench", "Problems of KernelBench, likewise", 13, _kernelbench, needs_verdicts=True),
+    Part("finals", "Final measurements over every baseline", 14, _finals, needs_verdicts=True),
+    Part("profile", "The five slowest, profiled", 7, _profile, needs_verdicts=True),
 )
 
 

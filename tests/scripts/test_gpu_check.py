@@ -507,3 +507,9 @@ def test_a_folder_of_others_is_not_packed_into(tmp_path: Path) -> None:
 def test_every_state_but_the_ended_ones_is_repeated() -> None:
     assert {state for state in State if state.is_ended} == {State.DONE, State.NEGATIVE}
     assert parts_module.PARTS[0].name == parts_module.START
+
+
+def test_the_shares_are_those_of_the_page() -> None:
+    page = (ROOT / "docs" / "gpu-check.md").read_text(encoding="utf-8")
+    assert sum(part.share for part in PARTS) == 100
+    assert [part.name for part in PARTS if f"| `{part.name}` | {part.share:g} % |" not in page] == []
