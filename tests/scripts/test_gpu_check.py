@@ -55,7 +55,7 @@ def stub(name: str, script: str, share: float = 1.0, *, needs_verdicts: bool = F
         prelude = f"import sys, time, pathlib; out = pathlib.Path({str(place.out / name)!r})\n"
         return [sys.executable, "-c", prelude + script]
 
-    return Part(name, f"Stub of {name}", share, make, needs_verdicts)
+    return Part(name, f"Stub of {name}", share, make, needs_verdicts=needs_verdicts)
 
 
 def check(out: Path, *parts: Part, more: tuple[str, ...] = (), seconds: float = 120.0) -> int:
