@@ -267,7 +267,7 @@ def test_what_is_interrupted_has_a_moment_to_write_what_it_has(tmp_path: Path) -
         "import pathlib, time\ntry:\n    time.sleep(60)\n"
         f"except KeyboardInterrupt:\n    pathlib.Path({str(tmp_path / 'kept')!r}).write_text('x')"
     )
-    ran = run([sys.executable, "-c", script], tmp_path / "log", 1.0)
+    ran = run([sys.executable, "-c", script], tmp_path / "log", 4.0)
     assert ran.code is None and (tmp_path / "kept").read_text() == "x"
 
 
