@@ -34,7 +34,7 @@ H200: dict[str, Any] = {
 MACHINE = Machine(vendor="cuda", devices=[H200], driver="570.1", versions={"torch": "9.9", "triton": "8.8"})
 CACHE = load_settings().cache_dir
 """This machine's: its peaks need not be measured again."""
-ROWS = [
+ROWS: list[dict[str, Any]] = [
     {
         "task": "27_Softmax", "ending": "faster", "speedup_eager": None, "speedup_compile": None,
         "floor_fraction": None, "eager_ms": 0.2, "delivered_ms": 0.1, "run_id": "r1", "detail": "",
