@@ -75,7 +75,13 @@ def test_what_needs_a_device_is_judged_where_there_is_one(tmp_path: Path) -> Non
     assert all(finding.is_as_expected for finding in findings), [(f.outcome, f.detail) for f in findings]
 
 
-ON_DEVICES = ("15_content", "17_public_seeds", "20_ring_of_outputs", "32_forged_answer", "35_expanded")
+ON_DEVICES = (
+    "21_folds_at_construction",
+    "17_public_seeds",
+    "20_ring_of_outputs",
+    "32_forged_answer",
+    "35_expanded",
+)
 
 
 def test_what_is_torchs_alone_ends_on_a_device_as_it_does_on_the_processor(tmp_path: Path) -> None:
