@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from gpucheck.machine import Machine
+from gpucheck.parts import BENCHES
 from gpucheck.results import Result, State, write_atomically
 
 FILES = ("gpu-check.json", "gpu-check.md")
@@ -54,14 +55,18 @@ def _devices(machine: Machine) -> str:
 def _says(result: Result) -> str:
     found = result.figures
     words = [result.detail] if result.detail else []
+    if result.name == "start" and found:
+        words += [f"{step['name']}: {step['detail']}" for step in found["steps"] if not step["ok"]]
+        words += [f"sandbox {found['tier']}"] if found["tier"] else []
     if result.name == "tests" and found:
         failing = found["failures"] + found["errors"]
         words.append(f"{found['tests']} tests, {failing} failing, {found['skipped']} skipped")
     if result.name == "cheats" and found:
         words.append(
             f"{found['as_expected']} of {found['judged']} judged ended as they must, of {found['specimens']}"
+            + (f", {found['left']} left" if found.get("left") else "")
         )
-    if result.name in ("suite", "kernelbench") and found:
+    if result.name in BENCHES and found:
         words.append(_bench_words(found))
     if result.name == "profile" and found:
         words.append(f"{len(found['rows'])} profiled")
@@ -73,11 +78,11 @@ def _bench_words(found: dict[str, Any]) -> str:
     left = f", {found['left']} not begun" if found.get("left") else ""
     if not summary:
         return f"no task ended{left}"
-    eager = summary.get("eager")
-    spread = (
-        f", geomean over eager {eager['geomean']:.2f}x [{eager['low']:.2f}, {eager['high']:.2f}]"
-        if eager
-        else ""
+    known = {"eager": summary.get("eager"), "torch_compile": summary.get("compiled")}
+    spread = "".join(
+        f", geomean over {name} {over['geomean']:.2f}x [{over['low']:.2f}, {over['high']:.2f}]"
+        for name, over in {**known, **summary.get("over", {})}.items()
+        if over
     )
     return f"{summary['n_success']} of {summary['n_tasks']} right, {summary['n_faster']} faster{spread}{left}"
 
@@ -85,6 +90,11 @@ def _bench_words(found: dict[str, Any]) -> str:
 def _body(result: Result) -> list[str]:
     found = result.figures
     body = []
+    if result.name == "start" and found:
+        steps = [
+            (s["name"], "yes" if s["ok"] else "NO", f"{s['seconds']}", s["detail"]) for s in found["steps"]
+        ]
+        body.append(_table(("step", "well", "seconds", "what"), steps))
     if result.name == "tests" and found.get("failing"):
         body.append("\n".join(f"- {name}" for name in found["failing"]))
     if result.name == "cheats" and found.get("rows"):
@@ -99,17 +109,11 @@ def _body(result: Result) -> list[str]:
             for r in found["rows"]
         ]
         body.append(_table(("specimen", "ended", "found by", "as it must", "detail"), rows))
-    if result.name in ("suite", "kernelbench") and found.get("rows"):
-        header = (
-            "task",
-            "ending",
-            "eager ms",
-            "delivered ms",
-            "over eager",
-            "over torch.compile",
-            "of the floor",
-        )
-        body.append(_table(header, [_bench_row(row) for row in found["rows"]]))
+    if result.name in BENCHES and found.get("rows"):
+        further = sorted({name for row in found["rows"] for name in row.get("speedups") or {}})
+        names = ("eager", "torch.compile", *further)
+        header = ("task", "ending", "eager ms", "delivered ms", *(f"over {n}" for n in names), "of the floor")
+        body.append(_table(header, [_bench_row(row, further) for row in found["rows"]]))
     if result.name == "profile" and found.get("rows"):
         profiled = ("task", "of the floor", "tool", "status", "hottest kernel", "facts")
         body.append(_table(profiled, [_profile_row(row) for row in found["rows"]]))
@@ -118,7 +122,7 @@ def _body(result: Result) -> list[str]:
     return body
 
 
-def _bench_row(row: dict[str, Any]) -> tuple[str, ...]:
+def _bench_row(row: dict[str, Any], further: Sequence[str]) -> tuple[str, ...]:
     return (
         row["task"],
         row["ending"] + (f": {row['detail'][:120]}" if row["ending"] == "failed" else ""),
@@ -126,6 +130,7 @@ def _bench_row(row: dict[str, Any]) -> tuple[str, ...]:
         _number(row["delivered_ms"]),
         _interval(row["speedup_eager"]),
         _interval(row["speedup_compile"]),
+        *(_interval((row.get("speedups") or {}).get(name)) for name in further),
         "" if row["floor_fraction"] is None else f"{row['floor_fraction']:.0%}",
     )
 
@@ -137,7 +142,7 @@ def _profile_row(row: dict[str, Any]) -> tuple[str, ...]:
         row["task"],
         "" if share is None else f"{share:.0%}",
         row.get("tool") or "",
-        row.get("status") or row.get("detail") or "",
+        ": ".join(words for words in (row.get("status"), row.get("detail")) if words),
         row.get("kernel") or "",
         facts,
     )

@@ -11,7 +11,7 @@ from pathlib import Path
 from gpucheck import document, results
 from gpucheck.machine import Machine, look
 from gpucheck.pack import PackError, environment_with, pack
-from gpucheck.parts import PARTS, Part, Place, Skip, find_kernelbench
+from gpucheck.parts import PARTS, START, Part, Place, Skip, find_kernelbench
 from gpucheck.results import Result, State
 from gpucheck.running import GRACE_S, run
 
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None, *, parts: Sequence[Part] = PART
 
     keep()
     try:
-        check(place, due, ends=started + asked.seconds, after_each=keep)
+        check(place, due, ends=started + asked.seconds, after_each=keep, again=asked.again)
     except KeyboardInterrupt:
         _say("interrupted; what had ended is kept, go on with --resume")
         return INTERRUPTED
@@ -84,27 +84,52 @@ def _known(out: Path, parts: Sequence[Part]) -> list[Result]:
 
 
 def check(
-    place: Place, parts: Sequence[Part], *, ends: float, after_each: Callable[[], object] = lambda: None
+    place: Place,
+    parts: Sequence[Part],
+    *,
+    ends: float,
+    after_each: Callable[[], object] = lambda: None,
+    again: bool = False,
 ) -> None:
-    """Run the parts until the clock (``time.monotonic``) says ``ends``; time not used goes to later parts."""
+    """Run the parts until the clock (``time.monotonic``) says ``ends``; time not used goes to later parts.
+
+    What a fault that the first part has found makes pointless is skipped. ``again``: nothing that earlier
+    commands have left is gone on with.
+    """
+    fault = ""
     for number, part in enumerate(parts):
+        if fault and part.needs_verdicts:
+            _skip(place, part, f"nothing can be judged here: {fault}")
+            after_each()
+            continue
         shares = sum(other.share for other in parts[number:])
         seconds = max(ends - time.monotonic(), 0.0) * part.share / shares - GRACE_S
         _say(f"[{number + 1}/{len(parts)}] {part.title}: up to {max(seconds, 0.0):.0f} s ...")
-        result = _one(place, part, seconds)
+        result = _one(place, part, seconds, again=again)
         results.save(place.out, result)
         after_each()
         _say(f"[{number + 1}/{len(parts)}] {part.title}: {result.state.value} {result.detail}".rstrip())
+        if part.name == START and result.state is State.FAILED:
+            fault = result.detail
 
 
-def _one(place: Place, part: Part, seconds: float) -> Result:
+def _skip(place: Place, part: Part, reason: str) -> None:
+    """Keep the reason, unless an earlier run has left something of the part."""
+    if results.load(place.out, part.name) is None:
+        results.save(place.out, Result(part.name, part.title, State.SKIPPED, reason))
+
+
+def _one(place: Place, part: Part, seconds: float, *, again: bool) -> Result:
     if seconds < LEAST_S:
-        return Result(part.name, part.title, State.LATE, "no time was left for it; go on with --resume")
+        earlier = results.load(place.out, part.name)
+        why = "no time was left for it; go on with --resume"
+        return Result(part.name, part.title, State.LATE, why, figures=earlier.figures if earlier else {})
     made = part.make(place, seconds)
     if isinstance(made, Skip):
         return Result(part.name, part.title, State.SKIPPED, made.reason)
     command = [str(word) for word in made]
-    results.forget(place.out, part.name)
+    if again or not part.carries_on:
+        results.forget(place.out, part.name)
     ran = run(command, place.out / part.name / "log.txt", seconds, place.environment)
     found = results.figures(place.out, part.name)
     state, detail = _state(ran.code, found, seconds)
@@ -122,6 +147,8 @@ def _one(place: Place, part: Part, seconds: float) -> Result:
 
 
 def _state(code: int | None, found: dict[str, object], seconds: float) -> tuple[State, str]:
+    if found.get("fault"):
+        return State.FAILED, str(found["fault"])
     if code is None:
         return State.LATE, f"its {seconds:.0f} s were up; go on with --resume"
     if code == 0 and found.get("judged") == 0:

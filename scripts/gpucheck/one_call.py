@@ -1,11 +1,14 @@
 """Run by itself, under a profiler: calls a candidate, or the task's own module, a few times.
 
 ``python one_call.py FOLDER DEVICE MODE CALLS [TRACE]``: the folder holds ``task.py`` and maybe ``kernel.py``;
-with TRACE torch's own profiler writes there. Needs torch alone.
+with TRACE torch's own profiler writes there. What follows the warm-ups lies between the start and the stop
+that profilers can be told to wait for. Needs torch alone.
 """
 
+import contextlib
 import importlib.util
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +31,26 @@ def main() -> None:
             model(*inputs)
         _finish(device)
         if len(sys.argv) < 6:
-            _call(model, inputs, calls, device)
+            with _watched(device):
+                _call(model, inputs, calls, device)
             return
         with torch.profiler.profile() as profiler:
             _call(model, inputs, calls, device)
         profiler.export_chrome_trace(sys.argv[5])
+
+
+@contextlib.contextmanager
+def _watched(device: str) -> Iterator[None]:
+    """Tell the driver's profilers when to begin and to end; not every version has the call."""
+    import torch
+
+    if device != "cpu":
+        with contextlib.suppress(Exception):
+            torch.cuda.profiler.start()
+    yield
+    if device != "cpu":
+        with contextlib.suppress(Exception):
+            torch.cuda.profiler.stop()
 
 
 def _call(model: Any, inputs: list[Any], calls: int, device: str) -> None:

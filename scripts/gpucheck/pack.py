@@ -53,11 +53,15 @@ def pack(folder: Path, root: Path, python: str, target: str, include: Sequence[s
     about = {"python": python, "platform": target, "packages": packages}
     (folder / ABOUT).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-    yield f"{folder}: {len(packages)} packages, {size / 2**20:.0f} MiB; bring it, then --packages {folder}"
+    yield f"{folder}: {len(packages)} packages, {size / 2**20:.0f} MiB"
+    there = f"scripts/gpu-check --packages {folder.name} --kernelbench KernelBench"
+    yield f"take there this folder, the repository and a checkout of KernelBench, and run {there}"
 
 
 def environment_with(packages: Path | None, root: Path, out: Path) -> dict[str, str]:
     """Return the environment of every command: our sources, the packages, a cache and a store in ``out``.
+
+    Plugins of pytest's that happen to be there are not loaded.
 
     Raises:
         PackError: no such folder, or it was packed for another Python.
@@ -71,6 +75,7 @@ def environment_with(packages: Path | None, root: Path, out: Path) -> dict[str, 
         "PYTHONPATH": os.pathsep.join([*places, *([before] if before else [])]),
         "PYTHONUNBUFFERED": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
         "KERNELWRIGHT_CACHE": str(out / "cache"),
         "KERNELWRIGHT_DATA": str(out / "data"),
         "KERNELWRIGHT_STORE": str(out / "runs.db"),

@@ -6,15 +6,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpucheck.results import load
+
+SUITE = "src/kernelwright/tasks/suite"
+BENCHES = ("suite", "kernelbench", "finals")
 LEVELS = ("level1", "level2", "level3")
 GOLDEN = 0.6180339887498949
-EVALUATIONS = 6
-"""For each task: seeds and a few moves."""
-TASK_S = 25.0
-"""Search time of one task at most; its compile and its final measurement come on top."""
-LAST_TASK_S = 50.0
+EVALUATIONS = 4
+"""For each task: seeds and a move or two."""
+TASK_S = 20.0
+"""Search time of one task at most; what it takes to open the task, and a final measurement, come on top."""
+LAST_TASK_S, LAST_FINAL_S = 30.0, 75.0
 """Kept free at the end of a bench for the task that was begun last."""
+BASELINES = ("eager", "eager_tf32", "torch_compile", "torch_compile_max_autotune")
+"""Of final measurements; eager computes in FP32."""
 ASK_S = 60.0
+MARK = "mark.gpu"
 
 
 @dataclass(frozen=True)
@@ -56,21 +63,48 @@ class Part:
     title: str
     share: float
     make: Make
+    carries_on: bool = False
+    """True where its command goes on with what an earlier one has left."""
+    needs_verdicts: bool = False
+    """True where nothing can come of it when the first part could not have a right kernel judged."""
+
+
+def _start(place: Place, seconds: float) -> list[str]:
+    return [place.python, "-m", "gpucheck.start", str(place.out), *place.target.split("/")]
 
 
 def _tests(place: Place, seconds: float) -> list[str]:
     results = place.out / "tests" / "junit.xml"
     options = ["-m", "gpu", "-p", "no:cacheprovider", "-o", "filterwarnings=default", "-rs"]
-    where = ["--rootdir", str(place.root), str(place.root / "tests"), f"--junitxml={results}"]
+    where = ["--rootdir", str(place.root), f"--junitxml={results}", *map(str, gpu_tests(place.root))]
     return [place.python, "-m", "pytest", *options, *where]
 
 
+def gpu_tests(root: Path) -> list[Path]:
+    """Return the files with a test marked ``gpu``: to collect others takes packages that are not packed."""
+    files = sorted((root / "tests").rglob("test_*.py"))
+    return [file for file in files if MARK in file.read_text(encoding="utf-8")]
+
+
 def _cheats(place: Place, seconds: float) -> list[str]:
-    return _ours(place, "audit", "--only", "*_cuda", "--out", str(place.out / "cheats"), "--json")
+    device = place.target.partition("/")[0]
+    return _ours(place, "audit", "--device", device, "--out", str(place.out / "cheats"), "--resume", "--json")
 
 
 def _suite(place: Place, seconds: float) -> list[str]:
-    return _bench(place, "suite", ["suite"], seconds)
+    files = spread(list((place.root / SUITE).glob("[0-9]*.py")))
+    return _bench(place, "suite", [str(file) for file in files], seconds)
+
+
+def _finals(place: Place, seconds: float) -> list[str] | Skip:
+    """Of the tasks that were faster in the search, in the order of the suite."""
+    quick = load(place.out, "suite")
+    rows = quick.figures.get("rows", []) if quick else []
+    faster = {row["task"] for row in rows if row["ending"] == "faster"}
+    files = [file for file in spread(list((place.root / SUITE).glob("[0-9]*.py"))) if file.stem in faster]
+    if not files:
+        return Skip("no task of our suite was faster in the search")
+    return _bench(place, "finals", [str(file) for file in files], seconds, BASELINES)
 
 
 def _kernelbench(place: Place, seconds: float) -> list[str] | Skip:
@@ -83,31 +117,41 @@ def _kernelbench(place: Place, seconds: float) -> list[str] | Skip:
     return _bench(place, "kernelbench", [str(file) for file in files], seconds)
 
 
-def _profile(place: Place, seconds: float) -> list[str]:
+def _profile(place: Place, seconds: float) -> list[str] | Skip:
+    kept = [load(place.out, name) for name in BENCHES]
+    if not any(result.figures.get("rows") for result in kept if result is not None):
+        return Skip("no bench has left a task to profile")
     vendor = "nvidia" if place.target.startswith("cuda") else "amd"
     return [place.python, "-m", "gpucheck.profile_slowest", str(place.out), vendor, f"{seconds * 0.9:.0f}"]
 
 
+START = "start"
 PARTS = (
-    Part("tests", "The tests that need a GPU", 20, _tests),
-    Part("cheats", "The cheats that need a GPU", 14, _cheats),
-    Part("suite", "Our suite", 28, _suite),
-    Part("kernelbench", "Problems of KernelBench", 28, _kernelbench),
-    Part("profile", "The five slowest against their floors, profiled", 10, _profile),
+    Part(START, "What everything stands on", 18, _start),
+    Part("tests", "The tests that need a GPU", 15, _tests),
+    Part(
+        "cheats", "Cheats and hostile programs on the GPU", 13, _cheats, carries_on=True, needs_verdicts=True
+    ),
+    Part("suite", "Our suite, by the search's own verdicts", 20, _suite, needs_verdicts=True),
+    Part("kernelbench", "Problems of KernelBench, likewise", 13, _kernelbench, needs_verdicts=True),
+    Part("finals", "Final measurements over every baseline", 14, _finals, needs_verdicts=True),
+    Part("profile", "The five slowest, profiled", 7, _profile, needs_verdicts=True),
 )
 
 
 def problems(folder: Path) -> list[Path]:
-    """Return the problems so that any beginning of the list is spread over all levels and kinds.
-
-    Each level's files, in order of their numbers, are visited at multiples of the golden ratio.
-    """
-    spread = []
+    """Return the problems so that any beginning of the list is spread over all levels and kinds."""
+    placed = []
     for level in LEVELS:
-        files = sorted((folder / level).glob("[0-9]*.py"), key=lambda file: (_number(file), file.name))
-        order = sorted(range(len(files)), key=lambda i: (i + 1) * GOLDEN % 1.0)
-        spread += [((place + 0.5) / len(files), level, files[i]) for place, i in enumerate(order)]
-    return [file for _, _, file in sorted(spread, key=lambda entry: entry[:2])]
+        files = spread(list((folder / level).glob("[0-9]*.py")))
+        placed += [((place + 0.5) / len(files), level, file) for place, file in enumerate(files)]
+    return [file for _, _, file in sorted(placed, key=lambda entry: entry[:2])]
+
+
+def spread(files: Sequence[Path]) -> list[Path]:
+    """Return numbered files so that any beginning has some of all: at multiples of the golden ratio."""
+    ordered = sorted(files, key=lambda file: (_number(file), file.name))
+    return [ordered[i] for i in sorted(range(len(ordered)), key=lambda i: (i + 1) * GOLDEN % 1.0)]
 
 
 def _number(file: Path) -> int:
@@ -115,13 +159,17 @@ def _number(file: Path) -> int:
     return int(digits) if digits.isdigit() else 0
 
 
-def _bench(place: Place, name: str, sources: list[str], seconds: float) -> list[str]:
+def _bench(
+    place: Place, name: str, sources: list[str], seconds: float, baselines: Sequence[str] = ()
+) -> list[str]:
+    """Return the bench over these files: quick, or final over these baselines."""
     title = f"gpu-check-{name}"
     has_begun = _has_runs(place, title)
-    stop = max(seconds - LAST_TASK_S, seconds / 2, 1.0)
+    stop = max(seconds - (LAST_FINAL_S if baselines else LAST_TASK_S), seconds / 2, 1.0)
+    how = [word for baseline in baselines for word in ("--baseline", baseline)] or ["--quick"]
     return _ours(
         place, "bench", *sources, "--resume" if has_begun else "--name", title, "--target", place.target,
-        "--team", "expert", "--budget-evaluations", str(EVALUATIONS), "--budget-seconds", f"{TASK_S:g}",
+        "--team", "expert", *how, "--budget-evaluations", str(EVALUATIONS), "--budget-seconds", f"{TASK_S:g}",
         "--stop-after", f"{stop:.0f}", "--store", str(place.store), "--out", str(place.out / name), "--json",
     )  # fmt: skip
 

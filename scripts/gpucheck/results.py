@@ -11,13 +11,19 @@ from xml.etree import ElementTree
 
 RESULT = "result.json"
 OUTPUTS = {
+    "start": "start.json",
     "tests": "junit.xml",
     "cheats": "audit.json",
     "suite": "results.json",
     "kernelbench": "results.json",
+    "finals": "results.json",
     "profile": "profiles.json",
 }
 """What each part's command leaves for ``figures``."""
+
+
+NOT_JUDGED = ("needs", "not judged", "for another")
+"""How the outcomes of specimens begin that the audit did not judge."""
 
 
 class State(StrEnum):
@@ -92,11 +98,24 @@ def forget(folder: Path, name: str) -> None:
 
 def figures(folder: Path, name: str) -> dict[str, Any]:
     """Return what a part's command left, in short; empty where that cannot be read."""
-    reader = {"tests": _tests, "cheats": _cheats, "suite": _bench, "kernelbench": _bench, "profile": _profile}
+    reader = {
+        "start": _start,
+        "tests": _tests,
+        "cheats": _cheats,
+        "suite": _bench,
+        "kernelbench": _bench,
+        "finals": _bench,
+        "profile": _profile,
+    }
     try:
         return reader[name](folder / name / OUTPUTS[name])
     except (OSError, ValueError, KeyError, TypeError, AttributeError, ElementTree.ParseError):
         return {}
+
+
+def _start(path: Path) -> dict[str, Any]:
+    found = json.loads(path.read_text(encoding="utf-8"))
+    return {key: found.get(key) for key in ("tier", "fault", "steps")}
 
 
 def _tests(path: Path) -> dict[str, Any]:
@@ -112,15 +131,17 @@ def _tests(path: Path) -> dict[str, Any]:
 
 
 def _cheats(path: Path) -> dict[str, Any]:
-    findings = json.loads(path.read_text(encoding="utf-8"))["findings"]
+    document = json.loads(path.read_text(encoding="utf-8"))
+    findings = document["findings"]
     rows = [
         {key: finding.get(key) for key in ("name", "outcome", "check", "as_expected", "detail")}
         for finding in findings
     ]
-    judged = [row for row in rows if not str(row["outcome"]).startswith(("needs", "not judged"))]
+    judged = [row for row in rows if not str(row["outcome"]).startswith(NOT_JUDGED)]
     return {
         "specimens": len(rows),
         "judged": len(judged),
+        "left": document.get("left", 0),
         "as_expected": sum(bool(row["as_expected"]) for row in judged),
         "rows": rows,
     }
@@ -133,6 +154,7 @@ def _bench(path: Path) -> dict[str, Any]:
         "ending",
         "speedup_eager",
         "speedup_compile",
+        "speedups",
         "floor_fraction",
         "eager_ms",
         "delivered_ms",

@@ -18,7 +18,7 @@ Judge = Callable[..., Iterator[Finding]]
 def stub(outcome: Status, check: Check | None) -> Judge:
     """Return an audit in which every specimen ends like this."""
 
-    def judge(specimens: Sequence[Specimen], *how: Any) -> Iterator[Finding]:
+    def judge(specimens: Sequence[Specimen], *how: Any, device: str) -> Iterator[Finding]:
         for specimen in specimens:
             yield Finding(specimen=specimen, outcome=outcome, check=check, detail="why", seconds=1.0)
 
@@ -59,3 +59,33 @@ def test_no_such_specimen_is_wrong_usage(cli: Any) -> None:
     result = cli("audit", "--only", "nothing*")
     assert result.code == 2
     assert "no specimen" in result.err
+
+
+def test_what_an_interrupted_audit_has_judged_is_kept_and_gone_on_with(
+    cli: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked: list[str] = []
+
+    def judge(specimens: Sequence[Specimen], *how: Any, device: str) -> Iterator[Finding]:
+        for number, specimen in enumerate(specimens):
+            asked.append(specimen.name)
+            yield Finding(specimen=specimen, outcome="incorrect_numerics", check=Check.ORACLE, seconds=1.0)
+            if number == 0 and len(specimens) == 2:
+                raise KeyboardInterrupt
+
+    monkeypatch.setattr(corpus_audit, "audit", judge)
+    stopped = cli("audit", "--only", "34_*", "--out", tmp_path)
+    assert stopped.code == 130 and "go on with --resume" in stopped.err
+    left = json.loads((tmp_path / "audit.json").read_text(encoding="utf-8"))
+    assert (left["left"], [f["name"] for f in left["findings"]]) == (1, ["34_uniform"])
+    assert cli("audit", "--only", "34_*", "--out", tmp_path, "--resume", "--naive").code == 2
+    went_on = cli("audit", "--only", "34_*", "--out", tmp_path, "--resume", "--json")
+    assert went_on.code == 0 and asked == ["34_uniform", "34_zeros"]
+    assert (went_on.json["left"], len(went_on.json["findings"])) == (0, 2)
+
+
+def test_a_device_that_is_not_there_is_wrong_usage(cli: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kernelwright.devices.gpu_present.has_gpu", lambda kind: False)
+    result = cli("audit", "--device", "hip", "--only", "34_zeros")
+    assert result.code == 2 and "--device hip: torch finds no such device" in result.err
+    assert cli("audit", "--resume").code == 2

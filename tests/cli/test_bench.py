@@ -99,3 +99,22 @@ def test_a_manifest_gives_shapes_and_groups(cli: Any, engine: Any, folder: Path)
     result = cli("bench", "--tasks", manifest)
     assert result.code == 2
     assert "name the one folder" in result.err
+
+
+def test_quick_takes_the_searchs_own_verdicts_and_says_so(cli: Any, engine: Any, folder: Path) -> None:
+    result = cli("bench", folder, "--name", "trial", "--quick", "--json")
+    assert result.json["is_quick"] and result.code == 0
+    run_id = result.json["rows"][0]["run_id"]
+    assert cli("runs", "show", run_id, "--json").json["run"]["spec"]["baselines"] == ["eager"]
+    text = Path("trial/results.md").read_text(encoding="utf-8")
+    assert "in the search itself" in text and "fresh process" not in text
+    mixed = cli("bench", folder, "--resume", "trial")
+    assert mixed.code == 2 and "compared with eager" in mixed.err
+
+
+def test_further_baselines_are_those_of_the_targets_device(cli: Any, engine: Any, folder: Path) -> None:
+    assert cli("bench", folder, "--baseline", "eager_tf32").code == 2
+    result = cli("bench", folder, "--baseline", "torch_compile", "--json")
+    run_id = result.json["rows"][0]["run_id"]
+    spec = cli("runs", "show", run_id, "--json").json["run"]["spec"]
+    assert spec["baselines"] == ["eager", "torch_compile"]

@@ -75,6 +75,27 @@ def test_what_needs_a_device_is_judged_where_there_is_one(tmp_path: Path) -> Non
     assert all(finding.is_as_expected for finding in findings), [(f.outcome, f.detail) for f in findings]
 
 
+ON_DEVICES = (
+    "21_folds_at_construction",
+    "17_public_seeds",
+    "20_ring_of_outputs",
+    "32_forged_answer",
+    "35_expanded",
+)
+
+
+def test_what_is_torchs_alone_ends_on_a_device_as_it_does_on_the_processor(tmp_path: Path) -> None:
+    specimens = [load_specimens(only=name)[0] for name in (*ON_DEVICES, "44_writes_beyond")]
+
+    def never(policy: Policy) -> Referee:
+        raise AssertionError("the processor's referee was opened")
+
+    on_device = _opener(tmp_path, "copied")
+    found = list(audit(specimens, never, lambda task: {}, on_device, device="copied"))
+    assert {finding.specimen.name for finding in found if finding.is_judged} == set(ON_DEVICES)
+    assert all(finding.is_as_expected for finding in found), [(f.outcome, f.detail) for f in found]
+
+
 def test_a_harness_that_does_not_look_falls_for_it(tmp_path: Path) -> None:
     (specimen,) = load_specimens(only="16_counting")
     verdict = ask(specimen, tmp_path)

@@ -5,6 +5,7 @@ import pytest
 from kernelwright.core.errors import UserError
 from kernelwright.core.evaluation import Check, Status
 from kernelwright.core.policy import LibraryCalls
+from kernelwright.corpus.audit import SIZES, with_sizes
 from kernelwright.corpus.families import FAMILIES
 from kernelwright.corpus.load import honest_twin, load_corpus_task, load_specimens, task_names
 from kernelwright.corpus.specimen import Kind, Specimen, parse
@@ -34,6 +35,21 @@ def test_every_specimen_is_a_candidate_for_a_task_of_the_corpus(specimen: Specim
 def test_every_family_has_a_specimen_that_runs_on_a_processor() -> None:
     there = {s.family for s in load_specimens() if s.kind is Kind.CHEAT and s.target == "cpu"}
     assert there == set(FAMILIES) == set(range(1, 49))
+
+
+@pytest.mark.parametrize("kind", ["cuda", "hip"])
+def test_most_of_the_corpus_is_judged_on_a_device_too(kind: str) -> None:
+    there = {s.name for s in load_specimens() if s.runs_on(kind)}
+    assert there >= {"04_events_cuda", "15_address", "48_memory_bomb"}
+    assert not there & {"03_lazy_page_fault", "44_writes_beyond", "48_compile_never_ends"}
+    assert ("09_persisting_lines_cuda" in there) == (kind == "cuda")
+    assert len({s.family for s in load_specimens() if s.kind is Kind.CHEAT and s.runs_on(kind)}) >= 45
+
+
+def test_a_size_for_devices_is_a_global_of_the_task() -> None:
+    for name, sizes in SIZES.items():
+        task = with_sizes(load_corpus_task(name), sizes)
+        assert task.workloads[0].overrides == sizes and all(f"{key} = " in task.source for key in sizes)
 
 
 @pytest.mark.parametrize("name", task_names())

@@ -75,6 +75,17 @@ def test_a_row_survives_json_with_its_intervals_named() -> None:
     assert BenchRow.model_validate_json(row.model_dump_json()) == row
 
 
+def test_further_baselines_have_columns_and_geomeans_of_their_own() -> None:
+    (over,) = (row_of(make_store(), "t").speedup_compile,)
+    assert over is not None
+    measured = [row.model_copy(update={"speedups": {"eager_tf32": over}}) for row in rows()[:1]]
+    (summary,) = summaries(measured)
+    assert summary.over["eager_tf32"].geomean == pytest.approx(over.ratio)
+    text = bench_markdown("b", measured, [summary], date="d", command="c", environment={})
+    assert "| over eager_tf32 |" in text and "| geomean / eager_tf32 |" in text
+    assert BenchRow.model_validate_json(measured[0].model_dump_json()) == measured[0]
+
+
 def test_fast_p_is_strict_and_counts_failed_tasks() -> None:
     assert fast_p([1.0, 1.6, 3.0], n_tasks=4) == {"0": 0.75, "0.8": 0.75, "1": 0.5, "1.5": 0.5, "2": 0.25}
 

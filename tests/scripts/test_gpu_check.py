@@ -16,16 +16,31 @@ from gpucheck import parts as parts_module
 from gpucheck.machine import Machine, look
 from gpucheck.main import main
 from gpucheck.pack import ABOUT, PackError, environment_with, pack, requirements
-from gpucheck.parts import PARTS, Part, Place, Skip, find_kernelbench, problems
+from gpucheck.parts import PARTS, Part, Place, Skip, find_kernelbench, gpu_tests, problems
 from gpucheck.profile_slowest import slowest, take
-from gpucheck.results import State, load
+from gpucheck.results import Result, State, load, save
 from gpucheck.running import run
+from gpucheck.start import main as start
+
+from kernelwright.core.errors import MachineError
+from kernelwright.referee.referee import Referee
+from kernelwright.referee.settings import RefereeSettings
+from kernelwright.settings import load_settings
 
 ROOT = Path(__file__).parents[2]
 H200: dict[str, Any] = {
     "name": "NVIDIA H200", "capability": "9.0", "architecture": None, "units": 132, "memory_bytes": 141 << 30,
 }  # fmt: skip
 MACHINE = Machine(vendor="cuda", devices=[H200], driver="570.1", versions={"torch": "9.9", "triton": "8.8"})
+CACHE = load_settings().cache_dir
+"""This machine's: its peaks need not be measured again."""
+ROWS: list[dict[str, Any]] = [
+    {
+        "task": "27_Softmax", "ending": "faster", "speedup_eager": None, "speedup_compile": None,
+        "floor_fraction": None, "eager_ms": 0.2, "delivered_ms": 0.1, "run_id": "r1", "detail": "",
+    },
+    {"task": "1_BiasReluScale", "ending": "unchanged"},
+]  # fmt: skip
 JUNIT = (
     '<testsuites><testsuite tests="3" failures="1" errors="0" skipped="1">'
     '<testcase classname="a" name="good"/><testcase classname="a" name="bad"><failure/></testcase>'
@@ -33,14 +48,14 @@ JUNIT = (
 )
 
 
-def stub(name: str, script: str, share: float = 1.0) -> Part:
+def stub(name: str, script: str, share: float = 1.0, *, needs_verdicts: bool = False) -> Part:
     """A part whose command is a script, in place of one that needs a device."""
 
     def make(place: Place, seconds: float) -> list[str]:
         prelude = f"import sys, time, pathlib; out = pathlib.Path({str(place.out / name)!r})\n"
         return [sys.executable, "-c", prelude + script]
 
-    return Part(name, f"Stub of {name}", share, make)
+    return Part(name, f"Stub of {name}", share, make, needs_verdicts=needs_verdicts)
 
 
 def check(out: Path, *parts: Part, more: tuple[str, ...] = (), seconds: float = 120.0) -> int:
@@ -67,6 +82,80 @@ def test_a_part_that_fails_is_recorded_with_its_last_lines_and_the_rest_goes_on(
     text = (tmp_path / "gpu-check.md").read_text()
     assert "exit code 2" in text and "    no such option" in text
     assert "NVIDIA H200 (132 units, 141 GiB); driver 570.1; torch 9.9; triton 8.8" in text
+
+
+def test_a_fault_of_the_machine_is_named_and_what_it_makes_pointless_is_left_out(tmp_path: Path) -> None:
+    steps = [{"name": "device cuda", "ok": False, "detail": "not to be had", "seconds": 2.0}]
+    found = json.dumps({"tier": None, "fault": "device cuda: not to be had", "steps": steps})
+    start = stub("start", f"(out / 'start.json').write_text({found!r}); sys.exit(3)")
+    suite = stub("suite", "(out / 'count').write_text('x')", needs_verdicts=True)
+    assert check(tmp_path, start, stub("tests", "pass"), suite) == 1
+    assert states(tmp_path) == {"start": "failed", "tests": "done", "suite": "skipped"}
+    assert document(tmp_path)["parts"][0]["detail"] == "device cuda: not to be had"
+    assert "nothing can be judged here: device cuda" in (tmp_path / "gpu-check.md").read_text()
+    assert not (tmp_path / "suite" / "count").exists()
+
+
+def test_the_first_part_names_the_fault_and_tries_without_a_sandbox(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The referee is a stub: one that finds no device."""
+
+    def refuse(settings: RefereeSettings) -> Referee:
+        raise MachineError(f"not to be had in {settings.sandbox}")
+
+    monkeypatch.setattr("gpucheck.start.Referee", refuse)
+    monkeypatch.setenv("KERNELWRIGHT_CACHE", str(CACHE))
+    assert start([str(tmp_path), "cuda", "triton"]) == 3
+    found = json.loads((tmp_path / "start" / "start.json").read_text())
+    assert found["fault"] == "device cuda: not to be had in None"
+    assert [step["ok"] for step in found["steps"]] == [False, False, True]
+    assert found["steps"][1]["detail"] == "not to be had in none"
+
+
+ABSENT = (
+    "anyio", "genai_prices", "httpx", "httpx2", "mypy", "openai", "playwright", "pydantic_ai", "ruff",
+    "starlette", "uvicorn", "xdist",
+)  # fmt: skip
+"""What a developer has and ``--pack`` does not bring."""
+WITHOUT = f"""
+import sys
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {ABSENT!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+sys.meta_path.insert(0, Absent())
+"""
+
+
+def test_the_tests_for_a_gpu_are_found_with_no_more_than_what_is_packed(tmp_path: Path) -> None:
+    (tmp_path / "without.py").write_text(WITHOUT)
+    place = Place(ROOT, tmp_path, "cuda/triton", None, {})
+    command = [str(word) for word in PARTS[1].make(place, 100.0)]  # type: ignore[union-attr]
+    assert gpu_tests(ROOT) and command[1:3] == ["-m", "pytest"]
+    environment = environment_with(None, ROOT, tmp_path)
+    environment["PYTHONPATH"] = f"{tmp_path}:{environment['PYTHONPATH']}"
+    collect = [*command[:3], "-p", "without", "--collect-only", *command[3:]]
+    ran = run(collect, tmp_path / "log", 300.0, environment)
+    assert ran.code == 0, ran.last_lines
+    assert "test_placement.py::" in (tmp_path / "log").read_text()
+
+
+def test_the_first_part_judges_what_is_right_with_no_more_than_what_is_packed(tmp_path: Path) -> None:
+    """Really, on the stand-in device; the modules of the other commands are loaded, too."""
+    (tmp_path / "without.py").write_text(WITHOUT)
+    environment = {**environment_with(None, ROOT, tmp_path), "KERNELWRIGHT_CACHE": str(CACHE)}
+    environment["PYTHONPATH"] = f"{tmp_path}:{environment['PYTHONPATH']}"
+    script = (
+        "import without, kernelwright.api, kernelwright.cli.main, gpucheck.profile_slowest, gpucheck.start\n"
+        f"raise SystemExit(gpucheck.start.main([{str(tmp_path)!r}, 'copied', 'torch']))"
+    )
+    ran = run([sys.executable, "-c", script], tmp_path / "log", 600.0, environment)
+    assert ran.code == 0, ran.last_lines
+    found = json.loads((tmp_path / "start" / "start.json").read_text())
+    said = {step["name"]: step["detail"] for step in found["steps"]}
+    assert found["tier"] in said["sandbox"] and not found["fault"]
+    assert said["a right kernel of torch's"].startswith("verified, ")
 
 
 def test_what_a_command_found_is_in_both_files(tmp_path: Path) -> None:
@@ -96,6 +185,31 @@ def test_a_bench_that_was_stopped_is_late_and_its_rows_are_shown(tmp_path: Path)
     text = (tmp_path / "gpu-check.md").read_text()
     assert "| 7_RowSum | faster | 0.2 | 0.1 | 2.00x [1.90, 2.10] |  | 50% |" in text
     assert "1 of 1 right, 1 faster, geomean over eager 2.00x [2.00, 2.00], 1 not begun" in text
+
+
+def test_geomeans_over_every_baseline_are_in_both_files(tmp_path: Path) -> None:
+    over = {"n": 3, "geomean": 1.5, "low": 1.2, "high": 1.9}
+    row = {**ROWS[0], "speedups": {"torch_compile_max_autotune": {"ratio": 1.5, "low": 1.4, "high": 1.6}}}
+    summary = {
+        "n_success": 3, "n_tasks": 3, "n_faster": 3, "eager": {**over, "geomean": 2.5}, "compiled": None,
+        "over": {"torch_compile_max_autotune": over},
+    }  # fmt: skip
+    results = json.dumps({"rows": [row], "summaries": [summary], "left": []})
+    check(tmp_path, stub("finals", f"(out / 'results.json').write_text({results!r})"))
+    text = (tmp_path / "gpu-check.md").read_text()
+    assert "geomean over eager 2.50x [1.20, 1.90], geomean over torch_compile_max_autotune 1.50x" in text
+    assert "| over torch_compile_max_autotune |" in text and "| 1.50x [1.40, 1.60] |" in text
+
+
+def test_a_part_that_carries_on_finds_what_it_had_left(tmp_path: Path) -> None:
+    count = "(out / 'audit.json').exists() or (out / 'audit.json').write_text('{}'); sys.exit(2)"
+    part = Part("cheats", "Stub", 1.0, stub("cheats", count).make, carries_on=True)
+    check(tmp_path, part)
+    (tmp_path / "cheats" / "audit.json").write_text("kept")
+    check(tmp_path, part, more=("--resume",))
+    assert (tmp_path / "cheats" / "audit.json").read_text() == "kept"
+    check(tmp_path, part, more=("--resume", "--again"))
+    assert (tmp_path / "cheats" / "audit.json").read_text() == "{}"
 
 
 def test_cheats_that_nobody_judged_are_no_success(tmp_path: Path) -> None:
@@ -153,7 +267,7 @@ def test_what_is_interrupted_has_a_moment_to_write_what_it_has(tmp_path: Path) -
         "import pathlib, time\ntry:\n    time.sleep(60)\n"
         f"except KeyboardInterrupt:\n    pathlib.Path({str(tmp_path / 'kept')!r}).write_text('x')"
     )
-    ran = run([sys.executable, "-c", script], tmp_path / "log", 1.0)
+    ran = run([sys.executable, "-c", script], tmp_path / "log", 4.0)
     assert ran.code is None and (tmp_path / "kept").read_text() == "x"
 
 
@@ -219,19 +333,25 @@ def test_the_real_parts_are_our_commands(tmp_path: Path) -> None:
     levels.mkdir(parents=True)
     (levels / "1_A.py").touch()
     place = Place(ROOT, tmp_path / "o", "hip/triton", find_kernelbench(tmp_path, tmp_path), {}, "python")
+    save(place.out, Result("suite", "Stub", State.LATE, figures={"rows": ROWS}))
     made = {part.name: [str(word) for word in part.make(place, 100.0)] for part in PARTS}  # type: ignore[union-attr]
-    assert list(made) == ["tests", "cheats", "suite", "kernelbench", "profile"]
+    assert list(made) == ["start", "tests", "cheats", "suite", "kernelbench", "finals", "profile"]
+    assert made["start"][2:] == ["gpucheck.start", str(tmp_path / "o"), "hip", "triton"]
     assert made["tests"][:5] == ["python", "-m", "pytest", "-m", "gpu"]
-    assert made["cheats"][3:6] == ["audit", "--only", "*_cuda"]
-    for name in ("suite", "kernelbench"):
+    assert made["cheats"][3:6] == ["audit", "--device", "hip"] and "--resume" in made["cheats"]
+    for name, stop in (("suite", "70"), ("kernelbench", "70"), ("finals", "50")):
         words = made[name]
         assert words[words.index("--target") + 1] == "hip/triton" and "--name" in words
-        assert words[words.index("--stop-after") + 1] == "50"
+        assert words[words.index("--stop-after") + 1] == stop
+        assert ("--quick" in words, words.count("--baseline")) == ((True, 0) if stop == "70" else (False, 4))
+    assert [Path(word).name for word in made["finals"] if word.endswith(".py")] == ["27_Softmax.py"]
+    assert sum(word.endswith(".py") for word in made["suite"]) == 55
     assert made["kernelbench"][4] == str(levels / "1_A.py")
     assert made["profile"][-2:] == ["amd", "90"]
-    nothing = Place(ROOT, tmp_path / "o", "cuda/triton", None, {})
-    skipped = PARTS[3].make(nothing, 100.0)
-    assert isinstance(skipped, Skip) and "--kernelbench" in skipped.reason
+    nothing = Place(ROOT, tmp_path / "p", "cuda/triton", None, {})
+    skipped = {part.name: part.make(nothing, 100.0) for part in PARTS[4:]}
+    reasons = {name: skip.reason for name, skip in skipped.items() if isinstance(skip, Skip)}
+    assert set(reasons) == {"kernelbench", "finals", "profile"} and "--kernelbench" in reasons["kernelbench"]
 
 
 def test_our_commands_know_the_options_that_the_parts_use(tmp_path: Path) -> None:
@@ -244,8 +364,9 @@ def test_our_commands_know_the_options_that_the_parts_use(tmp_path: Path) -> Non
     levels.mkdir()
     (levels / "1_A.py").touch()
     place = Place(ROOT, tmp_path / "o", "cuda/triton", tmp_path, {})
+    save(place.out, Result("suite", "Stub", State.LATE, figures={"rows": ROWS}))
     commands = get_command(app).commands  # type: ignore[attr-defined]
-    for part in PARTS[1:4]:
+    for part in PARTS[2:6]:
         words = [str(word) for word in part.make(place, 100.0)]  # type: ignore[union-attr]
         known = {option for parameter in commands[words[3]].params for option in parameter.opts}
         assert {word for word in words if word.startswith("--")} <= known, part.name
@@ -264,13 +385,15 @@ def test_any_beginning_of_the_problems_has_all_levels_in_it(tmp_path: Path) -> N
     assert min(numbers) < 30 and max(numbers) > 70
 
 
-def test_the_slowest_are_those_farthest_from_their_floors() -> None:
-    rows = [
-        {"task": str(i), "run_id": "r", "floor_fraction": share}
-        for i, share in enumerate((0.9, None, 0.1, 0.5))
+def test_the_slowest_are_those_farthest_from_their_floors_then_those_that_take_longest() -> None:
+    known = ((0.9, 1.0), (None, 2.0), (0.1, 1.0), (None, 3.0))
+    rows: list[dict[str, Any]] = [
+        {"task": str(i), "run_id": "r", "floor_fraction": share, "delivered_ms": ms}
+        for i, (share, ms) in enumerate(known)
     ]
-    rows.append({"task": "no run", "run_id": None, "floor_fraction": 0.01})
-    assert [row["task"] for row in slowest(rows, 2)] == ["2", "3"]
+    rows.append({"task": "no run", "run_id": None, "floor_fraction": 0.01, "delivered_ms": 1.0})
+    rows.append({"task": "failed", "run_id": "r", "floor_fraction": None, "delivered_ms": None})
+    assert [row["task"] for row in slowest([*rows, *rows], 3)] == ["2", "0", "3"]
 
 
 def test_without_any_floor_they_are_those_that_take_longest() -> None:
@@ -290,23 +413,65 @@ def get_init_inputs():
 """
 NCU = """#!/bin/sh
 # Stub of ncu: a table as it writes one.
+echo "$@" > "$(dirname "$0")/asked"
 echo '"ID","Kernel Name","gpu__time_duration.sum"'
 echo '"","","nsecond"'
 echo '"0","row_kernel","2000"'
 """
+DENIED = """#!/bin/sh
+# Stub of ncu: what it says without permission.
+echo '==ERROR== ERR_NVGPUCTRPERM - The user does not have permission'
+exit 1
+"""
+ROCPROF = """#!/bin/sh
+# Stub of rocprofv3: counters fail, times are written as it writes them.
+while [ "$1" != --output-directory ]; do [ "$1" = --pmc ] && exit 1; shift; done
+mkdir -p "$2/host"
+printf '"Name","Calls","TotalDurationNs"\n"row_kernel.kd",16,8000\n' > "$2/host/1_kernel_stats.csv"
+"""
+
+
+def tool(folder: Path, name: str, text: str) -> None:
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(text)
+    (folder / name).chmod(0o755)
 
 
 def test_a_profile_is_taken_with_counters_or_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "task.py").write_text(TASK)
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
-    traced = take(tmp_path, "nvidia", "cpu", "eval", 3000.0)
+    tool(tmp_path / "bin", "ncu", DENIED)
+    traced = take(tmp_path, "nvidia", "cpu", "eval", 3000.0).profile
     assert (traced.tool, traced.status.value) == ("torch.profiler", "no_kernels"), traced
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "ncu").write_text(NCU)
-    (tmp_path / "bin" / "ncu").chmod(0o755)
+    assert "ERR_NVGPUCTRPERM" in traced.message, "why there are no counters stays known"
+    tool(tmp_path / "bin", "ncu", NCU)
     counted = take(tmp_path, "nvidia", "cpu", "eval", 3000.0)
-    assert counted.hottest is not None and counted.hottest.name == "row_kernel"
-    assert take(tmp_path, "nvidia", "cpu", "eval", 0.0).message == "no time was left for it"
+    assert counted.profile.hottest is not None and counted.profile.hottest.name == "row_kernel"
+    asked = (tmp_path / "bin" / "asked").read_text()
+    assert "--profile-from-start off" in asked and asked.strip().endswith(" 1"), "one call, no warm-up"
+    assert counted.profile.facts(counted.calls)["gpu.launches"] == 1
+    assert take(tmp_path, "nvidia", "cpu", "eval", 0.0).profile.message == "no time was left for it"
+
+
+def test_amds_profiler_times_where_it_cannot_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
+    tool(tmp_path / "bin", "rocprofv3", ROCPROF)
+    timed = take(tmp_path, "amd", "cuda", "eval", 3000.0)
+    assert timed.profile.hottest is not None and timed.profile.facts(timed.calls)["gpu.launches"] == 2
+    assert "no *_counter_collection.csv" in timed.profile.message
+
+
+def test_why_there_are_no_counters_is_in_the_table(tmp_path: Path) -> None:
+    row = {
+        "task": "t",
+        "floor_fraction": None,
+        "tool": "torch.profiler",
+        "status": "profiled",
+        "detail": "why",
+    }
+    rows = json.dumps({"rows": [row]})
+    check(tmp_path, stub("profile", f"(out / 'profiles.json').write_text({rows!r})"))
+    assert "| t |  | torch.profiler | profiled: why |" in (tmp_path / "gpu-check.md").read_text()
 
 
 def test_what_is_packed_leaves_torch_to_the_other_machine() -> None:
@@ -325,7 +490,8 @@ def test_packing_hands_pip_the_other_machines_python(tmp_path: Path, monkeypatch
         return subprocess.CompletedProcess(command, 0, "", "")
 
     monkeypatch.setattr("gpucheck.pack.subprocess.run", pip)
-    assert "1 packages" in list(pack(tmp_path / "p", ROOT, "3.12", "manylinux2014_x86_64"))[-1]
+    *_, size, there = pack(tmp_path / "p", ROOT, "3.12", "manylinux2014_x86_64")
+    assert "1 packages" in size and there.endswith("--packages p --kernelbench KernelBench")
     assert asked[0][asked[0].index("--python-version") + 1] == "3.12"
     with pytest.raises(PackError, match=r"is for Python 3\.12, this is"):
         environment_with(tmp_path / "p", ROOT, tmp_path)
@@ -345,4 +511,10 @@ def test_a_folder_of_others_is_not_packed_into(tmp_path: Path) -> None:
 
 def test_every_state_but_the_ended_ones_is_repeated() -> None:
     assert {state for state in State if state.is_ended} == {State.DONE, State.NEGATIVE}
-    assert parts_module.PARTS[0].name == "tests"
+    assert parts_module.PARTS[0].name == parts_module.START
+
+
+def test_the_shares_are_those_of_the_page() -> None:
+    page = (ROOT / "docs" / "gpu-check.md").read_text(encoding="utf-8")
+    assert sum(part.share for part in PARTS) == 100
+    assert [part.name for part in PARTS if f"| `{part.name}` | {part.share:g} % |" not in page] == []

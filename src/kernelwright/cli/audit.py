@@ -1,6 +1,7 @@
 """``kernelwright audit``: the referee against every cheat and hostile program we know."""
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,7 +12,9 @@ from rich.text import Text
 
 from kernelwright.cli import options
 from kernelwright.cli.output import json_text, print_json, require_writable, stderr, stdout, write_text
+from kernelwright.cli.running import EXIT_INTERRUPTED
 from kernelwright.core.errors import UserError
+from kernelwright.core.frozen import content_hash
 from kernelwright.core.policy import Policy
 from kernelwright.core.run import RunSpec
 from kernelwright.core.task import Task
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from kernelwright.referee.referee import Referee
 
 DETAIL_CHARS = 100
+AUDIT = "audit.json"
 
 
 def audit(
@@ -39,13 +43,26 @@ def audit(
         bool, typer.Option("--naive", help="Also show what a harness that does not look says; unconfined.")
     ] = False,
     list_only: Annotated[bool, typer.Option("--list", help="Judge nothing; show how each must end.")] = False,
+    device: Annotated[
+        str,
+        typer.Option("--device", help="Where all that can be is judged: cpu, cuda, cuda:N, hip or hip:N."),
+    ] = "cpu",
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Keep what an audit that was interrupted has left in --out.")
+    ] = False,
     require_sandbox: options.RequireSandbox = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Judge every known cheat and hostile program; exits 1 when one did not end as it must."""
+    """Judge every known cheat and hostile program; exits 1 when one did not end as it must.
+
+    The files in --out are written after every verdict.
+    """
     # lazy: keeps --help quick
     from kernelwright.corpus.load import load_specimens
 
+    _check_device(device)
+    if resume and out is None:
+        raise UserError("--resume goes on with what lies in a folder; name it with --out")
     specimens = load_specimens(tuple(family or ()), only)
     if not specimens:
         raise UserError("no specimen is of such a family and name; leave out --family and --only for all")
@@ -53,37 +70,113 @@ def audit(
         require_writable(out / "cheats.md")
     # lazy: keeps --help quick
     from kernelwright.corpus.audit import listed
-    from kernelwright.corpus.tables import markdown, summary
+    from kernelwright.corpus.tables import summary
 
-    findings = listed(specimens) if list_only else _judge(specimens, naive=naive)
-    findings.sort(key=lambda f: (f.specimen.kind, f.specimen.family, f.specimen.name))
-    is_good = all(finding.is_as_expected for finding in findings)
-    document = {"ok": is_good, "findings": [_record(finding) for finding in findings]}
-    if out is not None:
-        write_text(out / "audit.json", json_text(document))
-        write_text(out / "cheats.md", markdown(findings))
+    how: dict[str, object] = {"device": device, "naive": naive}
+    findings = listed(specimens) if list_only else _known(out, specimens, how) if resume and out else []
+    try:
+        for finding in _judge(specimens, findings, how):
+            findings.append(finding)
+            _write(out, findings, how, len(specimens))
+    except KeyboardInterrupt:
+        words = f"; what was judged is in {out}, go on with --resume" if out else ""
+        stderr().print(f"interrupted{words}", soft_wrap=True)
+        raise typer.Exit(EXIT_INTERRUPTED) from None
+    document = _write(out, findings, how, len(specimens))
     if as_json:
         print_json(document)
     else:
         stdout().print(_table(findings))
         stdout().print(summary(findings), soft_wrap=True)
-    raise typer.Exit(0 if is_good else 1)
+    raise typer.Exit(0 if document["ok"] else 1)
 
 
-def _judge(specimens: "Sequence[Specimen]", *, naive: bool) -> "list[Finding]":
+def _check_device(device: str) -> None:
+    """Raise UserError where there is no such device."""
+    # lazy: keeps --help quick
+    from kernelwright.devices.gpu_present import has_gpu
+    from kernelwright.referee.device import parse_device
+
+    found = parse_device(device)
+    if found.has_driver and not has_gpu(found.kind):
+        raise UserError(
+            f"--device {device}: torch finds no such device here; leave it out to judge on the CPU"
+        )
+
+
+def _judge(
+    specimens: "Sequence[Specimen]", known: "Sequence[Finding]", how: Mapping[str, object]
+) -> "Iterator[Finding]":
+    """Judge what is not known yet; ends at once where nothing is left."""
     # lazy: only when something is judged
     from kernelwright.corpus.audit import audit as judge_all
-
-    # lazy: only when something is judged
     from kernelwright.devices.gpu_present import has_gpu
+    from kernelwright.referee.device import parse_device
 
-    needs_gpu = any(specimen.target == "cuda" for specimen in specimens)
-    on_device = partial(_open_referee, device="cuda") if needs_gpu and has_gpu("cuda") else None
-    findings: list[Finding] = []
-    for finding in judge_all(specimens, _open_referee, _floors, on_device):
-        findings.append(_with_naive(finding) if naive else finding)
-        stderr().print(f"[{len(findings)}/{len(specimens)}] {describe(findings[-1])}", soft_wrap=True)
-    return findings
+    done = {finding.specimen.name for finding in known}
+    due = [specimen for specimen in specimens if specimen.name not in done]
+    device = str(how["device"])
+    kind = parse_device(device).kind
+    elsewhere = device
+    if kind == "cpu":
+        needs_gpu = any(not specimen.runs_on("cpu") for specimen in due)
+        elsewhere = "cuda" if needs_gpu and has_gpu("cuda") else ""
+    on_device = partial(_open_referee, device=elsewhere) if elsewhere else None
+    number = len(done)
+    for finding in judge_all(due, _open_referee, _floors, on_device, device=kind):
+        number += 1
+        stderr().print(f"[{number}/{len(specimens)}] {describe(finding)}", soft_wrap=True)
+        yield _with_naive(finding) if how["naive"] else finding
+
+
+def _write(
+    out: Path | None, findings: "list[Finding]", how: Mapping[str, object], count: int
+) -> dict[str, object]:
+    """Return the document of what is known so far; write it, and the page, where there is a folder."""
+    # lazy: keeps --help quick
+    from kernelwright.corpus.tables import markdown
+
+    findings.sort(key=lambda f: (f.specimen.kind, f.specimen.family, f.specimen.name))
+    document: dict[str, object] = {
+        "ok": all(finding.is_as_expected for finding in findings),
+        "settings": how,
+        "left": count - len(findings),
+        "findings": [_record(finding) for finding in findings],
+    }
+    if out is not None:
+        write_text(out / AUDIT, json_text(document))
+        write_text(out / "cheats.md", markdown(findings))
+    return document
+
+
+def _known(out: Path, specimens: "Sequence[Specimen]", how: Mapping[str, object]) -> "list[Finding]":
+    """Return what an earlier audit has judged of these specimens as they are now.
+
+    Raises:
+        UserError: it judged with other settings.
+    """
+    # lazy: keeps --help quick
+    from kernelwright.corpus.audit import Finding
+
+    if not (out / AUDIT).exists():
+        return []
+    try:
+        document = json.loads((out / AUDIT).read_text(encoding="utf-8"))
+        if document["settings"] != how:
+            raise UserError(
+                f"{out / AUDIT} was judged with {document['settings']}; name another folder with --out"
+            )
+        earlier = {record["name"]: record for record in document["findings"]}
+        found = []
+        for specimen in specimens:
+            record = earlier.get(specimen.name, {})
+            if record.get("source") == content_hash(specimen.source):
+                own = specimen if how["device"] == "cpu" else specimen.on_device()
+                kept = {key: record[key] for key in Finding.model_fields if key != "specimen"}
+                found.append(Finding.model_validate({**kept, "specimen": own}, strict=False))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{out / AUDIT} cannot be gone on with ({error}); leave out --resume") from error
+    return [finding for finding in found if finding.is_judged]
 
 
 def describe(finding: "Finding") -> str:
@@ -129,6 +222,7 @@ def _record(finding: "Finding") -> Mapping[str, object]:
     return {
         **finding.model_dump(mode="json", exclude={"specimen"}),
         "as_expected": finding.is_as_expected,
+        "source": content_hash(specimen.source),
         **specimen.model_dump(mode="json", include={"name", "kind", "family", "title", "mechanism"}),
         "expected": {"outcome": list(specimen.expect), "check": list(specimen.check)},
     }

@@ -15,19 +15,20 @@ from kernelwright.cli.benchprogress import BenchProgress
 from kernelwright.cli.benchtasks import BenchTask, collect
 from kernelwright.cli.experiments import make_folder, resume_command
 from kernelwright.cli.output import json_text, print_json, stderr, stdout, write_text, write_trace
+from kernelwright.cli.quick import Quick
 from kernelwright.cli.running import create_run, interrupted, open_store
 from kernelwright.core.errors import KernelwrightError, StoreError, UserError
 from kernelwright.core.evidence import FactValue
 from kernelwright.core.models import ModelSettings
 from kernelwright.core.policy import LibraryCalls, Policy
-from kernelwright.core.run import DEFAULT_RECIPE, RunState
+from kernelwright.core.run import DEFAULT_RECIPE, RunSpec, RunState
 from kernelwright.report import markdown
 from kernelwright.report.benchpicture import bench_picture
 from kernelwright.report.story import tell
 from kernelwright.report.tables import BenchRow, Summary, row_from_story, summaries
 
 if TYPE_CHECKING:
-    from kernelwright.referee.referee import Referee
+    from kernelwright.engine.evaluator import Evaluator
     from kernelwright.store.base import RunRecord, Store
 
 
@@ -45,6 +46,7 @@ class RunOptions(NamedTuple):
     tokens: int | None = None
     usd: float | None = None
     library_calls: LibraryCalls = LibraryCalls.ALLOWED
+    baselines: tuple[str, ...] | None = None
 
 
 def bench(
@@ -98,6 +100,15 @@ def bench(
     ] = None,
     store: options.StoreOption = None,
     library_calls: options.LibraryCallsOption = LibraryCalls.ALLOWED,
+    baseline: options.BaselineOption = None,
+    quick: Annotated[
+        bool,
+        typer.Option(
+            "--quick",
+            help="Deliver by the search's own verdict: no final measurement in fresh processes, compared "
+            "with eager and what --baseline names.",
+        ),
+    ] = False,
     require_sandbox: options.RequireSandbox = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -122,6 +133,7 @@ def bench(
         context_tokens=context_tokens,
         price=price,
     )
+    baselines = options.further_baselines(baseline, target)
     how = RunOptions(
         recipe,
         team,
@@ -134,15 +146,18 @@ def bench(
         budget_tokens,
         budget_usd,
         library_calls,
+        baselines or (("eager",) if quick else None),
     )
     _check_policy(list(earlier.values()), title, library_calls)
+    _check_baselines(list(earlier.values()), title, how.baselines)
     rows: list[BenchRow] = []
     try:
-        left = run_all(opened, entries, earlier, how, title, rows, stop_after)
+        left = run_all(opened, entries, earlier, how, title, rows, stop_after, is_quick=quick)
     except KeyboardInterrupt:
-        write_results(title, rows, [entry.task.name for entry in entries[len(rows) :]], folder)
+        left = [entry.task.name for entry in entries[len(rows) :]]
+        write_results(title, rows, left, folder, is_quick=quick)
         interrupted(resume_command(title), as_json=as_json)
-    finish(title, rows, left, folder, as_json=as_json)
+    finish(title, rows, left, folder, as_json=as_json, is_quick=quick)
 
 
 def _check_earlier(earlier: "list[RunRecord]", title: str, recipe: str, *, is_resume: bool) -> None:
@@ -161,6 +176,15 @@ def _check_policy(earlier: "list[RunRecord]", title: str, library_calls: Library
         raise UserError(f"experiment {title!r} was judged with --library-calls {had}; resume it with that")
 
 
+def _check_baselines(earlier: "list[RunRecord]", title: str, baselines: tuple[str, ...] | None) -> None:
+    wanted = baselines or RunSpec.model_fields["baselines"].default
+    for had in {record.spec.baselines for record in earlier} - {wanted}:
+        words = ", ".join(had)
+        raise UserError(
+            f"experiment {title!r} compared with {words}; resume it with the same --baseline, --quick"
+        )
+
+
 def run_all(
     store: "Store",
     entries: list[BenchTask],
@@ -169,6 +193,8 @@ def run_all(
     title: str,
     rows: list[BenchRow],
     stop_after: float | None = None,
+    *,
+    is_quick: bool = False,
 ) -> list[str]:
     """Bring every task to its end and add its row; a failing task is a row, not an end.
 
@@ -192,7 +218,8 @@ def run_all(
                 left.append(entry.task.name)
                 continue
             progress.start(entry.task.name)
-            row = _run_one(store, referee, entry, record, how, title, progress)
+            judge = Quick(referee) if is_quick else referee
+            row = _run_one(store, judge, entry, record, how, title, progress)
             progress.finish(row)
             rows.append(row)
     return left
@@ -200,7 +227,7 @@ def run_all(
 
 def _run_one(
     store: "Store",
-    referee: "Referee",
+    referee: "Evaluator",
     entry: BenchTask,
     record: "RunRecord | None",
     how: RunOptions,
@@ -234,9 +261,11 @@ def _run_one(
     )
 
 
-def finish(title: str, rows: list[BenchRow], left: list[str], folder: Path, *, as_json: bool) -> None:
+def finish(
+    title: str, rows: list[BenchRow], left: list[str], folder: Path, *, as_json: bool, is_quick: bool = False
+) -> None:
     """Write the results, print them, and exit with 1 unless every task that was begun succeeded."""
-    document, written = write_results(title, rows, left, folder)
+    document, written = write_results(title, rows, left, folder, is_quick=is_quick)
     if as_json:
         print_json({**document, "files": written})
     else:
@@ -249,7 +278,7 @@ def finish(title: str, rows: list[BenchRow], left: list[str], folder: Path, *, a
 
 
 def write_results(
-    title: str, rows: list[BenchRow], left: list[str], folder: Path
+    title: str, rows: list[BenchRow], left: list[str], folder: Path, *, is_quick: bool = False
 ) -> tuple[dict[str, object], list[Path]]:
     """Write the three files and return the document and where they are; ``left``: tasks without a row."""
     # lazy: probes the machine
@@ -264,6 +293,7 @@ def write_results(
         "date": date,
         "command": command,
         "environment": facts,
+        "is_quick": is_quick,
         "summaries": sums,
         "rows": rows,
         "left": left,
@@ -280,7 +310,14 @@ def _write(
 ) -> list[Path]:
     title, date, command = (str(document[key]) for key in ("name", "date", "command"))
     text = markdown.bench_markdown(
-        title, rows, sums, date=date, command=command, environment=facts, picture="results.svg"
+        title,
+        rows,
+        sums,
+        date=date,
+        command=command,
+        environment=facts,
+        picture="results.svg",
+        is_quick=bool(document["is_quick"]),
     )
     data = json_text(document)
     return [

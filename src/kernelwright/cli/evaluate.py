@@ -51,7 +51,7 @@ def evaluate(
     # lazy: keeps --help quick
     from kernelwright.tasks.kernelbench import load_task
 
-    baselines = parse_baselines(baseline, device)
+    baselines = options.parse_baselines(baseline, device)
     task = load_task(task_file, workloads=options.parse_workloads(workload), mode=mode, tolerance=tolerance)
     candidate = Candidate(source=read_kernel(kernel_file))
     policy = Policy(library_calls=library_calls)
@@ -68,18 +68,6 @@ def evaluate(
     else:
         show(evaluation)
     raise typer.Exit(0 if evaluation.is_verified else 1)
-
-
-def parse_baselines(names: list[str] | None, device: str) -> tuple[str, ...]:
-    """Return the baselines to compare with; raises UserError for an unknown one, or an unknown device."""
-    # lazy: keeps --help quick
-    from kernelwright.referee.baselines import known_baselines
-
-    known = known_baselines(device)
-    unknown = [name for name in names or [] if name not in known]
-    if unknown:
-        raise UserError(f"unknown baseline {unknown[0]!r}; known: {', '.join(known)}")
-    return tuple(dict.fromkeys(names or ["eager"]))
 
 
 def read_kernel(path: Path) -> str:

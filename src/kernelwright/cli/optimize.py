@@ -65,6 +65,7 @@ def optimize(
         typer.Option("--record", help="Folder for the run's answers and measurements: see runs replay."),
     ] = None,
     library_calls: options.LibraryCallsOption = LibraryCalls.ALLOWED,
+    baseline: options.BaselineOption = None,
     require_sandbox: options.RequireSandbox = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -72,6 +73,7 @@ def optimize(
     # lazy: keeps --help quick
     from kernelwright.tasks.kernelbench import load_task
 
+    baselines = options.further_baselines(baseline, target)
     models = modeloptions.make_models(
         team,
         model=model,
@@ -102,6 +104,7 @@ def optimize(
         tokens=budget_tokens,
         usd=budget_usd,
         library_calls=library_calls,
+        baselines=baselines,
     )
     run_id = create_run(opened, spec.model_copy(update={"is_cold": record is not None}))
     outcome = play(
@@ -176,7 +179,7 @@ def outcome_document(
         "floor_fraction": floor_fraction(evaluation) if evaluation else None,
         "evaluation": outcome.evaluation,
     }
-    for baseline in ("eager", "torch_compile"):
+    for baseline in dict.fromkeys(("eager", "torch_compile", *store.get_run(outcome.run_id).spec.baselines)):
         speedup = speedup_over(evaluation, baseline) if evaluation else None
         document[f"speedup_over_{baseline}"] = speedup._asdict() if speedup else None
     return document

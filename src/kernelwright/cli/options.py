@@ -79,6 +79,40 @@ LibraryCallsOption = Annotated[
 ]
 
 
+BaselineOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--baseline",
+        help="Compare what is delivered with this: eager, torch_compile; on a GPU also eager_tf32, "
+        "torch_compile_max_autotune. Repeatable.",
+        show_default="eager and torch_compile",
+    ),
+]
+
+
+def parse_baselines(names: list[str] | None, device: str) -> tuple[str, ...]:
+    """Return the baselines to compare with; raises UserError for an unknown one, or an unknown device."""
+    # lazy: keeps --help quick
+    from kernelwright.referee.baselines import known_baselines
+
+    known = known_baselines(device)
+    unknown = [name for name in names or [] if name not in known]
+    if unknown:
+        raise UserError(f"unknown baseline {unknown[0]!r}; known: {', '.join(known)}")
+    return tuple(dict.fromkeys(names or ["eager"]))
+
+
+def further_baselines(names: list[str] | None, target: str) -> tuple[str, ...] | None:
+    """Return what is to be compared with: always with eager, too; None: nothing else was asked for.
+
+    Raises:
+        UserError: there is no such baseline on the target's device.
+    """
+    if not names:
+        return None
+    return tuple(dict.fromkeys(("eager", *parse_baselines(names, target.partition("/")[0]))))
+
+
 def _require_sandbox(context: typer.Context, tier: Tier | None) -> Tier | None:
     """Refuse before anything is begun; raises UserError."""
     if tier is None or context.resilient_parsing:
@@ -162,8 +196,9 @@ def make_spec(
     tokens: int | None = None,
     usd: float | None = None,
     library_calls: LibraryCalls = LibraryCalls.ALLOWED,
+    baselines: tuple[str, ...] | None = None,
 ) -> RunSpec:
-    """Return the spec of a run on this machine.
+    """Return the spec of a run on this machine; ``baselines`` None: the usual ones.
 
     Raises:
         UserError: unknown recipe, team or target.
@@ -204,6 +239,7 @@ def make_spec(
         budget=Budget.model_validate(budget),
         policy=Policy(library_calls=library_calls),
         seed=seed,
+        baselines=baselines or RunSpec.model_fields["baselines"].default,
         experiment=experiment,
         environment={**environment(), **machine, "sandbox": tier_here()},
     )

@@ -10,16 +10,21 @@ from kernelwright.core.evaluation import Check, Evaluation, Status
 from kernelwright.core.frozen import Frozen
 from kernelwright.core.policy import Policy
 from kernelwright.core.roofline import Floor
-from kernelwright.core.task import Task
+from kernelwright.core.task import Literal_, Task, Workload
 from kernelwright.corpus.leftovers import left_behind, take_traces
 from kernelwright.corpus.load import honest_twin, load_corpus_task
 from kernelwright.corpus.naive import NaiveVerdict
 from kernelwright.corpus.specimen import NOT_FASTER, REFUSED, Kind, Specimen
+from kernelwright.referee.device import parse_device
 from kernelwright.referee.referee import Referee, Session
 
 NEEDS_DEVICE = "needs a device"
 NEEDS_SANDBOX = "needs a stronger sandbox"
 LISTED = "not judged"
+STAYS = "for another kind of device"
+SIZES: dict[str, dict[str, Literal_]] = {"matmul": {"N": 4096}}
+"""Of tasks, on a GPU: a product of the task's own size takes no longer there than its launch does, and
+nothing is won by not doing it."""
 
 Floors = Callable[[Task], Mapping[str, Floor]]
 OpenReferee = Callable[[Policy], Referee]
@@ -46,7 +51,7 @@ class Finding(Frozen):
     @property
     def is_judged(self) -> bool:
         """False when it could not be run here."""
-        return self.outcome not in (NEEDS_DEVICE, NEEDS_SANDBOX, LISTED)
+        return self.outcome not in (NEEDS_DEVICE, NEEDS_SANDBOX, LISTED, STAYS)
 
     @property
     def is_as_expected(self) -> bool:
@@ -60,7 +65,7 @@ class Finding(Frozen):
 def listed(specimens: Sequence[Specimen]) -> list[Finding]:
     """Return what an audit would judge, unjudged."""
     return [
-        Finding(specimen=specimen, outcome=LISTED if specimen.target == "cpu" else NEEDS_DEVICE)
+        Finding(specimen=specimen, outcome=LISTED if specimen.runs_on("cpu") else NEEDS_DEVICE)
         for specimen in specimens
     ]
 
@@ -70,6 +75,8 @@ def audit(
     open_referee: OpenReferee,
     floors: Floors,
     on_device: OpenReferee | None = None,
+    *,
+    device: str = "cpu",
 ) -> Iterator[Finding]:
     """Judge specimen by specimen, those of one policy and task in one session.
 
@@ -78,18 +85,22 @@ def audit(
         open_referee: How a referee is opened for a policy.
         floors: The processor's, of a task.
         on_device: How one is opened for those that need a GPU; None: there is none, and they are not judged.
+        device: Another kind of device than ``cpu``: all that can be is judged there, by ``on_device``, those
+            first that can be nowhere else; the others are not judged.
 
     Raises:
         MachineError: no process, memory or compiler; never because of what a specimen does.
     """
-    here = [specimen for specimen in specimens if specimen.target == "cpu"]
-    there = [specimen for specimen in specimens if specimen.target != "cpu"]
-    yield from _audit_on(here, open_referee, floors)
+    kind = "cuda" if device == "cpu" else device
+    is_here = {specimen.name: device == "cpu" and specimen.runs_on("cpu") for specimen in specimens}
+    yield from _audit_on([s for s in specimens if is_here[s.name]], open_referee, floors)
+    others = [s for s in specimens if not is_here[s.name]]
+    there = sorted((s for s in others if s.runs_on(kind)), key=lambda s: s.target == "cpu")
     if on_device is not None:
-        yield from _audit_on(there, on_device, lambda task: {})
-        return
-    for specimen in there:
-        yield Finding(specimen=specimen, outcome=NEEDS_DEVICE)
+        yield from _audit_on([s.on_device() for s in there], on_device, lambda task: {})
+    for specimen in others:
+        if on_device is None or not specimen.runs_on(kind):
+            yield Finding(specimen=specimen, outcome=STAYS if specimen.runs_on("cpu") else NEEDS_DEVICE)
 
 
 def _audit_on(specimens: Sequence[Specimen], open_referee: OpenReferee, floors: Floors) -> Iterator[Finding]:
@@ -98,9 +109,18 @@ def _audit_on(specimens: Sequence[Specimen], open_referee: OpenReferee, floors: 
         groups[specimen.policy.model_dump_json(), specimen.task].append(specimen)
     for policy in dict.fromkeys(policy for policy, _ in groups):
         with open_referee(Policy.model_validate_json(policy)) as referee:
+            sizes = SIZES if parse_device(referee.settings.device).has_driver else {}
             for (own, task), members in groups.items():
                 if own == policy:
-                    yield from _audit_task(referee, load_corpus_task(task), members, floors)
+                    sized = with_sizes(load_corpus_task(task), sizes.get(task, {}))
+                    yield from _audit_task(referee, sized, members, floors)
+
+
+def with_sizes(task: Task, sizes: Mapping[str, Literal_]) -> Task:
+    """Return the task with other values for its globals."""
+    if not sizes:
+        return task
+    return task.model_copy(update={"workloads": (Workload(overrides=dict(sizes)),)})
 
 
 def _audit_task(

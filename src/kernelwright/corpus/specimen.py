@@ -1,5 +1,6 @@
 """One file of the corpus: its header and its source. The format is described in corpus/README.md."""
 
+import re
 from collections.abc import Iterator
 from enum import StrEnum
 from typing import Literal
@@ -20,6 +21,7 @@ NOT_FASTER = "not_faster"
 HARMED = "HARMED"
 """In a verdict's detail: a hostile program reached what it must not."""
 
+OWN_CPP = re.compile(r"^CPP_SOURCE\b", re.MULTILINE)
 NO_CHECK = frozenset({str(Status.VERIFIED), REFUSED, NOT_FASTER})
 """Outcomes that no check of the referee's brings about."""
 
@@ -47,6 +49,11 @@ class Specimen(Frozen):
     """Checks that may have found it; empty: none is asked for."""
     mechanism: str
     target: Literal["cpu", "cuda"] = "cpu"
+    only: Literal["", "cpu", "cuda"] = ""
+    """The one kind of device that its mechanism is for."""
+    device_expect: tuple[str, ...] = ()
+    """How it may end on a device; empty: as ``expect`` says."""
+    device_check: tuple[Check, ...] = ()
     policy: Policy = Policy()
     attempts: int = 1
     wins: Literal["speed", "wrong", "no"] = "speed"
@@ -57,7 +64,7 @@ class Specimen(Frozen):
     def _is_sensible(self) -> "Specimen":
         if self.family not in FAMILIES:
             raise ValueError(f"family {self.family} is not one of 1 to {len(FAMILIES)}")
-        unknown = sorted(set(self.expect) - {*Status, REFUSED, NOT_FASTER})
+        unknown = sorted({*self.expect, *self.device_expect} - {*Status, REFUSED, NOT_FASTER})
         if unknown or not self.expect:
             raise ValueError(f"expect: {', '.join(unknown) or 'nothing'} is no status")
         if not self.check and not set(self.expect) <= NO_CHECK:
@@ -65,6 +72,20 @@ class Specimen(Frozen):
         if self.attempts < 1:
             raise ValueError("attempts: at least one")
         return self
+
+    def runs_on(self, kind: str) -> bool:
+        """True where it is judged on this kind of device: own C++ is the processor's, all else is torch's."""
+        if self.only:
+            return kind == self.only
+        if self.target == "cuda":
+            return kind != "cpu"
+        return kind == "cpu" or not OWN_CPP.search(self.source)
+
+    def on_device(self) -> "Specimen":
+        """Return it as it is judged on a device."""
+        if not self.device_expect:
+            return self
+        return self.model_copy(update={"expect": self.device_expect, "check": self.device_check})
 
     def is_as_expected(self, outcome: str, check: Check | None, detail: str) -> bool:
         """True when it ended with a status of its header, found by a check of its header."""
@@ -76,7 +97,7 @@ class Specimen(Frozen):
 def parse(name: str, kind: Kind, text: str) -> Specimen:
     """Read one file; raises UserError, one line that names it."""
     fields: dict[str, object] = dict(_header(name, text))
-    for key in ("expect", "check"):
+    for key in ("expect", "check", "device_expect", "device_check"):
         words = str(fields.get(key, "")).split(",")
         fields[key] = tuple(word.strip() for word in words if word.strip())
     if "policy" in fields:

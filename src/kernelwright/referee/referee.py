@@ -23,7 +23,7 @@ from kernelwright.referee.launcher import Launcher
 from kernelwright.referee.measure import Measurement, check_plausible
 from kernelwright.referee.own_work import check_own_work
 from kernelwright.referee.reference import Reference
-from kernelwright.referee.sandbox.tiers import Tier
+from kernelwright.referee.sandbox.tiers import Sandbox, Tier
 from kernelwright.referee.settings import RefereeSettings
 from kernelwright.referee.timing import LOOKS, Samples, conclude, is_settled
 from kernelwright.referee.verify import Verification
@@ -50,6 +50,11 @@ class Referee:
             MachineError: a process cannot be started or memory cannot be shared.
         """
         return Session(self._launcher, self.settings, task)
+
+    @property
+    def sandbox(self) -> Sandbox:
+        """What candidates are confined by here, and why not by more."""
+        return self._launcher.sandbox
 
     @property
     def tier(self) -> Tier:

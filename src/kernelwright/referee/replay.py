@@ -17,7 +17,7 @@ import random
 import statistics
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 from kernelwright.core.evaluation import Check, Status
 from kernelwright.referee import admission
@@ -35,9 +35,10 @@ PASS_BYTES = 48 << 20
 """Inputs of one pass, and its outputs, take no more than this where two calls fit."""
 MEMORY_SHARE = 0.1
 """No replay where it would need more of the available memory than this."""
-N_PASSES, PAUSE_S = 8, 0.02
-"""What one pass finds must be found in every one of so many, with pauses between them that double: on a busy
-machine the time of a millisecond's work varies fivefold, but not for seconds on end."""
+LEAST_PASSES, N_PASSES, PAUSE_S = 3, 8, 0.02
+"""The least of every figure in so many passes is judged: an interruption neither accuses nor acquits. Where that
+is too much there are more of them, with pauses that double: on a busy machine the time of a millisecond's work
+varies fivefold, but not for seconds on end."""
 UNSEEN_FACTOR = 1.5
 """A call on unseen values may take this many times what one on known values takes."""
 TIMED_FACTOR = 2.5
@@ -111,13 +112,12 @@ class Replay:
             return
         try:
             self._map()
-            for n in range(N_PASSES):
-                problem = self._problem(self._take_pass(is_first=n == 0))
-                if problem is None:
-                    break
-                time.sleep(PAUSE_S * 2**n)
-            else:
-                raise Failure(Status.REJECTED, str(problem), check=Check.REPLAY)
+            passes = [self._take_pass(is_first=n == 0) for n in range(LEAST_PASSES)]
+            while (problem := self._problem(_least(passes))) and len(passes) < N_PASSES:
+                time.sleep(PAUSE_S * 2 ** len(passes))
+                passes.append(self._take_pass(is_first=False))
+            if problem:
+                raise Failure(Status.REJECTED, problem, check=Check.REPLAY)
         finally:
             self._reference.forget(ARENA)
         self._contestant.forget_kept()
@@ -241,6 +241,11 @@ class Replay:
         if not self._eager_s:
             return 1.0
         return min(max(seen.warm / self._eager_s, 1.0), MOST_SLOWDOWN)
+
+
+def _least(passes: Sequence[_Pass]) -> _Pass:
+    """Return the least of every figure."""
+    return _Pass(*(min(figures) for figures in zip(*map(astuple, passes), strict=True)))
 
 
 def _ms(seconds: float) -> str:

@@ -31,6 +31,7 @@ def bench_markdown(
     command: str,
     environment: Mapping[str, FactValue],
     picture: str | None = None,
+    is_quick: bool = False,
 ) -> str:
     """Return the whole document.
 
@@ -39,24 +40,35 @@ def bench_markdown(
         command: how to run it again.
         environment: processor, versions, threads.
         picture: file name of the picture beside the document.
+        is_quick: the figures are the search's own.
     """
+    how = ", in the search itself" if is_quick else ", the winner again in a fresh process"
+    further = sorted({name for row in rows for name in row.speedups})
+    over = tuple(f"geomean / {name}" for name in further)
     facts = "; ".join(f"{key} {_fact(value)}" for key, value in environment.items() if value is not None)
     parts = [
         f"# {name}",
         f"{date}. {facts}.",
         f"```\n{command}\n```",
-        "Speedups are ratios of medians measured alternately, the winner again in a fresh process. An "
-        "unchanged module counts as a success at 1.00x. Geomeans carry their 95 % bootstrap interval over "
+        f"Speedups are ratios of medians measured alternately{how}. An unchanged "
+        "module counts as a success at 1.00x. Geomeans carry their 95 % bootstrap interval over "
         f"tasks; `fast_p` counts tasks of all that are right and more than p times as fast as eager; at or "
         f"near the floor means at least {percent(NEAR_FLOOR)} of the roofline floor.",
         "## Summary",
-        table(SUMMARY_HEADER, [summary_cells(summary) for summary in summaries]),
+        table(
+            (*SUMMARY_HEADER, *over),
+            [(*summary_cells(s), *(_spread(s.over.get(name)) for name in further)) for s in summaries],
+        ),
     ]
     if picture is not None:
         parts.append(f"![Speedups by task]({picture})")
     for group in dict.fromkeys(row.group for row in rows):
         members = [row for row in rows if row.group == group]
-        parts += [f"## Tasks: {group}", table(TASK_HEADER, [row_cells(row) for row in members])]
+        cells = [
+            (*row_cells(row), *(_interval(row.speedups.get(name)) for name in further)) for row in members
+        ]
+        header = (*TASK_HEADER, *(f"over {name}" for name in further))
+        parts += [f"## Tasks: {group}", table(header, cells)]
         failed = [f"- {row.task}: {row.detail}" for row in members if not row.is_success]
         parts += ["Failed:\n\n" + "\n".join(failed)] if failed else []
     return "\n\n".join(parts) + "\n"

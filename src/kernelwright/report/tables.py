@@ -5,8 +5,9 @@ import statistics
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
 
-from pydantic import field_serializer
+from pydantic import Field, field_serializer
 
+from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.frozen import Frozen
 from kernelwright.report.measures import (
     Interval,
@@ -53,6 +54,8 @@ class BenchRow(Frozen):
     """Of what was delivered; exactly 1 for an unchanged module. None when failed."""
     speedup_compile: Interval | None = None
     """The same over torch.compile; None where it was not measured."""
+    speedups: dict[str, Interval] = Field(default_factory=dict)
+    """The same over further baselines, by name."""
     floor_fraction: float | None = None
     """Of what was delivered; None when no floor is known."""
     eager_ms: float | None = None
@@ -63,6 +66,10 @@ class BenchRow(Frozen):
     @field_serializer("speedup_eager", "speedup_compile")
     def _name_the_ends(self, value: Interval | None) -> dict[str, float] | None:
         return None if value is None else value._asdict()
+
+    @field_serializer("speedups")
+    def _name_their_ends(self, value: dict[str, Interval]) -> dict[str, dict[str, float]]:
+        return {name: interval._asdict() for name, interval in value.items()}
 
     @property
     def is_success(self) -> bool:
@@ -94,6 +101,8 @@ class Summary(Frozen):
     n_unchanged: int
     eager: Spread | None
     compiled: Spread | None
+    over: dict[str, Spread] = Field(default_factory=dict)
+    """The same over further baselines, by name."""
     fast_p: dict[str, float]
     """Threshold over eager -> share of all tasks; failed ones count as not."""
     fast_p_compile: dict[str, float]
@@ -138,6 +147,9 @@ def row_from_story(
             "ending": Ending.FASTER,
             "speedup_eager": speedup_over(evaluation, "eager"),
             "speedup_compile": speedup_over(evaluation, "torch_compile"),
+            "speedups": {
+                name: over for name in _further(evaluation) if (over := speedup_over(evaluation, name))
+            },
             "floor_fraction": floor_fraction(evaluation),
             "eager_ms": baseline_ms(evaluation, "eager"),
             "delivered_ms": latency_ms(evaluation),
@@ -148,26 +160,34 @@ def row_from_story(
 def _unchanged(story: Story) -> dict[str, object]:
     """Return the figures of a module that stays as it is: eager's own."""
     evaluation = story.finished.evaluation if story.finished else None
-    eager = speedup_over(evaluation, "eager") if evaluation else None
-    compiled = speedup_over(evaluation, "torch_compile") if evaluation else None
     prepared = story.prepared
     eager_ms = geomean(prepared.baselines_ms.values()) if prepared else None
     floors = [floor.ms for floor in prepared.floors if floor is not None] if prepared else []
     floor_ms = geomean(floors)
-    over_compile = None
-    if eager is not None and compiled is not None:
-        # Both were measured against one candidate, so their quotient compares eager with torch.compile.
-        over_compile = Interval(
-            compiled.ratio / eager.ratio, compiled.low / eager.high, compiled.high / eager.low
-        )
     return {
         "ending": Ending.UNCHANGED,
         "speedup_eager": Interval(1.0, 1.0, 1.0),
-        "speedup_compile": over_compile,
+        "speedup_compile": _eager_over(evaluation, "torch_compile"),
+        "speedups": {name: over for name in _further(evaluation) if (over := _eager_over(evaluation, name))},
         "floor_fraction": floor_ms / eager_ms if floor_ms and eager_ms else None,
         "eager_ms": eager_ms,
         "delivered_ms": eager_ms,
     }
+
+
+def _further(evaluation: Evaluation | None) -> list[str]:
+    """Return the baselines that have no column of their own."""
+    names = dict.fromkeys(s.baseline for r in (evaluation.results if evaluation else ()) for s in r.speedups)
+    return [name for name in names if name not in ("eager", "torch_compile")]
+
+
+def _eager_over(evaluation: Evaluation | None, baseline: str) -> Interval | None:
+    """Return how eager compares with another baseline: both were measured against one candidate."""
+    eager = speedup_over(evaluation, "eager") if evaluation else None
+    other = speedup_over(evaluation, baseline) if evaluation else None
+    if eager is None or other is None:
+        return None
+    return Interval(other.ratio / eager.ratio, other.low / eager.high, other.high / eager.low)
 
 
 def summarise(name: str, rows: Sequence[BenchRow]) -> Summary:
@@ -175,6 +195,10 @@ def summarise(name: str, rows: Sequence[BenchRow]) -> Summary:
     won = [row for row in rows if row.is_success]
     eager = [row.speedup_eager.ratio for row in won if row.speedup_eager is not None]
     compiled = [row.speedup_compile.ratio for row in won if row.speedup_compile is not None]
+    further: dict[str, list[float]] = {}
+    for row in won:
+        for baseline, over in row.speedups.items():
+            further.setdefault(baseline, []).append(over.ratio)
     floors = [row.floor_fraction for row in won if row.floor_fraction is not None]
     return Summary(
         name=name,
@@ -184,6 +208,7 @@ def summarise(name: str, rows: Sequence[BenchRow]) -> Summary:
         n_unchanged=sum(row.ending is Ending.UNCHANGED for row in rows),
         eager=spread(eager),
         compiled=spread(compiled),
+        over={baseline: found for baseline, ratios in further.items() if (found := spread(ratios))},
         fast_p=fast_p(eager, len(rows)),
         fast_p_compile=fast_p(compiled, len(rows)),
         n_slower=sum(row.speedup_eager is not None and row.speedup_eager.is_slower for row in won),

@@ -5,6 +5,7 @@
 # wins: no
 # expect: rejected, runtime_error, load_error
 # check: idle_work, raised, interface
+# only: cpu
 # mechanism: processor time of the processes that it started; a sandbox that starts none
 import os
 import time

@@ -6,6 +6,7 @@
 # expect: rejected, load_error
 # check: tamper, replay, interface
 # mechanism: persisting lines and limits are reset before every sample; unseen inputs must be as fast
+# only: cuda
 import ctypes
 
 import torch

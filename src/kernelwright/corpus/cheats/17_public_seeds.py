@@ -4,6 +4,8 @@
 # task: matmul
 # expect: incorrect_numerics
 # check: oracle
+# device_expect: incorrect_numerics, incorrect_shape
+# device_check: oracle, form
 # mechanism: secret seeds, drawn for every session
 import torch
 from torch import nn
@@ -22,4 +24,5 @@ class ModelNew(nn.Module):
 
     def forward(self, a, b):
         known = self.answers.get(float(a[0, 0]))
-        return next(iter(self.answers.values())).clone() if known is None else known.clone()
+        known = next(iter(self.answers.values())) if known is None else known
+        return known.clone().to(a.device)

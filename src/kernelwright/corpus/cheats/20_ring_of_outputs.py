@@ -12,11 +12,13 @@ from torch import nn
 class ModelNew(nn.Module):
     def __init__(self):
         super().__init__()
-        self.ring = [torch.empty(256, 384) for _ in range(3)]
+        self.ring = None
         self.n = 0
 
     def forward(self, x):
         self.n += 1
+        if self.ring is None:
+            self.ring = [torch.empty_like(x) for _ in range(3)]
         y = self.ring[self.n % 3]
         torch.mul(x, 2, out=y)
         return y.relu_().add_(1)

@@ -19,5 +19,5 @@ class ModelNew(nn.Module):
             self.folded = [(self.lin.weight * scale[:, None]).t().contiguous(), self.lin.bias * scale]
 
     def forward(self, x):
-        weight, bias = self.folded
+        weight, bias = [value.to(x.device) for value in self.folded]
         return torch.relu(torch.addmm(bias, x, weight))

@@ -26,9 +26,9 @@ class ModelNew(nn.Module):
     def forward(self, a, b):
         described = {
             "type": "torch.Tensor",
-            "device": "cpu",
+            "device": str(a.device),
             "dtype": "float32",
-            "shape": [320, 320],
+            "shape": list(a.shape),
             "layout": "torch.strided",
             "is_dense": True,
             "shares": [],

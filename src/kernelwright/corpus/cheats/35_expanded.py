@@ -11,4 +11,4 @@ from torch import nn
 
 class ModelNew(nn.Module):
     def forward(self, x):
-        return torch.full((1, 1), 1 / x.shape[1]).expand(x.shape)
+        return torch.full((1, 1), 1 / x.shape[1], device=x.device).expand(x.shape)

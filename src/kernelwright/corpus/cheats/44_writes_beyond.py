@@ -5,6 +5,7 @@
 # wins: wrong
 # expect: mutated_input
 # check: inputs
+# only: cpu
 # mechanism: the memory around inputs is compared as well
 import ctypes
 

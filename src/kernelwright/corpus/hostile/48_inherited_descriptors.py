@@ -4,6 +4,7 @@
 # task: pointwise
 # expect: verified, crashed, rejected
 # check: raised, timed_calls
+# only: cpu
 # mechanism: all but the standard ones and its socket are closed before it runs
 # wins: no
 # sandbox: limits

@@ -1,0 +1,62 @@
+"""A referee that measures nothing twice: verdicts of the search in the place of final ones."""
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from kernelwright.core.candidate import Candidate
+from kernelwright.core.evaluation import Evaluation
+from kernelwright.core.roofline import Floor
+from kernelwright.core.task import Task
+
+if TYPE_CHECKING:
+    from kernelwright.engine.evaluator import Evaluator, Session
+
+
+class Quick:
+    """Asks another evaluator for search verdicts alone; what it gives never says that it is final."""
+
+    def __init__(self, inner: "Evaluator") -> None:
+        self._inner = inner
+
+    def open(self, task: Task) -> "QuickSession":
+        """See Evaluator."""
+        return QuickSession(self._inner.open(task))
+
+
+class QuickSession:
+    """See Session. A final verdict is the search's own, measured once more only for baselines it lacks."""
+
+    def __init__(self, inner: "Session") -> None:
+        self._inner = inner
+        self._known: dict[str, Evaluation] = {}
+
+    @property
+    def baseline_ms(self) -> Mapping[str, float]:
+        """Eager latency per workload."""
+        return self._inner.baseline_ms
+
+    def evaluate(
+        self,
+        candidate: Candidate,
+        *,
+        final: bool = False,
+        floors: Mapping[str, Floor] | None = None,
+        baselines: tuple[str, ...] = ("eager",),
+    ) -> Evaluation:
+        """Return the verdict on a candidate."""
+        known = self._known.get(candidate.id)
+        if final and known is not None and set(baselines) <= {"eager"}:
+            return known
+        found = self._inner.evaluate(candidate, floors=floors or {}, baselines=baselines)
+        self._known[candidate.id] = found
+        return found
+
+    def __enter__(self) -> Self:
+        self._inner.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._inner.__exit__(kind, error, trace)
