@@ -9,7 +9,7 @@ from kernelwright.core.task import Task
 from kernelwright.kernels.fusion_edits import FUSION_EDITS
 from kernelwright.kernels.ir import Program
 from kernelwright.kernels.lower import lower
-from kernelwright.kernels.lowering import FusionOptions, Gpu, Site
+from kernelwright.kernels.lowering import ANY_GPU, FusionOptions, Gpu, Site
 from kernelwright.kernels.printers import printer_for
 from kernelwright.kernels.rewrites import REWRITES
 from kernelwright.tasks.capture import Captured
@@ -28,7 +28,7 @@ class Carried:
     program: Program
     language: str = "cpp"
     """Kernel language that the schedules are for."""
-    gpu: Gpu = Gpu()
+    gpu: Gpu = ANY_GPU
     """Device that they are for; processors have no such thing."""
 
 
@@ -39,7 +39,7 @@ def known_lowerings(language: str = "cpp") -> frozenset[str]:
         {f"rewrite:{name}" for name in REWRITES if name not in printer.no_rewrites}
         | {f"fusion:{name}" for name in FUSION_EDITS}
         | {f"fusion:{LIBRARY_SEED}"}
-        | {f"schedule:{name}" for name in printer.edits_for(Gpu())}
+        | {f"schedule:{name}" for name in printer.edits_for(ANY_GPU)}
     )
 
 
@@ -55,7 +55,7 @@ def carry_out(
     ``lowering_of`` maps skill names to lowerings; ``language`` is the target's, ``gpu`` what is known of
     its device. Raises LoweringError when a move does not apply.
     """
-    gpu = gpu or Gpu()
+    gpu = gpu or ANY_GPU
     printer = printer_for(language)
     known = known_lowerings(language)
     options = FusionOptions()

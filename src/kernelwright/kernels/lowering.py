@@ -24,6 +24,10 @@ class Gpu:
     """SMs or CUs of the model; None: not known, any of its kind."""
 
 
+ANY_GPU = Gpu()
+"""Any NVIDIA GPU; what processors have nothing to say about."""
+
+
 @dataclass(frozen=True)
 class Site:
     """One place where an edit applies."""

@@ -107,15 +107,20 @@ def _run_candidate(
     values = [torch.from_numpy(x[0].copy()) if isinstance(x, tuple) else x for x in inputs]
     with torch.no_grad():
         result = model(*values)
-    results = [None if r is None else r.detach() for r in (result if isinstance(result, list | tuple) else [result])]
+    results = [
+        None if r is None else r.detach() for r in (result if isinstance(result, list | tuple) else [result])
+    ]
     after = model.state_dict()
     faults = [f"out{i} is not dense" for i, r in enumerate(results) if r is not None and not is_dense(r)]
     faults += [
         f"input {i} was written to"
         for i, (given, x) in enumerate(zip(inputs, values, strict=True))
-        if isinstance(given, tuple) and not np.array_equal(x.numpy(), given[0], equal_nan=given[0].dtype.kind == "f")
+        if isinstance(given, tuple)
+        and not np.array_equal(x.numpy(), given[0], equal_nan=given[0].dtype.kind == "f")
     ]
-    owned = {t.untyped_storage().data_ptr() for t in [*values, *after.values()] if isinstance(t, torch.Tensor)}
+    owned = {
+        t.untyped_storage().data_ptr() for t in [*values, *after.values()] if isinstance(t, torch.Tensor)
+    }
     faults += [
         f"out{i} shares memory with an input or the state"
         for i, r in enumerate(results)

@@ -13,7 +13,7 @@ from kernelwright.core.plan import ParamValue
 from kernelwright.kernels.cpp.dag import Dag
 from kernelwright.kernels.cpp.patterns import find_moments, find_online
 from kernelwright.kernels.ir import Program, Region
-from kernelwright.kernels.lowering import Gpu, ScheduleEdit, Site
+from kernelwright.kernels.lowering import ANY_GPU, Gpu, ScheduleEdit, Site
 from kernelwright.kernels.schedules.regions import find_region, replace_region
 from kernelwright.kernels.triton.matmul import FuseMatmul
 from kernelwright.kernels.triton.schedule import (
@@ -32,7 +32,7 @@ from kernelwright.kernels.triton.vector import VectorWidth
 MAX_TILE = 32768
 """Largest tile worth trying: 64 values a thread with 16 warps."""
 MAX_PRODUCT = 16384
-"""Largest tile of a matrix product, rows by columns: 128 by 128 in float32 fills half the registers of 8 warps."""
+"""Largest tile of a matrix product, rows by columns: 128 by 128 are 64 registers a thread with 8 warps."""
 PRECISIONS = {"cuda": ("ieee", "tf32", "tf32x3"), "hip": ("ieee",)}
 """Kind of device -> how Triton's back end can round inputs of products on every model that we know of.
 
@@ -65,7 +65,7 @@ class TritonFieldEdit:
     """Field of TritonSchedule, and the name of the parameter."""
     find: Finder
     resets: tuple[str, ...] = ()
-    gpu: Gpu = Gpu()
+    gpu: Gpu = ANY_GPU
 
     def sites(self, program: Program) -> tuple[Site, ...]:
         """Return the regions where another value could change something, most promising first."""
@@ -276,5 +276,5 @@ def triton_edits(gpu: Gpu) -> Mapping[str, ScheduleEdit]:
     return {edit.name: edit for edit in (*fields, VectorWidth(gpu=gpu), SplitReduction(), FuseMatmul())}
 
 
-TRITON_EDITS = triton_edits(Gpu())
+TRITON_EDITS = triton_edits(ANY_GPU)
 """Those for any NVIDIA GPU."""

@@ -203,7 +203,9 @@ def _fused(place: _Place, program: Program) -> Region:
     left, right = operands
     region = place.epilogue
     inner = Affine(((_INNER, 1),))
-    product = Op("mul", (_load(left, place, place.rows, inner), _load(right, place, inner, place.columns)), "float32")
+    product = Op(
+        "mul", (_load(left, place, place.rows, inner), _load(right, place, inner, place.columns)), "float32"
+    )
     total = Stage(f"{place.call.name}_sum", "reduce", (_INNER,), product, "float32", combine="sum")
     value: Expr = StageValue(total.name, "float32")
     if first:

@@ -120,7 +120,7 @@ class TritonRenderer(Renderer):
         self.flats: list[Flat] = []
         """Dimensions of the tile being printed: kept points, then inner points."""
         self.policy: dict[str, str] = {}
-        """Buffer -> eviction policy of its loads in the loop being printed; what is stored there goes first."""
+        """Buffer -> eviction policy of its loads in the loop being printed, from which results go first."""
         self.serial: frozenset[str] = frozenset()
         """Axes that a plain loop runs along: what depends on them alone may be a Python number."""
 

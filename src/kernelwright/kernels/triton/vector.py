@@ -12,12 +12,12 @@ from kernelwright.core.errors import LoweringError
 from kernelwright.core.plan import ParamValue
 from kernelwright.kernels.cpp.dag import Dag
 from kernelwright.kernels.ir import Program, Region
-from kernelwright.kernels.lowering import Gpu, Site
+from kernelwright.kernels.lowering import ANY_GPU, Gpu, Site
 from kernelwright.kernels.schedules.regions import find_region, replace_region
 from kernelwright.kernels.triton.schedule import TritonSchedule, complete, decide
 
 WIDTHS = (16, 8, 32)
-"""Bytes of a row a thread has: the widest access; half of it, for more warps; two of it, for more in flight."""
+"""Bytes of a tile a thread has: the widest access; half of it, for more warps; two, for more in flight."""
 LANES = {"cuda": 32, "hip": 64}
 MAX_THREADS = 1024
 _BYTES = {"float64": 8, "int64": 8, "float32": 4, "int32": 4, "int16": 2}
@@ -28,7 +28,7 @@ class VectorWidth:
     """Gives every thread so many neighbouring bytes of what is read."""
 
     name: str = "triton-vector"
-    gpu: Gpu = Gpu()
+    gpu: Gpu = ANY_GPU
 
     def sites(self, program: Program) -> tuple[Site, ...]:
         """Return the regions where threads could have more or fewer."""
@@ -44,7 +44,7 @@ class VectorWidth:
         return tuple(found)
 
     def apply(self, program: Program, region: str, params: Mapping[str, ParamValue]) -> Program:
-        """Return the program with the region's number of warps set; LoweringError where none makes the width."""
+        """Return the program with the region's number of warps set; LoweringError where none will do."""
         old, width = find_region(program, region), params.get("vector_bytes")
         warps = self._warps(old, width) if type(width) is int and width in (4, *WIDTHS) else None
         if warps is None:
