@@ -107,7 +107,6 @@ def test_more_blocks_of_rows_than_a_group_holds(
 BATCHED: dict[str, Function] = {
     "scaled": lambda x, w, b: torch.sigmoid(torch.bmm(x, w)) * 2.0,
     "columns": lambda x, w, b: torch.relu(torch.bmm(x, w) + b),
-    "transposed": lambda x, w, b: torch.bmm(x, w.transpose(1, 2).contiguous().transpose(1, 2)) * b,
 }
 
 
