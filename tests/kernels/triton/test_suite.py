@@ -119,7 +119,7 @@ def test_what_the_referee_would_refuse_is_refused_here(interpreter: Interpreter)
     (out,) = ran.outputs
     assert out is not None
     rounded = out.bfloat16().float()
-    faults = [
+    faults: list[dict[str, object]] = [
         {"outputs": [rounded]}, {"outputs": [out.double()]}, {"outputs": [out * float("nan")]},
         {"faults": ("out0 is not dense",)}, {"strides": [tuple(reversed(ran.strides[0]))]},
         {"state": {name: tensor + 1 for name, tensor in ran.state.items()}},

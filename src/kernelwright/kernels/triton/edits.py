@@ -33,7 +33,7 @@ MAX_TILE = 32768
 """Largest tile worth trying: 64 values a thread with 16 warps."""
 MAX_PRODUCT = 16384
 """Largest tile of a matrix product, rows by columns: 128 by 128 are 64 registers a thread with 8 warps."""
-PRECISIONS = {"cuda": ("ieee", "tf32", "tf32x3"), "hip": ("ieee",)}
+PRECISIONS: dict[str, tuple[str, ...]] = {"cuda": ("ieee", "tf32", "tf32x3"), "hip": ("ieee",)}
 """Kind of device -> how Triton's back end can round inputs of products on every model that we know of.
 
 Some of AMD's models take ``tf32`` (gfx942 does, gfx950 does not), none takes ``tf32x3``.
@@ -149,7 +149,7 @@ def _checked(edit: str, region: Region, field: str, value: ParamValue, gpu: Gpu)
 
 
 def _check_tile(edit: str, region: Region) -> None:
-    """Refuse a tile of a product that no compiler ends with: rows and columns are moved one at a time."""
+    """Refuse a tile of a product that compilers work on for minutes: each side is moved on its own."""
     how = decide(region)
     if how.dot is not None and how.block_kept * how.block_columns > MAX_PRODUCT:
         tile = f"{how.block_kept} by {how.block_columns}"
@@ -273,7 +273,8 @@ _FIELDS = (
 def triton_edits(gpu: Gpu) -> Mapping[str, ScheduleEdit]:
     """Return edit name -> edit for a device, as SCHEDULE_EDITS has those of the C++ printer."""
     fields = [dataclasses.replace(edit, gpu=gpu) for edit in _FIELDS]
-    return {edit.name: edit for edit in (*fields, VectorWidth(gpu=gpu), SplitReduction(), FuseMatmul())}
+    edits: tuple[ScheduleEdit, ...] = (*fields, VectorWidth(gpu=gpu), SplitReduction(), FuseMatmul())
+    return {edit.name: edit for edit in edits}
 
 
 TRITON_EDITS = triton_edits(ANY_GPU)
