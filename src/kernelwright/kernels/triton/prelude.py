@@ -191,7 +191,7 @@ def atan_64(x):
     """atan leaves less than 1e-6 of the angle, whose tangent it is to float64."""
     a = atan(x)
     value = a + (x * tl.cos(a) - tl.sin(a)) / (tl.cos(a) + x * tl.sin(a))
-    far = tl.where(x < 0.0, -1.5707963267948966, 1.5707963267948966)
+    far = tl.where(x < 0.0, -1.0, 1.0) * tl.full((), 1.5707963267948966, tl.float64)
     return tl.where(x != x, x, tl.where(tl.abs(x) < 1e16, value, far))
 ''',
     "asin_64": '''
