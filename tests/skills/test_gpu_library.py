@@ -1,5 +1,7 @@
 """The skills for GPUs: enough of them, within the gate's reach, and silent on other targets."""
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -7,6 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernelwright.core.evidence import METRICS, Bottleneck, Evidence
+from kernelwright.kernels.lowering import Gpu
+from kernelwright.kernels.triton.edits import triton_edits
 from kernelwright.skills.gate import EmptyLedger, diagnose, rank
 from kernelwright.skills.lint import GPU_TARGETS, TEXT_VALUES
 from kernelwright.skills.load import load_skills
@@ -14,6 +18,35 @@ from kernelwright.skills.load import load_skills
 SKILLS = load_skills()
 GPU = {name: skill for name, skill in SKILLS.items() if "cpu/cpp" not in skill.targets}
 SHARED = [s for s in SKILLS.values() if "cpu/cpp" in s.targets and set(s.targets) & set(GPU_TARGETS)]
+
+
+DOCS = Path(__file__).parents[2] / "docs/gpu-skills.md"
+METHODS = """
+    Alignment_and_Tail_Minimization Approximate_Transcendentals_or_LUT GEMM_Rewrite_CUBLASLT_TF32
+    CUDA_Graph_Capture_Replay_StaticBuffers Improve_Coalescing_and_TransactionSize Increase_ILP_WorkPerThread
+    Increase_Memory_Level_Parallelism Increase_Occupancy_if_limited KernelFission KernelFusion Launch_Tuning
+    MultiKernelScheduling Reduce_Address_Calculation_Overhead Reduce_Instruction_Count Reduce_Live_Ranges
+    Reduce_Unrolling RegisterBlocking SharedMemoryTiling SharedMemory_Tradeoff_if_Beneficial
+    SoftwarePrefetching TensorCore_or_CUBLASLT Vectorization_Refinement Vectorized_Math
+    WarpUniformControlFlow
+"""
+"""KernelSkill's catalogue (arXiv 2603.10085)."""
+
+
+def test_every_method_of_the_published_catalogue_is_covered_by_skills_that_exist() -> None:
+    text = DOCS.read_text(encoding="utf-8").partition("| KernelSkill's method |")[2].partition("\n\n")[0]
+    rows = dict(re.findall(r"^\| (\w+) \| (.+) \|$", text, re.MULTILINE))
+    assert len(METHODS.split()) == 24 and sorted(rows) == sorted(METHODS.split())
+    for method, covered in rows.items():
+        named = re.findall(r"[a-z0-9]+(?:-[a-z0-9]+)+", covered)
+        assert named and set(named) <= set(GPU), method
+
+
+def test_every_lowering_in_triton_is_in_the_table_of_the_docs() -> None:
+    text = DOCS.read_text(encoding="utf-8").partition("## What the expert carries out in Triton")[2]
+    table = dict(re.findall(r"^\| ([\w-]+) \| `([\w:-]+)`", text, re.MULTILINE))
+    assert table == {name: skill.lowering for name, skill in GPU.items() if skill.lowering}
+    assert {f"schedule:{name}" for name in triton_edits(Gpu())} <= set(table.values())
 
 
 def names(target: str, **facts: Any) -> list[str]:
@@ -90,6 +123,9 @@ def test_clear_evidence_brings_the_skill_to_the_front(first: str, target: str, f
 
 def test_precision_is_only_lowered_where_the_gate_can_see_it_is_allowed() -> None:
     assert "split-precision-product" not in names("cuda/cuda", graph__n_matmuls=1, task__dtype="bfloat16")
+    for tolerance in ("strict", "tf32", "bf16", "kernelbench"):
+        offered = names("cuda/triton", graph__n_matmuls=1, task__dtype="float32", task__tolerance=tolerance)
+        assert ("tensor-core-product" in offered) == (tolerance in ("tf32", "bf16"))
     assert "tma-tiles" not in names("cuda/triton", gpu__architecture="sm_80")
     assert "tma-tiles" in names("cuda/triton", gpu__architecture="sm_90")
     assert "float32-accumulator" not in names("hip/hip", task__dtype="float32")

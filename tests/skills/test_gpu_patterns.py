@@ -5,7 +5,6 @@ import importlib.util
 import re
 import shutil
 import subprocess
-from itertools import chain
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -107,8 +106,44 @@ def kind(name: str) -> str:
     return next((type_ for end, type_ in POINTERS.items() if name.endswith(end)), "i32")
 
 
+HOST_SIDE = {
+    "graph-replay",
+    "leave-to-library",
+    "library-with-epilogue",
+    "overlapped-kernels",
+    "padded-leading-dimension",
+}
+"""Skills about what the host does: the same Python whatever the kernels are written in."""
+
+
 def test_every_skill_shows_code_for_each_of_its_languages() -> None:
     for skill in SKILLS.values():
         languages = {target.partition("/")[2] for target in skill.targets}
-        shown = set(chain.from_iterable([lang] for lang in languages if patterns(skill, lang)))
-        assert shown == languages or patterns(skill, "python"), skill.name
+        shown = {language for language in languages if patterns(skill, language)}
+        assert shown == (set() if skill.name in HOST_SIDE else languages), skill.name
+        assert bool(patterns(skill, "python")) == (skill.name in HOST_SIDE), skill.name
+
+
+def test_a_replayed_graph_is_not_that_of_other_parameters(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch")
+    (code,) = patterns(SKILLS["graph-replay"], "python")
+    scope: dict[str, Any] = {}
+    exec(compile(code, "graph-replay.md", "exec"), scope)
+    captures = []
+
+    class Graph:
+        def replay(self) -> None: ...
+
+    def capture(self: Any, inputs: Any) -> Any:
+        captures.append(inputs)
+        return Graph(), [x.clone() for x in inputs], inputs[0]
+
+    monkeypatch.setattr(scope["Replayed"], "capture", capture)
+    module, x = torch.nn.Linear(2, 2), torch.rand(3, 2)
+    replayed = scope["Replayed"](module, module)
+    replayed(x), replayed(x + 1)
+    assert len(captures) == 1
+    kept, module.weight = module.weight, torch.nn.Parameter(module.weight + 1)
+    replayed(x)
+    replayed(x[:2])
+    assert len(captures) == 3 and kept is not module.weight

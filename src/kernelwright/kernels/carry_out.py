@@ -9,7 +9,7 @@ from kernelwright.core.task import Task
 from kernelwright.kernels.fusion_edits import FUSION_EDITS
 from kernelwright.kernels.ir import Program
 from kernelwright.kernels.lower import lower
-from kernelwright.kernels.lowering import FusionOptions, Site
+from kernelwright.kernels.lowering import ANY_GPU, FusionOptions, Gpu, Site
 from kernelwright.kernels.printers import printer_for
 from kernelwright.kernels.rewrites import REWRITES
 from kernelwright.tasks.capture import Captured
@@ -28,6 +28,8 @@ class Carried:
     program: Program
     language: str = "cpp"
     """Kernel language that the schedules are for."""
+    gpu: Gpu = ANY_GPU
+    """Device that they are for; processors have no such thing."""
 
 
 def known_lowerings(language: str = "cpp") -> frozenset[str]:
@@ -37,18 +39,23 @@ def known_lowerings(language: str = "cpp") -> frozenset[str]:
         {f"rewrite:{name}" for name in REWRITES if name not in printer.no_rewrites}
         | {f"fusion:{name}" for name in FUSION_EDITS}
         | {f"fusion:{LIBRARY_SEED}"}
-        | {f"schedule:{name}" for name in printer.edits}
+        | {f"schedule:{name}" for name in printer.edits_for(ANY_GPU)}
     )
 
 
 def carry_out(
-    captured: Captured, plan: Plan, lowering_of: Mapping[str, str], language: str = "cpp"
+    captured: Captured,
+    plan: Plan,
+    lowering_of: Mapping[str, str],
+    language: str = "cpp",
+    gpu: Gpu | None = None,
 ) -> Carried:
     """Apply a plan to one captured workload.
 
-    ``lowering_of`` maps skill names to lowerings; ``language`` is the target's. Raises LoweringError when
-    a move does not apply.
+    ``lowering_of`` maps skill names to lowerings; ``language`` is the target's, ``gpu`` what is known of
+    its device. Raises LoweringError when a move does not apply.
     """
+    gpu = gpu or ANY_GPU
     printer = printer_for(language)
     known = known_lowerings(language)
     options = FusionOptions()
@@ -61,9 +68,10 @@ def carry_out(
         else:
             options = FUSION_EDITS[name].apply(options, _region(move))
     program = printer.with_schedules(lower(rewritten, options))
+    edits = printer.edits_for(gpu)
     for move, name in _moves(plan, lowering_of, known, "schedule"):
-        program = printer.edits[name].apply(program, _region(move), move.params)
-    return Carried(captured=rewritten, options=options, program=program, language=language)
+        program = edits[name].apply(program, _region(move), move.params)
+    return Carried(captured=rewritten, options=options, program=program, language=language, gpu=gpu)
 
 
 def sites(carried: Carried, lowering: str) -> tuple[Site, ...]:
@@ -71,7 +79,7 @@ def sites(carried: Carried, lowering: str) -> tuple[Site, ...]:
     phase, _, name = lowering.partition(":")
     if lowering not in known_lowerings(carried.language):
         return ()
-    edits = printer_for(carried.language).edits
+    edits = printer_for(carried.language).edits_for(carried.gpu)
     finders: dict[str, Callable[[], tuple[Site, ...]]] = {
         "rewrite": lambda: REWRITES[name].sites(carried.captured),
         "fusion": lambda: (

@@ -8,11 +8,11 @@ from kernelwright.core.errors import LoweringError
 from kernelwright.core.task import Task
 from kernelwright.kernels.candidate import Programs, render_candidate
 from kernelwright.kernels.ir import Program
-from kernelwright.kernels.lowering import ScheduleEdit
+from kernelwright.kernels.lowering import Gpu, ScheduleEdit
 from kernelwright.kernels.schedules import SCHEDULE_EDITS, with_default_schedules
 from kernelwright.kernels.triton.candidate import render_triton_candidate
 from kernelwright.kernels.triton.defaults import with_triton_schedules
-from kernelwright.kernels.triton.edits import TRITON_EDITS
+from kernelwright.kernels.triton.edits import triton_edits
 
 
 class Render(Protocol):
@@ -29,8 +29,8 @@ class Printer:
 
     with_schedules: Callable[[Program], Program]
     """Decides every open field of every region's schedule."""
-    edits: Mapping[str, ScheduleEdit]
-    """What ``schedule:NAME`` means in this language."""
+    edits_for: Callable[[Gpu], Mapping[str, ScheduleEdit]]
+    """What ``schedule:NAME`` means in this language; the names are the same for every device."""
     render: Render
     no_rewrites: frozenset[str] = frozenset()
     """Rewrites that have no place in it."""
@@ -41,8 +41,8 @@ CPU_REWRITES = frozenset(
 )
 """Other ways to call a library that pay with the libraries of a CPU; algebra is for every device."""
 PRINTERS = {
-    "cpp": Printer(with_default_schedules, SCHEDULE_EDITS, render_candidate),
-    "triton": Printer(with_triton_schedules, TRITON_EDITS, render_triton_candidate, CPU_REWRITES),
+    "cpp": Printer(with_default_schedules, lambda gpu: SCHEDULE_EDITS, render_candidate),
+    "triton": Printer(with_triton_schedules, triton_edits, render_triton_candidate, CPU_REWRITES),
 }
 """Language of a target -> how it is printed."""
 

@@ -16,6 +16,7 @@ from kernelwright.devices.nvcc.find import Absent, find_cuda_compiler
 
 COMPILER = find_cuda_compiler()
 needs_nvcc = pytest.mark.skipif(isinstance(COMPILER, Absent) or COMPILER.kind != "nvcc", reason="needs nvcc")
+needs_cuda = pytest.mark.skipif(isinstance(COMPILER, Absent), reason="needs nvcc or NVRTC")
 needs_hip = pytest.mark.skipif(
     isinstance(find_hip_compiler(), Absent), reason="needs hipcc, or a clang with AMD's back end"
 )
@@ -79,7 +80,7 @@ def test_a_candidate_shows_its_form(source: str, form: KernelForm) -> None:
     assert default_gpu(form) == ("gfx942" if form is KernelForm.HIP else "sm_90")
 
 
-@needs_nvcc
+@needs_cuda
 def test_each_launch_is_a_kernel_with_its_facts_and_its_limits(tmp_path: Path) -> None:
     found = inspected(OURS, tmp_path)
     assert (found.form, found.status) == (KernelForm.CUDA, InspectionStatus.INSPECTED), found
@@ -91,7 +92,7 @@ def test_each_launch_is_a_kernel_with_its_facts_and_its_limits(tmp_path: Path) -
     assert wide.facts["gpu.units"] == 132 and wide.facts["gpu.waves"] == pytest.approx(4096 / (8 * 132))
     assert greedy.outcome is KernelOutcome.CANNOT_LAUNCH and "300000 bytes of shared" in greedy.detail
     assert tall.outcome is KernelOutcome.CANNOT_LAUNCH and "70000 programs along y" in tall.detail
-    assert not found.can_run and found.versions["compiler"].startswith("nvcc-")
+    assert not found.can_run and found.versions["compiler"].startswith(("nvcc-", "nvrtc-"))
     assert found.facts()["gpu.launches"] is None and set(found.facts()) <= set(METRICS)
     assert found.heaviest == tall
 
@@ -117,7 +118,7 @@ def test_hip_is_compiled_for_amd(tmp_path: Path) -> None:
     assert found.kernels[1].outcome is KernelOutcome.CANNOT_LAUNCH
 
 
-@needs_nvcc
+@needs_cuda
 @pytest.mark.parametrize(
     ("old", "new", "status", "says"),
     [

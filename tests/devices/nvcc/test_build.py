@@ -10,7 +10,13 @@ import pytest
 from kernelwright.core.errors import UserError
 from kernelwright.core.evidence import METRICS
 from kernelwright.devices.nvcc.build import compile_cubin, compile_shared, kernel_resources
-from kernelwright.devices.nvcc.find import Absent, CudaCompiler, find_cuda_compiler, find_cuobjdump
+from kernelwright.devices.nvcc.find import (
+    Absent,
+    CudaCompiler,
+    find_cuda_compiler,
+    find_cuobjdump,
+    find_nvrtc,
+)
 from kernelwright.devices.nvcc.form import CudaSource, Launch
 from kernelwright.devices.nvcc.launcher import build_launcher
 from kernelwright.devices.nvcc.outcome import AheadReport, BuildStatus, NotBuilt, Product
@@ -18,9 +24,19 @@ from kernelwright.devices.nvcc.report import report_cuda
 
 COMPILER = find_cuda_compiler()
 needs_nvcc = pytest.mark.skipif(isinstance(COMPILER, Absent) or COMPILER.kind != "nvcc", reason="needs nvcc")
+HERE = {c.kind: c for c in (find_nvrtc(), COMPILER) if isinstance(c, CudaCompiler)}
+each_compiler = pytest.mark.parametrize(
+    "compiler",
+    [
+        pytest.param(
+            HERE.get(kind), id=kind, marks=pytest.mark.skipif(kind not in HERE, reason=f"needs {kind}")
+        )
+        for kind in ("nvcc", "nvrtc")
+    ],
+)
+"""For what ends in machine code: nvcc, and NVRTC, which comes with the ``dev`` extra."""
 
 SCALE = """
-#include <cuda_fp16.h>
 extern "C" __global__ void scale(const float* __restrict__ x, float* __restrict__ y, float by, int n) {
   extern __shared__ float tile[];
   __shared__ float first[32];
@@ -67,10 +83,12 @@ def built(report: AheadReport) -> dict[str, object]:
     return dict(report.launches[0].facts)
 
 
-@needs_nvcc
+@each_compiler
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90", "sm_100"])
-def test_kernels_of_the_generations_are_known_without_a_device(architecture: str, tmp_path: Path) -> None:
-    facts = built(report_cuda(form(), architecture, tmp_path))
+def test_kernels_of_the_generations_are_known_without_a_device(
+    architecture: str, tmp_path: Path, compiler: CudaCompiler
+) -> None:
+    facts = built(report_cuda(form(), architecture, tmp_path, compiler=compiler))
     assert facts.keys() <= METRICS.keys()
     assert facts["aot.spills"] == 0 and facts["aot.shared_bytes"] == 128 + 1024
     assert facts["aot.block_threads"] == 256 and facts["aot.occupancy"] == 1.0
@@ -80,23 +98,30 @@ def test_kernels_of_the_generations_are_known_without_a_device(architecture: str
 
 
 @needs_nvcc
-def test_one_kernel_that_spills_and_launches_that_do_not_fit(tmp_path: Path) -> None:
+def test_headers_of_the_toolkit_are_there(tmp_path: Path) -> None:
+    assert built(report_cuda(form("#include <cuda_fp16.h>\n" + SCALE), "sm_90", tmp_path))["aot.spills"] == 0
+
+
+@each_compiler
+def test_one_kernel_that_spills_and_launches_that_do_not_fit(tmp_path: Path, compiler: CudaCompiler) -> None:
     small = launch(name="small", kernel="spills", arguments=("tensor", "tensor"))
     launches = (
         small,
         small.model_copy(update={"name": "wide", "block": (2048, 1, 1)}),
         small.model_copy(update={"name": "greedy", "shared_bytes": 240 << 10}),
     )
-    report = report_cuda(form(SPILLS, *launches, flags=("-O3", "-maxrregcount=32")), "sm_90", tmp_path)
+    report = report_cuda(
+        form(SPILLS, *launches, flags=("-O3", "-maxrregcount=32")), "sm_90", tmp_path, compiler=compiler
+    )
     assert built(report)["aot.spills"] != 0
     assert report.spilling == ("small", "wide", "greedy")
     assert report.cannot_launch == ("wide", "greedy")
 
 
-@needs_nvcc
-def test_a_build_is_found_again_by_its_content(tmp_path: Path) -> None:
+@each_compiler
+def test_a_build_is_found_again_by_its_content(tmp_path: Path, compiler: CudaCompiler) -> None:
     text = 'extern "C" __global__ void k(float* x) { x[threadIdx.x] = 1; }'
-    first, again = (compile_cubin(text, "sm_90", tmp_path) for _ in range(2))
+    first, again = (compile_cubin(text, "sm_90", tmp_path, compiler=compiler) for _ in range(2))
     assert isinstance(first, Product) and isinstance(again, Product)
     assert (first.cached, again.cached) == (False, True)
     assert first.path == again.path and kernel_resources(first) == kernel_resources(again) != {}
@@ -116,46 +141,54 @@ def test_the_launcher_loads_without_torch_and_without_a_driver(tmp_path: Path) -
     assert kernel_resources(made)["scale"].static_shared_bytes == 128
 
 
-@needs_nvcc
-def test_source_that_is_wrong_is_answered_in_the_compilers_words(tmp_path: Path) -> None:
-    report = report_cuda(form("\n\n" + SCALE.replace("tile[threadIdx.x] =", "tiles =")), "sm_90", tmp_path)
+@each_compiler
+def test_source_that_is_wrong_is_answered_in_the_compilers_words(
+    tmp_path: Path, compiler: CudaCompiler
+) -> None:
+    report = report_cuda(
+        form("\n\n" + SCALE.replace("tile[threadIdx.x] =", "tiles =")), "sm_90", tmp_path, compiler=compiler
+    )
     assert report.status is BuildStatus.REFUSED and report.launches == ()
-    assert "kernel.cu(9): error" in report.message and '"tiles" is undefined' in report.message
+    assert "kernel.cu(8): error" in report.message and '"tiles" is undefined' in report.message
     assert report.message in report.log
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
-@needs_nvcc
+@each_compiler
 @pytest.mark.parametrize(
     "arguments", [("tensor", "tensor", "int32"), ("tensor", "tensor", "int32", "float32")]
 )
 def test_launches_that_give_a_kernel_something_else_do_not_compile(
-    arguments: tuple[str, ...], tmp_path: Path
+    arguments: tuple[str, ...], tmp_path: Path, compiler: CudaCompiler
 ) -> None:
-    report = report_cuda(form(SCALE, launch(arguments=arguments)), "sm_90", tmp_path)
+    report = report_cuda(form(SCALE, launch(arguments=arguments)), "sm_90", tmp_path, compiler=compiler)
     assert report.status is BuildStatus.REFUSED and "scale does not take (tensor, tensor, " in report.message
 
 
-@needs_nvcc
-def test_kernels_must_be_found_by_their_name(tmp_path: Path) -> None:
-    report = report_cuda(form(SCALE.replace('extern "C" ', "")), "sm_90", tmp_path)
+@each_compiler
+def test_kernels_must_be_found_by_their_name(tmp_path: Path, compiler: CudaCompiler) -> None:
+    report = report_cuda(form(SCALE.replace('extern "C" ', "")), "sm_90", tmp_path, compiler=compiler)
     assert report.status is BuildStatus.NOT_THE_FORM and 'extern "C"' in report.message
     assert "_Z5scale" in report.message
 
 
-@needs_nvcc
-def test_source_without_end_is_killed_with_what_the_compiler_started(tmp_path: Path) -> None:
+@each_compiler
+def test_source_without_end_is_killed_with_what_the_compiler_started(
+    tmp_path: Path, compiler: CudaCompiler
+) -> None:
     started = time.monotonic()
-    found = compile_cubin(ENDLESS, "sm_90", tmp_path, timeout_s=1.0)
+    found = compile_cubin(ENDLESS, "sm_90", tmp_path, timeout_s=1.0, compiler=compiler)
     assert isinstance(found, NotBuilt) and found.status is BuildStatus.TIMED_OUT
     assert time.monotonic() - started < 60
     commands = (path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists())
     assert not any(str(tmp_path).encode() in command for command in commands)
 
 
-@needs_nvcc
-def test_architectures_that_the_compiler_lacks_are_no_fault_of_the_source(tmp_path: Path) -> None:
-    found = compile_cubin("__global__ void k() {}", "sm_60", tmp_path)
+@each_compiler
+def test_architectures_that_the_compiler_lacks_are_no_fault_of_the_source(
+    tmp_path: Path, compiler: CudaCompiler
+) -> None:
+    found = compile_cubin("__global__ void k() {}", "sm_60", tmp_path, compiler=compiler)
     assert (
         isinstance(found, NotBuilt) and found.status is BuildStatus.NO_COMPILER and "sm_60" in found.message
     )

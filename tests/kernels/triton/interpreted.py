@@ -9,6 +9,7 @@ import multiprocessing
 import os
 import tempfile
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -20,6 +21,18 @@ from kernelwright.kernels.ir import Region
 from kernelwright.kernels.triton.printer import print_module
 
 _loaded: dict[str, ModuleType] = {}
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What one call of a candidate left behind."""
+
+    outputs: list[torch.Tensor | None]
+    strides: list[tuple[int, ...]]
+    """Of the outputs, as the candidate returned them."""
+    state: dict[str, torch.Tensor]
+    faults: tuple[str, ...]
+    """What no candidate may do, whatever its numbers are."""
 
 
 class Interpreter:
@@ -44,13 +57,14 @@ class Interpreter:
 
     def forward(
         self, source: str, init: tuple[Any, ...], state: dict[str, torch.Tensor], inputs: list[Any]
-    ) -> tuple[list[torch.Tensor | None], dict[str, torch.Tensor]]:
-        """Run a candidate file once; return its outputs and its state afterwards."""
+    ) -> Ran:
+        """Run a candidate file once."""
         packed = {name: tensor.detach().numpy() for name, tensor in state.items()}
         given = [(x.detach().numpy(),) if isinstance(x, torch.Tensor) else x for x in inputs]
-        outputs, after = self._pool.submit(_run_candidate, source, init, packed, given).result(timeout=600)
+        sent = self._pool.submit(_run_candidate, source, init, packed, given)
+        outputs, strides, after, faults = sent.result(timeout=600)
         made = [None if o is None else torch.from_numpy(o) for o in outputs]
-        return made, {name: torch.from_numpy(array) for name, array in after.items()}
+        return Ran(made, strides, {n: torch.from_numpy(array) for n, array in after.items()}, faults)
 
 
 def _prepare() -> None:
@@ -84,12 +98,37 @@ def _run_region(source: str, name: str, region: Region, arrays: dict[str, Any]) 
 
 def _run_candidate(
     source: str, init: tuple[Any, ...], state: dict[str, Any], inputs: list[Any]
-) -> tuple[list[Any], dict[str, Any]]:
+) -> tuple[list[Any], list[tuple[int, ...]], dict[str, Any], tuple[str, ...]]:
+    # lazy: the parent judges, the child only looks at memory
+    from kernelwright.referee.worker.tensors import is_dense
+
     model = _load(source).ModelNew(*init)
     model.load_state_dict({name: torch.from_numpy(array.copy()) for name, array in state.items()})
     values = [torch.from_numpy(x[0].copy()) if isinstance(x, tuple) else x for x in inputs]
     with torch.no_grad():
         result = model(*values)
-    results = result if isinstance(result, list | tuple) else [result]
-    outputs = [None if r is None else r.detach().numpy() for r in results]
-    return outputs, {name: tensor.detach().numpy() for name, tensor in model.state_dict().items()}
+    results = [
+        None if r is None else r.detach() for r in (result if isinstance(result, list | tuple) else [result])
+    ]
+    after = model.state_dict()
+    faults = [f"out{i} is not dense" for i, r in enumerate(results) if r is not None and not is_dense(r)]
+    faults += [
+        f"input {i} was written to"
+        for i, (given, x) in enumerate(zip(inputs, values, strict=True))
+        if isinstance(given, tuple)
+        and not np.array_equal(x.numpy(), given[0], equal_nan=given[0].dtype.kind == "f")
+    ]
+    owned = {
+        t.untyped_storage().data_ptr() for t in [*values, *after.values()] if isinstance(t, torch.Tensor)
+    }
+    faults += [
+        f"out{i} shares memory with an input or the state"
+        for i, r in enumerate(results)
+        if r is not None and r.untyped_storage().data_ptr() in owned
+    ]
+    return (
+        [None if r is None else r.numpy() for r in results],
+        [() if r is None else tuple(r.stride()) for r in results],
+        {name: tensor.numpy() for name, tensor in after.items()},
+        tuple(faults),
+    )

@@ -8,11 +8,11 @@ As a command it makes the table of docs/triton.md:
 import dataclasses
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import torch
 from tests.kernels.triton.interpreted import Interpreter
+from tests.kernels.triton.judging import Judge
 
 from kernelwright.core.errors import CaptureError
 from kernelwright.core.task import Literal_, Task, Workload
@@ -21,8 +21,8 @@ from kernelwright.kernels.lower import lower
 from kernelwright.kernels.triton.candidate import render_triton_candidate
 from kernelwright.kernels.triton.defaults import with_triton_schedules
 from kernelwright.kernels.triton.schedule import TritonSchedule, decide
+from kernelwright.referee.draws import DrawKey
 from kernelwright.tasks.capture import capture_task
-from kernelwright.tasks.namespace import construct_model, draw_inputs, load_namespace
 from kernelwright.tasks.suite import suite_tasks
 
 SMALL = {
@@ -81,24 +81,17 @@ def lowered(task: Task, schedule: TritonSchedule | None = None) -> tuple[str, Pr
     return render_triton_candidate(task, {workload.name: (captured, program)}, "1. seed"), program
 
 
-def check(interpreter: Interpreter, task: Task, schedule: TritonSchedule | None = None) -> Program:
-    """Run a task's candidate twice and compare with the reference; return the program."""
+def check(
+    interpreter: Interpreter,
+    task: Task,
+    schedule: TritonSchedule | None = None,
+    keys: Sequence[DrawKey] | None = None,
+) -> Program:
+    """Run a task's candidate on draws, all that the referee would make unless told, and judge as it does."""
     source, program = lowered(task, schedule)
-    namespace = load_namespace(task, task.workloads[0])
-    reference = construct_model(task, namespace, seed=3)
-    init = tuple(namespace.get_init_inputs())
-    for seed in (1, 2):
-        inputs = draw_inputs(task, namespace, seed=seed)
-        state = {name: tensor.detach().clone() for name, tensor in reference.state_dict().items()}
-        outputs, after = interpreter.forward(source, init, state, list(inputs))
-        with torch.no_grad():
-            want = reference(*inputs)
-        wanted = list(want) if isinstance(want, list | tuple) else [want]
-        for got, expected in zip(outputs, wanted, strict=True):
-            assert got is not None and got.dtype == expected.dtype, (got, expected.dtype)
-            torch.testing.assert_close(got, expected, rtol=1e-4, atol=2e-5, equal_nan=True)
-        for name, tensor in reference.state_dict().items():
-            torch.testing.assert_close(after[name], tensor, rtol=1e-4, atol=2e-5)
+    judge = Judge(task)
+    for trial in judge.trials(judge.every_key() if keys is None else keys):
+        judge.check(trial, interpreter.forward(source, judge.init, trial.state, trial.inputs))
     return program
 
 

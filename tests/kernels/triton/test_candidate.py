@@ -5,6 +5,7 @@ import ast
 import pytest
 import torch
 from tests.kernels.triton.interpreted import Interpreter
+from tests.kernels.triton.judging import FEW, Judge
 
 from kernelwright.core.errors import LoweringError, UserError
 from kernelwright.core.plan import Plan
@@ -13,7 +14,6 @@ from kernelwright.core.task import Task
 from kernelwright.kernels.carry_out import carry_out, known_lowerings, sites, write_source
 from kernelwright.kernels.printers import printer_for
 from kernelwright.tasks.capture import capture_task
-from kernelwright.tasks.namespace import construct_model, draw_inputs, load_namespace
 
 SOURCE = """
 import torch
@@ -68,18 +68,10 @@ def test_every_load_and_store_of_a_tile_has_a_mask(source: str) -> None:
 def test_the_candidate_matches_the_reference_and_updates_its_buffers(
     interpreter: Interpreter, source: str
 ) -> None:
-    task = Task(name="t", source=SOURCE)
-    namespace = load_namespace(task, task.workloads[0])
-    reference = construct_model(task, namespace, seed=3)
-    inputs = draw_inputs(task, namespace, seed=1)
-    state = {name: tensor.detach().clone() for name, tensor in reference.state_dict().items()}
-    (got,), after = interpreter.forward(source, (10,), state, list(inputs))
-    with torch.no_grad():
-        want = reference(*inputs)
-    assert got is not None
-    torch.testing.assert_close(got, want, rtol=1e-5, atol=1e-6)
-    for name, tensor in reference.state_dict().items():
-        torch.testing.assert_close(after[name], tensor, rtol=1e-5, atol=1e-6)
+    judge = Judge(Task(name="t", source=SOURCE))
+    for trial in judge.trials(FEW):
+        assert not torch.equal(trial.after["norm.running_mean"], trial.state["norm.running_mean"])
+        judge.check(trial, interpreter.forward(source, judge.init, trial.state, trial.inputs))
 
 
 def test_lowerings_and_sites_are_those_of_the_language() -> None:

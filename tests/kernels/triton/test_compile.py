@@ -56,6 +56,7 @@ def test_kernels_compile_for_gpus(tmp_path: Path, what: str) -> None:
     )
     environment = os.environ | {"TRITON_CACHE_DIR": str(tmp_path / "cache")}
     environment.pop("TRITON_INTERPRET", None)
-    command = [sys.executable, str(compiled.__file__), str(module), str(listed)]
+    devices = ["cuda"] if what == "forms" else ["cuda", "hip"]  # test_inspected.py has the forms for both
+    command = [sys.executable, str(compiled.__file__), str(module), str(listed), *devices]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=600)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-2000:]

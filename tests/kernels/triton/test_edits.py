@@ -1,6 +1,7 @@
 """The schedule space: every site's every value gives the same results; wrong values are refused."""
 
 import dataclasses
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -15,8 +16,9 @@ from kernelwright.core.errors import LoweringError
 from kernelwright.kernels.interpret import interpret
 from kernelwright.kernels.ir import Buffer, Program, Region
 from kernelwright.kernels.lower import lower
+from kernelwright.kernels.lowering import Gpu
 from kernelwright.kernels.triton.defaults import with_triton_schedules
-from kernelwright.kernels.triton.edits import TRITON_EDITS
+from kernelwright.kernels.triton.edits import MAX_PRODUCT, TRITON_EDITS, triton_edits
 from kernelwright.kernels.triton.printer import print_kernel
 from kernelwright.kernels.triton.schedule import TritonSchedule, decide, power_of_two
 from kernelwright.kernels.triton.split import can_split, split
@@ -48,22 +50,93 @@ def only(program: Program) -> Region:
     return region
 
 
-@pytest.mark.parametrize("region", [softmax(4, 30_000), layer_norm(2, 40_000), softmax(300, 200)])
-def test_every_value_of_every_site_is_taken_and_prints(region: Region) -> None:
+def row_program(region: Region) -> Program:
     shape = (region.kept[0].size, region.inner[0].size)
-    program = dataclasses.replace(program_of(region, shape, shape), steps=(region,))
-    steps = tuple(dataclasses.replace(s, schedule=TritonSchedule()) for s in (region,))
-    program = dataclasses.replace(program, steps=steps)
-    tried = 0
-    for name, edit in TRITON_EDITS.items():
+    return program_of(dataclasses.replace(region, schedule=TritonSchedule()), shape, shape)
+
+
+def product_program(rows: int, inner: int, columns: int) -> Program:
+    """A product that has taken its epilogue in."""
+    inputs = (torch.empty(rows, inner), torch.empty(inner, columns))
+    program = lower(capture_module(Wrap(lambda x, w: torch.relu(x @ w)), inputs))
+    (site,) = TRITON_EDITS["triton-matmul"].sites(program)
+    return TRITON_EDITS["triton-matmul"].apply(program, site.region, {})
+
+
+MAKE: dict[str, Callable[[], Program]] = {
+    "few long rows": lambda: row_program(softmax(4, 30_000)),
+    "long rows": lambda: row_program(layer_norm(4096, 40_000)),
+    "short rows": lambda: row_program(softmax(300_000, 200)),
+    "product": lambda: product_program(8192, 64, 2048),
+}
+REACHED = {
+    "few long rows": "form warps stages vector step hints online split",
+    "long rows": "form warps stages vector programs moments",
+    "short rows": "form warps vector block programs",
+    "product": "block columns precision programs warps stages",
+}
+"""Which edits must find a place there."""
+
+
+@pytest.mark.parametrize("gpu", [Gpu("cuda"), Gpu("cuda", 132), Gpu("hip", 304)], ids=str)
+@pytest.mark.parametrize("name", MAKE)
+def test_every_value_of_every_site_is_taken_and_prints(name: str, gpu: Gpu) -> None:
+    program, reached = MAKE[name](), set[str]()
+    wanted = {f"triton-{edit}" for edit in REACHED[name].split()}
+    for edit in triton_edits(gpu).values():
         for site in edit.sites(program):
             assert site.gain >= 1.0 and site.why
             for field, values in site.params.items():
                 for value in values:
                     changed = edit.apply(program, site.region, {field: value})
-                    assert all(print_kernel(s).text for s in changed.steps if isinstance(s, Region)), name
-                    tried += 1
-    assert tried >= 8
+                    assert changed != program
+                    assert all(print_kernel(s).text for s in changed.steps if isinstance(s, Region)), value
+                    reached.add(edit.name)
+    assert reached >= wanted - ({"triton-precision"} if gpu.device == "hip" else set())
+    assert len(reached) >= 5
+
+
+def test_products_are_rounded_only_as_every_model_of_the_kind_can() -> None:
+    program = product_program(64, 32, 48)
+    (site,) = triton_edits(Gpu("cuda"))["triton-precision"].sites(program)
+    assert site.params["precision"] == ("tf32x3", "tf32")
+    amd = triton_edits(Gpu("hip"))["triton-precision"]
+    assert amd.sites(program) == ()
+    with pytest.raises(LoweringError, match="precision cannot be 'tf32'"):
+        amd.apply(program, site.region, {"precision": "tf32"})
+
+
+def test_tiles_of_products_stay_such_that_compilers_end() -> None:
+    program = product_program(4096, 64, 4096)
+    for _ in range(8):
+        for name in ("triton-block", "triton-columns"):
+            for site in TRITON_EDITS[name].sites(program):
+                ((field, values),) = site.params.items()
+                largest = max(values, key=int)
+                program = TRITON_EDITS[name].apply(program, site.region, {field: largest})
+    how = decide(only(program))
+    assert how.block_kept * how.block_columns <= MAX_PRODUCT
+    with pytest.raises(LoweringError, match="no tile"):
+        TRITON_EDITS["triton-block"].apply(program, how.region.name, {"block_kept": 2048})
+    square = product_program(4096, 64, 4096)
+    for name, field in (("triton-block", "block_kept"), ("triton-columns", "block_columns")):
+        square = TRITON_EDITS[name].apply(square, only(square).name, {field: 128})
+    assert decide(only(square)).num_warps == 8
+
+
+def test_persistent_programs_are_counted_by_the_device() -> None:
+    program = row_program(softmax(300_000, 200))
+    (site,) = triton_edits(Gpu("cuda", 132))["triton-programs"].sites(program)
+    assert site.params["programs"] == (264, 528, 1056) and "132 units" in site.why
+
+
+def test_results_go_from_the_cache_before_rows_that_are_read_again() -> None:
+    long, short = softmax(4, 30_000), softmax(4, 200)
+    stores = [line for line in print_kernel(long).text.splitlines() if "tl.store" in line]
+    assert stores and all('eviction_policy="evict_first"' in line for line in stores)
+    assert "evict" not in print_kernel(short).text
+    off = dataclasses.replace(long, schedule=TritonSchedule(hints=False))
+    assert "evict" not in print_kernel(off).text
 
 
 @pytest.mark.parametrize(
@@ -75,6 +148,8 @@ def test_every_value_of_every_site_is_taken_and_prints(region: Region) -> None:
         ("triton-form", {"form": "diagonal"}),
         ("triton-hints", {"hints": 1}),
         ("triton-split", {"parts": 1}),
+        ("triton-vector", {"vector_bytes": 12}),
+        ("triton-vector", {}),
     ],
 )
 def test_a_value_that_cannot_be_is_refused(edit: str, params: dict[str, object]) -> None:

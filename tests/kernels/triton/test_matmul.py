@@ -14,6 +14,7 @@ from kernelwright.core.errors import LoweringError
 from kernelwright.kernels.interpret import interpret
 from kernelwright.kernels.ir import Program, Region
 from kernelwright.kernels.lower import lower
+from kernelwright.kernels.triton.dot import GROUP_ROWS
 from kernelwright.kernels.triton.edits import TRITON_EDITS
 from kernelwright.kernels.triton.schedule import TritonSchedule, decide
 from kernelwright.tasks.capture import capture_module
@@ -74,6 +75,62 @@ def test_tiles_of_any_shape_match_torch(
     source = interpreter.run(region, **tensors, **{str(program.outputs[0]): out})
     assert "tl.dot(" in source
     torch.testing.assert_close(out, EPILOGUES[name](*inputs), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "choices",
+    [
+        {"num_stages": 1},
+        {"num_stages": 3, "block_columns": 32},
+        {"programs": 3},
+        {"programs": 7, "block_kept": 32, "block_inner": 32, "precision": "tf32x3"},
+    ],
+    ids=["one stage", "three stages", "persistent", "persistent, wide tiles"],
+)
+@pytest.mark.parametrize("rows", [9 * 16, 10 * 16 + 3], ids=["one block over", "partial group"])
+def test_more_blocks_of_rows_than_a_group_holds(
+    interpreter: Interpreter, rows: int, choices: dict[str, object]
+) -> None:
+    inputs = operands(rows, 24, 40)
+    program, tensors = fused(EPILOGUES["biased"], inputs)
+    (region,) = regions(program)
+    sizes: dict[str, object] = {"block_kept": 16, "block_columns": 16, "block_inner": 16}
+    schedule = TritonSchedule(form="dot", **sizes | choices)  # type: ignore[arg-type]
+    region = dataclasses.replace(region, schedule=schedule)
+    assert decide(region).blocks > GROUP_ROWS
+    out = torch.full((rows, 40), float("nan"))
+    source = interpreter.run(region, **tensors, **{str(program.outputs[0]): out})
+    assert ("range(tl.program_id(0)" in source) == ("programs" in choices)
+    torch.testing.assert_close(out, EPILOGUES["biased"](*inputs), rtol=1e-4, atol=1e-4)
+
+
+BATCHED: dict[str, Function] = {
+    "scaled": lambda x, w, b: torch.sigmoid(torch.bmm(x, w)) * 2.0,
+    "columns": lambda x, w, b: torch.relu(torch.bmm(x, w) + b),
+}
+
+
+@pytest.mark.parametrize("name", BATCHED)
+@pytest.mark.parametrize("shape", [(2, 3, 4, 5), (3, 17, 20, 33)], ids=str)
+def test_batches_of_products_take_their_epilogue_in(
+    interpreter: Interpreter, name: str, shape: tuple[int, int, int, int]
+) -> None:
+    batches, rows, inner, columns = shape
+    inputs = (torch.randn(batches, rows, inner), torch.randn(batches, inner, columns), torch.randn(columns))
+    program, tensors = fused(BATCHED[name], inputs)
+    want = BATCHED[name](*inputs)
+    if rows < 16:
+        (got,) = interpret(program, tensors).outputs
+        assert got is not None
+        torch.testing.assert_close(got, want, rtol=1e-5, atol=1e-5)
+    (region,) = regions(program)
+    schedule = TritonSchedule(form="dot", block_kept=16, block_columns=16, block_inner=16)
+    region = dataclasses.replace(region, schedule=schedule)
+    dot = decide(region).dot
+    assert dot is not None and dot.batch
+    out = torch.full((batches, rows, columns), float("nan"))
+    interpreter.run(region, **tensors, **{str(program.outputs[0]): out})
+    torch.testing.assert_close(out, want, rtol=1e-4, atol=1e-4)
 
 
 def test_a_product_that_somebody_else_reads_stays_a_call() -> None:

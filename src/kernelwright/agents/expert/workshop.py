@@ -7,6 +7,7 @@ from kernelwright.core.plan import Move, Plan
 from kernelwright.core.skill import Skill
 from kernelwright.core.task import TolerancePolicy
 from kernelwright.kernels.carry_out import LIBRARY_SEED, Carried, carry_out, write_source
+from kernelwright.kernels.lowering import Gpu
 
 LIBRARY_MOVE = Move(skill="library-seed", why="every operator as torch calls it: correct first")
 """The seed that changes nothing but the interpreter's overhead."""
@@ -41,10 +42,12 @@ class Workshop:
     def carried(self, problem: Problem, plan: Plan, workload: str | None = None) -> Carried:
         """Return the lowered program of a plan on one workload (default: the main one)."""
         name = workload or problem.main_workload
-        key = (problem.task.id, problem.target.language, plan.id, name)
+        key = (problem.task.id, str(problem.target), plan.id, name)
         if key not in self._carried:
+            units = problem.machine.get("gpu.units")
+            gpu = Gpu(problem.target.device, units if isinstance(units, int) else None)
             self._carried[key] = carry_out(
-                problem.captured[name], plan, self.lowering_of, problem.target.language
+                problem.captured[name], plan, self.lowering_of, problem.target.language, gpu
             )
         return self._carried[key]
 

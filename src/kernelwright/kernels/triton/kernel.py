@@ -636,4 +636,8 @@ class KernelWriter:
         address = self.render.pointer(store.buffer, self.render.index(store.index), has, needs)
         value = bare(self.render.text(node))
         masks = [flat.mask for flat in needs]
-        self.out.line(f"tl.store({address}, {value}{f', mask={joined(masks)}' if masks else ''})")
+        options = f", mask={joined(masks)}" if masks else ""
+        is_read = any(n.kind == "load" and n.name == store.buffer for n in self.dag.nodes)
+        if self.render.policy and not is_read:  # rows that are read again must not make room for results
+            options += ', eviction_policy="evict_first"'
+        self.out.line(f"tl.store({address}, {value}{options})")

@@ -31,10 +31,12 @@ from kernelwright.kernels.lowering import Site
 from kernelwright.kernels.schedules.regions import find_region
 from kernelwright.kernels.triton.schedule import TritonSchedule, complete
 
-_INNER, _COLUMN, _ROW = "k", "column", "row"
+_INNER = "k"
+_PLACES = ("batch", "row", "column")
 _TARGETS = {
     "torch.ops.aten.mm.default": 0,
     "torch.ops.aten.addmm.default": 1,
+    "torch.ops.aten.bmm.default": 0,
 }
 """Calls that are understood -> position of the left matrix."""
 
@@ -46,7 +48,9 @@ class _Place:
     call: Call
     region: Region
     epilogue: Region
-    """The region, with rows and columns as axes of their own."""
+    """The region, with batches, rows and columns as axes of their own."""
+    batches: Affine
+    """Which product of several; constant where there is one."""
     rows: Affine
     """Row of the product at a kept point."""
     columns: Affine
@@ -106,11 +110,9 @@ def _place(region: Region, program: Program) -> _Place | None:
         if any(program.buffer(a.buffer).dtype != "float32" for a in step.args if isinstance(a, BufferRef)):
             continue
         changed = _unmerged(region, own[0].index, result)
-        if changed is None:
-            continue
-        spread = _spread(changed, own[0].index if changed is region else _two_axes(result), result)
-        if spread is not None:
-            return _Place(step, region, changed, *spread)
+        spread = _spread(*changed, result) if changed is not None else None
+        if changed is not None and spread is not None:
+            return _Place(step, region, changed[0], *spread)
     return None
 
 
@@ -134,46 +136,61 @@ def _readers(name: str, program: Program) -> list[str]:
     return found
 
 
-def _two_axes(result: Buffer) -> Affine:
-    return Affine(tuple(sorted(((_ROW, result.shape[1]), (_COLUMN, 1)))))
+def _unmerged(region: Region, index: Affine, result: Buffer) -> tuple[Region, Affine] | None:
+    """Return the region with axes that run over rows and columns at once cut in two, and the index there."""
+    steps = [math.prod(result.shape[k + 1 :]) for k in range(len(result.shape) - 1)]
+    for outer, step in zip(_PLACES[-len(result.shape) :], steps, strict=False):
+        for axis in region.kept:
+            own = coefficient(index, axis.name)
+            if not own or not own < step < own * axis.size:
+                continue
+            if step % own or own * axis.size % step:
+                return None
+            inner = _PLACES[_PLACES.index(outer) + 1]
+            if {outer, inner} & {a.name for a in region.kept if a is not axis}:
+                return None
+            region, index = _cut(region, index, axis, outer, inner, step // own)
+            break
+    return region, index
 
 
-def _unmerged(region: Region, index: Affine, result: Buffer) -> Region | None:
-    """Return the region with one axis over all elements cut into rows and columns; as it is otherwise."""
-    rows, columns = result.shape
-    one = len(region.kept) == 1 and region.kept[0].size == rows * columns
-    if not one or rows == 1 or columns == 1:
-        return region
-    name = region.kept[0].name
-    if index != Affine(((name, 1),)):
-        return None
+def _cut(
+    region: Region, index: Affine, axis: Axis, outer: str, inner: str, size: int
+) -> tuple[Region, Affine]:
+    """Return region and index with an axis as two, the inner one of that size."""
 
     def cut(old: Affine) -> Affine:
-        factor = coefficient(old, name)
-        terms = [(_ROW, factor * columns), (_COLUMN, factor)] if factor else []
-        return Affine(tuple(sorted(terms)), old.offset)
+        factor = coefficient(old, axis.name)
+        rest = tuple((name, c) for name, c in old.terms if name != axis.name)
+        new = ((outer, factor * size), (inner, factor)) if factor else ()
+        return Affine(tuple(sorted((*rest, *new))), old.offset)
 
-    kept = (Axis(_ROW, rows), Axis(_COLUMN, columns))
-    return dataclasses.replace(map_affines(region, cut), kept=kept)
+    place = region.kept.index(axis)
+    parts = (Axis(outer, axis.size // size), Axis(inner, size))
+    kept = (*region.kept[:place], *parts, *region.kept[place + 1 :])
+    return dataclasses.replace(map_affines(region, cut), kept=kept), cut(index)
 
 
-def _spread(region: Region, index: Affine, result: Buffer) -> tuple[Affine, Affine] | None:
-    """Return (row, column) of the product at a kept point, where every axis runs along one of them."""
-    rows, columns = result.shape
+def _spread(region: Region, index: Affine, result: Buffer) -> tuple[Affine, Affine, Affine] | None:
+    """Return (batch, row, column) of the product at a kept point, where every axis runs along one of them."""
+    *first, rows, columns = result.shape
+    sizes = (math.prod(first), rows, columns)
+    steps = (rows * columns, columns, 1)
     if index.offset:
         return None
-    parts: dict[bool, list[tuple[str, int]]] = {True: [], False: []}
-    reach = {True: 0, False: 0}
+    parts: list[list[tuple[str, int]]] = [[], [], []]
+    reach = [0, 0, 0]
     for axis in region.kept:
-        step = coefficient(index, axis.name)
-        is_row = step >= columns and step % columns == 0
-        if not step or (not is_row and step * (axis.size - 1) >= columns):
+        own = coefficient(index, axis.name)
+        place = next((k for k, step in enumerate(steps) if own >= step and own % step == 0), None)
+        if not own or place is None:
             return None
-        parts[is_row].append((axis.name, step // columns if is_row else step))
-        reach[is_row] += (step // columns if is_row else step) * (axis.size - 1)
-    if reach[True] != rows - 1 or reach[False] != columns - 1 or not parts[True] or not parts[False]:
+        parts[place].append((axis.name, own // steps[place]))
+        reach[place] += own // steps[place] * (axis.size - 1)
+    if reach != [size - 1 for size in sizes] or not parts[1] or not parts[2]:
         return None
-    return Affine(tuple(sorted(parts[True]))), Affine(tuple(sorted(parts[False])))
+    batch, row, column = (Affine(tuple(sorted(part))) for part in parts)
+    return batch, row, column
 
 
 def _fused(place: _Place, program: Program) -> Region:
@@ -187,18 +204,7 @@ def _fused(place: _Place, program: Program) -> Region:
     region = place.epilogue
     inner = Affine(((_INNER, 1),))
     product = Op(
-        "mul",
-        (
-            Load(
-                left.name, _sum(_times(place.rows, left.stride[0]), _times(inner, left.stride[1])), "float32"
-            ),
-            Load(
-                right.name,
-                _sum(_times(inner, right.stride[0]), _times(place.columns, right.stride[1])),
-                "float32",
-            ),
-        ),
-        "float32",
+        "mul", (_load(left, place, place.rows, inner), _load(right, place, inner, place.columns)), "float32"
     )
     total = Stage(f"{place.call.name}_sum", "reduce", (_INNER,), product, "float32", combine="sum")
     value: Expr = StageValue(total.name, "float32")
@@ -212,10 +218,19 @@ def _fused(place: _Place, program: Program) -> Region:
     )
     return dataclasses.replace(
         region,
-        inner=(Axis(_INNER, left.shape[1]),),
+        inner=(Axis(_INNER, left.shape[-1]),),
         stages=(total, *stages),
         comment=f"{place.call.target.split('.')[-2]} -> {region.comment}",
     )
+
+
+def _load(buffer: Buffer, place: _Place, row: Affine, column: Affine) -> Load:
+    """Return an element of an operand."""
+    along = (place.batches, row, column)[-len(buffer.shape) :]
+    index = Affine()
+    for part, stride in zip(along, buffer.stride, strict=True):
+        index = _sum(index, _times(part, stride))
+    return Load(buffer.name, index, "float32")
 
 
 def _bias(buffer: Buffer, place: _Place) -> Load:

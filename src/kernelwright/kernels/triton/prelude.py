@@ -161,6 +161,55 @@ def trunc(x):
 def sign(x):
     return tl.where(x > 0, 1, tl.where(x < 0, -1, x))
 ''',
+    "expm1_64": '''
+@triton.jit
+def expm1_64(x):
+    """exp(x) - 1 in float64, by its series where the difference would cancel."""
+    s = 1.0 + x / 18.0
+    for k in tl.static_range(16):
+        s = 1.0 + x * s / (17 - k)
+    return tl.where(tl.abs(x) < 0.5, x * s, tl.exp(x) - 1.0)
+''',
+    "tanh_64": '''
+@triton.jit
+def tanh_64(x):
+    t = expm1_64(-2.0 * tl.abs(x))
+    return tl.where(x < 0.0, t / (t + 2.0), -t / (t + 2.0))
+''',
+    "sinh_64": '''
+@triton.jit
+def sinh_64(x):
+    a = tl.abs(x)
+    t = expm1_64(a)
+    half = tl.exp(0.5 * a)
+    value = tl.where(a > 20.0, 0.5 * half * half, 0.5 * (t + t / (t + 1.0)))
+    return tl.where(x < 0.0, -value, value)
+''',
+    "atan_64": '''
+@triton.jit
+def atan_64(x):
+    """atan leaves less than 1e-6 of the angle, whose tangent it is to float64."""
+    a = atan(x)
+    value = a + (x * tl.cos(a) - tl.sin(a)) / (tl.cos(a) + x * tl.sin(a))
+    far = tl.where(x < 0.0, -1.0, 1.0) * tl.full((), 1.5707963267948966, tl.float64)
+    return tl.where(x != x, x, tl.where(tl.abs(x) < 1e16, value, far))
+''',
+    "asin_64": '''
+@triton.jit
+def asin_64(x):
+    return atan_64(x / tl.sqrt((1.0 - x) * (1.0 + x)))
+''',
+    "acos_64": '''
+@triton.jit
+def acos_64(x):
+    return 2.0 * atan_64(tl.sqrt((1.0 - x) / (1.0 + x)))
+''',
+    "round_half_even_64": '''
+@triton.jit
+def round_half_even_64(x):
+    """Adding 1.5 * 2^52 rounds to a whole number."""
+    return tl.where(tl.abs(x) < 2251799813685248.0, (x + 6755399441055744.0) - 6755399441055744.0, x)
+''',
     "remainder": '''
 @triton.jit
 def remainder(a, b):

@@ -120,16 +120,18 @@ def decide(region: Region) -> Decided:
     block_kept = 1 if form == "row" else min(block_kept, power_of_two(kept))
     if dot is not None:  # tl.dot takes no dimension below 16
         block_inner, block_kept = max(16, block_inner), max(16, block_kept)
+    block_columns = max(16, given.block_columns or 64)
+    tile = block_kept * (block_columns if dot is not None else block_inner)
     is_looped = block_inner < inner and form != "flat"
     return Decided(
         region=region,
         form=form,
         block_kept=block_kept,
         block_inner=block_inner,
-        block_columns=max(16, given.block_columns or 64),
+        block_columns=block_columns,
         precision=given.precision or "ieee",
         dot=dot,
-        num_warps=given.num_warps or _warps(form, block_kept * block_inner),
+        num_warps=given.num_warps or _warps(form, tile),
         num_stages=given.num_stages or (1 if not is_looped else 3 if dot else 2),
         programs=given.programs,
         hints=True if given.hints is None else given.hints,
@@ -211,7 +213,7 @@ def _block_kept(region: Region, form: Form, block_inner: int) -> int:
 
 def _warps(form: Form, values: int) -> int:
     if form == "dot":
-        return 4
+        return 4 if values <= 8192 else 8
     if form == "flat":
         return max(1, min(8, values // 256))
     return max(1, min(8 if values <= TILE_VALUES else 16, power_of_two(values // VALUES_PER_WARP)))

@@ -45,13 +45,15 @@ _POWERS = {
     0.5: "tl.sqrt({0})", 0.75: "(tl.sqrt({0}) * tl.sqrt(tl.sqrt({0})))", -0.5: "tl.rsqrt({0})",
     -1.0: "(1.0 / {0})", -2.0: "(1.0 / ({0} * {0}))",
 }  # fmt: skip
-_FLOAT32_ONLY = frozenset({"expm1", "tanh", "sinh", "atan", "asin", "acos", "pow", "round"})
+_FLOAT32_ONLY = frozenset({"pow"})
 """Operations whose functions in the prelude are no more exact than float32 whatever they are given."""
+_IN_DOUBLE = frozenset({"expm1", "tanh", "sinh", "atan", "asin", "acos", "round"})
+"""Operations with a function of their own for float64."""
 _ROUNDED = frozenset({"floor", "ceil", "round", "trunc"})
 _OUR_WORDS = (
     "tl triton torch nn self math base64 float int bool abs min max sum product nan_max nan_min expm1 log1p "
     "log10 tanh softplus tanh_softplus sinh cosh tan atan asin acos power round_half_even trunc sign "
-    "remainder floor_divide"
+    "remainder floor_divide expm1_64 tanh_64 sinh_64 atan_64 asin_64 acos_64 round_half_even_64"
 )
 _RESERVED = frozenset(keyword.kwlist) | frozenset(_OUR_WORDS.split())
 
@@ -118,7 +120,7 @@ class TritonRenderer(Renderer):
         self.flats: list[Flat] = []
         """Dimensions of the tile being printed: kept points, then inner points."""
         self.policy: dict[str, str] = {}
-        """Buffer -> eviction policy of its loads in the loop being printed."""
+        """Buffer -> eviction policy of its loads in the loop being printed, from which results go first."""
         self.serial: frozenset[str] = frozenset()
         """Axes that a plain loop runs along: what depends on them alone may be a Python number."""
 
@@ -238,7 +240,8 @@ class TritonRenderer(Renderer):
             return f"tl.floor({args[0]} / {args[1]})"
         if node.name not in _CALLS:
             raise LoweringError(f"operation {node.name!r} is not known to the Triton printer")
-        call = f"{_CALLS[node.name]}({', '.join(bare(a) for a in args)})"
+        own = "_64" if node.name in _IN_DOUBLE and node.dtype == "float64" else ""
+        call = f"{_CALLS[node.name]}{own}({', '.join(bare(a) for a in args)})"
         values = [self.dag.nodes[a] for a in node.args]
         plain = node.name == "where" and all(v.kind == "const" for v in values[1:])
         return f"{call}.to({dtype_text(node.dtype)})" if plain and node.dtype != "float32" else call
