@@ -115,7 +115,7 @@ def _body(result: Result) -> list[str]:
         header = ("task", "ending", "eager ms", "delivered ms", *(f"over {n}" for n in names), "of the floor")
         body.append(_table(header, [_bench_row(row, further) for row in found["rows"]]))
     if result.name == "profile" and found.get("rows"):
-        profiled = ("task", "of the floor", "tool", "status", "hottest kernel", "facts")
+        profiled = ("task", "of the floor", "hottest kernel", "facts", "how")
         body.append(_table(profiled, [_profile_row(row) for row in found["rows"]]))
     if result.state in (State.FAILED, State.LATE) and result.last_lines:
         body.append("Its last lines:\n\n" + "\n".join(f"    {line}" for line in result.last_lines))
@@ -141,10 +141,9 @@ def _profile_row(row: dict[str, Any]) -> tuple[str, ...]:
     return (
         row["task"],
         "" if share is None else f"{share:.0%}",
-        row.get("tool") or "",
-        ": ".join(words for words in (row.get("status"), row.get("detail")) if words),
         row.get("kernel") or "",
         facts,
+        row.get("detail") or "",
     )
 
 

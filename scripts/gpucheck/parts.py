@@ -121,8 +121,8 @@ def _profile(place: Place, seconds: float) -> list[str] | Skip:
     kept = [load(place.out, name) for name in BENCHES]
     if not any(result.figures.get("rows") for result in kept if result is not None):
         return Skip("no bench has left a task to profile")
-    vendor = "nvidia" if place.target.startswith("cuda") else "amd"
-    return [place.python, "-m", "gpucheck.profile_slowest", str(place.out), vendor, f"{seconds * 0.9:.0f}"]
+    device = place.target.partition("/")[0]
+    return [place.python, "-m", "gpucheck.profile_slowest", str(place.out), device, f"{seconds * 0.9:.0f}"]
 
 
 START = "start"

@@ -89,7 +89,13 @@ class StubEngine:
     played: list[str] = field(default_factory=list)
 
     def resume_run(
-        self, run_id: str, *, store: Store, on_event: Callable[[Event], None], referee: object = None
+        self,
+        run_id: str,
+        *,
+        store: Store,
+        on_event: Callable[[Event], None],
+        referee: object = None,
+        profile: object = None,
     ) -> StubOutcome:
         """Append the made-up events, or fail as the test wants it."""
         self.played.append(store.get_run(run_id).spec.task.name)

@@ -17,15 +17,20 @@ from gpucheck.machine import Machine, look
 from gpucheck.main import main
 from gpucheck.pack import ABOUT, PackError, environment_with, pack, requirements
 from gpucheck.parts import PARTS, Part, Place, Skip, find_kernelbench, gpu_tests, problems
-from gpucheck.profile_slowest import slowest, take
+from gpucheck.profile_slowest import main as profile_slowest
+from gpucheck.profile_slowest import slowest
 from gpucheck.results import Result, State, load, save
 from gpucheck.running import run
 from gpucheck.start import main as start
 
 from kernelwright.core.errors import MachineError
+from kernelwright.core.run import RunSpec
+from kernelwright.core.task import Task
+from kernelwright.devices.profilers.take import Profiled
 from kernelwright.referee.referee import Referee
 from kernelwright.referee.settings import RefereeSettings
 from kernelwright.settings import load_settings
+from kernelwright.store.sqlstore import open_store
 
 ROOT = Path(__file__).parents[2]
 H200: dict[str, Any] = {
@@ -347,7 +352,7 @@ def test_the_real_parts_are_our_commands(tmp_path: Path) -> None:
     assert [Path(word).name for word in made["finals"] if word.endswith(".py")] == ["27_Softmax.py"]
     assert sum(word.endswith(".py") for word in made["suite"]) == 55
     assert made["kernelbench"][4] == str(levels / "1_A.py")
-    assert made["profile"][-2:] == ["amd", "90"]
+    assert made["profile"][-2:] == ["hip", "90"]
     nothing = Place(ROOT, tmp_path / "p", "cuda/triton", None, {})
     skipped = {part.name: part.make(nothing, 100.0) for part in PARTS[4:]}
     reasons = {name: skip.reason for name, skip in skipped.items() if isinstance(skip, Skip)}
@@ -411,67 +416,37 @@ def get_inputs():
 def get_init_inputs():
     return []
 """
-NCU = """#!/bin/sh
-# Stub of ncu: a table as it writes one.
-echo "$@" > "$(dirname "$0")/asked"
-echo '"ID","Kernel Name","gpu__time_duration.sum"'
-echo '"","","nsecond"'
-echo '"0","row_kernel","2000"'
-"""
-DENIED = """#!/bin/sh
-# Stub of ncu: what it says without permission.
-echo '==ERROR== ERR_NVGPUCTRPERM - The user does not have permission'
-exit 1
-"""
-ROCPROF = """#!/bin/sh
-# Stub of rocprofv3: counters fail, times are written as it writes them.
-while [ "$1" != --output-directory ]; do [ "$1" = --pmc ] && exit 1; shift; done
-mkdir -p "$2/host"
-printf '"Name","Calls","TotalDurationNs"\n"row_kernel.kd",16,8000\n' > "$2/host/1_kernel_stats.csv"
-"""
 
 
-def tool(folder: Path, name: str, text: str) -> None:
-    folder.mkdir(exist_ok=True)
-    (folder / name).write_text(text)
-    (folder / name).chmod(0o755)
+def test_what_was_delivered_is_profiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The profiler is a stub; a run that delivered nothing is in the store."""
+    asked: list[tuple[str, str]] = []
 
+    def stub_profile(source: str, task_source: str, kind: str, **how: Any) -> Profiled:
+        asked.append((source, kind))
+        return Profiled(facts={"gpu.launches": 2.0}, hottest="row_kernel", note="profiled by a stub")
 
-def test_a_profile_is_taken_with_counters_or_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "task.py").write_text(TASK)
-    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
-    tool(tmp_path / "bin", "ncu", DENIED)
-    traced = take(tmp_path, "nvidia", "cpu", "eval", 3000.0).profile
-    assert (traced.tool, traced.status.value) == ("torch.profiler", "no_kernels"), traced
-    assert "ERR_NVGPUCTRPERM" in traced.message, "why there are no counters stays known"
-    tool(tmp_path / "bin", "ncu", NCU)
-    counted = take(tmp_path, "nvidia", "cpu", "eval", 3000.0)
-    assert counted.profile.hottest is not None and counted.profile.hottest.name == "row_kernel"
-    asked = (tmp_path / "bin" / "asked").read_text()
-    assert "--profile-from-start off" in asked and asked.strip().endswith(" 1"), "one call, no warm-up"
-    assert counted.profile.facts(counted.calls)["gpu.launches"] == 1
-    assert take(tmp_path, "nvidia", "cpu", "eval", 0.0).profile.message == "no time was left for it"
-
-
-def test_amds_profiler_times_where_it_cannot_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
-    tool(tmp_path / "bin", "rocprofv3", ROCPROF)
-    timed = take(tmp_path, "amd", "cuda", "eval", 3000.0)
-    assert timed.profile.hottest is not None and timed.profile.facts(timed.calls)["gpu.launches"] == 2
-    assert "no *_counter_collection.csv" in timed.profile.message
+    monkeypatch.setattr("gpucheck.profile_slowest.take_profile", stub_profile)
+    run_id = open_store(str(tmp_path / "runs.db")).create_run(
+        RunSpec(task=Task(name="t", source=TASK), recipe="refine")
+    )
+    row = {"task": "t", "run_id": run_id, "delivered_ms": 1.0, "floor_fraction": None}
+    (tmp_path / "suite").mkdir()
+    (tmp_path / "suite" / "results.json").write_text(json.dumps({"rows": [row]}))
+    assert profile_slowest([str(tmp_path), "hip", "60"]) == 0
+    ((source, kind),) = asked
+    assert "class ModelNew(" in source and kind == "hip"
+    (found,) = json.loads((tmp_path / "profile" / "profiles.json").read_text())["rows"]
+    assert (found["kernel"], found["facts"]) == ("row_kernel", {"gpu.launches": 2.0})
+    (tmp_path / "suite" / "results.json").unlink()
+    assert profile_slowest([str(tmp_path), "hip", "60"]) == 1
 
 
 def test_why_there_are_no_counters_is_in_the_table(tmp_path: Path) -> None:
-    row = {
-        "task": "t",
-        "floor_fraction": None,
-        "tool": "torch.profiler",
-        "status": "profiled",
-        "detail": "why",
-    }
+    row = {"task": "t", "floor_fraction": None, "kernel": "row_kernel", "detail": "ncu: no permission"}
     rows = json.dumps({"rows": [row]})
     check(tmp_path, stub("profile", f"(out / 'profiles.json').write_text({rows!r})"))
-    assert "| t |  | torch.profiler | profiled: why |" in (tmp_path / "gpu-check.md").read_text()
+    assert "| t |  | row_kernel |  | ncu: no permission |" in (tmp_path / "gpu-check.md").read_text()
 
 
 def test_what_is_packed_leaves_torch_to_the_other_machine() -> None:

@@ -29,6 +29,7 @@ from kernelwright.report.tables import BenchRow, Summary, row_from_story, summar
 
 if TYPE_CHECKING:
     from kernelwright.engine.evaluator import Evaluator
+    from kernelwright.engine.inspecting import Profiler
     from kernelwright.store.base import RunRecord, Store
 
 
@@ -105,8 +106,8 @@ def bench(
         bool,
         typer.Option(
             "--quick",
-            help="Deliver by the search's own verdict: no final measurement in fresh processes, compared "
-            "with eager and what --baseline names.",
+            help="Deliver by the search's own verdict: no final measurement in fresh processes, no "
+            "profile, compared with eager and what --baseline names.",
         ),
     ] = False,
     require_sandbox: options.RequireSandbox = None,
@@ -219,7 +220,7 @@ def run_all(
                 continue
             progress.start(entry.task.name)
             judge = Quick(referee) if is_quick else referee
-            row = _run_one(store, judge, entry, record, how, title, progress)
+            row = _run_one(store, judge, entry, record, how, title, progress, is_quick=is_quick)
             progress.finish(row)
             rows.append(row)
     return left
@@ -233,6 +234,8 @@ def _run_one(
     how: RunOptions,
     title: str,
     progress: BenchProgress,
+    *,
+    is_quick: bool = False,
 ) -> BenchRow:
     # lazy: loads torch
     from kernelwright import api
@@ -243,7 +246,9 @@ def _run_one(
     failure: str | None = None
     if record is None or record.state is not RunState.FINISHED:
         try:
-            api.resume_run(run_id, store=store, referee=referee, on_event=progress.add)
+            api.resume_run(
+                run_id, store=store, referee=referee, on_event=progress.add, profile=_no_profile(is_quick)
+            )
         except StoreError:
             raise
         except KernelwrightError as error:
@@ -259,6 +264,17 @@ def _run_one(
         run_id=run_id,
         failure=failure,
     )
+
+
+def _no_profile(is_quick: bool) -> "Profiler | None":
+    """Return what looks at nothing when all is to be quick; None: what the run itself takes."""
+    if not is_quick:
+        return None
+    # lazy: keeps --help quick
+    from kernelwright.devices.profilers.take import Profiled
+
+    refused = Profiled(note="not profiled: the bench is a quick one")
+    return lambda task, candidate: refused
 
 
 def finish(

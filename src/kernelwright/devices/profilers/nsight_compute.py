@@ -38,6 +38,7 @@ def ncu_command(
     ``from_start`` False: launches count from the program's ``cudaProfilerStart`` to its ``cudaProfilerStop``.
     """
     command = [TOOL, "--csv", "--page", "raw", "--print-units", "base", "--target-processes", "all"]
+    command += ["--clock-control", "none"]  # the machine's clocks are not ours to fix
     command += ["--metrics", ",".join(METRICS), "--launch-count", str(launches)]
     command += ["--launch-skip", str(skip)] if skip else []
     command += [] if from_start else ["--profile-from-start", "off"]
