@@ -37,8 +37,8 @@ MEMORY_SHARE = 0.1
 """No replay where it would need more of the available memory than this."""
 LEAST_PASSES, N_PASSES, PAUSE_S = 3, 8, 0.02
 """The least of every figure in so many passes is judged: an interruption neither accuses nor acquits. Where
-that is too much there are more passes, with pauses that double: on a busy machine the time of some work varies
-fivefold, but not for seconds on end."""
+that is too much there are more passes, with pauses that double: on a busy machine the time of a
+millisecond's work varies fivefold, but not for seconds on end."""
 UNSEEN_FACTOR = 1.5
 """A call on unseen values may take this many times what one on known values takes."""
 TIMED_FACTOR = 2.5
