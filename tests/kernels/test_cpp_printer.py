@@ -108,8 +108,11 @@ def test_reductions_match_torch(
         assert torch.equal(out, getattr(torch, combine)(x, dims[0]))
     elif combine == "prod":
         close(out, x.double().flatten().prod() if over == "both" else x.double().prod(dims[0]), factor=40)
+    elif combine == "sum":  # may cancel: what is lost is a share of what is added up
+        lost = (out - x.double().sum(dims)).abs()
+        assert bool((lost <= 4 * 1.2e-7 * x.double().abs().sum(dims)).all())
     else:
-        close(out, getattr(torch, {"sum": "sum", "max": "amax", "min": "amin"}[combine])(x.double(), dims))
+        close(out, getattr(torch, {"max": "amax", "min": "amin"}[combine])(x.double(), dims))
 
 
 def test_long_sums_are_as_exact_as_torch(tmp_path: Path) -> None:
