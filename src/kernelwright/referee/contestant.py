@@ -77,7 +77,7 @@ class Contestant:
         self._call("import", timeout_s, Status.LOAD_ERROR, source=source, **place)
         init = self.reference.init_memory
         reply = self._call(
-            "construct", timeout_s, Status.LOAD_ERROR, {} if init is None else {"init": _copy(init)},
+            "construct", timeout_s, Status.LOAD_ERROR, {} if init is None else {"init": init.copy()},
             args=layout.init, seed=seed, train=layout.is_train,
         )  # fmt: skip
         problem = _state_problem(reply.get("state"), layout.state)
@@ -126,7 +126,7 @@ class Contestant:
     def map_state(self, state: State) -> None:
         """Give the process its own copy of a weight draw, which it may keep."""
         name = f"state {state.name}"
-        self._call("load_state", self._call_timeout_s, Status.RUNTIME_ERROR, {name: _copy(state.memory)},
+        self._call("load_state", self._call_timeout_s, Status.RUNTIME_ERROR, {name: state.memory.copy()},
                    arena=name, slots=self.reference.layout.state)  # fmt: skip
 
     def load_state(self, state: State, slots: Mapping[str, Slot]) -> None:
@@ -323,10 +323,3 @@ def _state_problem(got: Any, wanted: Mapping[str, Slot]) -> str | None:
         if got[name] != {"dtype": slot["dtype"], "shape": slot["shape"]}:
             return f"{name} is {got[name]!s:.100} instead of {slot['dtype']} {slot['shape']}"
     return None
-
-
-def _copy(memory: SharedMemory) -> SharedMemory:
-    """Return a copy, so that nothing a candidate can write to is also the parent's truth."""
-    twin = SharedMemory(memory.size)
-    twin.copy_from(memory)
-    return twin

@@ -47,6 +47,12 @@ class SharedMemory:
         """Take over another memory's content."""
         np.copyto(self.bytes, other.bytes)
 
+    def copy(self) -> "SharedMemory":
+        """Return a copy: so nothing that a candidate can write to is also the parent's truth."""
+        twin = SharedMemory(self.size)
+        twin.copy_from(self)
+        return twin
+
     def equals(self, other: "SharedMemory") -> bool:
         """True when every byte is the same, those between tensors included."""
         return all(

@@ -4,12 +4,11 @@ The timed calls go round two or three input sets, and only the last output of a 
 candidate that recognises inputs, skips calls, leaves work for later or knows when it is watched is fast there
 and nowhere else. Here every call of a pass has inputs of its own, all outputs are kept, and which of them are
 compared is decided when the pass is over. A pass on *known* values lies in the same memory, so that cold
-caches are no difference between the two.
+caches are no difference between the two; which of them comes first is drawn, and nothing else is done between
+them, so that what a machine is busy with is none either.
 
-What is compared is the parent's clock, as in timing: processor time also counts threads that wait for work,
-which a kernel may have many of, and which hide what the others do. Beside the timed calls, which lie some
-seconds back, both must be more. How much slower a busy machine has become the reference says. Work in other
-processes, or while nothing is asked, is watched elsewhere (watch.py).
+What the passes say is concluded in passes.py. Work in other processes, or while nothing is asked, is watched
+elsewhere (watch.py).
 """
 
 import math
@@ -17,13 +16,14 @@ import random
 import statistics
 import time
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 
 from kernelwright.core.evaluation import Check, Status
 from kernelwright.referee import admission
 from kernelwright.referee.contestant import Contestant, Failure
 from kernelwright.referee.draws import Draw
 from kernelwright.referee.memory import SharedMemory
+from kernelwright.referee.passes import SLACK_S, Pass, Timed, conclude, is_over, problem_of
 from kernelwright.referee.verify import still_matches
 
 MAX_CALLS = 24
@@ -35,37 +35,24 @@ PASS_BYTES = 48 << 20
 """Inputs of one pass, and its outputs, take no more than this where two calls fit."""
 MEMORY_SHARE = 0.1
 """No replay where it would need more of the available memory than this."""
-MOST_FINE, N_PASSES, PAUSE_S = 2, 8, 0.02
-"""A candidate is rejected when all but so few of so many passes find something, and the least of every
-figure does, too: on a busy machine one interruption would acquit, and one lucky moment accuse. Pauses
-between them double: there the time of a millisecond's work varies fivefold, but not for seconds on end."""
-UNSEEN_FACTOR = 1.5
-"""A call on unseen values may take this many times what one on known values takes."""
-TIMED_FACTOR = 2.5
-"""A call in a pass may take this many times a timed one and what the reference loses to colder caches."""
-MOST_SLOWDOWN = 3.0
-"""The machine may have become slower by this much, when the reference has."""
-SLACK_S = 500e-6
-"""Of every pass: reading the command, answering, waking up."""
-LATE_SHARE = 0.5
-"""An output whose first copy takes longer than the second by this share of a call was made on reading."""
+PAUSE_S = 0.02
+"""Pauses after passes that find something, doubling: on a busy machine the time of a millisecond's work
+varies fivefold, but not for seconds on end."""
+WARM_S, WARM_AIM_S, WARM_FACTOR = 0.03, 0.001, 1.5
+"""Seconds of warming up before a pass at most, of one of its rounds about, and when it has ended: two threads
+that lie on one core, as they do after having slept, take ten times as long until they are parted."""
+N_COMPARED = 2
+"""Outputs on known values that are compared in a pass."""
 ARENA = "replay"
 
 
 @dataclass(frozen=True)
-class _Pass:
-    """Seconds a call."""
+class _Kept:
+    """An output to be compared when the pass is over."""
 
-    known: float
-    unseen: float
-    unseen_cpu: float
-    """Of processor time, the same."""
-    reference: float
-    """The reference's, on unseen values."""
-    warm: float
-    """The reference's, on the inputs that were timed."""
-    late: float
-    """What reading an output took longer for the first time than for the second."""
+    position: int
+    draw: Draw
+    output: SharedMemory
 
 
 def check_afterwards(
@@ -99,11 +86,14 @@ class Replay:
         """See ``check_afterwards``."""
         self._contestant, self._reference = contestant, contestant.reference
         self._draws = draws
-        self._timed_s = statistics.median(timed_ms) / 1e3
-        self._timed_cpu_s = contestant.timed_cpu_s
-        self._eager_s = statistics.median(eager_ms) / 1e3 if eager_ms else None
+        self._timed = Timed(
+            seconds=statistics.median(timed_ms) / 1e3,
+            cpu_s=contestant.timed_cpu_s,
+            eager_s=statistics.median(eager_ms) / 1e3 if eager_ms else None,
+        )
         self._rng = random.Random()
-        self._stride = contestant.slots[next(iter(contestant.slots))].size
+        self._first_slot = next(iter(contestant.slots))
+        self._stride = contestant.slots[self._first_slot].size
         self._count = self._choose_count()
 
     def check(self) -> None:
@@ -112,34 +102,24 @@ class Replay:
             return
         try:
             self._map()
-            problem = self._problem_of_all()
-            if problem:
+            passes: list[Pass] = []
+            while not is_over(passes, self._timed, self._count):
+                passes.append(self._take_pass(is_first=not passes))
+                if problem_of(passes[-1], self._timed, self._count):
+                    time.sleep(PAUSE_S * 2 ** (len(passes) - 1))
+            if problem := conclude(passes, self._timed, self._count):
                 raise Failure(Status.REJECTED, problem, check=Check.REPLAY)
         finally:
             self._reference.forget(ARENA)
         self._contestant.forget_kept()
 
-    def _problem_of_all(self) -> str | None:
-        """Take passes until enough of them are fine, or all; return what is wrong."""
-        passes: list[_Pass] = []
-        n_fine = 0
-        for n in range(N_PASSES):
-            passes.append(self._take_pass(is_first=n == 0))
-            if self._problem(passes[-1]):
-                time.sleep(PAUSE_S * 2**n)
-                continue
-            n_fine += 1
-            if n_fine > MOST_FINE:
-                return None
-        return self._problem(_least(passes))
-
     def _choose_count(self) -> int:
-        output_bytes = self._reference.output_bytes
+        output_bytes, timed_s = self._reference.output_bytes, self._timed.seconds
         fitting = PASS_BYTES // max(self._stride, output_bytes)
-        least = LEAST_CALLS if self._timed_s < LEAST_S else 1
-        wanted = max(least, math.ceil(PASS_S / max(self._timed_s, 1e-7)))
+        least = LEAST_CALLS if timed_s < LEAST_S else 1
+        wanted = max(least, math.ceil(PASS_S / max(timed_s, 1e-7)))
         count = max(1, min(MAX_CALLS, fitting, wanted))
-        needed = count * (3 * self._stride + 2 * output_bytes)
+        needed = count * (3 * self._stride + (2 + 1) * output_bytes)
         return count if needed <= MEMORY_SHARE * admission.available_bytes() else 0
 
     def _map(self) -> None:
@@ -151,50 +131,69 @@ class Replay:
         for i in range(self._count):
             self._put(self._theirs, i, self._draws[i % len(self._draws)].inputs)
         self._ours.copy_from(self._theirs)
-        self._upload()
+        self._contestant.upload(ARENA)
+        self._reference.upload(ARENA)
         self._time(order)  # not counted: takes pages into both processes
         self._time_reference(order)
 
-    def _take_pass(self, *, is_first: bool) -> _Pass:
+    def _take_pass(self, *, is_first: bool) -> Pass:
         order = [f"{ARENA}:{i}" for i in self._rng.sample(range(self._count), self._count)]
-        known_draws = [self._rng.choice(self._draws) for _ in range(self._count)]
-        for i, draw in enumerate(known_draws):
-            self._put(self._theirs, i, draw.inputs)
-        self._contestant.upload(ARENA)
-        known = self._time(order)
-        for position in self._rng.sample(range(self._count), min(2, self._count)):
-            self._check_output(position, known_draws[_index(order[position])])
+        position = self._rng.randrange(self._count)
         self._reference.draw_more(self._fresh, self._count)
         unseen_draw = self._reference.unseen_draw(is_new=not is_first)
-        position = self._rng.randrange(self._count)
         if unseen_draw is not None:
             self._put(self._fresh, _index(order[position]), unseen_draw.inputs)
+
+        kept: list[_Kept] = []
+        if is_known_first := self._rng.random() < 1 / 2:
+            known = self._time_known(order, kept)
         self._theirs.copy_from(self._fresh)
-        self._contestant.upload(ARENA)
         unseen = self._time(order)
         unseen_cpu = self._contestant.watch.command_s / self._count
-        first, second = self._fetching_s(position), self._fetching_s(position)
-        late = min(a - b for a, b in zip(first, second, strict=True))
+        late = self._late_s(position)
         if unseen_draw is not None:
-            self._check_output(position, unseen_draw)
+            kept.append(self._keep(position, unseen_draw))
+        if not is_known_first:
+            known = self._time_known(order, kept)
+        for output in kept:
+            self._check(output)
+
         self._ours.copy_from(self._fresh)
         self._reference.upload(ARENA)
         warm = self._time_reference(self._reference.set_names, self._count)
-        return _Pass(known, unseen, unseen_cpu, self._time_reference(order), warm, late)
+        return Pass(known, unseen, unseen_cpu, self._time_reference(order), warm, late)
 
     def _put(self, memory: SharedMemory, index: int, inputs: SharedMemory) -> None:
         memory.bytes[index * self._stride : (index + 1) * self._stride] = inputs.bytes
 
-    def _upload(self) -> None:
-        self._contestant.upload(ARENA)
-        self._reference.upload(ARENA)
+    def _time_known(self, order: list[str], kept: list[_Kept]) -> float:
+        """Time one call on every set, whose values were timed before; keeps some of the outputs."""
+        draws = [self._rng.choice(self._draws) for _ in order]
+        for name, draw in zip(order, draws, strict=True):
+            self._put(self._theirs, _index(name), draw.inputs)
+        seconds = self._time(order)
+        for at in self._rng.sample(range(self._count), min(N_COMPARED, self._count)):
+            kept.append(self._keep(at, draws[at]))
+        return seconds
 
     def _time(self, order: list[str]) -> float:
+        """Time one call on every set, as they lie in shared memory now."""
+        self._contestant.upload(ARENA)
         self._contestant.forget_kept()
-        self._contestant.time([next(iter(self._contestant.slots))], 1)  # wakes threads up
+        self._warm_up()
         begin = time.perf_counter()
         self._contestant.replay(order)
         return (time.perf_counter() - begin) / self._count
+
+    def _warm_up(self) -> None:
+        """Wake threads up, until a call takes about what it took when it was timed."""
+        calls = max(1, min(MAX_CALLS, math.ceil(WARM_AIM_S / max(self._timed.seconds, 1e-7))))
+        wanted = WARM_FACTOR * calls * self._timed.seconds + SLACK_S
+        end = time.perf_counter() + WARM_S
+        while (begin := time.perf_counter()) < end:
+            self._contestant.time([self._first_slot], calls)
+            if time.perf_counter() - begin <= wanted:
+                return
 
     def _time_reference(self, sets: list[str], calls: int = 0) -> float:
         """Time one call on every set with outputs kept, or that many going round the sets."""
@@ -208,6 +207,11 @@ class Replay:
         call("forget_kept")
         return seconds / self._count
 
+    def _late_s(self, position: int) -> float:
+        """Return what reading an output takes longer for the first time than for the second."""
+        first, second = self._fetching_s(position), self._fetching_s(position)
+        return min(a - b for a, b in zip(first, second, strict=True))
+
     def _fetching_s(self, position: int) -> tuple[float, float]:
         """Return what reading an output takes, by the clock and of its process's processor time.
 
@@ -217,50 +221,16 @@ class Replay:
         self._contestant.fetch(position)
         return time.perf_counter() - begin, self._contestant.watch.command_s
 
-    def _check_output(self, position: int, draw: Draw) -> None:
-        if not still_matches(self._reference, draw, self._contestant.fetch(position)):
+    def _keep(self, position: int, draw: Draw) -> _Kept:
+        return _Kept(position, draw, self._contestant.fetch(position).copy())
+
+    def _check(self, kept: _Kept) -> None:
+        if not still_matches(self._reference, kept.draw, kept.output):
             raise Failure(
                 Status.REJECTED,
-                f"call {position + 1} of {self._count} without a pause between them gave a wrong output",
+                f"call {kept.position + 1} of {self._count} without a pause between them gave a wrong output",
                 check=Check.REPLAY,
             )
-
-    def _problem(self, seen: _Pass) -> str | None:
-        slack = SLACK_S / self._count
-        if seen.late > LATE_SHARE * seen.unseen + SLACK_S:
-            return (
-                f"reading an output took {_ms(seen.late)} more for the first time: it was not complete when "
-                "the call returned"
-            )
-        if seen.unseen > UNSEEN_FACTOR * seen.known + slack:
-            return (
-                f"{_ms(seen.unseen)} a call on inputs that it has never seen, "
-                f"{_ms(seen.known)} on those that it knows"
-            )
-        colder = max(seen.reference - seen.warm, 0.0)
-        is_slow, is_busy = (
-            took > TIMED_FACTOR * (self._slowdown(seen) * timed + colder) + slack
-            for took, timed in ((seen.unseen, self._timed_s), (seen.unseen_cpu, self._timed_cpu_s))
-        )
-        if is_slow and is_busy:
-            timed = _ms(self._timed_s)
-            return f"{_ms(seen.unseen)} a call when every output is kept, {timed} when it was timed"
-        return None
-
-    def _slowdown(self, seen: _Pass) -> float:
-        """Say how much slower the machine is now than while it was timed, as the reference tells."""
-        if not self._eager_s:
-            return 1.0
-        return min(max(seen.warm / self._eager_s, 1.0), MOST_SLOWDOWN)
-
-
-def _least(passes: Sequence[_Pass]) -> _Pass:
-    """Return the least of every figure."""
-    return _Pass(*(min(figures) for figures in zip(*map(astuple, passes), strict=True)))
-
-
-def _ms(seconds: float) -> str:
-    return f"{seconds * 1e3:.3g} ms"
 
 
 def _index(name: str) -> int:

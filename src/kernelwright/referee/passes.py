@@ -1,0 +1,100 @@
+"""What the passes of a replay say: is a candidate slower, or later, where it cannot know its inputs?
+
+Pure functions over seconds. What is compared is the parent's clock, as in timing: processor time also counts
+threads that wait for work, which a kernel may have many of, and which hide what the others do. Beside the
+timed calls, which lie some seconds back, both must be more. How much slower a busy machine has become the
+reference says.
+"""
+
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass
+
+MOST_FINE, N_PASSES = 2, 8
+"""A candidate is rejected when all but so few of so many passes find something, and the least of every
+figure does, too: on a busy machine one interruption would acquit, and one lucky moment accuse."""
+UNSEEN_FACTOR = 1.5
+"""A call on unseen values may take this many times what one on known values takes."""
+TIMED_FACTOR = 2.5
+"""A call in a pass may take this many times a timed one and what the reference loses to colder caches."""
+MOST_SLOWDOWN = 3.0
+"""The machine may have become slower by this much, when the reference has."""
+SLACK_S = 500e-6
+"""Of every pass: reading the command, answering, waking up."""
+LATE_SHARE = 0.5
+"""An output whose first copy takes longer than the second by this share of a call was made on reading."""
+
+
+@dataclass(frozen=True)
+class Timed:
+    """Seconds a call, from the timing before the replay."""
+
+    seconds: float
+    cpu_s: float
+    """Of processor time, all threads."""
+    eager_s: float | None
+    """The reference's, in between; None when it was not timed."""
+
+
+@dataclass(frozen=True)
+class Pass:
+    """Seconds a call, but for ``late``."""
+
+    known: float
+    unseen: float
+    unseen_cpu: float
+    """Of processor time, the same."""
+    reference: float
+    """The reference's, on unseen values."""
+    warm: float
+    """The reference's, on the inputs that were timed."""
+    late: float
+    """What reading an output took longer for the first time than for the second."""
+
+
+def is_over(passes: Sequence[Pass], timed: Timed, calls: int) -> bool:
+    """Tell whether more passes could not change what is found."""
+    n_fine = sum(problem_of(seen, timed, calls) is None for seen in passes)
+    return n_fine > MOST_FINE or len(passes) == N_PASSES
+
+
+def conclude(passes: Sequence[Pass], timed: Timed, calls: int) -> str | None:
+    """Return what is wrong with a candidate after its passes, or None."""
+    n_fine = sum(problem_of(seen, timed, calls) is None for seen in passes)
+    return None if n_fine > MOST_FINE else problem_of(_least(passes), timed, calls)
+
+
+def problem_of(seen: Pass, timed: Timed, calls: int) -> str | None:
+    """Return what is wrong in one pass of so many calls, in words, or None."""
+    slack = SLACK_S / calls
+    if seen.late > LATE_SHARE * seen.unseen + SLACK_S:
+        return (
+            f"reading an output took {_ms(seen.late)} more for the first time: it was not complete when "
+            "the call returned"
+        )
+    if seen.unseen > UNSEEN_FACTOR * seen.known + slack:
+        return f"{_ms(seen.unseen)} a call on inputs that it has never seen, {_ms(seen.known)} on known ones"
+    colder = max(seen.reference - seen.warm, 0.0)
+    slowdown = _slowdown(seen, timed)
+    is_slow, is_busy = (
+        took > TIMED_FACTOR * (slowdown * before + colder) + slack
+        for took, before in ((seen.unseen, timed.seconds), (seen.unseen_cpu, timed.cpu_s))
+    )
+    if is_slow and is_busy:
+        return f"{_ms(seen.unseen)} a call when every output is kept, {_ms(timed.seconds)} when it was timed"
+    return None
+
+
+def _slowdown(seen: Pass, timed: Timed) -> float:
+    """Say how much slower the machine is now than while it was timed, as the reference tells."""
+    if not timed.eager_s:
+        return 1.0
+    return min(max(seen.warm / timed.eager_s, 1.0), MOST_SLOWDOWN)
+
+
+def _least(passes: Sequence[Pass]) -> Pass:
+    """Return the least of every figure."""
+    return Pass(*(min(figures) for figures in zip(*map(astuple, passes), strict=True)))
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1e3:.3g} ms"

@@ -1,0 +1,88 @@
+"""What passes of a replay say, as figures: no process, no clock."""
+
+import dataclasses
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kernelwright.referee.passes import MOST_FINE, N_PASSES, Pass, Timed, conclude, is_over, problem_of
+
+MS = 1e-3
+TIMED = Timed(seconds=1 * MS, cpu_s=2 * MS, eager_s=3 * MS)
+FINE = Pass(known=1 * MS, unseen=1 * MS, unseen_cpu=2 * MS, reference=3 * MS, warm=3 * MS, late=0.0)
+CALLS = 10
+
+recognises_inputs = dataclasses.replace(FINE, known=0.1 * MS)
+works_on_reading = dataclasses.replace(FINE, late=5 * MS)
+skips_calls = dataclasses.replace(FINE, known=4 * MS, unseen=4 * MS, unseen_cpu=8 * MS)
+
+
+def test_equal_times_are_fine() -> None:
+    assert problem_of(FINE, TIMED, CALLS) is None
+
+
+@pytest.mark.parametrize(
+    ("seen", "words"),
+    [
+        (recognises_inputs, "never seen"),
+        (works_on_reading, "not complete when the call returned"),
+        (skips_calls, "when it was timed"),
+    ],
+)
+def test_each_way_of_being_slower_where_inputs_are_new_is_named(seen: Pass, words: str) -> None:
+    assert words in (problem_of(seen, TIMED, CALLS) or "")
+    assert words in (conclude([seen] * N_PASSES, TIMED, CALLS) or "")
+
+
+def test_a_thread_that_waits_is_not_slow_and_a_busy_core_is_not_work() -> None:
+    spins = dataclasses.replace(FINE, unseen_cpu=20 * MS)
+    interrupted = dataclasses.replace(FINE, known=4 * MS, unseen=4 * MS)
+    assert problem_of(spins, TIMED, CALLS) is None
+    assert problem_of(interrupted, TIMED, CALLS) is None
+
+
+def test_what_the_reference_loses_too_is_no_difference() -> None:
+    colder = dataclasses.replace(skips_calls, reference=6 * MS)
+    slower_machine = dataclasses.replace(skips_calls, reference=6 * MS, warm=6 * MS)
+    assert problem_of(colder, TIMED, CALLS) is None
+    assert problem_of(slower_machine, TIMED, CALLS) is None
+
+
+def test_a_machine_that_became_slower_excuses_only_so_much() -> None:
+    is_told_much = dataclasses.replace(
+        skips_calls, unseen=9 * MS, known=9 * MS, unseen_cpu=18 * MS, warm=90 * MS
+    )
+    assert "when it was timed" in (problem_of(is_told_much, TIMED, CALLS) or "")
+
+
+def test_some_fine_passes_acquit() -> None:
+    passes = [recognises_inputs] * 5 + [FINE] * MOST_FINE
+    assert not is_over(passes, TIMED, CALLS)
+    assert is_over([*passes, FINE], TIMED, CALLS)
+    assert conclude([*passes, FINE], TIMED, CALLS) is None
+
+
+def test_one_lucky_moment_does_not_acquit() -> None:
+    passes = [recognises_inputs] * (N_PASSES - 1) + [skips_calls]
+    assert is_over(passes, TIMED, CALLS)
+    assert "never seen" in (conclude(passes, TIMED, CALLS) or "")
+
+
+def test_interruptions_that_fall_on_one_side_each_time_acquit_by_the_least_of_every_figure() -> None:
+    """Seven passes look bad; in the least of all of them nothing is left."""
+    interrupted = dataclasses.replace(FINE, unseen=7 * MS)
+    assert conclude([interrupted] * (N_PASSES - 1) + [FINE], TIMED, CALLS) is None
+
+
+figures = st.floats(1e-6, 1e-1)
+passes_ = st.builds(Pass, figures, figures, figures, figures, figures, st.floats(-1e-2, 1e-1))
+
+
+@given(st.lists(passes_, max_size=N_PASSES), st.integers(1, 24))
+def test_nothing_is_found_where_passes_enough_are_fine_whatever_the_others_are(
+    others: list[Pass], calls: int
+) -> None:
+    passes = [*others, *[FINE] * (MOST_FINE + 1)]
+    assert is_over(passes, TIMED, calls)
+    assert conclude(passes, TIMED, calls) is None
