@@ -12,12 +12,12 @@ from kernelwright.core.evidence import METRICS, Bottleneck, Evidence
 from kernelwright.kernels.lowering import Gpu
 from kernelwright.kernels.triton.edits import triton_edits
 from kernelwright.skills.gate import EmptyLedger, diagnose, rank
-from kernelwright.skills.lint import GPU_TARGETS, TEXT_VALUES
+from kernelwright.skills.lint import TEXT_VALUES, WITH_HOST_SIDE
 from kernelwright.skills.load import load_skills
 
 SKILLS = load_skills()
 GPU = {name: skill for name, skill in SKILLS.items() if "cpu/cpp" not in skill.targets}
-SHARED = [s for s in SKILLS.values() if "cpu/cpp" in s.targets and set(s.targets) & set(GPU_TARGETS)]
+SHARED = [s for s in SKILLS.values() if "cpu/cpp" in s.targets and set(s.targets) & set(WITH_HOST_SIDE)]
 
 
 DOCS = Path(__file__).parents[2] / "docs/gpu-skills.md"
@@ -56,7 +56,7 @@ def names(target: str, **facts: Any) -> list[str]:
 
 def test_there_are_skills_for_every_gpu_target_and_only_algebra_is_for_the_cpu_too() -> None:
     assert len(GPU) >= 35
-    for target in GPU_TARGETS:
+    for target in WITH_HOST_SIDE:
         assert sum(target in skill.targets for skill in GPU.values()) >= 35
     assert SHARED and all((skill.lowering or "").startswith("rewrite:") for skill in SHARED)
 
@@ -75,7 +75,7 @@ def _values(metric: str) -> st.SearchStrategy[Any]:
     return st.floats(0, 1) if spec.unit == "0..1" else st.integers(0, 4096)
 
 
-@pytest.mark.parametrize("target", GPU_TARGETS)
+@pytest.mark.parametrize("target", WITH_HOST_SIDE)
 @given(facts=st.fixed_dictionaries({}, optional={name: _values(name) for name in METRICS}))
 @settings(max_examples=40, deadline=None)
 def test_every_profile_gets_a_skill_for_its_bottleneck(target: str, facts: dict[str, Any]) -> None:

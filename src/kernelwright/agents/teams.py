@@ -8,6 +8,8 @@ from kernelwright.agents.expert.planner import ExpertPlanner
 from kernelwright.agents.roles import Situation, Team
 from kernelwright.core.errors import LoweringError, UserError
 from kernelwright.core.plan import Move
+from kernelwright.core.target import Target
+from kernelwright.kernels.printers import PRINTERS
 from kernelwright.skills.load import load_skills
 
 if TYPE_CHECKING:
@@ -56,10 +58,13 @@ def model_seats(name: str) -> frozenset[str]:
     return frozenset(seat for seat, team in _players(name).items() if team == LLM)
 
 
-def check_team(name: str) -> str:
-    """Return the name; raises UserError for an unknown team or seat."""
-    _players(name)
-    return name
+def check_team(name: str, target: Target) -> None:
+    """Raise UserError for an unknown team or seat, or an expert's where only models write the language."""
+    if EXPERT in _players(name).values() and target.language not in PRINTERS:
+        raise UserError(
+            f"team {name!r}: the expert does not write for target {str(target)!r}; name a whole team of "
+            "models: --team llm --model PROVIDER:NAME"
+        )
 
 
 def _players(name: str) -> dict[str, str]:

@@ -223,7 +223,7 @@ def _check_names(grid: Grid) -> None:
 
     for contestant in grid.contestants:
         find_recipe(contestant.recipe)
-        check_team(contestant.team)
+        check_team(contestant.team, Target.parse(grid.target))
 
 
 def _play(roster: Roster, cell: Cell, judging: Judging, progress: BenchProgress) -> BenchRow:

@@ -225,7 +225,7 @@ def make_spec(
     # lazy: loads torch
     from kernelwright.agents.teams import check_team
 
-    check_team(team)
+    check_team(team, chosen_target)
     cache_dir = load_settings().cache_dir
     peaks = measure_peaks(cache_dir)
     is_gpu = chosen_target.device != "cpu"

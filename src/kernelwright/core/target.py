@@ -7,13 +7,16 @@ from kernelwright.core.errors import UserError
 from kernelwright.core.frozen import Frozen
 
 KNOWN_TARGETS = ("cpu/cpp",)
-"""Targets that this version can build and measure."""
+"""Targets that this version can build and measure anywhere."""
 PRINTED_TARGETS = ("cuda/triton", "hip/triton")
-"""Targets that kernels are printed for; building and measuring them needs a GPU."""
+"""Targets that kernels are printed for; measuring them needs a GPU."""
+WRITTEN_TARGETS = ("cuda/cuda",)
+"""Targets that models, and people, write kernels for; building and measuring them needs a GPU."""
 
 HasDevice = Callable[[str], bool]
 """Whether this machine has a kind of device; asked only where it matters."""
-INSPECTED_TARGETS = ("cuda/cuda", "hip/hip")
+GPU_TARGETS = (*PRINTED_TARGETS, *WRITTEN_TARGETS)
+INSPECTED_TARGETS = ("hip/hip",)
 """Further targets whose candidates ``kernelwright inspect`` compiles; nothing of ours writes or runs them."""
 
 
@@ -32,20 +35,21 @@ class Target(Frozen):
     def parse(cls, text: str, *, to_run: bool = True, has_device: HasDevice | None = None) -> Self:
         """Parse ``device/language``; raises UserError listing the known targets.
 
-        ``to_run`` False: targets that kernels are only printed for will do; so they do where ``has_device``
-        says that their device is here.
+        ``to_run`` False: targets that kernels are only printed for will do; so do all that need a GPU where
+        ``has_device`` says that theirs is here.
         """
-        if text in PRINTED_TARGETS and to_run and not (has_device and has_device(text.split("/")[0])):
-            known = ", ".join(KNOWN_TARGETS)
-            raise UserError(f"target {text!r} needs a GPU; this version builds and measures only: {known}")
+        runs = ", ".join(KNOWN_TARGETS)
         if text in INSPECTED_TARGETS:
-            known = ", ".join(KNOWN_TARGETS)
             raise UserError(
                 f"target {text!r} is one that `kernelwright inspect` builds kernels of; this version neither "
-                f"writes nor runs them; targets to run: {known}"
+                f"writes nor runs them; targets to run: {runs}"
             )
-        if text not in (*KNOWN_TARGETS, *PRINTED_TARGETS):
-            raise UserError(f"unknown target {text!r}; known: {', '.join(KNOWN_TARGETS)}")
+        if text not in (*KNOWN_TARGETS, *GPU_TARGETS):
+            raise UserError(f"unknown target {text!r}; known: {', '.join((*KNOWN_TARGETS, *GPU_TARGETS))}")
+        device, language = text.split("/")
+        can_do_without = text in KNOWN_TARGETS or (text in PRINTED_TARGETS and not to_run)
+        if not can_do_without and not (has_device and has_device(device)):
+            raise UserError(f"target {text!r} needs a GPU; this version builds and measures only: {runs}")
         device, language = text.split("/")
         return cls(device=device, language=language)
 

@@ -39,6 +39,11 @@ class BuildResult:
     facts: dict[str, FactValue] | None = None
     library: Path | None = None
 
+    @property
+    def is_nothing(self) -> bool:
+        """True when nothing was asked for."""
+        return self.error is None and self.library is None
+
 
 def find_cpp_source(source: str) -> CppSource | None:
     """Return the candidate's C++ and flags, None when they are not there as plain literals."""

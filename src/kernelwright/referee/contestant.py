@@ -1,7 +1,7 @@
 """The parent's side of one candidate's process. Everything that comes back is treated as hostile."""
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -43,17 +43,17 @@ class Contestant:
         launcher: Launcher,
         settings: RefereeSettings,
         reference: Reference,
-        libraries: Sequence[Path] = (),
+        library: Path | None = None,
     ) -> None:
-        """``libraries`` are what it may load of the build cache."""
-        self.reference = reference
+        """``library`` is what it may load of the build cache."""
+        self.reference, self._library = reference, library
         self._settings = settings
         self._call_timeout_s = max(settings.call_timeout_s, 20 * reference.eager_ms / 1e3)
         shared = (
             2 * reference.output_bytes + 4 * reference.layout.args_bytes + 4 * reference.layout.state_bytes
         )
         memory = settings.worker_address_space_bytes or admission.total_bytes() * 3 // 4 + shared
-        self.child: Child = launcher.spawn_worker(memory, libraries)
+        self.child: Child = launcher.spawn_worker(memory, library)
         self.events_s: float | None = None
         """What the device's events said of the last timing, as its process tells; None without a device."""
         self._timed_cpu_s: list[tuple[int, float]] = []
@@ -65,15 +65,12 @@ class Contestant:
         """End the process group."""
         self.child.kill()
 
-    def load(self, source: str, *, build_cache: Path | None = None) -> None:
-        """Import the source and construct the module; raises Failure.
-
-        With ``build_cache`` the candidate finds its libraries there.
-        """
+    def load(self, source: str) -> None:
+        """Import the source and construct the module; raises Failure."""
         layout, seed = self.reference.layout, self.reference.construct_seed
         timeout_s = self._settings.load_timeout_s
         self._place()
-        place: dict[str, Any] = {} if build_cache is None else {"build_cache": str(build_cache.resolve())}
+        place: dict[str, Any] = {"build_cache": str(self._library.resolve().parent)} if self._library else {}
         self._call("import", timeout_s, Status.LOAD_ERROR, source=source, **place)
         init = self.reference.init_memory
         reply = self._call(

@@ -116,16 +116,20 @@ class DeviceFacts:
     """The largest cache before its memory; 0: unknown, or not to be emptied."""
     free_bytes: int | None = None
     """None: as much as the machine has."""
+    architecture: str | None = None
+    """What CUDA C++ is built for, ``sm_90a``; None where none can be."""
 
     @classmethod
-    def of(cls, name: str, cache_bytes: int, free_bytes: int | None) -> "DeviceFacts":
+    def of(
+        cls, name: str, cache_bytes: int, free_bytes: int | None, architecture: str | None = None
+    ) -> "DeviceFacts":
         """Return the facts, with what is published of the device where it says less."""
         try:
             known = find_gpu(name)
         except UserError:
-            return cls(name, cache_bytes, free_bytes)
+            return cls(name, cache_bytes, free_bytes, architecture)
         caches = (cache_bytes, known.l2_bytes or 0, known.last_level_bytes or 0)
-        return cls(name, max(caches), free_bytes)
+        return cls(name, max(caches), free_bytes, architecture)
 
 
 def parse_device(text: str) -> Device:

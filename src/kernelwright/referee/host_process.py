@@ -1,6 +1,7 @@
 """The process of one reference, as the parent calls it: what goes wrong there is a TaskError."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from kernelwright.core.errors import MachineError
@@ -102,7 +103,8 @@ def put_on_device(child: Child, device: Device, settings: RefereeSettings, *, is
         raise MachineError(
             f"device {device}: not to be had here ({words:.200}); name another one, or cpu"
         ) from error
-    facts = DeviceFacts.of(str(reply["name"]), int(reply["cache_bytes"]), reply["free_bytes"])
+    architecture = settings.device_architecture or reply["architecture"]
+    facts = DeviceFacts.of(str(reply["name"]), int(reply["cache_bytes"]), reply["free_bytes"], architecture)
     if settings.device_cache_bytes is None:
         return facts
-    return DeviceFacts(facts.name, settings.device_cache_bytes, facts.free_bytes)
+    return replace(facts, cache_bytes=settings.device_cache_bytes)

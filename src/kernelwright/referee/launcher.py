@@ -262,9 +262,9 @@ class Launcher:
         self,
         kind: Literal["worker", "host", "builder"],
         limits: Limits,
-        libraries: Sequence[Path] = (),
+        library: Path | None = None,
     ) -> Child:
-        """Fork a child; it may load the given libraries of the build cache, and see no other.
+        """Fork a child; it may load the given library of the build cache, and see no other.
 
         Raises:
             UserError: the sandbox is weaker than the settings require.
@@ -274,7 +274,7 @@ class Launcher:
         ours, theirs = socket.socketpair()
         log_fd = _make_log()
         scratch = self._scratches.new_folder()
-        shown = {str(self.build_cache.resolve() / path.name): str(path.resolve()) for path in libraries}
+        shown = {str(self.build_cache.resolve() / library.name): str(library.resolve())} if library else {}
         try:
             reply = self._ask(
                 {"op": "spawn", "kind": kind, "limits": asdict(limits), "scratch": scratch, "extra": shown},
@@ -290,7 +290,7 @@ class Launcher:
         self._start_watch()
         return child
 
-    def spawn_worker(self, memory_bytes: int, libraries: Sequence[Path] = ()) -> Child:
+    def spawn_worker(self, memory_bytes: int, library: Path | None = None) -> Child:
         """Fork a worker under the limits of the settings; see ``spawn``.
 
         A GPU's driver sets aside far more address space than there is memory, so that is not limited there.
@@ -305,7 +305,7 @@ class Launcher:
             scratch_bytes=settings.worker_scratch_bytes,
             total_bytes=settings.worker_total_bytes or memory_bytes,
         )
-        return self.spawn("worker", limits, libraries)
+        return self.spawn("worker", limits, library)
 
     def _start_watch(self) -> None:
         if self._watch is None or not self._watch.is_alive():

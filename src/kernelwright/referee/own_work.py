@@ -14,8 +14,7 @@ from pathlib import Path
 
 from kernelwright.core.evaluation import Check, Status
 from kernelwright.core.policy import LibraryCalls, Policy
-from kernelwright.devices.compiler import CompileFailure, compile_library, library_key
-from kernelwright.referee.build import find_cpp_source
+from kernelwright.devices.compiler import CompileFailure, compile_library
 from kernelwright.referee.contestant import Contestant, Failure
 from kernelwright.referee.draws import Draw
 from kernelwright.referee.verify import matches
@@ -39,8 +38,8 @@ GHOST_FOLDER = "ghost"
 SYSTEM_PLACES = re.compile(r"/(site-packages|dist-packages|lib|lib64|usr|opt|torchinductor|inductor)(/|$)")
 SYMBOL = re.compile(r"\b[TW] ([A-Za-z_]\w*)$", re.MULTILINE)
 
-MakeContestant = Callable[[tuple[Path, ...]], Contestant]
-"""Starts another process for the same workload, which may load these libraries."""
+MakeContestant = Callable[[Path], Contestant]
+"""Starts another process for the same workload, which finds this library in place of its own."""
 
 
 def library_calls(contestant: Contestant, slot: str) -> dict[str, int]:
@@ -56,12 +55,17 @@ def library_calls(contestant: Contestant, slot: str) -> dict[str, int]:
 
 
 def check_own_work(
-    policy: Policy, contestant: Contestant, source: str, draw: Draw, make: MakeContestant, build_cache: Path
+    policy: Policy,
+    contestant: Contestant,
+    source: str,
+    draw: Draw,
+    library: Path | None,
+    make: MakeContestant,
 ) -> dict[str, int]:
     """Return what it dispatches; raises Failure where the policy forbids that, or its kernel does not matter.
 
     To be called last: the candidate is about to do things that are not watched. ``draw`` is one that it
-    has been right on.
+    has been right on, ``library`` what was built for it.
     """
     try:
         calls = library_calls(contestant, next(iter(contestant.slots)))
@@ -84,8 +88,8 @@ def check_own_work(
             "the policy asks for own kernels; it brings no compiled code",
             check=Check.OWN_KERNEL,
         )
-    ghost = _ghost_library(source, build_cache)
-    if ghost is not None and _is_right_without(make((ghost,)), source, draw, ghost.parent):
+    ghost = None if library is None else ghost_library(library)
+    if ghost is not None and _is_right_without(make(ghost), source, draw):
         raise Failure(
             Status.REJECTED,
             "the policy asks for own kernels; its answer is right without them",
@@ -104,19 +108,15 @@ def own_libraries(pid: int) -> list[str]:
     return [path for path in paths if not SYSTEM_PLACES.search(path)]
 
 
-def _ghost_library(source: str, build_cache: Path) -> Path | None:
-    """Build a library with the same names that does nothing; None where the candidate declares none."""
-    wanted = find_cpp_source(source)
-    if wanted is None:
-        return None
-    key = library_key(wanted.text, wanted.flags)
-    symbols = _exported(build_cache / f"{key}.so")
+def ghost_library(library: Path) -> Path | None:
+    """Build a library with the same names in it that does nothing; None where that does not compile."""
+    symbols = _exported(library)
     text = "\n".join(f'extern "C" long {name}() {{ return 0; }}' for name in symbols)
-    folder = build_cache / GHOST_FOLDER
-    built = compile_library(text + f"\n// {key}\n", ("-O1", "-w"), folder)
+    folder = library.parent / GHOST_FOLDER
+    built = compile_library(text + f"\n// {library.stem}\n", ("-O1", "-w"), folder)
     if isinstance(built, CompileFailure):
         return None
-    ghost = folder / f"{key}.so"
+    ghost = folder / library.name
     shutil.copyfile(built.path, ghost)
     return ghost
 
@@ -135,10 +135,10 @@ def _exported(library: Path) -> list[str]:
     return [name for name in SYMBOL.findall(asked.stdout) if not name.startswith("_")]
 
 
-def _is_right_without(contestant: Contestant, source: str, draw: Draw, folder: Path) -> bool:
+def _is_right_without(contestant: Contestant, source: str, draw: Draw) -> bool:
     slot = next(iter(contestant.slots))
     try:
-        contestant.load(source, build_cache=folder)
+        contestant.load(source)
         contestant.fill(slot, draw.inputs)
         contestant.map_state(draw.state)
         contestant.run(slot)

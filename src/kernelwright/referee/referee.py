@@ -16,6 +16,7 @@ from kernelwright.core.task import Task, Workload
 from kernelwright.referee.advice import counter_facts, thread_scaling
 from kernelwright.referee.baselines import known_baselines
 from kernelwright.referee.build import build
+from kernelwright.referee.build_cuda import build_cuda
 from kernelwright.referee.contestant import Contestant, Failure
 from kernelwright.referee.draws import Draw, new_seed, share_of
 from kernelwright.referee.guard import find_syntax_problem
@@ -117,7 +118,8 @@ class Session:
         unknown = sorted(set(baselines) - set(known))
         if unknown:
             raise MachineError(f"unknown baseline {unknown[0]!r}; known: {', '.join(known)}")
-        trial = _Trial(self._launcher, self._settings, self.task, candidate, is_final=final)
+        architecture = self._references[0].architecture
+        trial = _Trial(self._launcher, self._settings, self.task, candidate, architecture, is_final=final)
         return trial.judge(() if final else self._references, floors or {}, tuple(baselines))
 
     def close(self) -> None:
@@ -157,18 +159,19 @@ class _Trial:
         settings: RefereeSettings,
         task: Task,
         candidate: Candidate,
+        architecture: str | None,
         *,
         is_final: bool,
     ) -> None:
         self._launcher, self._settings, self._task = launcher, settings, task
-        self._candidate, self._is_final = candidate, is_final
+        self._candidate, self._architecture, self._is_final = candidate, architecture, is_final
         self._stage = Stage.GUARD
         self._phases_s: dict[str, float] = {}
         self._facts: dict[str, FactValue] = {}
         self._log = ""
         self._skipped: dict[str, str] = {}
         self._errors: list[NumericalError] = []
-        self._libraries: tuple[Path, ...] = ()
+        self._library: Path | None = None
         self._library_calls: dict[str, int] = {}
 
     def judge(
@@ -216,8 +219,11 @@ class _Trial:
             raise Failure(Status.PARSE_ERROR, problem)
         with self._phase(Stage.BUILD):
             cache, limit_s = self._launcher.build_cache, self._settings.build_timeout_s
-            built = build(self._candidate.source, cache, limit_s, self._launcher.run_compiler)
-        self._libraries = (built.library,) if built.library else ()
+            source, run = self._candidate.source, self._launcher.run_compiler
+            built = build(source, cache, limit_s, run)
+            if built.is_nothing and self._architecture:
+                built = build_cuda(source, self._architecture, cache, limit_s, run)
+        self._library = built.library
         self._facts.update(built.facts or {})
         if built.error:
             raise Failure(Status.COMPILE_ERROR, built.error, built.log)
@@ -226,7 +232,7 @@ class _Trial:
         self, reference: Reference, floors: Mapping[str, Floor], baselines: tuple[str, ...]
     ) -> WorkloadResult:
         """Verify and time a workload in one worker, beside the session's host."""
-        contestant = Contestant(self._launcher, self._settings, reference, self._libraries)
+        contestant = Contestant(self._launcher, self._settings, reference, self._library)
         try:
             samples = self._judge_pair(contestant, baselines, is_first=True)
             with self._phase(Stage.TIME):
@@ -275,7 +281,7 @@ class _Trial:
                 launcher, settings, self._task, workload, is_final=True, is_timed_only=turn > 0
             )
         with contextlib.closing(reference):
-            contestant = Contestant(launcher, settings, reference, self._libraries)
+            contestant = Contestant(launcher, settings, reference, self._library)
             with contextlib.closing(contestant):
                 samples = self._judge_pair(contestant, baselines, is_first=turn == 0)
                 if turn > 0:
@@ -321,9 +327,8 @@ class _Trial:
 
     def _check_own_work(self, contestant: Contestant, draw: Draw) -> None:
         self._library_calls |= check_own_work(
-            self._settings.policy, contestant, self._candidate.source, draw,
-            lambda libraries: Contestant(self._launcher, self._settings, contestant.reference, libraries),
-            self._launcher.build_cache,
+            self._settings.policy, contestant, self._candidate.source, draw, self._library,
+            lambda library: Contestant(self._launcher, self._settings, contestant.reference, library),
         )  # fmt: skip
 
     def _keep_worst(self, errors: Sequence[NumericalError]) -> None:

@@ -135,6 +135,11 @@ class Reference:
         self._maker.draw_more(memory, count)
 
     @property
+    def architecture(self) -> str | None:
+        """What CUDA C++ is built for on its device; None where none can be."""
+        return self._host.device_facts.architecture
+
+    @property
     def device(self) -> Device:
         """Where its tensors live, and the candidates'."""
         return self._host.device

@@ -19,6 +19,8 @@ class RefereeSettings:
     device_cache_bytes: int | None = None
     """The cache that timed calls must not find their inputs in; None: the device's largest. Not for
     ``cpu``."""
+    device_architecture: str | None = None
+    """What CUDA C++ is built for, ``sm_90a``; None: what the device says. For tests."""
     n_threads: int = len(os.sched_getaffinity(0))
     """OpenMP threads of every measured process."""
     build_timeout_s: float = 60.0

@@ -12,7 +12,7 @@ from itertools import pairwise
 from kernelwright.core.evidence import METRICS, Bottleneck, FactValue
 from kernelwright.core.frozen import Frozen
 from kernelwright.core.skill import Predicate, Skill
-from kernelwright.core.target import INSPECTED_TARGETS, KNOWN_TARGETS, PRINTED_TARGETS
+from kernelwright.core.target import GPU_TARGETS, INSPECTED_TARGETS, KNOWN_TARGETS
 from kernelwright.skills.predicate import show_predicate, value_matches
 
 STRUCTURES = ("pointwise", "reduction", "scan", "window", "anchor", "anchor_chain", "mixed")
@@ -29,8 +29,8 @@ TEXT_VALUES: dict[str, tuple[str, ...]] = {
 SECTIONS = ("When", "How", "Worked pattern", "Pitfalls")
 """Headings that a body must have."""
 LOWERING_KINDS = ("rewrite", "fusion", "schedule")
-GPU_TARGETS = (*PRINTED_TARGETS, *INSPECTED_TARGETS)
-"""Targets that skills may speak of before this version can build them."""
+WITH_HOST_SIDE = (*GPU_TARGETS, *INSPECTED_TARGETS)
+"""Targets whose skills may show the host's side in Python."""
 
 _OPERATORS = {
     "number": ("==", "!=", "<", "<=", ">", ">=", "in", "known"),
@@ -115,7 +115,7 @@ def _fits_kind(value: FactValue, kind: str) -> bool:
 
 
 def _reach_problems(skill: Skill) -> Iterator[str]:
-    known = {*KNOWN_TARGETS, *GPU_TARGETS}
+    known = {*KNOWN_TARGETS, *WITH_HOST_SIDE}
     yield from (f"unknown target {target!r}" for target in skill.targets if target not in known)
     yield from (f"unknown structure {name!r}" for name in skill.structures if name not in STRUCTURES)
     if not skill.targets or not skill.bottlenecks:
@@ -189,7 +189,7 @@ def _text_problems(skill: Skill) -> Iterator[str]:
 def _has_pattern(skill: Skill, language: str) -> bool:
     """A graph rewrite is shown in Python for any target, and so is the host side of a GPU candidate."""
     is_rewrite = (skill.lowering or "").startswith("rewrite:")
-    is_host_side = language in {target.partition("/")[2] for target in GPU_TARGETS}
+    is_host_side = language in {target.partition("/")[2] for target in WITH_HOST_SIDE}
     return bool(patterns(skill, language) or ((is_rewrite or is_host_side) and patterns(skill, "python")))
 
 

@@ -15,6 +15,7 @@ from kernelwright.agents.roles import Situation
 from kernelwright.agents.teams import SEATS, check_team, find_team, needs_model
 from kernelwright.core.errors import UserError
 from kernelwright.core.plan import Plan
+from kernelwright.core.target import CPU_CPP, Target
 from kernelwright.skills.stats import EmptyLedger
 from kernelwright.testing.scripted_client import ScriptedClient
 
@@ -44,7 +45,8 @@ def test_seats_can_be_swapped_either_way() -> None:
      ("llm+generator=expert", True)],
 )  # fmt: skip
 def test_a_team_says_whether_it_needs_a_model(name: str, is_needed: bool) -> None:
-    assert needs_model(name) is is_needed and check_team(name) == name
+    assert needs_model(name) is is_needed
+    check_team(name, CPU_CPP)
 
 
 @pytest.mark.parametrize(
@@ -55,10 +57,18 @@ def test_a_team_says_whether_it_needs_a_model(name: str, is_needed: bool) -> Non
      ("expert+planner", "unknown team ''")],
 )  # fmt: skip
 def test_unknown_names_are_one_clear_line(name: str, words: str) -> None:
-    for ask in (find_team, needs_model, check_team):
+    for ask in (find_team, needs_model, lambda name: check_team(name, CPU_CPP)):
         with pytest.raises(UserError) as caught:
             ask(name)
         assert words in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["expert", "llm+planner=expert"])
+def test_the_expert_takes_no_seat_where_only_models_write_the_language(name: str) -> None:
+    target = Target(device="cuda", language="cuda")
+    with pytest.raises(UserError, match=r"does not write for target 'cuda/cuda'.*--team llm"):
+        check_team(name, target)
+    check_team("llm", target)
 
 
 def test_a_team_of_models_without_a_client_is_refused() -> None:

@@ -85,7 +85,7 @@ def test_it_finds_the_launcher_that_was_built_ahead(
 ) -> None:
     built = build_launcher(read(), "sm_90a", tmp_path)
     assert isinstance(built, Product), built
-    monkeypatch.setenv("KERNELWRIGHT_CUDA_BUILDS", str(built.path.parent))
+    monkeypatch.setenv("KERNELWRIGHT_BUILD_CACHE", str(built.path.parent))
     monkeypatch.setenv("NVCC", "/nonexistent/nvcc")
     namespace = load(stand_in)
     assert namespace["_library"]._name == str(built.path)
@@ -101,7 +101,7 @@ def test_alone_it_compiles_its_kernels_once(
     stand_in: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.delenv("KERNELWRIGHT_CUDA_BUILDS", raising=False)
+    monkeypatch.delenv("KERNELWRIGHT_BUILD_CACHE", raising=False)
     first = load(stand_in)["_library"]._name
     monkeypatch.setenv("NVCC", "/nonexistent/nvcc")
     assert load(stand_in)["_library"]._name == first and Path(first).is_relative_to(tmp_path)

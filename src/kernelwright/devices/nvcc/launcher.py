@@ -20,7 +20,7 @@ def build_launcher(
 ) -> Product | NotBuilt:
     """Build the candidate's launcher; ``int launch_NAME(stream, arguments...)``, 0 when it was accepted.
 
-    A candidate finds it again with ``KERNELWRIGHT_CUDA_BUILDS`` set to the folder of the result
+    A candidate finds it again with ``KERNELWRIGHT_BUILD_CACHE`` set to the folder of the result
     (kernels/cuda/runtime_source.py). ``report_cuda`` comes first: it checks what the launches give the
     kernels. Errors as ``compile_cubin``.
     """

@@ -54,7 +54,7 @@ def _load_library():
     digits = f"{major}{minor}" + "a" * (major >= 9)
     text = "\\n".join(['#line 1 "kernel.cu"', CUDA_SOURCE, *(_wrapper(launch) for launch in LAUNCHES), ""])
     key = hashlib.sha256("\\n".join([text, *NVCC_FLAGS, f"sm_{digits}"]).encode()).hexdigest()[:32]
-    ahead = Path(os.environ.get("KERNELWRIGHT_CUDA_BUILDS", "/nonexistent")) / f"{key}.so"
+    ahead = Path(os.environ.get("KERNELWRIGHT_BUILD_CACHE", "/nonexistent")) / f"{key}.so"
     library = Path.home() / ".cache" / "kernelwright" / "cuda" / f"{key}.so"
     if ahead.exists():
         library = ahead

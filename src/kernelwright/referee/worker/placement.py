@@ -245,7 +245,9 @@ def place(kind: str) -> tuple[DevicePlacement, dict[str, Any]]:
         whatever torch or the driver raise where there is no such device.
     """
     if kind == COPIED:
-        return DevicePlacement("cpu", Bystander()), {"name": COPIED, "cache_bytes": 0, "free_bytes": None}
+        return DevicePlacement("cpu", Bystander()), dict(
+            name=COPIED, cache_bytes=0, free_bytes=None, architecture=None
+        )
     is_built = torch.version.hip if kind == "hip" else torch.version.cuda
     if not is_built:
         raise DriverError(f"torch {torch.__version__} is not built for {kind}")
@@ -257,8 +259,14 @@ def place(kind: str) -> tuple[DevicePlacement, dict[str, Any]]:
         "name": found.name,
         "cache_bytes": int(getattr(found, "L2_cache_size", 0)),
         "free_bytes": int(free_bytes),
+        "architecture": None if kind == "hip" else _architecture(found.major, found.minor),
     }
     return DevicePlacement("cuda:0", driver), facts
+
+
+def _architecture(major: int, minor: int) -> str:
+    """Return what nvcc calls it, with what is only there as the loader of a candidate asks for it."""
+    return f"sm_{major}{minor}" + "a" * (major >= 9)
 
 
 def use_tf32(is_on: bool) -> None:

@@ -1,0 +1,141 @@
+"""CUDA C++ of our form on its way to a verdict: a real nvcc, in the sandbox, in real workers.
+
+Without a GPU the launches are asked for and refused by CUDA's runtime, and torch computes in their place; on
+one, the kernel does.
+"""
+
+import ctypes
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+
+from kernelwright.core.candidate import Candidate
+from kernelwright.core.errors import MachineError
+from kernelwright.core.evaluation import Check, Evaluation, Status
+from kernelwright.core.task import Task
+from kernelwright.devices.nvcc.find import Absent
+from kernelwright.kernels.cuda.runtime_source import render_cuda_candidate
+from kernelwright.referee.own_work import ghost_library
+from kernelwright.referee.referee import Referee, Session
+from kernelwright.referee.settings import RefereeSettings
+
+N = 1000
+TASK = f"""
+import torch
+from torch import nn
+
+class Model(nn.Module):
+    def forward(self, x):
+        return x * 2
+
+def get_inputs():
+    return [torch.randn({N})]
+
+def get_init_inputs():
+    return []
+"""
+KERNEL = """
+extern "C" __global__ void scale(const float* x, float* y, float by, long long n) {
+  const long long i = blockIdx.x * 256ll + threadIdx.x;
+  if (i < n) y[i] = x[i] * by;
+}
+"""
+LAUNCH: dict[str, Any] = {
+    "name": "scale", "kernel": "scale", "grid": (4, 1, 1), "block": (256, 1, 1),
+    "arguments": ("tensor", "tensor", "float32", "int64"),
+}  # fmt: skip
+MODEL = """
+class ModelNew(nn.Module):
+    def forward(self, x):
+        x = x.contiguous()
+        y = torch.empty_like(x)
+        _launch["scale"](x, y, 2.0, x.numel())
+        return y
+"""
+WITHOUT_DEVICE = """
+class ModelNew(nn.Module):
+    def forward(self, x):
+        assert _library._name.startswith(os.environ["KERNELWRIGHT_BUILD_CACHE"])
+        try:
+            _launch["scale"](x, torch.empty_like(x), 2.0, x.numel())
+        except RuntimeError as error:
+            assert "CUDA error" in str(error)
+        return x * 2
+"""
+needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc on PATH")
+
+
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param("copied", marks=needs_nvcc), pytest.param("cuda", marks=pytest.mark.gpu)],
+)
+def referee(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Referee]:
+    device = str(request.param)
+    if device == "cuda" and not torch.cuda.is_available():
+        pytest.skip("no GPU that torch can use")
+    settings = RefereeSettings(
+        cache_dir=tmp_path_factory.mktemp("cache"), search_timing_s=0.05, device=device,
+        device_architecture="sm_90a" if device == "copied" else None,
+    )  # fmt: skip
+    with Referee(settings) as referee:
+        yield referee
+
+
+@pytest.fixture(scope="module")
+def session(referee: Referee) -> Iterator[Session]:
+    with referee.open(Task(name="scale", source=TASK)) as session:
+        yield session
+
+
+def judge(session: Session, kernel: str = KERNEL, **launch: Any) -> Evaluation:
+    is_real = torch.cuda.is_available()
+    source = render_cuda_candidate(kernel, [LAUNCH | launch], MODEL if is_real else WITHOUT_DEVICE)
+    if not is_real:  # what it asks a GPU, answered
+        source = source.replace("torch.cuda.get_device_capability()", "(9, 0)")
+        source = source.replace("torch.cuda.current_stream().cuda_stream", "0")
+    return session.evaluate(Candidate(source=source))
+
+
+def test_it_is_built_once_by_the_parent_and_judged(referee: Referee, session: Session) -> None:
+    first, again = judge(session), judge(session)
+    assert first.is_verified and again.is_verified, (first.detail, first.log)
+    folder = referee.settings.cache_dir / "build"
+    assert len(list(folder.glob("nvcc-*/*.so"))) == 1
+    assert again.phases_s["build"] < first.phases_s["build"]
+
+
+def test_its_ghost_has_the_same_launches_and_does_nothing(referee: Referee, session: Session) -> None:
+    judge(session)
+    (library,) = (referee.settings.cache_dir / "build").glob("nvcc-*/*.so")
+    ghost = ghost_library(library)
+    assert ghost is not None and ghost.name == library.name
+    assert ctypes.CDLL(str(ghost)).launch_scale(None, None, None) == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        pytest.param({"kernel": KERNEL.replace("by;", "b;")}, "identifier", id="does not compile"),
+        pytest.param({"arguments": ("tensor",)}, "does not take", id="launched with other arguments"),
+        pytest.param({"block": (0, 1, 1)}, "is no size", id="a launch that cannot be"),
+        pytest.param({"kernel": '#include "/etc/passwd"\n' + KERNEL}, "/etc/passwd", id="reads a file"),
+    ],
+)
+def test_a_source_that_cannot_be_built_is_a_status(
+    session: Session, change: dict[str, Any], words: str
+) -> None:
+    found = judge(session, **change)
+    assert (found.status, found.check) == (Status.COMPILE_ERROR, Check.BUILD)
+    assert words in found.detail + found.log
+
+
+def test_without_a_compiler_it_is_the_machine_that_fails(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    absent = Absent("no CUDA compiler; install one")
+    monkeypatch.setattr("kernelwright.devices.nvcc.build.find_cuda_compiler", lambda: absent)
+    with pytest.raises(MachineError, match="CUDA C\\+\\+ cannot be built here: no CUDA compiler"):
+        judge(session)
