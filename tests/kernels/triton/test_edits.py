@@ -174,27 +174,51 @@ def test_powers_of_two_cover(count: int) -> None:
     assert count <= power < 2 * count and power & (power - 1) == 0
 
 
+SPLIT = ("softmax", "norm", "sum", "max", "prod", "argmax", "all")
+
+
+def split_case(which: str, rows: int, columns: int) -> Program:
+    """A program of one region over x (rows, columns): a kind of reduction, or what is made of two."""
+    if which in ("softmax", "norm"):
+        region = softmax(rows, columns) if which == "softmax" else layer_norm(rows, columns)
+        return program_of(region, (rows, columns), (rows, columns))
+    over = "both" if which == "all" else "j"
+    region = reduction(rows, columns, "sum" if which == "all" else which, over)
+    out = () if which == "all" else (rows,)
+    return program_of(region, (rows, columns), out, "int64" if which == "argmax" else "float32")
+
+
 @settings(max_examples=15, deadline=None)
 @given(
     rows=st.sampled_from((1, 3)),
     columns=st.sampled_from((2, 7, 12, 31)),
     parts=st.sampled_from((2, 3, 5)),
-    which=st.sampled_from(("softmax", "norm", "sum", "max", "prod", "argmax", "all")),
+    which=st.sampled_from(SPLIT),
 )
 def test_splitting_keeps_the_meaning(rows: int, columns: int, parts: int, which: str) -> None:
     x = torch.rand(rows, columns) + 0.5
-    if which in ("softmax", "norm"):
-        region = softmax(rows, columns) if which == "softmax" else layer_norm(rows, columns)
-        program = program_of(region, (rows, columns), (rows, columns))
-    else:
-        over = "both" if which == "all" else "j"
-        region = reduction(rows, columns, "sum" if which == "all" else which, over)
-        out = () if which == "all" else (rows,)
-        program = program_of(region, (rows, columns), out, "int64" if which == "argmax" else "float32")
+    program = split_case(which, rows, columns)
+    (region,) = regions(program)
     (want,) = interpret(program, {"x": x}).outputs
     (got,) = interpret(split(program, region, parts), {"x": x}).outputs
     assert want is not None and got is not None
     torch.testing.assert_close(got, want, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("which", SPLIT)
+def test_what_is_split_is_right_as_printed(interpreter: Interpreter, which: str) -> None:
+    x = torch.rand(2, 700) + 0.5
+    x[:, 333] = 2.0  # the largest, in a part of its own
+    program = split_case(which, 2, 700)
+    (want,) = interpret(program, {"x": x}).outputs
+    (region,) = regions(program)
+    changed = with_triton_schedules(split(program, region, 4))
+    tensors = {b.name: torch.empty(b.shape, dtype=getattr(torch, b.dtype)) for b in changed.buffers}
+    tensors |= {"x": x}
+    for step in regions(changed):
+        interpreter.run(step, **tensors)
+    assert want is not None and len(regions(changed)) > 1
+    torch.testing.assert_close(tensors["out"], want, rtol=1e-5, atol=1e-6)
 
 
 def test_what_is_done_once_a_row_joins_the_last_combination() -> None:
