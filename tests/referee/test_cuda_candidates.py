@@ -5,7 +5,6 @@ one, the kernel does.
 """
 
 import ctypes
-import shutil
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,7 +15,7 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import MachineError
 from kernelwright.core.evaluation import Check, Evaluation, Status
 from kernelwright.core.task import Task
-from kernelwright.devices.nvcc.find import Absent
+from kernelwright.devices.nvcc.find import Absent, find_cuda_compiler
 from kernelwright.kernels.cuda.runtime_source import render_cuda_candidate
 from kernelwright.referee.own_work import ghost_library
 from kernelwright.referee.referee import Referee, Session
@@ -65,17 +64,16 @@ class ModelNew(nn.Module):
             assert "CUDA error" in str(error)
         return x * 2
 """
-needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc on PATH")
 
 
-@pytest.fixture(
-    scope="module",
-    params=[pytest.param("copied", marks=needs_nvcc), pytest.param("cuda", marks=pytest.mark.gpu)],
-)
+@pytest.fixture(scope="module", params=["copied", pytest.param("cuda", marks=pytest.mark.gpu)])
 def referee(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Referee]:
     device = str(request.param)
     if device == "cuda" and not torch.cuda.is_available():
         pytest.skip("no GPU that torch can use")
+    compiler = find_cuda_compiler()
+    if isinstance(compiler, Absent) or compiler.kind != "nvcc":
+        pytest.skip("needs nvcc")
     settings = RefereeSettings(
         cache_dir=tmp_path_factory.mktemp("cache"), search_timing_s=0.05, device=device,
         device_architecture="sm_90a" if device == "copied" else None,
