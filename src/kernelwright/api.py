@@ -13,7 +13,7 @@ from torch import nn
 from kernelwright.agents.llm.connect import make_client
 from kernelwright.agents.llm.room import require_room
 from kernelwright.agents.llm.tape import Tape
-from kernelwright.agents.teams import find_team, model_seats
+from kernelwright.agents.teams import check_team, find_team, model_seats
 from kernelwright.core.budget import Budget, Meter
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Evaluation
@@ -138,12 +138,13 @@ def run_task(
     ``profiler``).
 
     Raises:
-        UserError: an unknown name, a budget in USD for a model of unknown price, or a model with no room for
-            the prompts of its seats; nothing has begun then.
+        UserError: an unknown name, a Coder that cannot write the target's language, a budget in USD for a model
+            of unknown price, or a model with no room for the prompts of its seats; nothing has begun then.
     """
     where = settings or load_settings()
+    check_team(spec.team, spec.target)
     if spec.models is not None:
-        require_room(spec.models, model_seats(spec.team))
+        require_room(spec.models, model_seats(spec.team), spec.target.language)
     with _referee(referee, where, spec) as judge:
         tools = _tools(spec, store, where, _inspecting(judge, spec, where, inspect, profile), on_event)
         return start_run(spec, replace(tools, prepare=prepare))

@@ -5,6 +5,7 @@ from kernelwright.core.evidence import FactValue
 from kernelwright.core.plan import Plan
 from kernelwright.kernels.carry_out import carry_out
 from kernelwright.kernels.facts import program_facts
+from kernelwright.kernels.printers import reading_language
 from kernelwright.memory.archive import signature_of
 
 
@@ -14,7 +15,7 @@ def task_signature(problem: Problem) -> dict[str, FactValue]:
     if captured is None:
         return {}
     facts: dict[str, FactValue] = program_facts(
-        captured, carry_out(captured, Plan(), {}, problem.target.language).program
+        captured, carry_out(captured, Plan(), {}, reading_language(problem.target.language)).program
     )
     floor = problem.main_floor
     if floor is not None:

@@ -133,6 +133,7 @@ def bench(
         max_output_tokens=max_output_tokens,
         context_tokens=context_tokens,
         price=price,
+        target=target,
     )
     baselines = options.further_baselines(baseline, target)
     how = RunOptions(

@@ -148,6 +148,7 @@ def compare(
             max_output_tokens=max_output_tokens,
             context_tokens=context_tokens,
             price=price,
+            target=target,
         )
         for who in teams
     }

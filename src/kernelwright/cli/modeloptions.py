@@ -99,8 +99,12 @@ def make_models(
     max_output_tokens: int | None,
     context_tokens: int | None,
     price: list[str] | None,
+    target: str = "cpu/cpp",
 ) -> ModelSettings | None:
-    """Return the models of a team, None where no seat is a model's; raises UserError for what cannot be."""
+    """Return the models of a team, None where no seat is a model's; raises UserError for what cannot be.
+
+    ``target`` decides how long the prompts are; whether there is such a target is not looked at here.
+    """
     # lazy: loads torch
     from kernelwright.agents.teams import model_seats
 
@@ -123,9 +127,11 @@ def make_models(
     if max_output_tokens is not None:
         settings = settings.model_copy(update={"max_output_tokens": max_output_tokens})
     # lazy: reads the prompts
+    from kernelwright.agents.llm.languages import LANGUAGES
     from kernelwright.agents.llm.room import require_room
 
-    require_room(settings, seats)
+    language = target.partition("/")[2]
+    require_room(settings, seats, language if language in LANGUAGES else "cpp")
     return settings
 
 

@@ -83,6 +83,7 @@ def optimize(
         max_output_tokens=max_output_tokens,
         context_tokens=context_tokens,
         price=price,
+        target=target,
     )
     task = load_task(file, workloads=options.parse_workloads(workload), mode=mode, tolerance=tolerance)
     kernel_path = require_writable(output or Path(f"{file.stem}_fast.py"))

@@ -47,6 +47,11 @@ PRINTERS = {
 """Language of a target -> how it is printed."""
 
 
+def reading_language(language: str) -> str:
+    """Return the language in which a program is lowered to be read: Triton for one that we do not write."""
+    return language if language in PRINTERS else "triton"
+
+
 def printer_for(language: str) -> Printer:
     """Return a language's printer; raises LoweringError for one that we do not write."""
     if language not in PRINTERS:

@@ -19,7 +19,7 @@ from kernelwright.core.task import Task
 from kernelwright.testing.bad_server import Request
 from kernelwright.testing.fake_run import FakeReferee, fake_evaluation
 
-_EXAMPLE = find_blocks((prompts_folder() / "example_cpu_cpp.md").read_text(encoding="utf-8"))
+_EXAMPLE = find_blocks((prompts_folder() / "example_cpp.md").read_text(encoding="utf-8"))
 REFERENCE = _EXAMPLE[0].text
 TASK = Task(name="relu_sum", source=REFERENCE)
 N_BROKEN = 3

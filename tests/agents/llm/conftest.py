@@ -25,7 +25,7 @@ from kernelwright.skills.load import load_skills
 from kernelwright.tasks.capture import Captured, capture_task
 from kernelwright.testing.fake_run import PEAKS, fake_evaluation
 
-_EXAMPLE = find_blocks((prompts_folder() / "example_cpu_cpp.md").read_text(encoding="utf-8"))
+_EXAMPLE = find_blocks((prompts_folder() / "example_cpp.md").read_text(encoding="utf-8"))
 REFERENCE, KERNEL = _EXAMPLE[0].text, unfold(_EXAMPLE[1].text)
 """The worked example of the prompts."""
 TASK = Task(name="relu_sum", source=REFERENCE)

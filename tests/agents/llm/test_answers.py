@@ -137,7 +137,7 @@ def test_an_account_counts_only_with_a_name_of_the_source() -> None:
 def test_the_worked_example_of_the_prompts_is_verified_by_the_referee(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    text = (prompts_folder() / "example_cpu_cpp.md").read_text(encoding="utf-8")
+    text = (prompts_folder() / "example_cpp.md").read_text(encoding="utf-8")
     answer = read_source(text.partition("Answer:")[2], EXPECTED)
     assert answer.value is not None, answer.detail
     settings = RefereeSettings(cache_dir=tmp_path_factory.mktemp("cache"), search_timing_s=0.1)

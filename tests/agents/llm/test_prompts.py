@@ -10,6 +10,7 @@ from tests.agents.llm.conftest import KERNEL
 from tests.agents.llm.test_window import CHANGES
 
 from kernelwright.agents.llm.anchors import BEGINS, ENDS
+from kernelwright.agents.llm.languages import LANGUAGES
 from kernelwright.agents.llm.prompts import Prompt, prompts_folder, render
 from kernelwright.agents.llm.told import Told
 from kernelwright.agents.llm.window import WINDOWS, estimate_tokens
@@ -89,7 +90,8 @@ def test_prompt(name: str, told: Callable[[str], Told], request: pytest.FixtureR
 
 def test_every_prompt_file_is_used_and_has_two_parts() -> None:
     files = {path.stem for path in prompts_folder().glob("*.md")}
-    parts = {"rules_cpu_cpp", "brief_cpu_cpp", "example_cpu_cpp", "answer_code", "account", "roofline"}
+    parts = {f"{part}_{language}" for part in ("rules", "brief", "example") for language in LANGUAGES}
+    parts |= {"answer_code", "account", "roofline", "checked_gpu"}
     assert files == set(WINDOWS) | parts
 
 

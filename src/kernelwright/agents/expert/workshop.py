@@ -7,7 +7,9 @@ from kernelwright.core.plan import Move, Plan
 from kernelwright.core.skill import Skill
 from kernelwright.core.task import TolerancePolicy
 from kernelwright.kernels.carry_out import LIBRARY_SEED, Carried, carry_out, write_source
+from kernelwright.kernels.ir import Region
 from kernelwright.kernels.lowering import Gpu
+from kernelwright.kernels.printers import PRINTERS, reading_language
 
 LIBRARY_MOVE = Move(skill="library-seed", why="every operator as torch calls it: correct first")
 """The seed that changes nothing but the interpreter's overhead."""
@@ -29,7 +31,8 @@ class Workshop:
     def lowerings(self, problem: Problem) -> dict[str, str]:
         """Return skill or repair -> lowering of what may be done on this target, in the library's order.
 
-        An edit that lowers precision is among them only where the task's tolerance names that precision.
+        An edit that lowers precision is among them only where the task's tolerance names that precision; in a
+        language that we do not write there are no schedules.
         """
         target = str(problem.target)
         return {
@@ -37,6 +40,7 @@ class Workshop:
             for name, lowering in self.lowering_of.items()
             if (name not in self.skills or target in self.skills[name].targets)
             and (lowering not in LOWERS_PRECISION or problem.task.tolerance in LOOSE)
+            and (problem.target.language in PRINTERS or not lowering.startswith("schedule:"))
         }
 
     def carried(self, problem: Problem, plan: Plan, workload: str | None = None) -> Carried:
@@ -47,18 +51,27 @@ class Workshop:
             units = problem.machine.get("gpu.units")
             gpu = Gpu(problem.target.device, units if isinstance(units, int) else None)
             self._carried[key] = carry_out(
-                problem.captured[name], plan, self.lowering_of, problem.target.language, gpu
+                problem.captured[name],
+                plan,
+                self.lowering_of,
+                reading_language(problem.target.language),
+                gpu,
             )
         return self._carried[key]
 
     def candidate(self, problem: Problem, plan: Plan, *, parents: tuple[str, ...], role: str) -> Candidate:
         """Print the candidate that carries out a plan on every workload.
 
-        A move that fits the main workload but not another one is left out there: shapes differ.
+        A move that fits the main workload but not another one is left out there: shapes differ. Raises
+        LoweringError where kernels would have to be written in a language that we do not write.
         """
         carried = {problem.main_workload: self.carried(problem, plan)}
         for workload in problem.task.workloads[1:]:
             carried[workload.name] = self._carried_where_possible(problem, plan, workload.name)
+        language = problem.target.language
+        steps = (step for done in carried.values() for step in done.program.steps)
+        if language not in PRINTERS and any(isinstance(step, Region) for step in steps):
+            raise LoweringError(f"the expert writes no kernels in {language!r}; a model Coder may")
         source = write_source(problem.task, carried, plan)
         return Candidate(source=source, target=problem.target, parents=parents, plan=plan, role=role)
 

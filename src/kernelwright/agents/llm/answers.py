@@ -10,6 +10,7 @@ import textwrap
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from kernelwright.agents.llm.languages import LANGUAGES
 from kernelwright.agents.llm.reference_checks import hides_reference, is_reference
 from kernelwright.agents.llm.sources import unfold
 from kernelwright.core.model_call import CallOutcome
@@ -29,13 +30,6 @@ _REFUSAL = re.compile(
 )
 _ACCOUNT_LINE = re.compile(r"^[\s*>-]*(?:step\s+)?(\d+|outside)\b[\s.:)*]*(?:->|=>|→)\s*(\S.*)$", re.I | re.M)
 _NAMED = re.compile(r"`([^`\n]+)`")
-_FOREIGN = {
-    "cpp": {
-        "Triton": re.compile(r"^\s*(?:import triton\b|from triton\b)|@triton\.jit", re.M),
-        "CUDA": re.compile(r"__global__|<<<\s*\w+\s*,|\bcuda_sources\s*=\s*(?!\[\]|None|\"\"|'')|\.cuda\(\)"),
-    }
-}
-"""Target language -> other language -> what gives it away."""
 
 
 @dataclass(frozen=True)
@@ -135,9 +129,8 @@ def read_line(text: str, label: str) -> str:
 
 def has_native_kernel(source: str, target: Target) -> bool:
     """Tell whether the file brings a kernel in the target's language; true for languages not known here."""
-    if target.language != "cpp":
-        return True
-    return bool(re.search(r'extern\s*"C"', source)) or "cpp_sources" in source
+    language = LANGUAGES.get(target.language)
+    return language is None or language.own.search(source) is not None
 
 
 def _candidate_blocks(text: str) -> list[Block]:
@@ -157,7 +150,8 @@ def _find_unusable(source: str, expected: Expected) -> Judged[str] | None:
             return Judged(CallOutcome.REFERENCE_RETURNED, detail="the source is the reference, renamed")
         if (way_out := hides_reference(tree, expected.reference)) is not None:
             return Judged(CallOutcome.HIDES_REFERENCE, detail=way_out)
-    for language, sign in _FOREIGN.get(expected.target.language, {}).items():
+    wanted = LANGUAGES.get(expected.target.language)
+    for language, sign in (wanted.foreign if wanted else {}).items():
         if sign.search(source):
             detail = f"the kernel is written in {language}; the target is {expected.target}"
             return Judged(CallOutcome.WRONG_LANGUAGE, detail=detail)

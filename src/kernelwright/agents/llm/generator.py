@@ -18,6 +18,14 @@ APPROACHES = (
     "write everything yourself, the heaviest operator included, blocked for the caches.",
 )
 """What the seeds are asked to differ in; ours. KernelSkill asks for a set and does not say how it varies."""
+GPU_APPROACHES = (
+    "the plain way. Keep library calls for matrix products, convolutions and attention; write one simple "
+    "kernel for the rest.",
+    *APPROACHES[1:3],
+    "write everything yourself, the heaviest operator included, in tiles that stay in registers and shared "
+    "memory.",
+)
+"""The same for a GPU."""
 
 
 class ModelGenerator:
@@ -62,12 +70,13 @@ class ModelGenerator:
 
     def _seed(self, situation: Situation, n: int, count: int) -> Candidate:
         problem = situation.problem
+        approaches = APPROACHES if problem.target.device == "cpu" else GPU_APPROACHES
         source, _ = self._asker.source(
             "generator",
             Told(situation, self._asker.skills),
             Expected(problem.task.source, problem.target),
             number=n + 1,
             count=count,
-            approach=APPROACHES[n % len(APPROACHES)],
+            approach=approaches[n % len(approaches)],
         )
         return Candidate(source=source, target=problem.target, role="generator")

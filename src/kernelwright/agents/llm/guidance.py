@@ -31,6 +31,9 @@ LIVE = (
     "parameters are declared."
 )
 CLASSES = "Its classes, as far as their source could be read, without torch's own; the graph decides."
+KERNEL_LANGUAGES = frozenset({"cpp", "triton", "cuda", "hip"})
+"""What a worked pattern may be for; any other, as the host's Python, is for every target."""
+_PATTERN = re.compile(r"^```(?P<languages>[\w,]+)\n.*?^```[ \t]*\n?", re.M | re.S)
 _FENCED = re.compile(r"^```.*?^```[ \t]*\n?", re.M | re.S)
 
 Texts = Sequence[tuple[str, str]]
@@ -93,8 +96,9 @@ def _floor(told: Told) -> Texts:
     ]
     if problem.target.device != "cpu" and not problem.floors:
         return []
+    where, units = ("Machine", "threads") if problem.target.device == "cpu" else ("GPU", "threads at once")
     machine = (
-        f"- Machine: {peaks.device}, {peaks.n_threads} threads; {showing.number(peaks.bandwidth_gbps)} GB/s "
+        f"- {where}: {peaks.device}, {peaks.n_threads} {units}; {showing.number(peaks.bandwidth_gbps)} GB/s "
         f"from memory, {showing.number(peaks.cache_bandwidth_gbps)} GB/s within {peaks.cache_bytes} bytes of "
         f"cache, {showing.number(peaks.fma_gflops)} GFLOP/s."
     )
@@ -193,7 +197,19 @@ def _guidance(told: Told) -> Texts:
     analysis = told.situation.analysis
     top = [ranked.skill for ranked in analysis.ranked] if analysis is not None else []
     wanted = [name for name in dict.fromkeys(named or top) if name in told.skills]
-    return [(f"Skill `{name}`", _demoted(told.skills[name].body)) for name in wanted[:MAX_GUIDANCE]]
+    language = told.problem.target.language
+    bodies = {name: _in_language(told.skills[name].body, language) for name in wanted[:MAX_GUIDANCE]}
+    return [(f"Skill `{name}`", _demoted(body)) for name, body in bodies.items()]
+
+
+def _in_language(body: str, language: str) -> str:
+    """Return a skill's text without worked patterns for kernels of other languages."""
+
+    def kept(pattern: re.Match[str]) -> str:
+        named = set(pattern["languages"].split(","))
+        return "" if named & KERNEL_LANGUAGES and language not in named else pattern[0]
+
+    return _PATTERN.sub(kept, body)
 
 
 def _demoted(body: str) -> str:

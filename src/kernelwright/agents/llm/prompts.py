@@ -10,14 +10,19 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from kernelwright.agents.llm.anchors import BEGINS, ENDS
 from kernelwright.agents.llm.guidance import sections
+from kernelwright.agents.llm.languages import language_of
 from kernelwright.agents.llm.sources import LOADER_LINE
 from kernelwright.agents.llm.told import Told
 from kernelwright.agents.llm.window import WINDOWS, cut_to, estimate_tokens, fit
+from kernelwright.agents.problem import Problem
+from kernelwright.core.task import TolerancePolicy
 
 SEPARATOR = "---user---"
 _INCLUDE = re.compile(r'\{% include (?:rules|"(\w+\.md)") %\}')
 LEAST_ROOM = 800
 """Tokens for the sections, below which the rules are given in brief; ours."""
+MAY_ROUND = frozenset({TolerancePolicy.TF32, TolerancePolicy.BF16})
+"""Tolerances under which inputs of products may have fewer bits than float32."""
 
 
 @dataclass(frozen=True)
@@ -57,9 +62,9 @@ def render(
     return Prompt(cut_to(prompt.system, budget // 2), cut_to(prompt.user, budget - budget // 2))
 
 
-def least_tokens(name: str, target: str) -> int:
+def least_tokens(name: str, language: str) -> int:
     """Return about what a prompt needs: its file with the rules in brief, and some room for its sections."""
-    return estimate_tokens(_with_parts(f"{name}.md", f"brief_{target}.md")) + LEAST_ROOM
+    return estimate_tokens(_with_parts(f"{name}.md", f"brief_{language}.md")) + LEAST_ROOM
 
 
 def _with_parts(file: str, rules: str) -> str:
@@ -74,20 +79,36 @@ def _split(text: str) -> Prompt:
 
 
 def _rendered(name: str, told: Told, shown: str, facts: dict[str, object]) -> str:
-    target = str(told.problem.target).replace("/", "_")
+    language = told.problem.target.language
     return (
         _environment()
         .get_template(f"{name}.md")
         .render(
             sections=shown,
-            example=f"example_{target}.md",
+            example=f"example_{language}.md",
             loader_line=LOADER_LINE,
             begins=BEGINS,
             ends=ENDS,
             situation=told.situation,
-            **{**facts, "rules": f"{facts['rules']}_{target}.md"},
+            **_facts_of_target(told.problem),
+            **{**facts, "rules": f"{facts['rules']}_{language}.md"},
         )
     )
+
+
+def _facts_of_target(problem: Problem) -> dict[str, object]:
+    """Return what the parts of a prompt depend on; raises UserError for a language that has none."""
+    target, language = problem.target, language_of(problem.target.language)
+    return {
+        "target": str(target),
+        "language": target.language,
+        "language_name": language.name,
+        "has_loader": language.has_loader,
+        "on_gpu": target.device != "cpu",
+        "on_amd": target.device == "hip",
+        "gpu": "a GPU of AMD" if target.device == "hip" else "a GPU of NVIDIA",
+        "may_round": problem.task.tolerance in MAY_ROUND,
+    }
 
 
 @cache

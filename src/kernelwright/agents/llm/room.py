@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping
 from pydantic import BaseModel
 
 from kernelwright.agents.llm import outputs
+from kernelwright.agents.llm.languages import language_of
 from kernelwright.agents.llm.prompts import least_tokens
 from kernelwright.agents.llm.structured import schema_tokens
 from kernelwright.agents.llm.window import CORRECTION_SHARE, WINDOWS
@@ -23,30 +24,33 @@ STRUCTURED: Mapping[str, type[BaseModel]] = {
     "aligner": outputs.AlignedPlan,
 }
 """Prompt -> what it is answered with, where code has to read it."""
-TARGET = "cpu_cpp"
-"""The one target for which there are rules in brief."""
 
 
-def least_prompt(name: str) -> int:
+def least_prompt(name: str, language: str = "cpp") -> int:
     """Return the tokens that a prompt needs with its schema and corrections, by ``estimate_tokens``."""
-    needed = least_tokens(name, TARGET)
+    needed = least_tokens(name, language)
     if name not in STRUCTURED:
         return needed
     needed += schema_tokens(STRUCTURED[name])
     return -(-needed * CORRECTION_SHARE // (CORRECTION_SHARE - 1))
 
 
-def require_room(settings: ModelSettings, seats: Collection[str]) -> None:
-    """Raise UserError when the context that was given cannot hold the least prompt of one of the seats."""
+def require_room(settings: ModelSettings, seats: Collection[str], language: str = "cpp") -> None:
+    """Raise UserError when the context that was given cannot hold the least prompt of one of the seats.
+
+    ``language`` is the target's; one in which models are not asked for kernels is a UserError as well.
+    """
+    language_of(language)
     room = settings.prompt_tokens()
     if room is None:
         return
     names = [name for name in WINDOWS if name.partition("_")[0] in seats]
-    largest = max(names, key=least_prompt, default=None)
-    if largest is not None and least_prompt(largest) > room:
+    needed = {name: least_prompt(name, language) for name in names}
+    largest = max(needed, key=needed.__getitem__, default=None)
+    if largest is not None and needed[largest] > room:
         seat = largest.partition("_")[0]
         raise UserError(
             f"the context leaves {room} tokens for prompts and the {seat}'s needs at least "
-            f"{least_prompt(largest)}: give more context tokens or fewer output tokens, or that seat to the "
+            f"{needed[largest]}: give more context tokens or fewer output tokens, or that seat to the "
             "expert"
         )

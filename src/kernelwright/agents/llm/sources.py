@@ -2,14 +2,17 @@
 
 import io
 import itertools
+import re
 import tokenize
+from collections.abc import Iterable
 
+from kernelwright.kernels.cuda import runtime_source as cuda
 from kernelwright.kernels.model_source import NEW_NAME
 from kernelwright.kernels.runtime_source import LOADER
 
 LOADER_LINE = "# --- loader ---"
-"""Stands for the text that compiles and opens ``CPP_SOURCE``: it is the same in every file, so no answer
-has to repeat it."""
+"""Stands for the text that compiles and opens ``CPP_SOURCE``, or ``CUDA_SOURCE``: it is the same in every file
+of a language, so no answer has to repeat it."""
 _IMPORTS = (
     "import ctypes",
     "import hashlib",
@@ -18,16 +21,20 @@ _IMPORTS = (
     "import tempfile",
     "from pathlib import Path",
 )
-_WITH_IMPORTS = "\n".join([*_IMPORTS, "", "", LOADER.strip()])
+"""What either loader needs beside torch."""
+_CUDA = re.compile(r"^CUDA_SOURCE\b", re.M)
+_LOADERS = (LOADER.strip(), cuda.LOADER.strip())
 
 
 def fold(source: str) -> str:
     """Return the source with the loader as one line."""
-    return source.replace(_WITH_IMPORTS, LOADER_LINE).replace(LOADER.strip(), LOADER_LINE)
+    for loader in _LOADERS:
+        source = source.replace(_with_imports(_IMPORTS, loader), LOADER_LINE).replace(loader, LOADER_LINE)
+    return source
 
 
 def unfold(source: str) -> str:
-    """Return the source with the loader in place of its line; sources without the line come back as is.
+    """Return the source with its language's loader in place of the line; without the line it comes back as is.
 
     Imports that the loader needs and the file lacks are added before it.
     """
@@ -35,10 +42,14 @@ def unfold(source: str) -> str:
     places = [n for n, line in enumerate(lines) if line.strip() == LOADER_LINE]
     if not places:
         return source
+    loader = _LOADERS[_CUDA.search(source) is not None]
     wanted = [line for line in _IMPORTS if line not in lines]
-    loader = "\n".join([*wanted, "", "", LOADER.strip()]) if wanted else LOADER.strip()
-    lines[places[0]] = loader
+    lines[places[0]] = _with_imports(wanted, loader) if wanted else loader
     return "\n".join(line for n, line in enumerate(lines) if n not in places[1:])
+
+
+def _with_imports(imports: Iterable[str], loader: str) -> str:
+    return "\n".join([*imports, "", "", loader])
 
 
 def renamed_reference(source: str) -> str:
