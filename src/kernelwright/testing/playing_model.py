@@ -7,10 +7,12 @@ measures nothing and understands nothing; no command of the project uses it.
 import json
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from kernelwright.agents.llm.anchors import BEGINS, ENDS
 from kernelwright.agents.llm.answers import find_blocks
+from kernelwright.agents.llm.languages import LANGUAGES
 from kernelwright.agents.llm.prompts import prompts_folder
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Evaluation, Status
@@ -19,23 +21,60 @@ from kernelwright.core.task import Task
 from kernelwright.testing.bad_server import Request
 from kernelwright.testing.fake_run import FakeReferee, fake_evaluation
 
-_EXAMPLE = find_blocks((prompts_folder() / "example_cpp.md").read_text(encoding="utf-8"))
-REFERENCE = _EXAMPLE[0].text
+_EXAMPLES = {
+    language: find_blocks((prompts_folder() / f"example_{language}.md").read_text(encoding="utf-8"))
+    for language in LANGUAGES
+}
+REFERENCE = _EXAMPLES["cpp"][0].text
 TASK = Task(name="relu_sum", source=REFERENCE)
 N_BROKEN = 3
 """Of every so many kernels that carry out a plan or rewrite a verified one, the first is wrong."""
 
+
+@dataclass(frozen=True)
+class _Dialect:
+    """How kernels of one language differ from the worked example."""
+
+    changes: Mapping[str, str]
+    """Text of the example -> text with the constant in it, its value as ``{}``."""
+    right: str
+    wrong: str
+    place: str
+    """A name of the file where the kernel is."""
+
+
 _SIZES = "static const int ROWS = 512, WIDTH = 1024;"
-_RIGHT, _WRONG = "sum += v < 0.0f", "sum -= v < 0.0f"
-_MARKED = re.compile(r"^.*(?:static const int CHUNK|return torch\.relu).*$", re.M)
+_CUDA_SIZES = "static const int WIDTH = 1024, THREADS = 256;"
+_DIALECTS = {
+    "cpp": _Dialect(
+        {_SIZES: _SIZES + "\nstatic const int CHUNK = {};", "schedule(static)": "schedule(static, CHUNK)"},
+        "sum += v < 0.0f",
+        "sum -= v < 0.0f",
+        "CPP_SOURCE",
+    ),
+    "triton": _Dialect(
+        {"\n\n@triton.jit": "\nCHUNK = {}\n\n\n@triton.jit"}, " tl.sum(v", " -tl.sum(v", "relu_sum"
+    ),
+    "cuda": _Dialect(
+        {_CUDA_SIZES: _CUDA_SIZES + "\nstatic const int CHUNK = {};"},
+        "sum += v < 0.0f",
+        "sum -= v < 0.0f",
+        "CUDA_SOURCE",
+    ),
+}
+_MARKED = re.compile(r"^(?:CHUNK =|.*(?:static const int CHUNK|return torch\.relu)).*$", re.M)
 _MARKED_OF_EXPERT = re.compile(r"^ +\w+ = .*relu.*$", re.M)
 
 
-def kernel(chunk: int, *, is_right: bool = True) -> str:
-    """Return a kernel for TASK as a model writes it; ``chunk`` rows are handed to a thread at a time."""
-    text = _EXAMPLE[1].text.replace(_SIZES, f"{_SIZES}\nstatic const int CHUNK = {chunk};")
-    text = text.replace("schedule(static)", "schedule(static, CHUNK)")
-    return text if is_right else text.replace(_RIGHT, _WRONG)
+def kernel(chunk: int, *, is_right: bool = True, language: str = "cpp") -> str:
+    """Return a kernel for TASK as a model writes it; ``chunk`` rows are handed to a thread at a time.
+
+    On a GPU the constant is there, and nothing comes of it.
+    """
+    text, dialect = _EXAMPLES[language][1].text, _DIALECTS[language]
+    for old, new in dialect.changes.items():
+        text = text.replace(old, new.replace("{}", str(chunk)))
+    return text if is_right else text.replace(dialect.right, dialect.wrong)
 
 
 def block(source: str) -> str:
@@ -45,7 +84,7 @@ def block(source: str) -> str:
 
 def scripted_verdict(source: str) -> float | Status:
     """Return a made-up verdict: wrong kernels fail, right ones differ in speed by their chunk."""
-    if _WRONG in source:
+    if any(dialect.wrong in source for dialect in _DIALECTS.values()):
         return Status.INCORRECT_NUMERICS
     chunk = re.search(r"CHUNK = (\d+)", source)
     return 1.0 if chunk is None else 1.5 + (7 * int(chunk[1]) % 11) / 10
@@ -73,9 +112,14 @@ class ScriptedReferee(FakeReferee):
 
 
 class PlayingModel:
-    """Answers requests: ``BadServer(answers(PlayingModel()))``. The same questions get the same answers."""
+    """Answers requests: ``BadServer(answers(PlayingModel()))``. The same questions get the same answers.
 
-    def __init__(self) -> None:
+    Args:
+        language: Of the kernels that it writes.
+    """
+
+    def __init__(self, language: str = "cpp") -> None:
+        self._language = language
         self._n_kernels = 0
         self._n_changes = 0
 
@@ -100,7 +144,8 @@ class PlayingModel:
         found = re.search(r"each of its (\d+) steps", system)
         account = [f"{n} -> `relu_sum`: as planned" for n in range(1, int(found[1]) + 1 if found else 2)]
         if "no marker may be left" in system:
-            account.append("outside -> `CPP_SOURCE`: the kernel and what calls it")
+            place = _DIALECTS[self._language].place
+            account.append(f"outside -> `{place}`: the kernel and what calls it")
         return "\n".join([*account, "", self._new_kernel(may_break=True)])
 
     def rewrite(self, system: str, user: str) -> str:
@@ -117,7 +162,7 @@ class PlayingModel:
         self._n_kernels += 1
         self._n_changes += may_break
         is_right = not may_break or self._n_changes % N_BROKEN != 1
-        return block(kernel(self._n_kernels, is_right=is_right))
+        return block(kernel(self._n_kernels, is_right=is_right, language=self._language))
 
     # -- roles that plan -----------------------------------------------------------------------------
 
