@@ -138,8 +138,9 @@ def run_task(
     ``profiler``).
 
     Raises:
-        UserError: an unknown name, a Coder that cannot write the target's language, a budget in USD for a model
-            of unknown price, or a model with no room for the prompts of its seats; nothing has begun then.
+        UserError: an unknown name, a Coder that cannot write the target's language, a budget in USD for a
+            model of unknown price, or a model with no room for the prompts of its seats; nothing has begun
+            then.
     """
     where = settings or load_settings()
     check_team(spec.team, spec.target)

@@ -12,6 +12,7 @@ from kernelwright.agents.expert.generator import ExpertGenerator
 from kernelwright.agents.expert.static_facts import static_analysis
 from kernelwright.agents.expert.workshop import Workshop
 from kernelwright.agents.problem import Problem
+from kernelwright.agents.roles import Situation
 from kernelwright.agents.signature import task_signature
 from kernelwright.core.errors import LoweringError
 from kernelwright.core.evidence import Bottleneck
@@ -99,6 +100,24 @@ def test_ranked_skills_become_moves_that_change_the_source(problem: Problem, wor
 
 def test_a_signature_needs_no_c_plus_plus(problem: Problem) -> None:
     assert task_signature(problem) == task_signature(replace(problem, target=expert_problem().target))
+
+
+def test_a_language_that_nobody_here_writes_is_read_and_not_written(
+    problem: Problem, workshop: Workshop
+) -> None:
+    cuda = replace(problem, target=Target(device="cuda", language="cuda"))
+    root = ExpertGenerator(workshop).root(cuda)
+    assert "ModelNew" in root.source and "triton" not in root.source, "torch's calls alone"
+    seeds = ExpertGenerator(workshop).seeds(Situation(cuda), 3)
+    assert [seed.source for seed in seeds] == [root.source]
+    with pytest.raises(LoweringError, match="writes no kernels in 'cuda'"):
+        workshop.candidate(cuda, Plan(), parents=(), role="coder")
+    offered = workshop.lowerings(cuda).values()
+    assert not [lowering for lowering in offered if lowering.startswith("schedule:")]
+    assert task_signature(cuda) == task_signature(problem) != {}
+    evaluation = fake_evaluation(root, TASK, 1.5)
+    analysis = ExpertAnalyst(workshop).analyse(cuda, root, evaluation, Ledger())
+    assert "cuda/cuda" in workshop.skills[analysis.ranked[0].skill].targets
 
 
 def test_the_whole_team_can_be_seated() -> None:

@@ -1,4 +1,4 @@
-"""Whole runs of models for a GPU's targets, with no GPU: a model that plays, compilers and a referee that stand in."""
+"""Whole runs of models for a GPU's targets without one: model, compilers and referee are stand-ins."""
 
 import json
 from pathlib import Path
@@ -53,16 +53,23 @@ def spec_for(target: Target, recipe: str, url: str, *, team: str = "llm", evalua
 
 
 @pytest.mark.parametrize(
-    ("target", "recipe"),
-    [(TRITON, "kernelskill"), (CUDA, "kernelskill"), (TRITON, "fsr"), (CUDA, "cupilot"), (CUDA, "stark")],
+    ("target", "recipe", "team"),
+    [
+        (TRITON, "kernelskill", "llm"),
+        (CUDA, "kernelskill", "llm"),
+        (TRITON, "fsr", "llm"),
+        (CUDA, "cupilot", "llm"),
+        (TRITON, "stark", "llm"),
+        (CUDA, "kernelskill", "expert+planner=llm,coder=llm,debugger=llm"),
+    ],
     ids=str,
 )
 def test_a_team_of_models_goes_the_whole_way(
-    target: Target, recipe: str, store: Store, settings: Settings
+    target: Target, recipe: str, team: str, store: Store, settings: Settings
 ) -> None:
     with BadServer(answers(PlayingModel(target.language))) as server:
         outcome = api.run_task(
-            spec_for(target, recipe, server.url),
+            spec_for(target, recipe, server.url, team=team),
             store=store,
             settings=settings,
             referee=ScriptedReferee(),
@@ -76,7 +83,10 @@ def test_a_team_of_models_goes_the_whole_way(
     assert LOADER_LINE not in outcome.winner.source
     events = [stored.event for stored in store.iter_events(outcome.run_id)]
     assert sum(isinstance(event, CandidateEvaluated) for event in events) >= 5
-    assert "repair" in {event.mode for event in events if isinstance(event, StepStarted)} or recipe != "kernelskill"
+    assert (
+        "repair" in {event.mode for event in events if isinstance(event, StepStarted)}
+        or recipe != "kernelskill"
+    )
     of_processor = (PROCESSOR, "OpenMP", "cpu/cpp", "CPP_SOURCE", "machine.n_threads", "march=native")
     assert [word for word in of_processor if any(word in text for text in sent)] == []
     assert any("H100" in text for text in sent), "the GPU's own rates are told"
@@ -88,7 +98,9 @@ def test_a_coder_that_cannot_write_the_language_is_refused_before_anything_start
 ) -> None:
     for team, said in (("expert", "writes cpp, triton, not 'cuda'"), ("llm+coder=expert", "--team llm")):
         with pytest.raises(UserError, match=said):
-            api.run_task(spec_for(CUDA, "fsr", "http://127.0.0.1:1", team=team), store=store, settings=settings)
+            api.run_task(
+                spec_for(CUDA, "fsr", "http://127.0.0.1:1", team=team), store=store, settings=settings
+            )
     hip = Target(device="hip", language="hip")
     with pytest.raises(UserError, match="models are asked for kernels in cpp, triton, cuda; not in 'hip'"):
         api.run_task(spec_for(hip, "fsr", "http://127.0.0.1:1"), store=store, settings=settings)

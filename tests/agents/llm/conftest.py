@@ -17,8 +17,10 @@ from kernelwright.core.plan import Move, Plan
 from kernelwright.core.roofline import Floor, Work
 from kernelwright.core.run import Outcome
 from kernelwright.core.skill import RankedSkill, Skill
-from kernelwright.core.target import CPU_CPP
-from kernelwright.core.task import Task
+from kernelwright.core.target import CPU_CPP, Target
+from kernelwright.core.task import Task, TolerancePolicy
+from kernelwright.devices.gpu_facts import find_gpu
+from kernelwright.devices.gpu_roofline import gpu_peaks, machine_facts
 from kernelwright.memory.ledger import Ledger
 from kernelwright.memory.short_term import ShortTermMemory
 from kernelwright.skills.load import load_skills
@@ -29,6 +31,7 @@ _EXAMPLE = find_blocks((prompts_folder() / "example_cpp.md").read_text(encoding=
 REFERENCE, KERNEL = _EXAMPLE[0].text, unfold(_EXAMPLE[1].text)
 """The worked example of the prompts."""
 TASK = Task(name="relu_sum", source=REFERENCE)
+GPU_SKILLS = ("rows-per-block", "aligned-tail")
 SEED = Move(skill="fuse", text="1. one pass over `x`")
 BASE = Candidate(source=KERNEL, plan=Plan(moves=(SEED,)), role="generator")
 FAILED = Move(skill="streaming-stores", text="1. store `out` around the caches", why="out is large")
@@ -144,4 +147,32 @@ def _archived() -> ArchivedPlan:
         best_source="b",
         speedup=3.4,
         run_id="r1",
+    )
+
+
+def on_gpu(
+    situation: Situation, target: Target, tolerance: TolerancePolicy = TolerancePolicy.STRICT
+) -> Situation:
+    """Return the same on a GPU: its rates and facts, and kernels in its language."""
+    problem = situation.problem
+    gpu = find_gpu("mi300x" if target.device == "hip" else "h100-sxm")
+    task = problem.task.model_copy(update={"tolerance": tolerance})
+    peaks = gpu_peaks(gpu, is_strict=tolerance is TolerancePolicy.STRICT)
+    facts = {**machine_facts(gpu, peaks), "run.latency_ms": 4.0, "aot.occupancy": 0.25}
+    analysis = _analysis()
+    ranked = tuple(
+        r.model_copy(update={"skill": name}) for r, name in zip(analysis.ranked, GPU_SKILLS, strict=True)
+    )
+    file = prompts_folder() / f"example_{target.language}.md"
+    kernel = unfold(find_blocks(file.read_text(encoding="utf-8"))[1].text)
+    base = Candidate(source=kernel, target=target, plan=Plan(moves=(SEED,)), role="generator")
+    return replace(
+        situation,
+        problem=replace(problem, task=task, target=target, peaks=peaks, machine=machine_facts(gpu, peaks)),
+        base=Node(base, fake_evaluation(base, task, 2.5), "base"),
+        analysis=replace(analysis, evidence=Evidence(facts=facts), ranked=ranked),
+        window=(),
+        findings=(),
+        archive=(),
+        memory=ShortTermMemory(),
     )

@@ -111,3 +111,14 @@ def test_a_context_that_holds_no_prompt_is_refused_before_anything_starts() -> N
     require_room(settings.model_copy(update={"context_tokens": least + 1_000}), {"planner"})
     require_room(settings, {"selector"})
     require_room(settings.model_copy(update={"context_tokens": None}), {"planner"})
+
+
+@pytest.mark.parametrize("language", ["triton", "cuda"])
+def test_room_is_that_of_the_language_s_own_rules(language: str) -> None:
+    names = [name for name in WINDOWS if name.startswith("coder")]
+    least = max(least_prompt(name, language) for name in names)
+    assert least != max(map(least_prompt, names))
+    settings = ModelSettings(model="openai:m", context_tokens=least + 999, max_output_tokens=1_000)
+    with pytest.raises(UserError, match=f"the coder's needs at least {least}: "):
+        require_room(settings, {"coder"}, language)
+    require_room(settings.model_copy(update={"context_tokens": least + 1_000}), {"coder"}, language)

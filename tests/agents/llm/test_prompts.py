@@ -6,17 +6,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.agents.llm.conftest import KERNEL
+from tests.agents.llm.conftest import KERNEL, on_gpu
 from tests.agents.llm.test_window import CHANGES
 
 from kernelwright.agents.llm.anchors import BEGINS, ENDS
 from kernelwright.agents.llm.languages import LANGUAGES
 from kernelwright.agents.llm.prompts import Prompt, prompts_folder, render
+from kernelwright.agents.llm.sources import LOADER_LINE
 from kernelwright.agents.llm.told import Told
 from kernelwright.agents.llm.window import WINDOWS, estimate_tokens
 from kernelwright.agents.roles import Node, Situation
 from kernelwright.core.plan import Move, Plan
 from kernelwright.core.skill import Skill
+from kernelwright.core.target import Target
+from kernelwright.core.task import TolerancePolicy
+from kernelwright.testing.fake_run import PEAKS
 from kernelwright.testing.golden import check_golden
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -86,6 +90,49 @@ def text_of(prompt: Prompt) -> str:
 def test_prompt(name: str, told: Callable[[str], Told], request: pytest.FixtureRequest) -> None:
     prompt = render(name, told(name), **FACTS[name])
     check_golden(GOLDEN / f"{name}.md", text_of(prompt), request)
+
+
+ON_GPU = {
+    "planner": Target(device="cuda", language="triton"),
+    "coder_rewrite": Target(device="cuda", language="cuda"),
+}
+"""Whole prompts for GPUs, one of each language; the rest of a prompt does not depend on the target."""
+
+
+@pytest.mark.parametrize("name", ON_GPU)
+def test_prompt_for_a_gpu(
+    name: str, situation: Situation, skills: dict[str, Skill], request: pytest.FixtureRequest
+) -> None:
+    target = ON_GPU[name]
+    prompt = render(name, Told(on_gpu(situation, target), skills), **FACTS[name])
+    check_golden(GOLDEN / f"{name}_{str(target).replace('/', '_')}.md", text_of(prompt), request)
+
+
+@pytest.mark.parametrize("target", ["cuda/triton", "cuda/cuda", "hip/triton"])
+@pytest.mark.parametrize("tolerance", [TolerancePolicy.STRICT, TolerancePolicy.TF32])
+def test_rules_say_what_the_device_and_the_tolerance_allow(
+    target: str, tolerance: TolerancePolicy, situation: Situation
+) -> None:
+    device, language = target.split("/")
+    told = Told(on_gpu(situation, Target(device=device, language=language), tolerance))
+    rounds = tolerance is TolerancePolicy.TF32 and device == "cuda"
+    for limit in (None, 2_000):
+        system = render("generator", told, prompt_tokens=limit, **FACTS["generator"]).system
+        assert ("# Example" in system) is (limit is None) and "{{" not in system
+        assert ('input_precision="ieee"' in system) is (language == "triton" and not rounds)
+        assert ("64 lanes" in system) is (device == "hip" and limit is None)
+        assert (LOADER_LINE in system) is (language == "cuda")
+    whole = render("generator", told, **FACTS["generator"]).system
+    assert ('input_precision="tf32"' in whole) is (language == "triton" and rounds)
+    assert ("tensor cores with their inputs rounded" in whole) is (language == "cuda" and rounds)
+
+
+def test_on_a_gpu_nothing_is_said_of_a_processor(situation: Situation, skills: dict[str, Skill]) -> None:
+    told = Told(on_gpu(situation, Target(device="cuda", language="cuda")), skills)
+    for name in sorted(WINDOWS):
+        text = text_of(render(name, told, **FACTS[name]))
+        for word in ("OpenMP", "```cpp", "```triton", "cpu/cpp", PEAKS.device, "n_threads", "bypass caches"):
+            assert word not in text, (name, word)
 
 
 def test_every_prompt_file_is_used_and_has_two_parts() -> None:

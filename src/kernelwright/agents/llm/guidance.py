@@ -94,13 +94,14 @@ def _floor(told: Told) -> Texts:
         f"{showing.number(floor.work.intensity)} operations per byte."
         for name, floor in problem.floors.items()
     ]
-    if problem.target.device != "cpu" and not problem.floors:
+    on_gpu = problem.target.device != "cpu"
+    if on_gpu and not problem.floors:
         return []
-    where, units = ("Machine", "threads") if problem.target.device == "cpu" else ("GPU", "threads at once")
     machine = (
-        f"- {where}: {peaks.device}, {peaks.n_threads} {units}; {showing.number(peaks.bandwidth_gbps)} GB/s "
+        f"- {'GPU' if on_gpu else 'Machine'}: {peaks.device}, {peaks.n_threads} threads"
+        f"{' at once' if on_gpu else ''}; {showing.number(peaks.bandwidth_gbps)} GB/s "
         f"from memory, {showing.number(peaks.cache_bandwidth_gbps)} GB/s within {peaks.cache_bytes} bytes of "
-        f"cache, {showing.number(peaks.fma_gflops)} GFLOP/s."
+        f"cache, {showing.number(peaks.fma_gflops)} GFLOP/s{' with matrix units' if on_gpu else ''}."
     )
     return [("Roofline floor", "\n".join([*lines, machine]))]
 

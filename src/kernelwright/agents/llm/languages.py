@@ -30,14 +30,19 @@ LANGUAGES: Mapping[str, Language] = {
         own=re.compile(r'extern\s*"C"|cpp_sources'),
         foreign={
             "Triton": re.compile(_TRITON, re.M),
-            "CUDA": re.compile(r"__global__|<<<\s*\w+\s*,|\bcuda_sources\s*=\s*(?!\[\]|None|\"\"|'')|\.cuda\(\)"),
+            "CUDA": re.compile(
+                r"__global__|<<<\s*\w+\s*,|\bcuda_sources\s*=\s*(?!\[\]|None|\"\"|'')|\.cuda\(\)"
+            ),
         },
     ),
     "triton": Language(
         name="Triton",
         own=re.compile(r"^\s*@(?:triton\.)?jit\b|=\s*triton\.jit\(", re.M),
         foreign={
-            "CUDA C++": re.compile(rf"^CUDA_SOURCE\s*=|\b__global__\s+\w|\bcuda_sources\s*=|{_HIP}", re.M),
+            "CUDA C++": re.compile(
+                rf"^CUDA_SOURCE\s*=|\b__global__\s+(?:void|__launch_bounds__)\b|\bcuda_sources\s*=|{_HIP}",
+                re.M,
+            ),
             "C++": re.compile(rf'{_CPP}|\bextern\s+"C"', re.M),
         },
         has_loader=False,

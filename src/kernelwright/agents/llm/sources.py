@@ -11,8 +11,8 @@ from kernelwright.kernels.model_source import NEW_NAME
 from kernelwright.kernels.runtime_source import LOADER
 
 LOADER_LINE = "# --- loader ---"
-"""Stands for the text that compiles and opens ``CPP_SOURCE``, or ``CUDA_SOURCE``: it is the same in every file
-of a language, so no answer has to repeat it."""
+"""Stands for the text that compiles and opens ``CPP_SOURCE``, or ``CUDA_SOURCE``: it is the same in every
+file of a language, so no answer has to repeat it."""
 _IMPORTS = (
     "import ctypes",
     "import hashlib",
@@ -34,7 +34,7 @@ def fold(source: str) -> str:
 
 
 def unfold(source: str) -> str:
-    """Return the source with its language's loader in place of the line; without the line it comes back as is.
+    """Return the source with its language's loader in place of the line; one without the line as it is.
 
     Imports that the loader needs and the file lacks are added before it.
     """
