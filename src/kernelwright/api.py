@@ -138,7 +138,7 @@ def run_task(
     ``profiler``).
 
     Raises:
-        UserError: an unknown name, a Coder that cannot write the target's language, a budget in USD for a
+        UserError: an unknown name, an expert where only models write the language, a budget in USD for a
             model of unknown price, or a model with no room for the prompts of its seats; nothing has begun
             then.
     """
