@@ -87,7 +87,15 @@ def test_a_team_of_models_goes_the_whole_way(
         "repair" in {event.mode for event in events if isinstance(event, StepStarted)}
         or recipe != "kernelskill"
     )
-    of_processor = (PROCESSOR, "OpenMP", "cpu/cpp", "CPP_SOURCE", "machine.n_threads", "march=native")
+    of_processor = (
+        PROCESSOR,
+        "OpenMP",
+        "cpu/cpp",
+        "CPP_SOURCE",
+        "machine.n_threads",
+        "march=native",
+        "vectoris",
+    )
     assert [word for word in of_processor if any(word in text for text in sent)] == []
     assert any("H100" in text for text in sent), "the GPU's own rates are told"
     assert any("aot.occupancy = 0.25" in text for text in sent) or recipe != "kernelskill"

@@ -11,8 +11,9 @@ from tests.agents.llm.test_prompts import FACTS, crowded
 from kernelwright.agents.llm.answers import Judged
 from kernelwright.agents.llm.asking import Asker
 from kernelwright.agents.llm.model_client import ModelClient
-from kernelwright.agents.llm.outputs import ProposedMove
+from kernelwright.agents.llm.outputs import GpuCodeFeatures, ProposedMove
 from kernelwright.agents.llm.room import STRUCTURED, least_prompt, require_room
+from kernelwright.agents.llm.structured import schema_tokens
 from kernelwright.agents.llm.tape import MemoryTape
 from kernelwright.agents.llm.told import Told
 from kernelwright.agents.llm.window import WINDOWS, estimate_tokens
@@ -115,6 +116,7 @@ def test_a_context_that_holds_no_prompt_is_refused_before_anything_starts() -> N
 
 @pytest.mark.parametrize("language", ["triton", "cuda"])
 def test_room_is_that_of_the_language_s_own_rules(language: str) -> None:
+    assert schema_tokens(GpuCodeFeatures) <= schema_tokens(STRUCTURED["analyst"])
     names = [name for name in WINDOWS if name.startswith("coder")]
     least = max(least_prompt(name, language) for name in names)
     assert least != max(map(least_prompt, names))

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from tests.agents.llm.conftest import BASE, BROKEN, KERNEL, REFERENCE, SIBLING, failing_evaluation
+from tests.agents.llm.conftest import BASE, BROKEN, KERNEL, REFERENCE, SIBLING, failing_evaluation, on_gpu
 
 from kernelwright.agents.llm.aligner import ModelAligner
 from kernelwright.agents.llm.analyst import MeasuringAnalyst, ModelAnalyst
@@ -22,6 +22,7 @@ from kernelwright.core.evidence import FactValue
 from kernelwright.core.model_call import CallOutcome
 from kernelwright.core.plan import Move, Plan
 from kernelwright.core.skill import Skill
+from kernelwright.core.target import Target
 from kernelwright.skills.stats import LedgerView
 from kernelwright.testing.fake_run import ScriptedTeam
 from kernelwright.testing.scripted_client import Answer, ScriptedClient
@@ -106,6 +107,29 @@ def test_features_widen_the_evidence_and_decide_nothing(
     assert found.evidence.get("code.has_reuse") is None
     assert (found.diagnosis, found.ranked) == (situation.analysis.diagnosis, situation.analysis.ranked)
     assert len(client.asked) == 1
+
+
+def test_on_a_gpu_other_features_are_read(situation: Situation, skills: dict[str, Skill]) -> None:
+    there = on_gpu(situation, Target(device="cuda", language="triton"))
+    assert there.analysis is not None
+    features = {"n_kernels": 2, "is_coalesced": False, "is_vectorisable": True}
+    one, _ = asker("analyst", skills, features)
+    found = analysed(there, ModelAnalyst(one, Gate(there.analysis)), PRINTED)
+    assert (found.evidence.get("code.n_kernels"), found.evidence.get("code.is_coalesced")) == (2, False)
+    assert found.evidence.get("code.is_vectorisable") is None
+
+
+def test_seeds_on_a_gpu_are_asked_for_in_its_own_words(
+    situation: Situation, skills: dict[str, Skill]
+) -> None:
+    there = on_gpu(situation, Target(device="cuda", language="triton"))
+    assert there.base is not None
+    kernel = there.base.candidate.source
+    one, client = asker("generator", skills, *(code(f"{kernel}# {n}\n") for n in range(4)))
+    seeds = ModelGenerator(one, EXPERT.generator).seeds(replace(there, base=None), 4)
+    assert {str(seed.target) for seed in seeds} == {"cuda/triton"} and len(seeds) == 4
+    asked = " ".join(question.user for question in client.asked)
+    assert "parallel loop" not in asked and "blocked for the caches" not in asked and "shared memory" in asked
 
 
 def test_an_unusable_reading_leaves_the_measurements(situation: Situation, skills: dict[str, Skill]) -> None:

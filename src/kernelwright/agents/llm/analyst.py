@@ -3,9 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
+from pydantic import BaseModel
+
 from kernelwright.agents.llm.answers import Judged
 from kernelwright.agents.llm.asking import Asker
-from kernelwright.agents.llm.outputs import CodeFeatures
+from kernelwright.agents.llm.outputs import CodeFeatures, GpuCodeFeatures
 from kernelwright.agents.llm.told import Told
 from kernelwright.agents.problem import Problem
 from kernelwright.agents.roles import Analysis, Analyst, Node, Situation
@@ -78,12 +80,13 @@ class ModelAnalyst:
 
     def _read(self, problem: Problem, base: Candidate, evaluation: Evaluation) -> dict[str, FactValue]:
         told = Told(Situation(problem, Node(base, evaluation, "base")), self._asker.skills)
+        output = CodeFeatures if problem.target.device == "cpu" else GpuCodeFeatures
         try:
-            features = self._asker.structured("analyst", told, CodeFeatures, _taken)
+            features = self._asker.structured("analyst", told, output, _taken)
         except UnusableAnswer:
             return {}
         return {f"{PREFIX}{n}": v for n, v in features.model_dump().items() if v is not None}
 
 
-def _taken(features: CodeFeatures) -> Judged[CodeFeatures]:
+def _taken(features: BaseModel) -> Judged[BaseModel]:
     return Judged(CallOutcome.OK, features)

@@ -36,6 +36,31 @@ class CodeFeatures(Output):
     """Tensors allocated in forward that are not returned."""
 
 
+class GpuCodeFeatures(Output):
+    """The same of a source for a GPU."""
+
+    structure: Literal["pointwise", "reduction", "scan", "window", "matmul", "mixed"] | None = None
+    """Shape of the hottest kernel."""
+    passes_over_memory: int | None = Field(default=None, ge=0)
+    """How often the largest tensor is read or written in one call."""
+    n_kernels: int | None = Field(default=None, ge=0)
+    """Launches of own kernels in one call."""
+    is_coalesced: bool | None = None
+    """Neighbouring threads of the hottest kernel touch neighbouring addresses."""
+    has_reuse: bool | None = None
+    """Values are used more than once after being loaded, from registers or shared memory."""
+    uses_matrix_units: bool | None = None
+    """Products go through tl.dot or matrix instructions."""
+    has_tail_handling: bool | None = None
+    """Blocks may reach beyond their tensor: masks or conditions keep them in."""
+    uses_transcendentals: bool | None = None
+    """exp, log, tanh, erf and their like."""
+    n_library_calls: int | None = Field(default=None, ge=0)
+    """Operators of torch called in forward."""
+    n_intermediates: int | None = Field(default=None, ge=0)
+    """Tensors allocated in forward that are not returned."""
+
+
 class ProposedMove(Output):
     """One change."""
 

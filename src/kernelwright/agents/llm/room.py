@@ -23,7 +23,7 @@ STRUCTURED: Mapping[str, type[BaseModel]] = {
     "breeder_cross": outputs.ProposedPlan,
     "aligner": outputs.AlignedPlan,
 }
-"""Prompt -> what it is answered with, where code has to read it."""
+"""Prompt -> what it is answered with, where code has to read it; an analyst's on a GPU is no longer."""
 
 
 def least_prompt(name: str, language: str = "cpp") -> int:
