@@ -49,7 +49,9 @@ class Target(Frozen):
         device, language = text.split("/")
         can_do_without = text in KNOWN_TARGETS or (text in PRINTED_TARGETS and not to_run)
         if not can_do_without and not (has_device and has_device(device)):
-            raise UserError(f"target {text!r} needs a GPU; this version builds and measures only: {runs}")
+            raise UserError(
+                f"target {text!r} needs a GPU that torch can use, and none is here; to run without one: {runs}"
+            )
         device, language = text.split("/")
         return cls(device=device, language=language)
 
