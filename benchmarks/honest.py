@@ -205,7 +205,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=math.inf, help="begin no task after so many")
     parser.add_argument("--only", default="*", help="glob over the kernels' names")
     parser.add_argument("--limit", type=int, help="at most so many, evenly chosen")
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
+    parser.add_argument("--out", type=Path, help="default: benchmarks/results, or honest-DEVICE in it")
     parser.add_argument("--work", type=Path, default=load_settings().data_dir / "benchmarks" / "honest")
     options = parser.parse_args()
     # ninja may live beside the interpreter of an environment that is not activated
@@ -218,10 +218,11 @@ def main() -> int:
     is_interrupted = False
     kernels: list[Honest] = []
     journal = Journal(options.work / journal_name(device))
+    cache_dir: Path = load_settings().cache_dir if device.has_driver else options.work / "cache"
     try:
-        preparing = Preparing(options.work / "cache", device)
+        preparing = Preparing(cache_dir, device)
         kernels = gather(preparing, options.per_task, options.only, options.limit)
-        settings = RefereeSettings(cache_dir=options.work / "cache", device=options.device)
+        settings = RefereeSettings(cache_dir=cache_dir, device=options.device)
         judge_all(kernels, options.runs, journal, settings, preparing, options.seconds)
     except KeyboardInterrupt:
         say("interrupted; what was judged is kept, the same command carries on")
@@ -241,11 +242,12 @@ def main() -> int:
         "left": options.runs * len(rows) - sum(r["runs"] for r in rows),
         "rows": rows,
     }
-    options.out.mkdir(parents=True, exist_ok=True)
-    name = "honest" if device.kind == "cpu" else f"honest-{device.kind}"
-    (options.out / f"{name}.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    results = Path(__file__).parent / "results"
+    out: Path = options.out or (results if device.kind == "cpu" else results / f"honest-{device.kind}")
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "honest.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
     text = render(result)
-    (options.out / f"{name}.md").write_text(text, encoding="utf-8")
+    (out / "honest.md").write_text(text, encoding="utf-8")
     sys.stdout.write(text)
     if is_interrupted:
         return INTERRUPTED

@@ -47,6 +47,7 @@ from kernelwright.settings import load_settings
 STATED_SHARE = 0.05
 """Of measurements of equal kernels, at most so many are called faster or slower."""
 MORE_WORK = 1.05
+INTERRUPTED = 130
 TRIALS_FILE = "trials.jsonl"
 
 SOURCE = """
@@ -447,10 +448,14 @@ def main() -> int:
     out: Path = options.out or folder
     cells = plan(is_gpu=device.has_driver)[: options.limit]
     settings = RefereeSettings(cache_dir=load_settings().cache_dir, device=options.device)
-    with Referee(settings) as referee:
-        trials = carry_on(
-            out / TRIALS_FILE, cells, lambda cell: judge(referee, settings, cell), options.seconds
-        )
+    is_interrupted = False
+    try:
+        with Referee(settings) as referee:
+            carry_on(out / TRIALS_FILE, cells, lambda cell: judge(referee, settings, cell), options.seconds)
+    except KeyboardInterrupt:
+        is_interrupted = True
+    keys = {cell.key for cell in cells}
+    trials = [trial for trial in read_trials(out / TRIALS_FILE) if trial.key in keys]
     if not trials:
         sys.exit("noise: no trial was made; give it more --seconds")
     where = environment()
@@ -476,6 +481,8 @@ def main() -> int:
     (out / "noise.json").write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
     (out / "noise.md").write_text(text, encoding="utf-8")
     sys.stdout.write(text)
+    if is_interrupted:
+        return INTERRUPTED
     return 0 if holds(trials) else 1
 
 

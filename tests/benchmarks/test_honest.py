@@ -177,6 +177,6 @@ def test_an_interrupted_command_leaves_a_table_of_what_it_has(
     arguments = ["--runs", "1", "--work", str(tmp_path), "--out", str(tmp_path), "--device", "cuda"]
     monkeypatch.setattr(sys, "argv", ["honest.py", *arguments])
     assert benchmark.main() == 130
-    document = json.loads((tmp_path / "honest-cuda.json").read_text(encoding="utf-8"))
+    document = json.loads((tmp_path / "honest.json").read_text(encoding="utf-8"))
     assert [row["verified"] for row in document["rows"]] == [1, 0] and document["left"] == 1
     assert "--device cuda" in document["command"] and document["device"] == "cuda:0"
