@@ -1,7 +1,7 @@
 """Is a matrix product better in the kernel of what follows it than with the library?
 
-A guess of ours from shapes and what is known of the GPU; no figure in it was measured. For products that are as
-exact as float32 on both sides.
+A guess of ours from shapes and what is known of the GPU; no figure in it was measured. For products that are
+as exact as float32 on both sides.
 """
 
 from dataclasses import dataclass
