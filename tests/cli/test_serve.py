@@ -42,6 +42,7 @@ sys.exit(run(sys.argv[1:]))
         (TOKEN, ["--no-token", "--host", "0.0.0.0"], ["--no-token is refused on 0.0.0.0"]),
         (TOKEN, ["--no-token", "--host", "::"], ["--no-token is refused on ::"]),
         (TOKEN, ["--host", "203.0.113.1"], ["cannot listen on 203.0.113.1 port 8787"]),
+        (TOKEN, ["--device", "tpu"], ["unknown device 'tpu'"]),
         (TOKEN, ["--drop", "file"], ["file: no drop folder can be made there"]),
     ],
 )

@@ -165,6 +165,11 @@ def test_an_admission_that_takes_long_is_asked_for_again(start_service: Callable
             422,
             "unknown target",
         ),
+        (
+            {"candidate": {"source": "k", "target": {"device": "cuda", "language": "triton"}}},
+            422,
+            "needs a GPU",
+        ),
         ({"task_id": "0123456789abcdef"}, 404, "POST it to /tasks first"),
         ({"attempt": "x" * 101}, 400, "attempt"),
     ],
@@ -177,6 +182,20 @@ def test_what_cannot_be_evaluated_is_refused(
     assert answer.status_code == status
     assert words in error(answer)
     assert service.stub.asked == []
+
+
+def test_a_service_on_a_gpu_takes_what_is_for_it_and_nothing_else(
+    start_service: Callable[..., Service],
+) -> None:
+    """The GPU is said to be there; a stub is in the referee's place."""
+    service = start_service(device="cuda", baselines=("eager", "eager_tf32"))
+    service.admit()
+    body: dict[str, Any] = {"task_id": TASK.id, "candidate": {"source": "k"}, "baselines": ["eager_tf32"]}
+    refused = service.http.post("/evaluations", json=body)
+    assert refused.status_code == 422 and "judged on cuda here" in error(refused)
+    body["candidate"]["target"] = {"device": "cuda", "language": "triton"}
+    taken = service.http.post("/evaluations", json=body)
+    assert taken.status_code == 202 and service.result(taken.json()["id"])["state"] == "done"
 
 
 def test_floors_are_of_the_machine_that_measures(start_service: Callable[..., Service]) -> None:

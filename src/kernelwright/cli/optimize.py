@@ -106,6 +106,7 @@ def optimize(
         usd=budget_usd,
         library_calls=library_calls,
         baselines=baselines,
+        is_judged_here=judge is None,
     )
     run_id = create_run(opened, spec.model_copy(update={"is_cold": record is not None}))
     outcome = play(

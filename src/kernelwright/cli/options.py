@@ -90,6 +90,19 @@ BaselineOption = Annotated[
 ]
 
 
+def require_device(device: str) -> None:
+    """Raise UserError where there is no such device."""
+    # lazy: keeps --help quick
+    from kernelwright.devices.gpu_present import has_gpu
+    from kernelwright.referee.device import parse_device
+
+    found = parse_device(device)
+    if found.has_driver and not has_gpu(found.kind):
+        raise UserError(
+            f"--device {device}: torch finds no such device here; leave it out to judge on the CPU"
+        )
+
+
 def parse_baselines(names: list[str] | None, device: str) -> tuple[str, ...]:
     """Return the baselines to compare with; raises UserError for an unknown one, or an unknown device."""
     # lazy: keeps --help quick
@@ -197,8 +210,11 @@ def make_spec(
     usd: float | None = None,
     library_calls: LibraryCalls = LibraryCalls.ALLOWED,
     baselines: tuple[str, ...] | None = None,
+    is_judged_here: bool = True,
 ) -> RunSpec:
     """Return the spec of a run on this machine; ``baselines`` None: the usual ones.
+
+    ``is_judged_here`` False: the target's device is an evaluator's elsewhere.
 
     Raises:
         UserError: unknown recipe, team or target.
@@ -220,7 +236,7 @@ def make_spec(
         "usd": usd,
     }
     budget |= {name: amount for name, amount in asked.items() if amount is not None}
-    chosen_target = Target.parse(target, has_device=has_gpu)
+    chosen_target = Target.parse(target, to_run=is_judged_here, has_device=has_gpu)
 
     # lazy: loads torch
     from kernelwright.agents.teams import check_team
