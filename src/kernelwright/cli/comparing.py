@@ -95,7 +95,8 @@ class Roster:
         # lazy: keeps --help quick
         from kernelwright.devices.gpu_present import has_gpu
 
-        return Target.parse(self.grid.target, to_run=self.sources.replay is None, has_device=has_gpu)
+        is_replay = self.sources.replay is not None
+        return Target.parse(self.grid.target, has_device=lambda kind: is_replay or has_gpu(kind))
 
     def check_earlier(self, *, is_resume: bool) -> None:
         """Raise UserError rather than mix two experiments, or two sets of conditions, under one name."""
@@ -211,8 +212,7 @@ def play_all(roster: Roster, after_task: Callable[[list[Played]], object]) -> No
     left = [[cell for cell in grid.cells(entry) if not roster.is_finished(cell)] for entry in grid.entries]
     if not any(left):
         return
-    _check_names(grid)
-    roster.target()
+    _check_names(roster)
     recording = _recording(roster)
     with _referee(roster) as referee, BenchProgress(stderr(), sum(map(len, left))) as progress:
         judging = _judging(roster, referee, recording)
@@ -224,15 +224,16 @@ def play_all(roster: Roster, after_task: Callable[[list[Played]], object]) -> No
                 after_task(roster.played())
 
 
-def _check_names(grid: Grid) -> None:
+def _check_names(roster: Roster) -> None:
     """Raise UserError for unknown names before the first run is in the store."""
     # lazy: loads torch
     from kernelwright.agents.teams import check_team
     from kernelwright.recipes import find_recipe
 
-    for contestant in grid.contestants:
+    target = roster.target()
+    for contestant in roster.grid.contestants:
         find_recipe(contestant.recipe)
-        check_team(contestant.team, Target.parse(grid.target))
+        check_team(contestant.team, target)
 
 
 def _play(roster: Roster, cell: Cell, judging: Judging, progress: BenchProgress) -> BenchRow:

@@ -236,7 +236,7 @@ def make_spec(
         "usd": usd,
     }
     budget |= {name: amount for name, amount in asked.items() if amount is not None}
-    chosen_target = Target.parse(target, to_run=is_judged_here, has_device=has_gpu)
+    chosen_target = Target.parse(target, has_device=lambda kind: not is_judged_here or has_gpu(kind))
 
     # lazy: loads torch
     from kernelwright.agents.teams import check_team
