@@ -91,12 +91,15 @@ def _peaks(where: Settings, device: str) -> "Peaks | None":
     """
     # lazy: compiles a probe
     from kernelwright.devices.cpu import measure_peaks
+    from kernelwright.devices.gpu_here import are_alike
     from kernelwright.devices.gpu_peaks import run_gpu
     from kernelwright.devices.gpu_roofline import ceilings, gpu_peaks
+    from kernelwright.referee.device import parse_device
 
-    if device == "cpu":
+    place = parse_device(device)
+    if place.kind == "cpu":
         return measure_peaks(where.cache_dir)
-    gpu = run_gpu(_kind(device), where.cache_dir)
+    gpu = None if place.index and not are_alike() else run_gpu(place.kind, where.cache_dir)
     return None if gpu is None else gpu_peaks(ceilings(gpu), is_strict=False)
 
 

@@ -16,7 +16,7 @@ from kernelwright.core.task import Task, TolerancePolicy
 from kernelwright.devices import gpu_roofline
 from kernelwright.devices.cpu import machine_facts, measure_peaks
 from kernelwright.devices.gpu_facts import GpuFacts
-from kernelwright.devices.gpu_here import find_gpus
+from kernelwright.devices.gpu_here import are_alike
 from kernelwright.devices.gpu_peaks import run_gpu
 from kernelwright.tasks.capture import Captured, capture_task
 from kernelwright.tasks.work import count_work
@@ -47,7 +47,7 @@ def floors_on(task: Task, kind: str, cache_dir: Path, *, index: int = 0) -> dict
     """
     if kind == "cpu":
         return dict(prepare(RunSpec(task=task, recipe="none"), cache_dir)[0].floors)
-    if index and len({gpu.name for gpu in find_gpus()}) != 1:
+    if index and not are_alike():
         return {}
     spec = RunSpec(task=task, recipe="none", target=Target(device=kind, language="triton"))
     gpu = gpu_of(spec, cache_dir)
