@@ -74,6 +74,12 @@ def test_a_gpu_s_target_is_for_where_the_gpu_is(
     run_id = cli(*words, "--evaluator", "drop:there", "--json").json["run_id"]
     spec = cli("runs", "show", run_id, "--json").json["run"]["spec"]
     assert spec["target"] == {"device": "cuda", "language": "triton"} and "gpu" not in spec["environment"]
+    monkeypatch.setattr(
+        "kernelwright.remote.gpu_there", lambda evaluator: "h200-sxm"
+    )  # a stub of a service's
+    run_id = cli(*words, "--evaluator", "http://127.0.0.1:1", "--json").json["run_id"]
+    spec = cli("runs", "show", run_id, "--json").json["run"]["spec"]
+    assert spec["environment"]["gpu"] == "h200-sxm"
 
 
 def test_an_interrupted_run_says_how_to_resume_and_can_be(cli: Any, engine: Any, task_file: Path) -> None:

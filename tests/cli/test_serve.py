@@ -96,6 +96,7 @@ def test_floors_of_a_gpu_allow_the_fastest_products_and_those_of_another_model_a
     first = serve._peaks(where, "cuda")
     assert first is not None and first.fma_gflops == pytest.approx(989e3)
     assert serve._peaks(where, "cuda:1") is None
+    assert [serve._gpu_name(where, name) for name in ("cpu", "cuda", "cuda:1")] == ["", "h200-sxm", ""]
 
 
 def test_help_says_what_it_is(cli: Any) -> None:

@@ -13,6 +13,7 @@ from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.frozen import content_hash
 from kernelwright.core.roofline import Floor, Peaks, Work
 from kernelwright.core.task import Task, Workload
+from kernelwright.remote import gpu_there, open_evaluator
 from kernelwright.remote.service import make_app
 
 PEAKS = Peaks(
@@ -49,7 +50,7 @@ def test_health_needs_no_token_and_shows_the_queue(service: Service) -> None:
     assert service.stub.busy.wait(LIMIT_S)
     service.submit("two")
     health = httpx.get(f"{service.url}/health", trust_env=False).json()
-    assert health == {"service": "kernelwright", "version": __version__, "queued": 1, "running": 1}
+    assert health == {"service": "kernelwright", "version": __version__, "queued": 1, "running": 1, "gpu": ""}
 
 
 def test_nothing_happens_without_the_token(service: Service) -> None:
@@ -188,7 +189,8 @@ def test_a_service_on_a_gpu_takes_what_is_for_it_and_nothing_else(
     start_service: Callable[..., Service],
 ) -> None:
     """The GPU is said to be there; a stub is in the referee's place."""
-    service = start_service(device="cuda", baselines=("eager", "eager_tf32"))
+    service = start_service(device="cuda", gpu="h200-sxm", baselines=("eager", "eager_tf32"))
+    assert gpu_there(open_evaluator(service.url)) == "h200-sxm"
     service.admit()
     body: dict[str, Any] = {"task_id": TASK.id, "candidate": {"source": "k"}, "baselines": ["eager_tf32"]}
     refused = service.http.post("/evaluations", json=body)

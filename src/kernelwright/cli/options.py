@@ -210,11 +210,11 @@ def make_spec(
     usd: float | None = None,
     library_calls: LibraryCalls = LibraryCalls.ALLOWED,
     baselines: tuple[str, ...] | None = None,
-    is_judged_here: bool = True,
+    gpu_there: str | None = None,
 ) -> RunSpec:
     """Return the spec of a run on this machine; ``baselines`` None: the usual ones.
 
-    ``is_judged_here`` False: the target's device is an evaluator's elsewhere.
+    ``gpu_there``: an evaluator elsewhere has the target's device; the model of its GPU, empty: not known.
 
     Raises:
         UserError: unknown recipe, team or target.
@@ -236,7 +236,7 @@ def make_spec(
         "usd": usd,
     }
     budget |= {name: amount for name, amount in asked.items() if amount is not None}
-    chosen_target = Target.parse(target, has_device=lambda kind: not is_judged_here or has_gpu(kind))
+    chosen_target = Target.parse(target, has_device=lambda kind: gpu_there is not None or has_gpu(kind))
 
     # lazy: loads torch
     from kernelwright.agents.teams import check_team
@@ -246,6 +246,8 @@ def make_spec(
     peaks = measure_peaks(cache_dir)
     is_gpu = chosen_target.device != "cpu"
     machine = gpu_environment(chosen_target.device, cache_dir) if is_gpu else machine_facts(peaks)
+    if is_gpu and gpu_there:
+        machine = {"gpu": gpu_there}
     return RunSpec(
         task=task,
         target=chosen_target,

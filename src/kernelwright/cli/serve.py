@@ -18,6 +18,7 @@ from kernelwright.settings import TOKEN_VARIABLE, Settings, load_secret, load_se
 
 if TYPE_CHECKING:
     from kernelwright.core.roofline import Peaks
+    from kernelwright.devices.gpu_facts import GpuFacts
     from kernelwright.engine.evaluator import Evaluator
 
 
@@ -69,6 +70,7 @@ def serve(
         max_bytes=max_bytes,
         baselines=known_baselines(device),
         device=_kind(device),
+        gpu=_gpu_name(where, device),
     )
     with listen(host, port) as sock:
         stderr().print("measuring this machine's peaks where they are not known ...")
@@ -91,16 +93,28 @@ def _peaks(where: Settings, device: str) -> "Peaks | None":
     """
     # lazy: compiles a probe
     from kernelwright.devices.cpu import measure_peaks
+    from kernelwright.devices.gpu_roofline import ceilings, gpu_peaks
+
+    if device == "cpu":
+        return measure_peaks(where.cache_dir)
+    gpu = _gpu(where, device)
+    return None if gpu is None else gpu_peaks(ceilings(gpu), is_strict=False)
+
+
+def _gpu(where: Settings, device: str) -> "GpuFacts | None":
+    # lazy: only for a GPU
     from kernelwright.devices.gpu_here import are_alike
     from kernelwright.devices.gpu_peaks import run_gpu
-    from kernelwright.devices.gpu_roofline import ceilings, gpu_peaks
     from kernelwright.referee.device import parse_device
 
     place = parse_device(device)
-    if place.kind == "cpu":
-        return measure_peaks(where.cache_dir)
-    gpu = None if place.index and not are_alike() else run_gpu(place.kind, where.cache_dir)
-    return None if gpu is None else gpu_peaks(ceilings(gpu), is_strict=False)
+    is_known = place.has_driver and (place.index == 0 or are_alike())
+    return run_gpu(place.kind, where.cache_dir) if is_known else None
+
+
+def _gpu_name(where: Settings, device: str) -> str:
+    gpu = _gpu(where, device)
+    return "" if gpu is None else gpu.name
 
 
 def _referee(

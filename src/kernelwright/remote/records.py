@@ -87,6 +87,8 @@ class Health(Frozen):
     """Requests that wait."""
     running: int
     """Requests being carried out: 0 or 1, since timings must not overlap."""
+    gpu: str = ""
+    """Model of the GPU that candidates are judged on, as our tables name it, else its driver; empty: unknown."""
 
 
 class Refusal(Frozen):

@@ -68,6 +68,8 @@ class ServiceSettings:
     """What may be compared with."""
     device: str = "cpu"
     """Kind of device that candidates are judged on: ``cpu``, ``cuda`` or ``hip``."""
+    gpu: str = ""
+    """Its model, for a GPU that is known."""
 
 
 class Admitted(Frozen):
@@ -148,7 +150,12 @@ class _Service:
 
     async def health(self, request: Request) -> Response:
         """Say that we are here and how long the queue is."""
-        health = Health(version=__version__, queued=self._desk.n_waiting, running=self._desk.n_running)
+        health = Health(
+            version=__version__,
+            queued=self._desk.n_waiting,
+            running=self._desk.n_running,
+            gpu=self._settings.gpu,
+        )
         return _json(health)
 
     async def add_task(self, request: Request) -> Response:
