@@ -88,7 +88,7 @@ class Health(Frozen):
     running: int
     """Requests being carried out: 0 or 1, since timings must not overlap."""
     gpu: str = ""
-    """Model of the GPU that candidates are judged on, as our tables name it, else its driver; empty: unknown."""
+    """Model of the GPU that candidates are judged on, by our tables, else by its driver; empty: unknown."""
 
 
 class Refusal(Frozen):
