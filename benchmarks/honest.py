@@ -5,9 +5,12 @@ algebra) and one drawn by lot. By hand: the files in ``src/kernelwright/corpus/h
 sessions, so that every draw is new; the settings are those of a search, with the roofline floors, beside
 eager.
 
+With ``--device cuda`` (or ``hip``) those that are for a GPU, and of ours those in Triton, are judged there,
+and no others. None has been judged on one yet.
+
 Everything is kept in ``--work`` as it happens; the same command carries an interrupted one on.
 
-Usage: python benchmarks/honest.py [--runs 3] [--only GLOB] [--limit N] [--out benchmarks/results]
+Usage: python benchmarks/honest.py [--runs 3] [--device cuda] [--only GLOB] [--limit N] [--out FOLDER]
 Exit code 1 when one was rejected.
 """
 
@@ -15,6 +18,7 @@ import argparse
 import datetime
 import fnmatch
 import json
+import math
 import os
 import sys
 import time
@@ -30,9 +34,12 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import KernelwrightError
 from kernelwright.core.roofline import Floor
 from kernelwright.core.run import RunSpec
+from kernelwright.core.target import CPU_CPP, Target
 from kernelwright.core.task import Task
 from kernelwright.devices.cpu import environment
-from kernelwright.engine.prepare import prepare
+from kernelwright.devices.gpu_here import find_gpus
+from kernelwright.engine.prepare import floors_on, prepare
+from kernelwright.referee.device import Device, parse_device
 from kernelwright.referee.referee import Referee, RefereeSettings
 from kernelwright.settings import load_settings
 from kernelwright.skills.load import load_skills
@@ -40,25 +47,36 @@ from kernelwright.testing.honest import PER_TASK, Honest, ours, written_by_hand
 from kernelwright.testing.mutants.bases import BASES
 from kernelwright.testing.trials import Journal, Trial, by_task, trial_of
 
+INTERRUPTED = 130
+
 
 class Preparing:
     """Problems of tasks, each prepared once."""
 
-    def __init__(self, cache_dir: Path) -> None:
-        self._cache_dir = cache_dir
+    def __init__(self, cache_dir: Path, device: Device) -> None:
+        self._cache_dir, self._device = cache_dir, device
         self._found: dict[str, Problem] = {}
+        self.target = Target(device=device.kind, language="triton") if device.has_driver else CPU_CPP
 
     def __call__(self, task: Task) -> Problem:
-        """Return the task's graph and floors."""
+        """Return the task's graph, as for the target."""
         if task.id not in self._found:
-            spec = RunSpec(task=task, recipe="none", budget=Budget(evaluations=1), environment={})
+            spec = RunSpec(
+                task=task, recipe="none", target=self.target, budget=Budget(evaluations=1), environment={}
+            )
             self._found[task.id] = prepare(spec, self._cache_dir)[0]
         return self._found[task.id]
 
+    def floors(self, task: Task) -> dict[str, Floor]:
+        """Return the task's floors on the device."""
+        if self._device.kind == "cpu":
+            return dict(self(task).floors)
+        return floors_on(task, self._device.kind, self._cache_dir, index=self._device.index)
+
 
 def gather(preparing: Preparing, per_task: int, only: str, limit: int | None) -> list[Honest]:
-    """Return all kernels, those for one task together."""
-    found = list(written_by_hand())
+    """Return all kernels for the target's device, those for one task together."""
+    found = [honest for honest in written_by_hand() if honest.runs_on(preparing.target.device)]
     if per_task:
         workshop = Workshop(load_skills())
         for base in BASES:
@@ -70,9 +88,14 @@ def gather(preparing: Preparing, per_task: int, only: str, limit: int | None) ->
 
 
 def judge_all(
-    kernels: Sequence[Honest], runs: int, journal: Journal, settings: RefereeSettings, preparing: Preparing
+    kernels: Sequence[Honest],
+    runs: int,
+    journal: Journal,
+    settings: RefereeSettings,
+    preparing: Preparing,
+    seconds: float = math.inf,
 ) -> None:
-    """Judge what the journal does not know yet."""
+    """Judge what the journal does not know yet; after so many seconds no further task is begun."""
     begin = time.monotonic()
     for run in range(runs):
         left = [honest for honest in kernels if journal.find(honest, run) is None]
@@ -81,7 +104,9 @@ def judge_all(
         done = 0
         with Referee(settings) as referee:
             for task, members in by_task(left):
-                floors: dict[str, Floor] = dict(preparing(task).floors)
+                if time.monotonic() - begin > seconds:
+                    return
+                floors = preparing.floors(task)
                 with referee.open(task) as session:
                     for honest in members:
                         trial = trial_of(
@@ -146,8 +171,8 @@ def render(result: dict[str, Any]) -> str:
     where = result["environment"]
     lines += [
         "",
-        f"{result['date']}; {where['processor']}, {where['cores']} cores; torch {where['torch']}, "
-        f"{where['compiler']}.",
+        f"{result['date']}; {result['gpus']}{where['processor']}, {where['cores']} cores; "
+        f"torch {where['torch']}, {where['compiler']}.",
         "",
         f"Command: `{result['command']}`",
     ]
@@ -160,42 +185,72 @@ def say(text: str) -> None:
     sys.stderr.flush()
 
 
+def journal_name(device: Device) -> str:
+    """Return the file of the verdicts on a kind of device."""
+    return "trials.jsonl" if device.kind == "cpu" else f"trials-{device.kind}.jsonl"
+
+
+def command_of(options: argparse.Namespace, device: Device) -> str:
+    """Return the command that makes the table again."""
+    where = "" if device.kind == "cpu" else f" --device {options.device}"
+    return f"python benchmarks/honest.py --runs {options.runs} --per-task {options.per_task}{where}"
+
+
 def main() -> int:
     """Judge, print, write."""
     parser = argparse.ArgumentParser(description="Correct kernels before the referee, several times.")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--per-task", type=int, default=PER_TASK, help="kernels of ours for each task")
+    parser.add_argument("--device", default="cpu", help="where they are judged: cpu, cuda, cuda:N, hip ...")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="begin no task after so many")
     parser.add_argument("--only", default="*", help="glob over the kernels' names")
     parser.add_argument("--limit", type=int, help="at most so many, evenly chosen")
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
+    parser.add_argument("--out", type=Path, help="default: benchmarks/results, or honest-DEVICE in it")
     parser.add_argument("--work", type=Path, default=load_settings().data_dir / "benchmarks" / "honest")
     options = parser.parse_args()
     # ninja may live beside the interpreter of an environment that is not activated
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-    say("writing our own kernels ...")
     try:
-        preparing = Preparing(options.work / "cache")
+        device = parse_device(options.device)
+    except KernelwrightError as error:
+        parser.error(str(error))
+    say("writing our own kernels ...")
+    is_interrupted = False
+    kernels: list[Honest] = []
+    journal = Journal(options.work / journal_name(device))
+    cache_dir: Path = load_settings().cache_dir if device.has_driver else options.work / "cache"
+    try:
+        preparing = Preparing(cache_dir, device)
         kernels = gather(preparing, options.per_task, options.only, options.limit)
-        journal = Journal(options.work / "trials.jsonl")
-        settings = RefereeSettings(cache_dir=options.work / "cache")
-        judge_all(kernels, options.runs, journal, settings, preparing)
+        settings = RefereeSettings(cache_dir=cache_dir, device=options.device)
+        judge_all(kernels, options.runs, journal, settings, preparing, options.seconds)
+    except KeyboardInterrupt:
+        say("interrupted; what was judged is kept, the same command carries on")
+        is_interrupted = True
     except KernelwrightError as error:
         sys.exit(f"honest: {error}")
-    if not kernels:
+    if not kernels and not is_interrupted:
         parser.error(f"--only {options.only}: no kernel has such a name")
     rows = [row(honest, options.runs, journal) for honest in kernels]
     result = {
         "date": datetime.date.today().isoformat(),
-        "command": f"python benchmarks/honest.py --runs {options.runs} --per-task {options.per_task}",
+        "command": command_of(options, device),
         "environment": environment(),
+        "device": str(device),
+        "gpus": "".join(f"{gpu.name}, driver {gpu.driver}; " for gpu in find_gpus() if device.has_driver),
         "runs": options.runs,
+        "left": options.runs * len(rows) - sum(r["runs"] for r in rows),
         "rows": rows,
     }
-    options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "honest.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    results = Path(__file__).parent / "results"
+    out: Path = options.out or (results if device.kind == "cpu" else results / f"honest-{device.kind}")
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "honest.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
     text = render(result)
-    (options.out / "honest.md").write_text(text, encoding="utf-8")
+    (out / "honest.md").write_text(text, encoding="utf-8")
     sys.stdout.write(text)
+    if is_interrupted:
+        return INTERRUPTED
     return 1 if any(r["rejections"] for r in rows) else 0
 
 

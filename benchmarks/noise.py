@@ -12,7 +12,9 @@ own, as a search measurement or as a final one, on a quiet machine or under a lo
 Every trial is appended to ``trials.jsonl`` when it has ended; the same command carries on with the missing
 ones. Trials are in an order that keeps the cells even, so ``--limit`` gives a small but whole picture.
 
-Usage: python benchmarks/noise.py [--limit N] [--out benchmarks/results/noise]
+``--device cuda`` makes them on a GPU, with kernels at sizes of its own. No trial was made on one yet.
+
+Usage: python benchmarks/noise.py [--device cuda] [--limit N] [--seconds S] [--out benchmarks/results/noise]
 """
 
 import argparse
@@ -32,9 +34,12 @@ from pathlib import Path
 from typing import Literal
 
 from kernelwright.core.candidate import Candidate
+from kernelwright.core.errors import UserError
 from kernelwright.core.intervals import wilson
 from kernelwright.core.task import Task
 from kernelwright.devices.cpu import environment
+from kernelwright.devices.gpu_here import find_gpus
+from kernelwright.referee.device import parse_device
 from kernelwright.referee.referee import Referee, RefereeSettings
 from kernelwright.referee.timing import NORMAL_975
 from kernelwright.settings import load_settings
@@ -42,6 +47,7 @@ from kernelwright.settings import load_settings
 STATED_SHARE = 0.05
 """Of measurements of equal kernels, at most so many are called faster or slower."""
 MORE_WORK = 1.05
+INTERRUPTED = 130
 TRIALS_FILE = "trials.jsonl"
 
 SOURCE = """
@@ -105,8 +111,24 @@ DIFFERENT = [
     *_different("in_cache", "64, 1024", "torch.tanh", 100),
     *_different("streaming", "2048, 2048", "torch.relu", 20),
 ]
+ON_GPU = [
+    _equal("gpu_pointwise", "2048, 4096", "y = torch.tanh(x) * torch.sigmoid(x)"),
+    _equal("gpu_matmul", "4096, 4096", "y = torch.relu(x @ x)"),
+    _equal("gpu_reduction", "8192, 4096", "y = torch.softmax(x, dim=1)"),
+    _equal("gpu_large_pointwise", "8192, 8192", "y = torch.relu(x) * 2 + 1"),
+    _equal("gpu_launches", "64, 64", "y = x", "for _ in range(30):", "    y = torch.sin(y) + 0.1 * y"),
+]
+"""At the sizes above a call takes no longer on a GPU than its launch does, and nothing else would be tried:
+here only ``gpu_launches`` is of that kind."""
+DIFFERENT_ON_GPU = [
+    *_different("gpu_tanh", "2048, 4096", "torch.tanh", 60),
+    *_different("gpu_streaming", "8192, 4096", "torch.relu", 20),
+]
 LOADS = ("quiet", "one_core", "two_cores", "rising", "alternating")
-LARGE = ("large_pointwise", "reduction", "streaming_faster", "streaming_slower")
+LARGE = (
+    *("large_pointwise", "reduction", "streaming_faster", "streaming_slower"),
+    *(kernel.name for kernel in (*ON_GPU, *DIFFERENT_ON_GPU) if kernel.name != "gpu_launches"),
+)
 """Those whose inputs and outputs do not fit into the caches, as the referee counts."""
 SPREADS = (0.01, 0.02, 0.05, 0.1, 0.2)
 Question = Literal["equal", "different"]
@@ -182,8 +204,9 @@ class Trial:
         return self.verdict == ("faster" if self.truth > 1 else "slower")
 
 
-def plan() -> list[Cell]:
+def plan(*, is_gpu: bool = False) -> list[Cell]:
     """Return all trials; every beginning of the list is spread over the cells."""
+    equal, different = (ON_GPU, DIFFERENT_ON_GPU) if is_gpu else (EQUAL, DIFFERENT)
     kinds = [(question, is_final) for question, is_final in REPEATS]
     most = max(count for repeats in REPEATS.values() for count in repeats.values())
     return [
@@ -192,7 +215,7 @@ def plan() -> list[Cell]:
         for load in LOADS
         for question, is_final in kinds
         if turn < REPEATS[question, is_final][load]
-        for kernel in (EQUAL if question == "equal" else DIFFERENT)
+        for kernel in (equal if question == "equal" else different)
     ]
 
 
@@ -267,8 +290,14 @@ def read_trials(file: Path) -> list[Trial]:
     return [Trial(**json.loads(line)) for line in file.read_text(encoding="utf-8").split("\n")[:-1]]
 
 
-def carry_on(file: Path, cells: Sequence[Cell], make: Callable[[Cell], Trial]) -> list[Trial]:
-    """Make the trials that the file lacks and append each; return those of the cells."""
+def carry_on(
+    file: Path, cells: Sequence[Cell], make: Callable[[Cell], Trial], seconds: float = math.inf
+) -> list[Trial]:
+    """Make the trials that the file lacks and append each; return those of the cells.
+
+    After so many seconds no further one is begun.
+    """
+    ends = time.monotonic() + seconds
     made = {trial.key: trial for trial in read_trials(file)}
     file.parent.mkdir(parents=True, exist_ok=True)
     whole = "".join(json.dumps(asdict(trial)) + "\n" for trial in made.values())
@@ -276,6 +305,8 @@ def carry_on(file: Path, cells: Sequence[Cell], make: Callable[[Cell], Trial]) -
     for n, cell in enumerate(cells, 1):
         if cell.key in made:
             continue
+        if time.monotonic() > ends:
+            break
         made[cell.key] = trial = make(cell)
         with file.open("a", encoding="utf-8") as lines:
             lines.write(json.dumps(asdict(trial)) + "\n")
@@ -283,7 +314,7 @@ def carry_on(file: Path, cells: Sequence[Cell], make: Callable[[Cell], Trial]) -
         mark = "  <-- false call" if trial.is_false_call else ""
         said = f"{trial.verdict or trial.status} {ratio} {trial.seconds:.1f} s{mark}"
         sys.stderr.write(f"{n}/{len(cells)} {trial.key}: {said}\n")
-    return [made[cell.key] for cell in cells]
+    return [made[cell.key] for cell in cells if cell.key in made]
 
 
 @dataclass(frozen=True)
@@ -404,31 +435,54 @@ def holds(trials: Sequence[Trial]) -> bool:
 def main() -> int:
     """Make the trials, print, write; exit code 1 when they contradict what is stated."""
     parser = argparse.ArgumentParser(description="A/A trials and trials with a known difference.")
+    parser.add_argument("--device", default="cpu", help="where they are judged: cpu, cuda, cuda:N, hip ...")
     parser.add_argument("--limit", type=int, help="first so many trials only")
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "noise")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="begin no trial after so many")
+    parser.add_argument("--out", type=Path, help="default: benchmarks/results/noise, or noise-DEVICE")
     options = parser.parse_args()
-    cells = plan()[: options.limit]
-    settings = RefereeSettings(cache_dir=load_settings().cache_dir)
-    with Referee(settings) as referee:
-        trials = carry_on(options.out / TRIALS_FILE, cells, lambda cell: judge(referee, settings, cell))
+    try:
+        device = parse_device(options.device)
+    except UserError as error:
+        parser.error(str(error))
+    folder = Path(__file__).parent / "results" / ("noise" if device.kind == "cpu" else f"noise-{device.kind}")
+    out: Path = options.out or folder
+    cells = plan(is_gpu=device.has_driver)[: options.limit]
+    settings = RefereeSettings(cache_dir=load_settings().cache_dir, device=options.device)
+    is_interrupted = False
+    try:
+        with Referee(settings) as referee:
+            carry_on(out / TRIALS_FILE, cells, lambda cell: judge(referee, settings, cell), options.seconds)
+    except KeyboardInterrupt:
+        is_interrupted = True
+    keys = {cell.key for cell in cells}
+    trials = [trial for trial in read_trials(out / TRIALS_FILE) if trial.key in keys]
+    if not trials:
+        sys.exit("noise: no trial was made; give it more --seconds")
     where = environment()
+    gpus = ", ".join(f"{gpu.name} (driver {gpu.driver})" for gpu in find_gpus()) if device.has_driver else ""
+    processor = f"{where['processor']}, {where['cores']} cores; torch {where['torch']}"
     about: dict[str, object] = {
         "date": datetime.date.today().isoformat(),
-        "machine": f"{where['processor']}, {where['cores']} cores; torch {where['torch']}",
+        "machine": f"{gpus}; {processor}" if gpus else processor,
+        "device": str(device),
         "command": shlex.join(["python", "benchmarks/noise.py", *sys.argv[1:]]),
     }
     text = render(trials, about)
     document = about | {
         "environment": where,
         "stated_share": STATED_SHARE,
+        "n_trials": len(trials),
+        "left": len(cells) - len(trials),
         "shares": {
             title: [asdict(share) for share in shares(trials, question, is_final=is_final)]
             for (question, is_final), title in TITLES.items()
         },
     }
-    (options.out / "noise.json").write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
-    (options.out / "noise.md").write_text(text, encoding="utf-8")
+    (out / "noise.json").write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    (out / "noise.md").write_text(text, encoding="utf-8")
     sys.stdout.write(text)
+    if is_interrupted:
+        return INTERRUPTED
     return 0 if holds(trials) else 1
 
 

@@ -70,6 +70,12 @@ def _says(result: Result) -> str:
         words.append(_bench_words(found))
     if result.name == "profile" and found:
         words.append(f"{len(found['rows'])} profiled")
+    if result.name == "honest" and found:
+        verified = sum(row["verified"] for row in found["rows"])
+        words.append(f"{verified} of {found['judged']} verified, {found['left']} left")
+    if result.name == "noise" and found:
+        called = [row["n_called"] for row in found["rows"] if row["title"].startswith("Equal")]
+        words.append(f"{sum(called)} false calls in {found['judged']} trials, {found['left']} left")
     return "; ".join(words)
 
 
@@ -117,6 +123,21 @@ def _body(result: Result) -> list[str]:
     if result.name == "profile" and found.get("rows"):
         profiled = ("task", "of the floor", "hottest kernel", "facts", "how")
         body.append(_table(profiled, [_profile_row(row) for row in found["rows"]]))
+    if result.name == "honest" and found.get("rows"):
+        judged = [
+            (r["name"], r["title"], f"{r['verified']} of {r['runs']}", r["detail"]) for r in found["rows"]
+        ]
+        body.append(_table(("kernel", "what it does", "verified", "detail"), judged))
+    if result.name == "noise" and found.get("rows"):
+        trials = [
+            (
+                r["title"],
+                *(_number(r[key]) for key in ("n_trials", "n_called", "n_unverified", "bias", "spread")),
+            )
+            for r in found["rows"]
+        ]
+        header = ("trials", "n", "called", "not verified", "bias", "sd of log")
+        body.append(_table(header, trials))
     if result.state in (State.FAILED, State.LATE) and result.last_lines:
         body.append("Its last lines:\n\n" + "\n".join(f"    {line}" for line in result.last_lines))
     return body

@@ -18,6 +18,10 @@ TASK_S = 20.0
 """Search time of one task at most; what it takes to open the task, and a final measurement, come on top."""
 LAST_TASK_S, LAST_FINAL_S = 30.0, 75.0
 """Kept free at the end of a bench for the task that was begun last."""
+LAST_S = 15.0
+"""The same at the end of a benchmark."""
+TRIALS = 5
+"""Of kernels against themselves: a search of each kind."""
 BASELINES = ("eager", "eager_tf32", "torch_compile", "torch_compile_max_autotune")
 """Of final measurements; eager computes in FP32."""
 ASK_S = 60.0
@@ -91,6 +95,23 @@ def _cheats(place: Place, seconds: float) -> list[str]:
     return _ours(place, "audit", "--device", device, "--out", str(place.out / "cheats"), "--resume", "--json")
 
 
+def _honest(place: Place, seconds: float) -> list[str]:
+    words = ["--runs", "1", "--per-task", "0", "--work", str(place.out / "honest")]
+    return _benchmark(place, "honest", seconds, words)
+
+
+def _noise(place: Place, seconds: float) -> list[str]:
+    return _benchmark(place, "noise", seconds, ["--limit", str(TRIALS)])
+
+
+def _benchmark(place: Place, name: str, seconds: float, words: Sequence[str]) -> list[str]:
+    """Return one of the benchmarks, on the device, with nothing begun in the last seconds."""
+    program, device = place.root / "benchmarks" / f"{name}.py", place.target.partition("/")[0]
+    stop = max(seconds - LAST_S, seconds / 2)
+    how = ["--device", device, "--out", str(place.out / name), "--seconds", f"{stop:.0f}"]
+    return [place.python, str(program), *how, *words]
+
+
 def _suite(place: Place, seconds: float) -> list[str]:
     files = spread(list((place.root / SUITE).glob("[0-9]*.py")))
     return _bench(place, "suite", [str(file) for file in files], seconds)
@@ -128,14 +149,16 @@ def _profile(place: Place, seconds: float) -> list[str] | Skip:
 START = "start"
 PARTS = (
     Part(START, "What everything stands on", 18, _start),
-    Part("tests", "The tests that need a GPU", 15, _tests),
+    Part("tests", "The tests that need a GPU", 14, _tests),
     Part(
-        "cheats", "Cheats and hostile programs on the GPU", 13, _cheats, carries_on=True, needs_verdicts=True
+        "cheats", "Cheats and hostile programs on the GPU", 12, _cheats, carries_on=True, needs_verdicts=True
     ),
-    Part("suite", "Our suite, by the search's own verdicts", 20, _suite, needs_verdicts=True),
-    Part("kernelbench", "Problems of KernelBench, likewise", 13, _kernelbench, needs_verdicts=True),
-    Part("finals", "Final measurements over every baseline", 14, _finals, needs_verdicts=True),
-    Part("profile", "The five slowest, profiled", 7, _profile, needs_verdicts=True),
+    Part("honest", "Honest kernels for a GPU", 7, _honest, carries_on=True, needs_verdicts=True),
+    Part("suite", "Our suite, by the search's own verdicts", 17, _suite, needs_verdicts=True),
+    Part("kernelbench", "Problems of KernelBench, likewise", 10, _kernelbench, needs_verdicts=True),
+    Part("finals", "Final measurements over every baseline", 12, _finals, needs_verdicts=True),
+    Part("profile", "The five slowest, profiled", 6, _profile, needs_verdicts=True),
+    Part("noise", "Kernels against themselves", 4, _noise, carries_on=True, needs_verdicts=True),
 )
 
 

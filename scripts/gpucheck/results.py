@@ -18,10 +18,14 @@ OUTPUTS = {
     "kernelbench": "results.json",
     "finals": "results.json",
     "profile": "profiles.json",
+    "honest": "honest.json",
+    "noise": "noise.json",
 }
 """What each part's command leaves for ``figures``."""
 
 
+TRIALS = "trials*.jsonl"
+"""What benchmarks carry on from."""
 NOT_JUDGED = ("needs", "not judged", "for another")
 """How the outcomes of specimens begin that the audit did not judge."""
 
@@ -94,6 +98,8 @@ def forget(folder: Path, name: str) -> None:
     """Remove what an earlier command of a part left: it says nothing of the next one."""
     if name in OUTPUTS:
         (folder / name / OUTPUTS[name]).unlink(missing_ok=True)
+    for trials in (folder / name).glob(TRIALS):
+        trials.unlink()
 
 
 def figures(folder: Path, name: str) -> dict[str, Any]:
@@ -106,6 +112,8 @@ def figures(folder: Path, name: str) -> dict[str, Any]:
         "kernelbench": _bench,
         "finals": _bench,
         "profile": _profile,
+        "honest": _honest,
+        "noise": _noise,
     }
     try:
         return reader[name](folder / name / OUTPUTS[name])
@@ -165,3 +173,26 @@ def _bench(path: Path) -> dict[str, Any]:
 
 def _profile(path: Path) -> dict[str, Any]:
     return {"rows": json.loads(path.read_text(encoding="utf-8"))["rows"]}
+
+
+def _honest(path: Path) -> dict[str, Any]:
+    document = json.loads(path.read_text(encoding="utf-8"))
+    rows = [
+        {
+            "name": row["kernel"],
+            "title": row["title"],
+            "runs": row["runs"],
+            "verified": row["verified"],
+            "detail": "; ".join(f"{why['status']}: {why['detail']}" for why in row["rejections"]),
+        }
+        for row in document["rows"]
+    ]
+    return {"rows": rows, "judged": sum(row["runs"] for row in rows), "left": document["left"]}
+
+
+def _noise(path: Path) -> dict[str, Any]:
+    document = json.loads(path.read_text(encoding="utf-8"))
+    groups = {title: shares[0] for title, shares in document["shares"].items() if shares}
+    kept = ("n_trials", "n_called", "n_unverified", "bias", "spread")
+    rows = [{"title": title, **{key: share[key] for key in kept}} for title, share in groups.items()]
+    return {"rows": rows, "judged": document["n_trials"], "left": document["left"]}

@@ -53,6 +53,29 @@ def test_both_sides_of_a_difference_make_the_stated_number_of_calls(noise: Modul
     assert all(kernel.reference != kernel.candidate for kernel in noise.DIFFERENT)
 
 
+def test_trials_on_a_gpu_are_of_the_same_kinds_on_kernels_that_outlast_their_launch(
+    noise: ModuleType,
+) -> None:
+    here, there = noise.plan(), noise.plan(is_gpu=True)
+    assert [(c.question, c.is_final, c.load, c.turn) for c in here] == [
+        (c.question, c.is_final, c.load, c.turn) for c in there
+    ]
+    assert not {cell.key for cell in here} & {cell.key for cell in there}
+    assert {cell.kernel.name for cell in there[:5]} == {kernel.name for kernel in noise.ON_GPU}
+    assert [cell.kernel.name for cell in there if cell.kernel.name not in noise.LARGE[4:]] == [
+        "gpu_launches"
+    ] * sum(cell.kernel.name == "gpu_launches" for cell in there)
+    assert [kernel.truth for kernel in noise.DIFFERENT_ON_GPU] == pytest.approx([1.05, 1 / 1.05] * 2)
+
+
+def test_after_its_seconds_no_trial_is_begun_and_the_next_command_carries_on(
+    noise: ModuleType, tmp_path: Path
+) -> None:
+    cells = noise.plan()[:3]
+    assert noise.carry_on(tmp_path / "t", cells, lambda cell: trial(noise, cell.key), -1.0) == []
+    assert len(noise.carry_on(tmp_path / "t", cells, lambda cell: trial(noise, cell.key))) == 3
+
+
 def test_made_trials_are_not_made_again(noise: ModuleType, tmp_path: Path) -> None:
     file, asked = tmp_path / "trials.jsonl", []
 

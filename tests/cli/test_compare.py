@@ -12,6 +12,10 @@ from kernelwright import api
 from kernelwright.core.errors import MachineError
 from kernelwright.core.evaluation import Status
 from kernelwright.core.events import CandidateEvaluated, Event
+from kernelwright.devices import gpu_peaks, gpu_present
+from kernelwright.devices.gpu_facts import GPUS
+from kernelwright.devices.inspect.ahead import Ahead
+from kernelwright.engine.recording import read_recording
 from kernelwright.engine.run import Crew
 from kernelwright.store.sqlstore import open_store
 from kernelwright.testing.fake_run import FakeReferee, ScriptedTeam, fake_prepare
@@ -32,9 +36,12 @@ class Arena:
     """Number of the evaluation after which somebody presses Ctrl-C."""
     error: Exception | None = None
     n_evaluated: int = 0
+    opened: list[dict[str, object]] = field(default_factory=list)
+    """How the referee was asked for."""
 
-    def open(self, **_: object) -> FakeReferee:
+    def open(self, **how: object) -> FakeReferee:
         """Give the referee out."""
+        self.opened.append(how)
         return self.referee
 
     def prepare(self, spec: Any, cache_dir: Path) -> Any:
@@ -227,3 +234,43 @@ def test_conditions_are_not_changed_on_the_way(
     assert "there is an experiment 'c' already" in cli("compare", folder, "--name", "c").err
     result = cli("compare", folder, "--resume", "c", "--budget-evaluations", "2", *words)
     assert result.code == 2 and expected in result.err
+
+
+@pytest.fixture
+def stub_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pretend that an H200 is here; nothing is compiled for it and nothing runs on it."""
+    for module in (api, gpu_peaks, gpu_present):
+        monkeypatch.setattr(module, "has_gpu", lambda kind: kind == "cuda")
+    monkeypatch.setattr(gpu_peaks, "gpu_here", lambda kind, cache: GPUS["h200-sxm"])
+    monkeypatch.setattr(api, "inspector", lambda spec, settings: lambda task, candidate: Ahead(note="stub"))
+    monkeypatch.setattr(api, "profiler", lambda spec: None)
+
+
+def test_a_gpu_is_compared_on_where_it_is_and_named_in_every_run(
+    cli: Any, arena: Arena, folder: Path, stub_gpu: None
+) -> None:
+    result = cli(
+        "compare", folder, "--name", "c", "--limit", "1", "--target", "cuda/triton", "--record", "r.jsonl"
+    )
+    assert result.code == 0, result.err
+    assert arena.opened == [{"device": "cuda"}]
+    (run,) = open_store("runs.db").iter_runs("c")
+    assert str(run.spec.target) == "cuda/triton" and run.spec.environment["gpu"] == "h200-sxm"
+    assert "machine.bandwidth_gbps" not in run.spec.environment
+    assert read("c")["environment"]["gpu_peaks"] == "published"
+    recorded = read_recording(Path("r.jsonl")).machine
+    assert recorded is not None and recorded.gpu == GPUS["h200-sxm"]
+
+
+def test_without_its_gpu_a_target_is_only_replayed(
+    cli: Any, arena: Arena, folder: Path, stub_gpu: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = ["compare", folder, "--limit", "1", "--target", "cuda/triton"]
+    assert cli(*arguments, "--name", "c", "--record", "r.jsonl").code == 0
+    for module in (api, gpu_peaks, gpu_present):
+        monkeypatch.setattr(module, "has_gpu", lambda kind: False)
+    refused = cli(*arguments, "--name", "d")
+    assert refused.code == 2 and "needs a GPU" in refused.err
+    assert cli(*arguments, "--name", "e", "--replay", "r.jsonl").code == 0
+    assert read("e")["environment"]["gpu"] == "h200-sxm"
+    assert len(arena.opened) == 1

@@ -7,6 +7,10 @@ from kernelwright.cli import evaluate
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Evaluation, Stage, Status
 from kernelwright.core.policy import LibraryCalls, Policy
+from kernelwright.core.roofline import Work, floor
+from kernelwright.core.task import Task
+from kernelwright.referee.settings import RefereeSettings
+from kernelwright.testing.fake_run import PEAKS
 from kernelwright.testing.made_up_run import KERNEL, failed, verified
 
 
@@ -83,3 +87,37 @@ def test_an_unknown_device_and_anothers_baseline_are_wrong_usage(
     cli: Any, task_file: Path, kernel_file: Path, words: tuple[str, str]
 ) -> None:
     assert cli("evaluate", task_file, kernel_file, *words).code == 2
+
+
+def test_the_referee_is_told_the_floors_of_its_device(
+    cli: Any, monkeypatch: pytest.MonkeyPatch, task_file: Path, kernel_file: Path
+) -> None:
+    told: dict[str, Any] = {}
+    opened: list[str] = []
+    floors = {"default": floor(Work(flops=1, min_bytes=1), PEAKS)}
+
+    class Stub:
+        """Stands in for the referee and its session."""
+
+        def __init__(self, settings: RefereeSettings) -> None:
+            opened.append(settings.device)
+
+        def __enter__(self) -> "Stub":
+            return self
+
+        def __exit__(self, *error: object) -> None: ...
+
+        def open(self, task: Task) -> "Stub":
+            return self
+
+        def evaluate(self, candidate: Candidate, **how: Any) -> Evaluation:
+            told.update(how)
+            return verified(candidate, 1.6)
+
+    monkeypatch.setattr("kernelwright.referee.referee.Referee", Stub)
+    by_device = {("cuda", 1): floors}
+    monkeypatch.setattr(
+        "kernelwright.engine.prepare.floors_on", lambda task, kind, cache, index: by_device[kind, index]
+    )
+    assert cli("evaluate", task_file, kernel_file, "--device", "cuda:1").code == 0
+    assert opened == ["cuda:1"] and told["floors"] == floors

@@ -1,6 +1,8 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 
 def test_optimize_ends_in_a_verdict_a_kernel_and_a_report(cli: Any, engine: Any, task_file: Path) -> None:
     result = cli("optimize", task_file)
@@ -60,6 +62,24 @@ def test_options_reach_the_run(cli: Any, engine: Any, task_file: Path) -> None:
     assert (spec["seed"], spec["budget"]["evaluations"], spec["task"]["mode"]) == (7, 3, "eval")
     assert spec["task"]["workloads"] == [{"name": "small", "overrides": {"batch_size": 2}}]
     assert spec["environment"]["machine.bandwidth_gbps"] == 18.0
+
+
+def test_a_gpu_s_target_is_for_where_the_gpu_is(
+    cli: Any, engine: Any, task_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kernelwright.devices.gpu_present.has_gpu", lambda kind: False)
+    words = ["optimize", task_file, "--target", "cuda/triton"]
+    refused = cli(*words)
+    assert refused.code == 2 and "needs a GPU" in refused.err
+    run_id = cli(*words, "--evaluator", "drop:there", "--json").json["run_id"]
+    spec = cli("runs", "show", run_id, "--json").json["run"]["spec"]
+    assert spec["target"] == {"device": "cuda", "language": "triton"} and "gpu" not in spec["environment"]
+    monkeypatch.setattr(
+        "kernelwright.remote.gpu_there", lambda evaluator: "h200-sxm"
+    )  # a stub of a service's
+    run_id = cli(*words, "--evaluator", "http://127.0.0.1:1", "--json").json["run_id"]
+    spec = cli("runs", "show", run_id, "--json").json["run"]["spec"]
+    assert spec["environment"]["gpu"] == "h200-sxm"
 
 
 def test_an_interrupted_run_says_how_to_resume_and_can_be(cli: Any, engine: Any, task_file: Path) -> None:

@@ -8,16 +8,22 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.cli.conftest import PEAKS, TASK
 
+from kernelwright.cli import serve
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.task import Task
+from kernelwright.devices import gpu_here, gpu_peaks
+from kernelwright.devices.gpu_facts import GPUS
+from kernelwright.devices.gpu_here import GpuHere
 from kernelwright.remote.client import RemoteEvaluator
 from kernelwright.remote.filedrop import FileDropEvaluator
+from kernelwright.settings import load_settings
 
 TOKEN = "a-token-for-tests-only"
 KERNEL = Candidate(source=TASK.replace("class Model(", "class ModelNew("))
@@ -42,6 +48,7 @@ sys.exit(run(sys.argv[1:]))
         (TOKEN, ["--no-token", "--host", "0.0.0.0"], ["--no-token is refused on 0.0.0.0"]),
         (TOKEN, ["--no-token", "--host", "::"], ["--no-token is refused on ::"]),
         (TOKEN, ["--host", "203.0.113.1"], ["cannot listen on 203.0.113.1 port 8787"]),
+        (TOKEN, ["--device", "tpu"], ["unknown device 'tpu'"]),
         (TOKEN, ["--drop", "file"], ["file: no drop folder can be made there"]),
     ],
 )
@@ -76,6 +83,20 @@ def test_a_missing_package_is_one_line(cli: Any, monkeypatch: pytest.MonkeyPatch
     result = cli("serve", "--no-token")
     assert result.code == 2
     assert "uvicorn is not installed; install it with: pip install 'kernelwright[serve]'" in result.err
+
+
+def test_floors_of_a_gpu_allow_the_fastest_products_and_those_of_another_model_are_not_known(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The GPUs are stubs."""
+    monkeypatch.setattr(gpu_peaks, "has_gpu", lambda kind: True)
+    monkeypatch.setattr(gpu_peaks, "gpu_here", lambda kind, cache: GPUS["h200-sxm"])
+    monkeypatch.setattr(gpu_here, "find_gpus", lambda: (GpuHere("NVIDIA H200"), GpuHere("NVIDIA L40S")))
+    where = replace(load_settings(), cache_dir=tmp_path)
+    first = serve._peaks(where, "cuda")
+    assert first is not None and first.fma_gflops == pytest.approx(989e3)
+    assert serve._peaks(where, "cuda:1") is None
+    assert [serve._gpu_name(where, name) for name in ("cpu", "cuda", "cuda:1")] == ["", "h200-sxm", ""]
 
 
 def test_help_says_what_it_is(cli: Any) -> None:

@@ -7,9 +7,10 @@ import pytest
 from kernelwright.core.run import RunSpec
 from kernelwright.core.target import Target
 from kernelwright.core.task import Task, TolerancePolicy
-from kernelwright.devices import gpu_peaks
+from kernelwright.devices import gpu_here, gpu_peaks
 from kernelwright.devices.gpu_facts import GPUS, MeasuredPeaks, PeakFlops, with_measured
-from kernelwright.engine.prepare import gpu_of, prepare_on
+from kernelwright.devices.gpu_here import GpuHere
+from kernelwright.engine.prepare import floors_on, gpu_of, prepare_on
 from kernelwright.testing.fake_run import PEAKS
 
 SOURCE = """
@@ -96,3 +97,31 @@ def test_floors_keep_to_published_peaks_where_less_was_measured() -> None:
     assert problem.floors == published.floors
     assert problem.peaks.bandwidth_gbps == 3000 and problem.peaks.fma_gflops == 1e5
     assert problem.peaks.source == "measured 2026-11-21"
+
+
+def test_floors_on_a_gpu_are_those_of_a_run_for_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(gpu_peaks, "has_gpu", lambda kind: True)  # a stub: there is none here
+    monkeypatch.setattr(gpu_peaks, "gpu_here", lambda kind, cache: GPUS["h200-sxm"])
+    monkeypatch.setattr(gpu_here, "find_gpus", lambda: (GpuHere("NVIDIA H200"), GpuHere("NVIDIA H200")))
+    task = Task(name="product", source=WHOLE)
+    problem, _ = prepare_on(
+        spec_of("cuda/triton").model_copy(update={"task": task}), PEAKS, {}, GPUS["h200-sxm"]
+    )
+    assert (
+        floors_on(task, "cuda", tmp_path)
+        == floors_on(task, "cuda", tmp_path, index=1)
+        == problem.floors
+        != {}
+    )
+
+
+def test_there_are_no_floors_on_a_device_that_is_not_known(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    task = spec_of("cuda/triton").task
+    monkeypatch.setattr(gpu_peaks, "has_gpu", lambda kind: False)
+    assert floors_on(task, "cuda", tmp_path) == floors_on(task, "copied", tmp_path) == {}
+    monkeypatch.setattr(gpu_peaks, "has_gpu", lambda kind: True)
+    monkeypatch.setattr(gpu_peaks, "gpu_here", lambda kind, cache: GPUS["h200-sxm"])
+    monkeypatch.setattr(gpu_here, "find_gpus", lambda: (GpuHere("NVIDIA H200"), GpuHere("NVIDIA L40S")))
+    assert floors_on(task, "cuda", tmp_path, index=1) == {}

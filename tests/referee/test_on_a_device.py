@@ -4,6 +4,7 @@ On the processor, and, where there is one, on a GPU.
 """
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import MachineError
 from kernelwright.core.evaluation import Check, Stage, Status
 from kernelwright.core.task import Task, TolerancePolicy
+from kernelwright.referee.passes import ON_A_GPU, PassSize
 from kernelwright.referee.referee import Referee, Session
 from kernelwright.referee.settings import RefereeSettings
 
@@ -246,3 +248,37 @@ def test_baselines_of_a_device_are_not_the_processors(pointwise: Session) -> Non
 def judge_with(session: Session, baseline: str) -> None:
     source = POINTWISE.replace("class Model(", "class ModelNew(")
     session.evaluate(Candidate(source=source), baselines=(baseline,))
+
+
+SEES_THAT_OUTPUTS_ARE_KEPT = f"""{HEAD}
+import weakref
+class ModelNew(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.given = weakref.WeakSet()
+    def forward(self, x):
+        y = torch.relu(x) * 2 + 1
+        if len(self.given) > 40:
+            y.zero_()
+        self.given.add(y)
+        return y
+"""
+
+
+@pytest.mark.parametrize(
+    ("size", "status"),
+    [(None, Status.VERIFIED), (ON_A_GPU, Status.REJECTED)],
+)
+def test_passes_as_on_a_gpu_have_many_more_calls(
+    tmp_path: Path, size: PassSize | None, status: Status
+) -> None:
+    """It is wrong from the 41st output on that is kept: nobody keeps so many elsewhere."""
+    settings = RefereeSettings(
+        cache_dir=tmp_path, search_timing_s=0.05, batch_s=0.001, device="copied", replay_size=size
+    )
+    with Referee(settings) as referee, referee.open(Task(name="pointwise", source=POINTWISE)) as session:
+        evaluation = session.evaluate(Candidate(source=SEES_THAT_OUTPUTS_ARE_KEPT))
+        honest = judge(session, HONEST)
+    assert evaluation.status is status, evaluation.detail
+    assert evaluation.check is (Check.REPLAY if status is Status.REJECTED else None)
+    assert honest.is_verified, honest.detail

@@ -6,7 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelwright.referee.passes import MOST_FINE, N_PASSES, Pass, Timed, conclude, is_over, problem_of
+from kernelwright.referee.passes import (
+    MOST_FINE,
+    N_PASSES,
+    ON_A_GPU,
+    ON_THE_PROCESSOR,
+    SLACK_S,
+    Pass,
+    Timed,
+    conclude,
+    is_over,
+    problem_of,
+)
+from kernelwright.referee.replay import n_calls
 
 MS = 1e-3
 TIMED = Timed(seconds=1 * MS, cpu_s=2 * MS, eager_s=3 * MS)
@@ -86,3 +98,29 @@ def test_nothing_is_found_where_passes_enough_are_fine_whatever_the_others_are(
     passes = [*others, *[FINE] * (MOST_FINE + 1)]
     assert is_over(passes, TIMED, calls)
     assert conclude(passes, TIMED, calls) is None
+
+
+@pytest.mark.parametrize(
+    ("timed_s", "set_bytes", "calls"),
+    [(1e-6, 4, 24), (1e-3, 4, 10), (1e-3, 16 << 20, 3), (1e-3, 64 << 20, 1), (0.02, 4, 3), (0.05, 4, 1)],
+)
+def test_a_pass_on_the_processor_is_short(timed_s: float, set_bytes: int, calls: int) -> None:
+    assert n_calls(timed_s, set_bytes, 4, ON_THE_PROCESSOR) == calls
+
+
+@given(st.floats(1e-6, 1.0), st.integers(1, 1 << 30), st.integers(1, 1 << 30))
+def test_on_a_gpu_a_pass_has_no_fewer_calls_and_no_more_bytes_than_it_may(
+    timed_s: float, set_bytes: int, output_bytes: int
+) -> None:
+    short, long = (n_calls(timed_s, set_bytes, output_bytes, size) for size in (ON_THE_PROCESSOR, ON_A_GPU))
+    assert 1 <= short <= long <= ON_A_GPU.calls
+    assert long == 1 or long * max(set_bytes, output_bytes) <= ON_A_GPU.bytes
+
+
+def test_what_a_short_pass_hides_behind_its_slack_is_found_by_a_long_one() -> None:
+    """Figures as a candidate would have that knows small inputs again: 10 us instead of 25."""
+    timed = Timed(seconds=1e-5, cpu_s=1e-5, eager_s=3e-5)
+    knows = Pass(known=1e-5, unseen=2.5e-5, unseen_cpu=2.5e-5, reference=3e-5, warm=3e-5, late=0.0)
+    short, long = (n_calls(timed.seconds, 4096, 4096, size) for size in (ON_THE_PROCESSOR, ON_A_GPU))
+    assert problem_of(knows, timed, short) is None and SLACK_S / long < 1e-6
+    assert "never seen" in (problem_of(knows, timed, long) or "")

@@ -11,6 +11,7 @@ from tests.remote.conftest import StubReferee
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import MachineError, TaskError
 from kernelwright.core.roofline import Floor, Peaks, Work
+from kernelwright.core.target import Target
 from kernelwright.core.task import Task
 from kernelwright.remote.dropservice import DropService
 from kernelwright.remote.filedrop import FileDropEvaluator
@@ -47,6 +48,20 @@ def test_floors_are_of_the_machine_that_measures(tmp_path: Path, stub: StubRefer
     with asker(tmp_path, make(tmp_path, stub, PEAKS)).open(TASK) as session:
         session.evaluate(KERNEL, floors={"default": FLOOR})
     assert stub.floors["default"].ms == pytest.approx(2.0)
+
+
+def test_a_kernel_for_another_device_is_not_judged(tmp_path: Path, stub: StubReferee) -> None:
+    """The GPU is said to be there; a stub is in the referee's place."""
+    service = make(tmp_path, stub, device="cuda")
+    with (
+        pytest.raises(MachineError, match="judged on cuda here"),
+        asker(tmp_path, service).open(TASK) as session,
+    ):
+        session.evaluate(KERNEL)
+    there = Candidate(source=KERNEL.source, target=Target(device="cuda", language="triton"))
+    with asker(tmp_path, service).open(TASK) as session:
+        assert session.evaluate(there).is_verified
+    assert stub.asked == ["kernel"]
 
 
 def test_errors_come_back_as_what_they_are(tmp_path: Path, stub: StubReferee) -> None:

@@ -13,6 +13,7 @@ from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.frozen import content_hash
 from kernelwright.core.roofline import Floor, Peaks, Work
 from kernelwright.core.task import Task, Workload
+from kernelwright.remote import gpu_there, open_evaluator
 from kernelwright.remote.service import make_app
 
 PEAKS = Peaks(
@@ -49,7 +50,7 @@ def test_health_needs_no_token_and_shows_the_queue(service: Service) -> None:
     assert service.stub.busy.wait(LIMIT_S)
     service.submit("two")
     health = httpx.get(f"{service.url}/health", trust_env=False).json()
-    assert health == {"service": "kernelwright", "version": __version__, "queued": 1, "running": 1}
+    assert health == {"service": "kernelwright", "version": __version__, "queued": 1, "running": 1, "gpu": ""}
 
 
 def test_nothing_happens_without_the_token(service: Service) -> None:
@@ -165,6 +166,11 @@ def test_an_admission_that_takes_long_is_asked_for_again(start_service: Callable
             422,
             "unknown target",
         ),
+        (
+            {"candidate": {"source": "k", "target": {"device": "cuda", "language": "triton"}}},
+            422,
+            "needs a GPU",
+        ),
         ({"task_id": "0123456789abcdef"}, 404, "POST it to /tasks first"),
         ({"attempt": "x" * 101}, 400, "attempt"),
     ],
@@ -177,6 +183,21 @@ def test_what_cannot_be_evaluated_is_refused(
     assert answer.status_code == status
     assert words in error(answer)
     assert service.stub.asked == []
+
+
+def test_a_service_on_a_gpu_takes_what_is_for_it_and_nothing_else(
+    start_service: Callable[..., Service],
+) -> None:
+    """The GPU is said to be there; a stub is in the referee's place."""
+    service = start_service(device="cuda", gpu="h200-sxm", baselines=("eager", "eager_tf32"))
+    assert gpu_there(open_evaluator(service.url)) == "h200-sxm"
+    service.admit()
+    body: dict[str, Any] = {"task_id": TASK.id, "candidate": {"source": "k"}, "baselines": ["eager_tf32"]}
+    refused = service.http.post("/evaluations", json=body)
+    assert refused.status_code == 422 and "judged on cuda here" in error(refused)
+    body["candidate"]["target"] = {"device": "cuda", "language": "triton"}
+    taken = service.http.post("/evaluations", json=body)
+    assert taken.status_code == 202 and service.result(taken.json()["id"])["state"] == "done"
 
 
 def test_floors_are_of_the_machine_that_measures(start_service: Callable[..., Service]) -> None:

@@ -152,7 +152,9 @@ def test_the_first_part_judges_what_is_right_with_no_more_than_what_is_packed(tm
     environment = {**environment_with(None, ROOT, tmp_path), "KERNELWRIGHT_CACHE": str(CACHE)}
     environment["PYTHONPATH"] = f"{tmp_path}:{environment['PYTHONPATH']}"
     script = (
-        "import without, kernelwright.api, kernelwright.cli.main, gpucheck.profile_slowest, gpucheck.start\n"
+        "import sys, without, kernelwright.api, kernelwright.cli.main\n"
+        "import gpucheck.profile_slowest, gpucheck.start\n"
+        f"sys.path.append({str(ROOT / 'benchmarks')!r}); import honest, noise\n"
         f"raise SystemExit(gpucheck.start.main([{str(tmp_path)!r}, 'copied', 'torch']))"
     )
     ran = run([sys.executable, "-c", script], tmp_path / "log", 600.0, environment)
@@ -340,7 +342,10 @@ def test_the_real_parts_are_our_commands(tmp_path: Path) -> None:
     place = Place(ROOT, tmp_path / "o", "hip/triton", find_kernelbench(tmp_path, tmp_path), {}, "python")
     save(place.out, Result("suite", "Stub", State.LATE, figures={"rows": ROWS}))
     made = {part.name: [str(word) for word in part.make(place, 100.0)] for part in PARTS}  # type: ignore[union-attr]
-    assert list(made) == ["start", "tests", "cheats", "suite", "kernelbench", "finals", "profile"]
+    assert list(made) == [
+        "start", "tests", "cheats", "honest", "suite", "kernelbench", "finals", "profile", "noise"
+    ]  # fmt: skip
+    assert sum(part.share for part in PARTS) == 100
     assert made["start"][2:] == ["gpucheck.start", str(tmp_path / "o"), "hip", "triton"]
     assert made["tests"][:5] == ["python", "-m", "pytest", "-m", "gpu"]
     assert made["cheats"][3:6] == ["audit", "--device", "hip"] and "--resume" in made["cheats"]
@@ -354,7 +359,7 @@ def test_the_real_parts_are_our_commands(tmp_path: Path) -> None:
     assert made["kernelbench"][4] == str(levels / "1_A.py")
     assert made["profile"][-2:] == ["hip", "90"]
     nothing = Place(ROOT, tmp_path / "p", "cuda/triton", None, {})
-    skipped = {part.name: part.make(nothing, 100.0) for part in PARTS[4:]}
+    skipped = {part.name: part.make(nothing, 100.0) for part in PARTS[5:]}
     reasons = {name: skip.reason for name, skip in skipped.items() if isinstance(skip, Skip)}
     assert set(reasons) == {"kernelbench", "finals", "profile"} and "--kernelbench" in reasons["kernelbench"]
 
@@ -371,10 +376,43 @@ def test_our_commands_know_the_options_that_the_parts_use(tmp_path: Path) -> Non
     place = Place(ROOT, tmp_path / "o", "cuda/triton", tmp_path, {})
     save(place.out, Result("suite", "Stub", State.LATE, figures={"rows": ROWS}))
     commands = get_command(app).commands  # type: ignore[attr-defined]
-    for part in PARTS[2:6]:
+    ours = [part for part in PARTS if part.name in ("cheats", "suite", "kernelbench", "finals")]
+    for part in ours:
         words = [str(word) for word in part.make(place, 100.0)]  # type: ignore[union-attr]
         known = {option for parameter in commands[words[3]].params for option in parameter.opts}
         assert {word for word in words if word.startswith("--")} <= known, part.name
+
+
+def test_the_benchmarks_know_the_options_that_the_parts_use(tmp_path: Path) -> None:
+    for part in (part for part in PARTS if part.name in ("honest", "noise")):
+        words = [str(word) for word in part.make(Place(ROOT, tmp_path, "hip/triton", None, {}), 100.0)]  # type: ignore[union-attr]
+        text = Path(words[1]).read_text(encoding="utf-8")
+        options = [word for word in words if word.startswith("--")]
+        assert options and all(f'parser.add_argument("{option}"' in text for option in options), part.name
+        assert words[words.index("--device") + 1] == "hip" and words[words.index("--seconds") + 1] == "85"
+
+
+def test_what_benchmarks_found_is_in_both_files(tmp_path: Path) -> None:
+    why = {"run": 0, "status": "rejected", "stage": "time", "check": "clock", "detail": "events disagree"}
+    kernels = [
+        {"kernel": "gpu_a", "title": "one", "runs": 1, "verified": 1, "rejections": []},
+        {"kernel": "gpu_b", "title": "two", "runs": 1, "verified": 0, "rejections": [why]},
+    ]
+    honest = json.dumps({"rows": kernels, "left": 0})
+    share = {"n_trials": 5, "n_called": 1, "n_unverified": 0, "bias": 1.01, "spread": 0.02}
+    noise = json.dumps({"n_trials": 5, "left": 2, "shares": {"Equal kernels, search": [share], "Other": []}})
+    check(
+        tmp_path,
+        stub("honest", f"(out / 'honest.json').write_text({honest!r}); sys.exit(1)"),
+        stub("noise", f"(out / 'noise.json').write_text({noise!r})"),
+    )
+    assert states(tmp_path) == {"honest": "negative", "noise": "late"}
+    text = (tmp_path / "gpu-check.md").read_text()
+    assert (
+        "1 of 2 verified, 0 left" in text and "| gpu_b | two | 0 of 1 | rejected: events disagree |" in text
+    )
+    assert "1 false calls in 5 trials, 2 left" in text
+    assert "| Equal kernels, search | 5 | 1 | 0 | 1.01 | 0.02 |" in text
 
 
 def test_any_beginning_of_the_problems_has_all_levels_in_it(tmp_path: Path) -> None:

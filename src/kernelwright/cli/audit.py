@@ -60,7 +60,7 @@ def audit(
     # lazy: keeps --help quick
     from kernelwright.corpus.load import load_specimens
 
-    _check_device(device)
+    options.require_device(device)
     if resume and out is None:
         raise UserError("--resume goes on with what lies in a folder; name it with --out")
     specimens = load_specimens(tuple(family or ()), only)
@@ -89,19 +89,6 @@ def audit(
         stdout().print(_table(findings))
         stdout().print(summary(findings), soft_wrap=True)
     raise typer.Exit(0 if document["ok"] else 1)
-
-
-def _check_device(device: str) -> None:
-    """Raise UserError where there is no such device."""
-    # lazy: keeps --help quick
-    from kernelwright.devices.gpu_present import has_gpu
-    from kernelwright.referee.device import parse_device
-
-    found = parse_device(device)
-    if found.has_driver and not has_gpu(found.kind):
-        raise UserError(
-            f"--device {device}: torch finds no such device here; leave it out to judge on the CPU"
-        )
 
 
 def _judge(

@@ -89,6 +89,15 @@ class Roster:
         """What the figures hold for."""
         self._learned: dict[str, Any] | None = None
 
+    def target(self) -> Target:
+        """Return what is written for; raises UserError where it is unknown, or is to run on a GPU that is
+        not here."""
+        # lazy: keeps --help quick
+        from kernelwright.devices.gpu_present import has_gpu
+
+        is_replay = self.sources.replay is not None
+        return Target.parse(self.grid.target, has_device=lambda kind: is_replay or has_gpu(kind))
+
     def check_earlier(self, *, is_resume: bool) -> None:
         """Raise UserError rather than mix two experiments, or two sets of conditions, under one name."""
         title, records = self.grid.title, list(self._records.values())
@@ -155,7 +164,7 @@ class Roster:
         }
         return RunSpec(
             task=cell.entry.task,
-            target=Target.parse(self.grid.target),
+            target=self.target(),
             recipe=contestant.recipe,
             team=contestant.team,
             models=self.grid.models.get(contestant.team),
@@ -203,7 +212,7 @@ def play_all(roster: Roster, after_task: Callable[[list[Played]], object]) -> No
     left = [[cell for cell in grid.cells(entry) if not roster.is_finished(cell)] for entry in grid.entries]
     if not any(left):
         return
-    _check_names(grid)
+    _check_names(roster)
     recording = _recording(roster)
     with _referee(roster) as referee, BenchProgress(stderr(), sum(map(len, left))) as progress:
         judging = _judging(roster, referee, recording)
@@ -215,15 +224,16 @@ def play_all(roster: Roster, after_task: Callable[[list[Played]], object]) -> No
                 after_task(roster.played())
 
 
-def _check_names(grid: Grid) -> None:
+def _check_names(roster: Roster) -> None:
     """Raise UserError for unknown names before the first run is in the store."""
     # lazy: loads torch
     from kernelwright.agents.teams import check_team
     from kernelwright.recipes import find_recipe
 
-    for contestant in grid.contestants:
+    target = roster.target()
+    for contestant in roster.grid.contestants:
         find_recipe(contestant.recipe)
-        check_team(contestant.team, Target.parse(grid.target))
+        check_team(contestant.team, target)
 
 
 def _play(roster: Roster, cell: Cell, judging: Judging, progress: BenchProgress) -> BenchRow:
@@ -299,16 +309,15 @@ def _read(replay: Path) -> "Recording":
 def _judging(roster: Roster, referee: "Evaluator | None", recording: "Recording | None") -> Judging:
     """Bring referee and recording together; the roster is told what machine the figures hold for."""
     # lazy: loads torch
-    from kernelwright.devices.cpu import environment, machine_facts, measure_peaks
-    from kernelwright.engine.recording import RecordedEvaluator, RecordedMachine, prepare_as_recorded
+    from kernelwright.engine.recording import RecordedEvaluator, prepare_as_recorded
 
+    device = roster.target().device
     if referee is None and recording is not None and recording.machine is not None:
-        roster.machine = {**recording.machine.environment, **recording.machine.facts}
+        roster.machine = _facts(recording.machine, device)
         prepare = prepare_as_recorded(recording.machine)
         return Judging(RecordedEvaluator(None, recording), {"prepare": prepare})
-    peaks = measure_peaks(load_settings().cache_dir)
-    here = RecordedMachine(peaks=peaks, facts=machine_facts(peaks), environment=environment())
-    roster.machine = {**here.environment, **here.facts}
+    here = _machine_here(device)
+    roster.machine = _facts(here, device)
     if recording is None:
         assert referee is not None
         return Judging(referee, {})
@@ -319,9 +328,32 @@ def _judging(roster: Roster, referee: "Evaluator | None", recording: "Recording 
     return Judging(RecordedEvaluator(referee, recording, is_served=is_served), {})
 
 
+def _machine_here(device: str) -> "RecordedMachine":
+    """Return this machine as a recording keeps it: with its GPU, where that is what runs are for."""
+    # lazy: loads torch
+    from kernelwright.devices.cpu import environment, machine_facts, measure_peaks
+    from kernelwright.devices.gpu_peaks import gpu_environment, run_gpu
+    from kernelwright.engine.recording import RecordedMachine
+
+    cache_dir = load_settings().cache_dir
+    peaks = measure_peaks(cache_dir)
+    known = {} if device == "cpu" else gpu_environment(device, cache_dir)
+    return RecordedMachine(
+        peaks=peaks,
+        facts=machine_facts(peaks),
+        environment={**environment(), **known},
+        gpu=None if device == "cpu" else run_gpu(device, cache_dir),
+    )
+
+
+def _facts(machine: "RecordedMachine", device: str) -> dict[str, FactValue]:
+    """Return what a run's record says of the machine; of the processor beside a GPU no peaks."""
+    return {**machine.environment, **(machine.facts if device == "cpu" else {})}
+
+
 def _check_machine(recorded: "RecordedMachine", here: "RecordedMachine") -> None:
-    if recorded.peaks.device != here.peaks.device:
+    there, this = (m.peaks.device if m.gpu is None else m.gpu.name for m in (recorded, here))
+    if there != this:
         raise UserError(
-            f"--record: that recording was made on {recorded.peaks.device!r}, this is {here.peaks.device!r}; "
-            "record to another file"
+            f"--record: that recording was made on {there!r}, this is {this!r}; record to another file"
         )

@@ -1,7 +1,7 @@
 """``kernelwright evaluate``: the referee's verdict on any ModelNew, whoever wrote it."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.table import Table
@@ -13,15 +13,11 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import UserError
 from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.policy import LibraryCalls, Policy
-from kernelwright.core.run import RunSpec
 from kernelwright.core.task import Task
 from kernelwright.report.measures import percent
 from kernelwright.report.sections import error_rows, timing_rows
 from kernelwright.report.verdict import evaluation_verdict
 from kernelwright.settings import load_settings
-
-if TYPE_CHECKING:
-    from kernelwright.core.roofline import Floor
 
 LOG_LINES = 20
 
@@ -89,26 +85,21 @@ def judge(
     policy: Policy,
     device: str = "cpu",
 ) -> Evaluation:
-    """Open the task before the referee and return its word on the candidate.
-
-    Floors are the processor's: on a device there are none.
-    """
+    """Open the task before the referee and return its word on the candidate, with the device's floors."""
     # lazy: loads torch
-    from kernelwright.engine.prepare import prepare
+    from kernelwright.engine.prepare import floors_on
+    from kernelwright.referee.device import parse_device
     from kernelwright.referee.referee import Referee
     from kernelwright.referee.settings import RefereeSettings
 
-    settings = load_settings()
+    settings, place = load_settings(), parse_device(device)
     wanted = settings.require_sandbox
     chosen = RefereeSettings(
         cache_dir=settings.cache_dir, policy=policy, require_sandbox=wanted, device=device
     )
     with Referee(chosen) as referee, referee.open(task) as session:
         # Only now: admission has the clearer words for a task that cannot be used.
-        floors: dict[str, Floor] = {}
-        if device == "cpu":
-            problem, _ = prepare(RunSpec(task=task, recipe="evaluate"), settings.cache_dir)
-            floors = dict(problem.floors)
+        floors = floors_on(task, place.kind, settings.cache_dir, index=place.index)
         return session.evaluate(candidate, final=is_final, floors=floors, baselines=baselines)
 
 

@@ -90,6 +90,19 @@ BaselineOption = Annotated[
 ]
 
 
+def require_device(device: str) -> None:
+    """Raise UserError where there is no such device."""
+    # lazy: keeps --help quick
+    from kernelwright.devices.gpu_present import has_gpu
+    from kernelwright.referee.device import parse_device
+
+    found = parse_device(device)
+    if found.has_driver and not has_gpu(found.kind):
+        raise UserError(
+            f"--device {device}: torch finds no such device here; leave it out to judge on the CPU"
+        )
+
+
 def parse_baselines(names: list[str] | None, device: str) -> tuple[str, ...]:
     """Return the baselines to compare with; raises UserError for an unknown one, or an unknown device."""
     # lazy: keeps --help quick
@@ -197,8 +210,11 @@ def make_spec(
     usd: float | None = None,
     library_calls: LibraryCalls = LibraryCalls.ALLOWED,
     baselines: tuple[str, ...] | None = None,
+    gpu_there: str | None = None,
 ) -> RunSpec:
     """Return the spec of a run on this machine; ``baselines`` None: the usual ones.
+
+    ``gpu_there``: an evaluator elsewhere has the target's device; the model of its GPU, empty: not known.
 
     Raises:
         UserError: unknown recipe, team or target.
@@ -220,7 +236,7 @@ def make_spec(
         "usd": usd,
     }
     budget |= {name: amount for name, amount in asked.items() if amount is not None}
-    chosen_target = Target.parse(target, has_device=has_gpu)
+    chosen_target = Target.parse(target, has_device=lambda kind: gpu_there is not None or has_gpu(kind))
 
     # lazy: loads torch
     from kernelwright.agents.teams import check_team
@@ -230,6 +246,8 @@ def make_spec(
     peaks = measure_peaks(cache_dir)
     is_gpu = chosen_target.device != "cpu"
     machine = gpu_environment(chosen_target.device, cache_dir) if is_gpu else machine_facts(peaks)
+    if is_gpu and gpu_there:
+        machine = {"gpu": gpu_there}
     return RunSpec(
         task=task,
         target=chosen_target,

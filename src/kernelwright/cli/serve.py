@@ -17,6 +17,8 @@ from kernelwright.remote.access import require_loopback, require_token
 from kernelwright.settings import TOKEN_VARIABLE, Settings, load_secret, load_settings
 
 if TYPE_CHECKING:
+    from kernelwright.core.roofline import Peaks
+    from kernelwright.devices.gpu_facts import GpuFacts
     from kernelwright.engine.evaluator import Evaluator
 
 
@@ -37,6 +39,9 @@ def serve(
     drop: Annotated[
         Path | None, typer.Option("--drop", metavar="FOLDER", help="Answer this folder instead of HTTP.")
     ] = None,
+    device: Annotated[
+        str, typer.Option("--device", help="Where candidates are judged: cpu, cuda, cuda:N, hip or hip:N.")
+    ] = "cpu",
     library_calls: options.LibraryCallsOption = LibraryCalls.ALLOWED,
     require_sandbox: options.RequireSandbox = None,
     as_json: options.AsJson = False,
@@ -46,36 +51,81 @@ def serve(
     Whoever may ask can run code on this machine as you: see docs/serve.md.
     """
     policy = Policy(library_calls=library_calls)
+    options.require_device(device)
     if drop is not None:
-        _serve_folder(drop, max_bytes, policy, as_json=as_json)
+        _serve_folder(drop, max_bytes, policy, device, as_json=as_json)
         return
     token = None if no_token else require_token(load_secret(token_env), token_env)
     if no_token:
         require_loopback(host)
     # lazy: needs the packages of the extra "serve"
+    from kernelwright.referee.baselines import known_baselines
     from kernelwright.remote.server import listen, serve_http
     from kernelwright.remote.service import ServiceSettings, make_app
 
     where = load_settings()
-    limits = ServiceSettings(max_queue=max_queue, max_per_client=max_per_client, max_bytes=max_bytes)
+    limits = ServiceSettings(
+        max_queue=max_queue,
+        max_per_client=max_per_client,
+        max_bytes=max_bytes,
+        baselines=known_baselines(device),
+        device=_kind(device),
+        gpu=_gpu_name(where, device),
+    )
     with listen(host, port) as sock:
-        # lazy: compiles a probe
-        from kernelwright.devices.cpu import measure_peaks
-
         stderr().print("measuring this machine's peaks where they are not known ...")
-        app = make_app(
-            _referee(where, policy), token=token, peaks=measure_peaks(where.cache_dir), settings=limits
-        )
+        peaks = _peaks(where, device)
+        app = make_app(_referee(where, policy, device), token=token, peaks=peaks, settings=limits)
         by = "no token" if no_token else f"the token in {token_env}"
         serve_http(app, sock, partial(_announce, by=by, as_json=as_json))
     stderr().print("ended")
 
 
-def _referee(where: Settings, policy: Policy) -> Callable[[], "AbstractContextManager[Evaluator]"]:
+def _kind(device: str) -> str:
+    return device.partition(":")[0]
+
+
+def _peaks(where: Settings, device: str) -> "Peaks | None":
+    """Return what floors are computed with; None: the GPU is not known.
+
+    Of a GPU the ceilings, with products in 16 bits taken for granted: only the work of a task is told, not
+    whether its tolerance allows them.
+    """
+    # lazy: compiles a probe
+    from kernelwright.devices.cpu import measure_peaks
+    from kernelwright.devices.gpu_roofline import ceilings, gpu_peaks
+
+    if device == "cpu":
+        return measure_peaks(where.cache_dir)
+    gpu = _gpu(where, device)
+    return None if gpu is None else gpu_peaks(ceilings(gpu), is_strict=False)
+
+
+def _gpu(where: Settings, device: str) -> "GpuFacts | None":
+    # lazy: only for a GPU
+    from kernelwright.devices.gpu_here import are_alike
+    from kernelwright.devices.gpu_peaks import run_gpu
+    from kernelwright.referee.device import parse_device
+
+    place = parse_device(device)
+    is_known = place.has_driver and (place.index == 0 or are_alike())
+    return run_gpu(place.kind, where.cache_dir) if is_known else None
+
+
+def _gpu_name(where: Settings, device: str) -> str:
+    gpu = _gpu(where, device)
+    return "" if gpu is None else gpu.name
+
+
+def _referee(
+    where: Settings, policy: Policy, device: str
+) -> Callable[[], "AbstractContextManager[Evaluator]"]:
     # lazy: loads much
     from kernelwright.referee.referee import Referee, RefereeSettings
 
-    chosen = RefereeSettings(cache_dir=where.cache_dir, policy=policy, require_sandbox=where.require_sandbox)
+    chosen = RefereeSettings(
+        cache_dir=where.cache_dir, policy=policy, require_sandbox=where.require_sandbox, device=device
+    )
     return lambda: Referee(chosen)
 
 
@@ -85,17 +135,16 @@ def _announce(where: str, *, by: str, as_json: bool) -> None:
         print_json({"serving": where, "version": __version__})
 
 
-def _serve_folder(folder: Path, max_bytes: int, policy: Policy, *, as_json: bool) -> None:
+def _serve_folder(folder: Path, max_bytes: int, policy: Policy, device: str, *, as_json: bool) -> None:
     # lazy: loads much
-    from kernelwright.devices.cpu import measure_peaks
     from kernelwright.remote.dropservice import DropService
     from kernelwright.remote.filedrop import make_folders
     from kernelwright.remote.sessions import Sessions
 
     make_folders(folder)
     where = load_settings()
-    sessions = Sessions(_referee(where, policy))
-    service = DropService(folder, sessions, measure_peaks(where.cache_dir), max_bytes)
+    sessions = Sessions(_referee(where, policy, device))
+    service = DropService(folder, sessions, _peaks(where, device), max_bytes, _kind(device))
     before = signal.signal(signal.SIGTERM, _interrupt)
     try:
         _announce(str(folder), by="everyone who can write there", as_json=as_json)

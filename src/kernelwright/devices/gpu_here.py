@@ -26,6 +26,11 @@ def find_gpus() -> tuple[GpuHere, ...]:
     return (*_nvidia(), *_amd())
 
 
+def are_alike() -> bool:
+    """Return True when all of them are of one model: what is known of the first holds for the others."""
+    return len({gpu.name for gpu in find_gpus()}) == 1
+
+
 def _nvidia() -> tuple[GpuHere, ...]:
     found = _smi()
     if found:

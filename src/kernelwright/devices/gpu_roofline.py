@@ -77,6 +77,7 @@ def machine_facts(gpu: GpuFacts, peaks: Peaks) -> dict[str, FactValue]:
         **gpu_facts(gpu),
         "machine.bandwidth_gbps": peaks.bandwidth_gbps,
         "machine.fma_gflops": peaks.fma_gflops,
+        "machine.fp32_gflops": gpu.flops.fp32 and gpu.flops.fp32 / 1e9,
     }
 
 

@@ -9,12 +9,14 @@ import torch
 from kernelwright.agents.problem import Problem
 from kernelwright.core.errors import CaptureError
 from kernelwright.core.evidence import FactValue
-from kernelwright.core.roofline import Peaks, Work, floor
+from kernelwright.core.roofline import Floor, Peaks, Work, floor
 from kernelwright.core.run import RunSpec
-from kernelwright.core.task import TolerancePolicy
+from kernelwright.core.target import Target
+from kernelwright.core.task import Task, TolerancePolicy
 from kernelwright.devices import gpu_roofline
 from kernelwright.devices.cpu import machine_facts, measure_peaks
 from kernelwright.devices.gpu_facts import GpuFacts
+from kernelwright.devices.gpu_here import are_alike
 from kernelwright.devices.gpu_peaks import run_gpu
 from kernelwright.tasks.capture import Captured, capture_task
 from kernelwright.tasks.work import count_work
@@ -35,6 +37,24 @@ def gpu_of(spec: RunSpec, cache_dir: Path) -> GpuFacts | None:
         return None
     named = spec.environment.get("gpu")
     return run_gpu(spec.target.device, cache_dir, named if isinstance(named, str) else None)
+
+
+def floors_on(task: Task, kind: str, cache_dir: Path, *, index: int = 0) -> dict[str, Floor]:
+    """Return a task's floors by workload, on the processor or a GPU of this machine.
+
+    Empty where there are none to be had: the task cannot be captured, or the device is not known. The first
+    GPU is the one that is known; others are where all are of one model.
+    """
+    if kind == "cpu":
+        return dict(prepare(RunSpec(task=task, recipe="none"), cache_dir)[0].floors)
+    if index and not are_alike():
+        return {}
+    spec = RunSpec(task=task, recipe="none", target=Target(device=kind, language="triton"))
+    gpu = gpu_of(spec, cache_dir)
+    if gpu is None:
+        return {}
+    peaks = gpu_roofline.gpu_peaks(gpu, is_strict=False)
+    return dict(prepare_on(spec, peaks, {}, gpu)[0].floors)
 
 
 def prepare_on(

@@ -138,7 +138,7 @@ class _ForwardWriter:
             for name, position in last.items()
             if name not in staying
             and self.buffers[name].kind == "temporary"
-            and _n_bytes(self.buffers[name]) >= FREE_FROM_BYTES
+            and n_bytes(self.buffers[name]) >= FREE_FROM_BYTES
             and position < len(self.program.steps) - 1
         }
 
@@ -219,7 +219,8 @@ def _empty(buffer: Buffer, *, on_device: bool) -> str:
     return f"torch.empty_strided({buffer.shape}, {buffer.stride}, {dtype})"
 
 
-def _n_bytes(buffer: Buffer) -> int:
+def n_bytes(buffer: Buffer) -> int:
+    """Return the bytes of a buffer's elements."""
     return math.prod(buffer.shape) * _ITEM_BYTES.get(buffer.dtype, 1)
 
 

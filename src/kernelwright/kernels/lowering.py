@@ -22,6 +22,10 @@ class Gpu:
     """Kind: ``cuda`` or ``hip``."""
     units: int | None = None
     """SMs or CUs of the model; None: not known, any of its kind."""
+    fp32_flops: float | None = None
+    """Float32 operations a second at best, as exact as float32; None: not known."""
+    bandwidth: float | None = None
+    """Bytes a second of its memory; None: not known."""
 
 
 ANY_GPU = Gpu()

@@ -117,7 +117,9 @@ class Measurement:
         if problem := events_problem(self._clocks):
             raise Failure(Status.REJECTED, problem, check=Check.CLOCK)
         eager_ms = [ms for side in sides if side.callable == EAGER for ms in side.samples_ms]
-        check_afterwards(self._contestant, self._draws, candidate.samples_ms, eager_ms)
+        check_afterwards(
+            self._contestant, self._draws, candidate.samples_ms, eager_ms, self._settings.replay_size
+        )
         self._check_late()
         return Samples(
             candidate=tuple(candidate.samples_ms),

@@ -25,6 +25,21 @@ LATE_SHARE = 0.5
 
 
 @dataclass(frozen=True)
+class PassSize:
+    """How large one pass may be."""
+
+    calls: int
+    bytes: int
+    """Of its inputs, and of its outputs, where two calls fit."""
+
+
+ON_THE_PROCESSOR = PassSize(24, 48 << 20)
+ON_A_GPU = PassSize(512, 256 << 20)
+"""In the slack of a pass a GPU does the work of many calls: more of them share it there, as far as drawing
+their inputs does not take seconds. Ours, not tried on one."""
+
+
+@dataclass(frozen=True)
 class Timed:
     """Seconds a call, from the timing before the replay."""
 

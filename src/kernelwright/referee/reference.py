@@ -145,6 +145,11 @@ class Reference:
         return self._host.device
 
     @property
+    def room_bytes(self) -> int:
+        """What there is for tensors where they live."""
+        return self._host.room_bytes
+
+    @property
     def set_names(self) -> list[str]:
         """Return the argument sets that timed calls go round: every slot in every lane."""
         return [lane for name in self.slots for lane in lanes_of(name, self.lanes)]

@@ -23,21 +23,31 @@ from kernelwright.referee import admission
 from kernelwright.referee.contestant import Contestant, Failure
 from kernelwright.referee.draws import Draw
 from kernelwright.referee.memory import SharedMemory
-from kernelwright.referee.passes import SLACK_S, Pass, Timed, conclude, is_over, problem_of
+from kernelwright.referee.passes import (
+    ON_A_GPU,
+    ON_THE_PROCESSOR,
+    SLACK_S,
+    Pass,
+    PassSize,
+    Timed,
+    conclude,
+    is_over,
+    problem_of,
+)
 from kernelwright.referee.verify import still_matches
 
-MAX_CALLS = 24
 PASS_S = 0.01
 """Aim for one pass."""
 LEAST_CALLS, LEAST_S = 3, 0.03
 """Calls of a pass at least, where one takes less than this; slower ones are samples by themselves."""
-PASS_BYTES = 48 << 20
-"""Inputs of one pass, and its outputs, take no more than this where two calls fit."""
 MEMORY_SHARE = 0.1
 """No replay where it would need more of the available memory than this."""
+DEVICE_SHARE = 0.02
+"""Large passes only where both processes need no more of a device's memory than this."""
 PAUSE_S = 0.02
 """Pauses after passes that find something, doubling: on a busy machine the time of a millisecond's work
 varies fivefold, but not for seconds on end."""
+WARM_CALLS = 24
 WARM_S, WARM_AIM_S, WARM_FACTOR = 0.03, 0.001, 1.5
 """Seconds of warming up before a pass at most, of one of its rounds about, and when it has ended: two threads
 that lie on one core, as they do after having slept, take ten times as long until they are parted."""
@@ -56,7 +66,11 @@ class _Kept:
 
 
 def check_afterwards(
-    contestant: Contestant, draws: Sequence[Draw], timed_ms: Sequence[float], eager_ms: Sequence[float]
+    contestant: Contestant,
+    draws: Sequence[Draw],
+    timed_ms: Sequence[float],
+    eager_ms: Sequence[float],
+    size: PassSize | None = None,
 ) -> None:
     """Look at a candidate that has been timed: idle work, replay, tampering; raises Failure.
 
@@ -65,10 +79,11 @@ def check_afterwards(
         draws: Those whose inputs were timed.
         timed_ms: The candidate's samples, milliseconds a call.
         eager_ms: The reference's, taken between those; empty when it was not timed.
+        size: Of a pass at most; None: what the device asks for.
     """
     contestant.check_idle()
     contestant.watch.reset()
-    Replay(contestant, draws, timed_ms, eager_ms).check()
+    Replay(contestant, draws, timed_ms, eager_ms, size).check()
     contestant.check_idle()
     contestant.check_untampered()
 
@@ -82,6 +97,7 @@ class Replay:
         draws: Sequence[Draw],
         timed_ms: Sequence[float],
         eager_ms: Sequence[float],
+        size: PassSize | None = None,
     ) -> None:
         """See ``check_afterwards``."""
         self._contestant, self._reference = contestant, contestant.reference
@@ -94,7 +110,8 @@ class Replay:
         self._rng = random.Random()
         self._first_slot = next(iter(contestant.slots))
         self._stride = contestant.slots[self._first_slot].size
-        self._count = self._choose_count()
+        has_driver = self._reference.device.has_driver
+        self._count = self._choose_count(size or (ON_A_GPU if has_driver else ON_THE_PROCESSOR))
 
     def check(self) -> None:
         """Replay; raises Failure."""
@@ -113,14 +130,18 @@ class Replay:
             self._reference.forget(ARENA)
         self._contestant.forget_kept()
 
-    def _choose_count(self) -> int:
-        output_bytes, timed_s = self._reference.output_bytes, self._timed.seconds
-        fitting = PASS_BYTES // max(self._stride, output_bytes)
-        least = LEAST_CALLS if timed_s < LEAST_S else 1
-        wanted = max(least, math.ceil(PASS_S / max(timed_s, 1e-7)))
-        count = max(1, min(MAX_CALLS, fitting, wanted))
-        needed = count * (3 * self._stride + (2 + 1) * output_bytes)
-        return count if needed <= MEMORY_SHARE * admission.available_bytes() else 0
+    def _choose_count(self, size: PassSize) -> int:
+        """Return the calls of a pass: fewer where memory is short, none where it is very short."""
+        output_bytes = self._reference.output_bytes
+        one = self._stride + output_bytes
+        room = int(MEMORY_SHARE * admission.available_bytes()) // (3 * one)
+        there = int(DEVICE_SHARE * self._reference.room_bytes) // (2 * one)
+        wanted, least = (
+            n_calls(self._timed.seconds, self._stride, output_bytes, known)
+            for known in (size, ON_THE_PROCESSOR)
+        )
+        count = max(min(wanted, room, there), min(wanted, least))
+        return count if count <= room else 0
 
     def _map(self) -> None:
         size = self._count * self._stride
@@ -187,7 +208,7 @@ class Replay:
 
     def _warm_up(self) -> None:
         """Wake threads up, until a call takes about what it took when it was timed."""
-        calls = max(1, min(MAX_CALLS, math.ceil(WARM_AIM_S / max(self._timed.seconds, 1e-7))))
+        calls = max(1, min(WARM_CALLS, math.ceil(WARM_AIM_S / max(self._timed.seconds, 1e-7))))
         wanted = WARM_FACTOR * calls * self._timed.seconds + SLACK_S
         end = time.perf_counter() + WARM_S
         while (begin := time.perf_counter()) < end:
@@ -231,6 +252,14 @@ class Replay:
                 f"call {kept.position + 1} of {self._count} without a pause between them gave a wrong output",
                 check=Check.REPLAY,
             )
+
+
+def n_calls(timed_s: float, set_bytes: int, output_bytes: int, size: PassSize) -> int:
+    """Return the calls of a pass for a candidate that takes so many seconds, memory aside."""
+    fitting = size.bytes // max(set_bytes, output_bytes)
+    least = LEAST_CALLS if timed_s < LEAST_S else 1
+    wanted = max(least, math.ceil(PASS_S / max(timed_s, 1e-7)))
+    return max(1, min(size.calls, fitting, wanted))
 
 
 def _index(name: str) -> int:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kernelwright.core.policy import Policy
+from kernelwright.referee.passes import PassSize
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,8 @@ class RefereeSettings:
     """Processor seconds of one candidate's process."""
     worker_file_bytes: int = 1 << 30
     """Largest file a candidate may write."""
+    replay_size: PassSize | None = None
+    """Of a pass of the replay at most; None: what the device asks for. For tests."""
     policy: Policy = field(default_factory=Policy)
     """What counts as a candidate's own."""
     worker_scratch_bytes: int = 1 << 30

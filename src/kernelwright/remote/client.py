@@ -36,6 +36,14 @@ class RemoteEvaluator:
         self._url, self._token = url, token
         self._patience, self._sleep = patience or Patience(), sleep
 
+    def gpu(self) -> str:
+        """Return the model of the service's GPU, empty where it knows none; raises MachineError."""
+        http = Http(self._url, self._token, patience=self._patience, sleep=self._sleep)
+        try:
+            return http.require_service().gpu
+        finally:
+            http.close()
+
     def open(self, task: Task) -> "RemoteSession":
         """Send a task and wait until it is admitted.
 

@@ -18,6 +18,7 @@ from kernelwright.remote.filedrop import make_folders, write_answer
 from kernelwright.remote.floors import floors_here
 from kernelwright.remote.lines import one_line
 from kernelwright.remote.sessions import Sessions
+from kernelwright.remote.targets import target_problem
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +36,8 @@ class DropService:
     """Of this machine, to compute floors with; None takes the request's as they are."""
     max_bytes: int = 4_000_000
     """Size of a request's larger file; ours."""
+    device: str = "cpu"
+    """Kind of device that candidates are judged on."""
 
     def answer_forever(self, poll_s: float = 1.0, sleep: Callable[[float], None] = time.sleep) -> None:
         """Answer what comes until an exception, such as an interruption, ends it.
@@ -71,6 +74,8 @@ class DropService:
         candidate = Candidate(source=source, target=request.target)
         if candidate.id != request.candidate_id:
             return Failed(failed=f"outbox/{name}/kernel.py is not the kernel that request.json speaks of")
+        if problem := target_problem(request.target, self.device):
+            return Failed(failed=problem)
         if request.task.artifact is not None:
             return Refused(refused="a live module cannot be judged elsewhere")
         return self._judge(request, candidate)

@@ -53,12 +53,12 @@ class Http:
         """Close the connection."""
         self._client.close()
 
-    def require_service(self) -> None:
-        """Raise MachineError when no service of ours answers there."""
+    def require_service(self) -> Health:
+        """Return what the service says of itself; raises MachineError when none of ours answers there."""
         answer = self.send("GET", "/health", lost_s=HEALTH_S)
         if answer.status_code != 200:
             raise self.unexpected(answer)
-        self.parse(answer, Health)
+        return self.parse(answer, Health)
 
     def send(
         self, method: str, path: str, record: Frozen | None = None, *, lost_s: float | None = None

@@ -87,6 +87,8 @@ class Health(Frozen):
     """Requests that wait."""
     running: int
     """Requests being carried out: 0 or 1, since timings must not overlap."""
+    gpu: str = ""
+    """Model of the GPU that candidates are judged on, by our tables, else by its driver; empty: unknown."""
 
 
 class Refusal(Frozen):

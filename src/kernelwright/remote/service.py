@@ -11,11 +11,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from kernelwright import __version__
-from kernelwright.core.errors import UserError
 from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.frozen import Frozen, content_hash
 from kernelwright.core.roofline import Floor, Peaks
-from kernelwright.core.target import Target
 from kernelwright.core.task import Task
 from kernelwright.engine.evaluator import Evaluator
 from kernelwright.remote.desk import ENDING, Desk, Full, Ticket
@@ -31,6 +29,7 @@ from kernelwright.remote.records import (
     TaskAnswer,
 )
 from kernelwright.remote.sessions import Sessions
+from kernelwright.remote.targets import target_problem
 from kernelwright.remote.thread import OneThread
 
 try:
@@ -67,6 +66,10 @@ class ServiceSettings:
     """How long the end of the service waits for the evaluation that is running."""
     baselines: tuple[str, ...] = ("eager", "torch_compile")
     """What may be compared with."""
+    device: str = "cpu"
+    """Kind of device that candidates are judged on: ``cpu``, ``cuda`` or ``hip``."""
+    gpu: str = ""
+    """Its model, for a GPU that is known."""
 
 
 class Admitted(Frozen):
@@ -147,7 +150,12 @@ class _Service:
 
     async def health(self, request: Request) -> Response:
         """Say that we are here and how long the queue is."""
-        health = Health(version=__version__, queued=self._desk.n_waiting, running=self._desk.n_running)
+        health = Health(
+            version=__version__,
+            queued=self._desk.n_waiting,
+            running=self._desk.n_running,
+            gpu=self._settings.gpu,
+        )
         return _json(health)
 
     async def add_task(self, request: Request) -> Response:
@@ -246,11 +254,10 @@ class _Service:
         if unknown:
             known = ", ".join(self._settings.baselines)
             raise HTTPException(422, f"unknown baseline {unknown[0]!r}; known: {known}")
+        if problem := target_problem(wanted.candidate.target, self._settings.device):
+            raise HTTPException(422, problem)
         try:
-            Target.parse(str(wanted.candidate.target))
             finite = [math.isfinite(floor.ms) for floor in self._floors(wanted).values()]
-        except UserError as error:
-            raise HTTPException(422, str(error)) from error
         except OverflowError as error:
             raise HTTPException(422, "a floor's work is too large for a number") from error
         if not all(finite):

@@ -2,7 +2,8 @@
 
 Hand-written ones are files in ``corpus/honest``; a file begins with comment lines ``# key: value``: ``title``
 (what is special about it), ``origin``, ``task`` (a task of the suite, or a file in ``corpus/honest/tasks``)
-and, where others than the task's own are wanted, ``sizes`` (``name=value, ...``). One more is one more file.
+and, where others than the task's own are wanted, ``sizes`` (``name=value, ...``); ``target: cuda`` where it
+needs a GPU. One more is one more file.
 """
 
 import ast
@@ -24,7 +25,10 @@ from kernelwright.tasks.suite import suite_tasks
 
 FOLDER = Path(kernelwright.__file__).parent / "corpus" / "honest"
 NEEDED = ("title", "origin", "task")
-KNOWN = (*NEEDED, "sizes")
+KNOWN = (*NEEDED, "sizes", "target")
+TARGETS = ("cpu", "cuda")
+GPUS = ("cuda", "hip")
+"""Kinds of device that those with the target ``cuda`` run on, and no others do."""
 PER_TASK = 4
 """Kernels of ours for each task: the seeds, then one more move at a time, drawn by lot."""
 
@@ -38,6 +42,11 @@ class Honest:
     title: str
     task: Task
     source: str
+    target: str = "cpu"
+
+    def runs_on(self, kind: str) -> bool:
+        """True where it is to be judged on this kind of device."""
+        return (self.target == "cuda") == (kind in GPUS)
 
 
 def written_by_hand(folder: Path = FOLDER) -> tuple[Honest, ...]:
@@ -56,6 +65,7 @@ def ours(problem: Problem, skills: Workshop, count: int = PER_TASK) -> Iterator[
             title=_plan(seed.plan, seed),
             task=problem.task,
             source=seed.source,
+            target="cpu" if problem.target.device == "cpu" else "cuda",
         )
 
 
@@ -67,7 +77,10 @@ def _plan(plan: Plan | None, seed: Candidate) -> str:
 def _read(path: Path, folder: Path) -> Honest:
     source = path.read_text(encoding="utf-8")
     header = _header(path, source)
-    return Honest(path.stem, header["origin"], header["title"], _task(path, header, folder), source)
+    target = header.get("target", TARGETS[0])
+    if target not in TARGETS:
+        raise UserError(f"{path}: unknown target {target!r}; it is {' or '.join(TARGETS)}")
+    return Honest(path.stem, header["origin"], header["title"], _task(path, header, folder), source, target)
 
 
 def _header(path: Path, source: str) -> dict[str, str]:

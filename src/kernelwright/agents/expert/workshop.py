@@ -48,14 +48,12 @@ class Workshop:
         name = workload or problem.main_workload
         key = (problem.task.id, str(problem.target), plan.id, name)
         if key not in self._carried:
-            units = problem.machine.get("gpu.units")
-            gpu = Gpu(problem.target.device, units if isinstance(units, int) else None)
             self._carried[key] = carry_out(
                 problem.captured[name],
                 plan,
                 self.lowering_of,
                 reading_language(problem.target.language),
-                gpu,
+                _gpu_of(problem),
             )
         return self._carried[key]
 
@@ -84,3 +82,19 @@ class Workshop:
                 continue
             kept = kept.then(move)
         return self.carried(problem, kept, workload)
+
+
+def _gpu_of(problem: Problem) -> Gpu:
+    """Return what lowerings may know of the GPU, as far as the problem says it."""
+
+    def number(fact: str, unit: float) -> float | None:
+        value = problem.machine.get(fact)
+        return value * unit if isinstance(value, int | float) else None
+
+    units = problem.machine.get("gpu.units")
+    return Gpu(
+        device=problem.target.device,
+        units=units if isinstance(units, int) else None,
+        fp32_flops=number("machine.fp32_gflops", 1e9),
+        bandwidth=number("machine.bandwidth_gbps", 1e9),
+    )

@@ -273,7 +273,7 @@ _FIELDS = (
 def triton_edits(gpu: Gpu) -> Mapping[str, ScheduleEdit]:
     """Return edit name -> edit for a device, as SCHEDULE_EDITS has those of the C++ printer."""
     fields = [dataclasses.replace(edit, gpu=gpu) for edit in _FIELDS]
-    edits: tuple[ScheduleEdit, ...] = (*fields, VectorWidth(gpu=gpu), SplitReduction(), FuseMatmul())
+    edits: tuple[ScheduleEdit, ...] = (*fields, VectorWidth(gpu=gpu), SplitReduction(), FuseMatmul(gpu=gpu))
     return {edit.name: edit for edit in edits}
 
 

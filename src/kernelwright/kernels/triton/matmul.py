@@ -12,7 +12,8 @@ from kernelwright.core.errors import LoweringError
 from kernelwright.core.plan import ParamValue
 from kernelwright.kernels.cpp.dag import Dag
 from kernelwright.kernels.cpp.normalise import coefficient, map_affines
-from kernelwright.kernels.forward_source import is_dense
+from kernelwright.kernels.cpp.printer import signature
+from kernelwright.kernels.forward_source import is_dense, n_bytes
 from kernelwright.kernels.ir import (
     Affine,
     Axis,
@@ -27,9 +28,10 @@ from kernelwright.kernels.ir import (
     Stage,
     StageValue,
 )
-from kernelwright.kernels.lowering import Site
+from kernelwright.kernels.lowering import ANY_GPU, Gpu, Site
 from kernelwright.kernels.schedules.regions import find_region
-from kernelwright.kernels.triton.schedule import TritonSchedule, complete
+from kernelwright.kernels.triton.schedule import TritonSchedule, complete, decide
+from kernelwright.kernels.triton.worth import FusedProduct, fusion_gain
 
 _INNER = "k"
 _PLACES = ("batch", "row", "column")
@@ -61,9 +63,10 @@ class FuseMatmul:
     """Carries out a matrix product and the pointwise region after it in one kernel."""
 
     name: str = "triton-matmul"
+    gpu: Gpu = ANY_GPU
 
     def sites(self, program: Program) -> tuple[Site, ...]:
-        """Return the pointwise regions that alone read a matrix product, largest result first."""
+        """Return the pointwise regions that alone read a matrix product, the most promising first."""
         found = []
         for step in program.steps:
             place = _place(step, program) if isinstance(step, Region) else None
@@ -71,16 +74,17 @@ class FuseMatmul:
                 continue
             megabytes = 8 * math.prod(_result(place.call, program).shape) / 1e6
             why = f"{place.call.name} writes and {place.region.name} reads its result: {megabytes:.1f} MB"
-            found.append((megabytes, Site(place.region.name, why, 1.05)))
-        return tuple(site for _, site in sorted(found, key=lambda pair: -pair[0]))
+            product = _product(place, program)
+            gain = fusion_gain(product, self.gpu) if product is not None else 1.0
+            found.append((megabytes, Site(place.region.name, why, gain)))
+        return tuple(site for _, site in sorted(found, key=lambda pair: (-pair[1].gain, -pair[0])))
 
     def apply(self, program: Program, region: str, params: Mapping[str, ParamValue]) -> Program:
         """Return the program with product and region as one; LoweringError where they cannot be."""
         place = _place(find_region(program, region), program)
         if place is None:
             raise LoweringError(f"{self.name}: region {region} is no pointwise reader of one matrix product")
-        fused = _fused(place, program)
-        fused = dataclasses.replace(fused, schedule=TritonSchedule(form="dot"))
+        fused = _with_tiles(place, program)
         fused = dataclasses.replace(fused, schedule=complete(fused))
         steps: list[Call | Region] = []
         for step in program.steps:
@@ -191,6 +195,30 @@ def _spread(region: Region, index: Affine, result: Buffer) -> tuple[Affine, Affi
         return None
     batch, row, column = (Affine(tuple(sorted(part))) for part in parts)
     return batch, row, column
+
+
+def _with_tiles(place: _Place, program: Program) -> Region:
+    """Return product and epilogue as one region, to be printed over tl.dot."""
+    return dataclasses.replace(_fused(place, program), schedule=TritonSchedule(form="dot"))
+
+
+def _product(place: _Place, program: Program) -> FusedProduct | None:
+    """Return what it would be in one kernel; None where that kernel could not be one of tiles."""
+    fused = _with_tiles(place, program)
+    decided = decide(fused)
+    if decided.dot is None:
+        return None
+    result = _result(place.call, program)
+    *batches, rows, columns = result.shape
+    beside = {argument.buffer for argument in signature(place.region)} - {result.name}
+    return FusedProduct(
+        batches=math.prod(batches),
+        rows=rows,
+        inner=fused.inner[0].size,
+        columns=columns,
+        tiles=decided.blocks,
+        beside_bytes=sum(n_bytes(program.buffer(name)) for name in beside),
+    )
 
 
 def _fused(place: _Place, program: Program) -> Region:
