@@ -50,7 +50,8 @@ class Target(Frozen):
         can_do_without = text in KNOWN_TARGETS or (text in PRINTED_TARGETS and not to_run)
         if not can_do_without and not (has_device and has_device(device)):
             raise UserError(
-                f"target {text!r} needs a GPU that torch can use, and none is here; to run without one: {runs}"
+                f"target {text!r} needs a GPU that torch can use, and none is here; "
+                f"to run without one: {runs}"
             )
         device, language = text.split("/")
         return cls(device=device, language=language)
