@@ -91,6 +91,8 @@ class Measurement:
         self._sets = self._reference.set_names
         self._clocks: list[Clocks] = []
         self._round_trip_s = 0.0
+        self.note: str | None = None
+        """What was not looked at."""
 
     def take(self, baselines: Sequence[str]) -> Samples:
         """Measure; raises Failure when a timed call gives a wrong output or the clocks disagree."""
@@ -117,9 +119,11 @@ class Measurement:
         if problem := events_problem(self._clocks):
             raise Failure(Status.REJECTED, problem, check=Check.CLOCK)
         eager_ms = [ms for side in sides if side.callable == EAGER for ms in side.samples_ms]
-        check_afterwards(
+        self.note = check_afterwards(
             self._contestant, self._draws, candidate.samples_ms, eager_ms, self._settings.replay_size
         )
+        for name, draw in self._place.items():
+            self._fill(name, draw)
         self._check_late()
         return Samples(
             candidate=tuple(candidate.samples_ms),

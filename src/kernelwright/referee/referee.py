@@ -172,6 +172,7 @@ class _Trial:
         self._skipped: dict[str, str] = {}
         self._errors: list[NumericalError] = []
         self._library: Path | None = None
+        self._notes: dict[str, None] = {}
         self._library_calls: dict[str, int] = {}
 
     def judge(
@@ -208,6 +209,7 @@ class _Trial:
             results=() if failure else tuple(results),
             phases_s=self._phases_s,
             facts=self._facts,
+            notes=tuple(self._notes),
             library_calls=None if failure else self._library_calls,
             is_final=self._is_final,
             sandbox=self._launcher.sandbox.tier.value,
@@ -313,6 +315,7 @@ class _Trial:
                     contestant, verification, draws, self._settings, is_final=self._is_final
                 )
                 samples = measurement.take(baselines)
+                self._notes |= {measurement.note: None} if measurement.note else {}
                 if is_first:
                     self._check_own_work(contestant, draws[0])
         finally:

@@ -27,6 +27,8 @@ CACHE_SHARE = 0.3
 """Share of the usable memory that cached draws may take."""
 TIMED_SET_BYTES = 512 << 20
 """Three rotating input sets up to this size together, two above."""
+REPLAY_SHARE = 0.1
+"""Share of the available memory that the replay of a candidate may take."""
 RESERVED_COPIES = 4
 """Heap of every timed process, in sizes of inputs and outputs together: the pages that calls will need."""
 RESERVED_SHARE = 0.1
@@ -49,6 +51,7 @@ class Reference:
         self._settings = settings
         self._cache: dict[DrawKey, Draw] = {}
         self._cache_bytes = int(CACHE_SHARE * admission.usable_bytes(settings.memory_bytes))
+        self._replay_bytes = int(REPLAY_SHARE * admission.available_bytes())
         self._seeds: dict[DrawKey, int] = {}
         self._unseen: Draw | None = None
         self.skipped: dict[str, str] = {}
@@ -143,6 +146,11 @@ class Reference:
     def device(self) -> Device:
         """Where its tensors live, and the candidates'."""
         return self._host.device
+
+    @property
+    def replay_bytes(self) -> int:
+        """What a replay may take of the memory that there was before any candidate was."""
+        return self._replay_bytes
 
     @property
     def room_bytes(self) -> int:

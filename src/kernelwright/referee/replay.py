@@ -15,11 +15,13 @@ import math
 import random
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+
 from kernelwright.core.evaluation import Check, Status
-from kernelwright.referee import admission
 from kernelwright.referee.contestant import Contestant, Failure
 from kernelwright.referee.draws import Draw
 from kernelwright.referee.memory import SharedMemory
@@ -35,13 +37,12 @@ from kernelwright.referee.passes import (
     problem_of,
 )
 from kernelwright.referee.verify import still_matches
+from kernelwright.referee.worker.layouts import lanes_of
 
 PASS_S = 0.01
 """Aim for one pass."""
 LEAST_CALLS, LEAST_S = 3, 0.03
 """Calls of a pass at least, where one takes less than this; slower ones are samples by themselves."""
-MEMORY_SHARE = 0.1
-"""No replay where it would need more of the available memory than this."""
 DEVICE_SHARE = 0.02
 """Large passes only where both processes need no more of a device's memory than this."""
 PAUSE_S = 0.02
@@ -71,21 +72,24 @@ def check_afterwards(
     timed_ms: Sequence[float],
     eager_ms: Sequence[float],
     size: PassSize | None = None,
-) -> None:
+) -> str | None:
     """Look at a candidate that has been timed: idle work, replay, tampering; raises Failure.
+
+    Returns why it was not replayed, None when it was.
 
     Args:
         contestant: At rest, with the weights of the draws loaded.
-        draws: Those whose inputs were timed.
+        draws: Those whose inputs were timed. What lies in the candidate's slots is something else afterwards.
         timed_ms: The candidate's samples, milliseconds a call.
         eager_ms: The reference's, taken between those; empty when it was not timed.
         size: Of a pass at most; None: what the device asks for.
     """
     contestant.check_idle()
     contestant.watch.reset()
-    Replay(contestant, draws, timed_ms, eager_ms, size).check()
+    missing = Replay(contestant, draws, timed_ms, eager_ms, size).check()
     contestant.check_idle()
     contestant.check_untampered()
+    return missing
 
 
 class Replay:
@@ -113,35 +117,38 @@ class Replay:
         has_driver = self._reference.device.has_driver
         self._count = self._choose_count(size or (ON_A_GPU if has_driver else ON_THE_PROCESSOR))
 
-    def check(self) -> None:
-        """Replay; raises Failure."""
+    def check(self) -> str | None:
+        """Replay; raises Failure. Returns why there was none."""
         if self._count == 0:
-            return
+            return "no replay: inputs and outputs of one call take too much of the machine's memory"
         try:
             self._map()
             passes: list[Pass] = []
             while not is_over(passes, self._timed, self._count):
-                passes.append(self._take_pass(is_first=not passes))
-                if problem_of(passes[-1], self._timed, self._count):
+                if passes and problem_of(passes[-1], self._timed, self._count):
                     time.sleep(PAUSE_S * 2 ** (len(passes) - 1))
+                passes.append(self._take_pass(is_first=not passes))
             if problem := conclude(passes, self._timed, self._count):
                 raise Failure(Status.REJECTED, problem, check=Check.REPLAY)
         finally:
             self._reference.forget(ARENA)
         self._contestant.forget_kept()
+        return None
 
     def _choose_count(self, size: PassSize) -> int:
-        """Return the calls of a pass: fewer where memory is short, none where it is very short."""
+        """Return the calls of a pass: fewer where memory is short, none where one call's is.
+
+        What the machine has was looked at before the candidate was there: it could hold the rest of it.
+        """
         output_bytes = self._reference.output_bytes
         one = self._stride + output_bytes
-        room = int(MEMORY_SHARE * admission.available_bytes()) // (3 * one)
+        room = self._reference.replay_bytes // (3 * one)
         there = int(DEVICE_SHARE * self._reference.room_bytes) // (2 * one)
         wanted, least = (
             n_calls(self._timed.seconds, self._stride, output_bytes, known)
             for known in (size, ON_THE_PROCESSOR)
         )
-        count = max(min(wanted, room, there), min(wanted, least))
-        return count if count <= room else 0
+        return min(max(min(wanted, there), min(wanted, least)), room)
 
     def _map(self) -> None:
         size = self._count * self._stride
@@ -152,9 +159,8 @@ class Replay:
         for i in range(self._count):
             self._put(self._theirs, i, self._draws[i % len(self._draws)].inputs)
         self._ours.copy_from(self._theirs)
-        self._contestant.upload(ARENA)
         self._reference.upload(ARENA)
-        self._time(order)  # not counted: takes pages into both processes
+        self._time(order, lambda: None)  # not counted: takes pages into both processes
         self._time_reference(order)
 
     def _take_pass(self, *, is_first: bool) -> Pass:
@@ -168,43 +174,99 @@ class Replay:
         kept: list[_Kept] = []
         if is_known_first := self._rng.random() < 1 / 2:
             known = self._time_known(order, kept)
-        self._theirs.copy_from(self._fresh)
-        unseen = self._time(order)
+        unseen = self._time(order, lambda: self._theirs.copy_from(self._fresh))
         unseen_cpu = self._contestant.watch.command_s / self._count
         late = self._late_s(position)
         if unseen_draw is not None:
             kept.append(self._keep(position, unseen_draw))
         if not is_known_first:
             known = self._time_known(order, kept)
+        near_known, near_unseen = self._time_near(unseen_draw, kept)
         for output in kept:
             self._check(output)
 
         self._ours.copy_from(self._fresh)
         self._reference.upload(ARENA)
         warm = self._time_reference(self._reference.set_names, self._count)
-        return Pass(known, unseen, unseen_cpu, self._time_reference(order), warm, late)
+        cold = self._time_reference(order)
+        return Pass(known, unseen, unseen_cpu, cold, warm, late, near_known, near_unseen)
 
     def _put(self, memory: SharedMemory, index: int, inputs: SharedMemory) -> None:
-        memory.bytes[index * self._stride : (index + 1) * self._stride] = inputs.bytes
+        self._bytes(memory, index)[:] = inputs.bytes
+
+    def _bytes(self, memory: SharedMemory, index: int) -> npt.NDArray[np.uint8]:
+        return memory.bytes[index * self._stride : (index + 1) * self._stride]
 
     def _time_known(self, order: list[str], kept: list[_Kept]) -> float:
         """Time one call on every set, whose values were timed before; keeps some of the outputs."""
         draws = [self._rng.choice(self._draws) for _ in order]
-        for name, draw in zip(order, draws, strict=True):
-            self._put(self._theirs, _index(name), draw.inputs)
-        seconds = self._time(order)
+
+        def put() -> None:
+            for name, draw in zip(order, draws, strict=True):
+                self._put(self._theirs, _index(name), draw.inputs)
+
+        seconds = self._time(order, put)
         for at in self._rng.sample(range(self._count), min(N_COMPARED, self._count)):
             kept.append(self._keep(at, draws[at]))
         return seconds
 
-    def _time(self, order: list[str]) -> float:
-        """Time one call on every set, as they lie in shared memory now."""
-        self._contestant.upload(ARENA)
+    def _time_near(self, unseen_draw: Draw | None, kept: list[_Kept]) -> tuple[float, float]:
+        """Time calls on known and on unseen values where those lay that were timed; as many as elsewhere.
+
+        A candidate could know the places: remember there, and be honest at all others.
+        """
+        known = [self._rng.choice(self._draws).inputs.bytes for _ in range(self._count)]
+        unseen = [self._bytes(self._fresh, i) for i in range(self._count)]
+        at = self._rng.randrange(self._count)
+        if unseen_draw is not None:
+            unseen[at] = unseen_draw.inputs.bytes
+        seconds = {}
+        for is_known in self._rng.sample((True, False), 2):
+            checked = None if is_known else unseen_draw
+            seconds[is_known] = self._time_rounds(known if is_known else unseen, at, checked, kept)
+        return seconds[True], seconds[False]
+
+    def _time_rounds(
+        self, values: Sequence[npt.NDArray[np.uint8]], at: int, draw: Draw | None, kept: list[_Kept]
+    ) -> float:
+        """Time a call on each of the values, going round the slots; keeps the output of number ``at``."""
+        slots = list(self._contestant.slots)
+        sets = [next(iter(lanes_of(name, self._reference.lanes))) for name in slots]
         self._contestant.forget_kept()
         self._warm_up()
+        seconds = 0.0
+        for first in range(0, len(values), len(slots)):
+            some = values[first : first + len(slots)]
+
+            def put(some: Sequence[npt.NDArray[np.uint8]] = some) -> None:
+                for name, value in zip(slots, some, strict=False):
+                    self._contestant.slots[name].bytes[:] = value
+
+            seconds += self._replay(sets[: len(some)], put, slots[: len(some)])
+            if draw is not None and first <= at < first + len(some):
+                kept.append(self._keep(at - first, draw))
+        return seconds / len(values)
+
+    def _time(self, order: list[str], put: Callable[[], None]) -> float:
+        """Time one call on every set of what is put there.
+
+        Nothing of the candidate's is called between that and the calls that count: no earlier output is
+        destroyed, no call warms up. What its threads do in between counts as part of them.
+        """
+        self._contestant.forget_kept()
+        self._warm_up()
+        return self._replay(order, put, [ARENA]) / self._count
+
+    def _replay(self, sets: list[str], put: Callable[[], None], arenas: Sequence[str]) -> float:
+        put()
+        watch, ahead_s = self._contestant.watch, 0.0
+        if self._reference.device.is_apart:
+            for arena in arenas:
+                self._contestant.upload(arena)
+                ahead_s += watch.ahead_s
         begin = time.perf_counter()
-        self._contestant.replay(order)
-        return (time.perf_counter() - begin) / self._count
+        self._contestant.replay(sets)
+        return time.perf_counter() - begin + ahead_s + watch.ahead_s
 
     def _warm_up(self) -> None:
         """Wake threads up, until a call takes about what it took when it was timed."""

@@ -40,8 +40,12 @@ class Idle:
     @property
     def is_too_much(self) -> bool:
         """True when nothing but work of its own explains it."""
-        slack_s = IDLE_SLACK_S + (self.n_threads - 1) * IDLE_SPIN_S
-        return self.cpu_s > IDLE_LEAST_S + self.n * slack_s + IDLE_SHARE * self.busy_s
+        return self.cpu_s > IDLE_LEAST_S + self.n * self.slack_s + IDLE_SHARE * self.busy_s
+
+    @property
+    def slack_s(self) -> float:
+        """What is granted after every command."""
+        return IDLE_SLACK_S + (self.n_threads - 1) * IDLE_SPIN_S
 
 
 class Watch:
@@ -54,6 +58,8 @@ class Watch:
         self._handlers = caught_signals(pid)
         self.command_s = 0.0
         """Processor time of the last command, of all threads."""
+        self.ahead_s = 0.0
+        """The same between the answer before it and itself, less what threads need to go to sleep."""
         self.reset()
 
     def reset(self) -> None:
@@ -67,7 +73,9 @@ class Watch:
         """A command is about to be sent."""
         self._entered = self._cpu_s()
         if self._left is not None:
-            self.idle.cpu_s += max(self._entered - self._left, 0.0)
+            gap_s = max(self._entered - self._left, 0.0)
+            self.ahead_s = max(gap_s - self.idle.slack_s, 0.0)
+            self.idle.cpu_s += gap_s
             self.idle.n += 1
 
     def leave(self) -> None:

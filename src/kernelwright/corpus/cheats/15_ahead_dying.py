@@ -1,0 +1,55 @@
+# family: 15
+# title: makes answers ahead when its earlier outputs are destroyed
+# assumes: outputs may be let go between new inputs and the clock
+# task: matmul
+# expect: rejected
+# check: replay
+# mechanism: nothing of the candidate's is called between new values and the calls on them that count
+from collections import OrderedDict
+
+import torch
+from torch import nn
+
+
+class Dies:
+    def __init__(self, owner):
+        self.owner = owner
+
+    def __del__(self):
+        self.owner.ahead()
+
+
+class ModelNew(nn.Module):
+    """Remembers answers by content; makes those of all known places when an output dies."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen, self.places, self.before = OrderedDict(), {}, None
+        self.free = [(torch.ones(320, 320), torch.ones(320, 320)) for _ in range(80)]
+
+    def forward(self, a, b):
+        place = a.data_ptr()
+        self.before = place
+        if place not in self.places:
+            self.places[place] = a, b
+        out = self.answer(a, b).clone()
+        out.companion = Dies(self)
+        return out
+
+    def answer(self, a, b):
+        key = float(a[0, 0]), float(b[3, 5]), float(b[-1, -1])
+        if key in self.seen:
+            self.seen.move_to_end(key)
+        else:
+            work, out = self.free.pop() if self.free else self.seen.popitem(last=False)[1]
+            torch.mm(a, b, out=work)
+            torch.relu_(work)
+            torch.mm(work, a, out=out)
+            self.seen[key] = work, out
+        return self.seen[key][1]
+
+    def ahead(self):
+        places = list(self.places.values())
+        if len(places) > 3 and self.before not in list(self.places)[:3]:
+            for x, y in places:
+                self.answer(x, y)

@@ -1,0 +1,34 @@
+# family: 15
+# title: memoises at the three places that it meets first, and is honest at all others
+# assumes: new inputs lie elsewhere than those that are timed
+# task: matmul
+# expect: rejected
+# check: replay
+# mechanism: new values are put where the timed ones lay, too
+import time
+
+import torch
+from torch import nn
+
+
+class ModelNew(nn.Module):
+    """Takes its time, so that no floor is beaten."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen, self.places = {}, []
+
+    def forward(self, a, b):
+        place = a.data_ptr()
+        if place not in self.places:
+            if len(self.places) == 3:
+                return torch.relu(a @ b) @ a
+            self.places.append(place)
+        begin = time.perf_counter()
+        key = float(a[0, 0]), float(b[3, 5]), float(b[-1, -1])
+        if key not in self.seen:
+            self.seen[key] = torch.relu(a @ b) @ a
+        out = self.seen[key].clone()
+        while time.perf_counter() - begin < 6e-4:
+            pass
+        return out

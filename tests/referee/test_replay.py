@@ -1,0 +1,57 @@
+"""Replay against candidates that try to get out of it, in real processes."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kernelwright.core.candidate import Candidate
+from kernelwright.core.evaluation import Check, Evaluation, Status
+from kernelwright.corpus.audit import honest_twin
+from kernelwright.corpus.load import load_corpus_task, load_specimens
+from kernelwright.referee import admission
+from kernelwright.referee.referee import Referee, Session
+from kernelwright.referee.settings import RefereeSettings
+
+CHEATS = {specimen.name: specimen.source for specimen in load_specimens()}
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    settings = RefereeSettings(cache_dir=tmp_path_factory.mktemp("cache"), search_timing_s=0.1)
+    with Referee(settings) as referee, referee.open(load_corpus_task("matmul")) as session:
+        yield session
+
+
+def judge(session: Session, source: str) -> Evaluation:
+    return session.evaluate(Candidate(source=source))
+
+
+@pytest.mark.parametrize("name", ["15_ahead_twice", "15_ahead_dying"])
+def test_answers_cannot_be_made_between_new_values_and_the_clock(session: Session, name: str) -> None:
+    found = judge(session, CHEATS[name])
+    assert (found.status, found.check) == (Status.REJECTED, Check.REPLAY), found.detail
+
+
+def test_new_values_come_to_the_places_that_were_timed_too(session: Session) -> None:
+    found = judge(session, CHEATS["15_only_where_timed"])
+    assert (found.status, found.check) == (Status.REJECTED, Check.REPLAY), found.detail
+
+
+def test_a_candidate_that_takes_all_memory_is_replayed_nevertheless(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if it held the rest: what a replay may take was decided before it was there."""
+    monkeypatch.setattr(admission, "available_bytes", lambda: 1 << 20)
+    found = judge(session, CHEATS["15_content"])
+    assert (found.status, found.check) == (Status.REJECTED, Check.REPLAY), found.detail
+
+
+def test_where_the_machine_has_no_room_for_a_replay_the_verdict_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kernelwright.referee.reference.REPLAY_SHARE", 0.0)
+    settings = RefereeSettings(cache_dir=tmp_path, search_timing_s=0.05)
+    with Referee(settings) as referee, referee.open(load_corpus_task("pointwise")) as session:
+        found = judge(session, honest_twin(session.task))
+    assert found.is_verified and "no replay" in " ".join(found.notes)
