@@ -17,6 +17,7 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -52,6 +53,8 @@ WARM_CALLS = 24
 WARM_S, WARM_AIM_S, WARM_FACTOR = 0.03, 0.001, 1.5
 """Seconds of warming up before a pass at most, of one of its rounds about, and when it has ended: two threads
 that lie on one core, as they do after having slept, take ten times as long until they are parted."""
+NEAR_ROUNDS = 3
+"""Calls in every slot whose inputs were timed, in a pass."""
 N_COMPARED = 2
 """Outputs on known values that are compared in a pass."""
 ARENA = "replay"
@@ -142,7 +145,7 @@ class Replay:
         """
         output_bytes = self._reference.output_bytes
         one = self._stride + output_bytes
-        room = self._reference.replay_bytes // (3 * one)
+        room = self._reference.replay_bytes // (4 * one)
         there = int(DEVICE_SHARE * self._reference.room_bytes) // (2 * one)
         wanted, least = (
             n_calls(self._timed.seconds, self._stride, output_bytes, known)
@@ -152,7 +155,7 @@ class Replay:
 
     def _map(self) -> None:
         size = self._count * self._stride
-        self._fresh, self._theirs, self._ours = (SharedMemory(size) for _ in range(3))
+        self._fresh, self._known, self._theirs, self._ours = (SharedMemory(size) for _ in range(4))
         self._contestant.bind_copies(ARENA, self._theirs, self._count, self._stride)
         self._reference.bind_copies(ARENA, self._ours, self._count, self._stride)
         order = [f"{ARENA}:{i}" for i in range(self._count)]
@@ -170,23 +173,26 @@ class Replay:
         unseen_draw = self._reference.unseen_draw(is_new=not is_first)
         if unseen_draw is not None:
             self._put(self._fresh, _index(order[position]), unseen_draw.inputs)
+        draws = [self._rng.choice(self._draws) for _ in order]
+        for i, draw in enumerate(draws):  # one by one: copying them is to do the same to caches
+            self._put(self._known, i, draw.inputs)
 
         kept: list[_Kept] = []
         if is_known_first := self._rng.random() < 1 / 2:
-            known = self._time_known(order, kept)
+            known = self._time_known(order, draws, kept)
         unseen = self._time(order, lambda: self._theirs.copy_from(self._fresh))
         unseen_cpu = self._contestant.watch.command_s / self._count
         late = self._late_s(position)
         if unseen_draw is not None:
             kept.append(self._keep(position, unseen_draw))
         if not is_known_first:
-            known = self._time_known(order, kept)
-        near_known, near_unseen = self._time_near(unseen_draw, kept)
+            known = self._time_known(order, draws, kept)
+        self._ours.copy_from(self._fresh)
+        self._reference.upload(ARENA)
+        near_known, near_unseen = self._time_near(kept)
         for output in kept:
             self._check(output)
 
-        self._ours.copy_from(self._fresh)
-        self._reference.upload(ARENA)
         warm = self._time_reference(self._reference.set_names, self._count)
         cold = self._time_reference(order)
         return Pass(known, unseen, unseen_cpu, cold, warm, late, near_known, near_unseen)
@@ -197,55 +203,44 @@ class Replay:
     def _bytes(self, memory: SharedMemory, index: int) -> npt.NDArray[np.uint8]:
         return memory.bytes[index * self._stride : (index + 1) * self._stride]
 
-    def _time_known(self, order: list[str], kept: list[_Kept]) -> float:
+    def _time_known(self, order: list[str], draws: Sequence[Draw], kept: list[_Kept]) -> float:
         """Time one call on every set, whose values were timed before; keeps some of the outputs."""
-        draws = [self._rng.choice(self._draws) for _ in order]
-
-        def put() -> None:
-            for name, draw in zip(order, draws, strict=True):
-                self._put(self._theirs, _index(name), draw.inputs)
-
-        seconds = self._time(order, put)
+        seconds = self._time(order, lambda: self._theirs.copy_from(self._known))
         for at in self._rng.sample(range(self._count), min(N_COMPARED, self._count)):
-            kept.append(self._keep(at, draws[at]))
+            kept.append(self._keep(at, draws[_index(order[at])]))
         return seconds
 
-    def _time_near(self, unseen_draw: Draw | None, kept: list[_Kept]) -> tuple[float, float]:
-        """Time calls on known and on unseen values where those lay that were timed; as many as elsewhere.
+    def _time_near(self, kept: list[_Kept]) -> tuple[float, float]:
+        """Time a few calls on known and on further unseen values where those lay that were timed.
 
         A candidate could know the places: remember there, and be honest at all others.
         """
-        known = [self._rng.choice(self._draws).inputs.bytes for _ in range(self._count)]
-        unseen = [self._bytes(self._fresh, i) for i in range(self._count)]
-        at = self._rng.randrange(self._count)
-        if unseen_draw is not None:
-            unseen[at] = unseen_draw.inputs.bytes
+        slots = list(self._contestant.slots)[: self._count]
+        count = len(slots) * min(NEAR_ROUNDS, self._count // len(slots))
+        self._reference.draw_more(self._fresh, count)
+        draw, at = self._reference.unseen_draw(is_new=True), self._rng.randrange(count)
+        if draw is not None:
+            self._put(self._fresh, at, draw.inputs)
         seconds = {}
-        for is_known in self._rng.sample((True, False), 2):
-            checked = None if is_known else unseen_draw
-            seconds[is_known] = self._time_rounds(known if is_known else unseen, at, checked, kept)
-        return seconds[True], seconds[False]
+        for memory in self._rng.sample((self._known, self._fresh), 2):
+            self._contestant.forget_kept()
+            self._warm_up()
+            rounds = []
+            for first in range(0, count, len(slots)):
+                rounds.append(self._time_round(slots, memory, first))
+                if memory is self._fresh and draw is not None and first <= at < first + len(slots):
+                    kept.append(self._keep(at - first, draw))
+            seconds[memory] = statistics.median(rounds)
+        return seconds[self._known], seconds[self._fresh]
 
-    def _time_rounds(
-        self, values: Sequence[npt.NDArray[np.uint8]], at: int, draw: Draw | None, kept: list[_Kept]
-    ) -> float:
-        """Time a call on each of the values, going round the slots; keeps the output of number ``at``."""
-        slots = list(self._contestant.slots)
+    def _time_round(self, slots: Sequence[str], memory: SharedMemory, first: int) -> float:
+        """Time a call in each slot, on values from a memory."""
         sets = [next(iter(lanes_of(name, self._reference.lanes))) for name in slots]
-        self._contestant.forget_kept()
-        self._warm_up()
-        seconds = 0.0
-        for first in range(0, len(values), len(slots)):
-            some = values[first : first + len(slots)]
+        return self._replay(sets, partial(self._put_near, slots, memory, first), slots) / len(slots)
 
-            def put(some: Sequence[npt.NDArray[np.uint8]] = some) -> None:
-                for name, value in zip(slots, some, strict=False):
-                    self._contestant.slots[name].bytes[:] = value
-
-            seconds += self._replay(sets[: len(some)], put, slots[: len(some)])
-            if draw is not None and first <= at < first + len(some):
-                kept.append(self._keep(at - first, draw))
-        return seconds / len(values)
+    def _put_near(self, slots: Sequence[str], memory: SharedMemory, first: int) -> None:
+        for i, name in enumerate(slots, first):
+            self._contestant.slots[name].bytes[:] = self._bytes(memory, i)
 
     def _time(self, order: list[str], put: Callable[[], None]) -> float:
         """Time one call on every set of what is put there.

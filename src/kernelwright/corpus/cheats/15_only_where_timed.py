@@ -3,7 +3,7 @@
 # assumes: new inputs lie elsewhere than those that are timed
 # task: matmul
 # expect: rejected
-# check: replay
+# check: replay, floor
 # mechanism: new values are put where the timed ones lay, too
 import time
 
@@ -12,11 +12,11 @@ from torch import nn
 
 
 class ModelNew(nn.Module):
-    """Takes its time, so that no floor is beaten."""
+    """Takes half the time of the work that it saves, so that no floor is beaten."""
 
     def __init__(self):
         super().__init__()
-        self.seen, self.places = {}, []
+        self.seen, self.places, self.least = {}, [], 1.0
 
     def forward(self, a, b):
         place = a.data_ptr()
@@ -28,7 +28,8 @@ class ModelNew(nn.Module):
         key = float(a[0, 0]), float(b[3, 5]), float(b[-1, -1])
         if key not in self.seen:
             self.seen[key] = torch.relu(a @ b) @ a
+            self.least = min(self.least, time.perf_counter() - begin)
         out = self.seen[key].clone()
-        while time.perf_counter() - begin < 6e-4:
+        while time.perf_counter() - begin < self.least / 2:
             pass
         return out
