@@ -18,7 +18,7 @@ from kernelwright.devices.nvcc.find import (
     find_nvrtc,
 )
 from kernelwright.devices.nvcc.form import CudaSource, Launch
-from kernelwright.devices.nvcc.launcher import build_launcher
+from kernelwright.devices.nvcc.launcher import build_launcher, launcher_architecture
 from kernelwright.devices.nvcc.outcome import AheadReport, BuildStatus, NotBuilt, Product
 from kernelwright.devices.nvcc.report import report_cuda
 
@@ -210,6 +210,14 @@ def test_an_nvcc_without_a_host_compiler_is_no_fault_of_the_source(
     found = compile_cubin("__global__ void k() {}", "sm_90", tmp_path, compiler=alone)
     assert isinstance(found, NotBuilt) and found.status is BuildStatus.NO_COMPILER, found
     assert "does not work here" in found.message
+
+
+@pytest.mark.parametrize(
+    ("device", "compiled_for"),
+    [("sm_89", "sm_89"), ("sm_90", "sm_90a"), ("sm_90a", "sm_90a"), ("sm_120", "sm_120a"), ("gfx942", "gfx942")],
+)
+def test_launchers_have_what_only_their_device_has(device: str, compiled_for: str) -> None:
+    assert launcher_architecture(device) == compiled_for
 
 
 def test_architectures_of_others_are_the_callers_mistake(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from kernelwright.devices.inspect.inspection import (
 )
 from kernelwright.devices.inspect.meaning import outcome_words
 from kernelwright.devices.inspect.run import Start, inspect_candidate
+from kernelwright.devices.nvcc.launcher import launcher_architecture
 
 TIMEOUT_S = 180.0
 """As long as a candidate may take to load on a device, compilers included."""
@@ -89,9 +90,11 @@ def look_ahead(source: str, gpu: GpuFacts, *, task_source: str, is_training: boo
                 note=f"not built ahead of time: kernels in the form {form.value} are not looked at here"
             )
         else:
+            is_ours = form is KernelForm.CUDA
             with ways.compiling() as compiler:
                 found = inspect_compiled(
                     source, gpu, ways.cache_dir, form=form, timeout_s=ways.timeout_s,
+                    architecture=launcher_architecture(gpu.architecture) if is_ours else None,
                     run=compiler.run, sandbox=compiler.sandbox,
                 )  # fmt: skip
     except (MachineError, UserError) as error:
