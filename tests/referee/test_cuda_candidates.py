@@ -167,3 +167,11 @@ def test_what_is_built_ahead_is_what_the_referee_builds(tmp_path: Path) -> None:
     assert seen.problem == "" and "sm_90a" in seen.note, seen
     built = build_cuda(source, launcher_architecture(GPUS["h100-sxm"].architecture), tmp_path, 120.0)
     assert built.error is None and built.library is not None, built
+
+
+@pytest.mark.parametrize("text", [repr("__global__ void k() {}"), "'__global__ ' + made()"])
+def test_sources_of_load_inline_are_left_to_it_whatever_their_name(text: str, tmp_path: Path) -> None:
+    source = f"CUDA_SOURCE = {text}\nmodule = load_inline('m', cpp_sources='', cuda_sources=CUDA_SOURCE)\n"
+    assert build_cuda(source, "sm_90a", tmp_path, 60.0).is_nothing
+    ours = f"CUDA_SOURCE = {text}\n"
+    assert build_cuda(ours, "sm_90a", tmp_path, 60.0).error
