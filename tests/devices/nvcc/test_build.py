@@ -3,12 +3,14 @@
 import ctypes
 import os
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from kernelwright.core.errors import UserError
 from kernelwright.core.evidence import METRICS
+from kernelwright.devices.compiler import Ran
 from kernelwright.devices.nvcc.build import compile_cubin, compile_shared, kernel_resources
 from kernelwright.devices.nvcc.find import (
     Absent,
@@ -192,6 +194,38 @@ def test_architectures_that_the_compiler_lacks_are_no_fault_of_the_source(
     assert (
         isinstance(found, NotBuilt) and found.status is BuildStatus.NO_COMPILER and "sm_60" in found.message
     )
+
+
+@each_compiler
+@pytest.mark.parametrize(
+    "words", ["Unsupported gpu architecture", "nvrtc: error: invalid value for --gpu-architecture (-arch)"]
+)
+def test_a_source_that_speaks_like_a_broken_compiler_is_wrong_itself(
+    words: str, tmp_path: Path, compiler: CudaCompiler
+) -> None:
+    found = compile_cubin(f"#error {words}\n", "sm_90", tmp_path, compiler=compiler)
+    assert isinstance(found, NotBuilt) and found.status is BuildStatus.REFUSED, found
+    assert words in found.log
+
+
+def test_what_a_source_can_say_of_the_host_compiler_is_checked_with_an_empty_one(tmp_path: Path) -> None:
+    words = "sh: 1: g++: not found\n"
+
+    def run(command: Sequence[str], folder: Path, timeout_s: float) -> Ran:
+        if "__GNUC__" in (folder / "kernel.cpp").read_text():
+            return Ran(1, words)
+        assert not any(word.startswith("-D") for word in command)
+        (folder / "kernel.so").touch()
+        return Ran(0, "")
+
+    nvcc = CudaCompiler("nvcc", tmp_path / "never", "0")
+    flags = ("-D__GNUC__=99",)
+    found = compile_cubin("// __GNUC__", "sm_90", tmp_path, flags=flags, run=run, compiler=nvcc)
+    assert isinstance(found, NotBuilt) and found.status is BuildStatus.REFUSED
+    broken = compile_cubin(
+        "", "sm_90", tmp_path / "other", run=lambda *_: Ran(1, words), compiler=nvcc
+    )
+    assert isinstance(broken, NotBuilt) and broken.status is BuildStatus.NO_COMPILER
 
 
 @needs_nvcc
