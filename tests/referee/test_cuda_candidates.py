@@ -23,6 +23,7 @@ from kernelwright.devices.gpu_facts import GPUS
 from kernelwright.devices.inspect.ahead import Ways, look_ahead
 from kernelwright.devices.nvcc.find import Absent, find_cuda_compiler
 from kernelwright.devices.nvcc.launcher import launcher_architecture
+from kernelwright.devices.nvcc.outcome import BuildStatus, NotBuilt
 from kernelwright.kernels.cuda.runtime_source import render_cuda_candidate
 from kernelwright.referee.build_cuda import build_cuda
 from kernelwright.referee.own_work import ghost_library
@@ -175,3 +176,10 @@ def test_sources_of_load_inline_are_left_to_it_whatever_their_name(text: str, tm
     assert build_cuda(source, "sm_90a", tmp_path, 60.0).is_nothing
     ours = f"CUDA_SOURCE = {text}\n"
     assert build_cuda(ours, "sm_90a", tmp_path, 60.0).error
+
+
+def test_a_compiler_that_does_not_end_in_time_is_a_timeout(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    late = NotBuilt(BuildStatus.TIMED_OUT, "the compiler ran past 60 s and was killed")
+    monkeypatch.setattr("kernelwright.referee.build_cuda.compile_cubin", lambda *_, **__: late)
+    found = judge(session)
+    assert (found.status, found.check, found.detail) == (Status.TIMEOUT, Check.LIMITS, late.message)

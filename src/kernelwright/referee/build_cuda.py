@@ -47,4 +47,4 @@ def _result(built: Product | NotBuilt) -> BuildResult:
         return BuildResult(log=built.log, library=built.path)
     if built.status is BuildStatus.NO_COMPILER:
         raise MachineError(f"CUDA C++ cannot be built here: {built.message}")
-    return BuildResult(error=built.message, log=built.log)
+    return BuildResult(error=built.message, log=built.log, is_late=built.status is BuildStatus.TIMED_OUT)
