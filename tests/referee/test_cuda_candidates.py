@@ -178,7 +178,9 @@ def test_sources_of_load_inline_are_left_to_it_whatever_their_name(text: str, tm
     assert build_cuda(ours, "sm_90a", tmp_path, 60.0).error
 
 
-def test_a_compiler_that_does_not_end_in_time_is_a_timeout(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_compiler_that_does_not_end_in_time_is_a_timeout(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
     late = NotBuilt(BuildStatus.TIMED_OUT, "the compiler ran past 60 s and was killed")
     monkeypatch.setattr("kernelwright.referee.build_cuda.compile_cubin", lambda *_, **__: late)
     found = judge(session)

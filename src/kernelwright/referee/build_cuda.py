@@ -45,6 +45,6 @@ def build_cuda(
 def _result(built: Product | NotBuilt) -> BuildResult:
     if isinstance(built, Product):
         return BuildResult(log=built.log, library=built.path)
-    if built.status is BuildStatus.NO_COMPILER:
+    if built.status in (BuildStatus.NO_COMPILER, BuildStatus.NEEDS_HEADERS):
         raise MachineError(f"CUDA C++ cannot be built here: {built.message}")
     return BuildResult(error=built.message, log=built.log, is_late=built.status is BuildStatus.TIMED_OUT)

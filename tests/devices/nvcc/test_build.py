@@ -196,6 +196,13 @@ def test_architectures_that_the_compiler_lacks_are_no_fault_of_the_source(
     )
 
 
+@pytest.mark.skipif("nvrtc" not in HERE, reason="needs nvrtc")
+@pytest.mark.parametrize("header", ["cuda_runtime.h", "cuda_fp16.h"])
+def test_headers_that_nvrtc_lacks_are_no_fault_of_the_source(header: str, tmp_path: Path) -> None:
+    report = report_cuda(form(f"#include <{header}>\n{SCALE}"), "sm_90", tmp_path, compiler=HERE["nvrtc"])
+    assert report.status is BuildStatus.NEEDS_HEADERS and header in report.message
+
+
 @each_compiler
 @pytest.mark.parametrize(
     "words", ["Unsupported gpu architecture", "nvrtc: error: invalid value for --gpu-architecture (-arch)"]
@@ -222,9 +229,7 @@ def test_what_a_source_can_say_of_the_host_compiler_is_checked_with_an_empty_one
     flags = ("-D__GNUC__=99",)
     found = compile_cubin("// __GNUC__", "sm_90", tmp_path, flags=flags, run=run, compiler=nvcc)
     assert isinstance(found, NotBuilt) and found.status is BuildStatus.REFUSED
-    broken = compile_cubin(
-        "", "sm_90", tmp_path / "other", run=lambda *_: Ran(1, words), compiler=nvcc
-    )
+    broken = compile_cubin("", "sm_90", tmp_path / "other", run=lambda *_: Ran(1, words), compiler=nvcc)
     assert isinstance(broken, NotBuilt) and broken.status is BuildStatus.NO_COMPILER
 
 
@@ -248,7 +253,13 @@ def test_an_nvcc_without_a_host_compiler_is_no_fault_of_the_source(
 
 @pytest.mark.parametrize(
     ("device", "compiled_for"),
-    [("sm_89", "sm_89"), ("sm_90", "sm_90a"), ("sm_90a", "sm_90a"), ("sm_120", "sm_120a"), ("gfx942", "gfx942")],
+    [
+        ("sm_89", "sm_89"),
+        ("sm_90", "sm_90a"),
+        ("sm_90a", "sm_90a"),
+        ("sm_120", "sm_120a"),
+        ("gfx942", "gfx942"),
+    ],
 )
 def test_launchers_have_what_only_their_device_has(device: str, compiled_for: str) -> None:
     assert launcher_architecture(device) == compiled_for

@@ -19,6 +19,9 @@ _INSTALLED_BY_HALVES = re.compile(
     r"Failed to preprocess host compiler|<command-line>: fatal error: \S+: No such file"
     r"|unsupported GNU version|cannot find -lcuda|\bsh: (?:line )?(?:\d+: )?\S+: (?:command )?not found"
 )
+_NO_SUCH_HEADER = re.compile(
+    r'^\S+\(\d+\): (?:catastrophic )?error: could not open source file "([^"\n]+)"', re.MULTILINE
+)
 _EMPTY_KERNEL = "__global__ void kernelwright_probe() {}\n"
 TIMEOUT_S = 120.0
 
@@ -38,7 +41,8 @@ def compile_cubin(
     The result lies at ``cache_dir/COMPILER/KEY.cubin``; the key is over text, flags and architecture.
     ``run`` confines the compiler, as for ``compile_library``; without it the compiler is a plain child, with
     a time limit and little else between the source and this user's files. ``flags`` must be of
-    ``ALLOWED_FLAG``; that is the caller's to have checked.
+    ``ALLOWED_FLAG``; that is the caller's to have checked. NVRTC finds no header at all: a source that
+    includes one needs headers, and is not refused.
 
     Raises:
         MachineError: the cache folder cannot be written.
@@ -122,6 +126,10 @@ def _build(
         run=run or run_here,
     )
     built = build_cached(work)
+    missing = _NO_SUCH_HEADER.search(built.log) if compiler.kind == "nvrtc" else None
+    if isinstance(built, NotBuilt) and missing:
+        words = f"{compiler.name} comes without headers, of the toolkit and of C++: {missing[1]}"
+        return NotBuilt(BuildStatus.NEEDS_HEADERS, words, built.log)
     if isinstance(built, Product) or not _is_the_compilers(built.log):
         return built
     probe = replace(
@@ -138,7 +146,7 @@ def _is_the_compilers(log: str) -> bool:
 def _without_compiler(
     probe: Product | NotBuilt, compiler: CudaCompiler, architecture: str
 ) -> NotBuilt | None:
-    """Return what an empty kernel shows to be wrong with the compiler; None: it works, the source is wrong."""
+    """Return what an empty kernel shows to be wrong with the compiler; None: the source is wrong."""
     if isinstance(probe, Product) or not _is_the_compilers(probe.log):
         return None
     words = f"{compiler.name} ({compiler.path}) does not work here: {probe.message}"
