@@ -6,6 +6,9 @@ one, the kernel does.
 
 import ctypes
 from collections.abc import Iterator
+from contextlib import nullcontext
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,8 +18,14 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import MachineError
 from kernelwright.core.evaluation import Check, Evaluation, Status
 from kernelwright.core.task import Task
+from kernelwright.devices.compiler import run_here
+from kernelwright.devices.gpu_facts import GPUS
+from kernelwright.devices.inspect.ahead import Ways, look_ahead
 from kernelwright.devices.nvcc.find import Absent, find_cuda_compiler
+from kernelwright.devices.nvcc.launcher import launcher_architecture
+from kernelwright.devices.nvcc.outcome import BuildStatus, NotBuilt
 from kernelwright.kernels.cuda.runtime_source import render_cuda_candidate
+from kernelwright.referee.build_cuda import build_cuda
 from kernelwright.referee.own_work import ghost_library
 from kernelwright.referee.referee import Referee, Session
 from kernelwright.referee.settings import RefereeSettings
@@ -40,6 +49,12 @@ KERNEL = """
 extern "C" __global__ void scale(const float* x, float* y, float by, long long n) {
   const long long i = blockIdx.x * 256ll + threadIdx.x;
   if (i < n) y[i] = x[i] * by;
+}
+"""
+WARPGROUP = """
+extern "C" __global__ void fence(float* x) {
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+  x[threadIdx.x] = 1.0f;
 }
 """
 LAUNCH: dict[str, Any] = {
@@ -66,14 +81,18 @@ class ModelNew(nn.Module):
 """
 
 
+def needs_nvcc() -> None:
+    compiler = find_cuda_compiler()
+    if isinstance(compiler, Absent) or compiler.kind != "nvcc":
+        pytest.skip("needs nvcc")
+
+
 @pytest.fixture(scope="module", params=["copied", pytest.param("cuda", marks=pytest.mark.gpu)])
 def referee(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Referee]:
     device = str(request.param)
     if device == "cuda" and not torch.cuda.is_available():
         pytest.skip("no GPU that torch can use")
-    compiler = find_cuda_compiler()
-    if isinstance(compiler, Absent) or compiler.kind != "nvcc":
-        pytest.skip("needs nvcc")
+    needs_nvcc()
     settings = RefereeSettings(
         cache_dir=tmp_path_factory.mktemp("cache"), search_timing_s=0.05, device=device,
         device_architecture="sm_90a" if device == "copied" else None,
@@ -137,3 +156,32 @@ def test_without_a_compiler_it_is_the_machine_that_fails(
     monkeypatch.setattr("kernelwright.devices.nvcc.build.find_cuda_compiler", lambda: absent)
     with pytest.raises(MachineError, match="CUDA C\\+\\+ cannot be built here: no CUDA compiler"):
         judge(session)
+
+
+def test_what_is_built_ahead_is_what_the_referee_builds(tmp_path: Path) -> None:
+    needs_nvcc()
+    launch = LAUNCH | {"name": "fence", "kernel": "fence", "block": (128, 1, 1), "arguments": ("tensor",)}
+    source = render_cuda_candidate(WARPGROUP, [launch], "class ModelNew(nn.Module): ...")
+    compiling = SimpleNamespace(run=run_here, sandbox="none")
+    ways = Ways(tmp_path, compiling=lambda: nullcontext(compiling))
+    seen = look_ahead(source, GPUS["h100-sxm"], task_source="", is_training=False, ways=ways)
+    assert seen.problem == "" and "sm_90a" in seen.note, seen
+    built = build_cuda(source, launcher_architecture(GPUS["h100-sxm"].architecture), tmp_path, 120.0)
+    assert built.error is None and built.library is not None, built
+
+
+@pytest.mark.parametrize("text", [repr("__global__ void k() {}"), "'__global__ ' + made()"])
+def test_sources_of_load_inline_are_left_to_it_whatever_their_name(text: str, tmp_path: Path) -> None:
+    source = f"CUDA_SOURCE = {text}\nmodule = load_inline('m', cpp_sources='', cuda_sources=CUDA_SOURCE)\n"
+    assert build_cuda(source, "sm_90a", tmp_path, 60.0).is_nothing
+    ours = f"CUDA_SOURCE = {text}\n"
+    assert build_cuda(ours, "sm_90a", tmp_path, 60.0).error
+
+
+def test_a_compiler_that_does_not_end_in_time_is_a_timeout(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = NotBuilt(BuildStatus.TIMED_OUT, "the compiler ran past 60 s and was killed")
+    monkeypatch.setattr("kernelwright.referee.build_cuda.compile_cubin", lambda *_, **__: late)
+    found = judge(session)
+    assert (found.status, found.check, found.detail) == (Status.TIMEOUT, Check.LIMITS, late.message)

@@ -38,6 +38,8 @@ class BuildResult:
     log: str = ""
     facts: dict[str, FactValue] | None = None
     library: Path | None = None
+    is_late: bool = False
+    """The error is that the compiler of a GPU's code did not end in time."""
 
     @property
     def is_nothing(self) -> bool:

@@ -2,7 +2,7 @@
 
 A candidate whose kernels are a module-level string literal ``CUDA_SOURCE`` with ``LAUNCHES`` beside it
 (docs/cuda.md) is built here, by the parent; it then loads ``$KERNELWRIGHT_BUILD_CACHE/KEY.so``. What
-``load_inline`` builds, it builds when it is imported.
+``load_inline`` builds, it builds when it is imported, whatever name its sources have.
 """
 
 from pathlib import Path
@@ -12,6 +12,7 @@ from kernelwright.devices.compiler import RunCompiler
 from kernelwright.devices.nvcc.build import compile_cubin
 from kernelwright.devices.nvcc.form import checked_text
 from kernelwright.devices.nvcc.launcher import build_launcher
+from kernelwright.devices.nvcc.load_inline import read_load_inline
 from kernelwright.devices.nvcc.outcome import BuildStatus, NotBuilt, Product
 from kernelwright.devices.nvcc.read import read_cuda_source
 from kernelwright.referee.build import BuildResult
@@ -32,7 +33,7 @@ def build_cuda(
     if form is None:
         return BuildResult()
     if isinstance(form, NotBuilt):
-        return _result(form)
+        return BuildResult() if read_load_inline(source) is not None else _result(form)
     checked = compile_cubin(
         checked_text(form), architecture, cache_dir, flags=form.flags, timeout_s=timeout_s, run=run
     )
@@ -44,6 +45,6 @@ def build_cuda(
 def _result(built: Product | NotBuilt) -> BuildResult:
     if isinstance(built, Product):
         return BuildResult(log=built.log, library=built.path)
-    if built.status is BuildStatus.NO_COMPILER:
+    if built.status in (BuildStatus.NO_COMPILER, BuildStatus.NEEDS_HEADERS):
         raise MachineError(f"CUDA C++ cannot be built here: {built.message}")
-    return BuildResult(error=built.message, log=built.log)
+    return BuildResult(error=built.message, log=built.log, is_late=built.status is BuildStatus.TIMED_OUT)

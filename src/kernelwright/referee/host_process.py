@@ -6,6 +6,7 @@ from typing import Any
 
 from kernelwright.core.errors import MachineError
 from kernelwright.core.task import Task, Workload
+from kernelwright.devices.nvcc.launcher import launcher_architecture
 from kernelwright.referee import admission
 from kernelwright.referee.device import Device, DeviceFacts, parse_device
 from kernelwright.referee.launcher import Child, ChildError, ChildRefused, Launcher
@@ -103,7 +104,8 @@ def put_on_device(child: Child, device: Device, settings: RefereeSettings, *, is
         raise MachineError(
             f"device {device}: not to be had here ({words:.200}); name another one, or cpu"
         ) from error
-    architecture = settings.device_architecture or reply["architecture"]
+    said = settings.device_architecture or reply["architecture"]
+    architecture = launcher_architecture(said) if said else None
     facts = DeviceFacts.of(str(reply["name"]), int(reply["cache_bytes"]), reply["free_bytes"], architecture)
     if settings.device_cache_bytes is None:
         return facts

@@ -228,7 +228,8 @@ class _Trial:
         self._library = built.library
         self._facts.update(built.facts or {})
         if built.error:
-            raise Failure(Status.COMPILE_ERROR, built.error, built.log)
+            status = Status.TIMEOUT if built.is_late else Status.COMPILE_ERROR
+            raise Failure(status, built.error, built.log)
 
     def _judge_once(
         self, reference: Reference, floors: Mapping[str, Floor], baselines: tuple[str, ...]

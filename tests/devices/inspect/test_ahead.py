@@ -1,18 +1,23 @@
 """What an inspection means for a candidate that is about to be paid for."""
 
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from kernelwright.core.evidence import FactValue
+from kernelwright.devices.compiler import run_here
 from kernelwright.devices.gpu_facts import GPUS
 from kernelwright.devices.inspect.ahead import Ways, ahead_of, look_ahead
 from kernelwright.devices.inspect.inspection import (
     Inspection,
     InspectionStatus,
+    KernelForm,
     KernelOutcome,
     KernelReport,
 )
+from kernelwright.devices.nvcc.find import Absent, find_cuda_compiler
 
 FACTS: dict[str, FactValue] = {"aot.registers": 40}
 GOOD = KernelReport(kernel="good", outcome=KernelOutcome.SPILLS, launches=1, facts=FACTS)
@@ -57,6 +62,34 @@ def test_only_what_compilers_and_limits_say_ends_a_candidate(
     assert note in seen.note and seen.sandbox == "landlock"
     assert seen.is_late == (inspection.status is InspectionStatus.TIMEOUT)
     assert (seen.by_kernel == {"good": FACTS}) == (GOOD in inspection.kernels)
+
+
+@pytest.mark.parametrize(
+    ("form", "status", "is_refused"),
+    [
+        (KernelForm.CUDA, InspectionStatus.NOT_BUILT, True),
+        (KernelForm.CUDA, InspectionStatus.TIMEOUT, True),
+        (KernelForm.HIP, InspectionStatus.TIMEOUT, True),
+        (KernelForm.TRITON, InspectionStatus.TIMEOUT, False),
+        (KernelForm.LOAD_INLINE, InspectionStatus.NOT_BUILT, False),
+        (KernelForm.LOAD_INLINE, InspectionStatus.TIMEOUT, False),
+    ],
+)
+def test_a_compiler_ends_what_it_had_the_whole_source_of(
+    form: KernelForm, status: InspectionStatus, is_refused: bool
+) -> None:
+    seen = ahead_of(found(status).model_copy(update={"form": form}))
+    assert bool(seen.problem) == is_refused and "why" in (seen.problem or seen.note)
+    assert seen.is_late == (is_refused and status is InspectionStatus.TIMEOUT)
+
+
+@pytest.mark.skipif(isinstance(find_cuda_compiler(), Absent), reason="needs nvcc or NVRTC")
+def test_load_inline_that_is_not_built_here_is_the_devices_to_judge(tmp_path: Path) -> None:
+    source = "module = load_inline('m', '', '__global__ void k(Tensor4 x) {}')"
+    compiling = SimpleNamespace(run=run_here, sandbox="none")
+    ways = Ways(tmp_path, compiling=lambda: nullcontext(compiling))
+    seen = look_ahead(source, GPUS["h100-sxm"], task_source="", is_training=False, ways=ways)
+    assert (seen.problem, seen.is_late) == ("", False) and "not wholly built ahead" in seen.note
 
 
 def test_where_no_compiler_is_the_device_decides(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -3,12 +3,14 @@
 import ctypes
 import os
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from kernelwright.core.errors import UserError
 from kernelwright.core.evidence import METRICS
+from kernelwright.devices.compiler import Ran
 from kernelwright.devices.nvcc.build import compile_cubin, compile_shared, kernel_resources
 from kernelwright.devices.nvcc.find import (
     Absent,
@@ -18,7 +20,7 @@ from kernelwright.devices.nvcc.find import (
     find_nvrtc,
 )
 from kernelwright.devices.nvcc.form import CudaSource, Launch
-from kernelwright.devices.nvcc.launcher import build_launcher
+from kernelwright.devices.nvcc.launcher import build_launcher, launcher_architecture
 from kernelwright.devices.nvcc.outcome import AheadReport, BuildStatus, NotBuilt, Product
 from kernelwright.devices.nvcc.report import report_cuda
 
@@ -194,6 +196,43 @@ def test_architectures_that_the_compiler_lacks_are_no_fault_of_the_source(
     )
 
 
+@pytest.mark.skipif("nvrtc" not in HERE, reason="needs nvrtc")
+@pytest.mark.parametrize("header", ["cuda_runtime.h", "cuda_fp16.h"])
+def test_headers_that_nvrtc_lacks_are_no_fault_of_the_source(header: str, tmp_path: Path) -> None:
+    report = report_cuda(form(f"#include <{header}>\n{SCALE}"), "sm_90", tmp_path, compiler=HERE["nvrtc"])
+    assert report.status is BuildStatus.NEEDS_HEADERS and header in report.message
+
+
+@each_compiler
+@pytest.mark.parametrize(
+    "words", ["Unsupported gpu architecture", "nvrtc: error: invalid value for --gpu-architecture (-arch)"]
+)
+def test_a_source_that_speaks_like_a_broken_compiler_is_wrong_itself(
+    words: str, tmp_path: Path, compiler: CudaCompiler
+) -> None:
+    found = compile_cubin(f"#error {words}\n", "sm_90", tmp_path, compiler=compiler)
+    assert isinstance(found, NotBuilt) and found.status is BuildStatus.REFUSED, found
+    assert words in found.log
+
+
+def test_what_a_source_can_say_of_the_host_compiler_is_checked_with_an_empty_one(tmp_path: Path) -> None:
+    words = "sh: 1: g++: not found\n"
+
+    def run(command: Sequence[str], folder: Path, timeout_s: float) -> Ran:
+        if "__GNUC__" in (folder / "kernel.cpp").read_text():
+            return Ran(1, words)
+        assert not any(word.startswith("-D") for word in command)
+        (folder / "kernel.so").touch()
+        return Ran(0, "")
+
+    nvcc = CudaCompiler("nvcc", tmp_path / "never", "0")
+    flags = ("-D__GNUC__=99",)
+    found = compile_cubin("// __GNUC__", "sm_90", tmp_path, flags=flags, run=run, compiler=nvcc)
+    assert isinstance(found, NotBuilt) and found.status is BuildStatus.REFUSED
+    broken = compile_cubin("", "sm_90", tmp_path / "other", run=lambda *_: Ran(1, words), compiler=nvcc)
+    assert isinstance(broken, NotBuilt) and broken.status is BuildStatus.NO_COMPILER
+
+
 @needs_nvcc
 def test_an_nvcc_without_a_host_compiler_is_no_fault_of_the_source(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -210,6 +249,20 @@ def test_an_nvcc_without_a_host_compiler_is_no_fault_of_the_source(
     found = compile_cubin("__global__ void k() {}", "sm_90", tmp_path, compiler=alone)
     assert isinstance(found, NotBuilt) and found.status is BuildStatus.NO_COMPILER, found
     assert "does not work here" in found.message
+
+
+@pytest.mark.parametrize(
+    ("device", "compiled_for"),
+    [
+        ("sm_89", "sm_89"),
+        ("sm_90", "sm_90a"),
+        ("sm_90a", "sm_90a"),
+        ("sm_120", "sm_120a"),
+        ("gfx942", "gfx942"),
+    ],
+)
+def test_launchers_have_what_only_their_device_has(device: str, compiled_for: str) -> None:
+    assert launcher_architecture(device) == compiled_for
 
 
 def test_architectures_of_others_are_the_callers_mistake(tmp_path: Path) -> None:

@@ -98,12 +98,21 @@ def test_device_code_is_kept_and_host_code_is_not() -> None:
 
 def test_what_load_inline_is_given_is_read() -> None:
     found = read(CANDIDATE)
-    assert found.functions == ("run",) and found.flags == ("-std=c++17", "-O3", "--use_fast_math")
+    assert found.functions == ("run",) and found.flags[-2:] == ("--expt-relaxed-constexpr", "--use_fast_math")
+    assert found.flags[:2] == ("-std=c++17", "-O3") and "-D__CUDA_NO_HALF_OPERATORS__" in found.flags
     assert found.notes == ("scalar_t taken as float", "compiled without -arch=native")
     assert found.launches == (
         HostLaunch("first", None, 256, 0),
         HostLaunch("mine::second", "scalar_t, WIDE", 256, 64),
     )
+
+
+def test_what_flags_ask_of_torchs_build_is_followed() -> None:
+    flags = ["-U__CUDA_NO_HALF_OPERATORS__", "-gencode", "arch=compute_90a,code=sm_90a"]
+    found = read(f"load_inline('x', '', '__global__ void k() {{}}', extra_cuda_cflags={flags})")
+    assert found.architectures == ("sm_90a",) and found.notes == ()
+    assert "-D__CUDA_NO_HALF_OPERATORS__" not in found.flags
+    assert "-D__CUDA_NO_HALF2_OPERATORS__" in found.flags
 
 
 @pytest.mark.parametrize(
@@ -187,6 +196,19 @@ def test_kernels_of_a_candidate_are_compiled_without_torch(tmp_path: Path) -> No
     assert facts.keys() == {"first", "second"}
     assert facts["first"]["aot.shared_bytes"] == 64 and facts["second"]["aot.shared_bytes"] == 64
     assert facts["second"]["aot.occupancy"] == 1.0 and facts["first"]["aot.spills"] == 0
+
+
+@needs_nvcc
+def test_device_code_is_compiled_as_torch_would(tmp_path: Path) -> None:
+    source = """
+using namespace at;
+constexpr float twice(float x) { return 2.0f * x; }
+__global__ void k(float* x) { asm volatile("wgmma.fence.sync.aligned;"); *x = twice(*x); }
+"""
+    candidate = f"load_inline('x', '', {source!r}, extra_cuda_cflags=['-arch=sm_90a'])"
+    report = report_candidate(candidate, "sm_90", tmp_path)
+    assert report is not None and report.status is BuildStatus.BUILT, report
+    assert report.architecture == "sm_90a"
 
 
 @needs_nvcc

@@ -23,6 +23,7 @@ from kernelwright.devices.inspect.inspection import (
 )
 from kernelwright.devices.inspect.meaning import outcome_words
 from kernelwright.devices.inspect.run import Start, inspect_candidate
+from kernelwright.devices.nvcc.launcher import launcher_architecture
 
 TIMEOUT_S = 180.0
 """As long as a candidate may take to load on a device, compilers included."""
@@ -89,9 +90,11 @@ def look_ahead(source: str, gpu: GpuFacts, *, task_source: str, is_training: boo
                 note=f"not built ahead of time: kernels in the form {form.value} are not looked at here"
             )
         else:
+            is_ours = form is KernelForm.CUDA
             with ways.compiling() as compiler:
                 found = inspect_compiled(
                     source, gpu, ways.cache_dir, form=form, timeout_s=ways.timeout_s,
+                    architecture=launcher_architecture(gpu.architecture) if is_ours else None,
                     run=compiler.run, sandbox=compiler.sandbox,
                 )  # fmt: skip
     except (MachineError, UserError) as error:
@@ -103,12 +106,13 @@ def ahead_of(found: Inspection) -> Ahead:
     """Return what an inspection means for a candidate that is about to be paid for.
 
     Only what compilers and the limits of the GPU say ends it. A candidate whose ``forward`` could not be
-    followed without values, or that launches no kernels, is the device's to judge.
+    followed without values, or that launches no kernels, is the device's to judge; so is one whose
+    ``load_inline`` was not built.
     """
     bad = [kernel for kernel in found.kernels if not kernel.is_trial and not kernel.outcome.can_run]
     problem = f"{_words(bad[0])} ({_place(found)})" if bad else ""
-    if found.status is InspectionStatus.NOT_BUILT:
-        problem = problem or f"not built for {_place(found)}: {found.detail}"
+    if not problem and _ends_the_source(found):
+        problem = f"not built for {_place(found)}: {found.detail}"
     return Ahead(
         facts=found.facts(),
         by_kernel={
@@ -120,6 +124,17 @@ def ahead_of(found: Inspection) -> Ahead:
         log=found.log,
         sandbox=found.sandbox,
     )
+
+
+def _ends_the_source(found: Inspection) -> bool:
+    """True where a compiler had the whole source that a device would need, and refused it or did not end.
+
+    What it had of ``load_inline`` is what a scanner took out of it, without torch's headers.
+    """
+    if found.form is KernelForm.LOAD_INLINE:
+        return False
+    is_late = found.status is InspectionStatus.TIMEOUT and found.form is not KernelForm.TRITON
+    return is_late or found.status is InspectionStatus.NOT_BUILT
 
 
 def _words(kernel: KernelReport) -> str:

@@ -125,7 +125,7 @@ def inspect_compiled(
     if status is InspectionStatus.INSPECTED and not kernels:
         status = InspectionStatus.NO_KERNELS
     return Inspection(
-        architecture=wanted,
+        architecture=report.architecture,
         device=gpu.name,
         form=form,
         status=status,

@@ -1,6 +1,7 @@
 """Builds CUDA C++ to machine code and to launchers, cached by content; a refused source is data."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 from kernelwright.core.errors import UserError
@@ -18,6 +19,10 @@ _INSTALLED_BY_HALVES = re.compile(
     r"Failed to preprocess host compiler|<command-line>: fatal error: \S+: No such file"
     r"|unsupported GNU version|cannot find -lcuda|\bsh: (?:line )?(?:\d+: )?\S+: (?:command )?not found"
 )
+_NO_SUCH_HEADER = re.compile(
+    r'^\S+\(\d+\): (?:catastrophic )?error: could not open source file "([^"\n]+)"', re.MULTILINE
+)
+_EMPTY_KERNEL = "__global__ void kernelwright_probe() {}\n"
 TIMEOUT_S = 120.0
 
 
@@ -36,7 +41,8 @@ def compile_cubin(
     The result lies at ``cache_dir/COMPILER/KEY.cubin``; the key is over text, flags and architecture.
     ``run`` confines the compiler, as for ``compile_library``; without it the compiler is a plain child, with
     a time limit and little else between the source and this user's files. ``flags`` must be of
-    ``ALLOWED_FLAG``; that is the caller's to have checked.
+    ``ALLOWED_FLAG``; that is the caller's to have checked. NVRTC finds no header at all: a source that
+    includes one needs headers, and is not refused.
 
     Raises:
         MachineError: the cache folder cannot be written.
@@ -106,21 +112,44 @@ def _build(
     timeout_s: float,
     run: RunCompiler | None,
 ) -> Product | NotBuilt:
+    def command(flags: tuple[str, ...]) -> list[str]:
+        return [*compiler.command, *flags, *target, "kernel.cpp", "-o", "kernel.so"]
+
     work = Work(
         text=text,
         key=(*flags, architecture),
         suffix=suffix,
-        command=[*compiler.command, *flags, *target, "kernel.cpp", "-o", "kernel.so"],
+        command=command(flags),
         compiler=compiler.name,
         cache_dir=cache_dir,
         timeout_s=timeout_s,
         run=run or run_here,
     )
     built = build_cached(work)
-    if isinstance(built, NotBuilt) and _UNKNOWN_TO_COMPILER.search(built.log):
+    missing = _NO_SUCH_HEADER.search(built.log) if compiler.kind == "nvrtc" else None
+    if isinstance(built, NotBuilt) and missing:
+        words = f"{compiler.name} comes without headers, of the toolkit and of C++: {missing[1]}"
+        return NotBuilt(BuildStatus.NEEDS_HEADERS, words, built.log)
+    if isinstance(built, Product) or not _is_the_compilers(built.log):
+        return built
+    probe = replace(
+        work, text=_EMPTY_KERNEL, key=(*DEFAULT_FLAGS, architecture), command=command(DEFAULT_FLAGS)
+    )
+    return _without_compiler(build_cached(probe), compiler, architecture) or built
+
+
+def _is_the_compilers(log: str) -> bool:
+    """True where a log speaks as of a compiler that cannot work; a source can make it say the same."""
+    return bool(_UNKNOWN_TO_COMPILER.search(log) or _INSTALLED_BY_HALVES.search(log))
+
+
+def _without_compiler(
+    probe: Product | NotBuilt, compiler: CudaCompiler, architecture: str
+) -> NotBuilt | None:
+    """Return what an empty kernel shows to be wrong with the compiler; None: the source is wrong."""
+    if isinstance(probe, Product) or not _is_the_compilers(probe.log):
+        return None
+    words = f"{compiler.name} ({compiler.path}) does not work here: {probe.message}"
+    if _UNKNOWN_TO_COMPILER.search(probe.log):
         words = f"{compiler.name} does not compile for {architecture}"
-        return NotBuilt(BuildStatus.NO_COMPILER, words, built.log)
-    if isinstance(built, NotBuilt) and _INSTALLED_BY_HALVES.search(built.log):
-        words = f"{compiler.name} ({compiler.path}) does not work here: {built.message}"
-        return NotBuilt(BuildStatus.NO_COMPILER, words, built.log)
-    return built
+    return NotBuilt(BuildStatus.NO_COMPILER, words, probe.log)

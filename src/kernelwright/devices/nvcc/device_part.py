@@ -15,7 +15,9 @@ _TRANSPARENT = re.compile(r'^\s*(?:inline\s+)?namespace\b[^;{()]*$|^\s*extern\s*
 _ON_DEVICE = re.compile(r"\b__(?:global|device|constant|managed)__\b")
 _TYPE = re.compile(r"(?:template\s*<[^{}]*>\s*)?(?:typedef\s+)?(?:struct|class|union|enum)\b[^()]*$")
 _BINDING = re.compile(r"\s*(?:PYBIND11_MODULE|TORCH_LIBRARY\w*)\s*\(")
-_OF_TORCH = re.compile(r"\b(?:torch|at|c10|caffe2|py|pybind11)::|\bTensor\b")
+_OF_TORCH = re.compile(
+    r"\b(?:torch|at|c10|caffe2|py|pybind11)::|\bTensor\b|\busing\s+namespace\s+(?:torch|at|c10|py|pybind11)\b"
+)
 _TORCH_HEADER = re.compile(r'\s*#\s*include\s*[<"](?:torch|ATen|c10|caffe2|THC?|pybind11|Python\.h)')
 
 

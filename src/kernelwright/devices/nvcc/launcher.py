@@ -1,5 +1,6 @@
 """The launcher of a CUDA candidate: a shared library without torch, a C function for each launch."""
 
+import re
 from pathlib import Path
 
 from kernelwright.devices.compiler import RunCompiler
@@ -7,6 +8,19 @@ from kernelwright.devices.nvcc.build import TIMEOUT_S, compile_shared
 from kernelwright.devices.nvcc.find import CudaCompiler
 from kernelwright.devices.nvcc.form import CudaSource, launcher_text
 from kernelwright.devices.nvcc.outcome import NotBuilt, Product
+
+_PLAIN = re.compile(r"sm_(\d+)")
+_FIRST_WITH_ITS_OWN = 90
+
+
+def launcher_architecture(architecture: str) -> str:
+    """Return what launchers are compiled for on a device: ``sm_90a`` for ``sm_90``.
+
+    From compute capability 9.0 on some instructions (``wgmma``) are only there under the name with the "a".
+    A candidate's loader asks for the same (kernels/cuda/runtime_source.py). Any other name stays as it is.
+    """
+    plain = _PLAIN.fullmatch(architecture)
+    return f"{architecture}a" if plain and int(plain[1]) >= _FIRST_WITH_ITS_OWN else architecture
 
 
 def build_launcher(

@@ -19,6 +19,12 @@ _HEADERS = (
 """What device code is used to get through torch/extension.h."""
 _NESTING = 8
 """Of names that stand for other names; each step may double the text."""
+_FLAGS_OF_TORCH = (
+    "-D__CUDA_NO_HALF_OPERATORS__", "-D__CUDA_NO_HALF_CONVERSIONS__", "-D__CUDA_NO_BFLOAT16_CONVERSIONS__",
+    "-D__CUDA_NO_HALF2_OPERATORS__", "--expt-relaxed-constexpr",
+)  # fmt: skip
+"""What it compiles every CUDA source with (torch 2.x, utils/cpp_extension.py, COMMON_NVCC_FLAGS)."""
+_NUMBERED = re.compile(r"\b(?:sm|compute)_(\d+[af]?)\b")
 LONGEST_SOURCE = 100_000
 _NEEDS_TORCH = re.compile(r"\b(?:torch|at|c10)::[\w:]+")
 
@@ -34,6 +40,8 @@ class InlineCuda:
     """What the candidate asks to have bound."""
     notes: tuple[str, ...]
     """What was assumed or left out."""
+    architectures: tuple[str, ...] = ()
+    """What its flags ask to be compiled for, ``sm_90a``; torch adds no architecture of its own then."""
 
     @property
     def needs_torch(self) -> str | None:
@@ -79,19 +87,35 @@ def _prepared(source: str, flags: list[str], functions: list[str]) -> InlineCuda
     notes = []
     if "scalar_t" in part.device or "scalar_t" in part.host:
         notes.append("scalar_t taken as float")
-    left_out = [flag for flag in flags if flag and not ALLOWED_FLAG.fullmatch(flag)]
+    architectures = dict.fromkeys(f"sm_{found}" for flag in flags for found in _NUMBERED.findall(flag))
+    own = [flag for flag in flags if flag and not (architectures and _is_of_architecture(flag))]
+    used, left_out = _compiled_with(own)
     if left_out:
         notes.append(f"compiled without {' '.join(left_out)}")
-    kept = tuple(flag for flag in flags if flag not in left_out and flag)
     lines = [f"#include <{header}>" for header in _HEADERS]
     lines += ['#line 1 "kernel.cu"', part.device, *_uses(launches, part.host, part.device), ""]
     return InlineCuda(
         text="\n".join(lines),
-        flags=(*DEFAULT_FLAGS, *(flag for flag in kept if flag not in DEFAULT_FLAGS)),
+        flags=used,
         launches=launches,
         functions=tuple(functions),
         notes=tuple(notes),
+        architectures=tuple(architectures),
     )
+
+
+def _is_of_architecture(flag: str) -> bool:
+    """Return what torch too takes for a sign that it need name none (``_get_cuda_arch_flags``)."""
+    return "arch" in flag or flag == "-gencode"
+
+
+def _compiled_with(flags: list[str]) -> tuple[tuple[str, ...], list[str]]:
+    """Return the flags to compile with, ours and torch's before the candidate's, and which are left out."""
+    undone = {flag for flag in flags if f"-D{flag.removeprefix('-U')}" in _FLAGS_OF_TORCH}
+    of_torch = [flag for flag in _FLAGS_OF_TORCH if f"-U{flag.removeprefix('-D')}" not in undone]
+    left_out = [flag for flag in flags if flag not in undone and not ALLOWED_FLAG.fullmatch(flag)]
+    kept = [flag for flag in flags if ALLOWED_FLAG.fullmatch(flag)]
+    return tuple(dict.fromkeys((*DEFAULT_FLAGS, *of_torch, *kept))), left_out
 
 
 def _uses(launches: tuple[HostLaunch, ...], host: str, device: str) -> list[str]:

@@ -67,9 +67,11 @@ def report_inline(
 ) -> AheadReport:
     """Compile the kernels of a ``load_inline`` candidate; occupancy only where blocks are written in numbers.
 
-    The host code is not compiled: mistakes in it are not seen here.
+    Where its flags name the architecture with a suffix (``sm_90a``), that is compiled for. The host code is
+    not compiled: mistakes in it are not seen here.
     """
     limits = find_architecture(architecture)
+    architecture = _named_by_flags(inline, architecture)
     built = compile_cubin(
         inline.text,
         architecture,
@@ -97,6 +99,11 @@ def report_inline(
         launches=tuple(launches),
         notes=(*inline.notes, *_unknown(inline, {one.launch for one in launches})),
     )
+
+
+def _named_by_flags(inline: InlineCuda, architecture: str) -> str:
+    same = [one for one in inline.architectures if one.rstrip("af") == architecture.rstrip("af")]
+    return max(same, key=len, default=architecture)
 
 
 def _not_built(built: NotBuilt, inline: InlineCuda, architecture: str) -> AheadReport:

@@ -259,14 +259,9 @@ def place(kind: str) -> tuple[DevicePlacement, dict[str, Any]]:
         "name": found.name,
         "cache_bytes": int(getattr(found, "L2_cache_size", 0)),
         "free_bytes": int(free_bytes),
-        "architecture": None if kind == "hip" else _architecture(found.major, found.minor),
+        "architecture": None if kind == "hip" else f"sm_{found.major}{found.minor}",
     }
     return DevicePlacement("cuda:0", driver), facts
-
-
-def _architecture(major: int, minor: int) -> str:
-    """Return what nvcc calls it, with what is only there as the loader of a candidate asks for it."""
-    return f"sm_{major}{minor}" + "a" * (major >= 9)
 
 
 def use_tf32(is_on: bool) -> None:
