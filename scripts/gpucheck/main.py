@@ -153,8 +153,9 @@ def _state(code: int | None, found: dict[str, object], seconds: float) -> tuple[
         return State.LATE, f"its {seconds:.0f} s were up; go on with --resume"
     if code == 0 and found.get("judged") == 0:
         return State.SKIPPED, "this version judged none of them on a device"
-    if code == 0 and found.get("left"):
-        return State.LATE, f"{found['left']} were not begun; go on with --resume"
+    if code in (0, 1) and found.get("left"):
+        wrong = "it found something wrong, and " if code == 1 else ""
+        return State.LATE, f"{wrong}{found['left']} were not begun; go on with --resume"
     if code == 0:
         return State.DONE, ""
     if code == 1 and found:

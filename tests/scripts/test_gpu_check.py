@@ -194,6 +194,33 @@ def test_a_bench_that_was_stopped_is_late_and_its_rows_are_shown(tmp_path: Path)
     assert "1 of 1 right, 1 faster, geomean over eager 2.00x [2.00, 2.00], 1 not begun" in text
 
 
+def test_something_wrong_does_not_end_what_has_more_to_do(tmp_path: Path) -> None:
+    """One failing task, and forty that were not begun; then none is left."""
+    row = {"task": "1_BiasReluScale", "ending": "failed", "detail": "it crashed", "eager_ms": None,
+           "delivered_ms": None, "speedup_eager": None, "speedup_compile": None, "floor_fraction": None}  # fmt: skip
+
+    def part(*left: str) -> Part:
+        results = json.dumps({"rows": [row], "summaries": [], "left": left})
+        return stub("suite", f"(out / 'results.json').write_text({results!r}); sys.exit(1)")
+
+    assert check(tmp_path, part(*"abcd")) == 1 and states(tmp_path) == {"suite": "late"}
+    (found,) = document(tmp_path)["parts"]
+    assert found["detail"] == "it found something wrong, and 4 were not begun; go on with --resume"
+    assert check(tmp_path, part(), more=("--resume",)) == 1 and states(tmp_path) == {"suite": "negative"}
+
+
+def test_a_fault_while_a_benchmark_is_gone_on_with_is_no_finding(tmp_path: Path) -> None:
+    """It ends with 2, what it had found before still lies there."""
+    noise = json.dumps({"n_trials": 2, "left": 3, "shares": {}})
+    first = stub("noise", f"(out / 'noise.json').write_text({noise!r})")
+    check(tmp_path, Part("noise", "Stub", 1.0, first.make, carries_on=True))
+    again = stub("noise", "print('noise: no device'); sys.exit(2)")
+    check(tmp_path, Part("noise", "Stub", 1.0, again.make, carries_on=True), more=("--resume",))
+    (found,) = document(tmp_path)["parts"]
+    assert (found["state"], found["figures"]["judged"]) == ("failed", 2)
+    assert found["last_lines"] == ["noise: no device"]
+
+
 def test_geomeans_over_every_baseline_are_in_both_files(tmp_path: Path) -> None:
     over = {"n": 3, "geomean": 1.5, "low": 1.2, "high": 1.9}
     row = {**ROWS[0], "speedups": {"torch_compile_max_autotune": {"ratio": 1.5, "low": 1.4, "high": 1.6}}}
