@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None, *, parts: Sequence[Part] = PART
     if machine.problem:
         return _wrong(f"nothing to check: {machine.problem}")
     kernelbench = find_kernelbench(ROOT, asked.kernelbench)
-    place = Place(ROOT, asked.out, machine.target, kernelbench, environment)
+    place = Place(ROOT, asked.out, machine.target, kernelbench, environment, again=asked.again)
     wanted = [part for part in parts if not asked.parts or part.name in asked.parts]
     due = [part for part in wanted if asked.again or not _is_ended(results.load(asked.out, part.name))]
     date = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None, *, parts: Sequence[Part] = PART
 
     keep()
     try:
-        check(place, due, ends=started + asked.seconds, after_each=keep, again=asked.again)
+        check(place, due, ends=started + asked.seconds, after_each=keep)
     except KeyboardInterrupt:
         _say("interrupted; what had ended is kept, go on with --resume")
         return INTERRUPTED
@@ -89,12 +89,10 @@ def check(
     *,
     ends: float,
     after_each: Callable[[], object] = lambda: None,
-    again: bool = False,
 ) -> None:
     """Run the parts until the clock (``time.monotonic``) says ``ends``; time not used goes to later parts.
 
-    What a fault that the first part has found makes pointless is skipped. ``again``: nothing that earlier
-    commands have left is gone on with.
+    What a fault that the first part has found makes pointless is skipped.
     """
     fault = ""
     for number, part in enumerate(parts):
@@ -105,7 +103,7 @@ def check(
         shares = sum(other.share for other in parts[number:])
         seconds = max(ends - time.monotonic(), 0.0) * part.share / shares - GRACE_S
         _say(f"[{number + 1}/{len(parts)}] {part.title}: up to {max(seconds, 0.0):.0f} s ...")
-        result = _one(place, part, seconds, again=again)
+        result = _one(place, part, seconds)
         results.save(place.out, result)
         after_each()
         _say(f"[{number + 1}/{len(parts)}] {part.title}: {result.state.value} {result.detail}".rstrip())
@@ -119,7 +117,7 @@ def _skip(place: Place, part: Part, reason: str) -> None:
         results.save(place.out, Result(part.name, part.title, State.SKIPPED, reason))
 
 
-def _one(place: Place, part: Part, seconds: float, *, again: bool) -> Result:
+def _one(place: Place, part: Part, seconds: float) -> Result:
     if seconds < LEAST_S:
         earlier = results.load(place.out, part.name)
         why = "no time was left for it; go on with --resume"
@@ -128,7 +126,7 @@ def _one(place: Place, part: Part, seconds: float, *, again: bool) -> Result:
     if isinstance(made, Skip):
         return Result(part.name, part.title, State.SKIPPED, made.reason)
     command = [str(word) for word in made]
-    if again or not part.carries_on:
+    if place.again or not part.carries_on:
         results.forget(place.out, part.name)
     ran = run(command, place.out / part.name / "log.txt", seconds, place.environment)
     found = results.figures(place.out, part.name)

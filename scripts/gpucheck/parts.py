@@ -41,6 +41,8 @@ class Place:
     environment: dict[str, str]
     """Of every command: where our packages are found, a cache of its own."""
     python: str = sys.executable
+    again: bool = False
+    """True where nothing that earlier commands have left is gone on with."""
 
     @property
     def store(self) -> Path:
@@ -186,8 +188,7 @@ def _bench(
     place: Place, name: str, sources: list[str], seconds: float, baselines: Sequence[str] = ()
 ) -> list[str]:
     """Return the bench over these files: quick, or final over these baselines."""
-    title = f"gpu-check-{name}"
-    has_begun = _has_runs(place, title)
+    title, has_begun = _experiment(place, f"gpu-check-{name}")
     stop = max(seconds - (LAST_FINAL_S if baselines else LAST_TASK_S), seconds / 2, 1.0)
     how = [word for baseline in baselines for word in ("--baseline", baseline)] or ["--quick"]
     return _ours(
@@ -195,6 +196,19 @@ def _bench(
         "--team", "expert", *how, "--budget-evaluations", str(EVALUATIONS), "--budget-seconds", f"{TASK_S:g}",
         "--stop-after", f"{stop:.0f}", "--store", str(place.store), "--out", str(place.out / name), "--json",
     )  # fmt: skip
+
+
+def _experiment(place: Place, name: str) -> tuple[str, bool]:
+    """Return the title of the latest bench of this name, or of a new one, and whether it has begun."""
+
+    def title(number: int) -> str:
+        return name if number == 1 else f"{name}-{number}"
+
+    number = 1
+    while _has_runs(place, title(number)):
+        number += 1
+    has_begun = number > 1 and not place.again
+    return title(number - 1 if has_begun else number), has_begun
 
 
 def _has_runs(place: Place, title: str) -> bool:

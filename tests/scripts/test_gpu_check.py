@@ -391,6 +391,38 @@ def test_the_real_parts_are_our_commands(tmp_path: Path) -> None:
     assert set(reasons) == {"kernelbench", "finals", "profile"} and "--kernelbench" in reasons["kernelbench"]
 
 
+def test_a_bench_done_again_is_a_new_one_and_that_is_gone_on_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At first really: with a store, and our own command that lists it."""
+    begun = RunSpec(task=Task(name="t", source=TASK), recipe="refine", experiment="gpu-check-suite")
+    open_store(str(tmp_path / "runs.db")).create_run(begun)
+    environment = environment_with(None, ROOT, tmp_path)
+    suite = next(part for part in PARTS if part.name == "suite")
+
+    def asked(*, again: bool) -> list[str]:
+        place = Place(ROOT, tmp_path, "cuda/triton", None, environment, again=again)
+        words = [str(word) for word in suite.make(place, 100.0)]  # type: ignore[union-attr]
+        at = words.index("--target")
+        return words[at - 2 : at]
+
+    assert asked(again=True) == ["--name", "gpu-check-suite-2"]
+    monkeypatch.setattr(parts_module, "_has_runs", lambda place, title: not title.endswith("-3"))
+    assert asked(again=False) == ["--resume", "gpu-check-suite-2"]
+
+
+def test_a_part_is_told_that_it_is_done_again(tmp_path: Path) -> None:
+    told = []
+
+    def make(place: Place, seconds: float) -> Skip:
+        told.append(place.again)
+        return Skip("a stub")
+
+    check(tmp_path, Part("suite", "Stub", 1.0, make))
+    check(tmp_path, Part("suite", "Stub", 1.0, make), more=("--resume", "--again"))
+    assert told == [False, True]
+
+
 def test_our_commands_know_the_options_that_the_parts_use(tmp_path: Path) -> None:
     """A renamed option would show on the GPU machine only."""
     from typer.main import get_command
