@@ -150,16 +150,16 @@ def _profile(place: Place, seconds: float) -> list[str] | Skip:
 
 START = "start"
 PARTS = (
-    Part(START, "What everything stands on", 18, _start),
-    Part("tests", "The tests that need a GPU", 14, _tests),
+    Part(START, "What everything stands on", 15, _start),
+    Part("tests", "The tests that need a GPU", 11, _tests),
     Part(
-        "cheats", "Cheats and hostile programs on the GPU", 12, _cheats, carries_on=True, needs_verdicts=True
+        "cheats", "Cheats and hostile programs on the GPU", 11, _cheats, carries_on=True, needs_verdicts=True
     ),
     Part("honest", "Honest kernels for a GPU", 7, _honest, carries_on=True, needs_verdicts=True),
     Part("suite", "Our suite, by the search's own verdicts", 17, _suite, needs_verdicts=True),
     Part("kernelbench", "Problems of KernelBench, likewise", 10, _kernelbench, needs_verdicts=True),
     Part("finals", "Final measurements over every baseline", 12, _finals, needs_verdicts=True),
-    Part("profile", "The five slowest, profiled", 6, _profile, needs_verdicts=True),
+    Part("profile", "The five slowest, profiled", 13, _profile, needs_verdicts=True),
     Part("noise", "Kernels against themselves", 4, _noise, carries_on=True, needs_verdicts=True),
 )
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -537,6 +538,49 @@ def test_what_was_delivered_is_profiled(tmp_path: Path, monkeypatch: pytest.Monk
     assert (found["kernel"], found["facts"]) == ("row_kernel", {"gpu.launches": 2.0})
     (tmp_path / "suite" / "results.json").unlink()
     assert profile_slowest([str(tmp_path), "hip", "60"]) == 1
+
+
+def test_a_tool_has_time_to_start_and_tasks_without_any_are_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Clock and profiler are stubs: every task takes as long as it may."""
+    now, given = [0.0], []
+
+    def stub_profile(source: str, task_source: str, kind: str, *, mode: str, timeout_s: float) -> Profiled:
+        given.append(round(timeout_s))
+        now[0] += timeout_s
+        return Profiled(note="ncu did not run") if len(given) % 2 else Profiled(hottest="row_kernel", note="")
+
+    monkeypatch.setattr("gpucheck.profile_slowest.take_profile", stub_profile)
+    monkeypatch.setattr("gpucheck.profile_slowest.time", SimpleNamespace(monotonic=lambda: now[0]))
+    store = open_store(str(tmp_path / "runs.db"))
+    run_id = store.create_run(RunSpec(task=Task(name="t", source=TASK), recipe="refine"))
+    rows = [{"task": str(i), "run_id": run_id, "delivered_ms": 1.0} for i in range(5)]
+    (tmp_path / "suite").mkdir()
+    (tmp_path / "suite" / "results.json").write_text(json.dumps({"rows": rows}))
+    assert profile_slowest([str(tmp_path), "cuda", "52"]) == 0 and given == [20, 20]
+    kept = json.loads((tmp_path / "profile" / "profiles.json").read_text())
+    assert ([row["kernel"] for row in kept["rows"]], kept["left"]) == ([None, "row_kernel"], 3)
+    check(tmp_path, stub("profile", f"(out / 'profiles.json').write_text({json.dumps(kept)!r})"))
+    assert states(tmp_path) == {"profile": "late"}
+    assert "1 of 2 profiled" in (tmp_path / "gpu-check.md").read_text()
+
+
+def test_no_profile_at_all_is_no_success(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The profiler is a stub that finds nothing."""
+    nothing = Profiled(note="torch.profiler saw no kernels")
+    monkeypatch.setattr("gpucheck.profile_slowest.take_profile", lambda *arguments, **how: nothing)
+    run_id = open_store(str(tmp_path / "runs.db")).create_run(
+        RunSpec(task=Task(name="t", source=TASK), recipe="refine")
+    )
+    row = {"task": "t", "run_id": run_id, "delivered_ms": 1.0}
+    (tmp_path / "suite").mkdir()
+    (tmp_path / "suite" / "results.json").write_text(json.dumps({"rows": [row]}))
+    assert profile_slowest([str(tmp_path), "cuda", "60"]) == 2
+    kept = (tmp_path / "profile" / "profiles.json").read_text()
+    check(tmp_path, stub("profile", f"(out / 'profiles.json').write_text({kept!r}); sys.exit(2)"))
+    assert states(tmp_path) == {"profile": "failed"}
+    assert "0 of 1 profiled" in (tmp_path / "gpu-check.md").read_text()
 
 
 def test_why_there_are_no_counters_is_in_the_table(tmp_path: Path) -> None:
