@@ -119,11 +119,11 @@ def _skip(place: Place, part: Part, reason: str) -> None:
 
 def _one(place: Place, part: Part, seconds: float) -> Result:
     if seconds < LEAST_S:
-        earlier = results.load(place.out, part.name)
-        why = "no time was left for it; go on with --resume"
-        return Result(part.name, part.title, State.LATE, why, figures=earlier.figures if earlier else {})
+        return _late(place, part, "no time was left for it; go on with --resume")
     made = part.make(place, seconds)
     if isinstance(made, Skip):
+        if made.is_late:
+            return _late(place, part, made.reason)
         return Result(part.name, part.title, State.SKIPPED, made.reason)
     command = [str(word) for word in made]
     if place.again or not part.carries_on:
@@ -142,6 +142,12 @@ def _one(place: Place, part: Part, seconds: float) -> Result:
         list(ran.last_lines) if state is not State.DONE else [],
         found,
     )
+
+
+def _late(place: Place, part: Part, why: str) -> Result:
+    """Return the end of a part that was not begun; what an earlier run has found of it stays."""
+    earlier = results.load(place.out, part.name)
+    return Result(part.name, part.title, State.LATE, why, figures=earlier.figures if earlier else {})
 
 
 def _state(code: int | None, found: dict[str, object], seconds: float) -> tuple[State, str]:

@@ -377,11 +377,12 @@ def test_the_real_parts_are_our_commands(tmp_path: Path) -> None:
     assert made["start"][2:] == ["gpucheck.start", str(tmp_path / "o"), "hip", "triton"]
     assert made["tests"][:5] == ["python", "-m", "pytest", "-m", "gpu"]
     assert made["cheats"][3:6] == ["audit", "--device", "hip"] and "--resume" in made["cheats"]
-    for name, stop in (("suite", "70"), ("kernelbench", "70"), ("finals", "50")):
+    for name, stop in (("suite", "70"), ("kernelbench", "70"), ("finals", "25")):
         words = made[name]
         assert words[words.index("--target") + 1] == "hip/triton" and "--name" in words
         assert words[words.index("--stop-after") + 1] == stop
-        assert ("--quick" in words, words.count("--baseline")) == ((True, 0) if stop == "70" else (False, 4))
+        options = [words.count(option) for option in ("--quick", "--no-profile", "--baseline")]
+        assert options == ([1, 0, 0] if stop == "70" else [0, 1, 4])
     assert [Path(word).name for word in made["finals"] if word.endswith(".py")] == ["27_Softmax.py"]
     assert sum(word.endswith(".py") for word in made["suite"]) == 55
     assert made["kernelbench"][4] == str(levels / "1_A.py")
@@ -390,6 +391,19 @@ def test_the_real_parts_are_our_commands(tmp_path: Path) -> None:
     skipped = {part.name: part.make(nothing, 100.0) for part in PARTS[5:]}
     reasons = {name: skip.reason for name, skip in skipped.items() if isinstance(skip, Skip)}
     assert set(reasons) == {"kernelbench", "finals", "profile"} and "--kernelbench" in reasons["kernelbench"]
+
+
+def test_no_final_is_begun_that_lacks_the_time(tmp_path: Path) -> None:
+    finals = next(part for part in PARTS if part.name == "finals")
+    row = {"task": "27_Softmax", "ending": "faster"}
+    save(tmp_path, Result("suite", "Stub", State.DONE, figures={"rows": [row]}))
+    save(tmp_path, Result("finals", "Stub", State.LATE, figures={"summary": None, "rows": [], "left": 9}))
+    assert check(tmp_path, finals, more=("--resume",), seconds=99.0) == 1
+    (found,) = document(tmp_path)["parts"]
+    assert (found["state"], found["command"], found["figures"]["left"]) == ("late", [], 9)
+    assert found["detail"].startswith("it needs 90 s and had 8")
+    words = [str(w) for w in finals.make(Place(ROOT, tmp_path, "cuda/triton", None, {}), 90.0)]  # type: ignore[union-attr]
+    assert words[words.index("--stop-after") + 1] == "15"
 
 
 def test_a_bench_done_again_is_a_new_one_and_that_is_gone_on_with(
