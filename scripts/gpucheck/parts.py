@@ -17,7 +17,7 @@ EVALUATIONS = 4
 TASK_S = 20.0
 """Search time of one task at most; what it takes to open the task, and a final measurement, come on top."""
 LAST_TASK_S, LAST_FINAL_S = 30.0, 75.0
-"""Kept free at the end of a bench for the task that was begun last; a final one that lacks it is not begun."""
+"""Kept free at the end of a bench for the task begun last; a final one that lacks it is not begun."""
 FINALS_S = LAST_FINAL_S + 15.0
 """With less than this no final bench is begun: torch and the referee start first."""
 LAST_S = 15.0
