@@ -11,7 +11,7 @@ and no others. None has been judged on one yet.
 Everything is kept in ``--work`` as it happens; the same command carries an interrupted one on.
 
 Usage: python benchmarks/honest.py [--runs 3] [--device cuda] [--only GLOB] [--limit N] [--out FOLDER]
-Exit code 1 when one was rejected.
+Exit code 1 when one was rejected, 2 when something else went wrong, 130 when interrupted.
 """
 
 import argparse
@@ -47,7 +47,7 @@ from kernelwright.testing.honest import PER_TASK, Honest, ours, written_by_hand
 from kernelwright.testing.mutants.bases import BASES
 from kernelwright.testing.trials import Journal, Trial, by_task, trial_of
 
-INTERRUPTED = 130
+FAULT, INTERRUPTED = 2, 130
 
 
 class Preparing:
@@ -228,7 +228,8 @@ def main() -> int:
         say("interrupted; what was judged is kept, the same command carries on")
         is_interrupted = True
     except KernelwrightError as error:
-        sys.exit(f"honest: {error}")
+        say(f"honest: {error}")
+        return FAULT
     if not kernels and not is_interrupted:
         parser.error(f"--only {options.only}: no kernel has such a name")
     rows = [row(honest, options.runs, journal) for honest in kernels]

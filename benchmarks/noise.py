@@ -34,7 +34,7 @@ from pathlib import Path
 from typing import Literal
 
 from kernelwright.core.candidate import Candidate
-from kernelwright.core.errors import UserError
+from kernelwright.core.errors import KernelwrightError, UserError
 from kernelwright.core.intervals import wilson
 from kernelwright.core.task import Task
 from kernelwright.devices.cpu import environment
@@ -47,7 +47,7 @@ from kernelwright.settings import load_settings
 STATED_SHARE = 0.05
 """Of measurements of equal kernels, at most so many are called faster or slower."""
 MORE_WORK = 1.05
-INTERRUPTED = 130
+FAULT, INTERRUPTED = 2, 130
 TRIALS_FILE = "trials.jsonl"
 
 SOURCE = """
@@ -433,7 +433,7 @@ def holds(trials: Sequence[Trial]) -> bool:
 
 
 def main() -> int:
-    """Make the trials, print, write; exit code 1 when they contradict what is stated."""
+    """Make the trials, print, write; exit code 1 when they contradict what is stated, 2 for a fault."""
     parser = argparse.ArgumentParser(description="A/A trials and trials with a known difference.")
     parser.add_argument("--device", default="cpu", help="where they are judged: cpu, cuda, cuda:N, hip ...")
     parser.add_argument("--limit", type=int, help="first so many trials only")
@@ -454,10 +454,14 @@ def main() -> int:
             carry_on(out / TRIALS_FILE, cells, lambda cell: judge(referee, settings, cell), options.seconds)
     except KeyboardInterrupt:
         is_interrupted = True
+    except KernelwrightError as error:
+        sys.stderr.write(f"noise: {error}\n")
+        return FAULT
     keys = {cell.key for cell in cells}
     trials = [trial for trial in read_trials(out / TRIALS_FILE) if trial.key in keys]
     if not trials:
-        sys.exit("noise: no trial was made; give it more --seconds")
+        sys.stderr.write("noise: no trial was made; give it more --seconds\n")
+        return INTERRUPTED if is_interrupted else FAULT
     where = environment()
     gpus = ", ".join(f"{gpu.name} (driver {gpu.driver})" for gpu in find_gpus()) if device.has_driver else ""
     processor = f"{where['processor']}, {where['cores']} cores; torch {where['torch']}"

@@ -69,7 +69,8 @@ def _says(result: Result) -> str:
     if result.name in BENCHES and found:
         words.append(_bench_words(found))
     if result.name == "profile" and found:
-        words.append(f"{len(found['rows'])} profiled")
+        profiled = sum(bool(row.get("kernel")) for row in found["rows"])
+        words.append(f"{profiled} of {len(found['rows'])} profiled")
     if result.name == "honest" and found:
         verified = sum(row["verified"] for row in found["rows"])
         words.append(f"{verified} of {found['judged']} verified, {found['left']} left")

@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None, *, parts: Sequence[Part] = PART
     if machine.problem:
         return _wrong(f"nothing to check: {machine.problem}")
     kernelbench = find_kernelbench(ROOT, asked.kernelbench)
-    place = Place(ROOT, asked.out, machine.target, kernelbench, environment)
+    place = Place(ROOT, asked.out, machine.target, kernelbench, environment, again=asked.again)
     wanted = [part for part in parts if not asked.parts or part.name in asked.parts]
     due = [part for part in wanted if asked.again or not _is_ended(results.load(asked.out, part.name))]
     date = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None, *, parts: Sequence[Part] = PART
 
     keep()
     try:
-        check(place, due, ends=started + asked.seconds, after_each=keep, again=asked.again)
+        check(place, due, ends=started + asked.seconds, after_each=keep)
     except KeyboardInterrupt:
         _say("interrupted; what had ended is kept, go on with --resume")
         return INTERRUPTED
@@ -89,12 +89,10 @@ def check(
     *,
     ends: float,
     after_each: Callable[[], object] = lambda: None,
-    again: bool = False,
 ) -> None:
     """Run the parts until the clock (``time.monotonic``) says ``ends``; time not used goes to later parts.
 
-    What a fault that the first part has found makes pointless is skipped. ``again``: nothing that earlier
-    commands have left is gone on with.
+    What a fault that the first part has found makes pointless is skipped.
     """
     fault = ""
     for number, part in enumerate(parts):
@@ -105,7 +103,7 @@ def check(
         shares = sum(other.share for other in parts[number:])
         seconds = max(ends - time.monotonic(), 0.0) * part.share / shares - GRACE_S
         _say(f"[{number + 1}/{len(parts)}] {part.title}: up to {max(seconds, 0.0):.0f} s ...")
-        result = _one(place, part, seconds, again=again)
+        result = _one(place, part, seconds)
         results.save(place.out, result)
         after_each()
         _say(f"[{number + 1}/{len(parts)}] {part.title}: {result.state.value} {result.detail}".rstrip())
@@ -119,16 +117,16 @@ def _skip(place: Place, part: Part, reason: str) -> None:
         results.save(place.out, Result(part.name, part.title, State.SKIPPED, reason))
 
 
-def _one(place: Place, part: Part, seconds: float, *, again: bool) -> Result:
+def _one(place: Place, part: Part, seconds: float) -> Result:
     if seconds < LEAST_S:
-        earlier = results.load(place.out, part.name)
-        why = "no time was left for it; go on with --resume"
-        return Result(part.name, part.title, State.LATE, why, figures=earlier.figures if earlier else {})
+        return _late(place, part, "no time was left for it; go on with --resume")
     made = part.make(place, seconds)
     if isinstance(made, Skip):
+        if made.is_late:
+            return _late(place, part, made.reason)
         return Result(part.name, part.title, State.SKIPPED, made.reason)
     command = [str(word) for word in made]
-    if again or not part.carries_on:
+    if place.again or not part.carries_on:
         results.forget(place.out, part.name)
     ran = run(command, place.out / part.name / "log.txt", seconds, place.environment)
     found = results.figures(place.out, part.name)
@@ -146,6 +144,12 @@ def _one(place: Place, part: Part, seconds: float, *, again: bool) -> Result:
     )
 
 
+def _late(place: Place, part: Part, why: str) -> Result:
+    """Return the end of a part that was not begun; what an earlier run has found of it stays."""
+    earlier = results.load(place.out, part.name)
+    return Result(part.name, part.title, State.LATE, why, figures=earlier.figures if earlier else {})
+
+
 def _state(code: int | None, found: dict[str, object], seconds: float) -> tuple[State, str]:
     if found.get("fault"):
         return State.FAILED, str(found["fault"])
@@ -153,8 +157,9 @@ def _state(code: int | None, found: dict[str, object], seconds: float) -> tuple[
         return State.LATE, f"its {seconds:.0f} s were up; go on with --resume"
     if code == 0 and found.get("judged") == 0:
         return State.SKIPPED, "this version judged none of them on a device"
-    if code == 0 and found.get("left"):
-        return State.LATE, f"{found['left']} were not begun; go on with --resume"
+    if code in (0, 1) and found.get("left"):
+        wrong = "it found something wrong, and " if code == 1 else ""
+        return State.LATE, f"{wrong}{found['left']} were not begun; go on with --resume"
     if code == 0:
         return State.DONE, ""
     if code == 1 and found:

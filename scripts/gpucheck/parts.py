@@ -17,7 +17,9 @@ EVALUATIONS = 4
 TASK_S = 20.0
 """Search time of one task at most; what it takes to open the task, and a final measurement, come on top."""
 LAST_TASK_S, LAST_FINAL_S = 30.0, 75.0
-"""Kept free at the end of a bench for the task that was begun last."""
+"""Kept free at the end of a bench for the task begun last; a final one that lacks it is not begun."""
+FINALS_S = LAST_FINAL_S + 15.0
+"""With less than this no final bench is begun: torch and the referee start first."""
 LAST_S = 15.0
 """The same at the end of a benchmark."""
 TRIALS = 5
@@ -41,6 +43,8 @@ class Place:
     environment: dict[str, str]
     """Of every command: where our packages are found, a cache of its own."""
     python: str = sys.executable
+    again: bool = False
+    """True where nothing that earlier commands have left is gone on with."""
 
     @property
     def store(self) -> Path:
@@ -50,9 +54,11 @@ class Place:
 
 @dataclass(frozen=True)
 class Skip:
-    """A part that cannot be done here."""
+    """A part that is not begun."""
 
     reason: str
+    is_late: bool = False
+    """True where more time would do; else it cannot be done here."""
 
 
 Make = Callable[[Place, float], "Sequence[str] | Skip"]
@@ -125,6 +131,9 @@ def _finals(place: Place, seconds: float) -> list[str] | Skip:
     files = [file for file in spread(list((place.root / SUITE).glob("[0-9]*.py"))) if file.stem in faster]
     if not files:
         return Skip("no task of our suite was faster in the search")
+    if seconds < FINALS_S:
+        why = f"it needs {FINALS_S:.0f} s and had {seconds:.0f} s; go on with --resume"
+        return Skip(why, is_late=True)
     return _bench(place, "finals", [str(file) for file in files], seconds, BASELINES)
 
 
@@ -148,16 +157,16 @@ def _profile(place: Place, seconds: float) -> list[str] | Skip:
 
 START = "start"
 PARTS = (
-    Part(START, "What everything stands on", 18, _start),
-    Part("tests", "The tests that need a GPU", 14, _tests),
+    Part(START, "What everything stands on", 15, _start),
+    Part("tests", "The tests that need a GPU", 11, _tests),
     Part(
-        "cheats", "Cheats and hostile programs on the GPU", 12, _cheats, carries_on=True, needs_verdicts=True
+        "cheats", "Cheats and hostile programs on the GPU", 10, _cheats, carries_on=True, needs_verdicts=True
     ),
-    Part("honest", "Honest kernels for a GPU", 7, _honest, carries_on=True, needs_verdicts=True),
-    Part("suite", "Our suite, by the search's own verdicts", 17, _suite, needs_verdicts=True),
-    Part("kernelbench", "Problems of KernelBench, likewise", 10, _kernelbench, needs_verdicts=True),
-    Part("finals", "Final measurements over every baseline", 12, _finals, needs_verdicts=True),
-    Part("profile", "The five slowest, profiled", 6, _profile, needs_verdicts=True),
+    Part("honest", "Honest kernels for a GPU", 6, _honest, carries_on=True, needs_verdicts=True),
+    Part("suite", "Our suite, by the search's own verdicts", 14, _suite, needs_verdicts=True),
+    Part("kernelbench", "Problems of KernelBench, likewise", 9, _kernelbench, needs_verdicts=True),
+    Part("finals", "Final measurements over every baseline", 18, _finals, needs_verdicts=True),
+    Part("profile", "The five slowest, profiled", 13, _profile, needs_verdicts=True),
     Part("noise", "Kernels against themselves", 4, _noise, carries_on=True, needs_verdicts=True),
 )
 
@@ -186,15 +195,29 @@ def _bench(
     place: Place, name: str, sources: list[str], seconds: float, baselines: Sequence[str] = ()
 ) -> list[str]:
     """Return the bench over these files: quick, or final over these baselines."""
-    title = f"gpu-check-{name}"
-    has_begun = _has_runs(place, title)
-    stop = max(seconds - (LAST_FINAL_S if baselines else LAST_TASK_S), seconds / 2, 1.0)
-    how = [word for baseline in baselines for word in ("--baseline", baseline)] or ["--quick"]
+    title, has_begun = _experiment(place, f"gpu-check-{name}")
+    how, stop = ["--quick"], max(seconds - LAST_TASK_S, seconds / 2, 1.0)
+    if baselines:
+        how = ["--no-profile", *(word for baseline in baselines for word in ("--baseline", baseline))]
+        stop = seconds - LAST_FINAL_S
     return _ours(
         place, "bench", *sources, "--resume" if has_begun else "--name", title, "--target", place.target,
         "--team", "expert", *how, "--budget-evaluations", str(EVALUATIONS), "--budget-seconds", f"{TASK_S:g}",
         "--stop-after", f"{stop:.0f}", "--store", str(place.store), "--out", str(place.out / name), "--json",
     )  # fmt: skip
+
+
+def _experiment(place: Place, name: str) -> tuple[str, bool]:
+    """Return the title of the latest bench of this name, or of a new one, and whether it has begun."""
+
+    def title(number: int) -> str:
+        return name if number == 1 else f"{name}-{number}"
+
+    number = 1
+    while _has_runs(place, title(number)):
+        number += 1
+    has_begun = number > 1 and not place.again
+    return title(number - 1 if has_begun else number), has_begun
 
 
 def _has_runs(place: Place, title: str) -> bool:

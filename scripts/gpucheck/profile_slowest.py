@@ -1,7 +1,7 @@
 """Run by itself: profiles the tasks that stayed farthest from their floors, else the slowest ones.
 
 ``python -m gpucheck.profile_slowest OUT DEVICE SECONDS``: reads what the benches left in OUT, writes
-``OUT/profile/profiles.json``. Candidates of the expert team are called unconfined.
+``OUT/profile/profiles.json`` after every task. Candidates of the expert team are called unconfined.
 """
 
 import json
@@ -22,14 +22,18 @@ from kernelwright.store.sqlstore import open_store
 from kernelwright.tasks.namespace import bind_source
 
 N_SLOWEST = 5
-TOOLS = 3
-"""So many may be tried, one after the other."""
+LEAST_S = 20.0
+"""For a task: every tool starts torch and the device anew and compiles the kernel once more."""
+NONE = 2
 FACTS = 8
 """So many of a profile's facts are kept for the table."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Profile and write; returns 0, or 1 where there was nothing to profile."""
+    """Profile and write; returns 0, 1 where there was nothing to profile, 2 where no profile could be had.
+
+    Tasks that no time is left for are not begun.
+    """
     out, device, seconds = list(sys.argv[1:] if arguments is None else arguments)
     folder, ends = Path(out) / "profile", time.monotonic() + float(seconds)
     chosen = slowest(_rows(Path(out)))
@@ -39,15 +43,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     store = open_store(str(Path(out) / "runs.db"))
     found: list[dict[str, Any]] = []
     for number, row in enumerate(chosen):
-        left = max(ends - time.monotonic(), 0.0) / (len(chosen) - number)
-        sys.stderr.write(f"{row['task']}: up to {left:.0f} s ...\n")
+        left = max(ends - time.monotonic(), 1.0)
+        if found and left < LEAST_S:
+            break
+        each = min(max(left / (len(chosen) - number), LEAST_S), left)
+        sys.stderr.write(f"{row['task']}: up to {each:.0f} s a tool ...\n")
         task, source = _delivered(store, row["run_id"])
         profiled = take_profile(
-            source, bind_source(task, task.workloads[0]), device, mode=task.mode.value, timeout_s=left / TOOLS
+            source, bind_source(task, task.workloads[0]), device, mode=task.mode.value, timeout_s=each
         )
+        sys.stderr.write(f"{row['task']}: {profiled.note}\n")
         found.append(_record(row, profiled))
-        write_atomically(folder / "profiles.json", json.dumps({"rows": found}, indent=2) + "\n")
-    return 0
+        document = {"rows": found, "left": len(chosen) - len(found)}
+        write_atomically(folder / "profiles.json", json.dumps(document, indent=2) + "\n")
+    return 0 if any(record["kernel"] for record in found) else NONE
 
 
 def _rows(out: Path) -> list[dict[str, Any]]:

@@ -172,7 +172,8 @@ def _bench(path: Path) -> dict[str, Any]:
 
 
 def _profile(path: Path) -> dict[str, Any]:
-    return {"rows": json.loads(path.read_text(encoding="utf-8"))["rows"]}
+    document = json.loads(path.read_text(encoding="utf-8"))
+    return {"rows": document["rows"], "left": document.get("left", 0)}
 
 
 def _honest(path: Path) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import pytest
 from tests.benchmarks.conftest import load_benchmark
 
 from kernelwright.core.candidate import Candidate
-from kernelwright.core.errors import UserError
+from kernelwright.core.errors import MachineError, UserError
 from kernelwright.core.evaluation import Evaluation, Stage, Status
 from kernelwright.core.task import Literal_
 from kernelwright.corpus.audit import with_sizes
@@ -180,3 +180,16 @@ def test_an_interrupted_command_leaves_a_table_of_what_it_has(
     document = json.loads((tmp_path / "honest.json").read_text(encoding="utf-8"))
     assert [row["verified"] for row in document["rows"]] == [1, 0] and document["left"] == 1
     assert "--device cuda" in document["command"] and document["device"] == "cuda:0"
+
+
+def test_a_machine_at_fault_is_no_result(
+    benchmark: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*arguments: object) -> None:
+        raise MachineError("no device")
+
+    monkeypatch.setattr(benchmark, "gather", refuse)
+    out = tmp_path / "out"
+    monkeypatch.setattr(sys, "argv", ["honest.py", "--work", str(tmp_path), "--out", str(out)])
+    assert benchmark.main() == 2 and "honest: no device" in capsys.readouterr().err
+    assert not out.exists()

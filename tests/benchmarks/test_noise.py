@@ -1,5 +1,6 @@
 """The noise experiment: which trials it makes, how it carries on, what it counts; nothing is measured."""
 
+import sys
 from collections import Counter
 from pathlib import Path
 from types import ModuleType
@@ -7,6 +8,8 @@ from typing import Any
 
 import pytest
 from tests.benchmarks.conftest import load_benchmark
+
+from kernelwright.core.errors import MachineError
 
 
 @pytest.fixture(scope="module")
@@ -136,3 +139,15 @@ def test_a_wider_spread_takes_a_call_back_and_never_makes_one(noise: ModuleType)
     assert called.verdict_with(0.05) == "no_significant_change"
     assert trial(noise, "b", ratio=0.8, low=0.78, high=0.82, spread=0.01).verdict_with(0.05) == "slower"
     assert trial(noise, "c", ratio=None, low=None, high=None).verdict_with(0.05) is None
+
+
+def test_a_machine_at_fault_is_no_result(
+    noise: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(settings: object) -> object:
+        raise MachineError("no device")
+
+    monkeypatch.setattr(noise, "Referee", refuse)
+    monkeypatch.setattr(sys, "argv", ["noise.py", "--out", str(tmp_path)])
+    assert noise.main() == 2 and capsys.readouterr().err == "noise: no device\n"
+    assert list(tmp_path.iterdir()) == []

@@ -86,6 +86,8 @@ class StubEngine:
     error: KernelwrightError | None = None
     interrupt_after: int | None = None
     is_final_bad: bool = False
+    profile: Any = None
+    """What the last run was to be profiled with."""
     played: list[str] = field(default_factory=list)
 
     def resume_run(
@@ -99,6 +101,7 @@ class StubEngine:
     ) -> StubOutcome:
         """Append the made-up events, or fail as the test wants it."""
         self.played.append(store.get_run(run_id).spec.task.name)
+        self.profile = profile
         if self.error is not None:
             store.set_state(run_id, RunState.FAILED, failure=str(self.error))
             raise self.error

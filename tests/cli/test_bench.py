@@ -118,3 +118,14 @@ def test_further_baselines_are_those_of_the_targets_device(cli: Any, engine: Any
     run_id = result.json["rows"][0]["run_id"]
     spec = cli("runs", "show", run_id, "--json").json["run"]["spec"]
     assert spec["baselines"] == ["eager", "torch_compile"]
+
+
+@pytest.mark.parametrize("option", ["--quick", "--no-profile"])
+def test_no_profiles_are_taken_where_none_are_wanted(
+    cli: Any, engine: Any, folder: Path, option: str
+) -> None:
+    cli("bench", folder, "--limit", "1", "--name", "profiled")
+    assert engine.profile is None, "what the run itself takes"
+    assert cli("bench", folder, "--limit", "1", option).code == 0
+    found = engine.profile(None, None)
+    assert found.hottest is None and found.note.startswith("not profiled")

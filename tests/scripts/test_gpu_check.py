@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -194,6 +195,33 @@ def test_a_bench_that_was_stopped_is_late_and_its_rows_are_shown(tmp_path: Path)
     assert "1 of 1 right, 1 faster, geomean over eager 2.00x [2.00, 2.00], 1 not begun" in text
 
 
+def test_something_wrong_does_not_end_what_has_more_to_do(tmp_path: Path) -> None:
+    """One failing task, and four that were not begun; then none is left."""
+    nothing = ("eager_ms", "delivered_ms", "speedup_eager", "speedup_compile", "floor_fraction")
+    row = {"task": "1_BiasReluScale", "ending": "failed", "detail": "it crashed", **dict.fromkeys(nothing)}
+
+    def part(*left: str) -> Part:
+        results = json.dumps({"rows": [row], "summaries": [], "left": left})
+        return stub("suite", f"(out / 'results.json').write_text({results!r}); sys.exit(1)")
+
+    assert check(tmp_path, part(*"abcd")) == 1 and states(tmp_path) == {"suite": "late"}
+    (found,) = document(tmp_path)["parts"]
+    assert found["detail"] == "it found something wrong, and 4 were not begun; go on with --resume"
+    assert check(tmp_path, part(), more=("--resume",)) == 1 and states(tmp_path) == {"suite": "negative"}
+
+
+def test_a_fault_while_a_benchmark_is_gone_on_with_is_no_finding(tmp_path: Path) -> None:
+    """It ends with 2, what it had found before still lies there."""
+    noise = json.dumps({"n_trials": 2, "left": 3, "shares": {}})
+    first = stub("noise", f"(out / 'noise.json').write_text({noise!r})")
+    check(tmp_path, Part("noise", "Stub", 1.0, first.make, carries_on=True))
+    again = stub("noise", "print('noise: no device'); sys.exit(2)")
+    check(tmp_path, Part("noise", "Stub", 1.0, again.make, carries_on=True), more=("--resume",))
+    (found,) = document(tmp_path)["parts"]
+    assert (found["state"], found["figures"]["judged"]) == ("failed", 2)
+    assert found["last_lines"] == ["noise: no device"]
+
+
 def test_geomeans_over_every_baseline_are_in_both_files(tmp_path: Path) -> None:
     over = {"n": 3, "geomean": 1.5, "low": 1.2, "high": 1.9}
     row = {**ROWS[0], "speedups": {"torch_compile_max_autotune": {"ratio": 1.5, "low": 1.4, "high": 1.6}}}
@@ -349,11 +377,12 @@ def test_the_real_parts_are_our_commands(tmp_path: Path) -> None:
     assert made["start"][2:] == ["gpucheck.start", str(tmp_path / "o"), "hip", "triton"]
     assert made["tests"][:5] == ["python", "-m", "pytest", "-m", "gpu"]
     assert made["cheats"][3:6] == ["audit", "--device", "hip"] and "--resume" in made["cheats"]
-    for name, stop in (("suite", "70"), ("kernelbench", "70"), ("finals", "50")):
+    for name, stop in (("suite", "70"), ("kernelbench", "70"), ("finals", "25")):
         words = made[name]
         assert words[words.index("--target") + 1] == "hip/triton" and "--name" in words
         assert words[words.index("--stop-after") + 1] == stop
-        assert ("--quick" in words, words.count("--baseline")) == ((True, 0) if stop == "70" else (False, 4))
+        options = [words.count(option) for option in ("--quick", "--no-profile", "--baseline")]
+        assert options == ([1, 0, 0] if stop == "70" else [0, 1, 4])
     assert [Path(word).name for word in made["finals"] if word.endswith(".py")] == ["27_Softmax.py"]
     assert sum(word.endswith(".py") for word in made["suite"]) == 55
     assert made["kernelbench"][4] == str(levels / "1_A.py")
@@ -362,6 +391,51 @@ def test_the_real_parts_are_our_commands(tmp_path: Path) -> None:
     skipped = {part.name: part.make(nothing, 100.0) for part in PARTS[5:]}
     reasons = {name: skip.reason for name, skip in skipped.items() if isinstance(skip, Skip)}
     assert set(reasons) == {"kernelbench", "finals", "profile"} and "--kernelbench" in reasons["kernelbench"]
+
+
+def test_no_final_is_begun_that_lacks_the_time(tmp_path: Path) -> None:
+    finals = next(part for part in PARTS if part.name == "finals")
+    row = {"task": "27_Softmax", "ending": "faster"}
+    save(tmp_path, Result("suite", "Stub", State.DONE, figures={"rows": [row]}))
+    save(tmp_path, Result("finals", "Stub", State.LATE, figures={"summary": None, "rows": [], "left": 9}))
+    assert check(tmp_path, finals, more=("--resume",), seconds=99.0) == 1
+    (found,) = document(tmp_path)["parts"]
+    assert (found["state"], found["command"], found["figures"]["left"]) == ("late", [], 9)
+    assert found["detail"].startswith("it needs 90 s and had 8")
+    words = [str(w) for w in finals.make(Place(ROOT, tmp_path, "cuda/triton", None, {}), 90.0)]  # type: ignore[union-attr]
+    assert words[words.index("--stop-after") + 1] == "15"
+
+
+def test_a_bench_done_again_is_a_new_one_and_that_is_gone_on_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At first really: with a store, and our own command that lists it."""
+    begun = RunSpec(task=Task(name="t", source=TASK), recipe="refine", experiment="gpu-check-suite")
+    open_store(str(tmp_path / "runs.db")).create_run(begun)
+    environment = environment_with(None, ROOT, tmp_path)
+    suite = next(part for part in PARTS if part.name == "suite")
+
+    def asked(*, again: bool) -> list[str]:
+        place = Place(ROOT, tmp_path, "cuda/triton", None, environment, again=again)
+        words = [str(word) for word in suite.make(place, 100.0)]  # type: ignore[union-attr]
+        at = words.index("--target")
+        return words[at - 2 : at]
+
+    assert asked(again=True) == ["--name", "gpu-check-suite-2"]
+    monkeypatch.setattr(parts_module, "_has_runs", lambda place, title: not title.endswith("-3"))
+    assert asked(again=False) == ["--resume", "gpu-check-suite-2"]
+
+
+def test_a_part_is_told_that_it_is_done_again(tmp_path: Path) -> None:
+    told = []
+
+    def make(place: Place, seconds: float) -> Skip:
+        told.append(place.again)
+        return Skip("a stub")
+
+    check(tmp_path, Part("suite", "Stub", 1.0, make))
+    check(tmp_path, Part("suite", "Stub", 1.0, make), more=("--resume", "--again"))
+    assert told == [False, True]
 
 
 def test_our_commands_know_the_options_that_the_parts_use(tmp_path: Path) -> None:
@@ -478,6 +552,49 @@ def test_what_was_delivered_is_profiled(tmp_path: Path, monkeypatch: pytest.Monk
     assert (found["kernel"], found["facts"]) == ("row_kernel", {"gpu.launches": 2.0})
     (tmp_path / "suite" / "results.json").unlink()
     assert profile_slowest([str(tmp_path), "hip", "60"]) == 1
+
+
+def test_a_tool_has_time_to_start_and_tasks_without_any_are_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Clock and profiler are stubs: every task takes as long as it may."""
+    now, given = [0.0], []
+
+    def stub_profile(source: str, task_source: str, kind: str, *, mode: str, timeout_s: float) -> Profiled:
+        given.append(round(timeout_s))
+        now[0] += timeout_s
+        return Profiled(note="ncu did not run") if len(given) % 2 else Profiled(hottest="row_kernel", note="")
+
+    monkeypatch.setattr("gpucheck.profile_slowest.take_profile", stub_profile)
+    monkeypatch.setattr("gpucheck.profile_slowest.time", SimpleNamespace(monotonic=lambda: now[0]))
+    store = open_store(str(tmp_path / "runs.db"))
+    run_id = store.create_run(RunSpec(task=Task(name="t", source=TASK), recipe="refine"))
+    rows = [{"task": str(i), "run_id": run_id, "delivered_ms": 1.0} for i in range(5)]
+    (tmp_path / "suite").mkdir()
+    (tmp_path / "suite" / "results.json").write_text(json.dumps({"rows": rows}))
+    assert profile_slowest([str(tmp_path), "cuda", "52"]) == 0 and given == [20, 20]
+    kept = json.loads((tmp_path / "profile" / "profiles.json").read_text())
+    assert ([row["kernel"] for row in kept["rows"]], kept["left"]) == ([None, "row_kernel"], 3)
+    check(tmp_path, stub("profile", f"(out / 'profiles.json').write_text({json.dumps(kept)!r})"))
+    assert states(tmp_path) == {"profile": "late"}
+    assert "1 of 2 profiled" in (tmp_path / "gpu-check.md").read_text()
+
+
+def test_no_profile_at_all_is_no_success(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The profiler is a stub that finds nothing."""
+    nothing = Profiled(note="torch.profiler saw no kernels")
+    monkeypatch.setattr("gpucheck.profile_slowest.take_profile", lambda *arguments, **how: nothing)
+    run_id = open_store(str(tmp_path / "runs.db")).create_run(
+        RunSpec(task=Task(name="t", source=TASK), recipe="refine")
+    )
+    row = {"task": "t", "run_id": run_id, "delivered_ms": 1.0}
+    (tmp_path / "suite").mkdir()
+    (tmp_path / "suite" / "results.json").write_text(json.dumps({"rows": [row]}))
+    assert profile_slowest([str(tmp_path), "cuda", "60"]) == 2
+    kept = (tmp_path / "profile" / "profiles.json").read_text()
+    check(tmp_path, stub("profile", f"(out / 'profiles.json').write_text({kept!r}); sys.exit(2)"))
+    assert states(tmp_path) == {"profile": "failed"}
+    assert "0 of 1 profiled" in (tmp_path / "gpu-check.md").read_text()
 
 
 def test_why_there_are_no_counters_is_in_the_table(tmp_path: Path) -> None:

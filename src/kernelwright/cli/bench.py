@@ -110,6 +110,9 @@ def bench(
             "profile, compared with eager and what --baseline names.",
         ),
     ] = False,
+    no_profile: Annotated[
+        bool, typer.Option("--no-profile", help="On a GPU: profile no candidate during the search.")
+    ] = False,
     require_sandbox: options.RequireSandbox = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -154,7 +157,10 @@ def bench(
     _check_baselines(list(earlier.values()), title, how.baselines)
     rows: list[BenchRow] = []
     try:
-        left = run_all(opened, entries, earlier, how, title, rows, stop_after, is_quick=quick)
+        left = run_all(
+            opened, entries, earlier, how, title, rows, stop_after,
+            is_quick=quick, is_profiled=not (quick or no_profile),
+        )  # fmt: skip
     except KeyboardInterrupt:
         left = [entry.task.name for entry in entries[len(rows) :]]
         write_results(title, rows, left, folder, is_quick=quick)
@@ -197,6 +203,7 @@ def run_all(
     stop_after: float | None = None,
     *,
     is_quick: bool = False,
+    is_profiled: bool = True,
 ) -> list[str]:
     """Bring every task to its end and add its row; a failing task is a row, not an end.
 
@@ -209,6 +216,7 @@ def run_all(
     ends = None if stop_after is None else time.monotonic() + stop_after
     policy = Policy(library_calls=how.library_calls)
     device = how.target.partition("/")[0]
+    profile = None if is_profiled else _no_profile()
     with (
         open_referee(policy=policy, device=device) as referee,
         BenchProgress(stderr(), len(entries)) as progress,
@@ -221,7 +229,7 @@ def run_all(
                 continue
             progress.start(entry.task.name)
             judge = Quick(referee) if is_quick else referee
-            row = _run_one(store, judge, entry, record, how, title, progress, is_quick=is_quick)
+            row = _run_one(store, judge, entry, record, how, title, progress, profile)
             progress.finish(row)
             rows.append(row)
     return left
@@ -235,8 +243,7 @@ def _run_one(
     how: RunOptions,
     title: str,
     progress: BenchProgress,
-    *,
-    is_quick: bool = False,
+    profile: "Profiler | None",
 ) -> BenchRow:
     # lazy: loads torch
     from kernelwright import api
@@ -247,9 +254,7 @@ def _run_one(
     failure: str | None = None
     if record is None or record.state is not RunState.FINISHED:
         try:
-            api.resume_run(
-                run_id, store=store, referee=referee, on_event=progress.add, profile=_no_profile(is_quick)
-            )
+            api.resume_run(run_id, store=store, referee=referee, on_event=progress.add, profile=profile)
         except StoreError:
             raise
         except KernelwrightError as error:
@@ -267,14 +272,12 @@ def _run_one(
     )
 
 
-def _no_profile(is_quick: bool) -> "Profiler | None":
-    """Return what looks at nothing when all is to be quick; None: what the run itself takes."""
-    if not is_quick:
-        return None
+def _no_profile() -> "Profiler":
+    """Return what looks at nothing."""
     # lazy: keeps --help quick
     from kernelwright.devices.profilers.take import Profiled
 
-    refused = Profiled(note="not profiled: the bench is a quick one")
+    refused = Profiled(note="not profiled: this bench takes no profiles")
     return lambda task, candidate: refused
 
 
