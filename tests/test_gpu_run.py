@@ -20,6 +20,7 @@ from kernelwright.core.run import DEFAULT_RECIPE, RunSpec
 from kernelwright.core.target import Target
 from kernelwright.core.task import Task
 from kernelwright.devices import gpu_peaks
+from kernelwright.devices.gpu_facts import GPUS
 from kernelwright.devices.inspect.ahead import Ahead
 from kernelwright.devices.profilers.take import Profiled
 from kernelwright.engine.inspecting import InspectingEvaluator, Inspector, Profiler
@@ -60,8 +61,7 @@ FINE = Ahead(
 
 @pytest.fixture(autouse=True)
 def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (gpu_peaks, api):
-        monkeypatch.setattr(module, "has_gpu", lambda kind: False)
+    monkeypatch.setattr(gpu_peaks, "has_gpu", lambda kind: False)
     monkeypatch.setattr(api, "TIMEOUT_S", 3000.0)  # a busy machine is no fault of the candidate's
 
 
@@ -177,18 +177,51 @@ def test_a_run_for_nobody_knows_which_gpu_says_that_nothing_was_built(
     spec = RunSpec(task=TASK, target=Target.parse("cuda/triton", to_run=False), recipe=DEFAULT_RECIPE)
     ahead = api.inspector(spec, settings)(TASK, Candidate(source="class ModelNew: ..."))
     assert ahead == Ahead(note="not built ahead of time: no GPU is known that this run is for")
-    assert api.profiler(spec) is None
+    assert api.profiler(spec, settings) is None
 
 
-def test_what_a_model_wrote_is_not_profiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api, "has_gpu", lambda kind: True)
+@pytest.mark.parametrize(
+    ("environment", "gpu", "is_profiled"),
+    [
+        ({}, "rtx-4090", True),
+        ({"gpu": "NVIDIA GeForce RTX 4090"}, "rtx-4090", True),
+        ({"gpu": "h200-sxm"}, "h200-sxm", False),
+        ({"gpu": "nobody's"}, None, False),
+        ({gpu_peaks.ELSEWHERE: True, "gpu": "h200-sxm"}, "h200-sxm", False),
+        ({gpu_peaks.ELSEWHERE: True, "gpu": "rtx-4090"}, "rtx-4090", False),
+        ({gpu_peaks.ELSEWHERE: True}, None, False),
+    ],
+)
+def test_a_run_is_for_the_gpu_that_its_record_names(
+    settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+    environment: dict[str, FactValue],
+    gpu: str | None,
+    is_profiled: bool,
+) -> None:
+    here = GPUS["rtx-4090"].model_copy(update={"memory_gb": 23.0})  # a stub of one that was measured
+    monkeypatch.setattr(gpu_peaks, "has_gpu", lambda kind: True)
+    monkeypatch.setattr(gpu_peaks, "gpu_here", lambda kind, cache: here)
+    spec = RunSpec(
+        task=TASK,
+        target=Target.parse("cuda/triton", to_run=False),
+        recipe=DEFAULT_RECIPE,
+        environment=environment,
+    )
+    found = gpu_of(spec, settings.cache_dir)
+    assert (found and found.name) == gpu and (found == here) is is_profiled
+    assert (api.profiler(spec, settings) is not None) is is_profiled
+
+
+def test_what_a_model_wrote_is_not_profiled(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_peaks, "has_gpu", lambda kind: True)
     spec = RunSpec(
         task=TASK,
         target=Target.parse("cuda/triton", to_run=False),
         recipe=DEFAULT_RECIPE,
         models=ModelSettings(model="openai:any"),
     )
-    profile = api.profiler(spec)
+    profile = api.profiler(spec, settings)
     assert profile is not None
     assert profile(TASK, Candidate(source="")) == Profiled(
         note="not profiled: a model wrote it, and profilers run candidates unconfined"

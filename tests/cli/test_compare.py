@@ -239,11 +239,11 @@ def test_conditions_are_not_changed_on_the_way(
 @pytest.fixture
 def stub_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pretend that an H200 is here; nothing is compiled for it and nothing runs on it."""
-    for module in (api, gpu_peaks, gpu_present):
+    for module in (gpu_peaks, gpu_present):
         monkeypatch.setattr(module, "has_gpu", lambda kind: kind == "cuda")
     monkeypatch.setattr(gpu_peaks, "gpu_here", lambda kind, cache: GPUS["h200-sxm"])
     monkeypatch.setattr(api, "inspector", lambda spec, settings: lambda task, candidate: Ahead(note="stub"))
-    monkeypatch.setattr(api, "profiler", lambda spec: None)
+    monkeypatch.setattr(api, "profiler", lambda spec, settings: None)
 
 
 def test_a_gpu_is_compared_on_where_it_is_and_named_in_every_run(
@@ -267,7 +267,7 @@ def test_without_its_gpu_a_target_is_only_replayed(
 ) -> None:
     arguments = ["compare", folder, "--limit", "1", "--target", "cuda/triton"]
     assert cli(*arguments, "--name", "c", "--record", "r.jsonl").code == 0
-    for module in (api, gpu_peaks, gpu_present):
+    for module in (gpu_peaks, gpu_present):
         monkeypatch.setattr(module, "has_gpu", lambda kind: False)
     refused = cli(*arguments, "--name", "d")
     assert refused.code == 2 and "needs a GPU" in refused.err
