@@ -23,8 +23,10 @@ from kernelwright.devices import gpu_peaks
 from kernelwright.devices.gpu_facts import GPUS
 from kernelwright.devices.inspect.ahead import Ahead
 from kernelwright.devices.profilers.take import Profiled
+from kernelwright.engine.evaluator import Evaluator
 from kernelwright.engine.inspecting import InspectingEvaluator, Inspector, Profiler
 from kernelwright.engine.prepare import gpu_of, prepare_on
+from kernelwright.engine.recording import RecordedEvaluator, Recording
 from kernelwright.engine.run import RunOutcome
 from kernelwright.report.html import render_report
 from kernelwright.settings import Settings, load_settings
@@ -104,7 +106,7 @@ class StubProfiler:
 def play(
     store: Store,
     settings: Settings,
-    referee: FakeReferee,
+    referee: Evaluator,
     n: int,
     inspect: Inspector | None,
     profile: Profiler | None = None,
@@ -157,6 +159,15 @@ def test_compilers_and_profilers_are_asked_and_heard(store: Store, settings: Set
     page = render_report(store, run_id)
     assert FINE.note in page and "profiled by stub" in page
     assert "<td>aot.occupancy_limit</td><td>registers</td>" in page
+
+
+def test_what_is_served_is_neither_built_nor_profiled_again(store: Store, settings: Settings) -> None:
+    recording, stub, profiler = Recording(), Stub(), StubProfiler()
+    judges = [RecordedEvaluator(inner, recording) for inner in (FakeReferee({}), FakeReferee({}), None)]
+    runs = [play(store, settings, judge, 4, stub, profiler) for judge in judges]
+    first, *later = [evaluations(store, run.run_id) for run in runs]
+    assert [found.status for found in first].count(Status.COMPILE_ERROR) == 1
+    assert later == [first, first] and len(recording) == len(first)
 
 
 def test_only_the_fastest_so_far_are_profiled_and_finals_are_not_profiled_again() -> None:

@@ -316,10 +316,14 @@ def profiler(spec: RunSpec, settings: Settings) -> Profiler | None:
 def _inspecting(
     judge: Evaluator, spec: RunSpec, where: Settings, inspect: Inspector | None, profile: Profiler | None
 ) -> Evaluator:
-    """Return the evaluator of a run; a processor's needs no look ahead, nor does one that only replays."""
-    is_replay = isinstance(judge, RecordedEvaluator) and judge.inner is None
-    if spec.target.device == "cpu" or is_replay:
+    """Return the evaluator of a run: a processor's needs no look ahead, nor does a recorded measurement."""
+    if spec.target.device == "cpu":
         return judge
+    if isinstance(judge, RecordedEvaluator):
+        if judge.inner is None:
+            return judge
+        inner = _inspecting(judge.inner, spec, where, inspect, profile)
+        return RecordedEvaluator(inner, judge.recording, is_served=judge.is_served)
     return InspectingEvaluator(judge, inspect or inspector(spec, where), profile or profiler(spec, where))
 
 
