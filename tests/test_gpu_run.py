@@ -182,6 +182,25 @@ def test_only_the_fastest_so_far_are_profiled_and_finals_are_not_profiled_again(
     assert last.is_final and last.facts["gpu.dram_fraction"] == 0.97
 
 
+@pytest.mark.parametrize(
+    ("hottest", "registers", "spills", "waves"),
+    [("hot", 96, 40, 0.1), ("sm90_xmma_gemm_f32f32", None, None, None), (None, 255, 40, 0.1)],
+)
+def test_what_compilers_said_is_of_the_kernel_that_was_profiled(
+    hottest: str | None, registers: int | None, spills: int | None, waves: float | None
+) -> None:
+    ahead = FINE.model_copy(update={"facts": {**FACTS, "gpu.units": 132}})
+    profiled = Profiled(facts={"gpu.dram_fraction": 0.5}, hottest=hottest, note="profiled by stub")
+    judge = InspectingEvaluator(
+        FakeReferee({}), lambda task, candidate: ahead, lambda task, candidate: profiled
+    )
+    with judge.open(TASK) as session:
+        facts = session.evaluate(Candidate(source="a")).facts
+    seen = tuple(facts.get(name) for name in ("aot.registers", "aot.spills", "gpu.waves"))
+    assert seen == (registers, spills, waves)
+    assert (facts["gpu.units"], facts["gpu.dram_fraction"]) == (132, 0.5)
+
+
 def test_a_run_for_nobody_knows_which_gpu_says_that_nothing_was_built(
     tmp_path: Path, settings: Settings
 ) -> None:

@@ -59,6 +59,11 @@ def test_only_what_compilers_and_limits_say_ends_a_candidate(
     assert (seen.by_kernel == {"good": FACTS}) == (GOOD in inspection.kernels)
 
 
+def test_a_launch_with_a_name_of_its_own_is_found_by_its_function() -> None:
+    launch = GOOD.model_copy(update={"kernel": "wide", "function": "scale"})
+    assert ahead_of(found(InspectionStatus.INSPECTED, launch)).by_kernel == {"scale": FACTS}
+
+
 def test_where_no_compiler_is_the_device_decides(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     gpu, ways = GPUS["h100-sxm"], Ways(tmp_path)
