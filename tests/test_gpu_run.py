@@ -20,10 +20,13 @@ from kernelwright.core.run import DEFAULT_RECIPE, RunSpec
 from kernelwright.core.target import Target
 from kernelwright.core.task import Task
 from kernelwright.devices import gpu_peaks
+from kernelwright.devices.gpu_facts import GPUS
 from kernelwright.devices.inspect.ahead import Ahead
 from kernelwright.devices.profilers.take import Profiled
+from kernelwright.engine.evaluator import Evaluator
 from kernelwright.engine.inspecting import InspectingEvaluator, Inspector, Profiler
 from kernelwright.engine.prepare import gpu_of, prepare_on
+from kernelwright.engine.recording import RecordedEvaluator, Recording
 from kernelwright.engine.run import RunOutcome
 from kernelwright.report.html import render_report
 from kernelwright.settings import Settings, load_settings
@@ -60,8 +63,7 @@ FINE = Ahead(
 
 @pytest.fixture(autouse=True)
 def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (gpu_peaks, api):
-        monkeypatch.setattr(module, "has_gpu", lambda kind: False)
+    monkeypatch.setattr(gpu_peaks, "has_gpu", lambda kind: False)
     monkeypatch.setattr(api, "TIMEOUT_S", 3000.0)  # a busy machine is no fault of the candidate's
 
 
@@ -104,7 +106,7 @@ class StubProfiler:
 def play(
     store: Store,
     settings: Settings,
-    referee: FakeReferee,
+    referee: Evaluator,
     n: int,
     inspect: Inspector | None,
     profile: Profiler | None = None,
@@ -159,6 +161,15 @@ def test_compilers_and_profilers_are_asked_and_heard(store: Store, settings: Set
     assert "<td>aot.occupancy_limit</td><td>registers</td>" in page
 
 
+def test_what_is_served_is_neither_built_nor_profiled_again(store: Store, settings: Settings) -> None:
+    recording, stub, profiler = Recording(), Stub(), StubProfiler()
+    judges = [RecordedEvaluator(inner, recording) for inner in (FakeReferee({}), FakeReferee({}), None)]
+    runs = [play(store, settings, judge, 4, stub, profiler) for judge in judges]
+    first, *later = [evaluations(store, run.run_id) for run in runs]
+    assert [found.status for found in first].count(Status.COMPILE_ERROR) == 1
+    assert later == [first, first] and len(recording) == len(first)
+
+
 def test_only_the_fastest_so_far_are_profiled_and_finals_are_not_profiled_again() -> None:
     profiler = StubProfiler()
     judge = InspectingEvaluator(
@@ -171,24 +182,76 @@ def test_only_the_fastest_so_far_are_profiled_and_finals_are_not_profiled_again(
     assert last.is_final and last.facts["gpu.dram_fraction"] == 0.97
 
 
+@pytest.mark.parametrize(
+    ("hottest", "registers", "spills", "waves"),
+    [("hot", 96, 40, 0.1), ("sm90_xmma_gemm_f32f32", None, None, None), (None, 255, 40, 0.1)],
+)
+def test_what_compilers_said_is_of_the_kernel_that_was_profiled(
+    hottest: str | None, registers: int | None, spills: int | None, waves: float | None
+) -> None:
+    ahead = FINE.model_copy(update={"facts": {**FACTS, "gpu.units": 132}})
+    profiled = Profiled(facts={"gpu.dram_fraction": 0.5}, hottest=hottest, note="profiled by stub")
+    judge = InspectingEvaluator(
+        FakeReferee({}), lambda task, candidate: ahead, lambda task, candidate: profiled
+    )
+    with judge.open(TASK) as session:
+        facts = session.evaluate(Candidate(source="a")).facts
+    seen = tuple(facts.get(name) for name in ("aot.registers", "aot.spills", "gpu.waves"))
+    assert seen == (registers, spills, waves)
+    assert (facts["gpu.units"], facts["gpu.dram_fraction"]) == (132, 0.5)
+
+
 def test_a_run_for_nobody_knows_which_gpu_says_that_nothing_was_built(
     tmp_path: Path, settings: Settings
 ) -> None:
     spec = RunSpec(task=TASK, target=Target.parse("cuda/triton", to_run=False), recipe=DEFAULT_RECIPE)
     ahead = api.inspector(spec, settings)(TASK, Candidate(source="class ModelNew: ..."))
     assert ahead == Ahead(note="not built ahead of time: no GPU is known that this run is for")
-    assert api.profiler(spec) is None
+    assert api.profiler(spec, settings) is None
 
 
-def test_what_a_model_wrote_is_not_profiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api, "has_gpu", lambda kind: True)
+@pytest.mark.parametrize(
+    ("environment", "gpu", "is_profiled"),
+    [
+        ({}, "rtx-4090", True),
+        ({"gpu": "NVIDIA GeForce RTX 4090"}, "rtx-4090", True),
+        ({"gpu": "h200-sxm"}, "h200-sxm", False),
+        ({"gpu": "nobody's"}, None, False),
+        ({gpu_peaks.ELSEWHERE: True, "gpu": "h200-sxm"}, "h200-sxm", False),
+        ({gpu_peaks.ELSEWHERE: True, "gpu": "rtx-4090"}, "rtx-4090", False),
+        ({gpu_peaks.ELSEWHERE: True}, None, False),
+    ],
+)
+def test_a_run_is_for_the_gpu_that_its_record_names(
+    settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+    environment: dict[str, FactValue],
+    gpu: str | None,
+    is_profiled: bool,
+) -> None:
+    here = GPUS["rtx-4090"].model_copy(update={"memory_gb": 23.0})  # a stub of one that was measured
+    monkeypatch.setattr(gpu_peaks, "has_gpu", lambda kind: True)
+    monkeypatch.setattr(gpu_peaks, "gpu_here", lambda kind, cache: here)
+    spec = RunSpec(
+        task=TASK,
+        target=Target.parse("cuda/triton", to_run=False),
+        recipe=DEFAULT_RECIPE,
+        environment=environment,
+    )
+    found = gpu_of(spec, settings.cache_dir)
+    assert (found and found.name) == gpu and (found == here) is is_profiled
+    assert (api.profiler(spec, settings) is not None) is is_profiled
+
+
+def test_what_a_model_wrote_is_not_profiled(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_peaks, "has_gpu", lambda kind: True)
     spec = RunSpec(
         task=TASK,
         target=Target.parse("cuda/triton", to_run=False),
         recipe=DEFAULT_RECIPE,
         models=ModelSettings(model="openai:any"),
     )
-    profile = api.profiler(spec)
+    profile = api.profiler(spec, settings)
     assert profile is not None
     assert profile(TASK, Candidate(source="")) == Profiled(
         note="not profiled: a model wrote it, and profilers run candidates unconfined"

@@ -22,12 +22,11 @@ from kernelwright.core.policy import Policy
 from kernelwright.core.run import DEFAULT_RECIPE, RunSpec
 from kernelwright.core.task import Mode, Task
 from kernelwright.devices.cpu import environment, machine_facts, measure_peaks
-from kernelwright.devices.gpu_present import has_gpu
 from kernelwright.devices.inspect.ahead import TIMEOUT_S, Ahead, Ways, look_ahead
 from kernelwright.devices.profilers.take import Profiled, take_profile
 from kernelwright.engine.evaluator import Evaluator
 from kernelwright.engine.inspecting import InspectingEvaluator, Inspector, Profiler
-from kernelwright.engine.prepare import Preparation, gpu_of, prepare
+from kernelwright.engine.prepare import Preparation, gpu_of, has_gpu_of, prepare
 from kernelwright.engine.recorded_run import load_run, save_run
 from kernelwright.engine.recording import RecordedEvaluator, RecordedMachine, prepare_as_recorded
 from kernelwright.engine.run import Crew, RunOutcome, Tools, continue_run, start_run
@@ -134,7 +133,7 @@ def run_task(
     """Start a run and carry it to its end.
 
     For a GPU's target every candidate is built ahead of time (``inspect``, default: ``inspector``) before the
-    referee sees it, and where the GPU is here the fastest so far are profiled (``profile``, default:
+    referee sees it, and where its GPU is here the fastest so far are profiled (``profile``, default:
     ``profiler``).
 
     Raises:
@@ -276,7 +275,7 @@ def _referee(given: Evaluator | None, where: Settings, spec: RunSpec) -> Abstrac
 def inspector(spec: RunSpec, settings: Settings) -> Inspector:
     """Return what builds a run's candidates for its GPU, confined as the referee's are.
 
-    The GPU is the one that is here, else the one that the run's record names; where neither is known nothing
+    The GPU is the one that the run's record names, else the one that is here; where neither is known nothing
     is built, and a note says so.
     """
     gpu = gpu_of(spec, settings.cache_dir)
@@ -296,12 +295,12 @@ def inspector(spec: RunSpec, settings: Settings) -> Inspector:
     return inspect
 
 
-def profiler(spec: RunSpec) -> Profiler | None:
-    """Return what profiles a run's candidates on the GPU that is here; None where none is.
+def profiler(spec: RunSpec, settings: Settings) -> Profiler | None:
+    """Return what profiles a run's candidates on the GPU that is here; None where that is not the run's.
 
     Profilers run candidates unconfined, so what models wrote is not profiled.
     """
-    if not has_gpu(spec.target.device):
+    if not has_gpu_of(spec, settings.cache_dir):
         return None
     if spec.models is not None:
         refused = Profiled(note="not profiled: a model wrote it, and profilers run candidates unconfined")
@@ -317,11 +316,15 @@ def profiler(spec: RunSpec) -> Profiler | None:
 def _inspecting(
     judge: Evaluator, spec: RunSpec, where: Settings, inspect: Inspector | None, profile: Profiler | None
 ) -> Evaluator:
-    """Return the evaluator of a run; a processor's needs no look ahead, nor does one that only replays."""
-    is_replay = isinstance(judge, RecordedEvaluator) and judge.inner is None
-    if spec.target.device == "cpu" or is_replay:
+    """Return the evaluator of a run: a processor's needs no look ahead, nor does a recorded measurement."""
+    if spec.target.device == "cpu":
         return judge
-    return InspectingEvaluator(judge, inspect or inspector(spec, where), profile or profiler(spec))
+    if isinstance(judge, RecordedEvaluator):
+        if judge.inner is None:
+            return judge
+        inner = _inspecting(judge.inner, spec, where, inspect, profile)
+        return RecordedEvaluator(inner, judge.recording, is_served=judge.is_served)
+    return InspectingEvaluator(judge, inspect or inspector(spec, where), profile or profiler(spec, where))
 
 
 def assemble(spec: RunSpec, meter: Meter, tape: Tape) -> Crew:

@@ -9,12 +9,16 @@ from typing import Any
 import pytest
 
 from kernelwright import api
+from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import MachineError
-from kernelwright.core.evaluation import Status
+from kernelwright.core.evaluation import Evaluation, Status
 from kernelwright.core.events import CandidateEvaluated, Event
+from kernelwright.core.evidence import FactValue
+from kernelwright.core.task import Task
 from kernelwright.devices import gpu_peaks, gpu_present
 from kernelwright.devices.gpu_facts import GPUS
 from kernelwright.devices.inspect.ahead import Ahead
+from kernelwright.devices.profilers.take import Profiled
 from kernelwright.engine.recording import read_recording
 from kernelwright.engine.run import Crew
 from kernelwright.store.sqlstore import open_store
@@ -239,11 +243,27 @@ def test_conditions_are_not_changed_on_the_way(
 @pytest.fixture
 def stub_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pretend that an H200 is here; nothing is compiled for it and nothing runs on it."""
-    for module in (api, gpu_peaks, gpu_present):
+    for module in (gpu_peaks, gpu_present):
         monkeypatch.setattr(module, "has_gpu", lambda kind: kind == "cuda")
     monkeypatch.setattr(gpu_peaks, "gpu_here", lambda kind, cache: GPUS["h200-sxm"])
-    monkeypatch.setattr(api, "inspector", lambda spec, settings: lambda task, candidate: Ahead(note="stub"))
-    monkeypatch.setattr(api, "profiler", lambda spec: None)
+    monkeypatch.setattr(api, "inspector", lambda spec, settings: stub_inspect)
+    monkeypatch.setattr(api, "profiler", lambda spec, settings: lambda task, candidate: PROFILED)
+
+
+PROFILED = Profiled(facts={"gpu.dram_fraction": 0.5}, note="a stub's profile")
+
+
+def stub_inspect(task: Task, candidate: Candidate) -> Ahead:
+    """Stand in for the compilers: they refuse one candidate."""
+    facts: dict[str, FactValue] = {"aot.registers": len(candidate.source)}
+    return Ahead(facts=facts, problem="too large" if candidate.source == "a>x" else "", note="a stub's build")
+
+
+def verdicts(experiment: str) -> list[Evaluation]:
+    store = open_store("runs.db")
+    (run,) = store.iter_runs(experiment)
+    events = [stored.event for stored in store.iter_events(run.run_id)]
+    return [event.evaluation for event in events if isinstance(event, CandidateEvaluated)]
 
 
 def test_a_gpu_is_compared_on_where_it_is_and_named_in_every_run(
@@ -267,10 +287,15 @@ def test_without_its_gpu_a_target_is_only_replayed(
 ) -> None:
     arguments = ["compare", folder, "--limit", "1", "--target", "cuda/triton"]
     assert cli(*arguments, "--name", "c", "--record", "r.jsonl").code == 0
-    for module in (api, gpu_peaks, gpu_present):
+    for module in (gpu_peaks, gpu_present):
         monkeypatch.setattr(module, "has_gpu", lambda kind: False)
     refused = cli(*arguments, "--name", "d")
     assert refused.code == 2 and "needs a GPU" in refused.err
     assert cli(*arguments, "--name", "e", "--replay", "r.jsonl").code == 0
     assert read("e")["environment"]["gpu"] == "h200-sxm"
     assert len(arena.opened) == 1
+    assert verdicts("e") == verdicts("c")
+    (refused,) = [verdict for verdict in verdicts("e") if verdict.status is Status.COMPILE_ERROR]
+    assert refused.detail == "too large" and refused.facts == {"aot.registers": 3}
+    assert "a>x" not in {source for source, _ in arena.referee.asked}
+    assert {"aot.registers": 1, "gpu.dram_fraction": 0.5} in [verdict.facts for verdict in verdicts("e")]

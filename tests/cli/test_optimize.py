@@ -3,6 +3,8 @@ from typing import Any
 
 import pytest
 
+from kernelwright.devices.gpu_facts import GPUS, GpuFacts
+
 
 def test_optimize_ends_in_a_verdict_a_kernel_and_a_report(cli: Any, engine: Any, task_file: Path) -> None:
     result = cli("optimize", task_file)
@@ -80,6 +82,32 @@ def test_a_gpu_s_target_is_for_where_the_gpu_is(
     run_id = cli(*words, "--evaluator", "http://127.0.0.1:1", "--json").json["run_id"]
     spec = cli("runs", "show", run_id, "--json").json["run"]["spec"]
     assert spec["environment"]["gpu"] == "h200-sxm"
+
+
+@pytest.mark.parametrize("there", ["h200-sxm", ""])
+def test_a_gpu_here_is_not_asked_about_what_is_judged_elsewhere(
+    cli: Any, engine: Any, task_file: Path, monkeypatch: pytest.MonkeyPatch, there: str
+) -> None:
+    asked: list[str] = []
+
+    def measured(kind: str, cache: Path) -> GpuFacts:
+        asked.append(kind)
+        return GPUS["rtx-4090"]
+
+    def gpu_facts(*words: object) -> dict[str, Any]:
+        run_id = cli("optimize", task_file, "--target", "cuda/triton", "--json", *words).json["run_id"]
+        facts = cli("runs", "show", run_id, "--json").json["run"]["spec"]["environment"]
+        return {name: fact for name, fact in facts.items() if name.startswith("gpu")}
+
+    for module in ("gpu_present", "gpu_peaks"):  # stubs: neither GPU is there
+        monkeypatch.setattr(f"kernelwright.devices.{module}.has_gpu", lambda kind: True)
+    monkeypatch.setattr("kernelwright.devices.gpu_peaks.gpu_here", measured)
+    monkeypatch.setattr("kernelwright.remote.gpu_there", lambda evaluator: there)
+    assert gpu_facts() == {"gpu": "rtx-4090", "gpu_peaks": "published"} and asked
+    asked.clear()
+    elsewhere: dict[str, Any] = {"gpu_elsewhere": True, "gpu": there}
+    assert gpu_facts("--evaluator", "drop:there") == {name: fact for name, fact in elsewhere.items() if fact}
+    assert not asked
 
 
 def test_an_interrupted_run_says_how_to_resume_and_can_be(cli: Any, engine: Any, task_file: Path) -> None:

@@ -50,7 +50,7 @@ def test_of_an_unknown_gpu_nothing_is_said() -> None:
     assert (problem.floors, problem.machine) == ({}, {}) and set(problem.captured) == {"default"}
 
 
-def test_the_gpu_is_the_one_that_is_here_else_the_one_that_the_record_names(
+def test_the_gpu_is_the_one_that_the_record_names_else_the_one_that_is_here(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(gpu_peaks, "has_gpu", lambda kind: False)
@@ -60,7 +60,8 @@ def test_the_gpu_is_the_one_that_is_here_else_the_one_that_the_record_names(
     assert gpu_of(spec_of("cuda/triton", gpu="a toaster"), tmp_path) is None
     monkeypatch.setattr(gpu_peaks, "has_gpu", lambda kind: True)
     monkeypatch.setattr(gpu_peaks, "gpu_here", lambda kind, cache: GPUS["b200-sxm"])
-    assert gpu_of(named, tmp_path) == GPUS["b200-sxm"]
+    assert gpu_of(named, tmp_path) == GPUS["h200-sxm"]
+    assert gpu_of(spec_of("cuda/triton"), tmp_path) == GPUS["b200-sxm"]
     assert gpu_of(spec_of("cpu/cpp"), tmp_path) is None
 
 

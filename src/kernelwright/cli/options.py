@@ -244,10 +244,8 @@ def make_spec(
     check_team(team, chosen_target)
     cache_dir = load_settings().cache_dir
     peaks = measure_peaks(cache_dir)
-    is_gpu = chosen_target.device != "cpu"
-    machine = gpu_environment(chosen_target.device, cache_dir) if is_gpu else machine_facts(peaks)
-    if is_gpu and gpu_there:
-        machine = {"gpu": gpu_there}
+    kind = chosen_target.device
+    machine = machine_facts(peaks) if kind == "cpu" else gpu_environment(kind, cache_dir, gpu_there)
     return RunSpec(
         task=task,
         target=chosen_target,

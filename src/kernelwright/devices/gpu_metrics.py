@@ -1,5 +1,6 @@
 """Profilers' metric names, verbatim, and the one place where they become ours."""
 
+import math
 from collections.abc import Mapping
 
 from kernelwright.core.evidence import FactValue
@@ -61,3 +62,18 @@ def rocprof_facts(values: Mapping[str, float | None]) -> dict[str, FactValue]:
     """Return our facts from one kernel's counters; what was not measured is left out, never 0."""
     found = {name: (ROCPROF[name], value) for name, value in values.items() if name in ROCPROF}
     return {ours: min(value * factor, 1.0) for (ours, factor), value in found.values() if value is not None}
+
+
+TORCH_REGISTERS, TORCH_BLOCK = "registers per thread", "block"
+"""A kernel's arguments in ``torch.profiler``'s trace; the second is a block's three sizes."""
+
+
+def torch_facts(arguments: Mapping[str, object]) -> dict[str, FactValue]:
+    """Return our facts from one kernel's arguments; what was not written is left out, never 0."""
+    facts: dict[str, FactValue] = {}
+    registers, block = arguments.get(TORCH_REGISTERS), arguments.get(TORCH_BLOCK)
+    if isinstance(registers, int):
+        facts["aot.registers"] = registers
+    if isinstance(block, list) and len(block) == 3 and all(isinstance(size, int) for size in block):
+        facts["aot.block_threads"] = math.prod(block)
+    return facts

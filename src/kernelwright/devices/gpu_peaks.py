@@ -25,28 +25,45 @@ from kernelwright.devices.inspect.run import find_device
 PROBE_S = 180.0
 _VISIBLE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
 
+ELSEWHERE = "gpu_elsewhere"
+"""Where a run's record says that its GPU is another machine's."""
+
 Ask = Callable[[], GpuSeen]
 
 
 def run_gpu(kind: str, cache_dir: Path, named: str | None = None) -> GpuFacts | None:
     """Return the facts of the GPU that candidates of a kind (``cuda``, ``hip``) run on; None: not known.
 
-    The one that is here, measured; else the one that is named, a model or an architecture, as published. A
-    GPU that cannot be measured is one of its published figures.
+    The one that is here, measured, where none is named or it is the one that is; else the named one, a model
+    or an architecture, as published. A GPU that cannot be measured is one of its published figures.
     """
-    if has_gpu(kind):
-        try:
-            return gpu_here(kind, cache_dir)
-        except MachineError:
-            named = named or next((gpu.name for gpu in find_gpus()), None)
+    here = _here(kind, cache_dir)
+    if not named or _is_named(here, named):
+        return here
+    return published_gpu(named)
+
+
+def is_gpu_here(kind: str, cache_dir: Path, named: str | None = None) -> bool:
+    """Tell whether a GPU of a kind is here and is the one that is named, where one is."""
+    return has_gpu(kind) and (not named or _is_named(_here(kind, cache_dir), named))
+
+
+def published_gpu(named: str | None) -> GpuFacts | None:
+    """Return the published facts of a model or an architecture, whatever is here; None: not known."""
     try:
         return find_device(named) if named else None
     except UserError:
         return None
 
 
-def gpu_environment(kind: str, cache_dir: Path) -> dict[str, FactValue]:
-    """Return what a run's record says of its GPU: ``gpu`` names it so that ``run_gpu`` finds it again."""
+def gpu_environment(kind: str, cache_dir: Path, there: str | None = None) -> dict[str, FactValue]:
+    """Return what a run's record says of its GPU: ``gpu`` names it so that ``run_gpu`` finds it again.
+
+    ``there``: candidates are judged on another machine, on a GPU of this model, empty: not known. Then
+    nothing is asked of this machine's, and the record says so.
+    """
+    if there is not None:
+        return {ELSEWHERE: True, **({"gpu": there} if there else {})}
     gpu = run_gpu(kind, cache_dir)
     return {} if gpu is None else {"gpu": gpu.name, "gpu_peaks": source_of(gpu)}
 
@@ -118,6 +135,23 @@ def facts_of(seen: GpuSeen, *, measured_on: datetime.date) -> GpuFacts | None:
 def probe_environment(outer: Mapping[str, str]) -> dict[str, str]:
     """Return the probe's environment: devices in the order in which the referee counts them."""
     return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", **outer}
+
+
+def _here(kind: str, cache_dir: Path) -> GpuFacts | None:
+    """Return the GPU that is here: measured, as published where that fails."""
+    if not has_gpu(kind):
+        return None
+    try:
+        return gpu_here(kind, cache_dir)
+    except MachineError:
+        return published_gpu(next((gpu.name for gpu in find_gpus()), None))
+
+
+def _is_named(gpu: GpuFacts | None, named: str) -> bool:
+    if gpu is None:
+        return False
+    published = published_gpu(named)
+    return gpu.name == (named if published is None else published.name)
 
 
 def _ask() -> GpuSeen:

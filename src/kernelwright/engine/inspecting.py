@@ -7,6 +7,7 @@ from typing import Self, TypeAlias
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Check, Evaluation, Stage, Status
+from kernelwright.core.evidence import FactValue
 from kernelwright.core.roofline import Floor
 from kernelwright.core.task import Task
 from kernelwright.devices.inspect.ahead import Ahead
@@ -71,8 +72,7 @@ class InspectingSession:
         if profiled is None:
             facts, notes = {**ahead.facts, **found.facts}, (*found.notes, ahead.note)
         else:
-            hottest = ahead.by_kernel.get(profiled.hottest or "", {})
-            facts = {**ahead.facts, **hottest, **found.facts, **profiled.facts}
+            facts = {**_facts_of(ahead, profiled.hottest), **found.facts, **profiled.facts}
             notes = (*found.notes, ahead.note, profiled.note)
             phases[PROFILE] = time.perf_counter() - begin
         more = {"facts": facts, "notes": notes, "phases_s": {**phases, **found.phases_s}}
@@ -114,3 +114,18 @@ class InspectingSession:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._inner.__exit__(kind, error, trace)
+
+
+def _facts_of(ahead: Ahead, hottest: str | None) -> dict[str, FactValue]:
+    """Return what compilers said of the kernel that decides: the hottest, where a profiler named one.
+
+    Of a library's kernel they said nothing; the heaviest of the candidate's own does not stand in for it.
+    """
+    if hottest is None:
+        return ahead.facts
+    common = {name: fact for name, fact in ahead.facts.items() if not _is_of_kernel(name)}
+    return {**common, **ahead.by_kernel.get(hottest, {})}
+
+
+def _is_of_kernel(metric: str) -> bool:
+    return metric.startswith("aot.") or metric == "gpu.waves"

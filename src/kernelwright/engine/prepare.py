@@ -17,7 +17,7 @@ from kernelwright.devices import gpu_roofline
 from kernelwright.devices.cpu import machine_facts, measure_peaks
 from kernelwright.devices.gpu_facts import GpuFacts
 from kernelwright.devices.gpu_here import are_alike
-from kernelwright.devices.gpu_peaks import run_gpu
+from kernelwright.devices.gpu_peaks import ELSEWHERE, is_gpu_here, published_gpu, run_gpu
 from kernelwright.tasks.capture import Captured, capture_task
 from kernelwright.tasks.work import count_work
 
@@ -32,11 +32,24 @@ def prepare(spec: RunSpec, cache_dir: Path) -> tuple[Problem, str | None]:
 
 
 def gpu_of(spec: RunSpec, cache_dir: Path) -> GpuFacts | None:
-    """Return the GPU of a run: the one that is here, else the one that its record names; None: not known."""
+    """Return the GPU of a run; None: not known.
+
+    The one that its record names, measured where it is the one here; where none is named, the one here. Of a
+    GPU that the record places elsewhere, what is published.
+    """
     if spec.target.device == "cpu":
         return None
-    named = spec.environment.get("gpu")
-    return run_gpu(spec.target.device, cache_dir, named if isinstance(named, str) else None)
+    named = _named_gpu(spec)
+    if spec.environment.get(ELSEWHERE):
+        return published_gpu(named)
+    return run_gpu(spec.target.device, cache_dir, named)
+
+
+def has_gpu_of(spec: RunSpec, cache_dir: Path) -> bool:
+    """Tell whether the GPU of a run is the one here."""
+    if spec.target.device == "cpu" or spec.environment.get(ELSEWHERE):
+        return False
+    return is_gpu_here(spec.target.device, cache_dir, _named_gpu(spec))
 
 
 def floors_on(task: Task, kind: str, cache_dir: Path, *, index: int = 0) -> dict[str, Floor]:
@@ -86,6 +99,11 @@ def prepare_on(
         machine=machine,
     )
     return problem, reason
+
+
+def _named_gpu(spec: RunSpec) -> str | None:
+    named = spec.environment.get("gpu")
+    return named if isinstance(named, str) else None
 
 
 def _capture(spec: RunSpec) -> tuple[dict[str, Captured], dict[str, Work], str | None]:

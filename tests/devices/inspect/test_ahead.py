@@ -92,6 +92,11 @@ def test_load_inline_that_is_not_built_here_is_the_devices_to_judge(tmp_path: Pa
     assert (seen.problem, seen.is_late) == ("", False) and "not wholly built ahead" in seen.note
 
 
+def test_a_launch_with_a_name_of_its_own_is_found_by_its_function() -> None:
+    launch = GOOD.model_copy(update={"kernel": "wide", "function": "scale"})
+    assert ahead_of(found(InspectionStatus.INSPECTED, launch)).by_kernel == {"scale": FACTS}
+
+
 def test_where_no_compiler_is_the_device_decides(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     gpu, ways = GPUS["h100-sxm"], Ways(tmp_path)

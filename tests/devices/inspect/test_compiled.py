@@ -90,6 +90,7 @@ def test_each_launch_is_a_kernel_with_its_facts_and_its_limits(tmp_path: Path) -
     )  # fmt: skip
     assert wide.facts["aot.load_bytes"] == wide.facts["aot.store_bytes"] == 16
     assert wide.facts["gpu.units"] == 132 and wide.facts["gpu.waves"] == pytest.approx(4096 / (8 * 132))
+    assert {kernel.function for kernel in found.kernels} == {"scale"}
     assert greedy.outcome is KernelOutcome.CANNOT_LAUNCH and "300000 bytes of shared" in greedy.detail
     assert tall.outcome is KernelOutcome.CANNOT_LAUNCH and "70000 programs along y" in tall.detail
     assert not found.can_run and found.versions["compiler"].startswith(("nvcc-", "nvrtc-"))

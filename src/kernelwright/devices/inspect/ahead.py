@@ -35,7 +35,7 @@ class Ahead(Frozen):
     facts: dict[str, FactValue] = Field(default_factory=dict)
     """``aot.*`` and ``gpu.*``, for the diagnosis: those of the kernel that moves most."""
     by_kernel: dict[str, dict[str, FactValue]] = Field(default_factory=dict)
-    """The same of each kernel, for when a profiler says which is the hottest."""
+    """The same of each kernel's function, for when a profiler says which is the hottest."""
     problem: str = ""
     """Why it cannot be built or launched; empty where nothing speaks against it."""
     is_late: bool = False
@@ -116,7 +116,9 @@ def ahead_of(found: Inspection) -> Ahead:
     return Ahead(
         facts=found.facts(),
         by_kernel={
-            kernel.kernel: kernel.facts for kernel in found.kernels if kernel.facts and not kernel.is_trial
+            kernel.function or kernel.kernel: kernel.facts
+            for kernel in found.kernels
+            if kernel.facts and not kernel.is_trial
         },
         problem=problem,
         is_late=bool(problem) and found.status is InspectionStatus.TIMEOUT,

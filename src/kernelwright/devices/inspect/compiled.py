@@ -23,7 +23,7 @@ from kernelwright.devices.nvcc.find import Absent, find_cuda_compiler
 from kernelwright.devices.nvcc.form import CudaSource
 from kernelwright.devices.nvcc.load_inline import read_load_inline
 from kernelwright.devices.nvcc.outcome import AheadReport, BuildStatus, LaunchFacts
-from kernelwright.devices.nvcc.report_inline import read_cuda, report_candidate
+from kernelwright.devices.nvcc.report_inline import base_name, read_cuda, report_candidate
 
 _VENDORS = {KernelForm.CUDA: "nvidia", KernelForm.LOAD_INLINE: "nvidia", KernelForm.HIP: "amd"}
 _LANGUAGES = {
@@ -152,6 +152,7 @@ def _kernel(launch: LaunchFacts, gpu: GpuFacts) -> KernelReport:
     threads = facts.get("aot.block_threads")
     return KernelReport(
         kernel=launch.launch,
+        function=base_name(launch.kernel),
         outcome=outcome,
         detail=detail,
         num_warps=math.ceil(threads / gpu.limits.warp_lanes) if isinstance(threads, int) else None,

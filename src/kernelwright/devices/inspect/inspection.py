@@ -78,6 +78,8 @@ class KernelReport(Frozen):
     """One kernel as it is launched: the same function with other constants or types is another one."""
 
     kernel: str
+    function: str = ""
+    """What a profiler calls it, where that is another name: a launch in CUDA C++ or HIP C++ has its own."""
     outcome: KernelOutcome
     detail: str = ""
     """Why it cannot be launched or built; empty otherwise."""

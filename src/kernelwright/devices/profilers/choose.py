@@ -1,9 +1,7 @@
-"""Which profilers are here, and what is left when none is, or none may read counters."""
+"""Which profilers are here, and how one tool's kernel is found again in another."""
 
 import re
 import shutil
-
-from kernelwright.devices.profilers.profile import Profile, ProfileStatus
 
 ORDER = {"nvidia": ("ncu", "nsys"), "amd": ("rocprofv3", "rocprof")}
 """Vendor -> tools; torch's profiler is always left."""
@@ -13,13 +11,6 @@ _ARGUMENTS = re.compile(r"\(.*\)\s*(?:const)?\s*$", re.DOTALL)
 def profilers_here(vendor: str) -> tuple[str, ...]:
     """Return the vendor's tools that are on PATH, then torch's profiler."""
     return (*(tool for tool in ORDER.get(vendor, ()) if shutil.which(tool)), "torch.profiler")
-
-
-def no_tool(vendor: str) -> Profile:
-    """Return the profile where counters cannot be read because no tool is there."""
-    names = " nor ".join(ORDER.get(vendor, ("a profiler",)))
-    message = f"neither {names} is on PATH: times come from torch.profiler, resources from the compiler"
-    return Profile(tool="none", status=ProfileStatus.NO_TOOL, message=message)
 
 
 def function_name(name: str) -> str:

@@ -19,7 +19,6 @@ class ProfileStatus(StrEnum):
     """The tool ran and saw none."""
     UNREADABLE = "unreadable"
     """What it wrote is not what it is known to write."""
-    NO_TOOL = "no_tool"
 
 
 class KernelProfile(Frozen):

@@ -3,11 +3,10 @@
 import json
 from typing import Any
 
-from kernelwright.core.evidence import FactValue
+from kernelwright.devices.gpu_metrics import torch_facts
 from kernelwright.devices.profilers.profile import KernelProfile, Profile, make_profile, unreadable
 
 TOOL = "torch.profiler"
-_REGISTERS = "registers per thread"
 _ON_DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
 
 
@@ -36,15 +35,11 @@ def _is_time(value: Any) -> bool:
 
 def _kernel(name: str, events: list[dict[str, Any]]) -> KernelProfile:
     first = events[0].get("args") or {}
-    facts: dict[str, FactValue] = {}
-    if isinstance(first.get(_REGISTERS), int):
-        facts["aot.registers"] = first[_REGISTERS]
-    block = first.get("block")
-    if isinstance(block, list) and len(block) == 3 and all(isinstance(size, int) for size in block):
-        facts["aot.block_threads"] = block[0] * block[1] * block[2]
     metrics = {key: float(value) for key, value in first.items() if type(value) in (int, float)}
     total = sum(float(event["dur"]) for event in events)
-    return KernelProfile(name=name, launches=len(events), total_us=total, metrics=metrics, facts=facts)
+    return KernelProfile(
+        name=name, launches=len(events), total_us=total, metrics=metrics, facts=torch_facts(first)
+    )
 
 
 def idle_share(spans: list[tuple[float, float]]) -> float | None:
