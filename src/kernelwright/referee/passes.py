@@ -13,9 +13,9 @@ LEAST_PASSES, MOST_PASSES = 3, 8
 """So many passes at least, and up to so many while the least of every figure finds something. An interruption
 makes a figure larger, never less: so one that falls on known values acquits no one."""
 MOST_FINE, RANK = 2, 3
-"""After the most passes no more than so few of them may be fine, and the figures of this rank, the least being
-1, must show it too: where a machine is so busy that few passes go undisturbed, known values may have had all
-the luck, and an honest candidate is not to pay for that."""
+"""After the most passes no more than so few of them may be fine, and the figures of this rank (least: 1)
+must show it too: where a machine is so busy that few passes go undisturbed, known values may have had all the
+luck, and an honest candidate is not to pay for that."""
 UNSEEN_FACTOR = 1.5
 """A call on unseen values may take this many times what one on known values takes."""
 TIMED_FACTOR = 2.0
