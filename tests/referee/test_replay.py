@@ -10,6 +10,8 @@ from kernelwright.core.evaluation import Check, Evaluation, Status
 from kernelwright.corpus.audit import honest_twin
 from kernelwright.corpus.load import load_corpus_task, load_specimens
 from kernelwright.referee import admission
+from kernelwright.referee import referee as verdicts
+from kernelwright.referee.contestant import Contestant, Failure
 from kernelwright.referee.referee import Referee, Session
 from kernelwright.referee.settings import RefereeSettings
 
@@ -45,6 +47,37 @@ def test_a_candidate_that_takes_all_memory_is_replayed_nevertheless(
     monkeypatch.setattr(admission, "available_bytes", lambda: 1 << 20)
     found = judge(session, CHEATS["15_content"])
     assert (found.status, found.check) == (Status.REJECTED, Check.REPLAY), found.detail
+
+
+@pytest.mark.parametrize("times", [1, 2, 3])
+def test_what_only_clocks_tell_must_be_found_by_three_processes(
+    session: Session, monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    """As if a busy machine had made the first processes look slower than they are."""
+    pids: list[int] = []
+
+    def find(contestant: Contestant, *_: object) -> None:
+        pids.append(contestant.child.pid)
+        if len(pids) <= times:
+            raise Failure(Status.REJECTED, "slower", check=Check.REPLAY, is_by_clock=True)
+
+    monkeypatch.setattr("kernelwright.referee.measure.check_afterwards", find)
+    monkeypatch.setattr(verdicts, "CONFIRMED_AFTER_S", (0.0, 0.0))
+    found = judge(session, honest_twin(session.task))
+    assert found.status is (Status.REJECTED if times == 3 else Status.VERIFIED), found.detail
+    assert len(pids) == len(set(pids)) == min(times + 1, 3) and "unless found again: slower" in found.log
+
+
+def test_what_outputs_tell_need_not_be_found_again(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    pids: list[int] = []
+
+    def find(contestant: Contestant, *_: object) -> None:
+        pids.append(contestant.child.pid)
+        raise Failure(Status.REJECTED, "wrong", check=Check.REPLAY)
+
+    monkeypatch.setattr("kernelwright.referee.measure.check_afterwards", find)
+    assert judge(session, honest_twin(session.task)).status is Status.REJECTED
+    assert len(pids) == 1
 
 
 def test_where_the_machine_has_no_room_for_a_replay_the_verdict_says_so(

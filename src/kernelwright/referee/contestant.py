@@ -28,11 +28,23 @@ SCRAMBLED = 0x5A
 class Failure(Exception):
     """The candidate failed; carries what the evaluation will say. Never leaves this package."""
 
-    def __init__(self, status: Status, detail: str, log: str = "", *, check: Check | None = None) -> None:
-        """``check`` may be left out where the status says it."""
+    def __init__(
+        self,
+        status: Status,
+        detail: str,
+        log: str = "",
+        *,
+        check: Check | None = None,
+        is_by_clock: bool = False,
+    ) -> None:
+        """``check`` may be left out where the status says it.
+
+        ``is_by_clock``: nothing but how long something took tells it, so a busy machine may be what did it.
+        """
         super().__init__(detail)
         self.status, self.detail, self.log = status, detail, log
         self.check = check or STATUS_CHECK.get(status)
+        self.is_by_clock = is_by_clock
 
 
 class Contestant:
@@ -209,7 +221,7 @@ class Contestant:
     def check_idle(self) -> None:
         """Raise Failure when it has worked while nothing was asked of it."""
         if problem := self.watch.problem():
-            raise Failure(Status.REJECTED, problem, check=Check.IDLE_WORK)
+            raise Failure(Status.REJECTED, problem, check=Check.IDLE_WORK, is_by_clock=True)
 
     def use_threads(self, count: int) -> None:
         """Ask for another number of OpenMP threads; a candidate may ignore it."""

@@ -117,7 +117,7 @@ class Measurement:
             self._sample(sides)
         self._check_clocks()
         if problem := events_problem(self._clocks):
-            raise Failure(Status.REJECTED, problem, check=Check.CLOCK)
+            raise Failure(Status.REJECTED, problem, check=Check.CLOCK, is_by_clock=True)
         eager_ms = [ms for side in sides if side.callable == EAGER for ms in side.samples_ms]
         self.note = check_afterwards(
             self._contestant, self._draws, candidate.samples_ms, eager_ms, self._settings.replay_size
@@ -287,7 +287,8 @@ class Measurement:
             what = f"{usual:.2f} of the time that the parent measured"
         else:
             return
-        raise Failure(Status.REJECTED, f"clock disagreement: the worker claims {what}", check=Check.CLOCK)
+        detail = f"clock disagreement: the worker claims {what}"
+        raise Failure(Status.REJECTED, detail, check=Check.CLOCK, is_by_clock=True)
 
     def _check_late(self) -> None:
         """After all calls, outputs must still be fresh memory with the right values."""

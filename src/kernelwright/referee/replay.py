@@ -132,7 +132,7 @@ class Replay:
                     time.sleep(PAUSE_S * 2 ** (len(passes) - 1))
                 passes.append(self._take_pass(is_first=not passes))
             if problem := conclude(passes, self._timed, self._count):
-                raise Failure(Status.REJECTED, problem, check=Check.REPLAY)
+                raise Failure(Status.REJECTED, problem, check=Check.REPLAY, is_by_clock=True)
         finally:
             self._reference.forget(ARENA)
         self._contestant.forget_kept()
