@@ -4,6 +4,9 @@ import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
+import numpy as np
+import numpy.typing as npt
+
 from kernelwright.core.errors import TaskError
 from kernelwright.referee.draws import Draw, DrawKey, Layout, OutputSpec, State, new_seed
 from kernelwright.referee.host_process import HostProcess
@@ -74,6 +77,26 @@ class DrawMaker:
             return self._with_oracle(key, state, inputs, name, storage)
         finally:
             self._host.forget(name)
+
+    def draw_of(self, key: DrawKey, state: State, raw: npt.NDArray[np.uint8]) -> Draw:
+        """Return what is expected of as-is inputs that are there already; raises NonFinite.
+
+        It is good until the next draw that is not kept.
+        """
+        name, inputs = next(self._names), self._spare_inputs()
+        inputs.bytes[:] = raw
+        self._host.call("bind", {name: inputs}, arena=name, args=self._layout.args)
+        self.load_state(state)
+        self._host.call("run", set=name, callable="eager")
+        try:
+            return self._with_oracle(key, state, inputs, name, self._spare_storage)
+        finally:
+            self._host.forget(name)
+
+    def kept_output(self, which: int) -> SharedMemory:
+        """Return the reference's outputs of a call that it kept; good until anything else is asked."""
+        self._host.call("dump", arena="results", slots=self.output_slots, which=which)
+        return self._scratch["results"]
 
     def widen(self, draw: Draw) -> None:
         """Have all that is expected of a draw allow for how ill-conditioned the problem is there."""

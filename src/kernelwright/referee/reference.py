@@ -1,7 +1,11 @@
 """One workload's reference: its admission, the session's draws, the copies it is timed on."""
 
+import math
 import time
 from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
 
 from kernelwright.core.errors import TaskError
 from kernelwright.core.task import Task, Workload
@@ -121,6 +125,27 @@ class Reference:
             except NonFinite:
                 return None
         return self._unseen
+
+    def draw_of(self, raw: npt.NDArray[np.uint8]) -> Draw | None:
+        """Return what is expected of as-is inputs that are there already, None where that is not finite."""
+        state = self.states["constructed"]
+        try:
+            return self._maker.draw_of(DrawKey("as_is", state=state.name), state, raw)
+        except NonFinite:
+            return None
+
+    def distance_to_kept(self, which: int, output: SharedMemory) -> float:
+        """Return how far an output is from the reference's of a call that it kept: no verdict, but cheap.
+
+        The largest scaled difference; of exact dtypes the share that differs.
+        """
+        ours = self._maker.kept_output(which)
+        distances = (
+            distance_between(slot["dtype"], ours.slot_bytes(slot), output.slot_bytes(slot))
+            for slot, spec in zip(self.output_slots, self.outputs, strict=True)
+            if not spec.may_share
+        )
+        return max((math.inf if math.isnan(distance) else distance for distance in distances), default=0.0)
 
     def judge(self, draw: Draw, expected: Expected, raw: Array) -> Distance:
         """Compare an output, or state, with what is expected of it on a draw.

@@ -15,7 +15,7 @@ import math
 import random
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -46,9 +46,9 @@ LEAST_CALLS, LEAST_S = 3, 0.03
 """Calls of a pass at least, where one takes less than this; slower ones are samples by themselves."""
 DEVICE_SHARE = 0.02
 """Large passes only where both processes need no more of a device's memory than this."""
-PAUSE_S = 0.02
+PAUSE_S, LONGEST_PAUSE_S = 0.02, 0.2
 """Pauses after passes that find something, doubling: on a busy machine the time of a millisecond's work
-varies fivefold, but not for seconds on end."""
+varies fivefold, but mostly not for long."""
 WARM_CALLS = 24
 WARM_S, WARM_AIM_S, WARM_FACTOR = 0.03, 0.001, 1.5
 """Seconds of warming up before a pass at most, of one of its rounds about, and when it has ended: two threads
@@ -57,6 +57,9 @@ NEAR_ROUNDS = 3
 """Calls in every slot whose inputs were timed, in a pass."""
 N_COMPARED = 2
 """Outputs on known values that are compared in a pass."""
+N_LOOKED_AT, SUSPICIOUS = 8, 1e-3
+"""Outputs on unseen values that are held against the reference's own in a pass, which is cheap, and how far
+the furthest may be before the oracle is asked. Who is fast there by giving anything must do so in many calls."""
 ARENA = "replay"
 
 
@@ -129,7 +132,7 @@ class Replay:
             passes: list[Pass] = []
             while not is_over(passes, self._timed, self._count):
                 if passes and problem_of(passes[-1], self._timed, self._count):
-                    time.sleep(PAUSE_S * 2 ** (len(passes) - 1))
+                    time.sleep(min(PAUSE_S * 2 ** (len(passes) - 1), LONGEST_PAUSE_S))
                 passes.append(self._take_pass(is_first=not passes))
             if problem := conclude(passes, self._timed, self._count):
                 raise Failure(Status.REJECTED, problem, check=Check.REPLAY, is_by_clock=True)
@@ -185,6 +188,7 @@ class Replay:
         late = self._late_s(position)
         if unseen_draw is not None:
             kept.append(self._keep(position, unseen_draw))
+        looked_at = self._fetch_some()
         if not is_known_first:
             known = self._time_known(order, draws, kept)
         self._ours.copy_from(self._fresh)
@@ -195,6 +199,8 @@ class Replay:
 
         warm = self._time_reference(self._reference.set_names, self._count)
         cold = self._time_reference(order)
+        self._look_at(looked_at, order)
+        self._reference.call("forget_kept")
         return Pass(known, unseen, unseen_cpu, cold, warm, late, near_known, near_unseen)
 
     def _put(self, memory: SharedMemory, index: int, inputs: SharedMemory) -> None:
@@ -276,14 +282,13 @@ class Replay:
     def _time_reference(self, sets: list[str], calls: int = 0) -> float:
         """Time one call on every set with outputs kept, or that many going round the sets."""
         call = self._reference.call
+        call("forget_kept")
         begin = time.perf_counter()
         if calls:
             call("time", callable="eager", sets=sets, calls=calls)
         else:
             call("replay", callable="eager", sets=sets)
-        seconds = time.perf_counter() - begin
-        call("forget_kept")
-        return seconds / self._count
+        return (time.perf_counter() - begin) / self._count
 
     def _late_s(self, position: int) -> float:
         """Return what reading an output takes longer for the first time than for the second."""
@@ -309,6 +314,21 @@ class Replay:
                 f"call {kept.position + 1} of {self._count} without a pause between them gave a wrong output",
                 check=Check.REPLAY,
             )
+
+    def _fetch_some(self) -> dict[int, SharedMemory]:
+        """Return outputs on unseen values, by the call that gave them."""
+        positions = self._rng.sample(range(self._count), min(N_LOOKED_AT, self._count))
+        return {position: self._contestant.fetch(position).copy() for position in positions}
+
+    def _look_at(self, outputs: Mapping[int, SharedMemory], order: Sequence[str]) -> None:
+        """Check the output that is furthest from what the reference gave in the same call."""
+        distances = {at: self._reference.distance_to_kept(at, output) for at, output in outputs.items()}
+        furthest = max(distances, key=lambda at: distances[at])
+        if distances[furthest] <= SUSPICIOUS:
+            return
+        draw = self._reference.draw_of(self._bytes(self._ours, _index(order[furthest])))
+        if draw is not None:
+            self._check(_Kept(furthest, draw, outputs[furthest]))
 
 
 def n_calls(timed_s: float, set_bytes: int, output_bytes: int, size: PassSize) -> int:
