@@ -2,11 +2,12 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
-from kernelwright.core.checkup import Checkup, Flag, Severity
+from kernelwright.cli.running import EXIT_INTERRUPTED
+from kernelwright.core.checkup import NOT_CHECKED, Checkup, Flag, Severity
 from kernelwright.core.task import Mode, Task
 
 CONSTANT = Flag(check="constant-output", severity=Severity.UNUSABLE, says="always 0", advice="draw others")
@@ -14,28 +15,32 @@ DEAD = Flag(check="dead-input", severity=Severity.DOUBTFUL, says="input 1 | any"
 BUFFERS = Flag(check="updates-buffers", severity=Severity.NOTE, says="writes 3", advice="eval mode")
 
 
+class StubChecker:
+    """Stub: finds what it was told to."""
+
+    flags: ClassVar[dict[str, Any]]
+
+    def __init__(self, settings: object) -> None:
+        pass
+
+    def __enter__(self) -> "StubChecker":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def check(self, task: Task, *, sizes: dict[str, Any], on_check: Any) -> Checkup:
+        on_check("contract")
+        self.flags["asked"].append((task.name, task.mode, [w.overrides for w in task.workloads]))
+        return Checkup(task=task.name, task_id=task.id, sizes=sizes, flags=self.flags.get(task.name, ()))
+
+
 @pytest.fixture
-def found(monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[Flag, ...]]:
+def found(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """Flags by task name, in the place of an examination; names examined are kept under ``asked``."""
-    flags: dict[str, Any] = {"asked": []}
-
-    class StubChecker:
-        def __init__(self, settings: object) -> None:
-            pass
-
-        def __enter__(self) -> "StubChecker":
-            return self
-
-        def __exit__(self, *_: object) -> None:
-            pass
-
-        def check(self, task: Task, *, sizes: dict[str, Any], on_check: Any) -> Checkup:
-            on_check("contract")
-            flags["asked"].append((task.name, task.mode, [w.overrides for w in task.workloads]))
-            return Checkup(task=task.name, task_id=task.id, sizes=sizes, flags=flags.get(task.name, ()))
-
+    StubChecker.flags = {"asked": []}
     monkeypatch.setattr("kernelwright.referee.checkup.checker.Checker", StubChecker)
-    return flags
+    return StubChecker.flags
 
 
 def put(task_file: Path, *names: str) -> None:
@@ -90,6 +95,35 @@ def test_resume_examines_only_what_is_missing(cli: Any, found: Any, task_file: P
     assert [name for name, *_ in found["asked"]] == ["c"]
     assert result.code == 1
     assert [row["flags"] != [] for row in result.json["tasks"]] == [True, False, False]
+
+
+def test_resume_tries_again_what_could_not_be_checked(cli: Any, found: Any, task_file: Path) -> None:
+    put(task_file, "a", "b")
+    found["a"] = (Flag(check=NOT_CHECKED, severity=Severity.DOUBTFUL, says="late", advice="smaller"),)
+    cli("check", "tasks", "--full-size", "--out", "out")
+    found["asked"].clear()
+    cli("check", "tasks", "--full-size", "--out", "out", "--resume")
+    assert [name for name, *_ in found["asked"]] == ["a"]
+
+
+def test_a_resume_that_is_interrupted_loses_nothing(
+    cli: Any, found: Any, task_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(task_file, "a", "b", "c", "d")
+    cli("check", "tasks", "--full-size", "--only", "[bd]", "--out", "out")
+
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    check = StubChecker.check
+    monkeypatch.setattr(
+        StubChecker,
+        "check",
+        lambda self, task, **rest: (stop if task.name == "c" else check)(self, task, **rest),
+    )
+    assert cli("check", "tasks", "--full-size", "--out", "out", "--resume").code == EXIT_INTERRUPTED
+    rows = json.loads(Path("out/results.json").read_text(encoding="utf-8"))["tasks"]
+    assert [row["task"] for row in rows] == ["a", "b", "d"]
 
 
 def test_sizes_are_reduced_to_fit_and_said(cli: Any, found: Any, task_file: Path) -> None:

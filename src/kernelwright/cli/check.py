@@ -18,7 +18,7 @@ from kernelwright.cli.benchtasks import BenchTask, collect
 from kernelwright.cli.experiments import make_folder
 from kernelwright.cli.output import json_text, print_json, print_verdict, stderr, stdout, write_text
 from kernelwright.cli.running import EXIT_INTERRUPTED
-from kernelwright.core.checkup import Checkup, Flag, Severity
+from kernelwright.core.checkup import NOT_CHECKED, Checkup, Flag, Severity
 from kernelwright.core.errors import CaptureError, UserError
 from kernelwright.core.task import Literal_, Mode, Task, Workload
 from kernelwright.report.checkups import HEADER, cells, checkup_verdict, checkups_markdown, counts_line
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 MAX_MS = 20.0
 MAX_MB = 100.0
+SECOND_TRY = 10.0
+"""Where no sizes are within both limits, those within so many times as much are tried: some models have more
+weights than that, however small their inputs."""
 RESULTS = "results.json"
 STYLES = {"unusable": "bold red", "doubtful": "yellow", "fine": "green"}
 
@@ -68,7 +71,7 @@ def check(
     ] = MAX_MB,
     out: Annotated[Path | None, typer.Option("--out", help="Folder for results.json and results.md.")] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Keep what --out holds already and check the other tasks.")
+        bool, typer.Option("--resume", help="Keep what --out has checked already and check the other tasks.")
     ] = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -134,7 +137,8 @@ def check_all(
             if len(tasks) > 1:
                 console.print(f"{count}: {', '.join(filter(None, cells(checkup)[1:3]))}", soft_wrap=True)
             if folder is not None:
-                write_results(folder, found)
+                ahead = [earlier[other.id] for other in tasks[len(found) :] if other.id in earlier]
+                write_results(folder, [*found, *ahead])
 
 
 def check_one(checker: "Checker", task: Task, limits: Limits, status: Status | None, count: str) -> Checkup:
@@ -172,26 +176,33 @@ def reduced_sizes(task: Task, limits: Limits) -> dict[str, Literal_] | None:
     from kernelwright.tasks.scaling import scaled_overrides
 
     try:
-        sizes = scaled_overrides(Path(task.path), max_ms=limits.ms, max_bytes=int(limits.mb * 1e6))
-        if sizes is None:
-            capture_task(task, task.workloads[0])
+        for factor in (1.0, SECOND_TRY):
+            ms, mb = limits.ms * factor, limits.mb * factor
+            sizes = scaled_overrides(Path(task.path), max_ms=ms, max_bytes=int(mb * 1e6))
+            if sizes is not None:
+                return sizes
+        capture_task(task, task.workloads[0])
     except (UserError, CaptureError):
         return {}  # no estimate can be had, or the file is at fault: the check itself has the words for it
-    return sizes
+    return None
 
 
 def _too_large(task: Task, limits: Limits) -> Checkup:
+    ms, mb = limits.ms * SECOND_TRY, limits.mb * SECOND_TRY
     flag = Flag(
-        check="not-checked",
+        check=NOT_CHECKED,
         severity=Severity.DOUBTFUL,
-        says=f"no sizes were found at which a call stays below {limits.ms:g} ms and {limits.mb:g} MB",
+        says=f"no sizes were found at which a call stays below {ms:g} ms and {mb:g} MB",
         advice="name some with --workload small:batch_size=2, or raise --max-ms and --max-mb",
     )
     return Checkup(task=task.name, task_id=task.id, path=task.path, sizes={}, flags=(flag,))
 
 
 def read_results(folder: Path) -> dict[str, Checkup]:
-    """Return earlier results by task id; none where there is no file. Raises UserError for another file."""
+    """Return earlier results by task id; none where there is no file. Raises UserError for another file.
+
+    What could not be checked is left out: it is tried again.
+    """
     path = folder / RESULTS
     try:
         rows = json.loads(path.read_text(encoding="utf-8"))["tasks"]
@@ -200,7 +211,7 @@ def read_results(folder: Path) -> dict[str, Checkup]:
         return {}
     except (OSError, ValueError, KeyError, TypeError, ValidationError) as error:
         raise UserError(f"{path}: not results of `kernelwright check`; name another folder") from error
-    return {checkup.task_id: checkup for checkup in checkups}
+    return {c.task_id: c for c in checkups if all(flag.check != NOT_CHECKED for flag in c.flags)}
 
 
 def document(found: Sequence[Checkup]) -> dict[str, object]:

@@ -6,6 +6,9 @@ from enum import StrEnum
 from kernelwright.core.frozen import Frozen
 from kernelwright.core.task import Literal_
 
+NOT_CHECKED = "not-checked"
+"""The flag of a task that is too large or too slow to be examined."""
+
 
 class Severity(StrEnum):
     """How much a flag takes away from a speedup on the task."""

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Self
 
-from kernelwright.core.checkup import Checkup, Flag, Severity, worst_of
+from kernelwright.core.checkup import NOT_CHECKED, Checkup, Flag, Severity, worst_of
 from kernelwright.core.errors import TaskError
 from kernelwright.core.task import Literal_, Task, Workload
 from kernelwright.referee.draws import new_seed
@@ -93,7 +93,7 @@ class Checker:
 def _cannot_run(error: TaskError, workload: Workload) -> Flag:
     is_late = isinstance(error.__cause__, ChildLate)
     return Flag(
-        check="not-checked" if is_late else "cannot-run",
+        check=NOT_CHECKED if is_late else "cannot-run",
         severity=Severity.DOUBTFUL if is_late else Severity.UNUSABLE,
         says=" ".join(str(error).split()),
         advice="check it at smaller sizes" if is_late else "mend the file, or the sizes it is checked at",
