@@ -59,7 +59,7 @@ N_COMPARED = 2
 """Outputs on known values that are compared in a pass."""
 N_LOOKED_AT, SUSPICIOUS = 8, 1e-3
 """Outputs on unseen values that are held against the reference's own in a pass, which is cheap, and how far
-the furthest may be before the oracle is asked. Who is fast there by giving anything must do so in many calls."""
+the furthest may be before the oracle is asked. Who is fast by giving anything there must do so in many."""
 ARENA = "replay"
 
 
