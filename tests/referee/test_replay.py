@@ -13,6 +13,7 @@ from kernelwright.referee import admission
 from kernelwright.referee import referee as verdicts
 from kernelwright.referee.contestant import Contestant, Failure
 from kernelwright.referee.referee import Referee, Session
+from kernelwright.referee.reference import Reference
 from kernelwright.referee.settings import RefereeSettings
 
 CHEATS = {specimen.name: specimen.source for specimen in load_specimens()}
@@ -33,6 +34,18 @@ def judge(session: Session, source: str) -> Evaluation:
 def test_answers_cannot_be_made_between_new_values_and_the_clock(session: Session, name: str) -> None:
     found = judge(session, CHEATS[name])
     assert (found.status, found.check) == (Status.REJECTED, Check.REPLAY), found.detail
+
+
+@pytest.mark.parametrize("device", ["cpu", "copied"])
+def test_giving_anything_on_unseen_values_is_seen_beside_the_reference(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: str
+) -> None:
+    """With nothing else to tell it: no output on unseen values has an oracle beforehand."""
+    monkeypatch.setattr(Reference, "unseen_draw", lambda self, *, is_new=False: None)
+    settings = RefereeSettings(cache_dir=tmp_path, search_timing_s=0.05, device=device)
+    with Referee(settings) as referee, referee.open(load_corpus_task("matmul")) as session:
+        found = judge(session, CHEATS["15_gamble"])
+    assert found.status is Status.REJECTED and "gave a wrong output" in found.detail
 
 
 def test_new_values_come_to_the_places_that_were_timed_too(session: Session) -> None:
