@@ -2,13 +2,11 @@
 
 import contextlib
 import fcntl
-import json
 import os
 import shlex
 import shutil
 import signal
 import socket
-import subprocess
 import sys
 import threading
 import time
@@ -21,6 +19,7 @@ from typing import Any, Literal
 from kernelwright.core.errors import MachineError
 from kernelwright.devices.compiler import Ran
 from kernelwright.referee.device import parse_device
+from kernelwright.referee.first_word import first_word, listening_pair
 from kernelwright.referee.memory import SharedMemory
 from kernelwright.referee.processes import (
     ENDED,
@@ -32,16 +31,16 @@ from kernelwright.referee.processes import (
     state_of,
     unnamed_bytes,
 )
-from kernelwright.referee.sandbox import Limits, Sandbox, Tier, calls
+from kernelwright.referee.sandbox import Limits, Sandbox, Tier, bubblewrap, calls
 from kernelwright.referee.sandbox.choose import from_json, require
 from kernelwright.referee.sandbox.limits import DESCRIPTORS, PROCESSES, THREADS_EACH
+from kernelwright.referee.sandbox.view import view_from_json
 from kernelwright.referee.scratch import ScratchSpace
 from kernelwright.referee.settings import RefereeSettings
 from kernelwright.referee.worker import wire
 from kernelwright.referee.worker.wire import Message
+from kernelwright.referee.zygote_process import ZygoteProcess
 
-START_TIMEOUT_S = 300.0
-"""Importing torch on a busy machine with cold disks."""
 LOG_TAIL_BYTES = 4000
 OWN_END_S = 1.0
 """A core dump or a busy machine may delay the end of a process that has closed its socket."""
@@ -52,6 +51,8 @@ REPLY_BYTES = 8 << 20
 WATCH_S = 0.5
 SPIN_COUNT = 4000
 """Turns of libgomp's waiting loop before a thread sleeps: a tenth of a millisecond or so."""
+_AT_HOME_IN_THERE = {"HOME": "/tmp", "USER": "candidate", "TORCHINDUCTOR_CACHE_DIR": "/tmp/inductor"}
+"""Of the environment of the zygote that ``bwrap`` has started: it sees no accounts and no cache of ours."""
 BUILT_BYTES = 64 << 20
 """Largest library and report that a build may give."""
 
@@ -85,10 +86,12 @@ class Child:
     """One forked process, its socket, its log and its scratch directory."""
 
     def __init__(
-        self, launcher: "Launcher", pid: int, keeper: int, sock: socket.socket, log_fd: int, scratch: str,
-        limits: Limits,
+        self, zygote: ZygoteProcess, pid: int, keeper: int, own_child: int, sock: socket.socket, log_fd: int,
+        scratch: str, limits: Limits,
     ) -> None:  # fmt: skip
-        self._launcher, self.pid, self._keeper, self._sock = launcher, pid, keeper, sock
+        self._zygote, self.pid, self._keeper, self._sock = zygote, pid, keeper, sock
+        self._own_child = own_child
+        """What the zygote calls the keeper."""
         self._log_fd, self._scratch, self._limits = log_fd, scratch, limits
         self._ended_because = ""
         self._ending = threading.Lock()
@@ -138,7 +141,7 @@ class Child:
                 os.killpg(self.pid, signal.SIGKILL)
         self._end()
         self._sock.close()
-        how = describe_exit(self._launcher.reap(self._keeper))
+        how = describe_exit(self._zygote.reap(self._own_child))
         shutil.rmtree(self._scratch, ignore_errors=True)
         return self._ended_because or how
 
@@ -191,13 +194,18 @@ class Child:
 
 
 class Launcher:
-    """Owns the zygote. Starts it on first use, and again should it ever die."""
+    """Owns the zygote. Starts it on first use, and again should it ever die.
+
+    Where ``bwrap`` makes the namespaces there are two: the second, in there, forks all that is not trusted.
+    """
 
     def __init__(self, settings: RefereeSettings) -> None:
         self._settings = settings
         self._device = parse_device(settings.device)
-        self._process: subprocess.Popen[bytes] | None = None
-        self._sock: socket.socket | None = None
+        self._zygote: ZygoteProcess | None = None
+        self._wrapped: ZygoteProcess | None = None
+        self._wrapped_scratch = ""
+        """Where the scratch directories of the second one's children are: all that can be written to in there."""
         self._sandbox: Sandbox | None = None
         self._children: weakref.WeakSet[Child] = weakref.WeakSet()
         self._is_closed = threading.Event()
@@ -228,9 +236,8 @@ class Launcher:
 
     def start(self) -> None:
         """Start the zygote without waiting for its imports."""
-        if self._process is not None and self._process.poll() is None:
+        if self._zygote is not None and self._zygote.is_running:
             return
-        ours, theirs = socket.socketpair()
         self._device.wake()
         options = {
             "at_most": self._settings.sandbox,
@@ -239,24 +246,8 @@ class Launcher:
             "files": self._device.files(),
             "driver": self._device.kind if self._device.has_driver else "",
         }
-        self._process = subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "kernelwright.referee.zygote",
-                str(theirs.fileno()),
-                json.dumps(options),
-            ],
-            pass_fds=[theirs.fileno()],
-            env=self._environment(),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
-        theirs.close()
-        self._sock = ours
-        self._is_ready = False
+        self._zygote = ZygoteProcess(options, self._environment())
+        self._sandbox = None
 
     def spawn(
         self,
@@ -271,21 +262,25 @@ class Launcher:
             MachineError: the zygote cannot.
         """
         self._wait_ready()
+        zygote, is_wrapped = self._zygote_for(kind)
+        scratch = self._scratches.new_folder(self._wrapped_scratch if is_wrapped else None)
+        shown = {str(self.build_cache.resolve() / library.name): str(library.resolve())} if library else {}
         ours, theirs = socket.socketpair()
         log_fd = _make_log()
-        scratch = self._scratches.new_folder()
-        shown = {str(self.build_cache.resolve() / library.name): str(library.resolve())} if library else {}
-        try:
-            reply = self._ask(
+        listener, listened = listening_pair()
+        with theirs, listener, listened:
+            reply = zygote.ask(
                 {"op": "spawn", "kind": kind, "limits": asdict(limits), "scratch": scratch, "extra": shown},
-                [theirs.fileno(), log_fd],
+                [theirs.fileno(), log_fd, *([listened.fileno()] if is_wrapped else [])],
             )
-        finally:
-            theirs.close()
-        if "error" in reply:
-            shutil.rmtree(scratch, ignore_errors=True)
-            raise MachineError(f"a {kind} cannot be confined: {reply['error']}")
-        child = Child(self, reply["pid"], reply["keeper"], ours, log_fd, scratch, limits)
+            if "error" in reply:
+                shutil.rmtree(scratch, ignore_errors=True)
+                raise MachineError(f"a {kind} cannot be confined: {reply['error']}")
+            pid, keeper = reply["pid"], reply["keeper"]
+            if is_wrapped:  # it has a number in there, and another one here
+                pid, _ = first_word(listener)
+                keeper = pid
+        child = Child(zygote, pid, keeper, reply["keeper"], ours, log_fd, scratch, limits)
         self._children.add(child)
         self._start_watch()
         return child
@@ -361,66 +356,57 @@ class Launcher:
             (work / name).write_bytes(room.bytes[offset : offset + size].tobytes())
         return Ran(reply["exit_code"], reply["log"])
 
-    def reap(self, pid: int) -> int | None:
-        """Return a dead child's exit code (negative: signal), None when the zygote is gone."""
-        try:
-            code = self._ask({"op": "reap", "pid": pid})["exit_code"]
-        except MachineError:
-            return None
-        return None if code is None else int(code)
-
     def close(self) -> None:
         """End every child, then the zygote. Should this never run, the kernel ends them with us."""
         self._is_closed.set()
         for child in list(self._children):
             child.kill()
-        if self._sock is not None:
-            self._sock.close()
-            self._sock = None
         if self._sandbox is not None and self._sandbox.tier is Tier.LIMITS:
             calls.set_dumpable(True)
-        if self._process is not None:
-            try:
-                self._process.wait(timeout=5)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
-            if self._process.stderr is not None:
-                self._process.stderr.close()
-            self._process = None
+        for zygote in (self._wrapped, self._zygote):
+            if zygote is not None:
+                zygote.close()
+        self._wrapped = self._zygote = None
         self._scratches.close()
 
     def _wait_ready(self) -> None:
         self.start()
-        if not self._is_ready:
-            assert self._sock is not None
-            try:
-                hello = wire.receive(self._sock, START_TIMEOUT_S)
-            except (wire.Closed, wire.Late, wire.Malformed) as error:
-                raise MachineError(f"the worker process cannot start: {self._last_words()}") from error
-            if "error" in hello:
-                raise MachineError(hello["error"])
-            self._sandbox = from_json(hello["sandbox"])
+        if self._sandbox is None:
+            assert self._zygote is not None
+            self._sandbox = from_json(self._zygote.hello()["sandbox"])
             if self._sandbox.tier is Tier.LIMITS:
                 calls.set_dumpable(False)  # else a process of the same user could read this one's memory
-            self._is_ready = True
-        assert self._sandbox is not None
         require(self._sandbox, self._settings.require_sandbox)
+        if self._sandbox.tier is Tier.BUBBLEWRAP and (self._wrapped is None or not self._wrapped.is_running):
+            self._start_wrapped()
 
-    def _last_words(self) -> str:
-        if self._process is None or self._process.stderr is None or self._process.poll() is None:
-            return "no answer"
-        lines = self._process.stderr.read().decode(errors="replace").strip().splitlines()
-        return lines[-1] if lines else f"exit code {self._process.returncode}"
+    def _start_wrapped(self) -> None:
+        """Start the zygote in there without waiting for its imports."""
+        assert self._zygote is not None
+        if self._wrapped is not None:
+            self._wrapped.close()
+        program = bubblewrap.find()
+        if program is None:
+            raise MachineError(f"candidates cannot be confined any more: {bubblewrap.NOT_THERE}")
+        hello = self._zygote.hello()
+        self._wrapped_scratch = self._wrapped_scratch or self._scratches.new_folder()
+        environment = {**self._environment(), **_AT_HOME_IN_THERE}
+        before = bubblewrap.wrap(
+            program,
+            view_from_json(hello["view"]),
+            writable=[self._wrapped_scratch],
+            readable=[str(self.build_cache.resolve())],
+        )
+        options = {"sandbox": hello["sandbox"], "view": hello["view"]}
+        self._wrapped = ZygoteProcess(options, environment, before)
 
-    def _ask(self, message: Message, fds: Sequence[int] = ()) -> Message:
-        if self._sock is None:
-            raise MachineError("the referee is closed")
-        try:
-            wire.send(self._sock, message, fds)
-            return wire.receive(self._sock, START_TIMEOUT_S)
-        except (wire.Closed, wire.Late, wire.Malformed) as error:
-            raise MachineError("the process that forks workers has died; run again") from error
+    def _zygote_for(self, kind: str) -> tuple[ZygoteProcess, bool]:
+        """Return who forks such a child, and whether that one is in there."""
+        assert self._zygote is not None
+        if self._wrapped is None or kind == "host":
+            return self._zygote, False
+        self._wrapped.hello()
+        return self._wrapped, True
 
     def _environment(self) -> dict[str, str]:
         """Return the whole environment of every measured process: no secrets, allocator pinned.

@@ -25,11 +25,14 @@ class ScratchSpace:
         self._owner = ""
         self._place = Path()
 
-    def new_folder(self) -> str:
-        """Return a new, empty directory of this user; the first call clears up after owners that ended."""
+    def new_folder(self, inside: str | None = None) -> str:
+        """Return a new, empty directory of this user; the first call clears up after owners that ended.
+
+        It lies beside the others, or ``inside`` one of them.
+        """
         if self._lock is None:
             self._begin()
-        return tempfile.mkdtemp(prefix=f"{self._owner}-", dir=self._place)
+        return tempfile.mkdtemp(prefix=f"{self._owner}-", dir=inside or self._place)
 
     @property
     def prefix(self) -> str:

@@ -12,7 +12,6 @@ import select
 import shutil
 import signal
 import socket
-import struct
 import sys
 import time
 from collections.abc import Callable
@@ -24,23 +23,21 @@ import torch._inductor.compile_fx
 
 from kernelwright.core.errors import KernelwrightError, MachineError
 from kernelwright.core.task import Task
+from kernelwright.referee.first_word import first_word, listening_pair, say_ready
 from kernelwright.referee.processes import SESSION, children_of, stat_of
 from kernelwright.referee.sandbox import BARE, Limits, Sandbox, Tier, calls
-from kernelwright.referee.sandbox.choose import choose
+from kernelwright.referee.sandbox.choose import choose, from_json
 from kernelwright.referee.sandbox.enter import Cell, enter, enter_trusted
-from kernelwright.referee.sandbox.view import View, make_view
+from kernelwright.referee.sandbox.view import View, make_view, view_from_json
 from kernelwright.referee.worker import main as worker_main
 from kernelwright.referee.worker import wire
 from kernelwright.referee.worker.wire import Message
 
 _CHANNEL = 3
 """Descriptor of a child's socket; it has no other beside the standard ones."""
-_CONFINED_S = 120.0
 _STRAYS_S = 20.0
 _LOOK_S = 0.5
 """So long at most does a process live on that was let go of."""
-_READY = b"ready"
-_CREDENTIALS = struct.Struct("3i")
 
 
 def main() -> None:
@@ -54,7 +51,7 @@ def main() -> None:
     except KernelwrightError as error:
         wire.send(sock, {"error": str(error)})
         return
-    wire.send(sock, {"torch": torch.__version__, "task": Task.__name__, "sandbox": asdict(zygote.sandbox)})
+    wire.send(sock, {"task": Task.__name__, **zygote.found})
     try:
         zygote.serve()
     finally:
@@ -66,13 +63,24 @@ class _Zygote:
         self._sock = sock
         if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
             raise MachineError("a GPU was used before the fork; nothing that is forked could use it")
-        self._view = make_view(options["compiler"], options["nodes"], options["files"], options["driver"])
-        self.sandbox = _sandbox(self._view, options["at_most"])
+        if "sandbox" in options:  # the one outside has found it, and ``bwrap`` has put us in there
+            self._view, self._sandbox = view_from_json(options["view"]), from_json(options["sandbox"])
+        else:
+            words = (options[name] for name in ("compiler", "nodes", "files", "driver"))
+            self._view = make_view(*words)
+            self._sandbox = _sandbox(self._view, options["at_most"])
         self._children: dict[int, str] = {}
         """Direct child -> its scratch directory."""
         self._trusted: set[int] = set()
         """Those that run the task's own code."""
         self._end_strays()  # what the trials have left
+
+    @property
+    def found(self) -> Message:
+        """What was found out before the first fork."""
+        return {
+            "torch": torch.__version__, "sandbox": asdict(self._sandbox), "view": asdict(self._view),
+        }  # fmt: skip
 
     def serve(self) -> None:
         handlers: dict[str, Callable[[Message, list[int]], Message]] = {
@@ -92,10 +100,10 @@ class _Zygote:
     def spawn(self, message: Message, fds: list[int]) -> Message:
         """Fork a child that talks over the first descriptor, logs to the second, and is confined.
 
-        Answers with its process id and that of the one whose death is its death.
+        Answers with its process id and that of the one whose death is its death, as they are called here. On a
+        third descriptor it says its first word to somebody who may call it something else.
         """
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+        ours, theirs = listening_pair()
         zygote = os.getpid()
         keeper = os.fork()
         if keeper == 0:
@@ -109,7 +117,7 @@ class _Zygote:
         if message["kind"] == "host":
             self._trusted.add(keeper)
         with ours:
-            pid, problem = _first_word(ours)
+            pid, problem = first_word(ours)
         if problem:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(keeper, signal.SIGKILL)
@@ -120,12 +128,12 @@ class _Zygote:
     def _become(self, message: Message, fds: list[int], zygote: int, report: socket.socket) -> NoReturn:
         code = 1
         try:
-            channel, log = fds
+            channel, log, *listeners = fds
             os.dup2(log, 1)
             os.dup2(log, 2)
             try:
                 cell = Cell(
-                    self.sandbox,
+                    self._sandbox,
                     self._view.without_nodes() if message["kind"] == "builder" else self._view,
                     Limits(**message["limits"]),
                     message["scratch"],
@@ -135,8 +143,8 @@ class _Zygote:
             except BaseException as error:
                 report.send(f"{type(error).__name__}: {error}".encode()[:1000])
                 raise
-            report.send(_READY)
-            report.close()
+            for listener in (*listeners, report.detach()):
+                say_ready(listener)
             signal.signal(signal.SIGINT, signal.SIG_DFL)
             os.dup2(channel, _CHANNEL)
             os.closerange(_CHANNEL + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
@@ -196,21 +204,6 @@ def _sandbox(view: View, wish: str | None) -> Sandbox:
     if wish == BARE:
         return Sandbox(Tier.LIMITS)
     return choose(view, Tier(wish) if wish else None)
-
-
-def _first_word(report: socket.socket) -> tuple[int, str]:
-    """Return the id of the process that reports, as it is called here, and what is wrong with it."""
-    report.settimeout(_CONFINED_S)
-    try:
-        data, extra, _, _ = report.recvmsg(4096, socket.CMSG_SPACE(_CREDENTIALS.size))
-    except TimeoutError:
-        return 0, "it was not ready in time"
-    for level, kind, content in extra:
-        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_CREDENTIALS):
-            pid, _, _ = _CREDENTIALS.unpack(content[: _CREDENTIALS.size])
-            if pid:
-                return pid, "" if data == _READY else data.decode(errors="replace")
-    return 0, "it ended without a word"
 
 
 def _serve(kind: str, sock: socket.socket) -> None:

@@ -9,27 +9,29 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import asdict, replace
 from functools import cache
 from typing import Final
 
 from kernelwright.core.errors import MachineError, UserError
-from kernelwright.referee.sandbox import landlock, seccomp
+from kernelwright.referee.sandbox import bubblewrap, landlock, seccomp
 from kernelwright.referee.sandbox.enter import Cell, enter
 from kernelwright.referee.sandbox.limits import Limits
 from kernelwright.referee.sandbox.tiers import ORDER, Sandbox, Tier
-from kernelwright.referee.sandbox.view import View, make_view
+from kernelwright.referee.sandbox.view import View, make_view, view_from_json
 from kernelwright.referee.worker.driver import Cuda, Hip
 
 _TRIAL_S = 120.0
 _SCRATCH_BYTES = 1 << 20
+_IN_THERE: Final = "--in-there"
+"""First word on the command line of who was started by ``bwrap`` for a trial."""
 DRIVERS: Final[dict[str, Callable[[], object]]] = {"cuda": Cuda, "hip": Hip}
 """Kind of driver -> what begins to use its first device; raises where that cannot be. For children only."""
 
 
-def choose(view: View, at_most: Tier | None = None) -> Sandbox:
-    """Return the strongest sandbox that works, or the strongest not above ``at_most``.
+def choose(view: View, at_most: Tier | None = None, without: Collection[Tier] = ()) -> Sandbox:
+    """Return the strongest sandbox that works, or the strongest not above ``at_most`` and not in ``without``.
 
     Where the view's driver can be had at all, it must work in there too.
 
@@ -39,9 +41,11 @@ def choose(view: View, at_most: Tier | None = None) -> Sandbox:
     why_not: dict[str, str] = {}
     can_drive = view.driver in DRIVERS and _in_child(DRIVERS[view.driver]) is None
     for option in _options():
-        if at_most is not None and option.tier.strength > at_most.strength:
+        is_too_strong = at_most is not None and option.tier.strength > at_most.strength
+        if is_too_strong or option.tier in without:
             continue
-        problem = _misses(option) or _try(option, view if can_drive else replace(view, driver=""))
+        attempt = _try_wrapped if option.tier is Tier.BUBBLEWRAP else _try
+        problem = _misses(option) or attempt(option, view if can_drive else replace(view, driver=""))
         if problem is None:
             why_not.pop(option.tier.value, None)
             return replace(option, why_not=why_not)
@@ -56,10 +60,9 @@ def probe(at_most: Tier | None = None, device: str = "cpu") -> Sandbox:
         MachineError: that process fails.
     """
     command = [sys.executable, "-m", __name__, at_most.value if at_most else ORDER[0].value, device]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, check=False, timeout=60, env=environment
+            command, capture_output=True, text=True, check=False, timeout=60, env=_environment()
         )
     except (OSError, subprocess.SubprocessError) as error:
         raise MachineError(f"the sandbox cannot be tried: {error}") from error
@@ -103,7 +106,8 @@ def _options() -> Iterator[Sandbox]:
     has_filter, version = _filter_works(), landlock.version()
     is_root = os.geteuid() == 0
     for tier in ORDER:
-        for has_own_user in (True, False) if is_root else (False,):
+        may_change_user = is_root and tier is not Tier.BUBBLEWRAP
+        for has_own_user in (True, False) if may_change_user else (False,):
             yield Sandbox(
                 tier,
                 has_user_namespace=tier is Tier.NAMESPACES and not has_own_user,
@@ -115,8 +119,10 @@ def _options() -> Iterator[Sandbox]:
 
 def _misses(option: Sandbox) -> str | None:
     """Return which part of its tier is not there."""
-    if option.tier is not Tier.LANDLOCK:
+    if option.tier not in (Tier.BUBBLEWRAP, Tier.LANDLOCK):
         return None
+    if option.tier is Tier.BUBBLEWRAP and bubblewrap.find() is None:
+        return bubblewrap.NOT_THERE
     if option.landlock < landlock.TRUNCATE_SINCE:
         return f"Landlock ABI {landlock.TRUNCATE_SINCE} is needed, the kernel has {option.landlock or 'none'}"
     return None if option.has_filter else "the kernel does not filter system calls"
@@ -147,6 +153,32 @@ def _try(option: Sandbox, view: View) -> str | None:
         return _in_child(look_around)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _try_wrapped(option: Sandbox, view: View) -> str | None:
+    """Do the same in there, in a process that ``bwrap`` has started as it would the one that forks candidates."""
+    program = bubblewrap.find()
+    if program is None:
+        return bubblewrap.NOT_THERE
+    with tempfile.TemporaryDirectory(prefix="kernelwright-", ignore_cleanup_errors=True) as scratch:
+        words = json.dumps({"option": asdict(option), "view": asdict(view)})
+        command = bubblewrap.wrap(program, view, [scratch], ends_with_thread=True)
+        command += [sys.executable, "-m", "kernelwright.referee.sandbox.choose", _IN_THERE, words]
+        try:
+            done = subprocess.run(
+                command, capture_output=True, check=False, timeout=_TRIAL_S, stdin=subprocess.DEVNULL,
+                env={**_environment(), "TMPDIR": scratch},
+            )  # fmt: skip
+        except (OSError, subprocess.SubprocessError) as error:
+            return f"{type(error).__name__}: {error}".partition("\n")[0]
+    if done.returncode != 0 or not done.stdout:
+        return bubblewrap.last_words(done.stderr, done.returncode)
+    problem = json.loads(done.stdout)
+    return None if problem is None else str(problem)
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
 
 
 def _work() -> None:
@@ -190,7 +222,12 @@ def _in_child(work: Callable[[], object]) -> str | None:
 
 
 def main() -> None:
-    """Print the chosen sandbox."""
+    """Print the chosen sandbox, or in a trial what is wrong with it."""
+    if sys.argv[1:2] == [_IN_THERE]:
+        words = json.loads(sys.argv[2])
+        problem = _try(from_json(words["option"]), view_from_json(words["view"]))
+        sys.stdout.write(json.dumps(problem) + "\n")
+        return
     at_most = Tier(sys.argv[1]) if len(sys.argv) > 1 else None
     view = _view_on(sys.argv[2]) if len(sys.argv) > 2 else make_view()
     sys.stdout.write(json.dumps(asdict(choose(view, at_most))) + "\n")

@@ -9,6 +9,9 @@ class Tier(StrEnum):
 
     NAMESPACES = "namespaces"
     """A root directory, process table, network and user of its own; Landlock and a filter on top."""
+    BUBBLEWRAP = "bubblewrap"
+    """Of candidates together a root directory, process table and network, made by ``bwrap``; Landlock and a filter
+    for each."""
     LANDLOCK = "landlock"
     """The machine's own directories, processes and network, with Landlock and a filter in between."""
     LIMITS = "limits"
@@ -20,13 +23,18 @@ class Tier(StrEnum):
         return len(ORDER) - ORDER.index(self)
 
 
-ORDER = (Tier.NAMESPACES, Tier.LANDLOCK, Tier.LIMITS)
+ORDER = (Tier.NAMESPACES, Tier.BUBBLEWRAP, Tier.LANDLOCK, Tier.LIMITS)
 
 BARE = "none"
 """Not a tier: limits and process groups alone, to measure what the rest costs."""
 
 NOT_STOPPED: dict[Tier, tuple[str, ...]] = {
     Tier.NAMESPACES: ("a hole in the operating system's kernel",),
+    Tier.BUBBLEWRAP: (
+        "a hole in the operating system's kernel",
+        "asking which other candidates' processes and files exist",
+        "filling disk or memory for half a second before it is noticed",
+    ),
     Tier.LANDLOCK: (
         "a hole in the operating system's kernel",
         "asking which processes and files exist",
@@ -62,7 +70,7 @@ class Sandbox:
     def not_stopped(self) -> tuple[str, ...]:
         """Return what this sandbox does not stop, in plain words."""
         unfiltered: tuple[str, ...] = ("taking memory that no limit counts",)
-        if self.tier is not Tier.NAMESPACES:
+        if self.tier not in (Tier.NAMESPACES, Tier.BUBBLEWRAP):
             unfiltered += ("using the network", "signals to your other processes and reading their memory")
         return NOT_STOPPED[self.tier] + (() if self.has_filter else unfiltered)
 
@@ -71,6 +79,7 @@ class Sandbox:
         """Return what it is made of."""
         parts = {
             "namespaces": self.tier is Tier.NAMESPACES,
+            "namespaces by bwrap": self.tier is Tier.BUBBLEWRAP,
             f"landlock ABI {self.landlock}": self.landlock > 0,
             "system call filter": self.has_filter,
             "user of its own": self.has_own_user,

@@ -4,9 +4,10 @@ import os
 import shutil
 import site
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store")
 SETTINGS = ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives")
@@ -59,6 +60,11 @@ class View:
             if not any(_is_inside(name, shown) and _is_inside(names[name], found[shown]) for shown in found):
                 found[name] = names[name]
         return found
+
+
+def view_from_json(values: Mapping[str, Any]) -> View:
+    """Return a view that has been through JSON."""
+    return View(tuple(values["paths"]), tuple(values["nodes"]), values["driver"])
 
 
 def make_view(

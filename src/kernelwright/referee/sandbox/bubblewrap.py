@@ -1,0 +1,72 @@
+"""Namespaces by way of bubblewrap: for machines that let ``bwrap`` make them, and not us.
+
+One ``bwrap`` stands around a whole process that forks candidates: what they all may see is mounted once,
+read-only, in a process table, network and IPC of its own. Which of it each one may touch is left to Landlock,
+for inside nobody has a capability: ``bwrap`` gives none, and AppArmor would take it.
+"""
+
+import os
+import shutil
+from collections.abc import Iterable
+
+from kernelwright.referee.sandbox.view import View
+
+PROGRAM = "bwrap"
+NOT_THERE = "bwrap is not installed"
+_NAMESPACES = ("--unshare-user-try", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts")
+_WORDS = 300
+
+
+def find() -> str | None:
+    """Return where the program is, None where it is not installed."""
+    return shutil.which(PROGRAM)
+
+
+def wrap(
+    program: str,
+    view: View,
+    writable: Iterable[str],
+    readable: Iterable[str] = (),
+    *,
+    ends_with_thread: bool = False,
+) -> list[str]:
+    """Return what to put before a command for it to run in there, as process 1 of its process table.
+
+    Args:
+        program: where ``bwrap`` is.
+        view: what to show, read-only; its device files may be opened.
+        writable: directories that keep their names, and what is written there.
+        readable: more directories to show.
+        ends_with_thread: it ends when the thread does that has started it.
+
+    The command keeps its descriptors, process group and user. It dies with the process table, and that with it:
+    who kills the process group has killed all. Its ``/tmp`` is its own, and gone afterwards.
+    """
+    words = [program, *_NAMESPACES, "--unshare-cgroup-try", "--as-pid-1", "--cap-drop", "ALL"]
+    words += ["--die-with-parent"] if ends_with_thread else []
+    words += ["--tmpfs", "/tmp", "--proc", "/proc", "--dev", "/dev"]
+    for name, real in _mounted(view).items():
+        words += ["--ro-bind", real, name]
+    for node in view.nodes:
+        words += ["--dev-bind-try", node, node]
+    for folder in readable:
+        words += ["--ro-bind", folder, folder]
+    for folder in writable:
+        words += ["--bind", folder, folder]
+    return [*words, "--remount-ro", "/", "--chdir", "/", "--"]
+
+
+def last_words(said: bytes, code: int) -> str:
+    """Return in one line why a command in there failed, from its stderr and exit code."""
+    lines = said.decode(errors="replace").strip().splitlines()
+    return lines[-1][:_WORDS] if lines else f"{PROGRAM} ended with exit code {code}"
+
+
+def _mounted(view: View) -> dict[str, str]:
+    """Return the targets of a view without links inside of what is shown: they are there, and lead right."""
+    targets = view.targets()
+    return {
+        name: real
+        for name, real in targets.items()
+        if not (os.path.islink(name) and any(name.startswith(f"{shown.rstrip('/')}/") for shown in targets))
+    }
