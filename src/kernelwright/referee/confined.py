@@ -10,12 +10,20 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, NoReturn
+from dataclasses import asdict
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from kernelwright.devices.compiler import RunCompiler
 from kernelwright.referee.settings import RefereeSettings
 
+if TYPE_CHECKING:
+    from kernelwright.referee.sandbox import Sandbox
+    from kernelwright.referee.sandbox.view import View
+
 SCRATCH_BYTES = 1 << 30
+_MODULE = "kernelwright.referee.confined"
+_IN_THERE = "--in-there"
+"""First word on the command line of who was started by ``bwrap``; then what was found outside, as JSON."""
 _FAILED = 70
 
 
@@ -24,7 +32,7 @@ def start_confined(command: Sequence[str], folder: str, answers: int, log: int) 
     # lazy: the process that confines itself needs nothing of it
     from kernelwright.devices.inspect.run import start_here
 
-    wrapped = [sys.executable, "-m", __name__, str(answers), folder, *command]
+    wrapped = [sys.executable, "-m", _MODULE, str(answers), folder, *command]
     return start_here(wrapped, folder, answers, log)
 
 
@@ -51,15 +59,41 @@ def confined_compiler(settings: RefereeSettings) -> Iterator[ConfinedCompiler]:
 def main() -> None:
     """Confine a child that becomes the command, and end as it ends."""
     # lazy: the parent of all this needs none of it
-    from kernelwright.referee.sandbox import Limits
-    from kernelwright.referee.sandbox.choose import choose
-    from kernelwright.referee.sandbox.enter import Cell, enter
-    from kernelwright.referee.sandbox.view import make_view
+    from kernelwright.referee.sandbox.choose import choose, from_json
+    from kernelwright.referee.sandbox.tiers import Tier
+    from kernelwright.referee.sandbox.view import make_view, view_from_json
 
+    if sys.argv[1] == _IN_THERE:
+        found, folder, command = json.loads(sys.argv[2]), sys.argv[3], sys.argv[4:]
+        _run(from_json(found["sandbox"]), view_from_json(found["view"]), folder, command)
     answers, folder, command = int(sys.argv[1]), sys.argv[2], sys.argv[3:]
     view = make_view()
     sandbox = choose(view)
     os.write(answers, json.dumps({"sandbox": sandbox.tier.value}).encode() + b"\n")
+    if sandbox.tier is Tier.BUBBLEWRAP:
+        _become_wrapped(sandbox, view, folder, command)
+    _run(sandbox, view, folder, command)
+
+
+def _become_wrapped(sandbox: "Sandbox", view: "View", folder: str, command: Sequence[str]) -> NoReturn:
+    """Do the same in there: this process becomes ``bwrap``."""
+    # lazy: as above
+    from kernelwright.referee.sandbox import bubblewrap
+
+    program = bubblewrap.find()
+    if program is None:
+        os.write(2, f"cannot be confined any more: {bubblewrap.NOT_THERE}\n".encode())
+        os._exit(_FAILED)
+    found = json.dumps({"sandbox": asdict(sandbox), "view": asdict(view)})
+    before = bubblewrap.wrap(program, view, [folder])
+    os.execv(program, [*before, sys.executable, "-m", _MODULE, _IN_THERE, found, folder, *command])
+
+
+def _run(sandbox: "Sandbox", view: "View", folder: str, command: Sequence[str]) -> NoReturn:
+    # lazy: as above
+    from kernelwright.referee.sandbox import Limits
+    from kernelwright.referee.sandbox.enter import Cell, enter
+
     parent = os.getpid()
     pid = os.fork()
     if pid == 0:

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from functools import cache
 from typing import Final
@@ -30,8 +30,8 @@ DRIVERS: Final[dict[str, Callable[[], object]]] = {"cuda": Cuda, "hip": Hip}
 """Kind of driver -> what begins to use its first device; raises where that cannot be. For children only."""
 
 
-def choose(view: View, at_most: Tier | None = None, without: Collection[Tier] = ()) -> Sandbox:
-    """Return the strongest sandbox that works, or the strongest not above ``at_most`` and not in ``without``.
+def choose(view: View, at_most: Tier | None = None) -> Sandbox:
+    """Return the strongest sandbox that works, or the strongest not above ``at_most``.
 
     Where the view's driver can be had at all, it must work in there too.
 
@@ -41,8 +41,7 @@ def choose(view: View, at_most: Tier | None = None, without: Collection[Tier] = 
     why_not: dict[str, str] = {}
     can_drive = view.driver in DRIVERS and _in_child(DRIVERS[view.driver]) is None
     for option in _options():
-        is_too_strong = at_most is not None and option.tier.strength > at_most.strength
-        if is_too_strong or option.tier in without:
+        if at_most is not None and option.tier.strength > at_most.strength:
             continue
         attempt = _try_wrapped if option.tier is Tier.BUBBLEWRAP else _try
         problem = _misses(option) or attempt(option, view if can_drive else replace(view, driver=""))
