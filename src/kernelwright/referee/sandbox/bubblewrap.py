@@ -5,9 +5,13 @@ read-only, in a process table, network and IPC of its own. Which of it each one 
 for inside nobody has a capability: ``bwrap`` gives none, and AppArmor would take it.
 """
 
+import contextlib
 import os
 import shutil
-from collections.abc import Iterable
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
 
 from kernelwright.referee.sandbox.view import View
 
@@ -56,10 +60,34 @@ def wrap(
     return [*words, "--remount-ro", "/", "--chdir", "/", "--"]
 
 
-def last_words(said: bytes, code: int) -> str:
-    """Return in one line why a command in there failed, from its stderr and exit code."""
-    lines = said.decode(errors="replace").strip().splitlines()
-    return lines[-1][:_WORDS] if lines else f"{PROGRAM} ended with exit code {code}"
+def run(command: Sequence[str], environment: Mapping[str, str], timeout_s: float) -> str:
+    """Run a command in there and return what it writes.
+
+    Nothing of it is left afterwards: a ``bwrap`` that fails may leave a process behind that waits forever.
+
+    Raises:
+        OSError: it does not start, fails, says nothing or is not done in time; with the reason in one line.
+    """
+    with tempfile.TemporaryFile() as told, tempfile.TemporaryFile() as complained:
+        started = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=told, stderr=complained, env=environment,
+            start_new_session=True,
+        )  # fmt: skip
+        try:
+            code = started.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            raise OSError(f"{PROGRAM} is not done within {timeout_s:.0f} s") from None
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(started.pid, signal.SIGKILL)
+            started.wait()
+        told.seek(0)
+        complained.seek(0)
+        said = told.read().decode(errors="replace")
+        if code != 0 or not said:
+            lines = complained.read().decode(errors="replace").strip().splitlines()
+            raise OSError(lines[-1][:_WORDS] if lines else f"{PROGRAM} ended with exit code {code}")
+        return said
 
 
 def _mounted(view: View) -> dict[str, str]:

@@ -164,15 +164,10 @@ def _try_wrapped(option: Sandbox, view: View) -> str | None:
         command = bubblewrap.wrap(program, view, [scratch], ends_with_thread=True)
         command += [sys.executable, "-m", "kernelwright.referee.sandbox.choose", _IN_THERE, words]
         try:
-            done = subprocess.run(
-                command, capture_output=True, check=False, timeout=_TRIAL_S, stdin=subprocess.DEVNULL,
-                env={**_environment(), "TMPDIR": scratch},
-            )  # fmt: skip
-        except (OSError, subprocess.SubprocessError) as error:
-            return f"{type(error).__name__}: {error}".partition("\n")[0]
-    if done.returncode != 0 or not done.stdout:
-        return bubblewrap.last_words(done.stderr, done.returncode)
-    problem = json.loads(done.stdout)
+            said = bubblewrap.run(command, {**_environment(), "TMPDIR": scratch}, _TRIAL_S)
+        except OSError as error:
+            return str(error)
+    problem = json.loads(said)
     return None if problem is None else str(problem)
 
 
