@@ -1,7 +1,7 @@
 """A child's first word, by which it is known under which process id it is seen from here.
 
-The kernel writes the sender's id beside the word, translated for who receives it: the child may be in a process
-table of its own, and cannot say anything else.
+The kernel writes the sender's id beside the word, translated for who receives it: the child may be in another
+process table, and cannot say anything else.
 """
 
 import socket
@@ -39,5 +39,3 @@ def say_ready(report: int) -> None:
     """Say that all is well to who listens at the other end of a descriptor, and close it."""
     with socket.socket(fileno=report) as sock:
         sock.send(READY)
-
-

@@ -205,7 +205,7 @@ class Launcher:
         self._zygote: ZygoteProcess | None = None
         self._wrapped: ZygoteProcess | None = None
         self._wrapped_scratch = ""
-        """Where the scratch directories of the second one's children are: all that can be written to in there."""
+        """Where the second one's children have their scratch: nothing else can be written to in there."""
         self._sandbox: Sandbox | None = None
         self._children: weakref.WeakSet[Child] = weakref.WeakSet()
         self._is_closed = threading.Event()

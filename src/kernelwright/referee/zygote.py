@@ -100,8 +100,8 @@ class _Zygote:
     def spawn(self, message: Message, fds: list[int]) -> Message:
         """Fork a child that talks over the first descriptor, logs to the second, and is confined.
 
-        Answers with its process id and that of the one whose death is its death, as they are called here. On a
-        third descriptor it says its first word to somebody who may call it something else.
+        Answers with its process id and that of the one whose death is its death, as they are called here. To
+        who listens at a third descriptor it says its first word: there it may be called something else.
         """
         ours, theirs = listening_pair()
         zygote = os.getpid()

@@ -43,8 +43,8 @@ def wrap(
         readable: more directories to show.
         ends_with_thread: it ends when the thread does that has started it.
 
-    The command keeps its descriptors, process group and user. It dies with the process table, and that with it:
-    who kills the process group has killed all. Its ``/tmp`` is its own, and gone afterwards.
+    The command keeps its descriptors, process group and user. All others in there die with it: who kills the
+    process group has killed all. Its ``/tmp`` is its own, and gone afterwards.
     """
     words = [program, *_NAMESPACES, "--unshare-cgroup-try", "--as-pid-1", "--cap-drop", "ALL"]
     words += ["--die-with-parent"] if ends_with_thread else []

@@ -155,7 +155,7 @@ def _try(option: Sandbox, view: View) -> str | None:
 
 
 def _try_wrapped(option: Sandbox, view: View) -> str | None:
-    """Do the same in there, in a process that ``bwrap`` has started as it would the one that forks candidates."""
+    """Do the same in a process that ``bwrap`` has started, as it would the one that forks candidates."""
     program = bubblewrap.find()
     if program is None:
         return bubblewrap.NOT_THERE

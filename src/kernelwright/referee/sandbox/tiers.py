@@ -10,8 +10,8 @@ class Tier(StrEnum):
     NAMESPACES = "namespaces"
     """A root directory, process table, network and user of its own; Landlock and a filter on top."""
     BUBBLEWRAP = "bubblewrap"
-    """Of candidates together a root directory, process table and network, made by ``bwrap``; Landlock and a filter
-    for each."""
+    """A root directory, process table and network, made by ``bwrap`` for all candidates of a referee;
+    Landlock and a filter for each."""
     LANDLOCK = "landlock"
     """The machine's own directories, processes and network, with Landlock and a filter in between."""
     LIMITS = "limits"
