@@ -35,7 +35,7 @@ from kernelwright.kernels.runtime_source import LOADER, cxx_flags
 from kernelwright.referee.referee import Referee, RefereeSettings, Session
 from kernelwright.referee.sandbox import BARE, Tier
 
-COMPARED = (BARE, Tier.LANDLOCK, Tier.NAMESPACES)
+COMPARED = (BARE, Tier.LANDLOCK, Tier.BUBBLEWRAP, Tier.NAMESPACES)
 N = 1 << 16
 """Elements: small enough for the cost of a system call to be seen in a latency, if there were any."""
 WORKER_BYTES = 16 << 30

@@ -18,6 +18,7 @@ from kernelwright.devices.inspect.inspection import (
 from kernelwright.devices.inspect.run import find_device, inspect_candidate
 from kernelwright.devices.nvcc.find import Absent, find_cuda_compiler
 from kernelwright.referee.confined import start_confined
+from kernelwright.referee.sandbox import ORDER
 
 KERNEL = "class ModelNew: ...\ndef get_inputs(): ...\ndef get_init_inputs(): ...\n"
 FACTS = {
@@ -173,7 +174,7 @@ def test_the_process_is_confined_and_still_answers(tmp_path: Path, monkeypatch: 
 
     found = inspect_candidate(str(secret), find_device("sm_90"), start=start)
     assert found.status is InspectionStatus.INSPECTED, found.log
-    assert found.sandbox in ("namespaces", "landlock", "limits")
+    assert found.sandbox in ORDER
     (kernel,) = found.kernels
     assert (kernel.kernel == "False") or found.sandbox != "namespaces"
 
@@ -259,7 +260,7 @@ def test_cuda_is_recognised_and_compiled_in_the_sandbox(
     assert result.code == 0, result.err
     (found,) = result.json["inspections"]
     assert (found["form"], found["architecture"], found["status"]) == ("cuda", "sm_90a", "inspected")
-    assert found["sandbox"] in ("namespaces", "landlock", "limits")
+    assert found["sandbox"] in ORDER
     assert found["kernels"][0]["facts"]["aot.occupancy"] == 1.0
     assert "scale" in (tmp_path / "o" / "inspection.html").read_text()
     assert compilers.asked == []

@@ -57,15 +57,19 @@ def put_on_path(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> N
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
 
 
-def test_it_is_asked_for_namespaces_and_for_what_the_view_shows_read_only(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("user", "own"), [(0, ["--unshare-user-try"]), (1000, [])])
+def test_it_is_asked_for_namespaces_and_for_what_the_view_shows_read_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, user: int, own: list[str]
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: user)
     shown, node = tmp_path / "shown", tmp_path / "nvidia0"
     shown.mkdir()
     node.touch()
     words = bubblewrap.wrap("bwrap", View((str(shown),), (str(node),)), ["/scratch"], ["/cache"])
     assert words == [
         "bwrap",
-        "--unshare-user-try", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts",
-        "--unshare-cgroup-try", "--as-pid-1", "--cap-drop", "ALL",
+        "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try",
+        "--as-pid-1", "--cap-drop", "ALL", *own,
         "--tmpfs", "/tmp", "--proc", "/proc", "--dev", "/dev",
         "--ro-bind", str(shown), str(shown),
         "--dev-bind-try", str(node), str(node),

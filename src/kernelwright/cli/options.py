@@ -146,7 +146,7 @@ RequireSandbox = Annotated[
         envvar=SANDBOX_VARIABLE,
         show_envvar=False,
         callback=_require_sandbox,
-        help="Refuse to judge in a weaker sandbox: namespaces, landlock or limits.",
+        help="Refuse to judge in a weaker sandbox: namespaces, bubblewrap, landlock or limits.",
         show_default="the best there is",
     ),
 ]

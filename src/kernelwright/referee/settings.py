@@ -69,4 +69,5 @@ class RefereeSettings:
     """Use no stronger tier than this one, or ``none``: no layer but limits; None: the strongest that works
     here. For tests and measurements."""
     require_sandbox: str | None = None
-    """Refuse to judge under a weaker tier than this one: ``namespaces``, ``landlock`` or ``limits``."""
+    """Refuse to judge under a weaker tier than this one: ``namespaces``, ``bubblewrap``, ``landlock`` or
+    ``limits``."""

@@ -17,7 +17,12 @@ from kernelwright.referee.sandbox.view import View
 
 PROGRAM = "bwrap"
 NOT_THERE = "bwrap is not installed"
-_NAMESPACES = ("--unshare-user-try", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts")
+_NAMESPACES = (
+    "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try",
+)  # fmt: skip
+_ROOTS_OWN = "--unshare-user-try"
+"""Root may be without the right to the others; for everyone else ``bwrap`` takes a user namespace where it needs
+one. Set-user-id it needs none, and one that root owns would keep us from counting memory in there."""
 _WORDS = 300
 
 
@@ -46,7 +51,8 @@ def wrap(
     The command keeps its descriptors, process group and user. All others in there die with it: who kills the
     process group has killed all. Its ``/tmp`` is its own, and gone afterwards.
     """
-    words = [program, *_NAMESPACES, "--unshare-cgroup-try", "--as-pid-1", "--cap-drop", "ALL"]
+    words = [program, *_NAMESPACES, "--as-pid-1", "--cap-drop", "ALL"]
+    words += [_ROOTS_OWN] if os.geteuid() == 0 else []
     words += ["--die-with-parent"] if ends_with_thread else []
     words += ["--tmpfs", "/tmp", "--proc", "/proc", "--dev", "/dev"]
     for name, real in _mounted(view).items():
