@@ -266,6 +266,20 @@ def test_what_a_tier_stops_does_not_work(tier: Tier) -> None:
         assert Path(SECRET).read_text(encoding="ascii") == "secret"
 
 
+SEEN: Attempts = {
+    "signal process 1": (lambda: os.kill(1, signal.SIGCONT), ORDER[1:]),
+    "limit process 1": (lambda: resource.prlimit(1, resource.RLIMIT_NOFILE, (9, 9)), ORDER[1:]),
+    "list what process 1 has open": (lambda: os.listdir("/proc/1/fd"), ORDER[1:]),
+    "change what process 1 is called": (lambda: Path("/proc/1/comm").write_text("x"), ORDER[1:]),
+}
+"""What is tried on a process that is seen: at these tiers process 1 is not one's own."""
+
+
+@pytest.mark.parametrize("tier", ORDER[1:])
+def test_a_process_that_is_seen_is_not_reached(tier: Tier) -> None:
+    assert wrongly(tier, SEEN) == []
+
+
 def listen_as_a_driver_does() -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as sock:
         sock.bind(f"\0cuda-uvmfd-4026531836-{os.getpid()}")
