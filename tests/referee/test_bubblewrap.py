@@ -10,9 +10,10 @@ import sys
 import tempfile
 import textwrap
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.referee.conftest import HEAD, POINTWISE, judge
@@ -23,6 +24,7 @@ from kernelwright.core.evaluation import Status
 from kernelwright.core.task import Task
 from kernelwright.corpus.audit import judge_specimen
 from kernelwright.corpus.load import load_corpus_task, load_specimens
+from kernelwright.referee import launcher
 from kernelwright.referee.first_word import first_word, listening_pair, say_ready
 from kernelwright.referee.launcher import ChildDied
 from kernelwright.referee.processes import ENDED, children_of, family_of, state_of
@@ -31,6 +33,7 @@ from kernelwright.referee.sandbox import Sandbox, Tier, bubblewrap, calls
 from kernelwright.referee.sandbox.choose import choose, require
 from kernelwright.referee.sandbox.view import View, make_view
 from kernelwright.referee.settings import RefereeSettings
+from kernelwright.referee.zygote_process import ZygoteProcess
 
 needs_linux = pytest.mark.skipif(platform.system() != "Linux", reason="processes are confined on Linux only")
 pytestmark = needs_linux
@@ -263,16 +266,38 @@ def test_a_childs_number_is_the_one_it_has_here(real: None, kept: Referee) -> No
         child.kill()
 
 
+def test_the_second_one_is_started_once_and_before_the_first_is_ready(
+    real: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events: list[str] = []
+
+    class Recorded(ZygoteProcess):
+        def __init__(self, options: Any, environment: Any, before: Sequence[str] = ()) -> None:
+            events.append("bwrap" if before else "plain")
+            super().__init__(options, environment, before)
+
+        def hello(self) -> Any:
+            events.append("asked")
+            return super().hello()
+
+    monkeypatch.setattr(launcher, "ZygoteProcess", Recorded)
+    with contextlib.closing(
+        launcher.Launcher(RefereeSettings(cache_dir=tmp_path, sandbox="bubblewrap"))
+    ) as begun:
+        begun.spawn_worker(1 << 30).kill()
+    assert events[:3] == ["plain", "bwrap", "asked"] and events.count("bwrap") == 1
+
+
 def test_should_the_process_that_forks_them_die_the_next_one_is_started(real: None, kept: Referee) -> None:
-    launcher = kept._launcher
-    child = launcher.spawn_worker(1 << 30)
+    owner = kept._launcher
+    child = owner.spawn_worker(1 << 30)
     (forking,) = [pid for pid in family_of(os.getpid()) if child.pid in children_of(pid)]
     os.kill(forking, signal.SIGKILL)
     _wait_for(lambda: state_of(child.pid) in ENDED)
     with pytest.raises(ChildDied):
         child.call("map", 60.0)
-    _wait_for(lambda: launcher._wrapped is not None and not launcher._wrapped.is_running)
-    launcher.spawn_worker(1 << 30).kill()
+    _wait_for(lambda: owner._wrapped is not None and not owner._wrapped.is_running)
+    owner.spawn_worker(1 << 30).kill()
 
 
 def test_nothing_lives_on_when_who_judges_is_killed(real: None, tmp_path: Path) -> None:

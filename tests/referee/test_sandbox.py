@@ -594,7 +594,7 @@ def test_an_unprivileged_user_gets_namespaces_too() -> None:
     )  # fmt: skip
     if is_new.returncode or "No module named" in done.stderr or "Permission denied" in done.stderr:
         pytest.skip(f"that interpreter cannot run us: {done.stderr[-200:]}")
-    found = json.loads(done.stdout)
+    found = json.loads(done.stdout)["sandbox"]
     if found["tier"] != "namespaces":
         pytest.skip(f"not here: {found['why_not']}")
     assert found["has_user_namespace"] and not found["has_own_user"]

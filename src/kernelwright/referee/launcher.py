@@ -31,8 +31,8 @@ from kernelwright.referee.processes import (
     state_of,
     unnamed_bytes,
 )
-from kernelwright.referee.sandbox import Limits, Sandbox, Tier, bubblewrap, calls
-from kernelwright.referee.sandbox.choose import from_json, require
+from kernelwright.referee.sandbox import BARE, Limits, Sandbox, Tier, bubblewrap, calls
+from kernelwright.referee.sandbox.choose import foresee, from_json, require
 from kernelwright.referee.sandbox.limits import DESCRIPTORS, PROCESSES, THREADS_EACH
 from kernelwright.referee.sandbox.view import view_from_json
 from kernelwright.referee.scratch import ScratchSpace
@@ -371,34 +371,48 @@ class Launcher:
 
     def _wait_ready(self) -> None:
         self.start()
+        assert self._zygote is not None
         if self._sandbox is None:
-            assert self._zygote is not None
+            self._start_early()
             self._sandbox = from_json(self._zygote.hello()["sandbox"])
             if self._sandbox.tier is Tier.LIMITS:
                 calls.set_dumpable(False)  # else a process of the same user could read this one's memory
         require(self._sandbox, self._settings.require_sandbox)
-        if self._sandbox.tier is Tier.BUBBLEWRAP and (self._wrapped is None or not self._wrapped.is_running):
-            self._start_wrapped()
+        if self._sandbox.tier is Tier.BUBBLEWRAP:
+            self._start_wrapped(self._zygote.hello())
+        elif self._wrapped is not None:
+            self._wrapped.close()
+            self._wrapped = None
 
-    def _start_wrapped(self) -> None:
-        """Start the zygote in there without waiting for its imports."""
-        assert self._zygote is not None
+    def _start_early(self) -> None:
+        """Start the second zygote while the first still imports, where it is clear that it will be needed."""
+        wish = self._settings.sandbox
+        if wish == BARE or bubblewrap.find() is None:
+            return
+        at_most = Tier(wish) if wish else None
+        with contextlib.suppress(MachineError):  # the first one says it better
+            found = foresee(at_most, self._settings.device, _compiler_word() or "")
+            if found["sandbox"]["tier"] == Tier.BUBBLEWRAP:
+                self._start_wrapped(found)
+
+    def _start_wrapped(self, found: Message) -> None:
+        """See that there is a zygote in there for what was found, without waiting for its imports."""
+        options = {"sandbox": found["sandbox"], "view": found["view"]}
         if self._wrapped is not None:
+            if self._wrapped.is_running and self._wrapped.options == options:
+                return
             self._wrapped.close()
         program = bubblewrap.find()
         if program is None:
             raise MachineError(f"candidates cannot be confined any more: {bubblewrap.NOT_THERE}")
-        hello = self._zygote.hello()
         self._wrapped_scratch = self._wrapped_scratch or self._scratches.new_folder()
-        environment = {**self._environment(), **_AT_HOME_IN_THERE}
         before = bubblewrap.wrap(
             program,
-            view_from_json(hello["view"]),
+            view_from_json(found["view"]),
             writable=[self._wrapped_scratch],
             readable=[str(self.build_cache.resolve())],
         )
-        options = {"sandbox": hello["sandbox"], "view": hello["view"]}
-        self._wrapped = ZygoteProcess(options, environment, before)
+        self._wrapped = ZygoteProcess(options, {**self._environment(), **_AT_HOME_IN_THERE}, before)
 
     def _zygote_for(self, kind: str) -> tuple[ZygoteProcess, bool]:
         """Return who forks such a child, and whether that one is in there."""

@@ -31,6 +31,7 @@ class ZygoteProcess:
             environment: all of it.
             before: words of a command that runs it.
         """
+        self.options = options
         self._sock, theirs = socket.socketpair()
         module = [sys.executable, "-m", "kernelwright.referee.zygote"]
         with theirs:

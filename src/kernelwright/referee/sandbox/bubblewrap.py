@@ -21,8 +21,8 @@ _NAMESPACES = (
     "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try",
 )  # fmt: skip
 _ROOTS_OWN = "--unshare-user-try"
-"""Root may be without the right to the others; for everyone else ``bwrap`` takes a user namespace where it needs
-one. Set-user-id it needs none, and one that root owns would keep us from counting memory in there."""
+"""Root may be without the right to the others. For everyone else ``bwrap`` takes a user namespace where it
+must; set-user-id it needs none, and one of root's would keep us from counting memory in there."""
 _WORDS = 300
 
 

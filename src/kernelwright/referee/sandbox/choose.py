@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from functools import cache
-from typing import Final
+from typing import Any, Final
 
 from kernelwright.core.errors import MachineError, UserError
 from kernelwright.referee.sandbox import bubblewrap, landlock, seccomp
@@ -58,17 +58,24 @@ def probe(at_most: Tier | None = None, device: str = "cpu") -> Sandbox:
     Raises:
         MachineError: that process fails.
     """
-    command = [sys.executable, "-m", __name__, at_most.value if at_most else ORDER[0].value, device]
+    return from_json(foresee(at_most, device)["sandbox"])
+
+
+def foresee(at_most: Tier | None = None, device: str = "cpu", compiler: str = "") -> dict[str, Any]:
+    """Return the same as JSON, ``sandbox``, and what was to be seen in it, ``view``; raises as ``probe``."""
+    words = [at_most.value if at_most else ORDER[0].value, device, compiler]
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, check=False, timeout=60, env=_environment()
-        )
+            [sys.executable, "-m", "kernelwright.referee.sandbox.choose", *words],
+            capture_output=True, text=True, check=False, timeout=60, env=_environment(),
+        )  # fmt: skip
     except (OSError, subprocess.SubprocessError) as error:
         raise MachineError(f"the sandbox cannot be tried: {error}") from error
     if done.returncode != 0:
-        words = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
-        raise MachineError(f"the sandbox cannot be tried: {words[-1]}")
-    return from_json(json.loads(done.stdout))
+        last = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+        raise MachineError(f"the sandbox cannot be tried: {last[-1]}")
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
 
 
 @cache
@@ -222,19 +229,20 @@ def main() -> None:
         problem = _try(from_json(words["option"]), view_from_json(words["view"]))
         sys.stdout.write(json.dumps(problem) + "\n")
         return
-    at_most = Tier(sys.argv[1]) if len(sys.argv) > 1 else None
-    view = _view_on(sys.argv[2]) if len(sys.argv) > 2 else make_view()
-    sys.stdout.write(json.dumps(asdict(choose(view, at_most))) + "\n")
+    at_most, device, compiler = [*sys.argv[1:], "", "", ""][:3]
+    view = _view_on(device, compiler) if device else make_view()
+    found = choose(view, Tier(at_most) if at_most else None)
+    sys.stdout.write(json.dumps({"sandbox": asdict(found), "view": asdict(view)}) + "\n")
 
 
-def _view_on(name: str) -> View:
+def _view_on(name: str, compiler: str) -> View:
     # lazy: it needs packages that another interpreter, which is asked what it can do, may not have
     from kernelwright.referee.device import parse_device
 
     device = parse_device(name)
     device.wake()
     return make_view(
-        nodes=device.nodes(), files=device.files(), driver=device.kind if device.has_driver else ""
+        compiler or None, device.nodes(), device.files(), device.kind if device.has_driver else ""
     )
 
 

@@ -78,7 +78,7 @@ def make_view(
     packages that are loaded already are shown: it may be anybody's, a home or a project.
     """
     paths: list[str] = [*SYSTEM, *SETTINGS, *FACTS, *files]
-    for prefix in {sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix}:
+    for prefix in dict.fromkeys((sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix)):
         paths += (
             [prefix]
             if not _is_too_wide(prefix)
