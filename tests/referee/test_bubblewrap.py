@@ -44,7 +44,7 @@ def found_here() -> Sandbox:
     return choose(make_view(), Tier.BUBBLEWRAP)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def real() -> None:
     if bubblewrap.find() is None:
         pytest.skip("needs bubblewrap: bwrap is not on PATH")
@@ -192,7 +192,7 @@ def temporary(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory, temporary: Path) -> Iterator[Referee]:
+def kept(real: None, tmp_path_factory: pytest.TempPathFactory, temporary: Path) -> Iterator[Referee]:
     settings = RefereeSettings(
         cache_dir=tmp_path_factory.mktemp("cache"), sandbox="bubblewrap", search_timing_s=0.05,
         load_timeout_s=20.0, call_timeout_s=5.0, build_timeout_s=60.0,

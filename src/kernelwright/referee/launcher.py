@@ -273,13 +273,14 @@ class Launcher:
                 {"op": "spawn", "kind": kind, "limits": asdict(limits), "scratch": scratch, "extra": shown},
                 [theirs.fileno(), log_fd, *([listened.fileno()] if is_wrapped else [])],
             )
-            if "error" in reply:
-                shutil.rmtree(scratch, ignore_errors=True)
-                raise MachineError(f"a {kind} cannot be confined: {reply['error']}")
-            pid, keeper = reply["pid"], reply["keeper"]
-            if is_wrapped:  # it has a number in there, and another one here
-                pid, _ = first_word(listener)
+            problem = reply.get("error", "")
+            pid, keeper = reply.get("pid", 0), reply.get("keeper", 0)
+            if is_wrapped and not problem:  # it has a number in there, and another one here
+                pid, problem = first_word(listener)
                 keeper = pid
+            if problem:
+                shutil.rmtree(scratch, ignore_errors=True)
+                raise MachineError(f"a {kind} cannot be confined: {problem}")
         child = Child(zygote, pid, keeper, reply["keeper"], ours, log_fd, scratch, limits)
         self._children.add(child)
         self._start_watch()
