@@ -5,17 +5,19 @@ import os
 import random
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kernelwright.core.evaluation import Check, Status, WorkloadResult
 from kernelwright.referee.contestant import Contestant, Failure
+from kernelwright.referee.crowding import Account, Parting, account_of, is_crowded, threads_to_part
 from kernelwright.referee.draws import Draw
 from kernelwright.referee.reference import Reference
 from kernelwright.referee.replay import check_afterwards
 from kernelwright.referee.settings import RefereeSettings
 from kernelwright.referee.timing import LOOKS, Samples, compare
 from kernelwright.referee.verify import Verification, matches, still_matches
+from kernelwright.referee.watch import cpu_s
 from kernelwright.referee.worker.layouts import arena_of
 
 EAGER = "eager"
@@ -65,6 +67,16 @@ class _Side:
 
 
 @dataclass(frozen=True)
+class _Spell:
+    """What a process had done before and after one of its samples."""
+
+    before: Account
+    after: Account
+    seconds: float
+    cpu_s: float
+
+
+@dataclass(frozen=True)
 class Clocks:
     """One sample of the candidate's as the worker, the parent and the kernel's accounts tell it."""
 
@@ -90,12 +102,20 @@ class Measurement:
         self._place = dict(zip(contestant.slots, draws, strict=True))
         self._sets = self._reference.set_names
         self._clocks: list[Clocks] = []
+        self._parting = Parting()
+        self._is_parted = False
         self._round_trip_s = 0.0
         self.note: str | None = None
         """What was not looked at."""
 
     def take(self, baselines: Sequence[str]) -> Samples:
         """Measure; raises Failure when a timed call gives a wrong output or the clocks disagree."""
+        try:
+            return self._take(baselines)
+        finally:
+            self._parting.restore()
+
+    def _take(self, baselines: Sequence[str]) -> Samples:
         self._prepare()
         candidate = _Side("candidate", "")
         sides = [candidate]
@@ -195,6 +215,20 @@ class Measurement:
         return side.calls < MAX_CALLS and seconds < SHORT * self._settings.batch_s
 
     def _sample(self, sides: list[_Side]) -> None:
+        """Take the samples; from anew, once, when the machine turns out to be crowded.
+
+        How many calls a sample has is chosen anew as well: those of a side that was slow by chance would be
+        too few, and more of them waking up.
+        """
+        if not self._take_rounds(sides):
+            for side in sides:
+                self._calibrate(side)
+                side.samples_ms.clear()
+            self._clocks.clear()
+            self._take_rounds(sides)
+
+    def _take_rounds(self, sides: list[_Side]) -> bool:
+        """Return True when there are samples enough, False when threads were put on cores of their own."""
         settings = self._settings
         aim_s = settings.final_timing_s / LOOKS[0] if self._is_final else settings.search_timing_s
         begin = time.perf_counter()
@@ -202,18 +236,38 @@ class Measurement:
         for n in range(MAX_ROUNDS):
             if is_small or n % 6 == 5:
                 self._swap()
-            for side in self._rng.sample(sides, len(sides)):
-                is_checked = not side.callable and (
-                    self._reference.output_bytes <= CHECK_ALL_BYTES or n % 3 == 0
-                )
-                if side.is_quick:
-                    self._batch(
-                        side, 1
-                    )  # not counted: threads and caches wake up after the other side's turn
-                seconds = self._batch(side, side.calls, is_checked=is_checked)
-                side.samples_ms.append(seconds * 1e3 / side.calls)
+            spells = {
+                self._pid(side): self._take_sample(side, n) for side in self._rng.sample(sides, len(sides))
+            }
+            if not self._is_parted and self._part(spells):
+                return False
             if self._is_enough(sides, n + 1, time.perf_counter() - begin, aim_s):
-                return
+                break
+        return True
+
+    def _take_sample(self, side: _Side, n: int) -> _Spell:
+        is_checked = not side.callable and (self._reference.output_bytes <= CHECK_ALL_BYTES or n % 3 == 0)
+        pid = self._pid(side)
+        before, cpu_before_s, begin = account_of(pid), cpu_s(pid), time.perf_counter()
+        if side.is_quick:
+            self._batch(side, 1)  # not counted: threads and caches wake up after the other side's turn
+        seconds = self._batch(side, side.calls, is_checked=is_checked)
+        side.samples_ms.append(seconds * 1e3 / side.calls)
+        return _Spell(before, account_of(pid), time.perf_counter() - begin, cpu_s(pid) - cpu_before_s)
+
+    def _part(self, spells: Mapping[int, _Spell]) -> bool:
+        """Put threads on cores of their own, on all sides, where those of one got in each other's way."""
+        if not any(is_crowded(spell.before, spell.after, spell.seconds) for spell in spells.values()):
+            return False
+        n_cores = len(os.sched_getaffinity(0))
+        found = [threads_to_part(s.before, s.after, s.cpu_s, n_cores) for s in spells.values()]
+        for threads in found:
+            self._parting.part(threads)
+        self._is_parted = any(found)
+        return self._is_parted
+
+    def _pid(self, side: _Side) -> int:
+        return (self._reference.child if side.callable else self._contestant.child).pid
 
     def _is_enough(self, sides: list[_Side], n: int, spent_s: float, aim_s: float) -> bool:
         if n < MIN_ROUNDS:
