@@ -14,6 +14,7 @@ from kernelwright.referee.passes import (
     ON_THE_PROCESSOR,
     RANK,
     SLACK_S,
+    UNANIMOUS,
     Pass,
     Timed,
     conclude,
@@ -82,8 +83,15 @@ def test_a_few_fine_passes_are_enough_and_fewer_are_not() -> None:
 
 
 def test_there_are_more_passes_while_something_is_found_but_not_for_ever() -> None:
-    assert not is_over([recognises_inputs] * (MOST_PASSES - 1), TIMED, CALLS)
-    assert is_over([recognises_inputs] * MOST_PASSES, TIMED, CALLS)
+    most = [FINE, *[recognises_inputs] * (MOST_PASSES - 2)]
+    assert not is_over(most, TIMED, CALLS)
+    assert is_over([*most, recognises_inputs], TIMED, CALLS)
+
+
+def test_passes_that_agree_need_not_be_as_many() -> None:
+    assert not is_over([recognises_inputs] * (UNANIMOUS - 1), TIMED, CALLS)
+    assert is_over([recognises_inputs] * UNANIMOUS, TIMED, CALLS)
+    assert "never seen" in (conclude([recognises_inputs] * UNANIMOUS, TIMED, CALLS) or "")
 
 
 def test_interruptions_on_known_values_alone_acquit_no_one() -> None:

@@ -12,6 +12,8 @@ from dataclasses import astuple, dataclass
 LEAST_PASSES, MOST_PASSES = 3, 8
 """So many passes at least, and up to so many while the least of every figure finds something. An interruption
 makes a figure larger, never less: so one that falls on known values acquits no one."""
+UNANIMOUS = 4
+"""After so many that find something without exception no more are needed."""
 MOST_FINE, RANK = 2, 3
 """After the most passes no more than so few of them may be fine, and the figures of this rank (least: 1)
 must show it too: where a machine is so busy that few passes go undisturbed, known values may have had all the
@@ -77,7 +79,9 @@ def is_over(passes: Sequence[Pass], timed: Timed, calls: int) -> bool:
     """Tell whether there are passes enough to conclude from."""
     if len(passes) < LEAST_PASSES:
         return False
-    return len(passes) == MOST_PASSES or conclude(passes, timed, calls) is None
+    return (
+        len(passes) == MOST_PASSES or conclude(passes, timed, calls) is None or _agree(passes, timed, calls)
+    )
 
 
 def conclude(passes: Sequence[Pass], timed: Timed, calls: int) -> str | None:
@@ -87,6 +91,10 @@ def conclude(passes: Sequence[Pass], timed: Timed, calls: int) -> str | None:
         return found
     n_fine = sum(problem_of(seen, timed, calls) is None for seen in passes)
     return None if n_fine > MOST_FINE else problem_of(_ranked(passes, RANK), timed, calls)
+
+
+def _agree(passes: Sequence[Pass], timed: Timed, calls: int) -> bool:
+    return len(passes) >= UNANIMOUS and all(problem_of(seen, timed, calls) for seen in passes)
 
 
 def problem_of(seen: Pass, timed: Timed, calls: int) -> str | None:
