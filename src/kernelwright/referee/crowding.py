@@ -1,9 +1,9 @@
 """Threads of one process that share a core because another program has the rest: seen, and kept apart.
 
 Where as many threads as there are cores work on small loops together and something else holds a core, the
-system may put two of them on one and leave them there: each waits, turning, until the other may run. A kernel
-of sixty such loops was seen to take fifteen times as long, in one process for as long as it was timed and not
-in its twin. On cores of their own its threads share one of them with the other program, as both sides do.
+system may put two of them on one and leave them there: each waits, turning, until the other may run. That
+takes many times as long, in one process for as long as it is timed and not in its twin. On cores of their own
+its threads share one of them with the other program, as both sides do.
 """
 
 import contextlib
