@@ -134,6 +134,7 @@ def row(honest: Honest, runs: int, journal: Journal) -> dict[str, Any]:
         "rejections": [
             t.model_dump(mode="json", include={"run", "status", "stage", "check", "detail"}) for t in rejected
         ],
+        "notes": [{"run": t.run, "note": note} for t in trials for note in t.notes],
     }
 
 
@@ -163,6 +164,10 @@ def render(result: dict[str, Any]) -> str:
             lines.append(
                 f"- `{r['kernel']}` (run {why['run'] + 1}): {why['status']}, {why['stage']}: {why['detail']}"
             )
+    noted = [(r["kernel"], of["run"] + 1, of["note"]) for r in rows for of in r["notes"]]
+    if noted:
+        lines += ["", "## What verdicts note", ""]
+        lines += [f"- `{kernel}` (run {run}): {note}" for kernel, run, note in noted]
     lines += ["", "## Every kernel", "", "| kernel | origin | what it does | task | verified |"]
     lines.append("|---|---|---|---|---:|")
     for r in rows:

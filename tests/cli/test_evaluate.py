@@ -37,7 +37,9 @@ def stub_judge(monkeypatch: pytest.MonkeyPatch, evaluation: Evaluation) -> dict[
 def test_a_verified_kernel_exits_0_with_errors_and_timings(
     cli: Any, monkeypatch: pytest.MonkeyPatch, task_file: Path, kernel_file: Path
 ) -> None:
-    asked = stub_judge(monkeypatch, verified(Candidate(source=KERNEL), 1.6, final=True))
+    note = "no replay: [one call] takes 2 GB"
+    found = verified(Candidate(source=KERNEL), 1.6, final=True).model_copy(update={"notes": (note,)})
+    asked = stub_judge(monkeypatch, found)
     words = ["--final", "--baseline", "eager", "--baseline", "torch_compile"]
     words += ["--library-calls", "forbidden"]
     result = cli("evaluate", task_file, kernel_file, *words)
@@ -50,6 +52,7 @@ def test_a_verified_kernel_exits_0_with_errors_and_timings(
     assert result.out.startswith("Verified, 6.00x faster than eager")
     for words_ in ("sparse spikes", "8.00e-08", "67 %", "not used: heavy tail", "1.94x [1.86, 2.03]"):
         assert words_ in result.out
+    assert f"note: {note}" in result.out
     assert result.err == "judging " + str(kernel_file) + " against relu ...\n"
 
 

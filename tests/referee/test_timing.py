@@ -94,6 +94,12 @@ def test_processes_that_differ_are_not_called_however_many_samples_they_give() -
     assert conclude("default", pairs, None).speedups[0].verdict == "no_significant_change"
 
 
+def test_what_all_processes_of_a_final_share_is_not_called() -> None:
+    one = conclude("default", [samples([1.0] * 9, [1.01] * 9)] * 4, None).speedups[0]
+    two = conclude("default", [samples([1.0] * 9, [1.02] * 9)] * 4, None).speedups[0]
+    assert (one.verdict, two.verdict) == ("no_significant_change", "faster")
+
+
 def test_a_final_ends_early_only_with_a_tight_or_clear_interval() -> None:
     first, last = LOOKS
     wide = [samples([1.0], [ratio]) for ratio in (0.9, 1.1, 1.0, 1.05, 0.95, 1.0, 1.0)]

@@ -115,6 +115,8 @@ def show(evaluation: Evaluation) -> None:
         console.print(f"not used: {family.replace('_', ' ')} ({why})", soft_wrap=True)
     if evaluation.results:
         console.print(_timings_table(evaluation))
+    for note in evaluation.notes:
+        console.print(f"note: {note}", soft_wrap=True, markup=False)
     if evaluation.sandbox is not None:
         console.print(f"sandbox: {evaluation.sandbox}")
 

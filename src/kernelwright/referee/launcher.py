@@ -96,6 +96,8 @@ class Child:
         self._ended_because = ""
         self._ending = threading.Lock()
         self.is_alive = True
+        self.answered_in_s = 0.0
+        """From sending the last command to having its answer, and nothing else that the parent did."""
 
     @property
     def keeper(self) -> int:
@@ -118,8 +120,10 @@ class Child:
             message["sizes"] = [memory.size for memory in arenas.values()]
         try:
             self._sock.settimeout(timeout_s)
+            begin = time.perf_counter()
             wire.send(self._sock, message, [memory.fd for memory in arenas.values()])
             reply = wire.receive(self._sock, timeout_s, REPLY_BYTES)
+            self.answered_in_s = time.perf_counter() - begin
         except wire.Late as error:
             self.kill()
             raise ChildLate(f"no answer within {timeout_s:.3g} s") from error

@@ -5,13 +5,14 @@ import os
 import random
 import statistics
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from kernelwright.core.evaluation import Check, Status, WorkloadResult
 from kernelwright.referee.contestant import Contestant, Failure
-from kernelwright.referee.crowding import Account, Parting, account_of, is_crowded, threads_to_part
 from kernelwright.referee.draws import Draw
+from kernelwright.referee.launcher import Child
+from kernelwright.referee.pinning import Pinning, Spell, threads_to_pin, worked_s
 from kernelwright.referee.reference import Reference
 from kernelwright.referee.replay import check_afterwards
 from kernelwright.referee.settings import RefereeSettings
@@ -36,6 +37,9 @@ WARM_UP_CALLS, WARM_UP_S, SETTLED = 24, 2.0, 1.25
 """Calls and seconds of warming up at most; the latency has settled within this factor of the best."""
 FEW_FAULTS = 4
 """Page faults in a call after which its process still counts as one that has all its memory."""
+HINDERED = 1.3
+"""Threads do not stay pinned where a side takes so many times as long then: one that asks how many cores it
+may use, and does with one."""
 QUICK_S = 0.05
 """Callables faster than this get a call that is not counted before every sample."""
 CLOCK_LOW, CLOCK_HIGH = 0.6, 1.15
@@ -61,19 +65,11 @@ class _Side:
     callable: str
     """Empty for the candidate."""
     calls: int = 1
+    per_call_s: float = 0.0
     is_quick: bool = False
     """Short enough that every sample can begin with a call that is not counted."""
-    samples_ms: list[float] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class _Spell:
-    """What a process had done before and after one of its samples."""
-
-    before: Account
-    after: Account
-    seconds: float
-    cpu_s: float
+    samples_s: list[float] = field(default_factory=list)
+    """As the parent's clock saw them, all calls and the asking for them."""
 
 
 @dataclass(frozen=True)
@@ -102,9 +98,9 @@ class Measurement:
         self._place = dict(zip(contestant.slots, draws, strict=True))
         self._sets = self._reference.set_names
         self._clocks: list[Clocks] = []
-        self._parting = Parting()
-        self._is_parted = False
+        self._pinning = Pinning()
         self._round_trip_s = 0.0
+        self._asking_s: list[float] = []
         self.note: str | None = None
         """What was not looked at."""
 
@@ -113,7 +109,7 @@ class Measurement:
         try:
             return self._take(baselines)
         finally:
-            self._parting.restore()
+            self._pinning.restore()
 
     def _take(self, baselines: Sequence[str]) -> Samples:
         self._prepare()
@@ -125,29 +121,26 @@ class Measurement:
         self._reference.load_state(self._draws[0].state)
         for side in sides:
             self._calibrate(side)
-        self._clocks.clear()  # calls while warming up are short, and mostly waiting
-        self._sample(sides)
+        self._pin(sides)
+        self._take_rounds(sides)
         for _ in range(N_RECALIBRATIONS):
             if not self._is_short(candidate):
                 break
             self._calibrate(candidate)
-            self._clocks.clear()
-            for side in sides:
-                side.samples_ms.clear()
-            self._sample(sides)
+            self._take_rounds(sides)
         self._check_clocks()
         if problem := events_problem(self._clocks):
             raise Failure(Status.REJECTED, problem, check=Check.CLOCK, is_by_clock=True)
-        eager_ms = [ms for side in sides if side.callable == EAGER for ms in side.samples_ms]
+        eager_ms = [ms for side in sides if side.callable == EAGER for ms in self._ms(side)]
         self.note = check_afterwards(
-            self._contestant, self._draws, candidate.samples_ms, eager_ms, self._settings.replay_size
+            self._contestant, self._draws, self._ms(candidate), eager_ms, self._settings.replay_size
         )
         for name, draw in self._place.items():
             self._fill(name, draw)
         self._check_late()
         return Samples(
-            candidate=tuple(candidate.samples_ms),
-            baselines={side.name: tuple(side.samples_ms) for side in sides[1:]},
+            candidate=tuple(self._ms(candidate)),
+            baselines={side.name: tuple(self._ms(side)) for side in sides[1:]},
             calls={side.name: side.calls for side in sides},
         )
 
@@ -157,9 +150,8 @@ class Measurement:
         self._contestant.map_state(self._draws[0].state)
         trips = []
         for _ in range(20):  # with the trusted side: a candidate could be slow here to look fast later
-            begin = time.perf_counter()
             self._reference.call("time", callable="eager", sets=[next(iter(self._place))], calls=0)
-            trips.append(time.perf_counter() - begin)
+            trips.append(self._reference.child.answered_in_s)
         self._round_trip_s = min(trips)
 
     def _fill(self, name: str, draw: Draw) -> None:
@@ -172,11 +164,11 @@ class Measurement:
 
         A fresh page can cost more than the work on it, and a heap may take some calls to find its size.
         """
-        child = self._reference.child if side.callable else self._contestant.child
+        child = self._child(side)
         times: list[float] = []
         faults = [child.minor_faults()]
         while len(times) < WARM_UP_CALLS and sum(times) < WARM_UP_S:
-            times.append(self._batch(side, calls=1))
+            times.append(self._without(self._round_trip_s, self._batch(side, calls=1)))
             faults.append(child.minor_faults())
             is_whole = len(times) >= 4 and faults[-1] - faults[-4] <= FEW_FAULTS
             if is_whole and max(times[-2:]) <= SETTLED * min(times):
@@ -191,9 +183,9 @@ class Measurement:
             if seconds >= self._settings.batch_s / 2 or calls >= MAX_CALLS:
                 break
             calls = min(calls * 4, MAX_CALLS)
-        per_call = max(seconds / calls, 1e-7)
-        side.calls = max(1, min(math.ceil(self._settings.batch_s / per_call), MAX_CALLS))
-        side.is_quick = per_call < QUICK_S
+        side.per_call_s = max(seconds / calls, 1e-7)
+        side.calls = max(1, min(math.ceil(self._settings.batch_s / side.per_call_s), MAX_CALLS))
+        side.is_quick = side.per_call_s < QUICK_S
 
     def _undisturbed(self, side: _Side, calls: int) -> float:
         """Return the least of up to three times where one could be the machine's doing.
@@ -204,70 +196,70 @@ class Measurement:
         for _ in range(2):
             if self._settings.batch_s / 2 <= seconds <= LONG_BATCHES * self._settings.batch_s:
                 seconds = min(seconds, self._batch(side, calls))
-        return seconds
+        return self._without(self._round_trip_s, seconds)
 
     def _is_short(self, side: _Side) -> bool:
         """True when samples are much shorter than they were meant to be: calls were slower before than now.
 
         Short samples are interrupted less often than long ones, which must not be to anyone's advantage.
         """
-        seconds = statistics.median(side.samples_ms) * side.calls / 1e3
+        seconds = statistics.median(self._ms(side)) * side.calls / 1e3
         return side.calls < MAX_CALLS and seconds < SHORT * self._settings.batch_s
 
-    def _sample(self, sides: list[_Side]) -> None:
-        """Take the samples; from anew, once, when the machine turns out to be crowded.
+    def _pin(self, sides: list[_Side]) -> None:
+        """Pin the threads of all sides to cores of their own, unless that makes one of them slower.
 
-        How many calls a sample has is chosen anew as well: those of a side that was slow by chance would be
-        too few, and more of them waking up.
+        A thread that asks how many cores it may use is then told one. How many calls a sample has is chosen
+        anew: those of a side that was slow by chance would be too few, and more of them waking up.
         """
-        if not self._take_rounds(sides):
+        n_cores = len(os.sched_getaffinity(0))
+        found = [threads_to_pin(self._spell(side), n_cores) for side in sides]
+        if not any(found):
+            return
+        for threads in found:
+            self._pinning.pin(threads)
+        before_s = [side.per_call_s for side in sides]
+        for side in sides:
+            self._calibrate(side)
+        if any(side.per_call_s > HINDERED * was_s for side, was_s in zip(sides, before_s, strict=True)):
+            self._pinning.restore()
             for side in sides:
                 self._calibrate(side)
-                side.samples_ms.clear()
-            self._clocks.clear()
-            self._take_rounds(sides)
 
-    def _take_rounds(self, sides: list[_Side]) -> bool:
-        """Return True when there are samples enough, False when threads were put on cores of their own."""
+    def _spell(self, side: _Side) -> Spell:
+        pid = self._child(side).pid
+        before, cpu_before_s = worked_s(pid), cpu_s(pid)
+        self._batch(side, side.calls)
+        after = worked_s(pid)
+        worked = {thread: now_s - before[thread] for thread, now_s in after.items() if thread in before}
+        return Spell(worked, cpu_s(pid) - cpu_before_s)
+
+    def _take_rounds(self, sides: list[_Side]) -> None:
+        """Take samples, from anew, until there are enough."""
         settings = self._settings
+        self._clocks.clear()  # calls while warming up are short, and mostly waiting
+        self._asking_s.clear()
+        for side in sides:
+            side.samples_s.clear()
         aim_s = settings.final_timing_s / LOOKS[0] if self._is_final else settings.search_timing_s
         begin = time.perf_counter()
         is_small = self._reference.layout.args_bytes <= SWAP_ALL_BYTES
         for n in range(MAX_ROUNDS):
             if is_small or n % 6 == 5:
                 self._swap()
-            spells = {
-                self._pid(side): self._take_sample(side, n) for side in self._rng.sample(sides, len(sides))
-            }
-            if not self._is_parted and self._part(spells):
-                return False
+            for side in self._rng.sample(sides, len(sides)):
+                self._take_sample(side, n)
             if self._is_enough(sides, n + 1, time.perf_counter() - begin, aim_s):
                 break
-        return True
 
-    def _take_sample(self, side: _Side, n: int) -> _Spell:
+    def _take_sample(self, side: _Side, n: int) -> None:
         is_checked = not side.callable and (self._reference.output_bytes <= CHECK_ALL_BYTES or n % 3 == 0)
-        pid = self._pid(side)
-        before, cpu_before_s, begin = account_of(pid), cpu_s(pid), time.perf_counter()
         if side.is_quick:
             self._batch(side, 1)  # not counted: threads and caches wake up after the other side's turn
-        seconds = self._batch(side, side.calls, is_checked=is_checked)
-        side.samples_ms.append(seconds * 1e3 / side.calls)
-        return _Spell(before, account_of(pid), time.perf_counter() - begin, cpu_s(pid) - cpu_before_s)
+        side.samples_s.append(self._batch(side, side.calls, is_checked=is_checked))
 
-    def _part(self, spells: Mapping[int, _Spell]) -> bool:
-        """Put threads on cores of their own, on all sides, where those of one got in each other's way."""
-        if not any(is_crowded(spell.before, spell.after, spell.seconds) for spell in spells.values()):
-            return False
-        n_cores = len(os.sched_getaffinity(0))
-        found = [threads_to_part(s.before, s.after, s.cpu_s, n_cores) for s in spells.values()]
-        for threads in found:
-            self._parting.part(threads)
-        self._is_parted = any(found)
-        return self._is_parted
-
-    def _pid(self, side: _Side) -> int:
-        return (self._reference.child if side.callable else self._contestant.child).pid
+    def _child(self, side: _Side) -> Child:
+        return self._reference.child if side.callable else self._contestant.child
 
     def _is_enough(self, sides: list[_Side], n: int, spent_s: float, aim_s: float) -> bool:
         if n < MIN_ROUNDS:
@@ -276,7 +268,7 @@ class Measurement:
             return True
         if self._is_final:
             return False
-        speedups = [compare(s.name, s.samples_ms, sides[0].samples_ms) for s in sides[1:]]
+        speedups = [compare(s.name, self._ms(s), self._ms(sides[0])) for s in sides[1:]]
         if any(s.high < CLEARLY_SLOWER for s in speedups):
             return True
         return n >= WANTED_ROUNDS and all(s.high <= s.low * TIGHT for s in speedups)
@@ -289,24 +281,34 @@ class Measurement:
         self._fill(other, first)
 
     def _batch(self, side: _Side, calls: int, *, is_checked: bool = False) -> float:
-        """Time ``calls`` calls with the parent's clock, in seconds."""
+        """Time ``calls`` calls with the parent's clock, in seconds; the asking for them is in it."""
         order = self._rng.sample(self._sets, len(self._sets))
         if side.callable:
-            begin = time.perf_counter()
-            self._reference.call("time", callable=side.callable, sets=order, calls=calls)
-            return self._without_round_trip(time.perf_counter() - begin)
-        begin = time.perf_counter()
+            reply = self._reference.call("time", callable=side.callable, sets=order, calls=calls)
+            seconds = self._reference.child.answered_in_s
+            self._asking_s.append(max(seconds - reply["ns"] / 1e9, 0.0))
+            return seconds
         claimed = self._contestant.time(order, calls)
-        seconds = self._without_round_trip(time.perf_counter() - begin)
+        seconds = self._contestant.child.answered_in_s
         cpu_s, events_s = self._contestant.watch.command_s, self._contestant.events_s
-        self._clocks.append(Clocks(claimed, seconds, cpu_s, events_s))
+        self._clocks.append(Clocks(claimed, self._without(self._round_trip_s, seconds), cpu_s, events_s))
         if is_checked:
             self._check_timed(self._place[arena_of(order[(calls - 1) % len(order)])])
         return seconds
 
-    def _without_round_trip(self, seconds: float) -> float:
+    def _ms(self, side: _Side) -> list[float]:
+        """Return the milliseconds of a call in every sample of a side.
+
+        What asking costs is what the trusted process saw less of by its own clock than the parent did, in
+        the median: more than an empty command, for threads that still spin stand in the answer's way.
+        """
+        asking_s = statistics.median(self._asking_s or [self._round_trip_s])
+        return [self._without(asking_s, seconds) * 1e3 / side.calls for seconds in side.samples_s]
+
+    @staticmethod
+    def _without(asking_s: float, seconds: float) -> float:
         """Take the cost of asking off a sample, at most a tenth of it."""
-        return seconds - min(self._round_trip_s, seconds / 10)
+        return seconds - min(asking_s, seconds / 10)
 
     def _check_timed(self, draw: Draw) -> None:
         results = self._contestant.fetch()

@@ -247,7 +247,7 @@ class _Trial:
             except Failure as failure:
                 if not failure.is_by_clock:
                     raise
-                self._log += f"not held against it unless found again: {failure.detail}\n"
+                self._notes[f"not held against it unless found again: {failure.detail}"] = None
                 time.sleep(pause_s)
         return judge()
 

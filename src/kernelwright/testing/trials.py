@@ -47,6 +47,8 @@ class Trial(Frozen):
     """The family of draws, with the weights, on which it was found."""
     families: tuple[str, ...] = ()
     """Families of draws that it was compared on; a slow reference gets fewer."""
+    notes: tuple[str, ...] = ()
+    """What the evaluation notes: a replay that was left out, what clocks told of one process and no other."""
     seconds: float = 0.0
     """Seconds in the referee's stages."""
 
@@ -69,6 +71,7 @@ def trial_of(subject: Subject, run: int, evaluation: Evaluation) -> Trial:
         detail=evaluation.detail,
         family=where[1] if where else None,
         families=tuple(sorted({error.family for error in evaluation.errors})),
+        notes=evaluation.notes,
         seconds=round(sum(evaluation.phases_s.values()), 3),
     )
 

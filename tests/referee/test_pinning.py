@@ -1,0 +1,76 @@
+"""Threads on cores of their own: which belong there, and back, in real processes."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from kernelwright.referee.pinning import Pinning, Spell, threads_to_pin, worked_s
+from kernelwright.referee.watch import cpu_s
+
+TWO_BUSY_THREADS = """
+import hashlib, threading
+def work():
+    while True:
+        hashlib.pbkdf2_hmac("sha256", b"a", b"b", 20000)
+threading.Thread(target=work, daemon=True).start()
+work()
+"""
+N_CORES = len(os.sched_getaffinity(0))
+
+
+@pytest.fixture
+def busy() -> Iterator[int]:
+    process = subprocess.Popen([sys.executable, "-c", TWO_BUSY_THREADS])
+    deadline = time.monotonic() + 60
+    while len(worked_s(process.pid)) < 2 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    yield process.pid
+    process.kill()
+    process.wait()
+
+
+def test_busy_threads_go_to_cores_of_their_own_and_back(busy: int) -> None:
+    before, began_s = worked_s(busy), cpu_s(busy)
+    time.sleep(0.3)
+    worked = {thread: now_s - before[thread] for thread, now_s in worked_s(busy).items()}
+    threads = threads_to_pin(Spell(worked, cpu_s(busy) - began_s), n_cores=2)
+    assert threads == sorted(worked) and len(threads) == 2
+    pinning = Pinning()
+    pinning.pin(threads)
+    masks = [os.sched_getaffinity(thread) for thread in threads]
+    assert all(len(mask) == 1 for mask in masks) and len(set.union(*masks)) == min(2, N_CORES)
+    pinning.pin(threads)  # again: what is restored is what was before the first time
+    pinning.restore()
+    assert all(os.sched_getaffinity(thread) == os.sched_getaffinity(0) for thread in threads)
+
+
+@pytest.mark.parametrize(
+    ("worked", "cpu_s", "n_cores", "pinned"),
+    [
+        ({1: 1.0, 2: 0.9}, 1.9, 2, [1, 2]),
+        ({2: 0.9, 1: 0.5, 3: 0.01}, 1.41, 2, [1, 2]),
+        ({1: 0.5, 2: 0.9, 3: 0.7}, 2.1, 2, [1, 2, 3]),
+        ({1: 1.0, 2: 0.9}, 1.9, 4, []),
+        ({1: 1.0, 2: 0.01}, 1.01, 2, []),
+        ({1: 1.0, 2: 0.9}, 2.5, 2, []),
+        ({1: 1.0}, 1.0, 1, []),
+        ({}, 0.0, 2, []),
+    ],
+    ids=["two", "one idle", "more than cores", "fewer", "one", "ended threads", "one core", "unknown"],
+)
+def test_only_threads_that_need_all_cores_are_pinned(
+    worked: dict[int, float], cpu_s: float, n_cores: int, pinned: list[int]
+) -> None:
+    assert threads_to_pin(Spell(worked, cpu_s), n_cores) == pinned
+
+
+def test_what_is_gone_is_left_alone() -> None:
+    gone = 2**22 + 1
+    assert worked_s(gone) == {}
+    pinning = Pinning()
+    pinning.pin([gone])
+    pinning.restore()
