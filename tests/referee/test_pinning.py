@@ -7,8 +7,13 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from tests.referee.conftest import HEAD, TAIL, judge
 
+from kernelwright.core.task import Task
+from kernelwright.referee import measure
+from kernelwright.referee.measure import Measurement
 from kernelwright.referee.pinning import Pinning, Spell, threads_to_pin, worked_s
+from kernelwright.referee.referee import Referee, Session
 from kernelwright.referee.watch import cpu_s
 
 TWO_BUSY_THREADS = """
@@ -19,7 +24,21 @@ def work():
 threading.Thread(target=work, daemon=True).start()
 work()
 """
-N_CORES = len(os.sched_getaffinity(0))
+CORES = os.sched_getaffinity(0)
+N_CORES = len(CORES)
+WIDE = f"""{HEAD}
+N, K = {128 * N_CORES}, 1024
+class Model(nn.Module):
+    def forward(self, x):
+        return torch.tanh(x)
+{TAIL}"""
+"""Work for as many threads as there are cores."""
+ASKS = """
+import os, time
+time.sleep(0.02 if len(os.sched_getaffinity(0)) < 2 else 0.0)
+return torch.tanh(x)
+"""
+Masks = dict[int, set[int]]
 
 
 @pytest.fixture
@@ -46,6 +65,47 @@ def test_busy_threads_go_to_cores_of_their_own_and_back(busy: int) -> None:
     pinning.pin(threads)  # again: what is restored is what was before the first time
     pinning.restore()
     assert all(os.sched_getaffinity(thread) == os.sched_getaffinity(0) for thread in threads)
+
+
+@pytest.fixture
+def wide(referee: Referee) -> Iterator[Session]:
+    with referee.open(Task(name="wide", source=WIDE)) as session:
+        yield session
+
+
+@pytest.fixture
+def masks(monkeypatch: pytest.MonkeyPatch) -> list[Masks]:
+    """Where threads may run as samples begin: the candidate's, then the reference's."""
+    seen: list[Masks] = []
+    take = Measurement._take_rounds
+
+    def look(self: Measurement, sides: list[measure._Side]) -> None:
+        seen.extend(masks_of(self._child(side).pid) for side in sides)
+        take(self, sides)
+
+    monkeypatch.setattr(Measurement, "_take_rounds", look)
+    return seen
+
+
+def masks_of(pid: int) -> Masks:
+    return {thread: os.sched_getaffinity(thread) for thread in worked_s(pid)}
+
+
+@pytest.mark.skipif(N_CORES < 2, reason="on one core nothing is pinned")
+def test_both_sides_are_pinned_alike_until_the_replay_has_ended(
+    wide: Session, masks: list[Masks], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measure, "HINDERED", float("inf"))
+    assert judge(wide, "return torch.tanh(x)").is_verified
+    cores = [{thread: min(mask) for thread, mask in side.items() if len(mask) == 1} for side in masks[:2]]
+    in_order = [[side[thread] for thread in sorted(side)] for side in cores]
+    assert in_order == [sorted(CORES)] * 2
+    assert all(os.sched_getaffinity(thread) == CORES for thread in masks[1])
+
+
+def test_nothing_is_pinned_where_it_does_harm(wide: Session, masks: list[Masks]) -> None:
+    assert judge(wide, ASKS).is_verified
+    assert len(masks) >= 2 and all(mask == CORES for side in masks for mask in side.values())
 
 
 @pytest.mark.parametrize(
