@@ -33,10 +33,10 @@ compare: $(VENV)/.ready ## Every recipe on the suite under one budget (two hours
 		--reuse-measurements --out out/compare
 
 learning: $(VENV)/.ready-dev ## What a run gains from what other tasks taught: hours; add ARGS="--limit 2" for a look
-	$(BIN)/python benchmarks/learning.py $(ARGS)
+	$(BIN)/python -m lab.benchmarks.learning $(ARGS)
 
 turnaround: $(VENV)/.ready-dev ## Build-to-verdict time beside torch.utils.cpp_extension.load_inline
-	$(BIN)/python benchmarks/turnaround.py
+	$(BIN)/python -m lab.benchmarks.turnaround
 
 small-model: $(VENV)/.ready-dev ## A whole run with a real small model on loopback (builds its server: minutes)
 	$(BIN)/python scripts/small_model.py

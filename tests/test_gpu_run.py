@@ -19,19 +19,19 @@ from kernelwright.core.models import ModelSettings
 from kernelwright.core.run import DEFAULT_RECIPE, RunSpec
 from kernelwright.core.target import Target
 from kernelwright.core.task import Task
-from kernelwright.devices import gpu_peaks
-from kernelwright.devices.gpu_facts import GPUS
-from kernelwright.devices.inspect.ahead import Ahead
-from kernelwright.devices.profilers.take import Profiled
-from kernelwright.engine.evaluator import Evaluator
-from kernelwright.engine.inspecting import InspectingEvaluator, Inspector, Profiler
-from kernelwright.engine.prepare import gpu_of, prepare_on
-from kernelwright.engine.recording import RecordedEvaluator, Recording
-from kernelwright.engine.run import RunOutcome
 from kernelwright.report.html import render_report
+from kernelwright.runs.evaluator import Evaluator
+from kernelwright.runs.inspecting import InspectingEvaluator, Inspector, Profiler
+from kernelwright.runs.loop import RunOutcome
+from kernelwright.runs.prepare import gpu_of, prepare_on
+from kernelwright.runs.recording import RecordedEvaluator, Recording
 from kernelwright.settings import Settings, load_settings
 from kernelwright.store.base import Store
 from kernelwright.store.sqlstore import open_store
+from kernelwright.targets.gpu import peaks as gpu_peaks
+from kernelwright.targets.gpu.facts import GPUS
+from kernelwright.targets.gpu.inspect.ahead import Ahead
+from kernelwright.targets.gpu.profilers.take import Profiled
 from kernelwright.testing.fake_run import PEAKS, FakeReferee
 
 SOURCE = """

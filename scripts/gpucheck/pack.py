@@ -66,7 +66,7 @@ def environment_with(packages: Path | None, root: Path, out: Path) -> dict[str, 
     Raises:
         PackError: no such folder, or it was packed for another Python.
     """
-    places = [str(root / "src"), str(root / "scripts")]
+    places = [str(root), str(root / "src"), str(root / "scripts")]
     if packages is not None:
         places.append(str(_checked(packages)))
     before = os.environ.get("PYTHONPATH")

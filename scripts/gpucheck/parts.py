@@ -112,10 +112,10 @@ def _noise(place: Place, seconds: float) -> list[str]:
 
 def _benchmark(place: Place, name: str, seconds: float, words: Sequence[str]) -> list[str]:
     """Return one of the benchmarks, on the device, with nothing begun in the last seconds."""
-    program, device = place.root / "benchmarks" / f"{name}.py", place.target.partition("/")[0]
+    device = place.target.partition("/")[0]
     stop = max(seconds - LAST_S, seconds / 2)
     how = ["--device", device, "--out", str(place.out / name), "--seconds", f"{stop:.0f}"]
-    return [place.python, str(program), *how, *words]
+    return [place.python, "-m", f"lab.benchmarks.{name}", *how, *words]
 
 
 def _suite(place: Place, seconds: float) -> list[str]:

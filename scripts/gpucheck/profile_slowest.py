@@ -15,10 +15,10 @@ from gpucheck.parts import BENCHES
 from gpucheck.results import write_atomically
 from kernelwright.core.task import Task
 from kernelwright.corpus.load import honest_twin
-from kernelwright.devices.profilers.take import Profiled, take_profile
 from kernelwright.report.story import tell
 from kernelwright.store.base import Store
 from kernelwright.store.sqlstore import open_store
+from kernelwright.targets.gpu.profilers.take import Profiled, take_profile
 from kernelwright.tasks.namespace import bind_source
 
 N_SLOWEST = 5

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from kernelwright.agents.llm.connect import make_client
-from kernelwright.agents.llm.room import require_room
+from kernelwright.agents.llm.context_check import require_room
 from kernelwright.agents.llm.tape import Tape
 from kernelwright.agents.teams import check_team, find_team, model_seats
 from kernelwright.core.budget import Budget, Meter
@@ -21,24 +21,24 @@ from kernelwright.core.events import Event
 from kernelwright.core.policy import Policy
 from kernelwright.core.run import DEFAULT_RECIPE, RunSpec
 from kernelwright.core.task import Mode, Task
-from kernelwright.devices.cpu import environment, machine_facts, measure_peaks
-from kernelwright.devices.inspect.ahead import TIMEOUT_S, Ahead, Ways, look_ahead
-from kernelwright.devices.profilers.take import Profiled, take_profile
-from kernelwright.engine.evaluator import Evaluator
-from kernelwright.engine.inspecting import InspectingEvaluator, Inspector, Profiler
-from kernelwright.engine.prepare import Preparation, gpu_of, has_gpu_of, prepare
-from kernelwright.engine.recorded_run import load_run, save_run
-from kernelwright.engine.recording import RecordedEvaluator, RecordedMachine, prepare_as_recorded
-from kernelwright.engine.run import Crew, RunOutcome, Tools, continue_run, start_run
-from kernelwright.recipes import find_recipe
-from kernelwright.referee.confined import confined_compiler, start_confined
-from kernelwright.referee.referee import Referee, RefereeSettings
+from kernelwright.machine.processor import environment, machine_facts, measure_peaks
+from kernelwright.methods import find_recipe
 from kernelwright.referee.sandbox.choose import tier_here
-from kernelwright.referee.scratch import clear_up
+from kernelwright.referee.sandbox.scratch import clear_up
+from kernelwright.referee.session.confined import confined_compiler, start_confined
+from kernelwright.referee.session.referee import Referee, RefereeSettings
 from kernelwright.report.html import render_report
+from kernelwright.runs.evaluator import Evaluator
+from kernelwright.runs.inspecting import InspectingEvaluator, Inspector, Profiler
+from kernelwright.runs.loop import Crew, RunOutcome, Tools, continue_run, start_run
+from kernelwright.runs.prepare import Preparation, gpu_of, has_gpu_of, prepare
+from kernelwright.runs.recorded_run import load_run, save_run
+from kernelwright.runs.recording import RecordedEvaluator, RecordedMachine, prepare_as_recorded
 from kernelwright.settings import Settings, load_settings
 from kernelwright.store.base import Store
 from kernelwright.store.sqlstore import open_store
+from kernelwright.targets.gpu.inspect.ahead import TIMEOUT_S, Ahead, Ways, look_ahead
+from kernelwright.targets.gpu.profilers.take import Profiled, take_profile
 from kernelwright.tasks.live import task_from_module
 from kernelwright.tasks.namespace import bind_source
 

@@ -9,8 +9,8 @@ from kernelwright.agents.expert.coder import ExpertCoder
 from kernelwright.agents.expert.debugger import SAFER_SUMS, ExpertDebugger
 from kernelwright.agents.expert.extend import GENERATE, extend, way_out
 from kernelwright.agents.expert.generator import ExpertGenerator
+from kernelwright.agents.expert.plan_lowering import LIBRARY_MOVE, Workshop
 from kernelwright.agents.expert.planner import ExpertPlanner
-from kernelwright.agents.expert.workshop import LIBRARY_MOVE, Workshop
 from kernelwright.agents.problem import Problem
 from kernelwright.agents.roles import Node, Situation
 from kernelwright.core.candidate import Candidate

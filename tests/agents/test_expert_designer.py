@@ -6,9 +6,9 @@ import pytest
 from tests.agents.expert_problem import TASK, expert_problem
 
 from kernelwright.agents.expert.designer import ExpertDesigner
+from kernelwright.agents.expert.plan_lowering import Workshop
 from kernelwright.agents.expert.planner import ExpertPlanner
 from kernelwright.agents.expert.static_facts import static_analysis
-from kernelwright.agents.expert.workshop import Workshop
 from kernelwright.agents.problem import Problem
 from kernelwright.agents.roles import Analysis, Node, Situation
 from kernelwright.core.candidate import Candidate

@@ -9,8 +9,8 @@ from tests.agents.expert_problem import TASK, expert_problem
 from kernelwright.agents.expert import expert_team
 from kernelwright.agents.expert.analyst import ExpertAnalyst
 from kernelwright.agents.expert.generator import ExpertGenerator
+from kernelwright.agents.expert.plan_lowering import Workshop
 from kernelwright.agents.expert.static_facts import static_analysis
-from kernelwright.agents.expert.workshop import Workshop
 from kernelwright.agents.problem import Problem
 from kernelwright.agents.roles import Situation
 from kernelwright.agents.signature import task_signature
@@ -19,17 +19,17 @@ from kernelwright.core.evidence import Bottleneck
 from kernelwright.core.plan import Move, Plan
 from kernelwright.core.target import Target
 from kernelwright.core.task import TolerancePolicy
-from kernelwright.devices.inspect.inspection import (
+from kernelwright.memory.ledger import Ledger
+from kernelwright.skills.load import load_skills
+from kernelwright.skills.stats import EmptyLedger
+from kernelwright.targets.gpu.inspect.inspection import (
     Inspection,
     InspectionStatus,
     KernelOutcome,
     KernelReport,
 )
-from kernelwright.kernels.carry_out import known_lowerings, sites
-from kernelwright.kernels.printers import CPU_REWRITES
-from kernelwright.memory.ledger import Ledger
-from kernelwright.skills.load import load_skills
-from kernelwright.skills.stats import EmptyLedger
+from kernelwright.targets.plan_lowering import known_lowerings, sites
+from kernelwright.targets.printers import CPU_REWRITES
 from kernelwright.testing.fake_run import fake_evaluation
 
 

@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from lab.sample_run import make_store
 
 from kernelwright.cli.main import run
 from kernelwright.core.budget import Spent
@@ -20,7 +21,6 @@ from kernelwright.core.events import CandidateEvaluated, Event, RunFinished
 from kernelwright.core.roofline import Peaks
 from kernelwright.core.run import RunState
 from kernelwright.store.base import Store
-from kernelwright.testing.made_up_run import make_store
 
 PEAKS = Peaks(
     device="Example CPU",
@@ -141,7 +141,9 @@ def cli(
     for name in ("CACHE", "DATA"):
         monkeypatch.setenv(f"KERNELWRIGHT_{name}", str(tmp_path / name.lower()))
     monkeypatch.setenv("KERNELWRIGHT_STORE", str(tmp_path / "runs.db"))
-    monkeypatch.setattr("kernelwright.devices.cpu.measure_peaks", lambda cache_dir, *, refresh=False: PEAKS)
+    monkeypatch.setattr(
+        "kernelwright.machine.processor.measure_peaks", lambda cache_dir, *, refresh=False: PEAKS
+    )
 
     def call(*arguments: str | Path) -> Result:
         words = [str(word) for word in arguments]

@@ -85,7 +85,7 @@ def test_what_an_interrupted_audit_has_judged_is_kept_and_gone_on_with(
 
 
 def test_a_device_that_is_not_there_is_wrong_usage(cli: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kernelwright.devices.gpu_present.has_gpu", lambda kind: False)
+    monkeypatch.setattr("kernelwright.targets.gpu.torch_devices.has_gpu", lambda kind: False)
     result = cli("audit", "--device", "hip", "--only", "34_zeros")
     assert result.code == 2 and "--device hip: torch finds no such device" in result.err
     assert cli("audit", "--resume").code == 2

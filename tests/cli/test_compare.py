@@ -15,13 +15,14 @@ from kernelwright.core.evaluation import Evaluation, Status
 from kernelwright.core.events import CandidateEvaluated, Event
 from kernelwright.core.evidence import FactValue
 from kernelwright.core.task import Task
-from kernelwright.devices import gpu_peaks, gpu_present
-from kernelwright.devices.gpu_facts import GPUS
-from kernelwright.devices.inspect.ahead import Ahead
-from kernelwright.devices.profilers.take import Profiled
-from kernelwright.engine.recording import read_recording
-from kernelwright.engine.run import Crew
+from kernelwright.runs.loop import Crew
+from kernelwright.runs.recording import read_recording
 from kernelwright.store.sqlstore import open_store
+from kernelwright.targets.gpu import peaks as gpu_peaks
+from kernelwright.targets.gpu import torch_devices as gpu_present
+from kernelwright.targets.gpu.facts import GPUS
+from kernelwright.targets.gpu.inspect.ahead import Ahead
+from kernelwright.targets.gpu.profilers.take import Profiled
 from kernelwright.testing.fake_run import FakeReferee, ScriptedTeam, fake_prepare
 
 RECIPES = "kernelskill,kernelskill-no-long-term"
@@ -82,7 +83,7 @@ def arena(monkeypatch: pytest.MonkeyPatch) -> Arena:
         api.resume_run, "__kwdefaults__", {**(api.resume_run.__kwdefaults__ or {}), "prepare": arena.prepare}
     )
     monkeypatch.setattr(
-        "kernelwright.engine.recording.prepare_on", lambda spec, *a: arena.prepare(spec, Path())
+        "kernelwright.runs.recording.prepare_on", lambda spec, *a: arena.prepare(spec, Path())
     )
     return arena
 

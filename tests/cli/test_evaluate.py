@@ -2,6 +2,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lab.sample_run import KERNEL, failed, verified
 
 from kernelwright.cli import evaluate
 from kernelwright.core.candidate import Candidate
@@ -11,7 +12,6 @@ from kernelwright.core.roofline import Work, floor
 from kernelwright.core.task import Task
 from kernelwright.referee.settings import RefereeSettings
 from kernelwright.testing.fake_run import PEAKS
-from kernelwright.testing.made_up_run import KERNEL, failed, verified
 
 
 @pytest.fixture
@@ -117,10 +117,10 @@ def test_the_referee_is_told_the_floors_of_its_device(
             told.update(how)
             return verified(candidate, 1.6)
 
-    monkeypatch.setattr("kernelwright.referee.referee.Referee", Stub)
+    monkeypatch.setattr("kernelwright.referee.session.referee.Referee", Stub)
     by_device = {("cuda", 1): floors}
     monkeypatch.setattr(
-        "kernelwright.engine.prepare.floors_on", lambda task, kind, cache, index: by_device[kind, index]
+        "kernelwright.runs.prepare.floors_on", lambda task, kind, cache, index: by_device[kind, index]
     )
     assert cli("evaluate", task_file, kernel_file, "--device", "cuda:1").code == 0
     assert opened == ["cuda:1"] and told["floors"] == floors

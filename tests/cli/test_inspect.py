@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 
 from kernelwright.core.errors import TaskError
-from kernelwright.devices.gpu_facts import GpuFacts
-from kernelwright.devices.inspect.inspection import (
+from kernelwright.referee.sandbox import ORDER
+from kernelwright.referee.session.confined import start_confined
+from kernelwright.targets.cuda.nvcc.find import Absent, find_cuda_compiler
+from kernelwright.targets.gpu.facts import GpuFacts
+from kernelwright.targets.gpu.inspect.inspection import (
     Inspection,
     InspectionStatus,
     KernelOutcome,
     KernelReport,
 )
-from kernelwright.devices.inspect.run import find_device, inspect_candidate
-from kernelwright.devices.nvcc.find import Absent, find_cuda_compiler
-from kernelwright.referee.confined import start_confined
-from kernelwright.referee.sandbox import ORDER
+from kernelwright.targets.gpu.inspect.run import find_device, inspect_candidate
 
 KERNEL = "class ModelNew: ...\ndef get_inputs(): ...\ndef get_init_inputs(): ...\n"
 FACTS = {
@@ -288,7 +288,9 @@ def test_a_missing_compiler_is_one_line(
     cli: Cli, cuda_file: Path, source: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("find_cuda_compiler", "find_hip_compiler"):
-        monkeypatch.setattr(f"kernelwright.devices.inspect.compiled.{name}", lambda: Absent("install one"))
+        monkeypatch.setattr(
+            f"kernelwright.targets.gpu.inspect.compiled.{name}", lambda: Absent("install one")
+        )
     cuda_file.write_text(source)
     result = cli("inspect", cuda_file)
     assert result.code == 2 and result.err.strip() == "error: install one" and result.out == ""

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from kernelwright.devices.gpu_facts import GPUS, GpuFacts
+from kernelwright.targets.gpu.facts import GPUS, GpuFacts
 
 
 def test_optimize_ends_in_a_verdict_a_kernel_and_a_report(cli: Any, engine: Any, task_file: Path) -> None:
@@ -69,7 +69,7 @@ def test_options_reach_the_run(cli: Any, engine: Any, task_file: Path) -> None:
 def test_a_gpu_s_target_is_for_where_the_gpu_is(
     cli: Any, engine: Any, task_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kernelwright.devices.gpu_present.has_gpu", lambda kind: False)
+    monkeypatch.setattr("kernelwright.targets.gpu.torch_devices.has_gpu", lambda kind: False)
     words = ["optimize", task_file, "--target", "cuda/triton"]
     refused = cli(*words)
     assert refused.code == 2 and "needs a GPU" in refused.err
@@ -99,9 +99,9 @@ def test_a_gpu_here_is_not_asked_about_what_is_judged_elsewhere(
         facts = cli("runs", "show", run_id, "--json").json["run"]["spec"]["environment"]
         return {name: fact for name, fact in facts.items() if name.startswith("gpu")}
 
-    for module in ("gpu_present", "gpu_peaks"):  # stubs: neither GPU is there
-        monkeypatch.setattr(f"kernelwright.devices.{module}.has_gpu", lambda kind: True)
-    monkeypatch.setattr("kernelwright.devices.gpu_peaks.gpu_here", measured)
+    for module in ("torch_devices", "peaks"):  # stubs: neither GPU is there
+        monkeypatch.setattr(f"kernelwright.targets.gpu.{module}.has_gpu", lambda kind: True)
+    monkeypatch.setattr("kernelwright.targets.gpu.peaks.gpu_here", measured)
     monkeypatch.setattr("kernelwright.remote.gpu_there", lambda evaluator: there)
     assert gpu_facts() == {"gpu": "rtx-4090", "gpu_peaks": "published"} and asked
     asked.clear()

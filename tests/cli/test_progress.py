@@ -3,12 +3,12 @@
 from io import StringIO
 
 import pytest
+from lab.sample_run import make_store
 from rich.console import Console
 
 from kernelwright.cli.progress import PlainProgress, make_progress
 from kernelwright.core.budget import Spent
 from kernelwright.core.events import Event, RunFinished, TaskPrepared
-from kernelwright.testing.made_up_run import make_store
 
 
 def printed(events: list[Event], *, width: int = 60) -> list[str]:

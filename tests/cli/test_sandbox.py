@@ -54,7 +54,7 @@ def test_what_is_required_goes_on_to_the_referee(
 
 
 def test_doctor_names_the_tier_and_what_it_does_not_stop(cli: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kernelwright.devices.doctor.checks", lambda cache_dir: ())
+    monkeypatch.setattr("kernelwright.machine.doctor.checks", lambda cache_dir, further: ())
     for sandbox, is_ok in ((STRONG, True), (WEAK, False)):
         monkeypatch.setattr(report, "probe", lambda sandbox=sandbox: sandbox)
         (check,) = cli("doctor", "--json").json["checks"]
@@ -68,7 +68,7 @@ def test_doctor_survives_a_sandbox_that_cannot_be_tried(cli: Any, monkeypatch: p
     def fail() -> Sandbox:
         raise MachineError("no child can be started")
 
-    monkeypatch.setattr("kernelwright.devices.doctor.checks", lambda cache_dir: ())
+    monkeypatch.setattr("kernelwright.machine.doctor.checks", lambda cache_dir, further: ())
     monkeypatch.setattr(report, "probe", fail)
     result = cli("doctor", "--json")
     assert result.code == 2

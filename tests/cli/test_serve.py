@@ -18,21 +18,23 @@ from tests.cli.conftest import PEAKS, TASK
 from kernelwright.cli import serve
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.task import Task
-from kernelwright.devices import gpu_here, gpu_peaks
-from kernelwright.devices.gpu_facts import GPUS
-from kernelwright.devices.gpu_here import GpuHere
 from kernelwright.remote.client import RemoteEvaluator
 from kernelwright.remote.filedrop import FileDropEvaluator
 from kernelwright.settings import load_settings
+from kernelwright.targets.gpu import driver_files as gpu_here
+from kernelwright.targets.gpu import peaks as gpu_peaks
+from kernelwright.targets.gpu.driver_files import GpuHere
+from kernelwright.targets.gpu.facts import GPUS
 
 TOKEN = "a-token-for-tests-only"
 KERNEL = Candidate(source=TASK.replace("class Model(", "class ModelNew("))
 RELU = Task(name="relu", source=TASK)
 PROGRAM = f"""
-import sys, kernelwright.devices.cpu
+import sys, kernelwright.machine.processor
 from kernelwright.core.roofline import Peaks
 from kernelwright.cli.main import run
-kernelwright.devices.cpu.measure_peaks = lambda cache: Peaks.model_validate_json({PEAKS.model_dump_json()!r})
+PEAKS = Peaks.model_validate_json({PEAKS.model_dump_json()!r})
+kernelwright.machine.processor.measure_peaks = lambda cache: PEAKS
 sys.exit(run(sys.argv[1:]))
 """
 """The command line as it is, without the seconds of measuring the machine's peaks."""

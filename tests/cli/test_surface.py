@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lab.sample_run import make_store
 from rich.console import Console
 
 from kernelwright.cli import memory, runs, skills
@@ -13,8 +14,7 @@ from kernelwright.cli.options import parse_workload
 from kernelwright.cli.output import json_text
 from kernelwright.cli.progress import LiveProgress
 from kernelwright.core.errors import UserError
-from kernelwright.recipes import RECIPES
-from kernelwright.testing.made_up_run import make_store
+from kernelwright.methods import recipes
 
 COMMANDS = [
     ["optimize"],
@@ -39,7 +39,7 @@ def test_every_command_offers_json_and_help(cli: Any, command: list[str]) -> Non
 
 def test_help_names_every_recipe_that_is_no_ablation(cli: Any) -> None:
     shown = cli("optimize", "--help").out
-    assert [name for name in RECIPES if "-no-" not in name and name not in shown] == []
+    assert [name for name in recipes() if "-no-" not in name and name not in shown] == []
 
 
 @pytest.mark.parametrize("group", [runs, skills, memory])

@@ -10,7 +10,7 @@ from kernelwright.core.target import (
     PRINTED_TARGETS,
     Target,
 )
-from kernelwright.devices.inspect.inspection import Inspection, InspectionStatus, KernelForm
+from kernelwright.targets.gpu.inspect.inspection import Inspection, InspectionStatus, KernelForm
 
 
 @pytest.mark.parametrize("text", INSPECTED_TARGETS)

@@ -9,7 +9,7 @@ from kernelwright.core.policy import Policy
 from kernelwright.corpus.audit import Finding, audit
 from kernelwright.corpus.load import load_specimens
 from kernelwright.corpus.naive import ask
-from kernelwright.referee.referee import Referee
+from kernelwright.referee.session.referee import Referee
 from kernelwright.referee.settings import RefereeSettings
 
 REPRESENTATIVE = (

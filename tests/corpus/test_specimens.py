@@ -9,7 +9,7 @@ from kernelwright.corpus.audit import SIZES, with_sizes
 from kernelwright.corpus.families import FAMILIES
 from kernelwright.corpus.load import honest_twin, load_corpus_task, load_specimens, task_names
 from kernelwright.corpus.specimen import Kind, Specimen, parse
-from kernelwright.referee.guard import find_syntax_problem
+from kernelwright.referee.checks.guard import find_syntax_problem
 
 HEADER = """# family: 15
 # title: memoises

@@ -6,18 +6,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from lab.servers.playing_model import REFERENCE, ScriptedReferee
 
 from kernelwright import api
 from kernelwright.agents.problem import Problem
 from kernelwright.cli.main import run
 from kernelwright.core.run import RunSpec
-from kernelwright.engine.prepare import prepare_on
-from kernelwright.engine.run import RunOutcome
+from kernelwright.runs.loop import RunOutcome
+from kernelwright.runs.prepare import prepare_on
 from kernelwright.settings import Settings, load_settings
 from kernelwright.store.base import Store
 from kernelwright.store.sqlstore import open_store
 from kernelwright.testing.fake_run import PEAKS, FakeReferee
-from kernelwright.testing.playing_model import REFERENCE, ScriptedReferee
 
 MACHINE = {"machine.n_threads": 2, "machine.vector_bytes": 32}
 KEY = "sk-e2e-0123456789-secret"

@@ -10,27 +10,28 @@ import sys
 import tempfile
 from pathlib import Path
 
+from lab.servers.bad_server import BadServer, answers
+from lab.servers.playing_model import TASK, PlayingModel
+
 from kernelwright import api
 from kernelwright.core.budget import Budget
 from kernelwright.core.models import ModelSettings
 from kernelwright.core.run import RunSpec
-from kernelwright.devices.cpu import environment, machine_facts, measure_peaks
-from kernelwright.engine.recorded_run import save_run
-from kernelwright.engine.recording import (
+from kernelwright.machine.processor import environment, machine_facts, measure_peaks
+from kernelwright.referee.session.referee import Referee
+from kernelwright.referee.settings import RefereeSettings
+from kernelwright.runs.loop import RunOutcome
+from kernelwright.runs.recorded_run import save_run
+from kernelwright.runs.recording import (
     RecordedEvaluator,
     RecordedMachine,
     Recording,
     prepare_as_recorded,
     read_recording,
 )
-from kernelwright.engine.run import RunOutcome
-from kernelwright.referee.referee import Referee
-from kernelwright.referee.settings import RefereeSettings
 from kernelwright.settings import load_settings
 from kernelwright.store.base import Store
 from kernelwright.store.sqlstore import open_store
-from kernelwright.testing.bad_server import BadServer, answers
-from kernelwright.testing.playing_model import TASK, PlayingModel
 
 FOLDER = Path(__file__).parent / "recordings"
 EVALUATIONS = {

@@ -3,13 +3,13 @@
 from collections.abc import Callable
 
 import pytest
+from lab.servers.bad_server import BadServer, Behaviour, refuses, says
+from lab.servers.playing_model import REFERENCE, TASK, ScriptedReferee, block, kernel
 
 from kernelwright.core.models import ModelSettings
 from kernelwright.core.run import RunSpec
-from kernelwright.engine.run import RunOutcome
-from kernelwright.testing.bad_server import BadServer, Behaviour, refuses, says
+from kernelwright.runs.loop import RunOutcome
 from kernelwright.testing.fake_run import FakeReferee
-from kernelwright.testing.playing_model import REFERENCE, TASK, ScriptedReferee, block, kernel
 
 Play = Callable[[RunSpec, FakeReferee], RunOutcome]
 MAX_REQUESTS = 24

@@ -3,17 +3,17 @@
 from collections.abc import Callable
 
 import pytest
+from lab.servers.bad_server import BadServer, answers, status
+from lab.servers.playing_model import TASK, PlayingModel, ScriptedReferee
 
 from kernelwright.core.budget import Budget
 from kernelwright.core.errors import UserError
 from kernelwright.core.models import ModelSettings
 from kernelwright.core.run import RunSpec
-from kernelwright.engine.run import RunOutcome
-from kernelwright.recipes import RECIPES
+from kernelwright.methods import recipes
+from kernelwright.runs.loop import RunOutcome
 from kernelwright.store.base import Store
-from kernelwright.testing.bad_server import BadServer, answers, status
 from kernelwright.testing.fake_run import FakeReferee
-from kernelwright.testing.playing_model import TASK, PlayingModel, ScriptedReferee
 
 Play = Callable[[RunSpec, FakeReferee], RunOutcome]
 
@@ -94,7 +94,7 @@ MIXED = "expert+planner=llm,coder=llm"
 N_MIXED = 6
 
 
-@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize("recipe", recipes())
 def test_every_recipe_is_played_by_a_mixed_team(recipe: str, play: Play, store: Store) -> None:
     with BadServer(answers(PlayingModel())) as server:
         spec = spec_for(server, recipe, Budget(evaluations=N_MIXED)).model_copy(update={"team": MIXED})
@@ -115,7 +115,7 @@ WRITERS = ("You write ", "You improve ", "You repair ")
 """How the prompts that ask for code begin."""
 
 
-@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize("recipe", recipes())
 def test_no_kernel_is_asked_for_that_could_not_be_judged(recipe: str, play: Play) -> None:
     with BadServer(answers(PlayingModel())) as server:
         outcome = play(spec_for(server, recipe, Budget(evaluations=6)), ScriptedReferee())

@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
+from lab.servers.bad_server import BadServer, answers
+from lab.servers.playing_model import TASK, PlayingModel, ScriptedReferee
 
 from kernelwright import api
 from kernelwright.agents.llm.languages import LANGUAGES
@@ -15,14 +17,12 @@ from kernelwright.core.events import CandidateEvaluated, StepStarted
 from kernelwright.core.models import ModelSettings
 from kernelwright.core.run import RunSpec
 from kernelwright.core.target import Target
-from kernelwright.devices.gpu_facts import find_gpu
-from kernelwright.devices.inspect.ahead import Ahead
-from kernelwright.engine.prepare import prepare_on
+from kernelwright.runs.prepare import prepare_on
 from kernelwright.settings import Settings
 from kernelwright.store.base import Store
-from kernelwright.testing.bad_server import BadServer, answers
+from kernelwright.targets.gpu.facts import find_gpu
+from kernelwright.targets.gpu.inspect.ahead import Ahead
 from kernelwright.testing.fake_run import PEAKS
-from kernelwright.testing.playing_model import TASK, PlayingModel, ScriptedReferee
 
 TRITON, CUDA = Target(device="cuda", language="triton"), Target(device="cuda", language="cuda")
 PROCESSOR = "Processor 9000"

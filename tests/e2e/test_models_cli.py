@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lab.servers.bad_server import BadServer, Request, answers, echoes_key, says, status
+from lab.servers.playing_model import PlayingModel, ScriptedReferee
 
 from kernelwright.store.base import Store
-from kernelwright.testing.bad_server import BadServer, Request, answers, echoes_key, says, status
-from kernelwright.testing.playing_model import PlayingModel, ScriptedReferee
 
 Optimize = Callable[..., Any]
 MIXED = "expert+planner=llm,coder=llm"

@@ -11,24 +11,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lab.servers.bad_server import BadServer, answers
+from lab.servers.playing_model import PlayingModel
 from tests.e2e.record import EVALUATIONS, EXPECTED, FOLDER, told
 
 from kernelwright import api
 from kernelwright.cli.main import run
 from kernelwright.core.errors import UserError
-from kernelwright.engine.recorded_run import load_run, save_run
-from kernelwright.engine.recording import RecordedMachine
-from kernelwright.recipes import RECIPES
+from kernelwright.methods import recipes
+from kernelwright.runs.recorded_run import load_run, save_run
+from kernelwright.runs.recording import RecordedMachine
 from kernelwright.settings import Settings
 from kernelwright.store.base import Store
 from kernelwright.store.sqlstore import open_store
-from kernelwright.testing.bad_server import BadServer, answers
 from kernelwright.testing.fake_run import PEAKS
-from kernelwright.testing.playing_model import PlayingModel
 
 
 def test_there_is_a_recorded_run_of_every_recipe() -> None:
-    assert set(EVALUATIONS) == set(RECIPES)
+    assert set(EVALUATIONS) == set(recipes())
 
 
 @pytest.mark.parametrize("recipe", EVALUATIONS)

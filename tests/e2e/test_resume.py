@@ -4,6 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lab.servers.bad_server import BadServer, answers
+from lab.servers.playing_model import TASK, PlayingModel, ScriptedReferee
 
 from kernelwright import api
 from kernelwright.agents.problem import Problem
@@ -13,14 +15,12 @@ from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.model_call import Price
 from kernelwright.core.models import ModelSettings
 from kernelwright.core.run import RunSpec
-from kernelwright.engine.prepare import prepare_on
-from kernelwright.engine.run import RunOutcome
+from kernelwright.runs.loop import RunOutcome
+from kernelwright.runs.prepare import prepare_on
 from kernelwright.settings import Settings
 from kernelwright.store.base import Store
 from kernelwright.store.sqlstore import open_store
-from kernelwright.testing.bad_server import BadServer, answers
 from kernelwright.testing.fake_run import PEAKS
-from kernelwright.testing.playing_model import TASK, PlayingModel, ScriptedReferee
 
 N_EVALUATIONS = 7
 

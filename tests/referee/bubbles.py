@@ -12,8 +12,8 @@ from typing import NoReturn
 
 import pytest
 
-from kernelwright.referee.processes import children_of
 from kernelwright.referee.sandbox import bubblewrap
+from kernelwright.referee.sandbox.processes import children_of
 from kernelwright.referee.sandbox.view import View
 
 _OWNER_OF = 0xB701

@@ -8,7 +8,7 @@ import pytest
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.task import Task
-from kernelwright.referee.referee import Referee, Session
+from kernelwright.referee.session.referee import Referee, Session
 from kernelwright.referee.settings import RefereeSettings
 
 HEAD = """

@@ -24,16 +24,16 @@ from kernelwright.core.evaluation import Status
 from kernelwright.core.task import Task
 from kernelwright.corpus.audit import judge_specimen
 from kernelwright.corpus.load import load_corpus_task, load_specimens
-from kernelwright.referee import launcher
-from kernelwright.referee.first_word import first_word, listening_pair, say_ready
-from kernelwright.referee.launcher import ChildDied
-from kernelwright.referee.processes import ENDED, children_of, family_of, state_of
-from kernelwright.referee.referee import Referee
 from kernelwright.referee.sandbox import Sandbox, Tier, bubblewrap, calls
 from kernelwright.referee.sandbox.choose import choose, require
+from kernelwright.referee.sandbox.pid_handshake import first_word, listening_pair, say_ready
+from kernelwright.referee.sandbox.processes import ENDED, children_of, family_of, state_of
 from kernelwright.referee.sandbox.view import View, make_view
+from kernelwright.referee.session import launcher
+from kernelwright.referee.session.launcher import ChildDied
+from kernelwright.referee.session.referee import Referee
+from kernelwright.referee.session.zygote_process import ZygoteProcess
 from kernelwright.referee.settings import RefereeSettings
-from kernelwright.referee.zygote_process import ZygoteProcess
 
 needs_linux = pytest.mark.skipif(platform.system() != "Linux", reason="processes are confined on Linux only")
 pytestmark = needs_linux
@@ -304,7 +304,7 @@ def test_nothing_lives_on_when_who_judges_is_killed(real: None, tmp_path: Path) 
     program = f"""
     import sys
     from pathlib import Path
-    from kernelwright.referee.launcher import Launcher
+    from kernelwright.referee.session.launcher import Launcher
     from kernelwright.referee.settings import RefereeSettings
     launcher = Launcher(RefereeSettings(cache_dir=Path({str(tmp_path)!r}), sandbox="bubblewrap"))
     child = launcher.spawn_worker(1 << 30)

@@ -5,7 +5,7 @@ from tests.referee.conftest import HEAD, judge
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Check, Stage, Status
-from kernelwright.referee.referee import Session
+from kernelwright.referee.session.referee import Session
 
 HONEST = "return torch.relu(x) * 2 + 1"
 

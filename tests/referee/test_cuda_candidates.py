@@ -18,17 +18,17 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import MachineError
 from kernelwright.core.evaluation import Check, Evaluation, Status
 from kernelwright.core.task import Task
-from kernelwright.devices.compiler import run_here
-from kernelwright.devices.gpu_facts import GPUS
-from kernelwright.devices.inspect.ahead import Ways, look_ahead
-from kernelwright.devices.nvcc.find import Absent, find_cuda_compiler
-from kernelwright.devices.nvcc.launcher import launcher_architecture
-from kernelwright.devices.nvcc.outcome import BuildStatus, NotBuilt
-from kernelwright.kernels.cuda.runtime_source import render_cuda_candidate
-from kernelwright.referee.build_cuda import build_cuda
-from kernelwright.referee.own_work import ghost_library
-from kernelwright.referee.referee import Referee, Session
+from kernelwright.machine.compiler import run_here
+from kernelwright.referee.checks.library_use import ghost_library
+from kernelwright.referee.session.build_cuda import build_cuda
+from kernelwright.referee.session.referee import Referee, Session
 from kernelwright.referee.settings import RefereeSettings
+from kernelwright.targets.cuda.nvcc.find import Absent, find_cuda_compiler
+from kernelwright.targets.cuda.nvcc.launcher import launcher_architecture
+from kernelwright.targets.cuda.nvcc.outcome import BuildStatus, NotBuilt
+from kernelwright.targets.cuda.runtime_source import render_cuda_candidate
+from kernelwright.targets.gpu.facts import GPUS
+from kernelwright.targets.gpu.inspect.ahead import Ways, look_ahead
 
 N = 1000
 TASK = f"""
@@ -153,7 +153,7 @@ def test_without_a_compiler_it_is_the_machine_that_fails(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     absent = Absent("no CUDA compiler; install one")
-    monkeypatch.setattr("kernelwright.devices.nvcc.build.find_cuda_compiler", lambda: absent)
+    monkeypatch.setattr("kernelwright.targets.cuda.nvcc.build.find_cuda_compiler", lambda: absent)
     with pytest.raises(MachineError, match="CUDA C\\+\\+ cannot be built here: no CUDA compiler"):
         judge(session)
 
@@ -182,6 +182,6 @@ def test_a_compiler_that_does_not_end_in_time_is_a_timeout(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     late = NotBuilt(BuildStatus.TIMED_OUT, "the compiler ran past 60 s and was killed")
-    monkeypatch.setattr("kernelwright.referee.build_cuda.compile_cubin", lambda *_, **__: late)
+    monkeypatch.setattr("kernelwright.referee.session.build_cuda.compile_cubin", lambda *_, **__: late)
     found = judge(session)
     assert (found.status, found.check, found.detail) == (Status.TIMEOUT, Check.LIMITS, late.message)

@@ -23,12 +23,12 @@ from kernelwright.referee.device import (
     n_lanes,
     parse_device,
 )
-from kernelwright.referee.launcher import Launcher
-from kernelwright.referee.measure import Clocks, events_problem
-from kernelwright.referee.referee import Referee
 from kernelwright.referee.sandbox import Tier
 from kernelwright.referee.sandbox.view import make_view
+from kernelwright.referee.session.launcher import Launcher
+from kernelwright.referee.session.referee import Referee
 from kernelwright.referee.settings import RefereeSettings
+from kernelwright.referee.timing.measure import Clocks, events_problem
 
 MIB = 1 << 20
 sizes = st.integers(0, 1 << 36)

@@ -8,10 +8,10 @@ from tests.referee.conftest import HEAD
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Stage, Status
-from kernelwright.referee.contestant import Contestant
-from kernelwright.referee.draws import DrawKey, share_of
-from kernelwright.referee.referee import Referee, Session
-from kernelwright.referee.timing import LOOKS
+from kernelwright.referee.session.candidate_process import Contestant
+from kernelwright.referee.session.input_samples import DrawKey, share_of
+from kernelwright.referee.session.referee import Referee, Session
+from kernelwright.referee.timing.statistics import LOOKS
 
 BODY = """
 class ModelNew(nn.Module):

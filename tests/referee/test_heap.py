@@ -3,8 +3,8 @@
 from tests.referee.conftest import HEAD
 
 from kernelwright.core.task import Task
-from kernelwright.referee.contestant import Contestant
-from kernelwright.referee.referee import Referee
+from kernelwright.referee.session.candidate_process import Contestant
+from kernelwright.referee.session.referee import Referee
 
 LARGE = f"""{HEAD}
 class Model(nn.Module):

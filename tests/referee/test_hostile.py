@@ -17,9 +17,9 @@ from kernelwright.core.evaluation import Status
 from kernelwright.core.task import Task
 from kernelwright.corpus.audit import judge_specimen
 from kernelwright.corpus.load import load_corpus_task, load_specimens
-from kernelwright.referee.processes import family_of
-from kernelwright.referee.referee import Referee, Session
 from kernelwright.referee.sandbox import Tier
+from kernelwright.referee.sandbox.processes import family_of
+from kernelwright.referee.session.referee import Referee, Session
 from kernelwright.referee.settings import RefereeSettings
 
 JUDGED_HERE = (

@@ -14,8 +14,8 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import MachineError
 from kernelwright.core.evaluation import Check, Stage, Status
 from kernelwright.core.task import Task, TolerancePolicy
-from kernelwright.referee.passes import ON_A_GPU, PassSize
-from kernelwright.referee.referee import Referee, Session
+from kernelwright.referee.checks.replay_statistics import ON_A_GPU, PassSize
+from kernelwright.referee.session.referee import Referee, Session
 from kernelwright.referee.settings import RefereeSettings
 
 HONEST = "return torch.relu(x) * 2 + 1"

@@ -10,11 +10,11 @@ import pytest
 from tests.referee.conftest import HEAD, TAIL, judge
 
 from kernelwright.core.task import Task
-from kernelwright.referee import measure
-from kernelwright.referee.measure import Measurement
-from kernelwright.referee.pinning import Pinning, Spell, threads_to_pin, worked_s
-from kernelwright.referee.referee import Referee, Session
-from kernelwright.referee.watch import cpu_s
+from kernelwright.referee.checks.watch import cpu_s
+from kernelwright.referee.session.referee import Referee, Session
+from kernelwright.referee.timing import measure
+from kernelwright.referee.timing.measure import Measurement
+from kernelwright.referee.timing.pinning import Pinning, Spell, threads_to_pin, worked_s
 
 TWO_BUSY_THREADS = """
 import hashlib, threading

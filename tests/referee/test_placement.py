@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import nn
 
-from kernelwright.referee.host import Host
-from kernelwright.referee.memory import SharedMemory, place
+from kernelwright.referee.host.main import Host
+from kernelwright.referee.session.shared_memory import SharedMemory, place
 from kernelwright.referee.worker.driver import Cuda, DriverError
 from kernelwright.referee.worker.placement import (
     PRECISION,

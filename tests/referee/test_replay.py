@@ -9,11 +9,11 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Check, Evaluation, Status
 from kernelwright.corpus.audit import honest_twin
 from kernelwright.corpus.load import load_corpus_task, load_specimens
-from kernelwright.referee import admission
-from kernelwright.referee import referee as verdicts
-from kernelwright.referee.contestant import Contestant, Failure
-from kernelwright.referee.referee import Referee, Session
-from kernelwright.referee.reference import Reference
+from kernelwright.referee.session import admission
+from kernelwright.referee.session import referee as verdicts
+from kernelwright.referee.session.candidate_process import Contestant, Failure
+from kernelwright.referee.session.referee import Referee, Session
+from kernelwright.referee.session.reference_process import Reference
 from kernelwright.referee.settings import RefereeSettings
 
 CHEATS = {specimen.name: specimen.source for specimen in load_specimens()}
@@ -74,7 +74,7 @@ def test_what_only_clocks_tell_must_be_found_by_three_processes(
         if len(pids) <= times:
             raise Failure(Status.REJECTED, "slower", check=Check.REPLAY, is_by_clock=True)
 
-    monkeypatch.setattr("kernelwright.referee.measure.check_afterwards", find)
+    monkeypatch.setattr("kernelwright.referee.timing.measure.check_afterwards", find)
     monkeypatch.setattr(verdicts, "CONFIRMED_AFTER_S", (0.0, 0.0))
     found = judge(session, honest_twin(session.task))
     assert found.status is (Status.REJECTED if times == 3 else Status.VERIFIED), found.detail
@@ -89,7 +89,7 @@ def test_what_outputs_tell_need_not_be_found_again(session: Session, monkeypatch
         pids.append(contestant.child.pid)
         raise Failure(Status.REJECTED, "wrong", check=Check.REPLAY)
 
-    monkeypatch.setattr("kernelwright.referee.measure.check_afterwards", find)
+    monkeypatch.setattr("kernelwright.referee.timing.measure.check_afterwards", find)
     assert judge(session, honest_twin(session.task)).status is Status.REJECTED
     assert len(pids) == 1
 
@@ -97,7 +97,7 @@ def test_what_outputs_tell_need_not_be_found_again(session: Session, monkeypatch
 def test_where_the_machine_has_no_room_for_a_replay_the_verdict_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kernelwright.referee.reference.REPLAY_SHARE", 0.0)
+    monkeypatch.setattr("kernelwright.referee.session.reference_process.REPLAY_SHARE", 0.0)
     settings = RefereeSettings(cache_dir=tmp_path, search_timing_s=0.05)
     with Referee(settings) as referee, referee.open(load_corpus_task("pointwise")) as session:
         found = judge(session, honest_twin(session.task))

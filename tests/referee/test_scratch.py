@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from kernelwright.referee.scratch import ScratchSpace, clear_up
+from kernelwright.referee.sandbox.scratch import ScratchSpace, clear_up
 
 OWNER = """
 import sys, time
-from kernelwright.referee.scratch import ScratchSpace
+from kernelwright.referee.sandbox.scratch import ScratchSpace
 space = ScratchSpace()
 print(space.new_folder(), space.new_folder(), flush=True)
 time.sleep(600)

@@ -14,7 +14,7 @@ from kernelwright.core.errors import TaskError
 from kernelwright.core.evaluation import Stage, Status
 from kernelwright.core.roofline import Floor, Work
 from kernelwright.core.task import Mode, Task, TolerancePolicy, Workload
-from kernelwright.referee.referee import Referee, Session
+from kernelwright.referee.session.referee import Referee, Session
 
 HONEST = "return torch.relu(x) * 2 + 1"
 SAME = POINTWISE.replace("class Model(", "class ModelNew(")

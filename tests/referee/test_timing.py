@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelwright.referee.timing import (
+from kernelwright.referee.timing.statistics import (
     LOOKS,
     Samples,
     compare,

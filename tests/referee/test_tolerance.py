@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernelwright.core.task import TolerancePolicy
-from kernelwright.referee.tolerance import Array, Expected, Slack, distance_between
+from kernelwright.referee.checks.tolerance import Array, Expected, Slack, distance_between
 
 
 def expect(

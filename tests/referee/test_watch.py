@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kernelwright.referee.watch import Idle, Watch
+from kernelwright.referee.checks.watch import Idle, Watch
 
 PROGRAM = """
 import subprocess, sys, threading

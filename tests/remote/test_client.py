@@ -8,18 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.engine.test_run import SPEC, tools
 from tests.remote.conftest import LIMIT_S, TASK, TOKEN, Service, StubReferee, serving
+from tests.runs.test_run import SPEC, tools
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import MachineError, TaskError, UserError
 from kernelwright.core.task import Task
-from kernelwright.engine.evaluator import Evaluator
-from kernelwright.engine.run import start_run
 from kernelwright.remote.client import RemoteEvaluator
 from kernelwright.remote.records import EvaluationRequest
 from kernelwright.remote.retry import Patience
 from kernelwright.remote.service import ServiceSettings, make_app
+from kernelwright.runs.evaluator import Evaluator
+from kernelwright.runs.loop import start_run
 from kernelwright.store.sqlstore import open_store
 from kernelwright.testing.fake_run import FakeReferee, ScriptedTeam, fake_evaluation
 

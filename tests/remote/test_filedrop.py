@@ -11,9 +11,9 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import MachineError, TaskError, UserError
 from kernelwright.core.evaluation import Evaluation, Status
 from kernelwright.core.task import Task
-from kernelwright.engine.evaluator import Evaluator
 from kernelwright.remote.answers import DropRequest
 from kernelwright.remote.filedrop import FileDropEvaluator
+from kernelwright.runs.evaluator import Evaluator
 
 KERNEL = Candidate(source="x = 'ü'\r\n# kernel\n")
 TASK = Task(name="t", source="reference")

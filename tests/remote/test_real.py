@@ -14,14 +14,14 @@ from kernelwright.core.errors import TaskError
 from kernelwright.core.evaluation import Status
 from kernelwright.core.roofline import Floor, Work
 from kernelwright.core.task import Task
-from kernelwright.engine.evaluator import Session
-from kernelwright.referee.referee import Referee
+from kernelwright.referee.session.referee import Referee
 from kernelwright.referee.settings import RefereeSettings
 from kernelwright.remote.client import RemoteEvaluator
 from kernelwright.remote.dropservice import DropService
 from kernelwright.remote.filedrop import FileDropEvaluator
 from kernelwright.remote.service import make_app
 from kernelwright.remote.sessions import Sessions
+from kernelwright.runs.evaluator import Session
 
 SAME = Candidate(source=POINTWISE.replace("class Model(", "class ModelNew("))
 

@@ -7,22 +7,22 @@ import json
 from pathlib import Path
 
 import pytest
+from lab.servers.playing_model import TASK, ScriptedReferee
 from tests.remote.conftest import TOKEN, serving
 
 from kernelwright import api
 from kernelwright.core.budget import Budget
 from kernelwright.core.run import RunSpec
-from kernelwright.engine.evaluator import Evaluator
-from kernelwright.engine.prepare import prepare_on
-from kernelwright.engine.run import RunOutcome
 from kernelwright.remote.client import RemoteEvaluator
 from kernelwright.remote.filedrop import FileDropEvaluator
 from kernelwright.remote.service import make_app
+from kernelwright.runs.evaluator import Evaluator
+from kernelwright.runs.loop import RunOutcome
+from kernelwright.runs.prepare import prepare_on
 from kernelwright.settings import Settings
 from kernelwright.store.base import Store
 from kernelwright.store.sqlstore import open_store
 from kernelwright.testing.fake_run import PEAKS
-from kernelwright.testing.playing_model import TASK, ScriptedReferee
 
 MACHINE = {"machine.n_threads": 2, "machine.vector_bytes": 32}
 N_EVALUATIONS = 6

@@ -1,6 +1,7 @@
 """What is said of the models of a run: how their answers ended, what they cost, by which prices."""
 
 import pytest
+from lab.sample_run import StubStore, make_store
 from tests.report.test_html import visible_text
 
 from kernelwright.core.budget import Spent
@@ -11,7 +12,6 @@ from kernelwright.report.asked import asked_of, usd, with_models
 from kernelwright.report.html import render_report
 from kernelwright.report.story import tell
 from kernelwright.report.verdict import run_verdict
-from kernelwright.testing.made_up_run import StubStore, make_store
 
 PRICE = Price(model="openai:big", usd_per_million_input=1.25, usd_per_million_output=10, source="a list 1.0")
 MODELS = ModelSettings(

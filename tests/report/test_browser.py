@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lab.sample_run import make_store
 
 from kernelwright.report.html import render_report
-from kernelwright.testing.made_up_run import make_store
 
 pytestmark = pytest.mark.browser
 ARGUMENTS = (

@@ -4,6 +4,7 @@ from xml.etree import ElementTree
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lab.sample_run import KERNEL, make_store
 
 from kernelwright.core.roofline import Work
 from kernelwright.report import svg
@@ -12,7 +13,6 @@ from kernelwright.report.highlight import highlight
 from kernelwright.report.lineage import Node, lineage
 from kernelwright.report.roofline import Ceilings, Dot, roofline
 from kernelwright.report.story import tell
-from kernelwright.testing.made_up_run import KERNEL, make_store
 
 SVG = "{http://www.w3.org/2000/svg}"
 

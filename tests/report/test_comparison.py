@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lab.golden import check_golden
 
 from kernelwright.core.budget import Budget, Spent
 from kernelwright.core.candidate import Candidate
@@ -30,7 +31,6 @@ from kernelwright.report.tables import Ending
 from kernelwright.store.base import Store
 from kernelwright.store.sqlstore import open_store
 from kernelwright.testing.fake_run import fake_evaluation
-from kernelwright.testing.golden import check_golden
 
 GOLDEN = Path(__file__).parent / "golden"
 A, B = Contestant(recipe="a", team="expert"), Contestant(recipe="b", team="expert")

@@ -1,10 +1,10 @@
 import re
 
 import pytest
+from lab.sample_run import StubStore, make_store
 
 from kernelwright.core.events import Diagnosed, TaskPrepared
 from kernelwright.report.html import render_report
-from kernelwright.testing.made_up_run import StubStore, make_store
 
 
 def visible_text(page: str) -> str:

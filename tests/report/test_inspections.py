@@ -4,18 +4,18 @@ import re
 from pathlib import Path
 
 import pytest
+from lab.golden import check_golden
 
 from kernelwright.core.evidence import FactValue
-from kernelwright.devices.inspect.inspection import (
+from kernelwright.report.inspectionpage import COLOURS, mix_picture, render_inspection
+from kernelwright.report.inspections import MIXES, OTHER, inspections_markdown, mix
+from kernelwright.targets.gpu.inspect.inspection import (
     Inspection,
     InspectionStatus,
     KernelForm,
     KernelOutcome,
     KernelReport,
 )
-from kernelwright.report.inspectionpage import COLOURS, mix_picture, render_inspection
-from kernelwright.report.inspections import MIXES, OTHER, inspections_markdown, mix
-from kernelwright.testing.golden import check_golden
 
 GOLDEN = Path(__file__).parent / "golden"
 WHEN, COMMAND = "2026-11-21 12:00 UTC", "kernelwright inspect k.py --gpu sm_80 --gpu sm_90 --out o"

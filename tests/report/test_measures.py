@@ -1,6 +1,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lab.sample_run import COMPILE_MS, EAGER_MS, FLOOR, make_store, verified
 
 from kernelwright.report.measures import (
     baseline_ms,
@@ -12,7 +13,6 @@ from kernelwright.report.measures import (
     speedup_over,
     times,
 )
-from kernelwright.testing.made_up_run import COMPILE_MS, EAGER_MS, FLOOR, make_store, verified
 
 CANDIDATE = next(iter(make_store().candidates.values()))
 

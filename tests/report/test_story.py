@@ -1,7 +1,8 @@
+from lab.sample_run import make_store, verified
+
 from kernelwright.core.events import CandidateEvaluated, StepStarted
 from kernelwright.report.story import tell
 from kernelwright.report.verdict import evaluation_verdict, run_verdict
-from kernelwright.testing.made_up_run import make_store, verified
 
 
 def test_every_attempt_of_a_step_is_told_apart() -> None:

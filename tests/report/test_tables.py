@@ -3,6 +3,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lab.golden import check_golden
+from lab.sample_run import COMPILE_MS, EAGER_MS, FLOOR, StubStore, make_store
 
 from kernelwright.report.benchpicture import bench_picture
 from kernelwright.report.markdown import bench_markdown
@@ -18,8 +20,6 @@ from kernelwright.report.tables import (
     summaries,
     summarise,
 )
-from kernelwright.testing.golden import check_golden
-from kernelwright.testing.made_up_run import COMPILE_MS, EAGER_MS, FLOOR, StubStore, make_store
 
 GOLDEN = Path(__file__).parent / "golden"
 

@@ -27,11 +27,11 @@ from gpucheck.start import main as start
 from kernelwright.core.errors import MachineError
 from kernelwright.core.run import RunSpec
 from kernelwright.core.task import Task
-from kernelwright.devices.profilers.take import Profiled
-from kernelwright.referee.referee import Referee
+from kernelwright.referee.session.referee import Referee
 from kernelwright.referee.settings import RefereeSettings
 from kernelwright.settings import load_settings
 from kernelwright.store.sqlstore import open_store
+from kernelwright.targets.gpu.profilers.take import Profiled
 
 ROOT = Path(__file__).parents[2]
 H200: dict[str, Any] = {
@@ -155,7 +155,7 @@ def test_the_first_part_judges_what_is_right_with_no_more_than_what_is_packed(tm
     script = (
         "import sys, without, kernelwright.api, kernelwright.cli.main\n"
         "import gpucheck.profile_slowest, gpucheck.start\n"
-        f"sys.path.append({str(ROOT / 'benchmarks')!r}); import honest, noise\n"
+        "import lab.benchmarks.honest, lab.benchmarks.noise\n"
         f"raise SystemExit(gpucheck.start.main([{str(tmp_path)!r}, 'copied', 'torch']))"
     )
     ran = run([sys.executable, "-c", script], tmp_path / "log", 600.0, environment)
@@ -460,7 +460,7 @@ def test_our_commands_know_the_options_that_the_parts_use(tmp_path: Path) -> Non
 def test_the_benchmarks_know_the_options_that_the_parts_use(tmp_path: Path) -> None:
     for part in (part for part in PARTS if part.name in ("honest", "noise")):
         words = [str(word) for word in part.make(Place(ROOT, tmp_path, "hip/triton", None, {}), 100.0)]  # type: ignore[union-attr]
-        text = Path(words[1]).read_text(encoding="utf-8")
+        text = (ROOT / "lab" / "benchmarks" / f"{part.name}.py").read_text(encoding="utf-8")
         options = [word for word in words if word.startswith("--")]
         assert options and all(f'parser.add_argument("{option}"' in text for option in options), part.name
         assert words[words.index("--device") + 1] == "hip" and words[words.index("--seconds") + 1] == "85"

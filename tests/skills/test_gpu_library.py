@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernelwright.core.evidence import METRICS, Bottleneck, Evidence
-from kernelwright.kernels.lowering import Gpu
-from kernelwright.kernels.triton.edits import triton_edits
+from kernelwright.ir.edits import Gpu
 from kernelwright.skills.gate import EmptyLedger, diagnose, rank
 from kernelwright.skills.lint import TEXT_VALUES, WITH_HOST_SIDE
 from kernelwright.skills.load import load_skills
+from kernelwright.targets.triton.edits import triton_edits
 
 SKILLS = load_skills()
 GPU = {name: skill for name, skill in SKILLS.items() if "cpu/cpp" not in skill.targets}

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from kernelwright.core.skill import Skill
-from kernelwright.kernels.carry_out import LIBRARY_SEED, known_lowerings
-from kernelwright.kernels.printers import PRINTERS
 from kernelwright.skills.lint import lint, patterns
 from kernelwright.skills.load import load_skills
 from kernelwright.skills.predicate import parse_predicate
+from kernelwright.targets.plan_lowering import LIBRARY_SEED, known_lowerings
+from kernelwright.targets.printers import PRINTERS
 
 BODY = "## When\nx\n## How\nx\n## Worked pattern\n```cpp\nint x;\n```\n## Pitfalls\nx\n"
 EVERY = [

@@ -3,10 +3,10 @@
 from kernelwright.agents.problem import Problem
 from kernelwright.core.evidence import FactValue
 from kernelwright.core.plan import Plan
-from kernelwright.kernels.carry_out import carry_out
-from kernelwright.kernels.facts import program_facts
-from kernelwright.kernels.printers import reading_language
+from kernelwright.ir.facts import program_facts
 from kernelwright.memory.archive import signature_of
+from kernelwright.targets.plan_lowering import carry_out
+from kernelwright.targets.printers import reading_language
 
 
 def task_signature(problem: Problem) -> dict[str, FactValue]:

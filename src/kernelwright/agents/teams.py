@@ -9,8 +9,8 @@ from kernelwright.agents.roles import Situation, Team
 from kernelwright.core.errors import LoweringError, UserError
 from kernelwright.core.plan import Move
 from kernelwright.core.target import Target
-from kernelwright.kernels.printers import PRINTERS
 from kernelwright.skills.load import load_skills
+from kernelwright.targets.printers import PRINTERS
 
 if TYPE_CHECKING:
     from kernelwright.agents.llm.client import Client

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kernelwright.core.roofline import Floor
     from kernelwright.corpus.audit import Finding
     from kernelwright.corpus.specimen import Specimen
-    from kernelwright.referee.referee import Referee
+    from kernelwright.referee.session.referee import Referee
 
 DETAIL_CHARS = 100
 AUDIT = "audit.json"
@@ -97,8 +97,8 @@ def _judge(
     """Judge what is not known yet; ends at once where nothing is left."""
     # lazy: only when something is judged
     from kernelwright.corpus.audit import audit as judge_all
-    from kernelwright.devices.gpu_present import has_gpu
     from kernelwright.referee.device import parse_device
+    from kernelwright.targets.gpu.torch_devices import has_gpu
 
     done = {finding.specimen.name for finding in known}
     due = [specimen for specimen in specimens if specimen.name not in done]
@@ -233,7 +233,7 @@ def _table(findings: "Sequence[Finding]") -> Table:
 
 def _open_referee(policy: Policy, device: str = "cpu") -> "Referee":
     # lazy: loads torch
-    from kernelwright.referee.referee import Referee, RefereeSettings
+    from kernelwright.referee.session.referee import Referee, RefereeSettings
 
     where = load_settings()
     wanted = where.require_sandbox
@@ -244,7 +244,7 @@ def _open_referee(policy: Policy, device: str = "cpu") -> "Referee":
 
 def _floors(task: Task) -> "Mapping[str, Floor]":
     # lazy: loads torch
-    from kernelwright.engine.prepare import prepare
+    from kernelwright.runs.prepare import prepare
 
     problem, _ = prepare(RunSpec(task=task, recipe="audit"), load_settings().cache_dir)
     return dict(problem.floors)

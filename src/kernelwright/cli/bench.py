@@ -28,8 +28,8 @@ from kernelwright.report.story import tell
 from kernelwright.report.tables import BenchRow, Summary, row_from_story, summaries
 
 if TYPE_CHECKING:
-    from kernelwright.engine.evaluator import Evaluator
-    from kernelwright.engine.inspecting import Profiler
+    from kernelwright.runs.evaluator import Evaluator
+    from kernelwright.runs.inspecting import Profiler
     from kernelwright.store.base import RunRecord, Store
 
 
@@ -275,7 +275,7 @@ def _run_one(
 def _no_profile() -> "Profiler":
     """Return what looks at nothing."""
     # lazy: keeps --help quick
-    from kernelwright.devices.profilers.take import Profiled
+    from kernelwright.targets.gpu.profilers.take import Profiled
 
     refused = Profiled(note="not profiled: this bench takes no profiles")
     return lambda task, candidate: refused
@@ -302,7 +302,7 @@ def write_results(
 ) -> tuple[dict[str, object], list[Path]]:
     """Write the three files and return the document and where they are; ``left``: tasks without a row."""
     # lazy: probes the machine
-    from kernelwright.devices.cpu import environment
+    from kernelwright.machine.processor import environment
 
     sums = summaries(rows)
     facts = environment()

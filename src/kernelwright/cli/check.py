@@ -217,7 +217,7 @@ def read_results(folder: Path) -> dict[str, Checkup]:
 def document(found: Sequence[Checkup]) -> dict[str, object]:
     """Return the JSON document."""
     # lazy: probes the machine
-    from kernelwright.devices.cpu import environment
+    from kernelwright.machine.processor import environment
 
     return {
         "command": shlex.join(["kernelwright", *sys.argv[1:]]),

@@ -22,8 +22,8 @@ from kernelwright.report.tables import BenchRow, row_from_story
 from kernelwright.settings import load_settings
 
 if TYPE_CHECKING:
-    from kernelwright.engine.evaluator import Evaluator
-    from kernelwright.engine.recording import RecordedMachine, Recording
+    from kernelwright.runs.evaluator import Evaluator
+    from kernelwright.runs.recording import RecordedMachine, Recording
     from kernelwright.store.base import RunRecord, Store
 
 MEMORY_FACT, MEASUREMENTS_FACT = "comparison.memory", "comparison.measurements"
@@ -93,7 +93,7 @@ class Roster:
         """Return what is written for; raises UserError where it is unknown, or is to run on a GPU that is
         not here."""
         # lazy: keeps --help quick
-        from kernelwright.devices.gpu_present import has_gpu
+        from kernelwright.targets.gpu.torch_devices import has_gpu
 
         is_replay = self.sources.replay is not None
         return Target.parse(self.grid.target, has_device=lambda kind: is_replay or has_gpu(kind))
@@ -179,7 +179,7 @@ class Roster:
         """Give a spec the memory that the first run of the comparison had."""
         if self._learned is None:
             # lazy: loads torch
-            from kernelwright.engine.run import with_memory
+            from kernelwright.runs.loop import with_memory
 
             first = next(iter(self.store.iter_runs(self.grid.title)), None)
             known = first.spec if first is not None else with_memory(spec, self.store)
@@ -228,7 +228,7 @@ def _check_names(roster: Roster) -> None:
     """Raise UserError for unknown names before the first run is in the store."""
     # lazy: loads torch
     from kernelwright.agents.teams import check_team
-    from kernelwright.recipes import find_recipe
+    from kernelwright.methods import find_recipe
 
     target = roster.target()
     for contestant in roster.grid.contestants:
@@ -281,7 +281,7 @@ def _referee(roster: Roster) -> "AbstractContextManager[Evaluator | None]":
 
 def _recording(roster: Roster) -> "Recording | None":
     # lazy: loads torch
-    from kernelwright.engine import recording
+    from kernelwright.runs import recording
 
     record, replay = roster.sources
     if replay is not None:
@@ -294,7 +294,7 @@ def _recording(roster: Roster) -> "Recording | None":
 def _read(replay: Path) -> "Recording":
     """Read a recording, or a store's measurements."""
     # lazy: loads torch
-    from kernelwright.engine.recording import read_recording, recording_of
+    from kernelwright.runs.recording import read_recording, recording_of
     from kernelwright.store.sqlstore import open_store
 
     if not replay.exists():
@@ -309,7 +309,7 @@ def _read(replay: Path) -> "Recording":
 def _judging(roster: Roster, referee: "Evaluator | None", recording: "Recording | None") -> Judging:
     """Bring referee and recording together; the roster is told what machine the figures hold for."""
     # lazy: loads torch
-    from kernelwright.engine.recording import RecordedEvaluator, prepare_as_recorded
+    from kernelwright.runs.recording import RecordedEvaluator, prepare_as_recorded
 
     device = roster.target().device
     if referee is None and recording is not None and recording.machine is not None:
@@ -331,9 +331,9 @@ def _judging(roster: Roster, referee: "Evaluator | None", recording: "Recording 
 def _machine_here(device: str) -> "RecordedMachine":
     """Return this machine as a recording keeps it: with its GPU, where that is what runs are for."""
     # lazy: loads torch
-    from kernelwright.devices.cpu import environment, machine_facts, measure_peaks
-    from kernelwright.devices.gpu_peaks import gpu_environment, run_gpu
-    from kernelwright.engine.recording import RecordedMachine
+    from kernelwright.machine.processor import environment, machine_facts, measure_peaks
+    from kernelwright.runs.recording import RecordedMachine
+    from kernelwright.targets.gpu.peaks import gpu_environment, run_gpu
 
     cache_dir = load_settings().cache_dir
     peaks = measure_peaks(cache_dir)

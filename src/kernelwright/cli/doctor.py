@@ -17,17 +17,18 @@ def doctor(
 ) -> None:
     """Check compiler, torch, memory, peaks, counters, sandbox; exits 2 when a needed one is missing."""
     # lazy: probes the machine
-    from kernelwright.devices.cpu import measure_peaks
-    from kernelwright.devices.doctor import checks
-    from kernelwright.devices.gpu_peaks import refresh_here
+    from kernelwright.machine.doctor import checks
+    from kernelwright.machine.processor import measure_peaks
     from kernelwright.referee.sandbox.report import check_sandbox
+    from kernelwright.targets.gpu.doctor import LOOKS
+    from kernelwright.targets.gpu.peaks import refresh_here
 
     settings = load_settings()
     if refresh:
         stderr().print("measuring this machine's peaks ...")
         measure_peaks(settings.cache_dir, refresh=True)
         refresh_here(settings.cache_dir)
-    found = (*checks(settings.cache_dir), check_sandbox())
+    found = (*checks(settings.cache_dir, LOOKS), check_sandbox())
     missing = [check for check in found if check.is_required and not check.ok]
     if as_json:
         listed = [dataclasses.asdict(check) for check in found]

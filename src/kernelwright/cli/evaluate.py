@@ -87,10 +87,10 @@ def judge(
 ) -> Evaluation:
     """Open the task before the referee and return its word on the candidate, with the device's floors."""
     # lazy: loads torch
-    from kernelwright.engine.prepare import floors_on
     from kernelwright.referee.device import parse_device
-    from kernelwright.referee.referee import Referee
+    from kernelwright.referee.session.referee import Referee
     from kernelwright.referee.settings import RefereeSettings
+    from kernelwright.runs.prepare import floors_on
 
     settings, place = load_settings(), parse_device(device)
     wanted = settings.require_sandbox

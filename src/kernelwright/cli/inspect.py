@@ -19,18 +19,7 @@ from kernelwright.cli.output import json_text, print_json, require_writable, std
 from kernelwright.cli.running import EXIT_INTERRUPTED
 from kernelwright.core.errors import UserError
 from kernelwright.core.task import Mode, Task, Workload
-from kernelwright.devices.gpu_facts import GpuFacts
-from kernelwright.devices.inspect.compiled import (
-    check_vendor,
-    default_gpu,
-    form_of,
-    inspect_compiled,
-    require_compiler,
-)
-from kernelwright.devices.inspect.inspection import Inspection, InspectionStatus, KernelForm
-from kernelwright.devices.inspect.meaning import notes
-from kernelwright.devices.inspect.run import TIMEOUT_S, find_device, inspect_candidate
-from kernelwright.referee.confined import confined_compiler, start_confined
+from kernelwright.referee.session.confined import confined_compiler, start_confined
 from kernelwright.referee.settings import RefereeSettings
 from kernelwright.report.inspections import (
     HEADER,
@@ -41,6 +30,17 @@ from kernelwright.report.inspections import (
     kernel_name,
 )
 from kernelwright.settings import load_settings
+from kernelwright.targets.gpu.facts import GpuFacts
+from kernelwright.targets.gpu.inspect.compiled import (
+    check_vendor,
+    default_gpu,
+    form_of,
+    inspect_compiled,
+    require_compiler,
+)
+from kernelwright.targets.gpu.inspect.inspection import Inspection, InspectionStatus, KernelForm
+from kernelwright.targets.gpu.inspect.meaning import notes
+from kernelwright.targets.gpu.inspect.run import TIMEOUT_S, find_device, inspect_candidate
 
 LOG_LINES = 12
 FILES = ("inspection.json", "inspection.md", "inspection.html")

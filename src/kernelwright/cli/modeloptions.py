@@ -127,8 +127,8 @@ def make_models(
     if max_output_tokens is not None:
         settings = settings.model_copy(update={"max_output_tokens": max_output_tokens})
     # lazy: reads the prompts
+    from kernelwright.agents.llm.context_check import require_room
     from kernelwright.agents.llm.languages import LANGUAGES
-    from kernelwright.agents.llm.room import require_room
 
     language = target.partition("/")[2]
     require_room(settings, seats, language if language in LANGUAGES else "cpp")
@@ -165,7 +165,7 @@ def _temperatures(recipe: str, team: str) -> dict[str, float]:
     """Return a recipe's temperatures for the seats that are a model's."""
     # lazy: loads torch
     from kernelwright.agents.teams import model_seats
-    from kernelwright.recipes import find_recipe
+    from kernelwright.methods import find_recipe
 
     seats = model_seats(team)
     return {role: degrees for role, degrees in find_recipe(recipe).temperatures.items() if role in seats}

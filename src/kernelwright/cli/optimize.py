@@ -27,7 +27,7 @@ from kernelwright.report.story import tell
 from kernelwright.report.verdict import run_verdict
 
 if TYPE_CHECKING:
-    from kernelwright.engine.run import RunOutcome
+    from kernelwright.runs.loop import RunOutcome
     from kernelwright.store.base import Store
 
 

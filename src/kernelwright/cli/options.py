@@ -93,8 +93,8 @@ BaselineOption = Annotated[
 def require_device(device: str) -> None:
     """Raise UserError where there is no such device."""
     # lazy: keeps --help quick
-    from kernelwright.devices.gpu_present import has_gpu
     from kernelwright.referee.device import parse_device
+    from kernelwright.targets.gpu.torch_devices import has_gpu
 
     found = parse_device(device)
     if found.has_driver and not has_gpu(found.kind):
@@ -221,11 +221,11 @@ def make_spec(
         MachineError: no compiler to measure the machine's peaks with.
     """
     # lazy: keeps --help quick
-    from kernelwright.devices.cpu import environment, machine_facts, measure_peaks
-    from kernelwright.devices.gpu_peaks import gpu_environment
-    from kernelwright.devices.gpu_present import has_gpu
-    from kernelwright.recipes import find_recipe
+    from kernelwright.machine.processor import environment, machine_facts, measure_peaks
+    from kernelwright.methods import find_recipe
     from kernelwright.referee.sandbox.choose import tier_here
+    from kernelwright.targets.gpu.peaks import gpu_environment
+    from kernelwright.targets.gpu.torch_devices import has_gpu
 
     budget = find_recipe(recipe).budget.model_dump()
     asked = {

@@ -10,7 +10,7 @@ from kernelwright.core.roofline import Floor
 from kernelwright.core.task import Task
 
 if TYPE_CHECKING:
-    from kernelwright.engine.evaluator import Evaluator, Session
+    from kernelwright.runs.evaluator import Evaluator, Session
 
 
 class Quick:

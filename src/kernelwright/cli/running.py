@@ -13,8 +13,8 @@ from kernelwright.core.run import RunSpec
 from kernelwright.settings import load_settings
 
 if TYPE_CHECKING:
-    from kernelwright.engine.evaluator import Evaluator
-    from kernelwright.engine.run import RunOutcome
+    from kernelwright.runs.evaluator import Evaluator
+    from kernelwright.runs.loop import RunOutcome
     from kernelwright.store.base import RunRecord, Store
 
 EXIT_INTERRUPTED = 130
@@ -39,7 +39,7 @@ def find_run(store: "Store", prefix: str) -> "RunRecord":
 def create_run(store: "Store", spec: RunSpec) -> str:
     """Put a run into the store, so that its id is known before anything can interrupt it."""
     # lazy: loads torch
-    from kernelwright.engine import run
+    from kernelwright.runs import loop as run
 
     return run.create_run(spec, store)
 

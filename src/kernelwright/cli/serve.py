@@ -18,8 +18,8 @@ from kernelwright.settings import TOKEN_VARIABLE, Settings, load_secret, load_se
 
 if TYPE_CHECKING:
     from kernelwright.core.roofline import Peaks
-    from kernelwright.devices.gpu_facts import GpuFacts
-    from kernelwright.engine.evaluator import Evaluator
+    from kernelwright.runs.evaluator import Evaluator
+    from kernelwright.targets.gpu.facts import GpuFacts
 
 
 def serve(
@@ -92,8 +92,8 @@ def _peaks(where: Settings, device: str) -> "Peaks | None":
     whether its tolerance allows them.
     """
     # lazy: compiles a probe
-    from kernelwright.devices.cpu import measure_peaks
-    from kernelwright.devices.gpu_roofline import ceilings, gpu_peaks
+    from kernelwright.machine.processor import measure_peaks
+    from kernelwright.targets.gpu.roofline import ceilings, gpu_peaks
 
     if device == "cpu":
         return measure_peaks(where.cache_dir)
@@ -103,9 +103,9 @@ def _peaks(where: Settings, device: str) -> "Peaks | None":
 
 def _gpu(where: Settings, device: str) -> "GpuFacts | None":
     # lazy: only for a GPU
-    from kernelwright.devices.gpu_here import are_alike
-    from kernelwright.devices.gpu_peaks import run_gpu
     from kernelwright.referee.device import parse_device
+    from kernelwright.targets.gpu.driver_files import are_alike
+    from kernelwright.targets.gpu.peaks import run_gpu
 
     place = parse_device(device)
     is_known = place.has_driver and (place.index == 0 or are_alike())
@@ -121,7 +121,7 @@ def _referee(
     where: Settings, policy: Policy, device: str
 ) -> Callable[[], "AbstractContextManager[Evaluator]"]:
     # lazy: loads much
-    from kernelwright.referee.referee import Referee, RefereeSettings
+    from kernelwright.referee.session.referee import Referee, RefereeSettings
 
     chosen = RefereeSettings(
         cache_dir=where.cache_dir, policy=policy, require_sandbox=where.require_sandbox, device=device

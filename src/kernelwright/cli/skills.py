@@ -73,10 +73,10 @@ def show(
 def lint(folder: Folder = None, as_json: options.AsJson = False) -> None:
     """Check the library; exits 1 when something is wrong with it."""
     # lazy: loads torch
-    from kernelwright.kernels.carry_out import known_lowerings
-    from kernelwright.kernels.printers import PRINTERS
     from kernelwright.skills.lint import lint as find_problems
     from kernelwright.skills.load import load_skills
+    from kernelwright.targets.plan_lowering import known_lowerings
+    from kernelwright.targets.printers import PRINTERS
 
     known = load_skills(folder)
     problems = find_problems(known, {language: known_lowerings(language) for language in PRINTERS})

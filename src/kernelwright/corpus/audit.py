@@ -16,7 +16,7 @@ from kernelwright.corpus.load import honest_twin, load_corpus_task
 from kernelwright.corpus.naive import NaiveVerdict
 from kernelwright.corpus.specimen import NOT_FASTER, REFUSED, Kind, Specimen
 from kernelwright.referee.device import parse_device
-from kernelwright.referee.referee import Referee, Session
+from kernelwright.referee.session.referee import Referee, Session
 
 NEEDS_DEVICE = "needs a device"
 NEEDS_SANDBOX = "needs a stronger sandbox"

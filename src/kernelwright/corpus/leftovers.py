@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from kernelwright.referee.processes import family_of
+from kernelwright.referee.sandbox.processes import family_of
 
 SHARED_PLACES = ("/dev/shm", "/var/tmp", tempfile.gettempdir())
 SPECIMENS_NAME = "filler"

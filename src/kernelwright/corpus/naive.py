@@ -22,7 +22,7 @@ from typing import Any
 from kernelwright.core.frozen import Frozen
 from kernelwright.corpus.load import FOLDERS, HERE
 from kernelwright.corpus.specimen import Specimen
-from kernelwright.referee.build import build
+from kernelwright.referee.session.build import build
 
 SEED = 42
 N_TRIALS = 5

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kernelwright.core.errors import UserError
-from kernelwright.devices.gpu_facts import find_gpu
+from kernelwright.targets.gpu.facts import find_gpu
 
 KNOWN_DEVICES = ("cpu", "cuda", "cuda:N", "hip", "hip:N")
 COPIED = "copied"

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kernelwright.core.policy import Policy
-from kernelwright.referee.passes import PassSize
+from kernelwright.referee.checks.replay_statistics import PassSize
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class RefereeSettings:
     """Standard deviation of the log ratio between pairs of processes that run the same code, in cache."""
     large_process_spread: float = 0.1
     """The same where inputs and outputs do not fit into the caches: there the pages decide.
-    benchmarks/noise.py shows what both are on a machine."""
+    lab/benchmarks/noise.py shows what both are on a machine."""
     batch_s: float = 0.01
     """Calls are repeated until a sample lasts this long."""
     floor_margin: float = 1.25

@@ -23,11 +23,11 @@ import torch._inductor.compile_fx
 
 from kernelwright.core.errors import KernelwrightError, MachineError
 from kernelwright.core.task import Task
-from kernelwright.referee.first_word import first_word, listening_pair, say_ready
-from kernelwright.referee.processes import SESSION, children_of, stat_of
 from kernelwright.referee.sandbox import BARE, Limits, Sandbox, Tier, calls
 from kernelwright.referee.sandbox.choose import choose, from_json
 from kernelwright.referee.sandbox.enter import Cell, enter, enter_trusted
+from kernelwright.referee.sandbox.pid_handshake import first_word, listening_pair, say_ready
+from kernelwright.referee.sandbox.processes import SESSION, children_of, stat_of
 from kernelwright.referee.sandbox.view import View, make_view, view_from_json
 from kernelwright.referee.worker import main as worker_main
 from kernelwright.referee.worker import wire
@@ -208,7 +208,7 @@ def _sandbox(view: View, wish: str | None) -> Sandbox:
 
 def _serve(kind: str, sock: socket.socket) -> None:
     if kind == "host":
-        from kernelwright.referee.host import main as host_main
+        from kernelwright.referee.host.main import main as host_main
 
         host_main(sock)
     elif kind == "builder":

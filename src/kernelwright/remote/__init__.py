@@ -7,7 +7,7 @@ from kernelwright.core.errors import UserError
 from kernelwright.settings import TOKEN_VARIABLE, load_secret
 
 if TYPE_CHECKING:
-    from kernelwright.engine.evaluator import Evaluator
+    from kernelwright.runs.evaluator import Evaluator
 
 __all__ = ["gpu_there", "open_evaluator"]
 

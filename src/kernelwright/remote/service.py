@@ -15,8 +15,6 @@ from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.frozen import Frozen, content_hash
 from kernelwright.core.roofline import Floor, Peaks
 from kernelwright.core.task import Task
-from kernelwright.engine.evaluator import Evaluator
-from kernelwright.remote.desk import ENDING, Desk, Full, Ticket
 from kernelwright.remote.extra import missing
 from kernelwright.remote.floors import floors_here
 from kernelwright.remote.intake import Intake
@@ -28,9 +26,11 @@ from kernelwright.remote.records import (
     State,
     TaskAnswer,
 )
+from kernelwright.remote.request_queue import ENDING, Desk, Full, Ticket
 from kernelwright.remote.sessions import Sessions
 from kernelwright.remote.targets import target_problem
 from kernelwright.remote.thread import OneThread
+from kernelwright.runs.evaluator import Evaluator
 
 try:
     from starlette.applications import Starlette

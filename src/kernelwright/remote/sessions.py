@@ -11,7 +11,7 @@ from kernelwright.core.errors import TaskError
 from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.roofline import Floor
 from kernelwright.core.task import Task
-from kernelwright.engine.evaluator import Evaluator, Session
+from kernelwright.runs.evaluator import Evaluator, Session
 
 log = logging.getLogger(__name__)
 

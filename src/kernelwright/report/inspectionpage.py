@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from kernelwright.devices.inspect.inspection import Inspection
 from kernelwright.report import svg
 from kernelwright.report.highlight import highlight
 from kernelwright.report.inspections import (
@@ -20,6 +19,7 @@ from kernelwright.report.inspections import (
     note_lines,
 )
 from kernelwright.report.page import asset, templates
+from kernelwright.targets.gpu.inspect.inspection import Inspection
 
 WIDTH, GUTTER, ROW, TOP = 820.0, 250.0, 24.0, 34.0
 COLOURS = ("#2456c7", "#0f8ea0", "#7a3fb0", "#12855b", "#b07a1e", "#c0392f", "#4b3621", "#8a94a6")

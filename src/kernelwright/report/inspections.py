@@ -4,15 +4,15 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from kernelwright.core.evidence import FactValue
-from kernelwright.devices.inspect.inspection import (
+from kernelwright.report.markdown import table
+from kernelwright.report.verdict import Verdict
+from kernelwright.targets.gpu.inspect.inspection import (
     Inspection,
     InspectionStatus,
     KernelOutcome,
     KernelReport,
 )
-from kernelwright.devices.inspect.meaning import notes, outcome_words
-from kernelwright.report.markdown import table
-from kernelwright.report.verdict import Verdict
+from kernelwright.targets.gpu.inspect.meaning import notes, outcome_words
 
 HEADER = (
     "kernel", "launches", "grid", "warps", "registers", "spills", "shared", "occupancy", "loads", "stores",

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from kernelwright.core.evaluation import Stage
-from kernelwright.search.view import Attempt, RunView, SearchPolicy, Selection
+from kernelwright.runs.view import Attempt, RunView, SearchPolicy, Selection
 
 FIRST_MODES = ("root", "seed")
 FAILING_STAGES = (Stage.GUARD, Stage.BUILD, Stage.LOAD, Stage.VERIFY)

@@ -5,7 +5,7 @@ from typing import NamedTuple, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from kernelwright.agents.llm.account import Account
+from kernelwright.agents.llm.answer_counts import Account
 from kernelwright.agents.llm.client import Reply
 from kernelwright.core.model_call import CallOutcome
 

@@ -19,11 +19,11 @@ from kernelwright.core.run import Outcome
 from kernelwright.core.skill import RankedSkill, Skill
 from kernelwright.core.target import CPU_CPP, Target
 from kernelwright.core.task import Task, TolerancePolicy
-from kernelwright.devices.gpu_facts import find_gpu
-from kernelwright.devices.gpu_roofline import gpu_peaks, machine_facts
 from kernelwright.memory.ledger import Ledger
 from kernelwright.memory.short_term import ShortTermMemory
 from kernelwright.skills.load import load_skills
+from kernelwright.targets.gpu.facts import find_gpu
+from kernelwright.targets.gpu.roofline import gpu_peaks, machine_facts
 from kernelwright.tasks.capture import Captured, capture_task
 from kernelwright.testing.fake_run import PEAKS, fake_evaluation
 

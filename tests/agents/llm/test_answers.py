@@ -12,7 +12,7 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.model_call import CallOutcome
 from kernelwright.core.target import CPU_CPP
 from kernelwright.core.task import Task
-from kernelwright.referee.referee import Referee
+from kernelwright.referee.session.referee import Referee
 from kernelwright.referee.settings import RefereeSettings
 
 EXPECTED = Expected(REFERENCE, CPU_CPP)

@@ -5,17 +5,18 @@ import json
 from typing import Any
 
 import pytest
+from lab.servers.bad_server import BadServer, Request, calls_tool, says
 from tests.agents.llm.test_client import no_sleep
 from tests.agents.llm.test_prompts import FACTS, crowded
 
 from kernelwright.agents.llm.answers import Judged
 from kernelwright.agents.llm.asking import Asker
+from kernelwright.agents.llm.context_check import STRUCTURED, least_prompt, require_room
 from kernelwright.agents.llm.model_client import ModelClient
 from kernelwright.agents.llm.outputs import GpuCodeFeatures, ProposedMove
-from kernelwright.agents.llm.room import STRUCTURED, least_prompt, require_room
+from kernelwright.agents.llm.prompt_input import Told
 from kernelwright.agents.llm.structured import schema_tokens
 from kernelwright.agents.llm.tape import MemoryTape
-from kernelwright.agents.llm.told import Told
 from kernelwright.agents.llm.window import WINDOWS, estimate_tokens
 from kernelwright.agents.roles import Situation
 from kernelwright.core.budget import Budget, Meter
@@ -23,7 +24,6 @@ from kernelwright.core.errors import BudgetUsedUp, UserError
 from kernelwright.core.model_call import CallOutcome
 from kernelwright.core.models import ModelSettings
 from kernelwright.core.skill import Skill
-from kernelwright.testing.bad_server import BadServer, Request, calls_tool, says
 
 GOOD = json.dumps({"skill": "free", "why": "it is slow"})
 PROSE = "I would rather talk about the weather. " * 1_000

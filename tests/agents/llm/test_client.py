@@ -12,19 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from pydantic import BaseModel, Field
-
-from kernelwright.agents.llm.account import Account
-from kernelwright.agents.llm.client import Client
-from kernelwright.agents.llm.connect import make_client
-from kernelwright.agents.llm.keys import Keys
-from kernelwright.agents.llm.model_client import MAX_FAILURES_IN_A_ROW, ModelClient
-from kernelwright.agents.llm.tape import FolderTape, MemoryTape
-from kernelwright.core.budget import Budget, Meter, Spent
-from kernelwright.core.errors import BudgetUsedUp, ModelUnavailable, UserError
-from kernelwright.core.model_call import CallOutcome
-from kernelwright.core.models import ModelSettings, OutputMode, RoleModel
-from kernelwright.testing.bad_server import (
+from lab.servers.bad_server import (
     BadServer,
     Request,
     answers,
@@ -36,6 +24,18 @@ from kernelwright.testing.bad_server import (
     says,
     status,
 )
+from pydantic import BaseModel, Field
+
+from kernelwright.agents.llm.answer_counts import Account
+from kernelwright.agents.llm.client import Client
+from kernelwright.agents.llm.connect import make_client
+from kernelwright.agents.llm.keys import Keys
+from kernelwright.agents.llm.model_client import MAX_FAILURES_IN_A_ROW, ModelClient
+from kernelwright.agents.llm.tape import FolderTape, MemoryTape
+from kernelwright.core.budget import Budget, Meter, Spent
+from kernelwright.core.errors import BudgetUsedUp, ModelUnavailable, UserError
+from kernelwright.core.model_call import CallOutcome
+from kernelwright.core.models import ModelSettings, OutputMode, RoleModel
 
 
 class Idea(BaseModel):

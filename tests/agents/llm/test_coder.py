@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 from tests.agents.llm.conftest import BASE, KERNEL
 
-from kernelwright.agents.llm.anchors import BEGINS, ENDS
 from kernelwright.agents.llm.asking import Asker
 from kernelwright.agents.llm.coder import ModelCoder
 from kernelwright.agents.llm.sources import fold
+from kernelwright.agents.llm.span_markers import BEGINS, ENDS
 from kernelwright.agents.roles import Choice, Situation
 from kernelwright.core.errors import LoweringError, UnusableAnswer
 from kernelwright.core.model_call import CallOutcome

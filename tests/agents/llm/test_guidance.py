@@ -6,7 +6,7 @@ import pytest
 from tests.agents.llm.conftest import BASE, BROKEN, TASK, failing_evaluation
 
 from kernelwright.agents.llm.guidance import SECTIONS, evidence_text, sections
-from kernelwright.agents.llm.told import Told
+from kernelwright.agents.llm.prompt_input import Told
 from kernelwright.agents.llm.window import WINDOWS
 from kernelwright.agents.roles import Node, Situation
 from kernelwright.core.candidate import Candidate

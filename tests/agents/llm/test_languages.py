@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.agents.llm.conftest import REFERENCE
-from tests.kernels.triton.interpreted import Interpreter
-from tests.kernels.triton.judging import FEW, Judge
+from tests.targets.triton.interpreted import Interpreter
+from tests.targets.triton.judging import FEW, Judge
 
 from kernelwright.agents.llm.answers import Expected, find_blocks, has_native_kernel, read_source
 from kernelwright.agents.llm.languages import LANGUAGES, language_of
@@ -19,12 +19,12 @@ from kernelwright.core.errors import UserError
 from kernelwright.core.model_call import CallOutcome
 from kernelwright.core.target import CPU_CPP, Target
 from kernelwright.core.task import Task
-from kernelwright.devices.nvcc.find import Absent, find_cuda_compiler
-from kernelwright.devices.nvcc.form import CudaSource
-from kernelwright.devices.nvcc.outcome import BuildStatus
-from kernelwright.devices.nvcc.read import read_cuda_source
-from kernelwright.devices.nvcc.report import report_cuda
-from kernelwright.kernels.cuda.runtime_source import LOADER, render_cuda_candidate
+from kernelwright.targets.cuda.nvcc.find import Absent, find_cuda_compiler
+from kernelwright.targets.cuda.nvcc.form import CudaSource
+from kernelwright.targets.cuda.nvcc.outcome import BuildStatus
+from kernelwright.targets.cuda.nvcc.read import read_cuda_source
+from kernelwright.targets.cuda.nvcc.report import report_cuda
+from kernelwright.targets.cuda.runtime_source import LOADER, render_cuda_candidate
 
 TRITON, CUDA = Target(device="cuda", language="triton"), Target(device="cuda", language="cuda")
 TARGETS = {"cpp": CPU_CPP, "triton": TRITON, "cuda": CUDA}

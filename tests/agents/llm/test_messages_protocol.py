@@ -1,6 +1,24 @@
 """Anthropic's Messages protocol over a real local server: the same outcomes at the same bounded cost."""
 
 import pytest
+from lab.servers.bad_server import (
+    BadServer,
+    Behaviour,
+    breaks_a_stream,
+    drips,
+    floods,
+    hangs,
+    resets,
+    sends,
+)
+from lab.servers.messages_protocol import (
+    fails,
+    message,
+    quotes_key,
+    replies,
+    stops_halfway,
+    uses_tool,
+)
 from pydantic import BaseModel, Field
 
 from kernelwright.agents.llm.client import Reply
@@ -11,24 +29,6 @@ from kernelwright.core.budget import Budget, Meter, Spent
 from kernelwright.core.errors import ModelUnavailable, UserError
 from kernelwright.core.model_call import CallOutcome
 from kernelwright.core.models import ModelSettings
-from kernelwright.testing.bad_server import (
-    BadServer,
-    Behaviour,
-    breaks_a_stream,
-    drips,
-    floods,
-    hangs,
-    resets,
-    sends,
-)
-from kernelwright.testing.messages_protocol import (
-    fails,
-    message,
-    quotes_key,
-    replies,
-    stops_halfway,
-    uses_tool,
-)
 
 KEY = "sk-messages-0123456789"
 MODEL = "anthropic:claude-scripted"

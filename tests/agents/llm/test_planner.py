@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 from tests.agents.llm.conftest import BASE, FAILED, KERNEL
 
-from kernelwright.agents.llm.anchors import BEGINS, ENDS
 from kernelwright.agents.llm.asking import Asker
 from kernelwright.agents.llm.planner import ModelPlanner
 from kernelwright.agents.llm.proposals import find_unfounded
+from kernelwright.agents.llm.span_markers import BEGINS, ENDS
 from kernelwright.agents.roles import Situation
 from kernelwright.core.errors import UnusableAnswer
 from kernelwright.core.model_call import CallOutcome

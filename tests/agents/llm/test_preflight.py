@@ -1,12 +1,7 @@
 """One clear line before anything starts."""
 
 import pytest
-
-from kernelwright.agents.llm.preflight import preflight
-from kernelwright.agents.llm.tape import MemoryTape, ReplayOnly
-from kernelwright.core.errors import UserError
-from kernelwright.core.models import ModelSettings, RoleModel
-from kernelwright.testing.bad_server import (
+from lab.servers.bad_server import (
     BadServer,
     Behaviour,
     echoes_key,
@@ -16,6 +11,11 @@ from kernelwright.testing.bad_server import (
     sends,
     status,
 )
+
+from kernelwright.agents.llm.preflight import preflight
+from kernelwright.agents.llm.tape import MemoryTape, ReplayOnly
+from kernelwright.core.errors import UserError
+from kernelwright.core.models import ModelSettings, RoleModel
 
 
 def settings_for(server: BadServer, **settings: object) -> ModelSettings:

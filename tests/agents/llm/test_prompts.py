@@ -6,14 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lab.golden import check_golden
 from tests.agents.llm.conftest import KERNEL, on_gpu
 from tests.agents.llm.test_window import CHANGES
 
-from kernelwright.agents.llm.anchors import BEGINS, ENDS
 from kernelwright.agents.llm.languages import LANGUAGES
+from kernelwright.agents.llm.prompt_input import Told
 from kernelwright.agents.llm.prompts import Prompt, prompts_folder, render
 from kernelwright.agents.llm.sources import LOADER_LINE
-from kernelwright.agents.llm.told import Told
+from kernelwright.agents.llm.span_markers import BEGINS, ENDS
 from kernelwright.agents.llm.window import WINDOWS, estimate_tokens
 from kernelwright.agents.roles import Node, Situation
 from kernelwright.core.plan import Move, Plan
@@ -21,7 +22,6 @@ from kernelwright.core.skill import Skill
 from kernelwright.core.target import Target
 from kernelwright.core.task import TolerancePolicy
 from kernelwright.testing.fake_run import PEAKS
-from kernelwright.testing.golden import check_golden
 
 GOLDEN = Path(__file__).parent / "golden"
 MOVE = Move(skill="unroll-accumulators", text="1. split `sum` into four\n2. add them after the loop")

@@ -1,6 +1,15 @@
 """OpenAI's Responses protocol over a real local server: what ``openai:NAME`` without a base URL speaks."""
 
 import pytest
+from lab.servers.bad_server import (
+    BadServer,
+    Behaviour,
+    breaks_a_stream,
+    hangs,
+    resets,
+    sends,
+    status,
+)
 from pydantic import BaseModel
 
 from kernelwright.agents.llm.model_client import ModelClient
@@ -10,15 +19,6 @@ from kernelwright.core.budget import Budget, Meter, Spent
 from kernelwright.core.errors import ModelUnavailable, UserError
 from kernelwright.core.model_call import CallOutcome
 from kernelwright.core.models import ModelSettings
-from kernelwright.testing.bad_server import (
-    BadServer,
-    Behaviour,
-    breaks_a_stream,
-    hangs,
-    resets,
-    sends,
-    status,
-)
 
 MODEL = "openai:gpt-scripted"
 KEY = "sk-responses-0123456789"

@@ -7,6 +7,14 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lab.servers.bad_server import (
+    BadServer,
+    Behaviour,
+    calls_tool,
+    resets,
+    says,
+    status,
+)
 from pydantic import BaseModel
 
 from kernelwright.agents.llm.client import Reply
@@ -16,14 +24,6 @@ from kernelwright.core.budget import Budget, Meter, Spent
 from kernelwright.core.errors import ModelUnavailable, StoreError, UserError
 from kernelwright.core.model_call import CallOutcome, ModelCall
 from kernelwright.core.models import ModelSettings, OutputMode
-from kernelwright.testing.bad_server import (
-    BadServer,
-    Behaviour,
-    calls_tool,
-    resets,
-    says,
-    status,
-)
 
 
 class Answer(BaseModel):

@@ -6,16 +6,7 @@ from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
 import pytest
-
-from kernelwright.agents.llm.client import Reply
-from kernelwright.agents.llm.model_client import ModelClient
-from kernelwright.agents.llm.tape import MemoryTape
-from kernelwright.agents.llm.transport import MAX_TRIES, MAX_WAIT_S, RETRIES, Failure, Patience
-from kernelwright.core.budget import Budget, Meter
-from kernelwright.core.errors import BudgetUsedUp, ModelUnavailable
-from kernelwright.core.model_call import CallOutcome
-from kernelwright.core.models import ModelSettings
-from kernelwright.testing.bad_server import (
+from lab.servers.bad_server import (
     BadServer,
     Behaviour,
     breaks_a_stream,
@@ -29,6 +20,15 @@ from kernelwright.testing.bad_server import (
     status,
     stops_midway,
 )
+
+from kernelwright.agents.llm.client import Reply
+from kernelwright.agents.llm.model_client import ModelClient
+from kernelwright.agents.llm.tape import MemoryTape
+from kernelwright.agents.llm.transport import MAX_TRIES, MAX_WAIT_S, RETRIES, Failure, Patience
+from kernelwright.core.budget import Budget, Meter
+from kernelwright.core.errors import BudgetUsedUp, ModelUnavailable
+from kernelwright.core.model_call import CallOutcome
+from kernelwright.core.models import ModelSettings
 
 
 @dataclass

@@ -7,9 +7,9 @@ from kernelwright.agents.expert.coder import ExpertCoder
 from kernelwright.agents.expert.debugger import ExpertDebugger
 from kernelwright.agents.expert.designer import ExpertDesigner
 from kernelwright.agents.expert.generator import ExpertGenerator
+from kernelwright.agents.expert.plan_lowering import Workshop
 from kernelwright.agents.expert.planner import ExpertPlanner
 from kernelwright.agents.expert.selector import ExpertSelector
-from kernelwright.agents.expert.workshop import Workshop
 from kernelwright.agents.roles import Team
 from kernelwright.core.skill import Skill
 

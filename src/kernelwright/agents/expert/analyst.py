@@ -1,16 +1,16 @@
 """The expert Analyst: from an evaluation and a lowered program to a diagnosis and ranked skills."""
 
-from kernelwright.agents.expert.workshop import Workshop
+from kernelwright.agents.expert.plan_lowering import Workshop
 from kernelwright.agents.problem import Problem
 from kernelwright.agents.roles import Analysis
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Evaluation, WorkloadResult
 from kernelwright.core.evidence import Evidence, FactValue
 from kernelwright.core.roofline import Floor, Peaks
-from kernelwright.kernels.carry_out import Carried, sites
-from kernelwright.kernels.facts import program_facts
+from kernelwright.ir.facts import program_facts
 from kernelwright.skills.gate import diagnose, rank
 from kernelwright.skills.stats import LedgerView
+from kernelwright.targets.plan_lowering import Carried, sites
 
 
 class ExpertAnalyst:

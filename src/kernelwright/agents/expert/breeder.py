@@ -5,9 +5,9 @@ from collections.abc import Iterable, Iterator
 from typing import Literal
 
 from kernelwright.agents.expert.generator import ExpertGenerator
-from kernelwright.agents.expert.genes import GenePool, without_library
+from kernelwright.agents.expert.plan_edits import GenePool, without_library
+from kernelwright.agents.expert.plan_lowering import Workshop
 from kernelwright.agents.expert.planner import ExpertPlanner
-from kernelwright.agents.expert.workshop import Workshop
 from kernelwright.agents.problem import Problem
 from kernelwright.agents.roles import Situation
 from kernelwright.core.evidence import Bottleneck

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from kernelwright.agents.expert.debugger import ExpertDebugger
 from kernelwright.agents.expert.extend import extend
+from kernelwright.agents.expert.plan_lowering import Workshop
 from kernelwright.agents.expert.planner import ExpertPlanner
-from kernelwright.agents.expert.workshop import Workshop
 from kernelwright.agents.roles import Choice, Situation
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import LoweringError

@@ -1,13 +1,13 @@
 """The expert Debugger: from the kind of failure to the smallest change that may mend it."""
 
-from kernelwright.agents.expert.workshop import Workshop
+from kernelwright.agents.expert.plan_lowering import Workshop
 from kernelwright.agents.problem import Problem
 from kernelwright.agents.roles import Situation
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import LoweringError
 from kernelwright.core.evaluation import Evaluation, Status
 from kernelwright.core.plan import Move, Plan
-from kernelwright.kernels.ir import Region
+from kernelwright.ir.program import Region
 
 SAFER_SUMS = ("safer-chunk", "two-pass-moments", "two-pass-statistics")
 """Names under which the numeric repairs enter a plan; they lower to schedule edits."""

@@ -4,14 +4,14 @@ import math
 from collections.abc import Iterable
 from dataclasses import replace
 
+from kernelwright.agents.expert.plan_lowering import Workshop
 from kernelwright.agents.expert.planner import ExpertPlanner
 from kernelwright.agents.expert.static_facts import static_analysis
-from kernelwright.agents.expert.workshop import Workshop
 from kernelwright.agents.roles import Analysis, Design, Experiment, Situation
 from kernelwright.core.plan import Move
-from kernelwright.kernels.carry_out import sites
 from kernelwright.skills.ranking import PRIOR_TRIES, expected_factor
 from kernelwright.skills.stats import SkillStats
+from kernelwright.targets.plan_lowering import sites
 
 PRIOR_SPREAD = 0.15
 """Standard deviation of a move's log-speedup before any was measured; ours."""

@@ -1,10 +1,10 @@
 """How a move changes a plan: it is added, or it takes the library seed back."""
 
-from kernelwright.agents.expert.workshop import LIBRARY_MOVE, Workshop
+from kernelwright.agents.expert.plan_lowering import LIBRARY_MOVE, Workshop
 from kernelwright.agents.problem import Problem
 from kernelwright.core.plan import Move, Plan
-from kernelwright.kernels.facts import materialised_bytes
-from kernelwright.kernels.ir import Call, Program, Region
+from kernelwright.ir.facts import materialised_bytes
+from kernelwright.ir.program import Call, Program, Region
 
 GENERATE = "generate-kernels"
 """The move from library calls to generated code. Generated code is what a plan means where nothing else is

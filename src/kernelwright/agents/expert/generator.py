@@ -4,14 +4,14 @@ import random
 from collections.abc import Iterator
 from itertools import chain
 
-from kernelwright.agents.expert.workshop import LIBRARY_MOVE, Workshop
+from kernelwright.agents.expert.plan_lowering import LIBRARY_MOVE, Workshop
 from kernelwright.agents.problem import Problem
 from kernelwright.agents.roles import Situation
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import LoweringError
 from kernelwright.core.plan import Move, Plan
-from kernelwright.kernels.carry_out import sites
-from kernelwright.kernels.lowering import Site
+from kernelwright.ir.edits import Site
+from kernelwright.targets.plan_lowering import sites
 
 MAX_ALGEBRA_MOVES = 24
 """Rewrites in the algebra seed; ours, far above what any known task needs."""

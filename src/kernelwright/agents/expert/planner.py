@@ -5,15 +5,15 @@ import random
 from collections.abc import Iterator, Mapping
 
 from kernelwright.agents.expert.extend import way_out
-from kernelwright.agents.expert.workshop import Workshop
+from kernelwright.agents.expert.plan_lowering import Workshop
 from kernelwright.agents.problem import Problem
 from kernelwright.agents.roles import Analysis, Choice, Situation
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.evidence import Bottleneck
 from kernelwright.core.plan import Move, ParamValue
 from kernelwright.core.skill import RankedSkill
-from kernelwright.kernels.carry_out import sites
-from kernelwright.kernels.lowering import Site
+from kernelwright.ir.edits import Site
+from kernelwright.targets.plan_lowering import sites
 
 LATER_VALUE_DISCOUNT = 0.85
 """Each further parameter value of a site counts this much less than the one before; ours."""

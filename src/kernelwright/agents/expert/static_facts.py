@@ -1,15 +1,15 @@
 """What is known of a plan's program without running it: an Analysis for recipes that have timings alone."""
 
 from kernelwright.agents.expert.analyst import contract_facts, task_facts
-from kernelwright.agents.expert.workshop import Workshop
+from kernelwright.agents.expert.plan_lowering import Workshop
 from kernelwright.agents.problem import Problem
 from kernelwright.agents.roles import Analysis
 from kernelwright.core.evidence import Evidence, FactValue
 from kernelwright.core.plan import Plan
-from kernelwright.kernels.carry_out import sites
-from kernelwright.kernels.facts import program_facts
+from kernelwright.ir.facts import program_facts
 from kernelwright.skills.gate import diagnose, rank
 from kernelwright.skills.stats import LedgerView
+from kernelwright.targets.plan_lowering import sites
 
 
 def static_analysis(workshop: Workshop, problem: Problem, plan: Plan, ledger: LedgerView) -> Analysis:

@@ -3,8 +3,8 @@
 from kernelwright.agents.llm.answers import Judged
 from kernelwright.agents.llm.asking import Asker, refused
 from kernelwright.agents.llm.outputs import AlignedPlan, PlanItem
+from kernelwright.agents.llm.prompt_input import Told
 from kernelwright.agents.llm.proposals import FREE
-from kernelwright.agents.llm.told import Told
 from kernelwright.agents.roles import Situation
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import UnusableAnswer

@@ -8,7 +8,7 @@ from pydantic import BaseModel
 from kernelwright.agents.llm.answers import Judged
 from kernelwright.agents.llm.asking import Asker
 from kernelwright.agents.llm.outputs import CodeFeatures, GpuCodeFeatures
-from kernelwright.agents.llm.told import Told
+from kernelwright.agents.llm.prompt_input import Told
 from kernelwright.agents.problem import Problem
 from kernelwright.agents.roles import Analysis, Analyst, Node, Situation
 from kernelwright.core.candidate import Candidate

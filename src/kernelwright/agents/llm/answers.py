@@ -15,7 +15,7 @@ from kernelwright.agents.llm.reference_checks import hides_reference, is_referen
 from kernelwright.agents.llm.sources import unfold
 from kernelwright.core.model_call import CallOutcome
 from kernelwright.core.target import Target
-from kernelwright.kernels.model_source import NEW_NAME
+from kernelwright.targets.module_file.constructor import NEW_NAME
 
 V = TypeVar("V")
 

@@ -8,9 +8,9 @@ from pydantic import BaseModel
 
 from kernelwright.agents.llm.answers import Expected, Judged, read_source
 from kernelwright.agents.llm.client import Client, Reply
+from kernelwright.agents.llm.prompt_input import Told
 from kernelwright.agents.llm.prompts import Prompt, render
 from kernelwright.agents.llm.structured import schema_tokens
-from kernelwright.agents.llm.told import Told
 from kernelwright.agents.llm.window import correction_tokens
 from kernelwright.core.errors import UnusableAnswer
 from kernelwright.core.model_call import CallOutcome

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 
 from kernelwright.agents.llm.answers import Judged
 from kernelwright.agents.llm.asking import Asker, refused
+from kernelwright.agents.llm.formatting import verdict
 from kernelwright.agents.llm.outputs import ProposedPlan, ProposedPlans
 from kernelwright.agents.llm.planner import MAX_MENU, Moves
+from kernelwright.agents.llm.prompt_input import Told
 from kernelwright.agents.llm.proposals import FREE, Offer, menu_of, skills_offered, to_move
-from kernelwright.agents.llm.showing import verdict
-from kernelwright.agents.llm.told import Told
 from kernelwright.agents.roles import Situation
 from kernelwright.core.errors import UnusableAnswer
 from kernelwright.core.model_call import CallOutcome

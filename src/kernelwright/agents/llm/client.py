@@ -5,7 +5,7 @@ from typing import Generic, Protocol, TypeVar
 
 from pydantic import BaseModel
 
-from kernelwright.agents.llm.account import Account
+from kernelwright.agents.llm.answer_counts import Account
 from kernelwright.core.model_call import CallOutcome
 
 V = TypeVar("V")

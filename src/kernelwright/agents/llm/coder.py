@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from kernelwright.agents.llm.anchors import changes_outside, has_marker
 from kernelwright.agents.llm.answers import Expected, Judged, read_account, read_line
 from kernelwright.agents.llm.asking import Asker, JudgeSource, refused
-from kernelwright.agents.llm.showing import move_line
-from kernelwright.agents.llm.told import Told
+from kernelwright.agents.llm.formatting import move_line
+from kernelwright.agents.llm.prompt_input import Told
+from kernelwright.agents.llm.span_markers import changes_outside, has_marker
 from kernelwright.agents.roles import Choice, Situation
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import BudgetUsedUp, LoweringError, ModelUnavailable, UnusableAnswer

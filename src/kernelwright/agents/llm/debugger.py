@@ -9,7 +9,7 @@ from kernelwright.agents.llm.answers import Expected, Judged, has_native_kernel,
 from kernelwright.agents.llm.asking import Asker, refused
 from kernelwright.agents.llm.guidance import SECTIONS
 from kernelwright.agents.llm.outputs import RootCause
-from kernelwright.agents.llm.told import Told
+from kernelwright.agents.llm.prompt_input import Told
 from kernelwright.agents.roles import Situation
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.model_call import CallOutcome

@@ -4,8 +4,8 @@ from kernelwright.agents.llm.answers import Judged
 from kernelwright.agents.llm.asking import Asker, refused
 from kernelwright.agents.llm.outputs import ProposedDesign, ProposedExperiment
 from kernelwright.agents.llm.planner import MAX_MENU, Moves
+from kernelwright.agents.llm.prompt_input import Told
 from kernelwright.agents.llm.proposals import Offer, find_repetition, menu_of, skills_offered, to_move
-from kernelwright.agents.llm.told import Told
 from kernelwright.agents.roles import Design, Experiment, Situation
 from kernelwright.core.model_call import CallOutcome
 

@@ -2,8 +2,8 @@
 
 from kernelwright.agents.llm.answers import Expected
 from kernelwright.agents.llm.asking import Asker
+from kernelwright.agents.llm.prompt_input import Told
 from kernelwright.agents.llm.sources import renamed_reference
-from kernelwright.agents.llm.told import Told
 from kernelwright.agents.problem import Problem
 from kernelwright.agents.roles import Generator, Situation
 from kernelwright.core.candidate import Candidate

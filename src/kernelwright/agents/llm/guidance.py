@@ -8,8 +8,8 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from kernelwright.agents.llm import showing
-from kernelwright.agents.llm.told import Told
+from kernelwright.agents.llm import formatting as showing
+from kernelwright.agents.llm.prompt_input import Told
 from kernelwright.agents.llm.window import Section, Slot, Window
 from kernelwright.agents.roles import Analysis, Node
 from kernelwright.core.evidence import METRICS

@@ -12,7 +12,7 @@ from pydantic_ai import exceptions as sdk
 from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.profiles import ModelProfile
 
-from kernelwright.agents.llm.account import Account
+from kernelwright.agents.llm.answer_counts import Account
 from kernelwright.agents.llm.client import Reply
 from kernelwright.agents.llm.keys import Keys
 from kernelwright.agents.llm.models import make_model

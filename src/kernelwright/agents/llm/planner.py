@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kernelwright.agents.llm.anchors import find_anchor_problem
 from kernelwright.agents.llm.answers import Judged
 from kernelwright.agents.llm.asking import Asker
 from kernelwright.agents.llm.guidance import evidence_text
 from kernelwright.agents.llm.outputs import AnchoredMove, ProposedMove
+from kernelwright.agents.llm.prompt_input import Told
 from kernelwright.agents.llm.proposals import (
     Offer,
     find_repetition,
@@ -17,7 +17,7 @@ from kernelwright.agents.llm.proposals import (
     to_move,
 )
 from kernelwright.agents.llm.sources import unfold
-from kernelwright.agents.llm.told import Told
+from kernelwright.agents.llm.span_markers import find_anchor_problem
 from kernelwright.agents.roles import Analysis, Choice, Situation
 from kernelwright.core.model_call import CallOutcome
 from kernelwright.core.plan import Move

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from kernelwright.agents.llm.anchors import BEGINS, ENDS
 from kernelwright.agents.llm.guidance import sections
 from kernelwright.agents.llm.languages import language_of
+from kernelwright.agents.llm.prompt_input import Told
 from kernelwright.agents.llm.sources import LOADER_LINE
-from kernelwright.agents.llm.told import Told
+from kernelwright.agents.llm.span_markers import BEGINS, ENDS
 from kernelwright.agents.llm.window import WINDOWS, cut_to, estimate_tokens, fit
 from kernelwright.agents.problem import Problem
 from kernelwright.core.task import TolerancePolicy

@@ -4,7 +4,7 @@ import ast
 import copy
 from collections.abc import Iterator
 
-from kernelwright.kernels.model_source import NEW_NAME
+from kernelwright.targets.module_file.constructor import NEW_NAME
 
 _INPUTS = ("get_inputs", "get_init_inputs")
 _PLUMBING = frozenset(

@@ -3,7 +3,7 @@
 from kernelwright.agents.llm.answers import Judged
 from kernelwright.agents.llm.asking import Asker, refused
 from kernelwright.agents.llm.outputs import PickedPair
-from kernelwright.agents.llm.told import Told
+from kernelwright.agents.llm.prompt_input import Told
 from kernelwright.agents.roles import Pick, Situation
 from kernelwright.core.model_call import CallOutcome
 

@@ -6,9 +6,9 @@ import re
 import tokenize
 from collections.abc import Iterable
 
-from kernelwright.kernels.cuda import runtime_source as cuda
-from kernelwright.kernels.model_source import NEW_NAME
-from kernelwright.kernels.runtime_source import LOADER
+from kernelwright.targets.cpp.runtime_source import LOADER
+from kernelwright.targets.cuda import runtime_source as cuda
+from kernelwright.targets.module_file.constructor import NEW_NAME
 
 LOADER_LINE = "# --- loader ---"
 """Stands for the text that compiles and opens ``CPP_SOURCE``, or ``CUDA_SOURCE``: it is the same in every

@@ -9,8 +9,8 @@ import torch
 
 from kernelwright.core.checkup import Severity
 from kernelwright.core.task import TolerancePolicy
+from kernelwright.referee.checks.tolerance import Expected, is_float
 from kernelwright.referee.checkup.trial import Trial
-from kernelwright.referee.tolerance import Expected, is_float
 
 KERNELBENCH = 1e-4
 """Absolute and relative tolerance of KernelBench at 423217d for float32."""

@@ -8,9 +8,9 @@ from typing import Self
 from kernelwright.core.checkup import NOT_CHECKED, Checkup, Flag, Severity, worst_of
 from kernelwright.core.errors import TaskError
 from kernelwright.core.task import Literal_, Task, Workload
-from kernelwright.referee.draws import new_seed
-from kernelwright.referee.host_process import HostProcess
-from kernelwright.referee.launcher import ChildLate, Launcher
+from kernelwright.referee.session.host_process import HostProcess
+from kernelwright.referee.session.input_samples import new_seed
+from kernelwright.referee.session.launcher import ChildLate, Launcher
 from kernelwright.referee.settings import RefereeSettings
 
 CHECKS = (

@@ -8,7 +8,7 @@ from torch.utils._pytree import tree_flatten
 
 from kernelwright.core.checkup import Flag, Severity
 from kernelwright.referee.checkup.subject import Subject, clone, tensors_in
-from kernelwright.referee.doubling import run_in_double
+from kernelwright.referee.host.float64_oracle import run_in_double
 from kernelwright.tasks.namespace import draw_inputs
 
 

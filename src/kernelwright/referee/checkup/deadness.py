@@ -8,7 +8,7 @@ from kernelwright.core.checkup import Flag, Severity
 from kernelwright.referee.checkup.acceptance import NAMES, Fooled, fooled, fooled_on_all
 from kernelwright.referee.checkup.subject import Subject, replaced, tensors_in
 from kernelwright.referee.checkup.trial import Tensors, Trial
-from kernelwright.referee.families import change_inputs
+from kernelwright.referee.host.input_distributions import change_inputs
 
 MANY = 0.5
 """Share of all parameter elements from which dead ones make a task doubtful."""

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 import torch
 
 from kernelwright.core.checkup import Flag, Severity
+from kernelwright.referee.checks.tolerance import distance_between
 from kernelwright.referee.checkup.acceptance import is_close, raw
 from kernelwright.referee.checkup.subject import Subject, clone, outputs_of
 from kernelwright.referee.checkup.trial import State, Tensors
-from kernelwright.referee.tolerance import distance_between
 
 NOISE = 1e-4
 """Scaled difference of two runs that thread order may explain; the referee's own limit."""

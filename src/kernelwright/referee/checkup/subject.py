@@ -10,11 +10,11 @@ from torch import nn
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from kernelwright.core.task import Task, TolerancePolicy, Workload
+from kernelwright.referee.checks.tolerance import Expected
 from kernelwright.referee.checkup.acceptance import expect
 from kernelwright.referee.checkup.trial import State, Tensors, Trial
-from kernelwright.referee.doubling import call_double, double_of
-from kernelwright.referee.families import change_inputs, change_state
-from kernelwright.referee.tolerance import Expected
+from kernelwright.referee.host.float64_oracle import call_double, double_of
+from kernelwright.referee.host.input_distributions import change_inputs, change_state
 from kernelwright.tasks.namespace import construct_model, draw_inputs, load_namespace
 
 OWN = 3

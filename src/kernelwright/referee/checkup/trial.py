@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from kernelwright.referee.tolerance import Expected
+from kernelwright.referee.checks.tolerance import Expected
 
 Tensors = list[torch.Tensor]
 State = dict[str, torch.Tensor]

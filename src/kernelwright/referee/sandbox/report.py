@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from kernelwright.core.errors import MachineError
-from kernelwright.devices.doctor import Check
+from kernelwright.machine.doctor import Check
 from kernelwright.referee.device import Device
 from kernelwright.referee.sandbox.choose import probe
 from kernelwright.referee.sandbox.tiers import ORDER, Sandbox

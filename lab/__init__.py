@@ -1,0 +1,1 @@
+"""The laboratory: planted bugs, kills, noise, honest kernels, servers that misbehave. Not installed."""

@@ -1,0 +1,1 @@
+"""Real HTTP servers for tests: they speak providers' protocols and misbehave as told."""

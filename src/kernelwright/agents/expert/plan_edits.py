@@ -1,0 +1,89 @@
+"""Plans as genomes: what of a plan can be carried out here, and which moves may still join it."""
+
+from dataclasses import replace
+
+from kernelwright.agents.expert.plan_lowering import LIBRARY_MOVE, Workshop
+from kernelwright.agents.expert.planner import ExpertPlanner
+from kernelwright.agents.expert.static_facts import static_analysis
+from kernelwright.agents.problem import Problem
+from kernelwright.agents.roles import Node, Situation
+from kernelwright.core.candidate import Candidate
+from kernelwright.core.errors import LoweringError
+from kernelwright.core.evaluation import Evaluation, Stage, Status
+from kernelwright.core.plan import Move, Plan
+from kernelwright.ir.edits import Site
+from kernelwright.memory.archive import distil
+from kernelwright.targets.plan_lowering import sites
+
+MAX_SITES = 8
+"""Places at which one archived move is taken up; ours, so that a large network stays affordable."""
+
+
+class GenePool:
+    """Reads moves and plans against a task's programs; no source is looked at."""
+
+    def __init__(self, workshop: Workshop, planner: ExpertPlanner) -> None:
+        self._workshop = workshop
+        self._planner = planner
+
+    def applicable(self, problem: Problem, plan: Plan) -> Plan:
+        """Return the plan without the moves that cannot be carried out after the ones before them."""
+        kept = Plan()
+        for move in plan.moves:
+            longer = kept.then(move)
+            if move.key not in {m.key for m in kept.moves} and self._is_possible(problem, longer):
+                kept = longer
+        return kept
+
+    def resited(self, problem: Problem, plan: Plan) -> Plan:
+        """Return a plan of another task with the same skills wherever they have a place on this one.
+
+        A parameter value that the place does not know gives way to the one that the place would try first.
+        """
+        kept = Plan()
+        for bare in distil(plan).moves:
+            lowering = self._workshop.lowerings(problem).get(bare.skill)
+            carried = self._workshop.carried(problem, kept)
+            for site in sites(carried, lowering)[:MAX_SITES] if lowering else ():
+                longer = kept.then(_at(bare, site))
+                if self._is_possible(problem, longer):
+                    kept = longer
+        return kept
+
+    def next_moves(self, situation: Situation, plan: Plan) -> tuple[Move, ...]:
+        """Return the moves that may still join a plan, best first.
+
+        Ranked by the situation's analysis, by static facts where there is none.
+        """
+        problem = situation.problem
+        analysis = situation.analysis or static_analysis(self._workshop, problem, plan, situation.ledger)
+        standing = Candidate(source=f"plan {plan.id}", target=problem.target, plan=plan)
+        node = Node(standing, _unknown(standing, problem), "base")
+        return self._planner.untried(replace(situation, base=node, analysis=analysis))
+
+    def _is_possible(self, problem: Problem, plan: Plan) -> bool:
+        try:
+            self._workshop.carried(problem, plan)
+        except LoweringError:
+            return False
+        return True
+
+
+def without_library(plan: Plan) -> Plan:
+    """Return the plan without the move that turns every other one off."""
+    return Plan(moves=tuple(move for move in plan.moves if move.skill != LIBRARY_MOVE.skill))
+
+
+def _at(move: Move, site: Site) -> Move:
+    params = {
+        name: move.params[name] if move.params.get(name) in values else values[0]
+        for name, values in site.params.items()
+    }
+    return Move(skill=move.skill, region=site.region, params=params, why=f"archived; {site.why}")
+
+
+def _unknown(candidate: Candidate, problem: Problem) -> Evaluation:
+    """Return what is known of a plan that nobody has judged: that it was not refused yet."""
+    return Evaluation(
+        candidate_id=candidate.id, task_id=problem.task.id, stage=Stage.GUARD, status=Status.PARSE_ERROR
+    )

@@ -1,1 +1,0 @@
-"""Facts and probes: the compiler, the processor, its measured peaks and counters."""

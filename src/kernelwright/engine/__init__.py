@@ -1,1 +1,0 @@
-"""The loop: budgets, events, resume. Knows roles and policies as protocols only."""

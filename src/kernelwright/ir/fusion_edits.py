@@ -1,0 +1,172 @@
+"""Edits of how a graph is cut into regions, with the places where each applies."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from math import prod
+
+from kernelwright.core.errors import LoweringError
+from kernelwright.ir.edits import FusionEdit, FusionOptions, Site
+from kernelwright.ir.facts import ELEMENT_BYTES, REDUCTIONS, SCANS, WINDOWS
+from kernelwright.ir.lower import analyse
+from kernelwright.ir.lower.expressions import loads, walk
+from kernelwright.ir.lower.fuse import Group
+from kernelwright.ir.lower.plan import Lowered
+from kernelwright.ir.lower.translate import operator_name
+from kernelwright.ir.lower.values import Inline, Reduce, Scan, Value, domain
+from kernelwright.ir.program import TRANSCENDENTALS, Expr, Op
+from kernelwright.tasks.capture import Captured
+
+MIN_BYTES = 1 << 14
+"""Smaller tensors are not worth a decision."""
+TORCH_IS_GOOD = (
+    REDUCTIONS | SCANS | WINDOWS | {"cat", "constant_pad_nd", "gather", "index_select", "embedding"}
+)
+"""Operators for which torch has a kernel worth trying against a generated one."""
+
+
+@dataclass
+class _Edit:
+    """A FusionEdit made of two functions."""
+
+    name: str
+    find: Callable[[Captured, FusionOptions, Lowered], Iterable[Site]]
+    change: Callable[[FusionOptions, str], FusionOptions]
+
+    def sites(self, captured: Captured, options: FusionOptions) -> tuple[Site, ...]:
+        """Return where it applies, largest expected gain first."""
+        if not options.enabled:
+            return ()
+        found = self.find(captured, options, analyse(captured, options))
+        return tuple(sorted(found, key=lambda site: -site.gain))
+
+    def apply(self, options: FusionOptions, region: str) -> FusionOptions:
+        """Return the changed options; raises LoweringError when nothing would change."""
+        changed = self.change(options, region)
+        if changed == options:
+            raise LoweringError(f"{self.name} is already in force at {region!r}")
+        return changed
+
+
+def _bytes(value: Value) -> int:
+    return prod(value.shape) * ELEMENT_BYTES.get(value.dtype, 1)
+
+
+def _is_node_result(lowered: Lowered, value: Value) -> bool:
+    return lowered.graph.values.get(value.node) is value
+
+
+def _total_bytes(lowered: Lowered) -> int:
+    """Return the bytes that regions read and write, each buffer once per region: the base for gains."""
+    sizes = {b.name: prod(b.shape) * ELEMENT_BYTES.get(b.dtype, 1) for b in lowered.program.buffers}
+    total = 0
+    for group in lowered.fusion.groups:
+        touched = {load.buffer for load in loads(s.expr for s in group.draft.stages)}
+        touched |= {v.name for v in group.values}
+        total += sum(sizes.get(name, 0) for name in touched)
+    return max(total, 1)
+
+
+def _gain(lowered: Lowered, saved: int) -> float:
+    total = _total_bytes(lowered)
+    return total / max(total - saved, total // 4)
+
+
+def _repeats(lowered: Lowered) -> dict[Value, list[Expr]]:
+    found: dict[Value, list[Expr]] = {}
+    for group in lowered.fusion.groups:
+        for value, expr in group.draft.evaluated.items():
+            found.setdefault(value, []).append(expr)
+    return found
+
+
+def _materialise_sites(captured: Captured, options: FusionOptions, lowered: Lowered) -> Iterable[Site]:
+    for value, exprs in _repeats(lowered).items():
+        apt = isinstance(value, Inline) and not value.is_view and _is_node_result(lowered, value)
+        if len(exprs) < 2 or not apt or _bytes(value) < MIN_BYTES or value.node in options.materialise:
+            continue
+        heavy = sum(isinstance(e, Op) and e.name in TRANSCENDENTALS for e in walk([exprs[0]]))
+        buffers = len({load.buffer for load in loads([exprs[0]])})
+        again = (len(exprs) - 1) * _bytes(value) * (buffers + heavy)
+        once = len(exprs) * _bytes(value)
+        if buffers + heavy > 1:
+            yield Site(
+                value.node,
+                f"{len(exprs)} regions compute it, each from {buffers} buffers with {heavy} transcendentals; "
+                f"writing {_bytes(value) / 1e6:.2f} MB once replaces about {again / 1e6:.2f} MB of work",
+                _gain(lowered, max(again - once, 0)),
+            )
+
+
+def _inline_sites(captured: Captured, options: FusionOptions, lowered: Lowered) -> Iterable[Site]:
+    stored = set(lowered.chosen)
+    forced = {v for group in lowered.fusion.groups for v in group.values if v.node in options.materialise}
+    for value in [*stored, *forced]:
+        if not isinstance(value, Inline) or _bytes(value) < MIN_BYTES or value.node in options.inline:
+            continue
+        readers = [g for g in lowered.fusion.groups if _reads(g, value.name)]
+        moved = _bytes(value) * (1 + len(readers))
+        yield Site(
+            value.node,
+            f"written once and read by {len(readers)} regions, {moved / 1e6:.2f} MB that "
+            "computing it again would save",
+            _gain(lowered, moved // 2),
+        )
+
+
+def _reads(group: Group, buffer: str) -> bool:
+    return any(load.buffer == buffer for load in loads(s.expr for s in group.draft.stages))
+
+
+def _split_sites(captured: Captured, options: FusionOptions, lowered: Lowered) -> Iterable[Site]:
+    for group in lowered.fusion.groups:
+        loops = [v for v in group.values if prod(domain(v)) > 1]
+        starts = [v for v in loops[1:] if v.node != loops[0].node and v.node not in options.apart]
+        for value in starts:
+            kind = "reduction" if isinstance(value, Reduce) else "scan" if isinstance(value, Scan) else "map"
+            yield Site(
+                value.node,
+                f"this {kind} over {prod(domain(value))} points shares a region with {len(loops) - 1} other "
+                f"stages that keep {prod(a.size for a in group.draft.kept)} points",
+            )
+
+
+def _call_sites(captured: Captured, options: FusionOptions, lowered: Lowered) -> Iterable[Site]:
+    nodes = {node.name: node for node in captured.graph.nodes}
+    for group in lowered.fusion.groups:
+        for name in dict.fromkeys(v.node for v in (*group.values, *group.draft.evaluated)):
+            operator = (operator_name(nodes[name]) or "").split(".")[0] if name in nodes else ""
+            if operator in TORCH_IS_GOOD:
+                points = max(prod(domain(v)) for v in group.values)
+                yield Site(
+                    name,
+                    f"{operator} over {points} points could be torch's kernel, at the price of reading and "
+                    "writing its operands apart from their neighbours",
+                )
+
+
+def _materialise(options: FusionOptions, node: str) -> FusionOptions:
+    return replace(options, materialise=options.materialise | {node}, inline=options.inline - {node})
+
+
+def _inline(options: FusionOptions, node: str) -> FusionOptions:
+    return replace(options, inline=options.inline | {node}, materialise=options.materialise - {node})
+
+
+def _apart(options: FusionOptions, node: str) -> FusionOptions:
+    return replace(options, apart=options.apart | {node})
+
+
+def _as_call(options: FusionOptions, node: str) -> FusionOptions:
+    return replace(options, as_calls=options.as_calls | {node})
+
+
+FUSION_EDITS: dict[str, FusionEdit] = {
+    edit.name: edit
+    for edit in (
+        _Edit("materialise-value", _materialise_sites, _materialise),
+        _Edit("inline-producer", _inline_sites, _inline),
+        _Edit("split-region", _split_sites, _apart),
+        _Edit("keep-call", _call_sites, _as_call),
+    )
+}
+"""Fusion edits by name: write a shared value once, compute it again, split a region, leave it to torch."""

@@ -1,6 +1,0 @@
-"""How regions are carried out: the default rules, and the edits that skills lower to."""
-
-from kernelwright.kernels.schedules.defaults import default_schedule, with_default_schedules
-from kernelwright.kernels.schedules.edits import SCHEDULE_EDITS
-
-__all__ = ["SCHEDULE_EDITS", "default_schedule", "with_default_schedules"]

@@ -1,0 +1,343 @@
+"""Calls on inputs that the candidate has never seen, every output kept: are they like the timed ones?
+
+The timed calls go round two or three input sets, and only the last output of a sample is looked at. A
+candidate that recognises inputs, skips calls, leaves work for later or knows when it is watched is fast there
+and nowhere else. Here every call of a pass has inputs of its own, all outputs are kept, and which of them are
+compared is decided when the pass is over. A pass on *known* values lies in the same memory, so that cold
+caches are no difference between the two; which of them comes first is drawn, and nothing else is done between
+them, so that what a machine is busy with is none either.
+
+What the passes say is concluded in passes.py. Work in other processes, or while nothing is asked, is watched
+elsewhere (watch.py).
+"""
+
+import math
+import random
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelwright.core.evaluation import Check, Status
+from kernelwright.referee.checks.replay_statistics import (
+    ON_A_GPU,
+    ON_THE_PROCESSOR,
+    SLACK_S,
+    Pass,
+    PassSize,
+    Timed,
+    conclude,
+    is_over,
+    problem_of,
+)
+from kernelwright.referee.checks.verify import still_matches
+from kernelwright.referee.session.candidate_process import Contestant, Failure
+from kernelwright.referee.session.input_samples import Draw
+from kernelwright.referee.session.shared_memory import SharedMemory
+from kernelwright.referee.worker.layouts import lanes_of
+
+PASS_S = 0.01
+"""Aim for one pass."""
+LEAST_CALLS, LEAST_S = 3, 0.03
+"""Calls of a pass at least, where one takes less than this; slower ones are samples by themselves."""
+DEVICE_SHARE = 0.02
+"""Large passes only where both processes need no more of a device's memory than this."""
+PAUSE_S, LONGEST_PAUSE_S = 0.02, 0.2
+"""Pauses after passes that find something, doubling: on a busy machine the time of a millisecond's work
+varies fivefold, but mostly not for long."""
+WARM_CALLS = 24
+WARM_S, WARM_AIM_S, WARM_FACTOR = 0.03, 0.001, 1.5
+"""Seconds of warming up before a pass at most, of one of its rounds about, and when it has ended: two threads
+that lie on one core, as they do after having slept, take ten times as long until they are parted."""
+NEAR_ROUNDS = 3
+"""Calls in every slot whose inputs were timed, in a pass."""
+N_COMPARED = 2
+"""Outputs on known values that are compared in a pass."""
+N_LOOKED_AT, SUSPICIOUS = 8, 1e-3
+"""Outputs on unseen values that are held against the reference's own in a pass, which is cheap, and how far
+the furthest may be before the oracle is asked. Who is fast by giving anything there must do so in many."""
+ARENA = "replay"
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """An output to be compared when the pass is over."""
+
+    position: int
+    draw: Draw
+    output: SharedMemory
+
+
+def check_afterwards(
+    contestant: Contestant,
+    draws: Sequence[Draw],
+    timed_ms: Sequence[float],
+    eager_ms: Sequence[float],
+    size: PassSize | None = None,
+) -> str | None:
+    """Look at a candidate that has been timed: idle work, replay, tampering; raises Failure.
+
+    Returns why it was not replayed, None when it was.
+
+    Args:
+        contestant: At rest, with the weights of the draws loaded.
+        draws: Those whose inputs were timed. What lies in the candidate's slots is something else afterwards.
+        timed_ms: The candidate's samples, milliseconds a call.
+        eager_ms: The reference's, taken between those; empty when it was not timed.
+        size: Of a pass at most; None: what the device asks for.
+    """
+    contestant.check_idle()
+    contestant.watch.reset()
+    missing = Replay(contestant, draws, timed_ms, eager_ms, size).check()
+    contestant.check_idle()
+    contestant.check_untampered()
+    return missing
+
+
+class Replay:
+    """The replay of one candidate after its timing."""
+
+    def __init__(
+        self,
+        contestant: Contestant,
+        draws: Sequence[Draw],
+        timed_ms: Sequence[float],
+        eager_ms: Sequence[float],
+        size: PassSize | None = None,
+    ) -> None:
+        """See ``check_afterwards``."""
+        self._contestant, self._reference = contestant, contestant.reference
+        self._draws = draws
+        self._timed = Timed(
+            seconds=statistics.median(timed_ms) / 1e3,
+            cpu_s=contestant.timed_cpu_s,
+            eager_s=statistics.median(eager_ms) / 1e3 if eager_ms else None,
+        )
+        self._rng = random.Random()
+        self._first_slot = next(iter(contestant.slots))
+        self._stride = contestant.slots[self._first_slot].size
+        has_driver = self._reference.device.has_driver
+        self._count = self._choose_count(size or (ON_A_GPU if has_driver else ON_THE_PROCESSOR))
+
+    def check(self) -> str | None:
+        """Replay; raises Failure. Returns why there was none."""
+        if self._count == 0:
+            return "no replay: inputs and outputs of one call take too much of the machine's memory"
+        try:
+            self._map()
+            passes: list[Pass] = []
+            while not is_over(passes, self._timed, self._count):
+                if passes and problem_of(passes[-1], self._timed, self._count):
+                    time.sleep(min(PAUSE_S * 2 ** (len(passes) - 1), LONGEST_PAUSE_S))
+                passes.append(self._take_pass(is_first=not passes))
+            if problem := conclude(passes, self._timed, self._count):
+                raise Failure(Status.REJECTED, problem, check=Check.REPLAY, is_by_clock=True)
+        finally:
+            self._reference.forget(ARENA)
+        self._contestant.forget_kept()
+        return None
+
+    def _choose_count(self, size: PassSize) -> int:
+        """Return the calls of a pass: fewer where memory is short, none where one call's is.
+
+        What the machine has was looked at before the candidate was there: it could hold the rest of it.
+        """
+        output_bytes = self._reference.output_bytes
+        one = self._stride + output_bytes
+        room = self._reference.replay_bytes // (4 * one)
+        there = int(DEVICE_SHARE * self._reference.room_bytes) // (2 * one)
+        wanted, least = (
+            n_calls(self._timed.seconds, self._stride, output_bytes, known)
+            for known in (size, ON_THE_PROCESSOR)
+        )
+        return min(max(min(wanted, there), min(wanted, least)), room)
+
+    def _map(self) -> None:
+        size = self._count * self._stride
+        self._fresh, self._known, self._theirs, self._ours = (SharedMemory(size) for _ in range(4))
+        self._contestant.bind_copies(ARENA, self._theirs, self._count, self._stride)
+        self._reference.bind_copies(ARENA, self._ours, self._count, self._stride)
+        order = [f"{ARENA}:{i}" for i in range(self._count)]
+        for i in range(self._count):
+            self._put(self._theirs, i, self._draws[i % len(self._draws)].inputs)
+        self._ours.copy_from(self._theirs)
+        self._reference.upload(ARENA)
+        self._time(order, lambda: None)  # not counted: takes pages into both processes
+        self._time_reference(order)
+
+    def _take_pass(self, *, is_first: bool) -> Pass:
+        order = [f"{ARENA}:{i}" for i in self._rng.sample(range(self._count), self._count)]
+        position = self._rng.randrange(self._count)
+        self._reference.draw_more(self._fresh, self._count)
+        unseen_draw = self._reference.unseen_draw(is_new=not is_first)
+        if unseen_draw is not None:
+            self._put(self._fresh, _index(order[position]), unseen_draw.inputs)
+        draws = [self._rng.choice(self._draws) for _ in order]
+        for i, draw in enumerate(draws):  # one by one: copying them is to do the same to caches
+            self._put(self._known, i, draw.inputs)
+
+        kept: list[_Kept] = []
+        if is_known_first := self._rng.random() < 1 / 2:
+            known = self._time_known(order, draws, kept)
+        unseen = self._time(order, lambda: self._theirs.copy_from(self._fresh))
+        unseen_cpu = self._contestant.watch.command_s / self._count
+        late = self._late_s(position)
+        if unseen_draw is not None:
+            kept.append(self._keep(position, unseen_draw))
+        looked_at = self._fetch_some()
+        if not is_known_first:
+            known = self._time_known(order, draws, kept)
+        self._ours.copy_from(self._fresh)
+        self._reference.upload(ARENA)
+        near_known, near_unseen = self._time_near(kept)
+        for output in kept:
+            self._check(output)
+
+        warm = self._time_reference(self._reference.set_names, self._count)
+        cold = self._time_reference(order)
+        self._look_at(looked_at, order)
+        self._reference.call("forget_kept")
+        return Pass(known, unseen, unseen_cpu, cold, warm, late, near_known, near_unseen)
+
+    def _put(self, memory: SharedMemory, index: int, inputs: SharedMemory) -> None:
+        self._bytes(memory, index)[:] = inputs.bytes
+
+    def _bytes(self, memory: SharedMemory, index: int) -> npt.NDArray[np.uint8]:
+        return memory.bytes[index * self._stride : (index + 1) * self._stride]
+
+    def _time_known(self, order: list[str], draws: Sequence[Draw], kept: list[_Kept]) -> float:
+        """Time one call on every set, whose values were timed before; keeps some of the outputs."""
+        seconds = self._time(order, lambda: self._theirs.copy_from(self._known))
+        for at in self._rng.sample(range(self._count), min(N_COMPARED, self._count)):
+            kept.append(self._keep(at, draws[_index(order[at])]))
+        return seconds
+
+    def _time_near(self, kept: list[_Kept]) -> tuple[float, float]:
+        """Time a few calls on known and on further unseen values where those lay that were timed.
+
+        A candidate could know the places: remember there, and be honest at all others.
+        """
+        slots = list(self._contestant.slots)[: self._count]
+        count = len(slots) * min(NEAR_ROUNDS, self._count // len(slots))
+        self._reference.draw_more(self._fresh, count)
+        draw, at = self._reference.unseen_draw(is_new=True), self._rng.randrange(count)
+        if draw is not None:
+            self._put(self._fresh, at, draw.inputs)
+        seconds = {}
+        for memory in self._rng.sample((self._known, self._fresh), 2):
+            self._contestant.forget_kept()
+            self._warm_up()
+            rounds = []
+            for first in range(0, count, len(slots)):
+                rounds.append(self._time_round(slots, memory, first))
+                if memory is self._fresh and draw is not None and first <= at < first + len(slots):
+                    kept.append(self._keep(at - first, draw))
+            seconds[memory] = statistics.median(rounds)
+        return seconds[self._known], seconds[self._fresh]
+
+    def _time_round(self, slots: Sequence[str], memory: SharedMemory, first: int) -> float:
+        """Time a call in each slot, on values from a memory."""
+        sets = [next(iter(lanes_of(name, self._reference.lanes))) for name in slots]
+        return self._replay(sets, partial(self._put_near, slots, memory, first), slots) / len(slots)
+
+    def _put_near(self, slots: Sequence[str], memory: SharedMemory, first: int) -> None:
+        for i, name in enumerate(slots, first):
+            self._contestant.slots[name].bytes[:] = self._bytes(memory, i)
+
+    def _time(self, order: list[str], put: Callable[[], None]) -> float:
+        """Time one call on every set of what is put there.
+
+        Nothing of the candidate's is called between that and the calls that count: no earlier output is
+        destroyed, no call warms up. What its threads do in between counts as part of them.
+        """
+        self._contestant.forget_kept()
+        self._warm_up()
+        return self._replay(order, put, [ARENA]) / self._count
+
+    def _replay(self, sets: list[str], put: Callable[[], None], arenas: Sequence[str]) -> float:
+        put()
+        watch, ahead_s = self._contestant.watch, 0.0
+        if self._reference.device.is_apart:
+            for arena in arenas:
+                self._contestant.upload(arena)
+                ahead_s += watch.ahead_s
+        begin = time.perf_counter()
+        self._contestant.replay(sets)
+        return time.perf_counter() - begin + ahead_s + watch.ahead_s
+
+    def _warm_up(self) -> None:
+        """Wake threads up, until a call takes about what it took when it was timed."""
+        calls = max(1, min(WARM_CALLS, math.ceil(WARM_AIM_S / max(self._timed.seconds, 1e-7))))
+        wanted = WARM_FACTOR * calls * self._timed.seconds + SLACK_S
+        end = time.perf_counter() + WARM_S
+        while (begin := time.perf_counter()) < end:
+            self._contestant.time([self._first_slot], calls)
+            if time.perf_counter() - begin <= wanted:
+                return
+
+    def _time_reference(self, sets: list[str], calls: int = 0) -> float:
+        """Time one call on every set with outputs kept, or that many going round the sets."""
+        call = self._reference.call
+        call("forget_kept")
+        begin = time.perf_counter()
+        if calls:
+            call("time", callable="eager", sets=sets, calls=calls)
+        else:
+            call("replay", callable="eager", sets=sets)
+        return (time.perf_counter() - begin) / self._count
+
+    def _late_s(self, position: int) -> float:
+        """Return what reading an output takes longer for the first time than for the second."""
+        first, second = self._fetching_s(position), self._fetching_s(position)
+        return min(a - b for a, b in zip(first, second, strict=True))
+
+    def _fetching_s(self, position: int) -> tuple[float, float]:
+        """Return what reading an output takes, by the clock and of its process's processor time.
+
+        Late work takes both; being interrupted takes only one of them.
+        """
+        begin = time.perf_counter()
+        self._contestant.fetch(position)
+        return time.perf_counter() - begin, self._contestant.watch.command_s
+
+    def _keep(self, position: int, draw: Draw) -> _Kept:
+        return _Kept(position, draw, self._contestant.fetch(position).copy())
+
+    def _check(self, kept: _Kept) -> None:
+        if not still_matches(self._reference, kept.draw, kept.output):
+            raise Failure(
+                Status.REJECTED,
+                f"call {kept.position + 1} of {self._count} without a pause between them gave a wrong output",
+                check=Check.REPLAY,
+            )
+
+    def _fetch_some(self) -> dict[int, SharedMemory]:
+        """Return outputs on unseen values, by the call that gave them."""
+        positions = self._rng.sample(range(self._count), min(N_LOOKED_AT, self._count))
+        return {position: self._contestant.fetch(position).copy() for position in positions}
+
+    def _look_at(self, outputs: Mapping[int, SharedMemory], order: Sequence[str]) -> None:
+        """Check the output that is furthest from what the reference gave in the same call."""
+        distances = {at: self._reference.distance_to_kept(at, output) for at, output in outputs.items()}
+        furthest = max(distances, key=lambda at: distances[at])
+        if distances[furthest] <= SUSPICIOUS:
+            return
+        draw = self._reference.draw_of(self._bytes(self._ours, _index(order[furthest])))
+        if draw is not None:
+            self._check(_Kept(furthest, draw, outputs[furthest]))
+
+
+def n_calls(timed_s: float, set_bytes: int, output_bytes: int, size: PassSize) -> int:
+    """Return the calls of a pass for a candidate that takes so many seconds, memory aside."""
+    fitting = size.bytes // max(set_bytes, output_bytes)
+    least = LEAST_CALLS if timed_s < LEAST_S else 1
+    wanted = max(least, math.ceil(PASS_S / max(timed_s, 1e-7)))
+    return max(1, min(size.calls, fitting, wanted))
+
+
+def _index(name: str) -> int:
+    return int(name.rpartition(":")[2])

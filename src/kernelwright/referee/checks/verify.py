@@ -1,0 +1,190 @@
+"""Run a candidate on draws and compare everything it did with what the reference did."""
+
+from collections.abc import Iterable
+
+from kernelwright.core.evaluation import Check, NumericalError, Status
+from kernelwright.referee.checks.tolerance import Array, Distance, Expected
+from kernelwright.referee.session.candidate_process import Contestant, Failure
+from kernelwright.referee.session.input_samples import Draw
+from kernelwright.referee.session.reference_process import Reference
+from kernelwright.referee.session.shared_memory import SharedMemory
+
+NEARLY = 2.0**-6
+"""Scaled errors below this look like arithmetic in fewer bits, above like another computation."""
+
+KEEP_BYTES = 256 << 20
+"""Outputs of several calls are kept through verification up to this size each, of one call above it."""
+PERTURB = 0x01
+"""Freed memory is filled with this, memory that is handed out with 0xFE: -1.7e38 as float32."""
+
+
+class Verification:
+    """Checks of one candidate on one workload; keeps the worst error per family and output."""
+
+    def __init__(self, contestant: Contestant) -> None:
+        self._contestant = contestant
+        self._reference = contestant.reference
+        self._worst: dict[tuple[str, str], NumericalError] = {}
+        self._loaded: str | None = None
+        self._n_checked = 0
+        self._kept: list[Draw] = []
+        self._n_keep = 1 if self._reference.output_bytes > KEEP_BYTES else len(contestant.slots)
+        self.notes: tuple[str, ...] = ()
+        """Changes of the process's state that are allowed."""
+
+    @property
+    def errors(self) -> tuple[NumericalError, ...]:
+        """Worst error per family and output so far."""
+        return tuple(self._worst.values())
+
+    def check_all(self, draws: Iterable[Draw]) -> None:
+        """Check draw by draw; raises Failure at the first that does not hold."""
+        contestant = self._contestant
+        contestant.check_untampered()
+        contestant.perturb(PERTURB)
+        for draw in draws:
+            self.check(draw)
+            if self._n_checked == 2:
+                self._check_kept()
+        self._check_kept()
+        contestant.forget_kept()
+        contestant.perturb(0)
+        self.notes = contestant.check_untampered()
+        contestant.begin_timing()
+
+    def check(self, draw: Draw) -> None:
+        """Check one draw; raises Failure."""
+        contestant = self._contestant
+        slot = list(contestant.slots)[self._n_checked % len(contestant.slots)]
+        contestant.fill(slot, draw.inputs)
+        if self._loaded != draw.state.name:
+            contestant.map_state(draw.state)
+            self._loaded = draw.state.name
+        else:
+            contestant.load_state(draw.state, self._reference.layout.buffers())
+        is_kept = draw.key in self._reference.timed_keys and len(self._kept) < self._n_keep
+        contestant.run(slot, keep=is_kept)
+        self._n_checked += 1
+        self.check_outputs(draw, contestant.fetch(), "")
+        self._check_inputs(draw, contestant.inputs_now(slot))
+        self._check_state(draw)
+        if is_kept:
+            self._kept.append(draw)
+            self._check_apart(draw, slot)
+
+    def check_outputs(self, draw: Draw, results: SharedMemory, when: str) -> None:
+        """Compare outputs with what is expected of the draw; raises Failure."""
+        for i, (slot, expected) in enumerate(zip(self._reference.output_slots, draw.outputs, strict=True)):
+            self._judge(draw, f"out{i}", expected, results.slot_bytes(slot), when)
+
+    def _judge(self, draw: Draw, name: str, expected: Expected, raw: Array, when: str) -> None:
+        distance = self._reference.judge(draw, expected, raw)
+        self._record(draw, name, distance)
+        if distance.is_close:
+            return
+        where = f"{name} on {draw.key.label} inputs{when}"
+        check = Check.TIMED_CALLS if when else self._which_check(draw, distance)
+        if not distance.is_finite:
+            why = "NaN or infinity where the reference is finite"
+            raise Failure(Status.NON_FINITE, f"{where}: {why}", check=check)
+        if name.startswith("buffer:"):
+            raise Failure(Status.INCORRECT_STATE, f"{where}: {_words(distance)}")
+        raise Failure(Status.INCORRECT_NUMERICS, f"{where}: {_words(distance)}", check=check)
+
+    def _which_check(self, draw: Draw, distance: Distance) -> Check:
+        """Say what this draw looks for, given that those before it were right."""
+        if distance.reference_error < distance.error < NEARLY:
+            return Check.PRECISION
+        if draw.state.name != "constructed":
+            return Check.WEIGHTS
+        return Check.ORACLE if draw.key.family == "as_is" else Check.FAMILIES
+
+    def _record(self, draw: Draw, name: str, distance: Distance) -> None:
+        key = (draw.key.family, name)
+        known = self._worst.get(key)
+        if known is not None and known.error >= distance.error:
+            return
+        self._worst[key] = NumericalError(
+            workload=self._reference.workload.name,
+            family=draw.key.family,
+            output=name,
+            error=distance.error,
+            reference_error=distance.reference_error,
+            allowed=distance.allowed,
+        )
+
+    def _check_inputs(self, draw: Draw, memory: SharedMemory) -> None:
+        if memory.equals(draw.inputs):
+            return
+        for i, slot in enumerate(self._reference.layout.arg_slots):
+            if memory.differs_from(draw.inputs, slot):
+                raise Failure(
+                    Status.MUTATED_INPUT, f"input tensor {i} was written to on {draw.key.label} inputs"
+                )
+        raise Failure(Status.MUTATED_INPUT, "the memory around an input tensor was written to")
+
+    def _check_state(self, draw: Draw) -> None:
+        """Compare buffers after the call; on the first draw parameters too."""
+        layout = self._reference.layout
+        slots = (
+            dict(layout.state)
+            if self._n_checked == 1
+            else layout.buffers() | {name: layout.state[name] for name in draw.changed}
+        )
+        if not slots:
+            return
+        after = self._contestant.fetch_state(slots)
+        for name, slot in slots.items():
+            if name in draw.changed:
+                self._judge(draw, f"buffer:{name}", draw.changed[name], after.slot_bytes(slot), "")
+            elif after.differs_from(draw.state.memory, slot):
+                kind = "parameter" if name in layout.parameters else "buffer"
+                status = Status.MUTATED_INPUT if kind == "parameter" else Status.INCORRECT_STATE
+                raise Failure(status, f"{kind} {name} was written to and the reference does not do so")
+
+    def _check_kept(self) -> None:
+        """Outputs must not change when the module is called again."""
+        for number, draw in enumerate(self._kept):
+            if not still_matches(self._reference, draw, self._contestant.fetch(number)):
+                raise Failure(Status.ALIASED_OUTPUT, "an earlier output changed when it was called again")
+
+    def _check_apart(self, draw: Draw, slot: str) -> None:
+        """An output must stay what it is when its inputs are overwritten from outside."""
+        if any(output.may_share for output in self._reference.outputs):
+            return
+        self._contestant.overwrite(slot)
+        if not matches(self._reference, draw, self._contestant.fetch()):
+            raise Failure(
+                Status.ALIASED_OUTPUT, "an output changed when the inputs were overwritten after the call"
+            )
+        self._contestant.fill(slot, draw.inputs)
+
+
+def matches(reference: Reference, draw: Draw, results: SharedMemory) -> bool:
+    """True when results are what is expected of a draw."""
+    return all(
+        reference.judge(draw, expected, results.slot_bytes(slot)).is_close
+        for slot, expected in zip(reference.output_slots, draw.outputs, strict=True)
+    )
+
+
+def still_matches(reference: Reference, draw: Draw, results: SharedMemory) -> bool:
+    """True when results that were kept for a while are what is expected of a draw.
+
+    An output that shares memory in the reference, too, changes with what it shares and is not looked at.
+    """
+    return all(
+        output.may_share or reference.judge(draw, expected, results.slot_bytes(slot)).is_close
+        for slot, expected, output in zip(
+            reference.output_slots, draw.outputs, reference.outputs, strict=True
+        )
+    )
+
+
+def _words(distance: Distance) -> str:
+    if distance.allowed == 0.0 and distance.reference_error == 0.0:
+        return f"{distance.error:.3g} of the elements are wrong"
+    return (
+        f"scaled error {distance.error:.3g}, allowed {distance.allowed:.3g} "
+        f"(the float32 reference has {distance.reference_error:.3g})"
+    )

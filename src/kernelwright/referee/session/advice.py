@@ -1,0 +1,60 @@
+"""What else a verified candidate can be asked: advice for the search, no part of the verdict."""
+
+import time
+from collections.abc import Sequence
+
+from kernelwright.core.evaluation import Timing
+from kernelwright.core.evidence import FactValue
+from kernelwright.machine.counters import availability, count_while
+from kernelwright.referee.session.candidate_process import Contestant, Failure
+
+BUDGET_S = 0.15
+"""Aim for both numbers of threads together."""
+MAX_SAMPLES = 6
+MAX_MS = 60.0
+"""Kernels slower than this are not asked: they would not fit the budget."""
+
+
+def thread_scaling(
+    contestant: Contestant, sets: Sequence[str], timing: Timing, n_threads: int
+) -> dict[str, FactValue]:
+    """Return ``run.thread_scaling``, one thread's latency over all threads'; nothing where it cannot be had.
+
+    The best of a few samples of each, one right after the other. To be called when everything else has
+    been checked: the candidate is about to do things that are not watched.
+    """
+    if not 0 < timing.p10_ms <= MAX_MS or n_threads == 1:
+        return {}
+    calls = max(1, timing.calls_per_sample // 2)
+    try:
+        all_s = _best_s(contestant, sets, calls)
+        contestant.use_threads(1)
+        one_s = _best_s(contestant, sets, calls)
+        contestant.use_threads(n_threads)
+    except Failure:
+        return {}
+    return {"run.thread_scaling": one_s / all_s}
+
+
+def counter_facts(contestant: Contestant, sets: Sequence[str], timing: Timing) -> dict[str, FactValue]:
+    """Return the ``counters.*`` facts of a few calls; nothing where the kernel or the machine has none."""
+    if timing.p10_ms > MAX_MS or not availability().available:
+        return {}
+    try:
+        return count_while(
+            lambda: contestant.time(list(sets), timing.calls_per_sample), contestant.child.pid
+        ).facts()
+    except Failure:
+        return {}
+
+
+def _best_s(contestant: Contestant, sets: Sequence[str], calls: int) -> float:
+    """Return seconds a call, by this process's clock."""
+    begin = time.perf_counter()
+    contestant.time(list(sets), 1)
+    samples: list[float] = []
+    while not samples or (len(samples) < MAX_SAMPLES and time.perf_counter() - begin < BUDGET_S / 2):
+        start = time.perf_counter()
+        contestant.time(list(sets), calls)
+        samples.append((time.perf_counter() - start) / calls)
+    return min(samples)

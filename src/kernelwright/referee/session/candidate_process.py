@@ -1,0 +1,341 @@
+"""The parent's side of one candidate's process. Everything that comes back is treated as hostile."""
+
+import statistics
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from kernelwright.core.errors import MachineError
+from kernelwright.core.evaluation import STATUS_CHECK, Check, Status
+from kernelwright.core.task import TolerancePolicy
+from kernelwright.referee.checks.watch import Watch
+from kernelwright.referee.session import admission
+from kernelwright.referee.session.host_process import put_on_device
+from kernelwright.referee.session.input_samples import OutputSpec, State
+from kernelwright.referee.session.launcher import (
+    Child,
+    ChildDied,
+    ChildError,
+    ChildLate,
+    ChildRefused,
+    Launcher,
+)
+from kernelwright.referee.session.reference_process import Reference
+from kernelwright.referee.session.shared_memory import SharedMemory
+from kernelwright.referee.settings import RefereeSettings
+from kernelwright.referee.worker.layouts import Slot, arena_of
+from kernelwright.referee.worker.wire import Message
+
+N_NAMED = 4
+"""Differences spelled out in one message."""
+SCRAMBLED = 0x5A
+"""Lies in shared memory before a device's inputs are written back to it."""
+
+
+class Failure(Exception):
+    """The candidate failed; carries what the evaluation will say. Never leaves this package."""
+
+    def __init__(
+        self,
+        status: Status,
+        detail: str,
+        log: str = "",
+        *,
+        check: Check | None = None,
+        is_by_clock: bool = False,
+    ) -> None:
+        """``check`` may be left out where the status says it.
+
+        ``is_by_clock``: nothing but how long something took tells it, so a busy machine may be what did it.
+        """
+        super().__init__(detail)
+        self.status, self.detail, self.log = status, detail, log
+        self.check = check or STATUS_CHECK.get(status)
+        self.is_by_clock = is_by_clock
+
+
+class Contestant:
+    """One candidate in one process, with its copies of inputs and its own output memory."""
+
+    def __init__(
+        self,
+        launcher: Launcher,
+        settings: RefereeSettings,
+        reference: Reference,
+        library: Path | None = None,
+    ) -> None:
+        """``library`` is what it may load of the build cache."""
+        self.reference, self._library = reference, library
+        self._settings = settings
+        self._call_timeout_s = max(settings.call_timeout_s, 20 * reference.eager_ms / 1e3)
+        shared = (
+            2 * reference.output_bytes + 4 * reference.layout.args_bytes + 4 * reference.layout.state_bytes
+        )
+        memory = settings.worker_address_space_bytes or admission.total_bytes() * 3 // 4 + shared
+        self.child: Child = launcher.spawn_worker(memory, library)
+        self.events_s: float | None = None
+        """What the device's events said of the last timing, as its process tells; None without a device."""
+        self._timed_cpu_s: list[tuple[int, float]] = []
+        self.watch = Watch(self.child.pid, self.child.keeper, settings.n_threads)
+        self.slots = {name: SharedMemory(reference.layout.args_bytes) for name in reference.slots}
+        self.results = SharedMemory(reference.output_bytes)
+
+    def close(self) -> None:
+        """End the process group."""
+        self.child.kill()
+
+    def load(self, source: str) -> None:
+        """Import the source and construct the module; raises Failure."""
+        layout, seed = self.reference.layout, self.reference.construct_seed
+        timeout_s = self._settings.load_timeout_s
+        self._place()
+        place: dict[str, Any] = {"build_cache": str(self._library.resolve().parent)} if self._library else {}
+        self._call("import", timeout_s, Status.LOAD_ERROR, source=source, **place)
+        init = self.reference.init_memory
+        reply = self._call(
+            "construct", timeout_s, Status.LOAD_ERROR, {} if init is None else {"init": init.copy()},
+            args=layout.init, seed=seed, train=layout.is_train,
+        )  # fmt: skip
+        problem = _state_problem(reply.get("state"), layout.state)
+        if problem:
+            raise Failure(Status.LOAD_ERROR, f"its state_dict differs from the reference's: {problem}")
+        self._call("reserve", timeout_s, Status.LOAD_ERROR, bytes=self.reference.reserved_bytes)
+        for name, memory in self.slots.items():
+            self._call("bind", timeout_s, Status.LOAD_ERROR, {name: memory}, arena=name, args=layout.args,
+                       lanes=self.reference.lanes)  # fmt: skip
+
+    def _place(self) -> None:
+        """Have its tensors live where the reference's do; before anything of the candidate's runs."""
+        device = self.reference.device
+        put_on_device(self.child, device, self._settings, is_tf32=self._may_use_tf32)
+        if device.is_apart:  # what a driver does on its way is not the candidate's doing
+            self.watch = Watch(self.child.pid, self.child.keeper, self._settings.n_threads)
+
+    @property
+    def _may_use_tf32(self) -> bool:
+        """True when the task's tolerance lets products be rounded: then that is switched on for it."""
+        return self.reference.task.tolerance in (TolerancePolicy.TF32, TolerancePolicy.BF16)
+
+    def fill(self, slot: str, inputs: SharedMemory) -> None:
+        """Put inputs into a slot; on a device, at all the places where the slot lies."""
+        self.slots[slot].copy_from(inputs)
+        self.upload(slot)
+
+    def overwrite(self, slot: str) -> None:
+        """Make the inputs of a slot NaN."""
+        self.slots[slot].bytes.fill(0xFF)
+        self.upload(slot)
+
+    def inputs_now(self, name: str) -> SharedMemory:
+        """Return what an argument set holds now; good until the slot is filled again."""
+        memory = self.slots[arena_of(name)]
+        if self.reference.device.is_apart:
+            memory.bytes.fill(SCRAMBLED)  # what is not written back is not what was there before
+            self._call("download", self._call_timeout_s, Status.RUNTIME_ERROR, set=name)
+        return memory
+
+    def upload(self, arena: str) -> None:
+        """Have the argument sets of an arena be what the parent has written to it."""
+        if self.reference.device.is_apart:
+            self._call("upload", self._call_timeout_s, Status.RUNTIME_ERROR, arena=arena)
+
+    def map_state(self, state: State) -> None:
+        """Give the process its own copy of a weight draw, which it may keep."""
+        name = f"state {state.name}"
+        self._call("load_state", self._call_timeout_s, Status.RUNTIME_ERROR, {name: state.memory.copy()},
+                   arena=name, slots=self.reference.layout.state)  # fmt: skip
+
+    def load_state(self, state: State, slots: Mapping[str, Slot]) -> None:
+        """Put (part of) a mapped weight draw back."""
+        if slots:
+            self._call("load_state", self._call_timeout_s, Status.RUNTIME_ERROR,
+                       arena=f"state {state.name}", slots=slots)  # fmt: skip
+
+    def run(self, slot: str, *, keep: bool = False) -> None:
+        """Call the module once; raises Failure when it raises or returns something of another form.
+
+        Outputs that are kept can be fetched by number until ``forget_kept``.
+        """
+        timeout_s = self._call_timeout_s if self._has_run else self._settings.load_timeout_s
+        poison = [spec.nbytes for spec in self.reference.outputs] if self.reference.device.is_apart else []
+        reply = self._call("run", timeout_s, Status.RUNTIME_ERROR, set=slot, callable="eager", keep=keep,
+                           poison=poison)  # fmt: skip
+        self._has_run = True
+        check_form(reply, self.reference.outputs, self.reference.is_tuple)
+
+    _has_run = False
+    """A first call may compile."""
+
+    def time(self, order: list[str], calls: int) -> float:
+        """Call the module ``calls`` times; returns the seconds that the worker's own clock saw."""
+        timeout_s = self._call_timeout_s + calls * self._call_timeout_s / 10
+        reply = self._call("time", timeout_s, Status.RUNTIME_ERROR, callable="eager", sets=order, calls=calls)
+        self._timed_cpu_s.append((calls, self.watch.command_s))
+        if self.reference.device.is_apart:
+            self.events_s = _seconds(reply.get("device_ns"))
+        return _seconds(reply.get("ns"))
+
+    def begin_timing(self) -> None:
+        """Forget what its process has taken so far; from now on idle work counts."""
+        self.watch.reset()
+        self._timed_cpu_s.clear()
+
+    @property
+    def timed_cpu_s(self) -> float:
+        """Processor time a call, all threads: the median over the longest of the commands to time."""
+        most = max((calls for calls, _ in self._timed_cpu_s), default=0)
+        return statistics.median([s / calls for calls, s in self._timed_cpu_s if calls == most] or [0.0])
+
+    def bind_copies(self, arena: str, memory: SharedMemory, copies: int, stride: int) -> None:
+        """Give the process more argument sets, ``ARENA:0`` and on, one after the other in one memory."""
+        self._call("bind", self._call_timeout_s, Status.RUNTIME_ERROR, {arena: memory}, arena=arena,
+                   args=self.reference.layout.args, copies=copies, stride=stride)  # fmt: skip
+
+    def replay(self, sets: list[str]) -> None:
+        """Call the module once on every set; all outputs are kept."""
+        timeout_s = self._call_timeout_s * (1 + len(sets) / 10)
+        self._call("replay", timeout_s, Status.RUNTIME_ERROR, callable="eager", sets=sets)
+
+    def perturb(self, value: int) -> None:
+        """Have memory filled when it is taken and freed; 0: no longer."""
+        self._call("perturb", self._call_timeout_s, Status.RUNTIME_ERROR, value=value)
+
+    def trace(self, slot: str) -> dict[str, int]:
+        """Call the module once; returns what was dispatched in it and how often, as its process tells."""
+        reply = self._call("trace", self._call_timeout_s, Status.RUNTIME_ERROR, set=slot)
+        names = reply.get("names")
+        if not isinstance(names, dict) or not all(isinstance(n, int) for n in names.values()):
+            raise Failure(Status.REJECTED, "the worker's answer makes no sense", check=Check.LIBRARY_CALLS)
+        return {str(name)[:80]: count for name, count in names.items()}
+
+    def forget_kept(self) -> None:
+        """Let go of outputs that were kept."""
+        self._call("forget_kept", self._call_timeout_s, Status.RUNTIME_ERROR)
+
+    def check_untampered(self) -> tuple[str, ...]:
+        """Raise Failure when functions or state that are not its own were changed; returns what is noted."""
+        reply = self._call("tampered", self._call_timeout_s, Status.RUNTIME_ERROR)
+        changes, notes = reply.get("changes"), reply.get("notes")
+        if not isinstance(changes, list) or not isinstance(notes, list):
+            raise Failure(Status.REJECTED, "the worker's answer makes no sense", check=Check.TAMPER)
+        if handlers := self.watch.new_handlers():
+            changes = [*changes, f"it handles {', '.join(handlers)} itself"]
+        if changes:
+            words = "; ".join(str(change)[:120] for change in changes[:N_NAMED])
+            raise Failure(Status.REJECTED, f"tampered with: {words}", check=Check.TAMPER)
+        return tuple(str(note)[:120] for note in notes[:N_NAMED])
+
+    def check_idle(self) -> None:
+        """Raise Failure when it has worked while nothing was asked of it."""
+        if problem := self.watch.problem():
+            raise Failure(Status.REJECTED, problem, check=Check.IDLE_WORK, is_by_clock=True)
+
+    def use_threads(self, count: int) -> None:
+        """Ask for another number of OpenMP threads; a candidate may ignore it."""
+        self._call("use_threads", self._call_timeout_s, Status.RUNTIME_ERROR, count=count)
+
+    def fetch(self, which: str | int = "last") -> SharedMemory:
+        """Return the outputs of the ``last``, ``previous`` or a kept call, laid out as the contract says."""
+        self.results.bytes.fill(0xFF)  # NaN: what is not written cannot pass for a leftover
+        arenas = {} if self._has_results else {"results": self.results}
+        self._has_results = True
+        self._call("dump", self._call_timeout_s, Status.INCORRECT_SHAPE, arenas, arena="results",
+                   slots=self.reference.output_slots, which=which)  # fmt: skip
+        return self.results
+
+    _has_results = False
+
+    def fetch_state(self, slots: Mapping[str, Slot]) -> SharedMemory:
+        """Return the named parameters and buffers as they are now."""
+        if not self._has_state:
+            self._state = SharedMemory(self.reference.layout.state_bytes)
+        arenas = {} if self._has_state else {"after": self._state}
+        self._has_state = True
+        self._call(
+            "dump_state", self._call_timeout_s, Status.RUNTIME_ERROR, arenas, arena="after", slots=slots
+        )
+        return self._state
+
+    _has_state = False
+
+    def _call(
+        self,
+        op: str,
+        timeout_s: float,
+        status: Status,
+        arenas: Mapping[str, SharedMemory] | None = None,
+        **fields: Any,
+    ) -> Message:
+        """Send a command; ``status`` is what the candidate gets when the command raises."""
+        self.watch.enter()
+        try:
+            return self.child.call(op, timeout_s, arenas, **fields)
+        except ChildRefused as error:
+            text = error.text.strip().partition("\n")[0][:300]
+            raise Failure(status, f"{error.kind}: {text}", error.traceback) from error
+        except ChildLate as error:
+            raise Failure(Status.TIMEOUT, f"{op}: {error}", self.child.log_tail()) from error
+        except ChildDied as error:
+            raise Failure(Status.CRASHED, f"{op}: the process {error.how}", self.child.log_tail()) from error
+        except ChildError as error:
+            raise MachineError(f"worker: {error}") from error
+        finally:
+            self.watch.leave()
+
+
+def _seconds(ns: Any) -> float:
+    """Return a time that a worker tells; raises Failure when it is none."""
+    if not isinstance(ns, int | float) or not 0 <= ns < 1e15:
+        raise Failure(
+            Status.REJECTED, "the worker's clock gave something that is not a time", check=Check.CLOCK
+        )
+    return float(ns) / 1e9
+
+
+def check_form(reply: Message, outputs: tuple[OutputSpec, ...], is_tuple: bool) -> None:
+    """Compare the description of what forward returned with the contract; raises Failure."""
+    described = reply.get("outputs")
+    if not isinstance(described, list) or not all(isinstance(item, dict) for item in described):
+        raise Failure(Status.REJECTED, "the worker's answer makes no sense", check=Check.FORM)
+    if len(described) != len(outputs):
+        raise Failure(Status.INCORRECT_SHAPE, f"{len(described)} outputs instead of {len(outputs)}")
+    if bool(reply.get("is_tuple")) != is_tuple:
+        wanted = "a tuple or list" if is_tuple else "a bare tensor"
+        raise Failure(Status.INCORRECT_SHAPE, f"forward must return {wanted}, as the reference does")
+    for i, (got, spec) in enumerate(zip(described, outputs, strict=True)):
+        _check_output(f"out{i}", got, spec)
+
+
+def _check_output(name: str, got: Message, spec: OutputSpec) -> None:
+    kind, shape, dtype = got.get("type"), got.get("shape"), got.get("dtype")
+    is_plain = kind == "torch.Tensor" and got.get("layout") == "torch.strided"
+    if is_plain and got.get("device") != spec.device:
+        where = f"on the device {got.get('device')!s:.40} instead of {spec.device}"
+        raise Failure(Status.INCORRECT_DTYPE, f"{name} is {where}")
+    if not is_plain:
+        raise Failure(Status.INCORRECT_DTYPE, f"{name} is a {kind!s:.80}, not a plain torch.Tensor")
+    if shape != list(spec.shape):
+        raise Failure(Status.INCORRECT_SHAPE, f"{name} has shape {shape!s:.80} instead of {list(spec.shape)}")
+    if dtype != spec.dtype:
+        raise Failure(Status.INCORRECT_DTYPE, f"{name} is {dtype!s:.40} instead of {spec.dtype}")
+    if spec.must_be_dense and got.get("is_dense") is not True:
+        raise Failure(Status.ALIASED_OUTPUT, f"{name} is not dense: its elements share memory or leave gaps")
+    if got.get("shares") and not spec.may_share:
+        raise Failure(Status.ALIASED_OUTPUT, f"{name} shares memory with {got['shares']!s:.80}")
+
+
+def _state_problem(got: Any, wanted: Mapping[str, Slot]) -> str | None:
+    if not isinstance(got, dict):
+        return "the worker's answer makes no sense"
+    missing, extra = sorted(wanted.keys() - got.keys()), sorted(got.keys() - wanted.keys())
+    if missing or extra:
+        parts = []
+        if missing:
+            parts.append("missing " + ", ".join(missing[:N_NAMED]))
+        if extra:
+            parts.append("not in the reference " + ", ".join(extra[:N_NAMED]))
+        return "; ".join(parts)
+    for name, slot in wanted.items():
+        if got[name] != {"dtype": slot["dtype"], "shape": slot["shape"]}:
+            return f"{name} is {got[name]!s:.100} instead of {slot['dtype']} {slot['shape']}"
+    return None

@@ -1,0 +1,117 @@
+"""Starts a command in the sandbox: ``python -m kernelwright.referee.session.confined FD FOLDER COMMAND...``.
+
+The first line on the descriptor names the tier. The command sees what a candidate may see, and works in the
+folder or in a scratch of its own.
+"""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
+
+from kernelwright.machine.compiler import RunCompiler
+from kernelwright.referee.settings import RefereeSettings
+
+if TYPE_CHECKING:
+    from kernelwright.referee.sandbox import Sandbox
+    from kernelwright.referee.sandbox.view import View
+
+SCRATCH_BYTES = 1 << 30
+_MODULE = "kernelwright.referee.session.confined"
+_IN_THERE = "--in-there"
+"""First word on the command line of who was started by ``bwrap``; then what was found outside, as JSON."""
+_FAILED = 70
+
+
+def start_confined(command: Sequence[str], folder: str, answers: int, log: int) -> "subprocess.Popen[bytes]":
+    """Start a command as devices/inspect/run.py wants it, in the strongest sandbox that there is."""
+    # lazy: the process that confines itself needs nothing of it
+    from kernelwright.targets.gpu.inspect.run import start_here
+
+    wrapped = [sys.executable, "-m", _MODULE, str(answers), folder, *command]
+    return start_here(wrapped, folder, answers, log)
+
+
+class ConfinedCompiler(NamedTuple):
+    """Runs compilers in the sandbox of that name."""
+
+    run: RunCompiler
+    sandbox: str
+
+
+@contextlib.contextmanager
+def confined_compiler(settings: RefereeSettings) -> Iterator[ConfinedCompiler]:
+    """Open the referee's own way of running compilers; raises as ``Launcher.spawn``."""
+    # lazy: starts processes
+    from kernelwright.referee.session.launcher import Launcher
+
+    launcher = Launcher(settings)
+    try:
+        yield ConfinedCompiler(launcher.run_compiler, launcher.sandbox.tier.value)
+    finally:
+        launcher.close()
+
+
+def main() -> None:
+    """Confine a child that becomes the command, and end as it ends."""
+    # lazy: the parent of all this needs none of it
+    from kernelwright.referee.sandbox.choose import choose, from_json
+    from kernelwright.referee.sandbox.tiers import Tier
+    from kernelwright.referee.sandbox.view import make_view, view_from_json
+
+    if sys.argv[1] == _IN_THERE:
+        found, folder, command = json.loads(sys.argv[2]), sys.argv[3], sys.argv[4:]
+        _run(from_json(found["sandbox"]), view_from_json(found["view"]), folder, command)
+    answers, folder, command = int(sys.argv[1]), sys.argv[2], sys.argv[3:]
+    view = make_view()
+    sandbox = choose(view)
+    os.write(answers, json.dumps({"sandbox": sandbox.tier.value}).encode() + b"\n")
+    if sandbox.tier is Tier.BUBBLEWRAP:
+        _become_wrapped(sandbox, view, folder, command)
+    _run(sandbox, view, folder, command)
+
+
+def _become_wrapped(sandbox: "Sandbox", view: "View", folder: str, command: Sequence[str]) -> NoReturn:
+    """Do the same in there: this process becomes ``bwrap``."""
+    # lazy: as above
+    from kernelwright.referee.sandbox import bubblewrap
+
+    program = bubblewrap.find()
+    if program is None:
+        os.write(2, f"cannot be confined any more: {bubblewrap.NOT_THERE}\n".encode())
+        os._exit(_FAILED)
+    found = json.dumps({"sandbox": asdict(sandbox), "view": asdict(view)})
+    before = bubblewrap.wrap(program, view, [folder])
+    os.execv(program, [*before, sys.executable, "-m", _MODULE, _IN_THERE, found, folder, *command])
+
+
+def _run(sandbox: "Sandbox", view: "View", folder: str, command: Sequence[str]) -> NoReturn:
+    # lazy: as above
+    from kernelwright.referee.sandbox import Limits
+    from kernelwright.referee.sandbox.enter import Cell, enter
+
+    parent = os.getpid()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            enter(Cell(sandbox, view, Limits(scratch_bytes=SCRATCH_BYTES), folder), parent)
+            _become(command)
+        except BaseException as error:
+            os.write(2, f"cannot be confined: {type(error).__name__}: {error}\n".encode())
+            os._exit(_FAILED)
+    _, status = os.waitpid(pid, 0)
+    code = os.waitstatus_to_exitcode(status)
+    os._exit(code if code >= 0 else 128 - code)
+
+
+def _become(command: Sequence[str]) -> NoReturn:
+    os.environ["TRITON_CACHE_DIR"] = os.path.join(os.getcwd(), "triton")
+    os.execv(command[0], list(command))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,112 @@
+"""The process of one reference, as the parent calls it: what goes wrong there is a TaskError."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from kernelwright.core.errors import MachineError
+from kernelwright.core.task import Task, Workload
+from kernelwright.referee.device import Device, DeviceFacts, parse_device
+from kernelwright.referee.sandbox import Limits
+from kernelwright.referee.session import admission
+from kernelwright.referee.session.launcher import Child, ChildError, ChildRefused, Launcher
+from kernelwright.referee.session.shared_memory import SharedMemory
+from kernelwright.referee.settings import RefereeSettings
+from kernelwright.referee.worker.wire import Message
+from kernelwright.targets.cuda.nvcc.launcher import launcher_architecture
+
+ADDRESS_SLACK = 8 << 30
+"""Address space beside the tensors: code, stacks, malloc arenas that are reserved and never used."""
+
+
+class HostProcess:
+    """One forked host and the task it is there for."""
+
+    def __init__(self, launcher: Launcher, settings: RefereeSettings, task: Task, workload: Workload) -> None:
+        self.task, self.workload = task, workload
+        self._settings = settings
+        self._stale: list[str] = []
+        self._baselines: dict[str, str | None] = {"eager": None}
+        self.device = parse_device(settings.device)
+        usable = admission.usable_bytes(settings.memory_bytes)
+        ceiling = None if self.device.has_driver else usable + ADDRESS_SLACK
+        self.child = launcher.spawn("host", Limits(address_space_bytes=ceiling))
+        try:
+            self.device_facts = put_on_device(self.child, self.device, settings, is_tf32=False)
+        except BaseException:
+            self.child.kill()
+            raise
+
+    @property
+    def room_bytes(self) -> int:
+        """What there is for tensors where they live."""
+        free = self.device_facts.free_bytes
+        return admission.usable_bytes(self._settings.memory_bytes) if free is None else free
+
+    @property
+    def where(self) -> str:
+        """Name of the task in messages."""
+        return self.task.path or self.task.name
+
+    def call(self, op: str, arenas: Mapping[str, SharedMemory] | None = None, **fields: Any) -> Message:
+        """Send a command; raises TaskError when the reference fails at it."""
+        unmap, self._stale = self._stale, []
+        try:
+            return self.child.call(op, self._settings.reference_timeout_s, arenas, unmap=unmap, **fields)
+        except ChildError as error:
+            if admission.is_out_of_memory(error):
+                self._explain_size()
+            raise admission.explain(self.task, self.workload, error) from error
+
+    def _explain_size(self) -> None:
+        """Raise TaskError with sizes and advice, where they can be had without allocating anything."""
+        try:
+            size = self.child.call("size", self._settings.reference_timeout_s)
+        except ChildError:
+            return
+        if None not in size.values():
+            self.check_memory(size["inputs"], size["outputs"], size["state"])
+
+    def forget(self, arena: str) -> None:
+        """Have an arena unmapped with the next call."""
+        self._stale.append(arena)
+
+    def check_memory(self, inputs: int, outputs: int, state: int) -> None:
+        """Raise TaskError when so many bytes are too many for this machine."""
+        limit = self._settings.memory_bytes
+        admission.check_memory(self.task, self.workload, inputs, outputs, state, limit)
+
+    def prepare_baseline(self, name: str, example: str) -> str | None:
+        """Make a baseline callable, warmed on an argument set; returns why it cannot be, None when it can."""
+        if name not in self._baselines:
+            try:
+                self.child.call("compile", self._settings.reference_timeout_s, set=example, name=name)
+                self._baselines[name] = None
+            except ChildRefused as error:
+                self._baselines[name] = f"{error.kind}: {error.text.partition(chr(10))[0]}"
+            except ChildError as error:
+                raise admission.explain(self.task, self.workload, error) from error
+        return self._baselines[name]
+
+
+def put_on_device(child: Child, device: Device, settings: RefereeSettings, *, is_tf32: bool) -> DeviceFacts:
+    """Have a child's tensors live on a device; nothing happens on ``cpu``.
+
+    Raises:
+        MachineError: it finds no such device.
+    """
+    if not device.is_apart:
+        return DeviceFacts()
+    try:
+        reply = child.call("place", settings.load_timeout_s, kind=device.kind, tf32=is_tf32)
+    except ChildError as error:
+        words = str(error).partition("\n")[0]
+        raise MachineError(
+            f"device {device}: not to be had here ({words:.200}); name another one, or cpu"
+        ) from error
+    said = settings.device_architecture or reply["architecture"]
+    architecture = launcher_architecture(said) if said else None
+    facts = DeviceFacts.of(str(reply["name"]), int(reply["cache_bytes"]), reply["free_bytes"], architecture)
+    if settings.device_cache_bytes is None:
+        return facts
+    return replace(facts, cache_bytes=settings.device_cache_bytes)

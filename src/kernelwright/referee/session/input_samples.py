@@ -1,0 +1,161 @@
+"""What is drawn, and the records of it: layouts, weight draws, input draws and what is expected of each."""
+
+import math
+import random
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kernelwright.referee.checks.tolerance import EVEN, Expected, Slack, is_float
+from kernelwright.referee.session.shared_memory import SharedMemory, slot_nbytes
+from kernelwright.referee.worker.layouts import Slot
+
+
+@dataclass(frozen=True)
+class OutputSpec:
+    """Contract of one output tensor."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    may_share: bool
+    """The reference returns a view of an input or of its state, so a candidate may."""
+    must_be_dense: bool
+    device: str = "cpu"
+    """Torch's name of the kind of device that the reference leaves it on."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the row-major tensor."""
+        return slot_nbytes({"dtype": self.dtype, "shape": self.shape})
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where everything of one workload lies."""
+
+    args: Any
+    """Encoded forward arguments; see worker/tensors.py."""
+    arg_slots: tuple[Slot, ...]
+    args_bytes: int
+    init: Any
+    """Encoded constructor arguments."""
+    state: Mapping[str, Slot]
+    parameters: frozenset[str]
+    state_bytes: int
+    is_train: bool
+
+    @property
+    def has_float_inputs(self) -> bool:
+        """True when input families other than as_is mean anything."""
+        return any(is_float(slot["dtype"]) for slot in self.arg_slots)
+
+    @property
+    def has_weights(self) -> bool:
+        """True when a second weight draw means anything."""
+        return any(is_float(slot["dtype"]) for slot in self.state.values())
+
+    @property
+    def longest_reduction(self) -> int:
+        """Elements of an input that one figure of statistics may hang on: all that share a place on one axis.
+
+        A batch norm keeps the channels, a softmax all axes but one. Axes of one element keep nothing.
+        """
+        shapes = [[n for n in slot["shape"] if n > 1] for slot in self.arg_slots]
+        return max((max(math.prod(s) // min(s), max(s)) for s in shapes if s), default=1)
+
+    @property
+    def n_input_elements(self) -> int:
+        """Elements of all inputs and weights."""
+        slots = [*self.arg_slots, *self.state.values()]
+        return sum(math.prod(slot["shape"]) for slot in slots)
+
+    def buffers(self) -> dict[str, Slot]:
+        """Return the slots of the state that are not parameters."""
+        return {name: slot for name, slot in self.state.items() if name not in self.parameters}
+
+
+@dataclass(frozen=True)
+class State:
+    """One draw of all parameters and buffers."""
+
+    name: str
+    style: str
+    """``constructed``, ``signed`` or ``positive``; see families.change_state."""
+    memory: SharedMemory
+
+
+UNEVEN = Slack(reference=2.0, floor=2.0)
+"""Where the large lie beside the small, honest sums of float32 differ more by their order, and the error that
+the reference has says less of it."""
+EQUAL_TERMS = Slack(floor=3.0)
+"""Where many terms are equal, so are their roundings, and these do not average out."""
+SLACK = {"sparse_spikes": UNEVEN, "heavy_tail": UNEVEN, "coarse": EQUAL_TERMS}
+
+
+@dataclass(frozen=True)
+class DrawKey:
+    """Which inputs, on which weights."""
+
+    family: str
+    variant: int = 0
+    state: str = "constructed"
+
+    @property
+    def label(self) -> str:
+        """Name in messages."""
+        weights = "" if self.state == "constructed" else f", {self.state} weights"
+        return f"{self.family}{weights}"
+
+    @property
+    def slack(self) -> Slack:
+        """How much more error is allowed than on even inputs."""
+        return SLACK.get(self.family, EVEN)
+
+
+@dataclass(frozen=True)
+class Draw:
+    """One set of inputs and everything the reference made of it."""
+
+    key: DrawKey
+    state: State
+    inputs: SharedMemory
+    outputs: tuple[Expected, ...]
+    changed: Mapping[str, Expected]
+    """State that the reference's forward writes -> what it must hold afterwards."""
+
+
+def new_seed() -> int:
+    """Return a seed nobody can predict."""
+    return secrets.randbits(62)
+
+
+def plan_draws(layout: Layout, *, n_timed: int, is_slow: bool) -> list[DrawKey]:
+    """Return the session's draws; the first ``n_timed`` are also the inputs of the timed calls.
+
+    A slow reference (over half a second with its oracle) gets fewer, but never fewer than as_is, negated
+    and sparse_spikes, and the second weights.
+    """
+    keys = [DrawKey("as_is", variant) for variant in range(n_timed)]
+    if layout.has_float_inputs:
+        if not is_slow:
+            keys += [DrawKey("scaled", 0), DrawKey("scaled", 1)]
+        keys += [DrawKey("negated"), DrawKey("sparse_spikes")]
+        if not is_slow:
+            keys += [DrawKey("heavy_tail"), DrawKey("offset"), DrawKey("coarse")]
+    if layout.has_weights:
+        keys.append(DrawKey("as_is", 0, "randomised"))
+        if layout.has_float_inputs and not is_slow:
+            keys.append(DrawKey("negated", 0, "randomised"))
+    return keys
+
+
+def share_of(keys: Sequence[DrawKey], turn: int, order: int, n_turns: int) -> list[DrawKey]:
+    """Return the draws, of those on constructed weights, that come in one of the turns 1, 2, 3 …
+
+    In ``n_turns`` turns in a row every one comes; ``order`` is the seed of which comes when.
+    """
+    dealt = [key for key in keys if key.state == "constructed"]
+    random.Random(order).shuffle(dealt)
+    count = math.ceil(len(dealt) / n_turns)
+    return [dealt[(turn * count + i) % len(dealt)] for i in range(count)]

@@ -1,0 +1,329 @@
+"""One workload's reference: its admission, the session's draws, the copies it is timed on."""
+
+import math
+import time
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelwright.core.errors import TaskError
+from kernelwright.core.task import Task, Workload
+from kernelwright.referee.checks.tolerance import Array, Distance, Expected, distance_between
+from kernelwright.referee.checks.watch import cpu_s
+from kernelwright.referee.device import Device, n_lanes
+from kernelwright.referee.session import admission
+from kernelwright.referee.session.host_process import HostProcess
+from kernelwright.referee.session.input_samples import Draw, DrawKey, Layout, State, new_seed, plan_draws
+from kernelwright.referee.session.launcher import Launcher
+from kernelwright.referee.session.sample_maker import DrawMaker, NonFinite
+from kernelwright.referee.session.shared_memory import ITEM_BYTES, SharedMemory
+from kernelwright.referee.settings import RefereeSettings
+from kernelwright.referee.worker.layouts import Slot, lanes_of, slots_in
+
+SLOW_S = 0.5
+"""A reference that takes longer than this with its oracle gets fewer draws."""
+UNSEEN_MS = 500.0
+"""A reference slower than this is spared one more draw with its oracle."""
+NOISE = 1e-4
+"""Two calls on the same inputs may differ by this scaled error (thread order) and no more."""
+CACHE_SHARE = 0.3
+"""Share of the usable memory that cached draws may take."""
+TIMED_SET_BYTES = 512 << 20
+"""Three rotating input sets up to this size together, two above."""
+REPLAY_SHARE = 0.1
+"""Share of the available memory that the replay of a candidate may take."""
+RESERVED_COPIES = 4
+"""Heap of every timed process, in sizes of inputs and outputs together: the pages that calls will need."""
+RESERVED_SHARE = 0.1
+"""Of the memory that is available, at most this share is reserved for one process."""
+
+
+class Reference:
+    """One reference in its own process. Every failure of it is a TaskError."""
+
+    def __init__(
+        self, launcher: Launcher, settings: RefereeSettings, task: Task, workload: Workload,
+        *, is_final: bool = False, is_timed_only: bool = False,
+    ) -> None:  # fmt: skip
+        """Run the reference and admit it.
+
+        With ``is_final`` draws are made for one use only, with ``is_timed_only`` those of two timed sets.
+        """
+        self.task, self.workload = task, workload
+        self._is_final, self._is_timed_only = is_final, is_timed_only
+        self._settings = settings
+        self._cache: dict[DrawKey, Draw] = {}
+        self._cache_bytes = int(CACHE_SHARE * admission.usable_bytes(settings.memory_bytes))
+        self._replay_bytes = int(REPLAY_SHARE * admission.available_bytes())
+        self._seeds: dict[DrawKey, int] = {}
+        self._unseen: Draw | None = None
+        self.skipped: dict[str, str] = {}
+        """Input family -> why it cannot be used."""
+        self.construct_seed = new_seed() % (1 << 31)
+        """Seed of both constructors: public, decides only what state_dict does not hold."""
+        self._host = HostProcess(launcher, settings, task, workload)
+        self.child, self.call = self._host.child, self._host.call
+        try:
+            self._open()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """End the process."""
+        self.child.kill()
+
+    def draw(self, key: DrawKey) -> Draw | None:
+        """Return a session's draw, None when it was skipped.
+
+        Draws of timed keys are kept, others as far as memory allows; one that is not kept (none is in a
+        final measurement) is good until the next is made.
+        """
+        if key.label in self.skipped:
+            return None
+        if key in self._cache:
+            return self._cache[key]
+        seed = self._seeds.setdefault(key, new_seed())
+        has_room = not self._is_final and (len(self._cache) + 1) * self._draw_bytes <= self._cache_bytes
+        is_kept = has_room or key in self.timed_keys
+        try:
+            draw = self._maker.make_draw(key, self.states[key.state], seed, is_kept=is_kept)
+        except NonFinite as error:
+            if key in self.timed_keys:
+                raise TaskError(f"{self._host.where}: on some of its own inputs {error}") from error
+            self.skipped[key.label] = str(error)
+            return None
+        if is_kept:
+            self._cache[key] = draw
+        return draw
+
+    def fresh_draw(self) -> Draw:
+        """Return as-is inputs on weights nobody has seen; for one evaluation only."""
+        for _ in range(3):
+            try:
+                state = self._maker.make_state("fresh", "constructed", new_seed())
+                return self._maker.make_draw(
+                    DrawKey("as_is", state="fresh"), state, new_seed(), is_kept=False
+                )
+            except NonFinite as error:
+                reason = str(error)
+        raise TaskError(f"{self._host.where}: the reference's own output is not finite: {reason}")
+
+    def unseen_draw(self, *, is_new: bool = False) -> Draw | None:
+        """Return as-is inputs, with what is expected of them, that no verification shows to a candidate.
+
+        None where the reference is so slow that this would cost too much, or not finite there.
+
+        Args:
+            is_new: Inputs that no candidate has met at all; they replace the others.
+        """
+        if (is_new or self._unseen is None) and self.eager_ms <= UNSEEN_MS:
+            try:
+                state = self.states["constructed"]
+                self._unseen = self._maker.make_draw(DrawKey("as_is", state=state.name), state, new_seed())
+            except NonFinite:
+                return None
+        return self._unseen
+
+    def draw_of(self, raw: npt.NDArray[np.uint8]) -> Draw | None:
+        """Return what is expected of as-is inputs that are there already, None where that is not finite."""
+        state = self.states["constructed"]
+        try:
+            return self._maker.draw_of(DrawKey("as_is", state=state.name), state, raw)
+        except NonFinite:
+            return None
+
+    def distance_to_kept(self, which: int, output: SharedMemory) -> float:
+        """Return how far an output is from the reference's of a call that it kept: no verdict, but cheap.
+
+        The largest scaled difference; of exact dtypes the share that differs.
+        """
+        ours = self._maker.kept_output(which)
+        distances = (
+            distance_between(slot["dtype"], ours.slot_bytes(slot), output.slot_bytes(slot))
+            for slot, spec in zip(self.output_slots, self.outputs, strict=True)
+            if not spec.may_share
+        )
+        return max((math.inf if math.isnan(distance) else distance for distance in distances), default=0.0)
+
+    def judge(self, draw: Draw, expected: Expected, raw: Array) -> Distance:
+        """Compare an output, or state, with what is expected of it on a draw.
+
+        Where it is off, the oracle is asked how much hangs on the inputs' last bits before that counts.
+        """
+        distance = expected.judge(raw)
+        if distance.is_close or not distance.is_finite or expected.is_widened:
+            return distance
+        self._maker.widen(draw)
+        return expected.judge(raw)
+
+    def draw_more(self, memory: SharedMemory, count: int) -> None:
+        """Fill ``memory`` with as-is inputs that nobody has seen, of which no one knows what is right."""
+        self._maker.draw_more(memory, count)
+
+    @property
+    def architecture(self) -> str | None:
+        """What CUDA C++ is built for on its device; None where none can be."""
+        return self._host.device_facts.architecture
+
+    @property
+    def device(self) -> Device:
+        """Where its tensors live, and the candidates'."""
+        return self._host.device
+
+    @property
+    def replay_bytes(self) -> int:
+        """What a replay may take of the memory that there was before any candidate was."""
+        return self._replay_bytes
+
+    @property
+    def room_bytes(self) -> int:
+        """What there is for tensors where they live."""
+        return self._host.room_bytes
+
+    @property
+    def set_names(self) -> list[str]:
+        """Return the argument sets that timed calls go round: every slot in every lane."""
+        return [lane for name in self.slots for lane in lanes_of(name, self.lanes)]
+
+    def fill(self, name: str, inputs: SharedMemory) -> None:
+        """Put inputs into a slot."""
+        self.slots[name].copy_from(inputs)
+        self.upload(name)
+
+    def upload(self, arena: str) -> None:
+        """Have the argument sets of an arena be what the parent has written to it."""
+        if self.device.is_apart:
+            self.call("upload", arena=arena)
+
+    def bind_copies(self, arena: str, memory: SharedMemory, copies: int, stride: int) -> None:
+        """Give the reference more argument sets, ``ARENA:0`` and on."""
+        self.call("bind", {arena: memory}, arena=arena, args=self.layout.args, copies=copies, stride=stride)
+
+    def forget(self, arena: str) -> None:
+        """Have an arena and its argument sets unmapped with the next command."""
+        self._host.forget(arena)
+
+    def load_state(self, state: State, slots: Mapping[str, Slot] | None = None) -> None:
+        """Put (part of) a weight draw into the reference."""
+        self._maker.load_state(state, slots)
+
+    def prepare_baseline(self, name: str) -> str | None:
+        """Make a baseline callable; returns why it cannot be, None when it can."""
+        return self._host.prepare_baseline(name, example="slot0")
+
+    @property
+    def _draw_bytes(self) -> int:
+        return self.layout.args_bytes + 3 * self.output_bytes
+
+    def _open(self) -> None:
+        self.call("open", task=self.task.model_dump_json(), workload=self.workload.model_dump_json())
+        started = time.perf_counter()
+        self.layout, self.init_memory = self._describe()
+        describing_s = time.perf_counter() - started
+        self._maker = DrawMaker(self._host, self.layout)
+        self.states = {"constructed": self._maker.make_state("constructed", "constructed", new_seed())}
+        started, began_s = time.perf_counter(), cpu_s(self.child.pid)
+        first = self._first_draw()
+        wall_s, worked_s = time.perf_counter() - started, cpu_s(self.child.pid) - began_s
+        is_slow = min(wall_s, worked_s) > SLOW_S + describing_s  # on a busy machine all is slow by the clock
+        self._maker.watch([*self.layout.buffers(), *first.changed])
+        self.outputs, self.is_tuple = self._maker.outputs, self._maker.is_tuple
+        self.output_slots, self.output_bytes = self._maker.output_slots, self._maker.output_bytes
+        wanted = RESERVED_COPIES * (self.layout.args_bytes + self.output_bytes)
+        self.reserved_bytes = min(
+            wanted, int(RESERVED_SHARE * admission.usable_bytes(self._settings.memory_bytes))
+        )
+        self.call("reserve", bytes=self.reserved_bytes)
+        has_three = 3 * self.layout.args_bytes <= TIMED_SET_BYTES and not self._is_timed_only
+        n_timed = 3 if has_three else 2
+        self._bind_timed_slots(n_timed)
+        self.eager_ms = self._check_repeatable(first)
+        if self.layout.has_weights and not self._is_timed_only:
+            self._add_second_weights()
+        keys = plan_draws(self.layout, n_timed=n_timed, is_slow=is_slow)
+        self.timed_keys, self.other_keys = keys[:n_timed], keys[n_timed:]
+
+    def _describe(self) -> tuple[Layout, SharedMemory | None]:
+        reply = self.call("describe", seed=self.construct_seed)
+        state = {name: entry["slot"] for name, entry in reply["state"].items()}
+        layout = Layout(
+            args=reply["args"],
+            arg_slots=tuple(slots_in(reply["args"])),
+            args_bytes=reply["args_bytes"],
+            init=reply["init"],
+            state=state,
+            parameters=frozenset(name for name, e in reply["state"].items() if e["is_parameter"]),
+            state_bytes=reply["state_bytes"],
+            is_train=reply["train"],
+        )
+        self._host.check_memory(layout.args_bytes, 0, layout.state_bytes)
+        for slot in [*layout.arg_slots, *state.values()]:
+            if slot["dtype"] not in ITEM_BYTES:
+                raise TaskError(f"{self._host.where}: tensors of dtype {slot['dtype']} are not supported")
+        if not slots_in(reply["init"]):
+            return layout, None
+        memory = SharedMemory(reply["init_bytes"])
+        self.call("write_init", {"init": memory}, arena="init")
+        return layout, memory
+
+    def _first_draw(self) -> Draw:
+        key = DrawKey("as_is", 0)
+        try:
+            draw = self._maker.make_draw(key, self.states["constructed"], new_seed())
+        except NonFinite as error:
+            raise TaskError(
+                f"{self._host.where}: on its own inputs {error}; no candidate can be judged"
+            ) from error
+        self._cache[key] = draw
+        return draw
+
+    def _bind_timed_slots(self, n_timed: int) -> None:
+        """Give the reference its own copies of the inputs it is timed on."""
+        self.slots = {f"slot{i}": SharedMemory(self.layout.args_bytes) for i in range(n_timed)}
+        self.lanes = 1
+        if self.device.is_apart:
+            cache_bytes = self._host.device_facts.cache_bytes
+            self.lanes = n_lanes(self.layout.args_bytes, n_timed, cache_bytes, self._host.room_bytes)
+        for name, memory in self.slots.items():
+            self.call("bind", {name: memory}, arena=name, args=self.layout.args, lanes=self.lanes)
+
+    def _check_repeatable(self, first: Draw) -> float:
+        """Call thrice more on the first inputs; returns the latency in ms, TaskError when they differ.
+
+        The last time with the state as the call before has left it: timed calls follow each other so.
+        """
+        self.fill("slot0", first.inputs)
+        results = [SharedMemory(self.output_bytes) for _ in range(3)]
+        latencies: list[float] = []
+        for i, memory in enumerate(results):
+            if i < 2:
+                self._maker.load_state(first.state)
+            latencies.append(self.call("time", callable="eager", sets=["slot0"], calls=1)["ns"] / 1e6)
+            name = f"repeat{i}"
+            self.call("dump", {name: memory}, arena=name, slots=self.output_slots, which="last")
+            self._host.forget(name)
+        for slot in self.output_slots:
+            one, *others = (memory.slot_bytes(slot) for memory in results)
+            if any(distance_between(slot["dtype"], one, other) > NOISE for other in others):
+                raise TaskError(
+                    f"{self._host.where}: the reference is not deterministic: two calls on the same inputs "
+                    "and weights differ (dropout or other randomness in train mode, or state carried from "
+                    "call to call); try eval mode"
+                )
+        return min(latencies)
+
+    def _add_second_weights(self) -> None:
+        """Find a changed weight draw on which the reference stays finite."""
+        key = DrawKey("as_is", 0, "randomised")
+        for style in ("signed", "positive"):
+            state = self._maker.make_state("randomised", style, new_seed())
+            self.states["randomised"] = state
+            try:
+                self._cache[key] = self._maker.make_draw(key, state, new_seed())
+            except NonFinite:
+                continue
+            return
+        self.skipped[key.label] = "the reference gives NaN or infinity with changed weights"
+        self.skipped[DrawKey("negated", 0, "randomised").label] = self.skipped[key.label]

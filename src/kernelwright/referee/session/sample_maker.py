@@ -1,0 +1,221 @@
+"""Makes weight draws and input draws with everything that the reference and its oracle make of them."""
+
+import itertools
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelwright.core.errors import TaskError
+from kernelwright.referee.checks.tolerance import Expected, Slack, Storage, is_float
+from kernelwright.referee.session.host_process import HostProcess
+from kernelwright.referee.session.input_samples import Draw, DrawKey, Layout, OutputSpec, State, new_seed
+from kernelwright.referee.session.shared_memory import ITEM_BYTES, SharedMemory, place, slot_nbytes
+from kernelwright.referee.worker.layouts import Slot
+from kernelwright.referee.worker.wire import Message
+
+AROUND = 0xFF
+"""What lies around inputs: read as numbers, NaN. Who reads beyond an input gets that."""
+
+
+N_NUDGES = 3
+"""How often inputs are moved by a unit in the last place to see what hangs on it."""
+
+
+class NonFinite(Exception):
+    """The reference itself gives NaN or infinity on a draw."""
+
+
+class DrawMaker:
+    """Draws of one workload. The first one made fixes what outputs there are."""
+
+    def __init__(self, host: HostProcess, layout: Layout) -> None:
+        self._host, self._layout = host, layout
+        self._names = (f"draw{i}" for i in itertools.count())
+        self._spare: SharedMemory | None = None
+        self._spare_storage: defaultdict[int, Storage] = defaultdict(dict)
+        self._watched: dict[str, Slot] = dict(layout.state)
+        self.outputs: tuple[OutputSpec, ...] = ()
+
+    def watch(self, names: Iterable[str]) -> None:
+        """Compare only these parameters and buffers before and after a call, not all."""
+        self._watched = {name: self._layout.state[name] for name in names}
+
+    def make_state(self, name: str, style: str, seed: int) -> State:
+        """Draw weights: those of a construction under a secret seed, changed according to the style."""
+        memory = SharedMemory(self._layout.state_bytes)
+        self._host.call(
+            "draw_state", {f"state {name}": memory}, seed=seed, style=style, slots=self._layout.state,
+            arena=f"state {name}",
+        )  # fmt: skip
+        return State(name, style, memory)
+
+    def load_state(self, state: State, slots: Mapping[str, Slot] | None = None) -> None:
+        """Put a weight draw into the reference."""
+        slots = self._layout.state if slots is None else slots
+        self._host.call("load_state", arena=f"state {state.name}", slots=slots)
+
+    def make_draw(self, key: DrawKey, state: State, seed: int, *, is_kept: bool = True) -> Draw:
+        """Draw inputs and run reference and oracle on them; raises NonFinite.
+
+        What is not kept lies in memory that the next such draw uses again.
+        """
+        name = next(self._names)
+        inputs = SharedMemory(self._layout.args_bytes) if is_kept else self._spare_inputs()
+        inputs.bytes.fill(AROUND)
+        self._host.call(
+            "draw_inputs", {name: inputs}, seed=seed, family=key.family, variant=key.variant, arena=name
+        )
+        self._host.call("bind", arena=name, args=self._layout.args)
+        self.load_state(state)
+        reply = self._host.call("run", set=name, callable="eager")
+        if not self.outputs:
+            self._learn_outputs(reply)
+        storage = defaultdict[int, Storage](dict) if is_kept else self._spare_storage
+        try:
+            return self._with_oracle(key, state, inputs, name, storage)
+        finally:
+            self._host.forget(name)
+
+    def draw_of(self, key: DrawKey, state: State, raw: npt.NDArray[np.uint8]) -> Draw:
+        """Return what is expected of as-is inputs that are there already; raises NonFinite.
+
+        It is good until the next draw that is not kept.
+        """
+        name, inputs = next(self._names), self._spare_inputs()
+        inputs.bytes[:] = raw
+        self._host.call("bind", {name: inputs}, arena=name, args=self._layout.args)
+        self.load_state(state)
+        self._host.call("run", set=name, callable="eager")
+        try:
+            return self._with_oracle(key, state, inputs, name, self._spare_storage)
+        finally:
+            self._host.forget(name)
+
+    def kept_output(self, which: int) -> SharedMemory:
+        """Return the reference's outputs of a call that it kept; good until anything else is asked."""
+        self._host.call("dump", arena="results", slots=self.output_slots, which=which)
+        return self._scratch["results"]
+
+    def widen(self, draw: Draw) -> None:
+        """Have all that is expected of a draw allow for how ill-conditioned the problem is there."""
+        changed = {name: self._watched[name] for name in draw.changed}
+        expected = [*draw.outputs, *draw.changed.values()]
+        for _ in range(N_NUDGES):
+            name = next(self._names)
+            inputs = SharedMemory(self._layout.args_bytes)
+            inputs.copy_from(draw.inputs)
+            self._host.call("nudge_inputs", {name: inputs}, seed=new_seed(), arena=name)
+            self._host.call("bind", arena=name, args=self._layout.args)
+            slots = self._run_oracle(draw.state, name, changed)
+            for one, slot in zip(expected, slots, strict=True):
+                one.widen(self._scratch["truth"].slot_bytes(slot))
+            self._host.forget(name)
+
+    def draw_more(self, memory: SharedMemory, count: int) -> None:
+        """Fill ``memory`` with ``count`` as-is inputs that nobody has seen, one after the other."""
+        spare = SharedMemory(self._layout.args_bytes)
+        spare.bytes.fill(AROUND)
+        name = next(self._names)
+        arenas: dict[str, SharedMemory] | None = {name: spare}
+        for i in range(count):
+            self._host.call("draw_inputs", arenas, seed=new_seed(), family="as_is", variant=0, arena=name)
+            arenas = None
+            memory.bytes[i * spare.size : (i + 1) * spare.size] = spare.bytes
+        self._host.forget(name)
+
+    def _spare_inputs(self) -> SharedMemory:
+        if self._spare is None:
+            self._spare = SharedMemory(self._layout.args_bytes)
+        return self._spare
+
+    def _with_oracle(
+        self, key: DrawKey, state: State, inputs: SharedMemory, name: str, storage: Mapping[int, Storage]
+    ) -> Draw:
+        results, after, truth = (self._scratch[n] for n in ("results", "after", "truth"))
+        self._host.call("dump", arena="results", slots=self.output_slots, which="last")
+        self._host.call("dump_state", arena="after", slots=self._watched)
+        changed = {n: s for n, s in self._watched.items() if after.differs_from(state.memory, s)}
+        slots = self._run_oracle(state, name, changed)
+        n_outputs = len(self.output_slots)
+        outputs = [
+            self._expected(slot, results, wide_slot, truth, storage[i], key.slack)
+            for i, (slot, wide_slot) in enumerate(zip(self.output_slots, slots, strict=False))
+        ]
+        buffers = {
+            n: self._expected(slot, after, wide_slot, truth, {}, key.slack)
+            for (n, slot), wide_slot in zip(changed.items(), slots[n_outputs:], strict=True)
+        }
+        if not all(expected.is_finite for expected in [*outputs, *buffers.values()]):
+            raise NonFinite("the reference gives NaN or infinity there")
+        return Draw(key, state, inputs, tuple(outputs), buffers)
+
+    def _run_oracle(self, state: State, name: str, changed: Mapping[str, Slot]) -> list[Slot]:
+        """Have the oracle write its outputs, then the state it changes; returns where in ``truth``."""
+        slots, _ = place([_widened(spec) for spec in [*self.output_slots, *changed.values()]])
+        n_outputs = len(self.output_slots)
+        self.load_state(state)
+        self._host.call(
+            "oracle", set=name, arena="truth", slots=slots[:n_outputs],
+            state_slots=dict(zip(changed, slots[n_outputs:], strict=True)),
+        )  # fmt: skip
+        return slots
+
+    def _map_scratch(self) -> None:
+        """Share memory for results, used again by every draw: fresh pages are slow."""
+        wide = [_widened(slot) for slot in [*self.output_slots, *self._layout.state.values()]]
+        self._scratch = {
+            "results": SharedMemory(self.output_bytes),
+            "after": SharedMemory(self._layout.state_bytes),
+            "truth": SharedMemory(place(wide)[1]),
+        }
+        self._host.call("map", self._scratch)
+
+    def _expected(
+        self,
+        slot: Slot,
+        results: SharedMemory,
+        wide: Slot,
+        oracle: SharedMemory,
+        storage: Storage,
+        slack: Slack,
+    ) -> Expected:
+        n_outputs = max(slot_nbytes(slot) // ITEM_BYTES[slot["dtype"]], 1)
+        return Expected(
+            slot["dtype"],
+            results.slot_bytes(slot),
+            oracle.slot_bytes(wide),
+            policy=self._host.task.tolerance,
+            inputs_per_output=max(self._layout.n_input_elements / n_outputs, self._layout.longest_reduction),
+            slack=slack,
+            storage=storage,
+        )
+
+    def _learn_outputs(self, reply: Message) -> None:
+        """Take over what the reference returns as the contract."""
+        self.is_tuple: bool = reply["is_tuple"]
+        for i, output in enumerate(reply["outputs"]):
+            kind = output["type"]
+            got = output.get("dtype") if kind == "torch.Tensor" else kind
+            if got not in ITEM_BYTES or output["layout"] != "torch.strided":
+                raise TaskError(
+                    f"{self._host.where}: output {i} of the reference is a {got}, not a plain tensor"
+                )
+        if not reply["outputs"]:
+            raise TaskError(f"{self._host.where}: the reference returns no tensor")
+        self.outputs = tuple(
+            OutputSpec(o["dtype"], tuple(o["shape"]), bool(o["shares"]), o["is_dense"], o["device"])
+            for o in reply["outputs"]
+        )
+        nbytes = sum(spec.nbytes for spec in self.outputs)
+        self._host.check_memory(self._layout.args_bytes, nbytes, self._layout.state_bytes)
+        self.output_slots, self.output_bytes = place([(o.dtype, o.shape) for o in self.outputs])
+        self._map_scratch()
+
+
+def _widened(slot: Slot) -> tuple[str, tuple[int, ...]]:
+    """Return dtype and shape of the oracle's version of a slot."""
+    is_complex = slot["dtype"].startswith("complex")
+    dtype = "complex128" if is_complex else "float64" if is_float(slot["dtype"]) else slot["dtype"]
+    return dtype, tuple(slot["shape"])

@@ -1,0 +1,395 @@
+"""Take samples of candidate and baselines alternately with the parent's clock; check what they return."""
+
+import math
+import os
+import random
+import statistics
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from kernelwright.core.evaluation import Check, Status, WorkloadResult
+from kernelwright.referee.checks.replay import check_afterwards
+from kernelwright.referee.checks.verify import Verification, matches, still_matches
+from kernelwright.referee.checks.watch import cpu_s
+from kernelwright.referee.session.candidate_process import Contestant, Failure
+from kernelwright.referee.session.input_samples import Draw
+from kernelwright.referee.session.launcher import Child
+from kernelwright.referee.session.reference_process import Reference
+from kernelwright.referee.settings import RefereeSettings
+from kernelwright.referee.timing.pinning import Pinning, Spell, threads_to_pin, worked_s
+from kernelwright.referee.timing.statistics import LOOKS, Samples, compare
+from kernelwright.referee.worker.layouts import arena_of
+
+EAGER = "eager"
+"""The reference as it is, the usual baseline."""
+MAX_CALLS = 2000
+MIN_ROUNDS = 3
+"""Fewest samples of a side in one pair of processes, however slow the kernel."""
+MAX_ROUNDS = 25
+WANTED_ROUNDS = 9
+"""Samples before a tight interval may end a search measurement."""
+TIGHT = 1.03
+"""An interval is tight when its ends are within this factor."""
+CLEARLY_SLOWER = 0.4
+"""A search measurement ends early when the interval lies below this ratio."""
+WARM_UP_CALLS, WARM_UP_S, SETTLED = 24, 2.0, 1.25
+"""Calls and seconds of warming up at most; the latency has settled within this factor of the best."""
+FEW_FAULTS = 4
+"""Page faults in a call after which its process still counts as one that has all its memory."""
+HINDERED = 1.3
+"""Threads do not stay pinned where a side takes so many times as long then: one that asks how many cores it
+may use, and does with one."""
+QUICK_S = 0.05
+"""Callables faster than this get a call that is not counted before every sample."""
+CLOCK_LOW, CLOCK_HIGH = 0.6, 1.15
+"""The worker's own clock: the median must reach one times the least that it can have taken, and not pass the
+other times what the parent measured."""
+CLOCK_SLACK_S = 0.0005
+"""Difference between the clocks that is always allowed: waking up on a busy machine."""
+SHORT, N_RECALIBRATIONS = 0.25, 2
+"""Samples below this share of what they should last are taken again, with more calls, at most so often."""
+LONG_BATCHES = 20
+"""A call that lasts longer than this many samples should is slow by itself, not interrupted."""
+CHECK_ALL_BYTES = 8 << 20
+"""Outputs up to this size are checked after every sample, larger ones after every third."""
+SWAP_ALL_BYTES = 16 << 20
+"""Inputs up to this size change places before every round, larger ones before every sixth."""
+
+
+@dataclass
+class _Side:
+    """One callable that takes part."""
+
+    name: str
+    callable: str
+    """Empty for the candidate."""
+    calls: int = 1
+    per_call_s: float = 0.0
+    is_quick: bool = False
+    """Short enough that every sample can begin with a call that is not counted."""
+    samples_s: list[float] = field(default_factory=list)
+    """As the parent's clock saw them, all calls and the asking for them."""
+
+
+@dataclass(frozen=True)
+class Clocks:
+    """One sample of the candidate's as the worker, the parent and the kernel's accounts tell it."""
+
+    claimed_s: float
+    seconds: float
+    cpu_s: float
+    events_s: float | None = None
+    """What events on the device tell, where there is one."""
+
+
+class Measurement:
+    """One alternating measurement of one workload."""
+
+    def __init__(
+        self, contestant: Contestant, verification: Verification, draws: Sequence[Draw],
+        settings: RefereeSettings, *, is_final: bool,
+    ) -> None:  # fmt: skip
+        self._contestant, self._verification = contestant, verification
+        self._reference: Reference = contestant.reference
+        self._draws = draws
+        self._settings, self._is_final = settings, is_final
+        self._rng = random.Random()
+        self._place = dict(zip(contestant.slots, draws, strict=True))
+        self._sets = self._reference.set_names
+        self._clocks: list[Clocks] = []
+        self._pinning = Pinning()
+        self._round_trip_s = 0.0
+        self._asking_s: list[float] = []
+        self.note: str | None = None
+        """What was not looked at."""
+
+    def take(self, baselines: Sequence[str]) -> Samples:
+        """Measure; raises Failure when a timed call gives a wrong output or the clocks disagree."""
+        try:
+            return self._take(baselines)
+        finally:
+            self._pinning.restore()
+
+    def _take(self, baselines: Sequence[str]) -> Samples:
+        self._prepare()
+        candidate = _Side("candidate", "")
+        sides = [candidate]
+        for name in baselines:
+            if self._reference.prepare_baseline(name) is None:
+                sides.append(_Side(name, name))
+        self._reference.load_state(self._draws[0].state)
+        for side in sides:
+            self._calibrate(side)
+        self._pin(sides)
+        self._take_rounds(sides)
+        for _ in range(N_RECALIBRATIONS):
+            if not self._is_short(candidate):
+                break
+            self._calibrate(candidate)
+            self._take_rounds(sides)
+        self._check_clocks()
+        if problem := events_problem(self._clocks):
+            raise Failure(Status.REJECTED, problem, check=Check.CLOCK, is_by_clock=True)
+        eager_ms = [ms for side in sides if side.callable == EAGER for ms in self._ms(side)]
+        self.note = check_afterwards(
+            self._contestant, self._draws, self._ms(candidate), eager_ms, self._settings.replay_size
+        )
+        for name, draw in self._place.items():
+            self._fill(name, draw)
+        self._check_late()
+        return Samples(
+            candidate=tuple(self._ms(candidate)),
+            baselines={side.name: tuple(self._ms(side)) for side in sides[1:]},
+            calls={side.name: side.calls for side in sides},
+        )
+
+    def _prepare(self) -> None:
+        for name, draw in self._place.items():
+            self._fill(name, draw)
+        self._contestant.map_state(self._draws[0].state)
+        trips = []
+        for _ in range(20):  # with the trusted side: a candidate could be slow here to look fast later
+            self._reference.call("time", callable="eager", sets=[next(iter(self._place))], calls=0)
+            trips.append(self._reference.child.answered_in_s)
+        self._round_trip_s = min(trips)
+
+    def _fill(self, name: str, draw: Draw) -> None:
+        self._place[name] = draw
+        self._contestant.fill(name, draw.inputs)
+        self._reference.fill(name, draw.inputs)
+
+    def _warm_up(self, side: _Side) -> None:
+        """Call until no new memory is taken and the latency has settled.
+
+        A fresh page can cost more than the work on it, and a heap may take some calls to find its size.
+        """
+        child = self._child(side)
+        times: list[float] = []
+        faults = [child.minor_faults()]
+        while len(times) < WARM_UP_CALLS and sum(times) < WARM_UP_S:
+            times.append(self._without(self._round_trip_s, self._batch(side, calls=1)))
+            faults.append(child.minor_faults())
+            is_whole = len(times) >= 4 and faults[-1] - faults[-4] <= FEW_FAULTS
+            if is_whole and max(times[-2:]) <= SETTLED * min(times):
+                break
+
+    def _calibrate(self, side: _Side) -> None:
+        """Warm up and choose how many calls a sample has."""
+        self._warm_up(side)
+        calls = 1
+        while True:
+            seconds = self._undisturbed(side, calls)
+            if seconds >= self._settings.batch_s / 2 or calls >= MAX_CALLS:
+                break
+            calls = min(calls * 4, MAX_CALLS)
+        side.per_call_s = max(seconds / calls, 1e-7)
+        side.calls = max(1, min(math.ceil(self._settings.batch_s / side.per_call_s), MAX_CALLS))
+        side.is_quick = side.per_call_s < QUICK_S
+
+    def _undisturbed(self, side: _Side, calls: int) -> float:
+        """Return the least of up to three times where one could be the machine's doing.
+
+        One interruption would make samples so short that asking for them is most of what they measure.
+        """
+        seconds = self._batch(side, calls)
+        for _ in range(2):
+            if self._settings.batch_s / 2 <= seconds <= LONG_BATCHES * self._settings.batch_s:
+                seconds = min(seconds, self._batch(side, calls))
+        return self._without(self._round_trip_s, seconds)
+
+    def _is_short(self, side: _Side) -> bool:
+        """True when samples are much shorter than they were meant to be: calls were slower before than now.
+
+        Short samples are interrupted less often than long ones, which must not be to anyone's advantage.
+        """
+        seconds = statistics.median(self._ms(side)) * side.calls / 1e3
+        return side.calls < MAX_CALLS and seconds < SHORT * self._settings.batch_s
+
+    def _pin(self, sides: list[_Side]) -> None:
+        """Pin the threads of all sides to cores of their own, unless that makes one of them slower.
+
+        A thread that asks how many cores it may use is then told one. How many calls a sample has is chosen
+        anew: those of a side that was slow by chance would be too few, and more of them waking up.
+        """
+        n_cores = len(os.sched_getaffinity(0))
+        found = [threads_to_pin(self._spell(side), n_cores) for side in sides]
+        if not any(found):
+            return
+        for threads in found:
+            self._pinning.pin(threads)
+        before_s = [side.per_call_s for side in sides]
+        for side in sides:
+            self._calibrate(side)
+        if any(side.per_call_s > HINDERED * was_s for side, was_s in zip(sides, before_s, strict=True)):
+            self._pinning.restore()
+            for side in sides:
+                self._calibrate(side)
+
+    def _spell(self, side: _Side) -> Spell:
+        pid = self._child(side).pid
+        before, cpu_before_s = worked_s(pid), cpu_s(pid)
+        self._batch(side, side.calls)
+        after = worked_s(pid)
+        worked = {thread: now_s - before[thread] for thread, now_s in after.items() if thread in before}
+        return Spell(worked, cpu_s(pid) - cpu_before_s)
+
+    def _take_rounds(self, sides: list[_Side]) -> None:
+        """Take samples, from anew, until there are enough."""
+        settings = self._settings
+        self._clocks.clear()  # calls while warming up are short, and mostly waiting
+        self._asking_s.clear()
+        for side in sides:
+            side.samples_s.clear()
+        aim_s = settings.final_timing_s / LOOKS[0] if self._is_final else settings.search_timing_s
+        begin = time.perf_counter()
+        is_small = self._reference.layout.args_bytes <= SWAP_ALL_BYTES
+        for n in range(MAX_ROUNDS):
+            if is_small or n % 6 == 5:
+                self._swap()
+            for side in self._rng.sample(sides, len(sides)):
+                self._take_sample(side, n)
+            if self._is_enough(sides, n + 1, time.perf_counter() - begin, aim_s):
+                break
+
+    def _take_sample(self, side: _Side, n: int) -> None:
+        is_checked = not side.callable and (self._reference.output_bytes <= CHECK_ALL_BYTES or n % 3 == 0)
+        if side.is_quick:
+            self._batch(side, 1)  # not counted: threads and caches wake up after the other side's turn
+        side.samples_s.append(self._batch(side, side.calls, is_checked=is_checked))
+
+    def _child(self, side: _Side) -> Child:
+        return self._reference.child if side.callable else self._contestant.child
+
+    def _is_enough(self, sides: list[_Side], n: int, spent_s: float, aim_s: float) -> bool:
+        if n < MIN_ROUNDS:
+            return False
+        if spent_s > aim_s:
+            return True
+        if self._is_final:
+            return False
+        speedups = [compare(s.name, self._ms(s), self._ms(sides[0])) for s in sides[1:]]
+        if any(s.high < CLEARLY_SLOWER for s in speedups):
+            return True
+        return n >= WANTED_ROUNDS and all(s.high <= s.low * TIGHT for s in speedups)
+
+    def _swap(self) -> None:
+        """Let two input sets change places on both sides: an address says nothing about its values."""
+        one, other = self._rng.sample(list(self._place), 2)
+        first, second = self._place[one], self._place[other]
+        self._fill(one, second)
+        self._fill(other, first)
+
+    def _batch(self, side: _Side, calls: int, *, is_checked: bool = False) -> float:
+        """Time ``calls`` calls with the parent's clock, in seconds; the asking for them is in it."""
+        order = self._rng.sample(self._sets, len(self._sets))
+        if side.callable:
+            reply = self._reference.call("time", callable=side.callable, sets=order, calls=calls)
+            seconds = self._reference.child.answered_in_s
+            self._asking_s.append(max(seconds - reply["ns"] / 1e9, 0.0))
+            return seconds
+        claimed = self._contestant.time(order, calls)
+        seconds = self._contestant.child.answered_in_s
+        cpu_s, events_s = self._contestant.watch.command_s, self._contestant.events_s
+        self._clocks.append(Clocks(claimed, self._without(self._round_trip_s, seconds), cpu_s, events_s))
+        if is_checked:
+            self._check_timed(self._place[arena_of(order[(calls - 1) % len(order)])])
+        return seconds
+
+    def _ms(self, side: _Side) -> list[float]:
+        """Return the milliseconds of a call in every sample of a side.
+
+        What asking costs is what the trusted process saw less of by its own clock than the parent did, in
+        the median: more than an empty command, for threads that still spin stand in the answer's way.
+        """
+        asking_s = statistics.median(self._asking_s or [self._round_trip_s])
+        return [self._without(asking_s, seconds) * 1e3 / side.calls for seconds in side.samples_s]
+
+    @staticmethod
+    def _without(asking_s: float, seconds: float) -> float:
+        """Take the cost of asking off a sample, at most a tenth of it."""
+        return seconds - min(asking_s, seconds / 10)
+
+    def _check_timed(self, draw: Draw) -> None:
+        results = self._contestant.fetch()
+        try:
+            self._verification.check_outputs(draw, results, " in a timed call")
+        except Failure as failure:
+            for other in self._draws:
+                if other is not draw and matches(self._reference, other, results):
+                    raise Failure(
+                        Status.REJECTED,
+                        "a timed call returned the result of other inputs",
+                        check=Check.TIMED_CALLS,
+                    ) from failure
+            raise
+
+    def _check_clocks(self) -> None:
+        """Compare the worker's clock with what the parent sees.
+
+        The worker's figure decides nothing; a wrong one shows that its clock was tampered with. It may not be
+        more than the parent measured, nor so little that its threads could not have taken the processor
+        time they took. That holds on a busy machine too, where the parent sees much more than the worker.
+        Nothing is said of samples as short as the slack.
+        """
+        long = [clocks for clocks in self._clocks if clocks.cpu_s > 4 * CLOCK_SLACK_S]
+        n_processors = os.cpu_count() or 1
+        least = [(c.claimed_s + CLOCK_SLACK_S) * n_processors / c.cpu_s for c in long]
+        most = [(c.claimed_s - CLOCK_SLACK_S) / c.seconds for c in self._clocks]
+        if statistics.median(least or [1.0]) < CLOCK_LOW:
+            ratio = statistics.median(c.claimed_s / c.cpu_s for c in long)
+            what = f"{ratio:.2f} of the processor time that it took"
+        elif (usual := statistics.median(most or [0.0])) > CLOCK_HIGH:
+            what = f"{usual:.2f} of the time that the parent measured"
+        else:
+            return
+        detail = f"clock disagreement: the worker claims {what}"
+        raise Failure(Status.REJECTED, detail, check=Check.CLOCK, is_by_clock=True)
+
+    def _check_late(self) -> None:
+        """After all calls, outputs must still be fresh memory with the right values."""
+        first, second = list(self._place)[:2]
+        self._contestant.time([first], 1)
+        self._contestant.time([second], 1)
+        if not still_matches(self._reference, self._place[first], self._contestant.fetch("previous")):
+            raise Failure(Status.ALIASED_OUTPUT, "after the timed calls, an output changed in the next call")
+        self._check_timed(self._place[second])
+        for name in self._sets:
+            draw, now = self._place[arena_of(name)], self._contestant.inputs_now(name)
+            for i, slot in enumerate(self._reference.layout.arg_slots):
+                if now.differs_from(draw.inputs, slot):
+                    raise Failure(Status.MUTATED_INPUT, f"input tensor {i} was written to in a timed call")
+
+
+def check_plausible(result: WorkloadResult, floor_margin: float) -> None:
+    """Raise Failure when the candidate's latency is not possible."""
+    median_ms = result.candidate.median_ms
+    if not math.isfinite(median_ms) or median_ms <= 1e-5:
+        raise Failure(Status.REJECTED, f"a latency of {median_ms:.3g} ms is not possible", check=Check.FLOOR)
+    fraction = result.floor_fraction
+    if fraction is not None and fraction > floor_margin:
+        raise Failure(
+            Status.REJECTED,
+            f"{median_ms:.4g} ms is {fraction:.2f}x faster than the roofline floor "
+            f"({result.floor_ms:.4g} ms): it cannot have done the work",
+            check=Check.FLOOR,
+        )
+
+
+def events_problem(samples: Sequence[Clocks]) -> str | None:
+    """Say where a device's events and the clocks disagree; None when they agree, or without a device.
+
+    Events lie on the stream that a candidate is called on, both clocks wait for the whole device. Much less
+    of the one than of the other is work on other streams, or events that were tampered with. On a busy
+    machine the parent sees much more than there was: the lesser of the two clocks is compared with.
+    """
+    told = [(s.events_s, min(s.seconds, s.claimed_s)) for s in samples if s.events_s is not None]
+    told = [(events_s, seconds) for events_s, seconds in told if seconds > 0]
+    if not told:
+        return None
+    least = statistics.median((events_s + CLOCK_SLACK_S) / seconds for events_s, seconds in told)
+    most = statistics.median((events_s - CLOCK_SLACK_S) / seconds for events_s, seconds in told)
+    if least >= CLOCK_LOW and most <= CLOCK_HIGH:
+        return None
+    ratio = statistics.median(events_s / seconds for events_s, seconds in told)
+    return f"clock disagreement: events on its stream show {ratio:.2f} of the time that calls took"

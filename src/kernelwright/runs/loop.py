@@ -1,0 +1,271 @@
+"""One run: prepare the task, let the team and the policy work, measure the winner again."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kernelwright.agents.llm.prices import require_prices, with_prices
+from kernelwright.agents.llm.tape import Tape
+from kernelwright.agents.problem import Problem
+from kernelwright.agents.roles import Team
+from kernelwright.agents.signature import task_signature
+from kernelwright.core.budget import Meter, Spent
+from kernelwright.core.candidate import Candidate
+from kernelwright.core.errors import BudgetUsedUp, ModelUnavailable
+from kernelwright.core.evaluation import Evaluation, Status
+from kernelwright.core.events import (
+    RunFinished,
+    RunStarted,
+    StepMode,
+    StepStarted,
+    TaskPrepared,
+)
+from kernelwright.core.learned import ArchivedPlan
+from kernelwright.core.model_call import CallOutcome
+from kernelwright.core.run import RunSpec
+from kernelwright.core.run import RunState as StoredState
+from kernelwright.memory.librarian import learn
+from kernelwright.runs.evaluator import Evaluator, Session
+from kernelwright.runs.journal import Journal, Listener
+from kernelwright.runs.knowledge import Knowledge
+from kernelwright.runs.prepare import prepare
+from kernelwright.runs.state import RunState
+from kernelwright.runs.step_context import Desk
+from kernelwright.runs.steps import Pipeline
+from kernelwright.runs.tape import StoreTape
+from kernelwright.runs.view import SearchPolicy, Selection
+from kernelwright.store.base import Store
+
+FINALISTS = 3
+"""Verified candidates that are measured again, fastest first, until one holds; ours."""
+MAX_FRUITLESS = 8
+"""Steps in a row without a new candidate after which the search ends; ours. A model that talks nonsense
+would otherwise go on until its budget is used up."""
+
+
+@dataclass(frozen=True)
+class Crew:
+    """The team that plays one run, and what became of the answers of its models."""
+
+    team: Team
+    answers: Callable[[], Mapping[str, int]] = dict
+    """How the models' answers ended so far, by outcome; empty where no model was asked."""
+
+
+@dataclass(frozen=True)
+class Tools:
+    """What a run needs besides its spec."""
+
+    store: Store
+    referee: Evaluator
+    assemble: Callable[[Meter, Tape], Crew]
+    """Called once, when the run's meter and tape are there."""
+    policy: SearchPolicy
+    pipelines: Mapping[StepMode, Pipeline]
+    cache_dir: Path
+    has_long_term: bool = True
+    """False in an ablation."""
+    on_event: Listener = field(default=lambda event: None)
+    prepare: Callable[[RunSpec, Path], tuple[Problem, str | None]] = prepare
+
+
+@dataclass(frozen=True)
+class RunOutcome:
+    """How a run ended."""
+
+    run_id: str
+    winner: Candidate | None
+    """None when nothing faster than eager was found."""
+    evaluation: Evaluation | None
+    """The winner's final evaluation."""
+    reason: str
+    spent: Spent = field(default_factory=Spent)
+    answers: Mapping[str, int] = field(default_factory=dict)
+    """How the models' answers ended, by outcome; empty where no model was asked."""
+
+    @property
+    def every_call_failed(self) -> bool:
+        """True when models were asked and their API failed every time."""
+        return bool(self.answers) and all(CallOutcome(name).is_api_failure for name in self.answers)
+
+
+def start_run(spec: RunSpec, tools: Tools) -> RunOutcome:
+    """Create a run in the store and carry it to its end."""
+    return continue_run(create_run(spec, tools.store), tools)
+
+
+def create_run(spec: RunSpec, store: Store) -> str:
+    """Put a run into the store as it begins, with what its models cost now and what it may know of others.
+
+    A resumed run keeps to both.
+
+    Raises:
+        UserError: there is a budget in USD and a model whose price nobody knows; nothing is stored.
+    """
+    if spec.models is not None:
+        require_prices(spec.models, spec.budget)
+        spec = spec.model_copy(update={"models": with_prices(spec.models)})
+    return store.create_run(with_memory(spec, store))
+
+
+def with_memory(spec: RunSpec, store: Store) -> RunSpec:
+    """Return the spec with what its run may know of others, as the store has it now."""
+    if spec.is_cold:
+        return spec.model_copy(update={"ledger_until": 0, "archive_until": 0, "findings": ()})
+    known = {
+        "ledger_until": store.last_outcome_id(),
+        "archive_until": store.last_plan_id(),
+        "findings": tuple(store.iter_findings("admitted")),
+    }
+    return spec.model_copy(update=known)
+
+
+def continue_run(run_id: str, tools: Tools) -> RunOutcome:
+    """Carry a run on from whatever the store has of it; a finished one is returned as it ended."""
+    record = tools.store.get_run(run_id)
+    journal = Journal(tools.store, run_id, tools.on_event)
+    finished = journal.finished()
+    if finished is None:
+        tools.store.set_state(run_id, StoredState.RUNNING)
+        try:
+            finished = _Loop(record.spec, tools, journal).play()
+        except Exception as error:
+            tools.store.set_state(run_id, StoredState.FAILED, failure=str(error))
+            raise
+    if tools.store.get_run(run_id).state is not StoredState.FINISHED:
+        _learn_findings(record.spec, tools.store)
+        tools.store.set_state(run_id, StoredState.FINISHED)
+    winner = tools.store.get_candidate(finished.winner) if finished.winner else None
+    return RunOutcome(run_id, winner, finished.evaluation, finished.reason, finished.spent, finished.answers)
+
+
+def _learn_findings(spec: RunSpec, store: Store) -> None:
+    """Let the Librarian look at what all runs left; doing it twice changes nothing."""
+    if spec.is_cold:
+        return
+    outcomes = [outcome for _, outcome in store.iter_outcomes()]
+    plans = [plan for _, plan in store.iter_plans()]
+    known = tuple(store.iter_findings())
+    for finding in learn(outcomes, plans, known):
+        if finding not in known:
+            store.add_finding(finding)
+
+
+class _Loop:
+    """The engine's loop over one run; every decision is the policy's or the team's."""
+
+    def __init__(self, spec: RunSpec, tools: Tools, journal: Journal) -> None:
+        self.spec = spec
+        self.tools = tools
+        self.journal = journal
+        self.state = RunState()
+        started = time.monotonic() - journal.recorded_seconds()
+        self.meter = Meter(spec.budget, lambda: time.monotonic() - started)
+        self.crew = tools.assemble(self.meter, StoreTape(tools.store, journal.run_id))
+
+    def play(self) -> RunFinished:
+        """Run to the end and return the closing event."""
+        self.journal.emit(RunStarted(recipe=self.spec.recipe, team=self.spec.team))
+        with self.tools.referee.open(self.spec.task) as session:
+            problem, capture_error = self.tools.prepare(self.spec, self.tools.cache_dir)
+            floors = tuple(problem.floors.get(w.name) for w in self.spec.task.workloads)
+            desk = self._desk(problem, session)
+            desk.emit(
+                TaskPrepared(
+                    floors=floors, capture_error=capture_error, baselines_ms=dict(session.baseline_ms)
+                )
+            )
+            reason = capture_error or self._search(desk)
+            winner, evaluation = self._final(desk)
+        finished = RunFinished(
+            reason=reason,
+            winner=winner.id if winner else None,
+            evaluation=evaluation,
+            spent=self.meter.spent,
+            answers=dict(self.crew.answers()),
+        )
+        plan = self._archived(problem, winner, evaluation)
+        self.journal.close(finished, tuple(self.state.outcomes.values()), plan)
+        return finished
+
+    def _archived(
+        self, problem: Problem, winner: Candidate | None, evaluation: Evaluation | None
+    ) -> ArchivedPlan | None:
+        """Return the winner's plan for other runs, None where nothing was faster or it carries out none."""
+        speedup = evaluation.geomean_speedup() if evaluation is not None else None
+        first = next((a.candidate for a in self.state.attempts if a.is_verified), None)
+        if winner is None or speedup is None or first is None or not winner.plan.moves:
+            return None
+        return ArchivedPlan(
+            task_id=self.spec.task.id,
+            task_name=self.spec.task.name,
+            target=str(self.spec.target),
+            signature=task_signature(problem),
+            plan=self.state.aligned.get(winner.id, winner.plan),
+            initial_source=first,
+            best_source=winner.id,
+            speedup=speedup,
+            run_id=self.journal.run_id,
+        )
+
+    def _desk(self, problem: Problem, session: Session) -> Desk:
+        tools = self.tools
+        knowledge = Knowledge.of(tools.store, self.spec, has_long_term=tools.has_long_term)
+        return Desk(
+            self.spec,
+            problem,
+            self.crew.team,
+            session,
+            self.journal,
+            self.state,
+            self.meter,
+            knowledge,
+            self.tools.policy,
+        )
+
+    def _search(self, desk: Desk) -> str:
+        """Follow the policy until it stops, the budget is used up or nothing comes; return why it ended."""
+        idle = 0
+        while idle < MAX_FRUITLESS:
+            try:
+                self.meter.require()
+                selection = self.tools.policy.select(self.state.view())
+                if selection.mode == "stop":
+                    return selection.reason
+                idle = 0 if self._is_fruitful(desk, selection) else idle + 1
+            except (BudgetUsedUp, ModelUnavailable) as error:
+                return str(error)
+        return f"{MAX_FRUITLESS} steps in a row gave no new candidate"
+
+    def _is_fruitful(self, desk: Desk, selection: Selection) -> bool:
+        """Carry a selection out; tell whether the run knows more than before."""
+        assert selection.mode != "stop"
+        before = len(self.state.attempts), len(self.state.exhausted)
+        granted = desk.begin(selection)
+        self.tools.pipelines[selection.mode].run(desk, granted)
+        is_fruitful = before != (len(self.state.attempts), len(self.state.exhausted))
+        self.state.fruitless[selection.mode] = (
+            0 if is_fruitful else self.state.fruitless.get(selection.mode, 0) + 1
+        )
+        return is_fruitful
+
+    def _final(self, desk: Desk) -> tuple[Candidate | None, Evaluation | None]:
+        """Measure the best again in fresh processes; the first that holds and is faster wins."""
+        last: Evaluation | None = None
+        for candidate_id in self.state.ranking()[:FINALISTS]:
+            self.state.step += 1
+            desk.emit(StepStarted(step=self.state.step, mode="final", base=candidate_id))
+            candidate = self.state.candidates[candidate_id]
+            last = desk.judge(candidate, final=True)
+            if is_faster_everywhere(last):
+                return candidate, last
+            if last.status is Status.VERIFIED:
+                break
+        return None, last
+
+
+def is_faster_everywhere(evaluation: Evaluation) -> bool:
+    """Say whether a verified candidate is delivered: slower on no workload, faster on one, over eager."""
+    verdicts = [s.verdict for r in evaluation.results if (s := r.speedup("eager")) is not None]
+    return evaluation.is_verified and "faster" in verdicts and "slower" not in verdicts

@@ -1,0 +1,58 @@
+"""What the loop knows while it runs; policies see frozen views of it."""
+
+from dataclasses import dataclass, field
+
+from kernelwright.core.candidate import Candidate
+from kernelwright.core.evaluation import Evaluation
+from kernelwright.core.evidence import Diagnosis
+from kernelwright.core.plan import Plan
+from kernelwright.core.run import Outcome
+from kernelwright.memory.short_term import ShortTermMemory
+from kernelwright.runs.view import Attempt, RunView
+
+
+@dataclass
+class RunState:
+    """Mutable, owned by one loop."""
+
+    short_term: ShortTermMemory = field(default_factory=ShortTermMemory)
+    attempts: list[Attempt] = field(default_factory=list)
+    candidates: dict[str, Candidate] = field(default_factory=dict)
+    evaluations: dict[str, Evaluation] = field(default_factory=dict)
+    base: str | None = None
+    exhausted: set[str] = field(default_factory=set)
+    contexts: dict[tuple[str, str], Diagnosis] = field(default_factory=dict)
+    """(base, move key) -> the diagnosis under which the move was chosen."""
+    repairs_tried: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Failing candidate -> keys of the repairs that its chain has used up."""
+    outcomes: dict[str, Outcome] = field(default_factory=dict)
+    """By move key, in the order the ideas came up."""
+    aligned: dict[str, Plan] = field(default_factory=dict)
+    """Candidate -> the plan it really carries out, where an Aligner has looked."""
+    failed_moves: dict[str, int] = field(default_factory=dict)
+    fruitless: dict[str, int] = field(default_factory=dict)
+    """Mode -> steps in a row that gave no new candidate."""
+    step: int = 0
+
+    def view(self) -> RunView:
+        """Return a frozen picture for a policy."""
+        return RunView(
+            attempts=tuple(self.attempts),
+            base=self.base,
+            exhausted=frozenset(self.exhausted),
+            failed_moves=dict(self.failed_moves),
+            fruitless=dict(self.fruitless),
+        )
+
+    def speedup(self, candidate_id: str | None) -> float | None:
+        """Return a candidate's search speedup over eager, None when it has none."""
+        evaluation = self.evaluations.get(candidate_id) if candidate_id else None
+        return evaluation.geomean_speedup() if evaluation else None
+
+    def ranking(self) -> list[str]:
+        """Return the verified candidates, fastest first."""
+        best: dict[str, float] = {}
+        for attempt in self.attempts:
+            if attempt.speedup is not None:
+                best[attempt.candidate] = attempt.speedup
+        return sorted(best, key=lambda c: -best[c])

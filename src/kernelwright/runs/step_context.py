@@ -1,0 +1,276 @@
+"""Where a pipeline works: situations for the roles, and a place to hand candidates in."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from kernelwright.agents.problem import Problem
+from kernelwright.agents.roles import Analysis, Choice, Node, Situation, Team
+from kernelwright.core.budget import Meter, Spent
+from kernelwright.core.candidate import Candidate
+from kernelwright.core.evaluation import Evaluation
+from kernelwright.core.events import (
+    BaseReplaced,
+    CandidateEvaluated,
+    CandidateWritten,
+    Diagnosed,
+    Event,
+    IncumbentImproved,
+    MoveChosen,
+    MoveFailed,
+    Noted,
+    StepMode,
+    StepStarted,
+    TaskPrepared,
+)
+from kernelwright.core.plan import Move, Plan
+from kernelwright.core.run import Outcome, RunSpec
+from kernelwright.runs.evaluator import Session
+from kernelwright.runs.journal import Journal
+from kernelwright.runs.knowledge import Knowledge
+from kernelwright.runs.state import RunState
+from kernelwright.runs.view import Attempt, SearchPolicy, Selection
+from kernelwright.runs.windows import Window
+
+NO_WINDOW = Window()
+FIRST_MODES = ("root", "seed")
+"""Steps that choose the first base themselves, when all their candidates are judged."""
+
+
+class Desk:
+    """One run's problem, team, state and referee. Everything a pipeline does goes through here."""
+
+    def __init__(
+        self,
+        spec: RunSpec,
+        problem: Problem,
+        team: Team,
+        session: Session,
+        journal: Journal,
+        state: RunState,
+        meter: Meter,
+        knowledge: Knowledge,
+        policy: SearchPolicy,
+    ) -> None:
+        self.spec, self.problem, self.team = spec, problem, team
+        self.state, self.meter = state, meter
+        self._policy = policy
+        self._session, self._journal, self._knowledge = session, journal, knowledge
+        self._eager_ms = _told_before(journal) or dict(session.baseline_ms)
+        self._analyses: dict[str, Analysis] = {}
+        self._mode: StepMode = "seed"
+        self._reference: str | None = None
+
+    def begin(self, selection: Selection) -> Selection:
+        """Start the step that a policy has selected; return it with no more wanted than can be judged.
+
+        Here for every recipe alike: nobody is asked, and no model is paid, for a candidate that the budget
+        leaves unevaluated.
+        """
+        assert selection.mode != "stop"
+        self.state.step += 1
+        self._mode, self._reference = selection.mode, selection.reference
+        self.emit(
+            StepStarted(
+                step=self.state.step,
+                mode=selection.mode,
+                base=selection.base,
+                reference=selection.reference,
+            )
+        )
+        return replace(selection, count=self.affordable(selection.count))
+
+    def node(self, candidate_id: str, relation: str = "base") -> Node:
+        """Return a candidate of the run with its verdict."""
+        return Node(self.state.candidates[candidate_id], self.state.evaluations[candidate_id], relation)
+
+    def situation(
+        self,
+        base_id: str | None,
+        window: Window = NO_WINDOW,
+        *,
+        is_analysed: bool = True,
+        wants_anchors: bool = False,
+        timings_only: bool = False,
+    ) -> Situation:
+        """Return what a role is told about a base, analysed when asked for (see Situation.analysis)."""
+        base = self.node(base_id) if base_id is not None else None
+        analysis = (self.analyse(base) or self._analysis_behind(base)) if base and is_analysed else None
+        knows = self._knowledge
+        return Situation(
+            problem=self.problem,
+            base=base,
+            analysis=analysis,
+            eager_ms=self._eager_ms,
+            window=self.window(base_id, window),
+            memory=self.state.short_term,
+            ledger=knows.ledger(self.state.outcomes.values()),
+            findings=knows.findings(analysis),
+            archive=knows.alike(self.problem),
+            chance=1009 * self.spec.seed + self.state.step,
+            wants_anchors=wants_anchors,
+            timings_only=timings_only,
+            has_long_term=knows.has_long_term,
+        )
+
+    def window(self, base_id: str | None, window: Window) -> tuple[Node, ...]:
+        """Return the nodes that a window shows of the run as it stands."""
+        seen = window.of(self.state.view(), base_id)
+        return tuple(self.node(candidate, relation) for candidate, relation in seen)
+
+    def analyse(self, base: Node) -> Analysis | None:
+        """Return the Analyst's word on a verified base and record it; None for a failing one."""
+        if not base.evaluation.is_verified:
+            return None
+        ledger = self._knowledge.ledger(self.state.outcomes.values())
+        analysis = self.team.analyst.analyse(self.problem, base.candidate, base.evaluation, ledger)
+        self.emit(
+            Diagnosed(
+                step=self.state.step,
+                evidence=analysis.evidence,
+                diagnosis=analysis.diagnosis,
+                ranked=analysis.ranked,
+            )
+        )
+        self._analyses[base.candidate.id] = analysis
+        return analysis
+
+    def _analysis_behind(self, failing: Node) -> Analysis | None:
+        """Return the last analysis of the kernel that a failing idea was tried on; None for a seed."""
+        idea = self.state.short_term.idea_of(failing.candidate.id)
+        return self._analyses.get(idea.base) if idea is not None else None
+
+    def choose(self, base_id: str, choice: Choice, analysis: Analysis | None) -> None:
+        """Record the move that is about to be carried out on a base."""
+        self.emit(MoveChosen(step=self.state.step, base=base_id, move=choice.move, skipped=choice.skipped))
+        if analysis is not None:
+            self.state.contexts[base_id, choice.move.key] = analysis.diagnosis
+
+    def choose_repair(self, failing_id: str, move: Move) -> None:
+        """Record the repair that is about to be evaluated."""
+        self.emit(MoveChosen(step=self.state.step, base=failing_id, move=move))
+
+    def fail(self, base_id: str, move: Move, reason: str) -> None:
+        """Record that a move came to no candidate."""
+        self.state.failed_moves[base_id] = self.state.failed_moves.get(base_id, 0) + 1
+        self.emit(MoveFailed(step=self.state.step, base=base_id, move=move, reason=reason))
+
+    def note(self, role: str, text: str, *, candidate: str | None = None, plan: Plan | None = None) -> None:
+        """Record something a role said."""
+        self.emit(Noted(step=self.state.step, role=role, text=text, candidate=candidate, plan=plan))
+
+    def exhaust(self, candidate_id: str) -> None:
+        """Record that nothing is left to try on a candidate."""
+        self.state.exhausted.add(candidate_id)
+
+    def is_known(self, candidate: Candidate) -> bool:
+        """Tell whether this source was evaluated in this run."""
+        return candidate.id in self.state.candidates
+
+    def affordable(self, count: int) -> int:
+        """Return how many of so many candidates the budget allows to be evaluated."""
+        granted = self.meter.budget.evaluations
+        return count if granted is None else min(count, max(0, granted - self.meter.spent.evaluations))
+
+    def plan_of(self, candidate_id: str) -> Plan:
+        """Return the plan a candidate carries out: the Aligner's word where there is one."""
+        return self.state.aligned.get(candidate_id) or self.state.candidates[candidate_id].plan
+
+    def submit(self, candidate: Candidate, base_id: str | None) -> Evaluation:
+        """Have a new candidate judged and take the verdict into every memory.
+
+        What models were paid for is judged even when nothing more may be asked of them. Raises BudgetUsedUp
+        when nothing more may be evaluated.
+        """
+        self.meter.require("evaluations", "seconds")
+        state = self.state
+        state.candidates.setdefault(candidate.id, candidate)
+        self._journal.add_candidate(candidate)
+        self.emit(CandidateWritten(step=state.step, candidate=candidate.id))
+        best_before = state.view().incumbent
+        evaluation = self.judge(candidate, final=False)
+        self.meter.charge(Spent(evaluations=1))
+        state.evaluations[candidate.id] = evaluation
+        speedup = evaluation.geomean_speedup()
+        state.attempts.append(self._attempt(candidate, base_id, evaluation))
+        self._credit(candidate)
+        if speedup is not None and (best_before is None or speedup > (best_before.speedup or 0.0)):
+            self.emit(IncumbentImproved(step=state.step, candidate=candidate.id, speedup=speedup))
+        is_later = speedup is not None and self._mode not in FIRST_MODES
+        if is_later and self._policy.accepts_as_base(state.speedup(state.base), speedup or 0.0):
+            self.replace_base(candidate.id)
+        return evaluation
+
+    def judge(self, candidate: Candidate, *, final: bool) -> Evaluation:
+        """Return the recorded evaluation of an interrupted run, or make it now and record it."""
+        evaluation = self._journal.recorded_evaluation(candidate.id, is_final=final)
+        if evaluation is None:
+            evaluation = self._session.evaluate(
+                candidate,
+                final=final,
+                floors=self.problem.floors,
+                baselines=self.spec.baselines if final else ("eager",),
+            )
+        self.emit(CandidateEvaluated(step=self.state.step, candidate=candidate.id, evaluation=evaluation))
+        return evaluation
+
+    def replace_base(self, candidate_id: str) -> None:
+        """Make a verified candidate the one that the next plan starts from."""
+        self.state.base = candidate_id
+        speedup = self.state.speedup(candidate_id) or 0.0
+        self.emit(BaseReplaced(step=self.state.step, candidate=candidate_id, speedup=speedup))
+
+    def emit(self, event: Event) -> None:
+        """Record an event, let the short-term memory see it, tell the listener."""
+        self.state.short_term.observe(event)
+        self._journal.emit(event)
+
+    def _attempt(self, candidate: Candidate, base_id: str | None, evaluation: Evaluation) -> Attempt:
+        known = [r.floor_fraction for r in evaluation.results if r.floor_fraction is not None]
+        return Attempt(
+            step=self.state.step,
+            mode=self._mode,
+            candidate=candidate.id,
+            base=base_id,
+            is_verified=evaluation.is_verified,
+            speedup=evaluation.geomean_speedup(),
+            floor_fraction=min(known) if known else None,
+            reference=self._reference or next(iter(candidate.parents[1:]), None),
+            stage=evaluation.stage,
+        )
+
+    def _credit(self, candidate: Candidate) -> None:
+        """Write into the ledger what the idea behind a candidate has come to so far.
+
+        A later repair of the same idea replaces its line: an idea is worth what its chain ends in.
+        """
+        attempt = self.state.short_term.idea_of(candidate.id)
+        context = self.state.contexts.get((attempt.base, attempt.move.key)) if attempt else None
+        if attempt is None or context is None:
+            return
+        outcome = Outcome(
+            skill=attempt.move.skill,
+            target=str(self.spec.target),
+            structure=context.structure,
+            bottleneck=context.bottleneck,
+            task_id=self.spec.task.id,
+            run_id=self._journal.run_id,
+            move_key=f"{attempt.base}:{attempt.move.key}",
+            verified=attempt.is_verified,
+            log_speedup=math.log(attempt.speedup) if attempt.speedup else None,
+            expected=attempt.move.expects,
+            coder=self.spec.coder,
+        )
+        self.state.outcomes[outcome.move_key] = outcome
+
+
+def _told_before(journal: Journal) -> dict[str, float] | None:
+    """Return eager's latencies as an interrupted run told its roles: a resumed one asks the same."""
+    prepared = (event for event in journal.events() if isinstance(event, TaskPrepared))
+    return next((dict(event.baselines_ms) for event in prepared), None)
+
+
+def verified_first(desk: Desk, candidates: Sequence[str]) -> str | None:
+    """Return the fastest verified of some candidates, None when none is."""
+    verified = [c for c in candidates if desk.state.speedup(c) is not None]
+    return max(verified, key=lambda c: desk.state.speedup(c) or 0.0, default=None)

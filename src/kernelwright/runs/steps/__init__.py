@@ -1,0 +1,17 @@
+"""How a step is carried out: one class per kind of step. Recipes choose among them; policies choose when."""
+
+from typing import Protocol
+
+from kernelwright.runs.step_context import Desk
+from kernelwright.runs.view import Selection
+
+
+class Pipeline(Protocol):
+    """Carries out one selection: asks roles, hands candidates in."""
+
+    def run(self, desk: Desk, selection: Selection) -> None:
+        """Do the step; raises BudgetUsedUp when the budget ends on the way.
+
+        A step that hands in no candidate is fruitless; the policy sees that in its view.
+        """
+        ...

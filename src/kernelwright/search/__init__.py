@@ -1,1 +1,0 @@
-"""Search policies: pure and seeded; they see the run through a read-only view."""

@@ -1,0 +1,243 @@
+"""From a schedule, with its open fields decided by the rules below, to the numbers that are printed."""
+
+import math
+import os
+from dataclasses import dataclass
+from typing import Literal
+
+from kernelwright.ir.dag import Dag
+from kernelwright.ir.normalise import axis_sizes, coefficient, normalise
+from kernelwright.ir.program import Affine, Region, Schedule, Stage
+
+SERIAL_BELOW_NS = 30_000.0
+"""Estimated single-thread time under which waking sleeping threads costs more than it saves."""
+STREAM_FROM_BYTES = 32 << 20
+"""Output size from which non-temporal stores pay: beyond any cache that keeps it for the next reader."""
+SCRATCH_BYTES = 192 << 10
+"""Stack scratch per thread that still lies in a private level 2 cache."""
+PARTS = 16
+"""Pieces of an inner range that threads share; fixed, so that sums do not depend on the thread count."""
+LANES_PER_VECTOR = 16
+
+
+@dataclass(frozen=True)
+class Choices:
+    """Everything the printer needs to know of how."""
+
+    region: Region
+    """The normalised region."""
+    lane_axis: str | None
+    is_column: bool
+    """The lane axis is kept: each lane has its own results."""
+    lanes: int
+    """Points per block of the lane axis."""
+    chunk: int
+    """Additions per lane in float32 before the partial sum goes to float64."""
+    simdlen: int | None
+    parallel: Literal["kept", "inner", "none"]
+    threads: int | None
+    stream: bool
+    cache_rows: bool
+    online: bool
+    one_pass: bool
+    interior_split: bool
+
+
+def processors() -> int:
+    """Return the processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def complete(region: Region) -> Schedule:
+    """Return the region's schedule with every open field decided; rules in the functions below."""
+    choices = resolve(region)
+    given = region.schedule
+    return Schedule(
+        parallel=choices.parallel,
+        vector_axis=choices.lane_axis,
+        tile=choices.lanes if choices.is_column else None,
+        unroll=given.unroll or (None if choices.is_column else max(1, choices.lanes // LANES_PER_VECTOR)),
+        chunk=choices.chunk * (1 if choices.is_column else choices.lanes),
+        vector_bytes=given.vector_bytes or 64,
+        moments="one_pass" if choices.one_pass else "two_pass",
+        online=choices.online,
+        cache_rows=choices.cache_rows,
+        stream=choices.stream,
+        rows_together=given.rows_together,
+        threads=choices.threads,
+        interior_split=choices.interior_split,
+    )
+
+
+def resolve(region: Region) -> Choices:
+    """Decide everything for one region."""
+    region = normalise(region)
+    schedule = region.schedule
+    sizes = axis_sizes(region)
+    lane_axis = schedule.vector_axis if schedule.vector_axis in sizes else best_lane_axis(region)
+    if (schedule.rows_together or 1) > 1 and region.kept:
+        lane_axis = region.kept[-1].name
+    is_column = any(axis.name == lane_axis for axis in region.kept)
+    dag = Dag(region)
+    groups = dag.groups
+    lanes = _lanes(region, dag, lane_axis, is_column)
+    parallel = schedule.parallel or _parallel(region, lane_axis, is_column, lanes)
+    if is_column and parallel == "kept" and schedule.tile is None and schedule.rows_together is None:
+        lanes = _share_tiles(region, lane_axis or "", lanes)
+    return (
+        Choices(
+            region=region,
+            lane_axis=lane_axis,
+            is_column=is_column,
+            lanes=lanes,
+            chunk=_chunk(schedule.chunk, lanes, is_column),
+            simdlen=None if schedule.vector_bytes in (None, 64) else (schedule.vector_bytes or 64) // 4,
+            parallel=parallel,
+            threads=schedule.threads,
+            stream=_stream(region) if schedule.stream is None else schedule.stream,
+            cache_rows=(parallel != "inner") if schedule.cache_rows is None else schedule.cache_rows,
+            online=bool(schedule.online),
+            one_pass=schedule.moments == "one_pass",
+            interior_split=bool(schedule.interior_split),
+        )
+        if groups
+        else _nothing(region)
+    )
+
+
+def _chunk(chunk: int | None, lanes: int, is_column: bool) -> int:
+    """Additions per lane; 64 by default: shorter runs than torch's own cascade ends up with."""
+    if chunk is None:
+        return 64
+    return max(4, chunk if is_column else chunk // lanes)
+
+
+def _nothing(region: Region) -> Choices:
+    return Choices(region, None, False, 1, 64, None, "none", None, False, False, False, False, False)
+
+
+def points(region: Region, stage: Stage) -> int:
+    """Return how often a stage's expression is evaluated."""
+    sizes = axis_sizes(region)
+    return math.prod(a.size for a in region.kept) * math.prod(sizes[a] for a in stage.axes)
+
+
+def estimate_ns(region: Region) -> float:
+    """Return a rough single-thread time: 0.15 ns a point and access, 0.03 ns per instruction."""
+    dag = Dag(region)
+    total = 0.0
+    for group in dag.groups:
+        needed = dag.needed([a.node for a in group.actions])
+        loads = sum(1 for n in needed if dag.nodes[n].kind == "load") + len(group.stores)
+        work = sum(dag.own_cost(n) for n in needed)
+        count = points(region, group.actions[0].stage)
+        total += count * (0.15 * max(loads, 1) + 0.03 * work)
+    return total
+
+
+def best_lane_axis(region: Region) -> str | None:
+    """Return the axis along which most accesses are contiguous; inner axes win ties.
+
+    Weighted by how often each stage runs. Strided accesses cost one load an element, so they count
+    against an axis; an axis shorter than a vector uses only a part of it.
+    """
+    scan_axes = {s.scan_axis for s in region.stages if s.scan_axis is not None}
+    names = [a.name for a in region.kept] + [a.name for a in region.inner]
+    if scan_axes:
+        names = [a.name for a in region.kept] + [a for a in scan_axes if len(scan_axes) == 1]
+    if not names:
+        return None
+    sizes = axis_sizes(region)
+    inner = {a.name for a in region.inner}
+    return max(names, key=lambda n: (lane_quality(region, n), n in inner, sizes[n]))
+
+
+def lane_quality(region: Region, axis: str) -> float:
+    """Return how well lanes along an axis use memory and vectors: 1 is best, below 0 mostly strided."""
+    size = axis_sizes(region)[axis]
+    dag = Dag(region)
+    score = weight = 0.0
+    for group in dag.groups:
+        count = points(region, group.actions[0].stage)
+        needed = dag.needed([a.node for a in group.actions])
+        indices = [dag.nodes[n].index for n in needed if dag.nodes[n].kind == "load"]
+        indices += [a.store.index for a in group.stores if a.store is not None]
+        score += count * sum(_stride_quality(index, axis) for index in indices)
+        weight += count * len(indices)
+    is_inner = any(a.name == axis for a in region.inner)
+    whole = 4 * LANES_PER_VECTOR if is_inner else LANES_PER_VECTOR  # lanes end in a horizontal sum
+    usable = min(size, whole) / whole
+    mean = score / weight if weight else 0.0
+    return usable * mean if mean > 0 else mean
+
+
+def _stride_quality(index: Affine, axis: str) -> float:
+    stride = abs(coefficient(index, axis))
+    if stride == 1:
+        return 1.0
+    if stride == 0:
+        return 0.5
+    return 0.4 if stride <= 4 else -0.5
+
+
+def _lanes(region: Region, dag: Dag, lane_axis: str | None, is_column: bool) -> int:
+    if lane_axis is None:
+        return 1
+    size = axis_sizes(region)[lane_axis]
+    schedule = region.schedule
+    if is_column and (schedule.rows_together or 1) > 1:
+        return min(schedule.rows_together or 1, size)
+    if is_column:
+        has_loops = any(group.axes for group in dag.groups)
+        return min(schedule.tile or (256 if has_loops else 1024), size)
+    cost = max((dag.cost(a.node) for g in dag.groups for a in g.actions), default=0)
+    unroll = schedule.unroll or (4 if cost < 12 else 2)
+    return min(unroll * LANES_PER_VECTOR, size)
+
+
+def _outer_count(region: Region, lane_axis: str | None) -> int:
+    return math.prod(a.size for a in region.kept if a.name != lane_axis)
+
+
+def _share_tiles(region: Region, lane_axis: str, lanes: int) -> int:
+    """Smaller tiles where there are too few for the threads, in whole vectors."""
+    size = axis_sizes(region)[lane_axis]
+    outer = _outer_count(region, lane_axis)
+    wanted = 4 * processors()
+    if outer * math.ceil(size / lanes) >= wanted or outer >= wanted:
+        return lanes
+    share = math.ceil(size * outer / wanted / LANES_PER_VECTOR) * LANES_PER_VECTOR
+    return min(size, max(LANES_PER_VECTOR, share))
+
+
+def _parallel(
+    region: Region, lane_axis: str | None, is_column: bool, lanes: int
+) -> Literal["kept", "inner", "none"]:
+    if estimate_ns(region) < SERIAL_BELOW_NS:
+        return "none"
+    units = _outer_count(region, lane_axis if is_column else None)
+    if is_column:
+        units *= math.ceil(axis_sizes(region)[lane_axis or ""] / min(lanes, 64))
+    threads = processors()
+    has_scan = any(stage.kind == "scan" for stage in region.stages)
+    if units >= 4 * threads or (units >= threads and units % threads == 0) or has_scan:
+        return "kept" if units > 1 else "none"
+    has_inner = any(stage.axes for stage in region.stages)
+    return "inner" if has_inner else "kept"
+
+
+def _stream(region: Region) -> bool:
+    kept = math.prod(a.size for a in region.kept)
+    written = 0
+    for stage in region.stages:
+        n = kept if stage.kind == "reduce" else points(region, stage)
+        written += 4 * n * len(stage.stores)
+    return written >= STREAM_FROM_BYTES
+
+
+def has_bounds(region: Region) -> bool:
+    """True when some load of a kept axis is guarded (padding)."""
+    dag = Dag(region)
+    _ = dag.groups
+    kept = {a.name for a in region.kept}
+    return any(n.kind == "bound" and kept & {a for a, _ in n.index.terms} for n in dag.nodes)

@@ -1,0 +1,249 @@
+"""One region as one C function: signature, threads, tiles; the nests inside are ``nest.py``'s."""
+
+from dataclasses import dataclass
+
+from kernelwright.ir.dag import Dag
+from kernelwright.ir.normalise import axis_sizes, coefficient
+from kernelwright.ir.program import DType, Region
+from kernelwright.ir.writer import Writer
+from kernelwright.targets.cpp.choices import LANES_PER_VECTOR, Choices, resolve
+from kernelwright.targets.cpp.nest import NestWriter
+from kernelwright.targets.cpp.prelude import prelude_for
+from kernelwright.targets.cpp.text import ELEMENT_CTYPES, Names, Renderer, extent, wrapped
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One pointer argument of a generated function."""
+
+    buffer: str
+    name: str
+    dtype: DType
+    is_written: bool
+
+    @property
+    def declaration(self) -> str:
+        """C++ declaration."""
+        const = "" if self.is_written else "const "
+        return f"{const}{ELEMENT_CTYPES[self.dtype]}* __restrict {self.name}"
+
+
+def signature(region: Region) -> tuple[Argument, ...]:
+    """Return the arguments in order: buffers that are read, as first met, then those only written."""
+    dag = Dag(region)
+    actions = [action for group in dag.groups for action in group.actions]
+    written = {a.store.buffer: a.stage.dtype for a in actions if a.store is not None}
+    used = dag.needed([a.node for a in actions])
+    loads = [dag.nodes[n] for n in sorted(used) if dag.nodes[n].kind == "load"]
+    dtypes: dict[str, DType] = {}
+    for node in loads:
+        dtypes.setdefault(node.name, node.dtype)
+    for buffer, dtype in written.items():
+        dtypes.setdefault(buffer, dtype)
+    names = Names([region.name])
+    return tuple(Argument(b, names.new(b), d, b in written) for b, d in dtypes.items())
+
+
+def print_source(regions: tuple[Region, ...]) -> str:
+    """Return a complete C++ file with one function per region, and the prelude they need."""
+    functions = "\n".join(print_region(region) for region in regions)
+    return prelude_for(functions) + "\n" + functions
+
+
+def print_region(region: Region) -> str:
+    """Return the C++ text of one region: ``extern "C" void NAME(inputs…, outputs…)``."""
+    return _RegionPrinter(region).text()
+
+
+class _RegionPrinter:
+    def __init__(self, region: Region) -> None:
+        self.region = region
+        self.choices: Choices = resolve(region)
+        self.sizes = axis_sizes(self.choices.region)
+        self.arguments = signature(region)
+        taken = [a.name for a in self.arguments] + [region.name, "l", "part", "begin", "end"]
+        self.names = Names(taken)
+        order = (*self.choices.region.kept, *self.choices.region.inner)
+        self.axes = {axis.name: self.names.new(axis.name) for axis in order}
+        self.outer = [a for a in self.choices.region.kept if a.name != self._kept_lane]
+        self.out = Writer()
+
+    @property
+    def _kept_lane(self) -> str | None:
+        return self.choices.lane_axis if self.choices.is_column else None
+
+    def text(self) -> str:
+        if self.region.comment:
+            self.out.line(f"// {self.region.comment}")
+        body = f"{self.region.name}_block" if self.choices.is_column else f"{self.region.name}_point"
+        self._body_function(body, {})
+        self.out.line("")
+        interior = self._interior()
+        if interior:
+            self._body_function(f"{self.region.name}_inside", interior)
+            self.out.line("")
+        self._entry(body, interior)
+        return self.out.text()
+
+    # -- the work at one kept point or block -------------------------------------------------------
+
+    def _body_function(self, name: str, ranges: dict[str, tuple[int, int]]) -> None:
+        parameters = [a.declaration for a in self.arguments]
+        parameters += [f"int {self.axes[a.name]}" for a in self.outer]
+        start = ""
+        if self.choices.is_column:
+            start = f"{self.axes[self.choices.lane_axis or '']}_start"
+            parameters.append(f"int {start}")
+            self.out.line("template <int LANES>")
+        full = {axis: (0, size - 1) for axis, size in self.sizes.items()} | ranges
+        with self.out.block(wrapped(f"static inline void {name}(", parameters, ")")):
+            self._body(start, full)
+
+    def _body(self, start: str, ranges: dict[str, tuple[int, int]]) -> None:
+        dag = Dag(self.choices.region, self.choices.lane_axis)
+        _ = dag.groups
+        pointers = {a.buffer: a.name for a in self.arguments}
+        renderer = Renderer(dag, pointers, self.axes, ranges)
+        names = Names([*pointers.values(), *self.axes.values(), start, "l", "part", "begin", "end"])
+        nest = NestWriter(self.choices, dag, renderer, names, self.out)
+        nest.lane_start = start
+        nest.write()
+
+    def _interior(self) -> dict[str, tuple[int, int]]:
+        """Return the ranges of kept axes in which no load needs its guard; empty: no use for them."""
+        choices = self.choices
+        if not (choices.interior_split and choices.is_column and choices.parallel != "inner"):
+            return {}
+        found = inside_ranges(choices.region)
+        lane = choices.lane_axis or ""
+        if any(low > high for low, high in found.values()):
+            return {}
+        if lane in found and found[lane][1] - found[lane][0] + 1 < LANES_PER_VECTOR:
+            return {}
+        return found
+
+    # -- loops over blocks and threads -------------------------------------------------------------
+
+    def _entry(self, body: str, interior: dict[str, tuple[int, int]]) -> None:
+        head = wrapped(f'extern "C" void {self.region.name}(', [a.declaration for a in self.arguments], ")")
+        with self.out.block(head):
+            loops = [self._loop(self.axes[a.name], a.size) for a in self.outer]
+            if interior:
+                self._parallel(len(loops))
+                self._nested(loops, self._split_lines(body, interior))
+            elif self.choices.is_column:
+                self._tiles(body, loops)
+            else:
+                self._parallel(len(loops))
+                self._nested(loops, [f"{body}({self._call_arguments()});"])
+
+    def _split_lines(self, body: str, interior: dict[str, tuple[int, int]]) -> list[str]:
+        """Return the statements at one outer point: guarded blocks at the borders, free ones inside."""
+        lane = self.choices.lane_axis or ""
+        size = self.sizes[lane]
+        low, high = interior.get(lane, (0, size - 1))
+        inside = self._run(body, 0, low) + self._run(f"{self.region.name}_inside", low, high + 1)
+        inside += self._run(body, high + 1, size)
+        conditions = []
+        for axis, (a, b) in interior.items():
+            if axis != lane:
+                conditions += [f"{self.axes[axis]} >= {a}"] if a > 0 else []
+                conditions += [f"{self.axes[axis]} <= {b}"] if b < self.sizes[axis] - 1 else []
+        if not conditions:
+            return inside
+        border = self._run(body, 0, size)
+        lines = [f"if ({' && '.join(conditions)}) {{", *("  " + line for line in inside)]
+        return [*lines, "} else {", *("  " + line for line in border), "}"]
+
+    def _run(self, function: str, start: int, stop: int) -> list[str]:
+        """Return calls of a block function that cover a range of the lane axis."""
+        lanes = self.choices.lanes
+        n_whole, rest = divmod(stop - start, lanes)
+        first = f"{self.axes[self.choices.lane_axis or '']}_start"
+        lines = []
+        if n_whole == 1:
+            lines.append(f"{function}<{lanes}>({self._call_arguments()}, {start});")
+        elif n_whole:
+            head = f"for (int {first} = {start}; {first} < {start + n_whole * lanes}; {first} += {lanes})"
+            lines.append(f"{head} {function}<{lanes}>({self._call_arguments()}, {first});")
+        if rest:
+            lines.append(f"{function}<{rest}>({self._call_arguments()}, {stop - rest});")
+        return lines
+
+    def _tiles(self, body: str, loops: list[str]) -> None:
+        lane = self.choices.lane_axis or ""
+        size, lanes = self.sizes[lane], self.choices.lanes
+        if len(loops) and size <= lanes:
+            self._parallel(len(loops))
+            self._nested(loops, self._run(body, 0, size))
+            return
+        start = f"{self.axes[lane]}_start"
+        call = f"{body}<{{}}>({self._call_arguments()}, {start});"
+        lines = [call.format(lanes)]
+        if size % lanes:
+            lines = [f"if ({start} + {lanes} <= {size})", "  " + call.format(lanes)]
+            lines += ["else", "  " + call.format(size % lanes)]
+        loops = [*loops, self._loop(start, size, lanes)]
+        self._parallel(len(loops))
+        self._nested(loops, lines)
+
+    def _parallel(self, n_loops: int) -> None:
+        if self.choices.parallel != "kept" or n_loops == 0:
+            return
+        collapse = f" collapse({n_loops})" if n_loops > 1 else ""
+        threads = f" num_threads({self.choices.threads})" if self.choices.threads else ""
+        self.out.line(f"#pragma omp parallel for{collapse} schedule(static){threads}")
+
+    def _nested(self, loops: list[str], lines: list[str]) -> None:
+        """Write the loops around the lines, with braces only where several lines are inside."""
+        if not loops:
+            for line in lines:
+                self.out.line(line)
+        elif len(loops) == 1 and len(lines) == 1:
+            self.out.line(f"{loops[0]} {lines[0]}")
+        else:
+            head = loops[0]
+            if len(loops) == 1:
+                with self.out.block(head):
+                    self._nested([], lines)
+                return
+            self.out.line(head)
+            with self.out.indented():
+                self._nested(loops[1:], lines)
+
+    def _call_arguments(self) -> str:
+        values = [a.name for a in self.arguments] + [self.axes[a.name] for a in self.outer]
+        return ", ".join(values)
+
+    @staticmethod
+    def _loop(variable: str, size: int, step: int = 1) -> str:
+        advance = f"++{variable}" if step == 1 else f"{variable} += {step}"
+        return f"for (int {variable} = 0; {variable} < {size}; {advance})"
+
+
+def inside_ranges(region: Region) -> dict[str, tuple[int, int]]:
+    """Return, per kept axis that guards mention, the values for which every guard on it holds.
+
+    Other axes may take any value. Axes whose guards never hold for all of those get an empty range.
+    """
+    dag = Dag(region)
+    _ = dag.groups
+    sizes = axis_sizes(region)
+    full = {axis: (0, size - 1) for axis, size in sizes.items()}
+    found: dict[str, tuple[int, int]] = {}
+    for node in dag.nodes:
+        if node.kind != "bound":
+            continue
+        guarded = [a.name for a in region.kept if coefficient(node.index, a.name)]
+        if len(guarded) != 1:
+            if guarded:
+                return {}
+            continue
+        axis = guarded[0]
+        step = coefficient(node.index, axis)
+        low, high = extent(node.index, full | {axis: (0, 0)})
+        a, b = (-low, node.size - 1 - high) if step > 0 else (high - node.size + 1, low)
+        first, last = -(-a // abs(step)), b // abs(step)
+        before = found.get(axis, full[axis])
+        found[axis] = (max(before[0], first, 0), min(before[1], last, sizes[axis] - 1))
+    return {axis: range_ for axis, range_ in found.items() if range_ != full[axis]}

@@ -1,0 +1,173 @@
+"""An epilogue that writes its result over the library's: no second tensor, and its lines are in cache."""
+
+import dataclasses
+from collections.abc import Mapping
+
+from kernelwright.core.errors import LoweringError
+from kernelwright.core.plan import ParamValue
+from kernelwright.ir.dag import Dag
+from kernelwright.ir.edits import Site
+from kernelwright.ir.normalise import map_loads
+from kernelwright.ir.program import Buffer, BufferRef, Call, CallArg, Program, Region, Store
+from kernelwright.ir.regions import find_region, replace_region
+from kernelwright.targets.cpp.schedules.finders import Facts
+
+ANCHORS = frozenset(
+    f"torch.ops.aten.{name}.default" for name in ("mm", "addmm", "bmm", "baddbmm", "convolution")
+)
+"""Calls whose result is new memory in every call."""
+
+
+class InPlaceEpilogue:
+    """The region's output takes over the storage of a temporary that nothing reads afterwards.
+
+    Only where every read of the temporary is at the very element that is written, so that no point
+    reads what another has written; and only over the result of a Call, which is new in every call.
+    """
+
+    name = "in-place-epilogue"
+
+    def sites(self, program: Program) -> tuple[Site, ...]:
+        """Return the regions that could write over what they read, largest first."""
+        found = []
+        for step in program.steps:
+            if not isinstance(step, Region):
+                continue
+            pair = _reusable(step, program)
+            if pair is None:
+                continue
+            old = pair[0]
+            megabytes = Facts.n_bytes(old) / 1e6
+            facts = Facts.of(step, program)
+            why = f"writes {megabytes:.1f} MB to a new tensor though {old.name} of that size dies here"
+            found.append(Site(step.name, why, 1.0 + 0.3 * facts.share))
+        return tuple(sorted(found, key=lambda site: -site.gain))
+
+    def apply(self, program: Program, region: str, params: Mapping[str, ParamValue]) -> Program:
+        """Return the program with the temporary in the place of the region's output."""
+        step = find_region(program, region)
+        pair = _reusable(step, program)
+        if pair is None:
+            raise LoweringError(f"{self.name}: region {region} reads no temporary that it could write over")
+        old, new = pair
+        stages = tuple(
+            dataclasses.replace(
+                s,
+                stores=tuple(
+                    Store(old.name if t.buffer == new.name else t.buffer, t.index) for t in s.stores
+                ),
+            )
+            for s in step.stages
+        )
+        schedule = dataclasses.replace(step.schedule, stream=False)
+        program = replace_region(program, dataclasses.replace(step, stages=stages, schedule=schedule))
+        return _without_buffer(program, new.name, old.name)
+
+
+def with_results_in_place(program: Program) -> Program:
+    """Return the program with every epilogue of a matmul or convolution written over its result.
+
+    Limited to operators that always allocate what they return; the edit is for the other cases.
+    """
+    edit = InPlaceEpilogue()
+    for step in program.steps:
+        if isinstance(step, Region):
+            pair = _reusable(step, program)
+            if pair is not None and _is_anchor_result(pair[0], program):
+                program = edit.apply(program, step.name, {})
+    return program
+
+
+def _is_anchor_result(buffer: Buffer, program: Program) -> bool:
+    return any(
+        isinstance(s, Call) and buffer.name in s.results and s.target in ANCHORS for s in program.steps
+    )
+
+
+def _reusable(region: Region, program: Program) -> tuple[Buffer, Buffer] | None:
+    """Return (dead temporary, output that can take its storage)."""
+    dag = Dag(region)
+    actions = [action for group in dag.groups for action in group.actions]
+    stores = [a.store for a in actions if a.store is not None]
+    loads = [
+        n for n in (dag.nodes[i] for i in sorted(dag.needed([a.node for a in actions]))) if n.kind == "load"
+    ]
+    for store in stores:
+        new = program.buffer(store.buffer)
+        if new.kind != "temporary" or sum(s.buffer == new.name for s in stores) != 1:
+            continue
+        if _is_made_by_call(new.name, program):  # written over a library's result already
+            continue
+        for name in dict.fromkeys(n.name for n in loads):
+            own = [n for n in loads if n.name == name]
+            same_place = all(n.index == store.index and not n.strides and not n.args for n in own)
+            if same_place and _fits(program.buffer(name), new, region, program):
+                return program.buffer(name), new
+    return None
+
+
+def _fits(old: Buffer, new: Buffer, region: Region, program: Program) -> bool:
+    alike = (old.shape, old.stride, old.dtype, old.kind) == (new.shape, new.stride, new.dtype, "temporary")
+    return alike and _is_fresh(old, program) and not _is_read_elsewhere(old, region, program)
+
+
+def _is_made_by_call(name: str, program: Program) -> bool:
+    return any(isinstance(step, Call) and name in step.results for step in program.steps)
+
+
+def _is_fresh(buffer: Buffer, program: Program) -> bool:
+    """True for the result of a library call that is no view of anything."""
+    makers = [s for s in program.steps if isinstance(s, Call) and buffer.name in s.results]
+    return len(makers) == 1 and not makers[0].is_view
+
+
+def _is_read_elsewhere(buffer: Buffer, region: Region, program: Program) -> bool:
+    if buffer.name in program.outputs or any(b == buffer.name for _, b in program.mutations):
+        return True
+    for step in program.steps:
+        if isinstance(step, Call):
+            if _mentions((*step.args, *(v for _, v in step.kwargs)), buffer.name):
+                return True
+        elif step.name != region.name:
+            dag = Dag(step)
+            _ = dag.groups
+            if any(n.kind == "load" and n.name == buffer.name for n in dag.nodes):
+                return True
+    return False
+
+
+def _mentions(args: tuple[CallArg, ...], name: str) -> bool:
+    return any(
+        (isinstance(a, BufferRef) and a.buffer == name) or (isinstance(a, tuple) and _mentions(a, name))
+        for a in args
+    )
+
+
+def _without_buffer(program: Program, gone: str, instead: str) -> Program:
+    """Let every other reader of a buffer read another one."""
+
+    def swap(value: CallArg) -> CallArg:
+        if isinstance(value, BufferRef) and value.buffer == gone:
+            return BufferRef(instead)
+        return tuple(swap(v) for v in value) if isinstance(value, tuple) else value
+
+    steps: list[Call | Region] = []
+    for step in program.steps:
+        if isinstance(step, Call):
+            kwargs = tuple((k, swap(v)) for k, v in step.kwargs)
+            steps.append(dataclasses.replace(step, args=tuple(swap(a) for a in step.args), kwargs=kwargs))
+        else:
+            steps.append(_renamed_loads(step, gone, instead))
+    return dataclasses.replace(
+        program,
+        buffers=tuple(b for b in program.buffers if b.name != gone),
+        steps=tuple(steps),
+        outputs=tuple(instead if o == gone else o for o in program.outputs),
+        mutations=tuple((t, instead if b == gone else b) for t, b in program.mutations),
+    )
+
+
+def _renamed_loads(region: Region, gone: str, instead: str) -> Region:
+    return map_loads(
+        region, lambda load: dataclasses.replace(load, buffer=instead) if load.buffer == gone else load
+    )

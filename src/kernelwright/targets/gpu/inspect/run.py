@@ -1,0 +1,241 @@
+"""Inspects a candidate: starts the process that builds its kernels, ends it in time, trusts it little."""
+
+import fcntl
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from pydantic import ValidationError
+
+from kernelwright.core.errors import MachineError, TaskError, UserError
+from kernelwright.targets.gpu.facts import GPUS, GpuFacts, find_gpu
+from kernelwright.targets.gpu.inspect.inspection import (
+    Inspection,
+    InspectionStatus,
+    KernelOutcome,
+    KernelReport,
+)
+from kernelwright.targets.gpu.limits import ARCHITECTURES, find_architecture
+
+TIMEOUT_S = 300.0
+ANSWER_BYTES = 16 << 20
+LOG_BYTES = 4 << 20
+LOG_TAIL = 4000
+
+Start: TypeAlias = Callable[[Sequence[str], str, int, int], "subprocess.Popen[bytes]"]
+"""Starts a command in a folder, with the descriptor it answers on and the one it logs to."""
+
+
+def find_device(name: str) -> GpuFacts:
+    """Return a model by its name, a driver's name for it, or an architecture's (``sm_90``: its first model).
+
+    Raises:
+        UserError: none of them.
+    """
+    architecture = name if name in ARCHITECTURES else ""
+    try:
+        if not architecture:
+            return find_gpu(name)
+    except UserError:
+        try:
+            architecture = find_architecture(name).name
+        except UserError:
+            known = ", ".join([*ARCHITECTURES, *GPUS])
+            raise UserError(f"no such GPU: {name!r}; known: {known}") from None
+    return next(gpu for gpu in GPUS.values() if gpu.architecture == architecture)
+
+
+def inspect_candidate(
+    source: str,
+    gpu: GpuFacts,
+    *,
+    task_source: str | None = None,
+    is_training: bool = True,
+    timeout_s: float = TIMEOUT_S,
+    start: Start | None = None,
+) -> Inspection:
+    """Build every Triton kernel that a candidate launches, for a GPU that need not be here.
+
+    The candidate runs once, in another process, on tensors that have shapes and no values; whatever it does
+    there is a status. ``task_source`` (trusted) gives ``get_inputs`` and ``get_init_inputs``; without it
+    the candidate's own are taken. ``start`` starts that process, by default a plain child with
+    limits and an environment without secrets; give another one to confine it further.
+
+    Raises:
+        TaskError: the task's own functions raised, or there are none.
+        MachineError: torch or Triton is not installed, or the process cannot be started.
+    """
+    for needed in ("torch", "triton"):
+        if importlib.util.find_spec(needed) is None:
+            raise MachineError(
+                f"{needed} is not installed; building Triton kernels needs it: pip install {needed}"
+            )
+    request = {
+        "source": source,
+        "task_source": task_source,
+        "device": gpu.model_dump(mode="json"),
+        "is_training": is_training,
+        "cpu_s": int(4 * timeout_s) + 1,
+    }
+    heard = _ask(json.dumps(request).encode(), timeout_s, start or start_here)
+    return _inspection(heard, gpu, timeout_s)
+
+
+@dataclass(frozen=True)
+class _Heard:
+    """What came out of the process; ``code`` None: killed when its time was up."""
+
+    code: int | None
+    log: str
+    messages: list[dict[str, Any]] = field(default_factory=list)
+
+
+def start_here(command: Sequence[str], folder: str, answers: int, log: int) -> "subprocess.Popen[bytes]":
+    """Start a command as a plain child in a session of its own."""
+    return subprocess.Popen(
+        command,
+        cwd=folder,
+        env=environment(folder),
+        stdin=subprocess.PIPE,
+        stdout=log,
+        stderr=log,
+        pass_fds=[answers],
+        start_new_session=True,
+    )
+
+
+def environment(folder: str) -> dict[str, str]:
+    """Return the whole environment: no secrets, no cache of others', compiling and not interpreting."""
+    return {
+        "PATH": os.environ.get("PATH", "/usr/local/bin:/usr/bin:/bin"),
+        "LANG": "C.UTF-8",
+        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "HOME": folder,
+        "TMPDIR": folder,
+        "TRITON_CACHE_DIR": os.path.join(folder, "triton"),
+        "OMP_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+    }
+
+
+def _ask(request: bytes, timeout_s: float, start: Start) -> _Heard:
+    answers, log = _room("answers", ANSWER_BYTES), _room("log", LOG_BYTES)
+    command = [sys.executable, "-m", "kernelwright.targets.gpu.inspect.child", str(answers)]
+    try:
+        with tempfile.TemporaryDirectory(prefix="kernelwright-", ignore_cleanup_errors=True) as folder:
+            code = _run(start(command, folder, answers, log), request, timeout_s)
+        return _Heard(code, _written(log, LOG_BYTES).decode(errors="replace")[-LOG_TAIL:], _messages(answers))
+    except OSError as error:
+        raise MachineError(f"no process can be started to look at a candidate: {error}") from error
+    finally:
+        os.close(answers)
+        os.close(log)
+
+
+def _run(process: "subprocess.Popen[bytes]", request: bytes, timeout_s: float) -> int | None:
+    """Return the exit code (negative: signal), None when it had to be killed; its whole session ends."""
+    deadline = time.monotonic() + timeout_s
+    try:
+        process.communicate(request, timeout=timeout_s)
+        process.wait(timeout=max(deadline - time.monotonic(), 0.0))
+        return process.returncode
+    except subprocess.TimeoutExpired:
+        return None
+    except BrokenPipeError:
+        return process.wait()
+    finally:
+        _kill_session(process)
+
+
+def _kill_session(process: "subprocess.Popen[bytes]") -> None:
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    finally:
+        process.wait()
+
+
+def _room(name: str, size: int) -> int:
+    """Return memory to write into that cannot grow."""
+    fd = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    os.ftruncate(fd, size)
+    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
+    return fd
+
+
+def _written(fd: int, most: int) -> bytes:
+    return os.pread(fd, min(os.lseek(fd, 0, os.SEEK_CUR), most), 0)
+
+
+def _messages(fd: int) -> list[dict[str, Any]]:
+    """Return what was said; a line that is no JSON object is left out."""
+    found = []
+    for line in _written(fd, ANSWER_BYTES).splitlines():
+        try:
+            message = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(message, dict):
+            found.append(message)
+    return found
+
+
+def _inspection(heard: _Heard, gpu: GpuFacts, timeout_s: float) -> Inspection:
+    reports: dict[str, KernelReport] = {}
+    versions: dict[str, str] = {}
+    begun, ended, sandbox = "", dict[str, Any](), None
+    for message in heard.messages:
+        if "task_failed" in message:
+            raise TaskError(f"the task: {str(message['task_failed'])[:500]}")
+        if isinstance(message.get("versions"), dict):
+            versions = {str(name): str(version)[:40] for name, version in message["versions"].items()}
+        sandbox = str(message["sandbox"])[:40] if sandbox is None and "sandbox" in message else sandbox
+        begun = str(message.get("begun", begun))[:200]
+        ended = message if "ended" in message else ended
+        if "report" in message:
+            begun = ""
+            try:
+                reports[str(message.get("key"))] = KernelReport.model_validate(message["report"])
+            except ValidationError:
+                continue
+    kernels = tuple(reports.values())
+    status, detail = _status(heard, ended, begun, timeout_s)
+    if status in (InspectionStatus.TIMEOUT, InspectionStatus.CRASHED) and begun:
+        blame = KernelReport(kernel=begun, outcome=KernelOutcome.NOT_BUILT, detail=detail)
+        kernels = (*kernels, blame)
+    if status is InspectionStatus.INSPECTED and not kernels:
+        status, detail = InspectionStatus.NO_KERNELS, "it launches no Triton kernel"
+    return Inspection(
+        architecture=gpu.architecture,
+        device=gpu.name,
+        status=status,
+        detail=detail,
+        kernels=kernels,
+        versions=versions,
+        sandbox=sandbox,
+        log=heard.log,
+    )
+
+
+def _status(
+    heard: _Heard, ended: dict[str, Any], begun: str, timeout_s: float
+) -> tuple[InspectionStatus, str]:
+    while_ = f" while {begun} was built" if begun else ""
+    if heard.code is None:
+        return InspectionStatus.TIMEOUT, f"killed after {timeout_s:g} s{while_}"
+    if heard.code == 0 and ended.get("ended") == "ran":
+        return InspectionStatus.INSPECTED, ""
+    if ended.get("ended") in ("not_loaded", "not_run"):
+        return InspectionStatus(ended["ended"]), str(ended.get("detail"))[:600]
+    how = f"signal {-heard.code}" if heard.code < 0 else f"exit code {heard.code}"
+    return InspectionStatus.CRASHED, f"its process ended with {how}{while_}"

@@ -1,0 +1,163 @@
+"""Profiles one candidate with the best tool that is here and allowed: counters, else times of kernels."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from pydantic import Field
+
+from kernelwright.core.evidence import FactValue
+from kernelwright.core.frozen import Frozen
+from kernelwright.targets.gpu.profilers.choose import function_name, profilers_here
+from kernelwright.targets.gpu.profilers.nsight_compute import ncu_command, parse_ncu
+from kernelwright.targets.gpu.profilers.nsight_systems import nsys_commands, parse_nsys
+from kernelwright.targets.gpu.profilers.one_call import WARM_UPS
+from kernelwright.targets.gpu.profilers.profile import Profile, ProfileStatus
+from kernelwright.targets.gpu.profilers.rocprof import (
+    parse_rocprof_counters,
+    parse_rocprof_stats,
+    rocprof_commands,
+)
+from kernelwright.targets.gpu.profilers.torch_trace import parse_torch_trace
+
+TIMEOUT_S = 90.0
+"""For each tool."""
+CALLS = 3
+"""Under tools that time; ncu, which repeats every launch for its counters, sees one call."""
+MOST_LAUNCHES = 200
+"""That ncu looks at."""
+VENDORS = {"cuda": "nvidia", "hip": "amd"}
+
+
+class Profiled(Frozen):
+    """What a profiler found, or why there is nothing."""
+
+    facts: dict[str, FactValue] = Field(default_factory=dict)
+    """Of the hottest kernel and of one call; empty without a profile."""
+    hottest: str | None = None
+    """Name of the function that takes the most time."""
+    note: str
+    """One line: which tool said what, and what the better ones refused."""
+
+
+def take_profile(
+    source: str, task_source: str, kind: str, *, mode: str, timeout_s: float = TIMEOUT_S
+) -> Profiled:
+    """Call a candidate under profilers until one gives a profile; never raises for one that does not.
+
+    The candidate runs unconfined, with the user's rights: give it only what the referee has verified and
+    whose author is trusted. ``kind`` is ``cuda`` or ``hip``, ``mode`` a task's.
+    """
+    said: list[str] = []
+    with tempfile.TemporaryDirectory(prefix="kernelwright-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        (folder / "task.py").write_text(task_source, encoding="utf-8")
+        (folder / "kernel.py").write_text(source, encoding="utf-8")
+        device = "cpu" if kind == "cpu" else "cuda:0"  # torch's name for AMD's too
+        for tool in profilers_here(VENDORS.get(kind, kind)):
+            if tool not in _TAKES:
+                continue
+            try:
+                profile, calls = _TAKES[tool](folder, device, mode, timeout_s)
+            except (OSError, subprocess.SubprocessError) as error:
+                said.append(f"{tool} did not run ({type(error).__name__})")
+                continue
+            if profile.status is ProfileStatus.PROFILED:
+                return _profiled(profile, calls, said)
+            said.append(profile.message)
+    return Profiled(note=f"no profile, the compiler's word stands: {'; '.join(said)}")
+
+
+def _profiled(profile: Profile, calls: int, said: Sequence[str]) -> Profiled:
+    hottest = profile.hottest
+    assert hottest is not None
+    name = function_name(hottest.name)
+    facts = profile.facts(calls)
+    if sum(kernel.launches for kernel in profile.kernels) >= MOST_LAUNCHES and profile.tool == "ncu":
+        del facts["gpu.launches"]  # it looked at no more than that
+    note = f"profiled by {profile.tool}: {name} takes the most time of {len(profile.kernels)} kernels"
+    return Profiled(facts=facts, hottest=name, note="; ".join([note, *said]))
+
+
+def _program(folder: Path, device: str, mode: str, calls: int) -> list[str]:
+    one_call = str(Path(__file__).with_name("one_call.py"))
+    return [sys.executable, one_call, str(folder), device, mode, str(calls)]
+
+
+def _by_ncu(folder: Path, device: str, mode: str, timeout_s: float) -> tuple[Profile, int]:
+    command = ncu_command(_program(folder, device, mode, 1), launches=MOST_LAUNCHES, from_start=False)
+    return parse_ncu(_run(command, folder, timeout_s)), 1
+
+
+def _by_nsys(folder: Path, device: str, mode: str, timeout_s: float) -> tuple[Profile, int]:
+    report = folder / "run.nsys-rep"
+    record, show = nsys_commands(_program(folder, device, mode, CALLS), report, from_start=False)
+    _run(record, folder, timeout_s)
+    return parse_nsys(_run(show, folder, timeout_s)), CALLS
+
+
+def _by_rocprof(folder: Path, device: str, mode: str, timeout_s: float) -> tuple[Profile, int]:
+    """Times decide which kernel is the hottest; its counters are added where they can be read."""
+    out, seen = folder / "rocprof", CALLS + WARM_UPS
+    times, counters = rocprof_commands(_program(folder, device, mode, CALLS), out)
+    words = _run(times, folder, timeout_s)
+    timed = parse_rocprof_stats(_table(out, "*kernel_stats.csv") or words)
+    hottest = timed.hottest
+    if hottest is None:
+        return timed, seen
+    _run(counters, folder, timeout_s)
+    counted = parse_rocprof_counters(_table(out, "*counter_collection.csv"))
+    facts = next((kernel.facts for kernel in counted.kernels if kernel.name == hottest.name), {})
+    first = hottest.model_copy(update={"facts": {**facts, **hottest.facts}})
+    return timed.model_copy(update={"kernels": (first, *timed.kernels[1:])}), seen
+
+
+def _by_torch(folder: Path, device: str, mode: str, timeout_s: float) -> tuple[Profile, int]:
+    trace = folder / "trace.json"
+    words = _run([*_program(folder, device, mode, CALLS), str(trace)], folder, timeout_s)
+    return parse_torch_trace(trace.read_text(encoding="utf-8") if trace.exists() else words), CALLS
+
+
+_TAKES = {"ncu": _by_ncu, "nsys": _by_nsys, "rocprofv3": _by_rocprof, "torch.profiler": _by_torch}
+
+
+def _table(folder: Path, pattern: str) -> str:
+    found = sorted(folder.rglob(pattern))
+    return found[0].read_text(encoding="utf-8", errors="replace") if found else ""
+
+
+def _run(command: Sequence[str], folder: Path, timeout_s: float) -> str:
+    """Return what a command wrote; at the end of its time it and all that it started are killed."""
+    process = subprocess.Popen(
+        command, cwd=folder, env=_environment(os.environ, folder), stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
+    )  # fmt: skip
+    with process:
+        try:
+            written, _ = process.communicate(timeout=timeout_s)
+            return written.decode(errors="replace")
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+def _environment(outer: Mapping[str, str], folder: Path) -> dict[str, str]:
+    """Return the environment without what a candidate has no business with."""
+    kept = (
+        "PATH",
+        "LD_LIBRARY_PATH",
+        "LANG",
+        "CUDA_VISIBLE_DEVICES",
+        "HIP_VISIBLE_DEVICES",
+        "CUDA_HOME",
+        "ROCM_PATH",
+    )
+    found = {name: outer[name] for name in kept if name in outer}
+    paths = os.pathsep.join(path for path in sys.path if path)
+    home = {"HOME": str(folder), "TMPDIR": str(folder), "TRITON_CACHE_DIR": str(folder / "triton")}
+    return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "PYTHONPATH": paths, **found, **home}

@@ -1,0 +1,1 @@
+"""HIP C++ for AMD GPUs: compiled without a device. Begin with ``hipcc/``."""

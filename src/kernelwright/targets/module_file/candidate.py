@@ -1,0 +1,284 @@
+"""The candidate file: one Python source that needs only torch, the standard library and a compiler."""
+
+import ast
+import base64
+import copy
+import dataclasses
+import operator
+import textwrap
+from collections.abc import Mapping
+from functools import partial
+
+import torch
+from torch import nn
+
+from kernelwright.core.errors import LoweringError
+from kernelwright.core.task import Task
+from kernelwright.ir.program import Buffer, Call, Program, Region
+from kernelwright.targets.cpp.printer import print_source, signature
+from kernelwright.targets.cpp.runtime_source import DECLARE, LAID_OUT, LOADER, UNPACK, cxx_flags
+from kernelwright.targets.module_file.constructor import NEW_NAME, constructor_source, forward_arguments
+from kernelwright.targets.module_file.forward import check_unique, dotted, forward_method
+from kernelwright.tasks.capture import Captured, Placeholder
+from kernelwright.tasks.namespace import bind_source, construct_model, load_namespace
+
+Programs = Mapping[str, tuple[Captured, Program]]
+"""Workload name -> what was captured and what replaces it."""
+
+
+def render_candidate(task: Task, programs: Programs, note: str) -> str:
+    """Return the source of a candidate that runs these programs.
+
+    Args:
+        task: Its reference provides the constructor; its mode and workloads are not looked at.
+        programs: One per workload; ``forward`` tells them apart by the shapes of its inputs.
+        note: The plan in words, for the docstring.
+
+    Raises:
+        LoweringError: the reference's source has no plain ``class Model``, or a region is not printable.
+    """
+    check_unique({name: program for name, (_, program) in programs.items()})
+    return CandidateWriter(task, programs, note).text()
+
+
+class CandidateWriter:
+    """Writes C++ candidates; other languages override what is said of generated kernels."""
+
+    laid_out = LAID_OUT
+    """Source of the function that gives a tensor other strides."""
+    device: str | None = None
+    """Python expression of the device in ``forward``; None: kernels take addresses on the CPU."""
+
+    def __init__(self, task: Task, programs: Programs, note: str) -> None:
+        self.task = task
+        self.note = note
+        self.programs = {
+            _identifier(name): (captured, _renamed(program, _identifier(name), len(programs)))
+            for name, (captured, program) in programs.items()
+        }
+        workload = next(w for w in task.workloads if w.name in programs)
+        self.source = bind_source(task, workload)
+        self.model = construct_model(task, load_namespace(task, workload), seed=0)
+        self.is_live = task.artifact is not None
+        self.arguments = self._arguments()
+        self.constants: dict[str, str] = {}
+        """Module-level constant -> its defining text."""
+
+    def text(self) -> str:
+        """Return the whole file."""
+        regions = [s for _, p in self.programs.values() for s in p.steps if isinstance(s, Region)]
+        model = self._model_class()
+        parts = [self._docstring(), self.imports(bool(regions))]
+        parts += self.generated(regions)
+        parts += self._helpers(model)
+        parts.append(model)
+        return "\n\n".join(part for part in parts if part) + "\n"
+
+    # -- parts -------------------------------------------------------------------------------------
+
+    def _docstring(self) -> str:
+        lines = [f"{self.task.name}: a drop-in for the reference ``Model``, as ``ModelNew``."]
+        for name, (_, program) in self.programs.items():
+            lines += ["", f"Workload {name}:" if len(self.programs) > 1 else "Steps:"]
+            lines += [f"  {_described(step)}" for step in program.steps]
+            lines += self.facts_of(program)
+        if self.note.strip():
+            lines += ["", "Plan:", *(f"  {line}" for line in self.note.strip().splitlines())]
+        text = "\n".join(lines).replace("\\", "/").replace('"""', "'''")
+        return f'"""{text}\n"""'
+
+    def facts_of(self, program: Program) -> list[str]:
+        """Return lines for the docstring about what a workload's kernels must do at least."""
+        return []
+
+    def generated(self, regions: list[Region]) -> list[str]:
+        """Return the kernels and what makes them callable, part by part."""
+        if not regions:
+            return []
+        return [self._cpp(regions), LOADER.strip(), self._kernels(regions)]
+
+    def imports(self, has_kernels: bool) -> str:
+        """Return the import statements."""
+        names = ["ctypes", "hashlib", "os", "subprocess", "tempfile"] if has_kernels else []
+        if any("_unpack(" in line for line in self.constants.values()):
+            names.append("base64")
+        lines = [f"import {name}" for name in sorted(names)]
+        lines += ["from pathlib import Path"] if has_kernels else []
+        return "\n".join([*lines, "", "import torch", "from torch import nn"]).strip()
+
+    def _cpp(self, regions: list[Region]) -> str:
+        try:
+            source = print_source(tuple(regions))
+        except (KeyError, StopIteration, AssertionError) as error:
+            raise LoweringError(f"the C++ printer cannot print this program: {error!r}") from error
+        flags = ", ".join(f'"{flag}"' for flag in cxx_flags())
+        return f"CPP_SOURCE = r'''\n{source}'''\n\nCXX_FLAGS = ({flags})"
+
+    def _kernels(self, regions: list[Region]) -> str:
+        return "\n".join(f'_{r.name} = _kernel("{r.name}", {len(signature(r))})' for r in regions)
+
+    def _helpers(self, model: str) -> list[str]:
+        texts = [self.laid_out.strip()] if "_laid_out(" in model else []
+        steps = [s for _, p in self.programs.values() for s in p.steps if isinstance(s, Call)]
+        texts += list(dict.fromkeys(s.helper.strip() for s in steps if s.helper))
+        texts += [UNPACK.strip()] if any("_unpack(" in c for c in self.constants.values()) else []
+        texts += ["\n".join(self.constants.values())] if self.constants else []
+        return texts
+
+    # -- the class ---------------------------------------------------------------------------------
+
+    def _model_class(self) -> str:
+        forward = self._forward()
+        if self.is_live:
+            return "\n".join([DECLARE.strip(), "", "", *self._live_head(), "", *forward])
+        needed, model = constructor_source(self.source)
+        model.body = [item for item in model.body if not isinstance(item, ast.Pass)] or [ast.Pass()]
+        text = ast.unparse(ast.fix_missing_locations(model))
+        return "\n\n".join(part for part in (needed, text) if part) + "\n\n" + "\n".join(forward)
+
+    def _live_head(self) -> list[str]:
+        """A constructor that declares what the live module's state_dict holds."""
+        seen: dict[int, str] = {}
+        entries = []
+        for name, tensor in self.model.state_dict(keep_vars=True).items():
+            same_as = seen.setdefault(id(tensor), name)
+            first = None if same_as == name else same_as
+            is_parameter = isinstance(tensor, nn.Parameter)
+            entries.append(
+                f'            "{name}": ({first!r}, {tuple(tensor.shape)}, {tensor.dtype}, {is_parameter}),'
+            )
+        return [
+            f"class {NEW_NAME}(nn.Module):",
+            "    def __init__(self):",
+            "        super().__init__()",
+            "        _declare(self, {",
+            *entries,
+            "        })",
+        ]
+
+    def _forward(self) -> list[str]:
+        """``forward``, which finds the workload, and one method per workload."""
+        lines = [f"    def forward({', '.join(['self', *self._parameters()])}):"]
+        checks = []
+        for name, (captured, program) in self.programs.items():
+            call = f"self._forward_{name}({', '.join(self.arguments)})"
+            condition = self._condition(captured)
+            checks.append(f"if {condition}:" if condition else "if True:")
+            if _needs_no_grad(program):
+                checks += ["    with torch.no_grad():", f"        return {call}"]
+            else:
+                checks.append(f"    return {call}")
+        tensors = sorted(
+            {self.arguments[int(p.source)] for c, _ in self.programs.values() for p in inputs_of(c)}
+        )
+        got = ", ".join(f"{{tuple({name}.shape)}} {{{name}.dtype}}" for name in tensors)
+        known = "; ".join(self._shapes(captured) for captured, _ in self.programs.values())
+        checks.append(f'raise ValueError(f"made for {known}; got {got}")')
+        lines += ["        " + line for line in checks]
+        for name, (_, program) in self.programs.items():
+            kernels = {s.name: self.function_name(s) for s in program.steps if isinstance(s, Region)}
+            method = forward_method(
+                f"_forward_{name}",
+                program,
+                arguments=self.arguments,
+                kernel_names=kernels,
+                attribute=partial(self.attribute, program),
+                device=self.device,
+            )
+            lines += ["", *("    " + line for line in method)]
+        return lines
+
+    def _condition(self, captured: Captured) -> str:
+        terms = []
+        for placeholder in inputs_of(captured):
+            name = self.arguments[int(placeholder.source)]
+            terms.append(f"{name}.shape == {placeholder.shape} and {name}.dtype is {placeholder.dtype}")
+        return " and ".join(terms)
+
+    def _shapes(self, captured: Captured) -> str:
+        return ", ".join(f"{p.shape} {p.dtype!s}" for p in inputs_of(captured)) or "no inputs"
+
+    def _parameters(self) -> list[str]:
+        """Text of forward's parameters with their defaults."""
+        found = None if self.is_live else forward_arguments(self.source)
+        if found is None or found.vararg or found.kwarg:
+            return list(self.arguments)
+        plain = copy.deepcopy(found)
+        for argument in (*plain.posonlyargs, *plain.args, *plain.kwonlyargs):
+            argument.annotation = None
+        plain.args = plain.args[1:] if not plain.posonlyargs else plain.args
+        return [ast.unparse(plain)]
+
+    def _arguments(self) -> list[str]:
+        """Names of forward's positional arguments."""
+        found = None if self.is_live else forward_arguments(self.source)
+        n_inputs = 1 + max(
+            (int(p.source) for c, _ in self.programs.values() for p in inputs_of(c)), default=-1
+        )
+        if found is not None and not found.vararg:
+            names = [a.arg for a in (*found.posonlyargs, *found.args)][1:]
+            if len(names) >= n_inputs:
+                return names
+        return [f"x{i}" for i in range(n_inputs)]
+
+    def function_name(self, region: Region) -> str:
+        """Return the variable that holds a region's function."""
+        return f"_{region.name}"
+
+    def attribute(self, program: Program, buffer: Buffer) -> str:
+        """Python expression of a parameter, buffer or constant."""
+        name = str(buffer.source)
+        try:
+            held = operator.attrgetter(name)(self.model)
+        except AttributeError:
+            held = None
+        is_saved = name in self.model.state_dict()
+        if isinstance(held, torch.Tensor) and (is_saved or not self.is_live):
+            return dotted("self", name)
+        tensor = held if isinstance(held, torch.Tensor) else program.constants.get(name)
+        if not isinstance(tensor, torch.Tensor):
+            raise LoweringError(f"the program reads {name!r}, which the module does not hold")
+        return self._constant(name, tensor.detach())
+
+    def _constant(self, name: str, tensor: torch.Tensor) -> str:
+        variable = "_CONSTANT_" + _identifier(name).upper()
+        if tensor.numel() <= 16:
+            text = f"torch.tensor({tensor.tolist()}, dtype={tensor.dtype})".replace("inf", 'float("inf")')
+            text = text.replace("nan", 'float("nan")')
+        else:
+            data = base64.b64encode(tensor.contiguous().view(torch.uint8).numpy().tobytes()).decode()
+            lines = textwrap.wrap(data, 100)
+            body = "\n".join(f'    "{line}"' for line in lines)
+            text = f"_unpack(\n{body},\n    {tensor.dtype},\n    {tuple(tensor.shape)},\n)"
+        self.constants[variable] = f"{variable} = {text}"
+        return variable
+
+
+def inputs_of(captured: Captured) -> list[Placeholder]:
+    """Return the arguments of forward that are tensors."""
+    return [p for p in captured.placeholders if p.kind == "input"]
+
+
+def _needs_no_grad(program: Program) -> bool:
+    return bool(program.mutations) or any(isinstance(step, Call) for step in program.steps)
+
+
+def _identifier(name: str) -> str:
+    return "".join(c if c.isalnum() else "_" for c in name)
+
+
+def _renamed(program: Program, workload: str, n_workloads: int) -> Program:
+    """Give regions of several workloads names of their own."""
+    if n_workloads == 1:
+        return program
+    steps = tuple(
+        dataclasses.replace(s, name=f"{s.name}_{workload}") if isinstance(s, Region) else s
+        for s in program.steps
+    )
+    return dataclasses.replace(program, steps=steps)
+
+
+def _described(step: Region | Call) -> str:
+    if isinstance(step, Call):
+        return f"{step.name}: {step.target}"
+    return f"{step.name}: {step.comment or 'generated kernel'}"

@@ -1,0 +1,20 @@
+"""A lowered program as the Triton printer's rules would carry it out."""
+
+import dataclasses
+
+from kernelwright.ir.program import Program, Region
+from kernelwright.targets.triton.schedule import complete
+from kernelwright.targets.triton.split import parts_for, split
+
+
+def with_triton_schedules(program: Program) -> Program:
+    """Return the program with few long rows split and every schedule written out, so edits can see them."""
+    for step in program.steps:
+        parts = parts_for(step) if isinstance(step, Region) else None
+        if isinstance(step, Region) and parts is not None:
+            program = split(program, step, parts)
+    steps = tuple(
+        dataclasses.replace(step, schedule=complete(step)) if isinstance(step, Region) else step
+        for step in program.steps
+    )
+    return dataclasses.replace(program, steps=steps)

@@ -1,0 +1,87 @@
+"""A region that starts with a matrix product: tiles over tl.dot, the rest as their epilogue."""
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+
+from kernelwright.targets.triton.kernel import KernelWriter
+from kernelwright.targets.triton.products import Dot
+from kernelwright.targets.triton.schedule import Decided
+from kernelwright.targets.triton.text import Flat
+
+GROUP_ROWS = 8
+"""Blocks of rows that are worked on together, so that the columns they share stay in the cache."""
+
+
+class DotWriter(KernelWriter):
+    """A kernel whose first group is a matrix product; the rest is its epilogue, on the tile."""
+
+    def __init__(self, decided: Decided, pointers: Mapping[str, str], dot: Dot) -> None:
+        super().__init__(decided, pointers)
+        self.dot = dot
+
+    def _kept_head(self) -> None:
+        dot = self.dot
+        block = "block" if self.how.programs else "tl.program_id(0)"
+        self.constants = {
+            "ROWS": self.how.block_kept,
+            "COLUMNS": self.how.block_columns,
+            "STEP": self.how.block_inner,
+        }
+        n_rows, n_columns = self._points_of(dot.rows), self._points_of(dot.columns)
+        down, across = -(-n_rows // self.how.block_kept), -(-n_columns // self.how.block_columns)
+        tile = self.names.new("tile")
+        self._define(tile, block if not dot.batch else f"{block} % {down * across}")
+        if dot.batch:
+            name = self.names.new("batch" if len(dot.batch) > 1 else dot.batch[0])
+            self._define(name, f"{block} // {down * across}")
+            self._decompose(name, dot.batch, self.stack, self.render.axes)
+            self.render.flats.append(Flat(name, dot.batch, ""))
+        group = min(GROUP_ROWS, down)
+        self._define("group_start", f"{tile} // {group * across} * {group}")
+        self._define("group_rows", f"tl.minimum({down} - group_start, {group})")
+        self._define("row_block", f"group_start + {tile} % {group * across} % group_rows")
+        self._define("column_block", f"{tile} % {group * across} // group_rows")
+        for axes, count, place, size, dim in (
+            (dot.rows, n_rows, "row_block", "ROWS", "[:, None]"),
+            (dot.columns, n_columns, "column_block", "COLUMNS", "[None, :]"),
+        ):
+            wanted = axes[0] if len(axes) == 1 else ("row" if size == "ROWS" else "column")
+            name = self.names.new(wanted)
+            wide = ".to(tl.int64)" if self.is_wide else ""
+            self._define(name, f"({place} * {size} + tl.arange(0, {size})){wide}{dim}")
+            mask = self.names.new(f"{name}_ok")
+            self._define(mask, f"{name} < {count}")
+            self._decompose(name, axes, self.stack, self.render.axes)
+            self.render.flats.append(Flat(name, axes, mask))
+        self._product()
+        self.groups = self.groups[1:]
+
+    def _product(self) -> None:
+        dot = self.dot
+        action = self.groups[0].actions[0]
+        total = self._name_result(action.stage)
+        count = self._points_of(dot.inner)
+        self.out.line(f"{total} = tl.zeros([ROWS, COLUMNS], tl.float32)")
+        stages = f", num_stages={self.how.num_stages}" if self.how.num_stages > 1 else ""
+        loop = f"tl.range(0, {count}, STEP{stages})" if stages else f"range(0, {count}, STEP)"
+        with self.out.block(f"for start in {loop}"), self.names.scope(), self.render.scope():
+            texts = [self._operand(dot.left, "[None, :]"), self._operand(dot.right, "[:, None]")]
+            self.out.line(
+                f'{total} = tl.dot({texts[0]}, {texts[1]}, {total}, input_precision="{self.how.precision}")'
+            )
+        self._bind_result(action.stage)
+
+    def _operand(self, node: int, dim: str) -> str:
+        """Write the load of one operand's tile; its steps run along the dimension that it lacks."""
+        with ExitStack() as stack:
+            names: dict[str, str] = {}
+            name = self.names.new(self.dot.inner[0] if len(self.dot.inner) == 1 else "lane")
+            wide = ".to(tl.int64)" if self.is_wide else ""
+            self._define(name, f"(start + tl.arange(0, STEP)){wide}{dim}", stack)
+            mask = self.names.new(f"{name}_ok")
+            self._define(mask, f"{name} < {self._points_of(self.dot.inner)}", stack)
+            self._decompose(name, self.dot.inner, stack, names)
+            with self._inner_names(names, [Flat(name, self.dot.inner, mask)]):
+                operand = self.names.new(self.dag.nodes[node].name)
+                self.out.line(f"{operand} = {self.render.text(node)}")
+        return operand

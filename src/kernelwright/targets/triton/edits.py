@@ -1,0 +1,281 @@
+"""The Triton printer's schedule space: what may be tried where, and how it is set.
+
+The gains are guesses that order the sites, as for the other printers; nothing here was measured.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+
+from kernelwright.core.errors import LoweringError
+from kernelwright.core.plan import ParamValue
+from kernelwright.ir.dag import Dag
+from kernelwright.ir.edits import ANY_GPU, Gpu, ScheduleEdit, Site
+from kernelwright.ir.patterns import find_moments, find_online
+from kernelwright.ir.program import Program, Region
+from kernelwright.ir.regions import find_region, replace_region
+from kernelwright.targets.triton.matmul import FuseMatmul
+from kernelwright.targets.triton.schedule import (
+    ROW_VALUES,
+    Decided,
+    TritonSchedule,
+    complete,
+    decide,
+    inner_points,
+    passes,
+    power_of_two,
+)
+from kernelwright.targets.triton.split import FEW_PROGRAMS, can_split, parts_for, split
+from kernelwright.targets.triton.vector import VectorWidth
+
+MAX_TILE = 32768
+"""Largest tile worth trying: 64 values a thread with 16 warps."""
+MAX_PRODUCT = 16384
+"""Largest tile of a matrix product, rows by columns: 128 by 128 are 64 registers a thread with 8 warps."""
+PRECISIONS: dict[str, tuple[str, ...]] = {"cuda": ("ieee", "tf32", "tf32x3"), "hip": ("ieee",)}
+"""Kind of device -> how Triton's back end can round inputs of products on every model that we know of.
+
+Some of AMD's models take ``tf32`` (gfx942 does, gfx950 does not), none takes ``tf32x3``.
+"""
+UNKNOWN_UNITS = (256, 512, 1024)
+"""Counts of persistent programs worth trying where the number of SMs or CUs is not known."""
+PROGRAMS_PER_UNIT = (2, 4, 8)
+"""The same where it is known."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What an edit could do to one region."""
+
+    why: str
+    gain: float
+    values: tuple[ParamValue, ...]
+
+
+Finder = Callable[[Region, Decided, Gpu], Found | None]
+
+
+@dataclass
+class TritonFieldEdit:
+    """Sets one field of a region's TritonSchedule; fields that depended on the old value are decided anew."""
+
+    name: str
+    field: str
+    """Field of TritonSchedule, and the name of the parameter."""
+    find: Finder
+    resets: tuple[str, ...] = ()
+    gpu: Gpu = ANY_GPU
+
+    def sites(self, program: Program) -> tuple[Site, ...]:
+        """Return the regions where another value could change something, most promising first."""
+        found = []
+        for step in program.steps:
+            match = self.find(step, decide(step), self.gpu) if isinstance(step, Region) else None
+            if match is not None and match.values:
+                found.append(Site(step.name, match.why, match.gain, {self.field: match.values}))
+        return tuple(sorted(found, key=lambda site: -site.gain))
+
+    def apply(self, program: Program, region: str, params: Mapping[str, ParamValue]) -> Program:
+        """Return the program with that region's field set; LoweringError when it cannot be."""
+        old = find_region(program, region)
+        if self.field not in params:
+            raise LoweringError(f"{self.name}: parameter {self.field!r} is missing")
+        value = _checked(self.name, old, self.field, params[self.field], self.gpu)
+        schedule = old.schedule if isinstance(old.schedule, TritonSchedule) else complete(old)
+        changes: dict[str, object] = {**dict.fromkeys(self.resets), self.field: value}
+        changed = dataclasses.replace(old, schedule=dataclasses.replace(schedule, **changes))  # type: ignore[arg-type]
+        _check_tile(self.name, changed)
+        return replace_region(program, dataclasses.replace(changed, schedule=complete(changed)))
+
+
+@dataclass
+class SplitReduction:
+    """Few long rows: each shared among many programs, their partial results combined in a second launch."""
+
+    name: str = "triton-split"
+
+    def sites(self, program: Program) -> tuple[Site, ...]:
+        """Return the regions with fewer rows than a GPU has places for programs."""
+        found = []
+        for step in program.steps:
+            if not isinstance(step, Region) or not can_split(step):
+                continue
+            decided, inner = decide(step), inner_points(step)
+            if decided.dot is not None or decided.blocks >= FEW_PROGRAMS or inner < 512:
+                continue
+            best = parts_for(step) or max(2, inner // 1024)
+            values = tuple(dict.fromkeys(v for v in (best, best // 2, best * 2) if 2 <= v <= inner // 32))
+            why = f"{decided.blocks} programs over rows of {inner} values"
+            gain = min(8.0, FEW_PROGRAMS / decided.blocks)
+            found.append(Site(step.name, why, gain, {"parts": values}))
+        return tuple(sorted(found, key=lambda site: -site.gain))
+
+    def apply(self, program: Program, region: str, params: Mapping[str, ParamValue]) -> Program:
+        """Return the program with the region split; LoweringError for an unknown region or count."""
+        parts = params.get("parts")
+        if type(parts) is not int or not 2 <= parts <= 4096:
+            raise LoweringError(f"{self.name}: parts cannot be {parts!r} in region {region}")
+        program = split(program, find_region(program, region), parts)
+        steps = tuple(
+            dataclasses.replace(s, schedule=complete(s)) if isinstance(s, Region) else s
+            for s in program.steps
+        )
+        return dataclasses.replace(program, steps=steps)
+
+
+_LIMITS = {"block_columns": 256, "block_kept": 1 << 14, "block_inner": 1 << 15, "num_warps": 32}
+_FLAGS = frozenset({"hints", "online"})
+_CHOICES: dict[str, tuple[ParamValue, ...]] = {
+    "form": ("flat", "row", "block", "dot"),
+    "moments": ("one_pass", "two_pass"),
+    "num_stages": (1, 2, 3, 4, 5),
+}
+
+
+def _checked(edit: str, region: Region, field: str, value: ParamValue, gpu: Gpu) -> ParamValue:
+    choices = _CHOICES | {"precision": PRECISIONS[gpu.device]}
+    if field in choices:
+        is_right = value in choices[field] and type(value) is not bool
+    elif field in _FLAGS:
+        is_right = isinstance(value, bool)
+    elif field in _LIMITS:
+        is_right = type(value) is int and 1 <= value <= _LIMITS[field] and value == power_of_two(value)
+    else:
+        is_right = type(value) is int and 1 <= value <= 1 << 16
+    if not is_right:
+        raise LoweringError(f"{edit}: {field} cannot be {value!r} in region {region.name}")
+    return value
+
+
+def _check_tile(edit: str, region: Region) -> None:
+    """Refuse a tile of a product that compilers work on for minutes: each side is moved on its own."""
+    how = decide(region)
+    if how.dot is not None and how.block_kept * how.block_columns > MAX_PRODUCT:
+        tile = f"{how.block_kept} by {how.block_columns}"
+        raise LoweringError(f"{edit}: {tile} is no tile for region {region.name}: over {MAX_PRODUCT} values")
+
+
+def _form(region: Region, how: Decided, gpu: Gpu) -> Found | None:
+    if inner_points(how.region) == 1 or how.dot is not None:
+        return None
+    others: tuple[ParamValue, ...] = tuple(f for f in ("row", "block", "flat") if f != how.form)
+    return Found(f"{how.form} form over {inner_points(how.region)} inner points", 1.0, others)
+
+
+def _block_kept(region: Region, how: Decided, gpu: Gpu) -> Found | None:
+    if how.form == "row":
+        return None
+    around = (how.block_kept * 2, how.block_kept // 2, how.block_kept * 4)
+    least, most = 1, min(power_of_two(how.kept_points), MAX_TILE // how.block_inner)
+    if how.dot is not None:
+        rows = max(16, power_of_two(how.size_of(how.dot.rows)))
+        least, most = 16, min(rows, most, MAX_PRODUCT // how.block_columns)
+    values: tuple[ParamValue, ...] = tuple(v for v in around if least <= v <= most and v != how.block_kept)
+    return Found(f"{how.block_kept} of {how.kept_points} points a program", 1.02, values)
+
+
+def _block_inner(region: Region, how: Decided, gpu: Gpu) -> Found | None:
+    inner = inner_points(how.region)
+    if how.form == "flat" or inner == 1:
+        return None
+    whole = power_of_two(inner)
+    n_passes = passes(how.region)
+    most = min(whole, MAX_TILE // how.block_kept)
+    around = [how.block_inner * 2, how.block_inner // 2]
+    if how.block_inner < whole <= ROW_VALUES * 2:
+        around = [whole, *around]
+    values: tuple[ParamValue, ...] = tuple(
+        dict.fromkeys(v for v in around if 16 <= v <= most and v != how.block_inner)
+    )
+    is_looped = how.block_inner < inner
+    gain = float(n_passes) if is_looped and whole in values and n_passes > 1 else 1.02
+    return Found(f"{how.block_inner} of {inner} inner points at a time, {n_passes} passes", gain, values)
+
+
+def _block_columns(region: Region, how: Decided, gpu: Gpu) -> Found | None:
+    if how.dot is None:
+        return None
+    around = (how.block_columns * 2, how.block_columns // 2)
+    most = min(max(16, power_of_two(how.size_of(how.dot.columns))), MAX_PRODUCT // how.block_kept)
+    values: tuple[ParamValue, ...] = tuple(v for v in around if 16 <= v <= min(most, 256))
+    return Found(f"tiles of {how.block_kept} by {how.block_columns}", 1.1, values)
+
+
+def _precision(region: Region, how: Decided, gpu: Gpu) -> Found | None:
+    if how.dot is None:
+        return None
+    values: tuple[ParamValue, ...] = tuple(p for p in reversed(PRECISIONS[gpu.device]) if p != how.precision)
+    return Found(f"products in {how.precision}, if the task allows less", 1.0, values)
+
+
+def _warps(region: Region, how: Decided, gpu: Gpu) -> Found | None:
+    values: tuple[ParamValue, ...] = tuple(v for v in (how.num_warps * 2, how.num_warps // 2) if 1 <= v <= 16)
+    tile = how.block_kept * how.block_inner
+    return Found(f"{how.num_warps} warps for a tile of {tile} values", 1.03, values)
+
+
+def _stages(region: Region, how: Decided, gpu: Gpu) -> Found | None:
+    if how.form == "flat" or inner_points(how.region) <= how.block_inner:
+        return None
+    values: tuple[ParamValue, ...] = tuple(v for v in (3, 4, 2, 1) if v != how.num_stages)
+    return Found(f"loads of {how.num_stages} steps in flight", 1.03, values)
+
+
+def _programs(region: Region, how: Decided, gpu: Gpu) -> Found | None:
+    counts = tuple(n * gpu.units for n in PROGRAMS_PER_UNIT) if gpu.units else UNKNOWN_UNITS
+    values: tuple[ParamValue, ...] = tuple(v for v in counts if v * 4 <= how.blocks and v != how.programs)
+    where = f" on {gpu.units} units" if gpu.units else ""
+    return Found(f"{how.blocks} blocks{where}, each a program of its own", 1.02, values)
+
+
+def _hints(region: Region, how: Decided, gpu: Gpu) -> Found | None:
+    if inner_points(how.region) <= how.block_inner or passes(how.region) < 2:
+        return None
+    return Found(f"{passes(how.region)} passes over rows read from memory", 1.02, (not how.hints,))
+
+
+def _online(region: Region, how: Decided, gpu: Gpu) -> Found | None:
+    if how.form == "flat" or inner_points(how.region) <= how.block_inner:
+        return None
+    if find_online(Dag(how.region)) is None:
+        return None
+    why = f"maximum, then exponentials, over {inner_points(how.region)} values"
+    return Found(why, 1.0 if how.online else 1.3, (not how.online,))
+
+
+def _moments(region: Region, how: Decided, gpu: Gpu) -> Found | None:
+    if how.form == "flat" or inner_points(how.region) <= how.block_inner:
+        return None
+    if find_moments(Dag(how.region)) is None:
+        return None
+    why = f"mean, then variance, over {inner_points(how.region)} values"
+    return Found(why, 1.0 if how.one_pass else 1.4, ("two_pass" if how.one_pass else "one_pass",))
+
+
+_SIZES = ("block_kept", "block_inner", "num_warps", "num_stages")
+_FIELDS = (
+    TritonFieldEdit("triton-form", "form", _form, resets=_SIZES),
+    TritonFieldEdit("triton-block", "block_kept", _block_kept, resets=("num_warps",)),
+    TritonFieldEdit("triton-step", "block_inner", _block_inner, resets=("num_warps", "num_stages")),
+    TritonFieldEdit("triton-columns", "block_columns", _block_columns, resets=("num_warps",)),
+    TritonFieldEdit("triton-precision", "precision", _precision),
+    TritonFieldEdit("triton-warps", "num_warps", _warps),
+    TritonFieldEdit("triton-stages", "num_stages", _stages),
+    TritonFieldEdit("triton-programs", "programs", _programs),
+    TritonFieldEdit("triton-hints", "hints", _hints),
+    TritonFieldEdit("triton-online", "online", _online),
+    TritonFieldEdit("triton-moments", "moments", _moments),
+)
+
+
+@cache
+def triton_edits(gpu: Gpu) -> Mapping[str, ScheduleEdit]:
+    """Return edit name -> edit for a device, as SCHEDULE_EDITS has those of the C++ printer."""
+    fields = [dataclasses.replace(edit, gpu=gpu) for edit in _FIELDS]
+    edits: tuple[ScheduleEdit, ...] = (*fields, VectorWidth(gpu=gpu), SplitReduction(), FuseMatmul(gpu=gpu))
+    return {edit.name: edit for edit in edits}
+
+
+TRITON_EDITS = triton_edits(ANY_GPU)
+"""Those for any NVIDIA GPU."""

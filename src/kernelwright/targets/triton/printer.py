@@ -1,0 +1,121 @@
+"""One region as Triton: the kernel, and the Python function that launches it on tensors."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from kernelwright.ir.program import Buffer, Region
+from kernelwright.targets.cpp.printer import Argument, signature
+from kernelwright.targets.cpp.text import wrapped
+from kernelwright.targets.triton.dot import DotWriter
+from kernelwright.targets.triton.kernel import KernelWriter
+from kernelwright.targets.triton.prelude import prelude_for
+from kernelwright.targets.triton.schedule import Decided, decide, inner_points
+from kernelwright.targets.triton.text import PythonNames, short
+
+IMPORTS = "import triton\nimport triton.language as tl"
+WIDTH = 100
+"""Characters of a line of calls."""
+_BYTES = {"float64": 8, "int64": 8, "float32": 4, "int32": 4, "int16": 2}
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One printed kernel and how it is launched."""
+
+    name: str
+    """Of the launching function, which takes the tensors in the order of ``arguments``."""
+    arguments: tuple[Argument, ...]
+    text: str
+    """Kernel and launching function."""
+    constants: Mapping[str, int]
+    """Block sizes."""
+    programs: int
+    num_warps: int
+    num_stages: int
+
+
+def print_kernel(region: Region, buffers: Mapping[str, Buffer] | None = None) -> Kernel:
+    """Return a region as a kernel with its launching function.
+
+    ``buffers``: what is known of the tensors, for the traffic that the docstring names. Raises
+    LoweringError for an operation or type that Triton cannot print.
+    """
+    decided = decide(region)
+    arguments = signature(region)
+    free = PythonNames([region.name])
+    names = [free.new(short(a.name)) for a in arguments]
+    pointers = {a.buffer: f"{name}_ptr" for a, name in zip(arguments, names, strict=True)}
+    writer = DotWriter(decided, pointers, decided.dot) if decided.dot else KernelWriter(decided, pointers)
+    body = writer.body() or ["    pass"]
+    programs = min(decided.blocks, decided.programs or decided.blocks)
+    parameters = [*pointers.values(), *(f"{name}: tl.constexpr" for name in writer.constants)]
+    head = ["@triton.jit", _call(f"def {region.name}_kernel(", parameters, "):", "")]
+    doc = _docstring(region, decided, arguments, buffers or {})
+    options = [f"{name}={value}" for name, value in writer.constants.items()]
+    options += [f"num_warps={decided.num_warps}", f"num_stages={decided.num_stages}"]
+    launch = _call(f"{region.name}_kernel[({programs},)](", [*names, *options], ")", "    ")
+    launcher = [_call(f"def {region.name}(", names, "):", ""), launch]
+    return Kernel(
+        name=region.name,
+        arguments=arguments,
+        text="\n".join([*head, *doc, *body, "", "", *launcher]) + "\n",
+        constants=dict(writer.constants),
+        programs=programs,
+        num_warps=decided.num_warps,
+        num_stages=decided.num_stages,
+    )
+
+
+def print_module(regions: tuple[Region, ...], buffers: Mapping[str, Buffer] | None = None) -> str:
+    """Return a Python file with one launching function per region, and what they need."""
+    kernels = "\n\n".join(print_kernel(region, buffers).text for region in regions)
+    parts = [IMPORTS, prelude_for(kernels).rstrip(), kernels]
+    return "\n\n\n".join(part for part in parts if part)
+
+
+def least_traffic(arguments: tuple[Argument, ...], buffers: Mapping[str, Buffer]) -> int | None:
+    """Return the bytes of all tensors that a region reads or writes, each once; None when unknown."""
+    if any(a.buffer not in buffers for a in arguments):
+        return None
+    known = [buffers[a.buffer] for a in arguments]
+    return sum(math.prod(b.shape) * _BYTES.get(b.dtype, 1) for b in known)
+
+
+def megabytes(count: int) -> str:
+    """Return a size in words."""
+    return f"{count / 1e6:.3g} MB" if count >= 100_000 else f"{count} bytes"
+
+
+def _call(head: str, parts: Sequence[str], tail: str, indent: str) -> str:
+    """Return a call or definition, its arguments on lines of their own where they do not fit one."""
+    return indent + wrapped(head, parts, tail, WIDTH).replace("\n    ", f"\n{indent}        ")
+
+
+def _docstring(
+    region: Region, decided: Decided, arguments: tuple[Argument, ...], buffers: Mapping[str, Buffer]
+) -> list[str]:
+    lines = [f"{region.comment or 'Generated kernel'}.", "", *_shape(decided)]
+    traffic = least_traffic(arguments, buffers)
+    if traffic is not None:
+        lines.append(f"Floor: each tensor once, {megabytes(traffic)}.")
+    text = "\n".join(lines).replace("\\", "/").replace('"""', "'''")
+    return ["    " + line if line else "" for line in f'"""{text}\n"""'.splitlines()]
+
+
+def _shape(decided: Decided) -> list[str]:
+    """Return in words which part of the work one program does."""
+    kept, inner = decided.kept_points, inner_points(decided.region)
+    if decided.dot is not None:
+        down, across = decided.size_of(decided.dot.rows), decided.size_of(decided.dot.columns)
+        tile = f"{decided.block_kept} by {decided.block_columns}"
+        return [f"{tile} of {down} by {across} values a program, {inner} products each, {decided.precision}."]
+    axes = "one after another" if decided.form == "flat" else "in registers"
+    if decided.form != "flat" and inner > decided.block_inner:
+        axes = f"{decided.block_inner} at a time"
+    own = {"row": "One program per row", "flat": f"{decided.block_kept} points a program"}
+    first = own.get(decided.form, f"{decided.block_kept} rows a program")
+    unit = "points" if inner == 1 or decided.form == "flat" else "rows"
+    tail = "" if inner == 1 else f", {inner} inner points each, {axes}"
+    grid = f"; {decided.programs} programs take the blocks in turn" if decided.programs else ""
+    return [f"{first}: {kept} {unit}{tail}{grid}."]

@@ -1,0 +1,219 @@
+"""How a region becomes a Triton kernel, as data; open fields are decided by the rules below."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from kernelwright.ir.dag import Dag
+from kernelwright.ir.normalise import axis_sizes, normalise
+from kernelwright.ir.program import Region, Schedule
+from kernelwright.targets.cpp.choices import best_lane_axis
+from kernelwright.targets.triton.products import Dot, find_dot
+
+Form: TypeAlias = Literal["flat", "row", "block", "dot"]
+"""What one program holds at a time.
+
+flat   a vector of kept points; inner points one after another (pointwise work, windows, column scans)
+row    one kept point and a vector of its inner points (long rows)
+block  a tile, kept points by inner points (short rows, columns)
+dot    a tile of a matrix product, rows by columns, and what is done with it
+"""
+Precision: TypeAlias = Literal["ieee", "tf32", "tf32x3"]
+"""How float32 inputs of a matrix product are rounded; anything but ieee must be allowed by the task."""
+
+WINDOW_POINTS = 64
+"""Inner ranges up to this size are gone through point by point where the kept axis is contiguous."""
+TILE_VALUES = 8192
+"""Values of a tile that stay in registers over several passes: 32 a thread with 8 warps."""
+ROW_VALUES = 16384
+"""Longest row that one program keeps in registers."""
+STEP_VALUES = 4096
+"""Values per step where a row is longer than that."""
+FLAT_VALUES = 1024
+"""Points of a pointwise program: 8 a thread with 4 warps, two 16-byte accesses of float32."""
+VALUES_PER_WARP = 512
+"""A warp for so many values of a tile, 16 a thread."""
+
+
+@dataclass(frozen=True)
+class TritonSchedule(Schedule):
+    """A schedule for the Triton printer; of the inherited fields it uses ``online`` and ``moments``.
+
+    ``None`` means that the rules of this module decide. No field changes what is computed; sums are
+    added in an order that depends on the block sizes alone, so every run gives the same bits.
+    """
+
+    form: Form | None = None
+    block_kept: int | None = None
+    """Kept points per program; a power of two. Form ``row`` has always one."""
+    block_inner: int | None = None
+    """Inner points per step; a power of two. At least the whole range: the row stays in registers."""
+    block_columns: int | None = None
+    """Form ``dot``: columns of a tile, whose rows are ``block_kept``; powers of two from 16 on."""
+    precision: Precision | None = None
+    """Form ``dot``."""
+    num_warps: int | None = None
+    num_stages: int | None = None
+    """Steps of a loop whose loads are in flight together."""
+    programs: int | None = None
+    """So many programs go through all blocks in turn; None: one program a block."""
+    hints: bool | None = None
+    """Cache hints: rows that are read again are kept, what is read for the last time goes first."""
+
+
+@dataclass(frozen=True)
+class Decided:
+    """Everything that the printer needs to know of how."""
+
+    region: Region
+    """The normalised region."""
+    form: Form
+    block_kept: int
+    block_inner: int
+    block_columns: int
+    precision: Precision
+    dot: Dot | None
+    """The matrix product of form ``dot``."""
+    num_warps: int
+    num_stages: int
+    programs: int | None
+    hints: bool
+    online: bool
+    one_pass: bool
+
+    @property
+    def kept_points(self) -> int:
+        """Return the number of kept points."""
+        return math.prod(axis.size for axis in self.region.kept)
+
+    @property
+    def blocks(self) -> int:
+        """Return the number of blocks of kept points, or of tiles."""
+        if self.dot is None:
+            return -(-self.kept_points // self.block_kept)
+        down, across, batch = (self.size_of(a) for a in (self.dot.rows, self.dot.columns, self.dot.batch))
+        return -(-down // self.block_kept) * -(-across // self.block_columns) * batch
+
+    def size_of(self, axes: tuple[str, ...]) -> int:
+        """Return the number of points of some axes."""
+        sizes = axis_sizes(self.region)
+        return math.prod(sizes[axis] for axis in axes)
+
+
+def power_of_two(count: int) -> int:
+    """Return the smallest power of two that is not below the count."""
+    return 1 << max(count - 1, 0).bit_length()
+
+
+def decide(region: Region) -> Decided:
+    """Return the region normalised and every choice made."""
+    schedule = region.schedule
+    given = schedule if isinstance(schedule, TritonSchedule) else TritonSchedule()
+    region = normalise(region)
+    inner = inner_points(region)
+    dot = find_dot(region) if given.form in (None, "dot") else None
+    form = "dot" if dot is not None else _usable_form(region, given.form or _form(region, inner))
+    kept = math.prod(axis.size for axis in region.kept)
+    block_inner = given.block_inner or _block_inner(region, form, inner)
+    block_inner = 1 if form == "flat" else min(block_inner, power_of_two(inner))
+    block_kept = given.block_kept or _block_kept(region, form, block_inner)
+    block_kept = 1 if form == "row" else min(block_kept, power_of_two(kept))
+    if dot is not None:  # tl.dot takes no dimension below 16
+        block_inner, block_kept = max(16, block_inner), max(16, block_kept)
+    block_columns = max(16, given.block_columns or 64)
+    tile = block_kept * (block_columns if dot is not None else block_inner)
+    is_looped = block_inner < inner and form != "flat"
+    return Decided(
+        region=region,
+        form=form,
+        block_kept=block_kept,
+        block_inner=block_inner,
+        block_columns=block_columns,
+        precision=given.precision or "ieee",
+        dot=dot,
+        num_warps=given.num_warps or _warps(form, tile),
+        num_stages=given.num_stages or (1 if not is_looped else 3 if dot else 2),
+        programs=given.programs,
+        hints=True if given.hints is None else given.hints,
+        online=True if given.online is None else given.online,
+        one_pass=given.moments == "one_pass",
+    )
+
+
+def complete(region: Region) -> TritonSchedule:
+    """Return the region's schedule with every open field decided."""
+    decided = decide(region)
+    return TritonSchedule(
+        form=decided.form,
+        block_kept=decided.block_kept,
+        block_inner=decided.block_inner,
+        block_columns=decided.block_columns if decided.dot else None,
+        precision=decided.precision if decided.dot else None,
+        num_warps=decided.num_warps,
+        num_stages=decided.num_stages,
+        programs=decided.programs,
+        hints=decided.hints,
+        online=decided.online,
+        moments="one_pass" if decided.one_pass else "two_pass",
+    )
+
+
+def inner_points(region: Region) -> int:
+    """Return the number of inner points of the largest stage."""
+    sizes = axis_sizes(region)
+    return max((math.prod(sizes[a] for a in stage.axes) for stage in region.stages), default=1)
+
+
+def passes(region: Region) -> int:
+    """Return how often the inner axes are gone over."""
+    return sum(1 for group in Dag(region).groups if group.axes)
+
+
+def _usable_form(region: Region, form: Form) -> Form:
+    """Scans with further axes beside their own run point by point; so does what has no inner axes."""
+    if form == "dot":
+        form = _form(region, inner_points(region))
+    has_more = any(s.kind == "scan" and s.axes != (s.scan_axis,) for s in region.stages)
+    return "flat" if has_more or inner_points(region) == 1 else form
+
+
+def _form(region: Region, inner: int) -> Form:
+    lane = best_lane_axis(region)
+    is_column = any(axis.name == lane for axis in region.kept)
+    has_scan = any(stage.kind == "scan" for stage in region.stages)
+    if is_column and (has_scan or (inner <= WINDOW_POINTS and passes(region) == 1)):
+        return "flat"
+    if is_column or (region.kept and inner <= 1024):
+        return "block"
+    return "row"
+
+
+def _block_inner(region: Region, form: Form, inner: int) -> int:
+    whole = power_of_two(inner)
+    if form == "dot":
+        return 32
+    if form == "row":
+        return whole if whole <= ROW_VALUES else STEP_VALUES
+    if whole <= 512 or (whole <= 1024 and passes(region) > 1):
+        return whole
+    return 64
+
+
+def _block_kept(region: Region, form: Form, block_inner: int) -> int:
+    if form == "dot":
+        return 64
+    if form == "flat":
+        loops = any(stage.axes for stage in region.stages)
+        return FLAT_VALUES // 4 if loops else FLAT_VALUES
+    lane = best_lane_axis(region)
+    is_column = any(axis.name == lane for axis in region.kept)
+    budget = TILE_VALUES if is_column else TILE_VALUES // 4
+    return max(16 if is_column else 1, min(128 if is_column else 64, budget // block_inner))
+
+
+def _warps(form: Form, values: int) -> int:
+    if form == "dot":
+        return 4 if values <= 8192 else 8
+    if form == "flat":
+        return max(1, min(8, values // 256))
+    return max(1, min(8 if values <= TILE_VALUES else 16, power_of_two(values // VALUES_PER_WARP)))

@@ -1,0 +1,97 @@
+"""Changed inputs and weights keep what must be kept."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kernelwright.referee.host.input_distributions import SINK_DEPTH, change_inputs, change_state, nudge
+
+FAMILIES = ("as_is", "scaled", "negated", "sparse_spikes", "heavy_tail", "offset", "coarse")
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    family=st.sampled_from(FAMILIES),
+    shape=st.lists(st.integers(0, 9), max_size=3),
+    seed=st.integers(0, 2**31),
+)
+def test_every_family_stays_finite_and_repeats_under_its_seed(
+    family: str, shape: list[int], seed: int
+) -> None:
+    one, other = torch.ones(shape), torch.ones(shape)
+    for x in (one, other):
+        change_inputs(x, family, 0, torch.Generator().manual_seed(seed))
+    assert bool(torch.isfinite(one).all()) and torch.equal(one, other)
+
+
+def test_spikes_are_few_large_and_of_both_signs() -> None:
+    x = torch.rand(100, 100).t()
+    change_inputs(x, "sparse_spikes", 0, torch.Generator().manual_seed(0))
+    n_spikes = int((x.abs() > 20).sum())
+    assert 5 <= n_spikes <= 11
+    assert bool((x > 20).any()) and bool((x < -20).any())
+
+
+@pytest.mark.parametrize("shape", [(7,), (1000, 1000)])
+def test_the_last_element_is_a_spike_however_many_there_are(shape: tuple[int, ...]) -> None:
+    x = torch.rand(shape)
+    change_inputs(x, "sparse_spikes", 0, torch.Generator().manual_seed(0))
+    assert abs(float(x.flatten()[-1])) > 20
+
+
+def test_heavy_tail_has_both_signs_and_outliers() -> None:
+    x = torch.rand(100_000)
+    change_inputs(x, "heavy_tail", 0, torch.Generator().manual_seed(0))
+    assert bool((x < 0).any()) and float(x.abs().max()) > 100 * float(x.abs().median())
+
+
+@pytest.mark.parametrize("shape", [(2, 8), (40, 3, 5)])
+def test_some_of_a_heavy_batch_is_far_below_zero_everywhere(shape: tuple[int, ...]) -> None:
+    x = torch.randn(shape)
+    change_inputs(x, "heavy_tail", 0, torch.Generator().manual_seed(0))
+    highest = x.flatten(1).amax(1)
+    n_sunk = int((highest < -SINK_DEPTH).sum())
+    assert n_sunk == max(shape[0] // 10, 1)
+
+
+def test_heavy_tails_stand_at_the_ends_of_some_rows() -> None:
+    x = torch.rand(200, 10)
+    change_inputs(x, "heavy_tail", 0, torch.Generator().manual_seed(0))
+    for place in (0, -1):
+        assert 5 <= int((x.select(-1, place) >= 300).sum()) <= 60
+
+
+def test_an_offset_leaves_next_to_nothing_above_zero() -> None:
+    x = torch.randn(100_000)
+    change_inputs(x, "offset", 0, torch.Generator())
+    assert float((x > 0).float().mean()) < 1e-3 and abs(float(x.mean()) + 4) < 0.1
+
+
+def test_coarse_values_tie_and_touch_zero_from_both_sides() -> None:
+    x = torch.randn(10_000)
+    change_inputs(x, "coarse", 0, torch.Generator())
+    assert len(x.unique()) < 40
+    zeros = x[x == 0]
+    assert bool(zeros.signbit().any()) and not bool(zeros.signbit().all())
+
+
+def test_changed_state_keeps_variances_positive_and_masks_in_place() -> None:
+    generator = torch.Generator().manual_seed(0)
+    variance, mean, mask, scale = torch.ones(50), torch.zeros(50), torch.ones(8, 8).tril(), torch.ones(50)
+    for x in (variance, mean, mask):
+        change_state(x, False, "signed", generator)
+    change_state(scale, True, "signed", generator)
+    assert bool((variance > 0).all()) and float(variance.std()) > 0.1
+    assert float(mean.abs().max()) > 0.1
+    assert bool((mask.triu(1) == 0).all()) and bool((mask.tril().diagonal() != 0).all())
+    assert bool((scale < 0).any()) and bool((scale > 0).any())
+
+
+def test_a_nudge_moves_every_element_by_about_a_unit_in_its_last_place() -> None:
+    x = torch.randn(100, 30).t()
+    before = x.clone()
+    nudge(x, torch.Generator().manual_seed(0))
+    units = ((x - before).double() / before.double().abs() * 2**23).abs()
+    assert bool(((units > 0.4) & (units < 1.6)).all())
+    assert bool((x.abs() > before.abs()).any()) and bool((x.abs() < before.abs()).any())

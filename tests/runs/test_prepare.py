@@ -1,0 +1,129 @@
+"""What a run is prepared with."""
+
+from pathlib import Path
+
+import pytest
+
+from kernelwright.core.run import RunSpec
+from kernelwright.core.target import Target
+from kernelwright.core.task import Task, TolerancePolicy
+from kernelwright.runs.prepare import floors_on, gpu_of, prepare_on
+from kernelwright.targets.gpu import driver_files as gpu_here
+from kernelwright.targets.gpu import peaks as gpu_peaks
+from kernelwright.targets.gpu.driver_files import GpuHere
+from kernelwright.targets.gpu.facts import GPUS, MeasuredPeaks, PeakFlops, with_measured
+from kernelwright.testing.fake_run import PEAKS
+
+SOURCE = """
+import torch
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return torch.relu(x) + 1
+def get_inputs():
+    return [torch.rand(8, 8)]
+def get_init_inputs():
+    return []
+"""
+
+
+def spec_of(target: str, **environment: str) -> RunSpec:
+    task = Task(name="small", source=SOURCE)
+    aim = Target.parse(target, to_run=False)
+    return RunSpec(task=task, recipe="kernelwright", target=aim, environment=dict(environment))
+
+
+def test_on_the_processor_peaks_facts_and_floors_are_its_own() -> None:
+    problem, reason = prepare_on(spec_of("cpu/cpp"), PEAKS, {"machine.n_threads": 2}, GPUS["h200-sxm"])
+    assert reason is None and set(problem.captured) == set(problem.floors) == {"default"}
+    assert problem.peaks == PEAKS and problem.machine == {"machine.n_threads": 2}
+
+
+def test_a_gpu_brings_its_own_and_nothing_of_the_processor_is_left() -> None:
+    problem, _ = prepare_on(spec_of("cuda/triton"), PEAKS, {"machine.n_threads": 2}, GPUS["h200-sxm"])
+    assert problem.peaks.device == "NVIDIA H200 SXM" and problem.peaks.source == "published"
+    assert problem.machine["machine.bandwidth_gbps"] == 4800 and "machine.n_threads" not in problem.machine
+    assert problem.machine["gpu.architecture"] == "sm_90" and problem.machine["gpu.units"] == 132
+    assert 0 < problem.floors["default"].ms < 1e-4
+
+
+def test_of_an_unknown_gpu_nothing_is_said() -> None:
+    problem, _ = prepare_on(spec_of("cuda/triton"), PEAKS, {"machine.bandwidth_gbps": 10.0})
+    assert (problem.floors, problem.machine) == ({}, {}) and set(problem.captured) == {"default"}
+
+
+def test_the_gpu_is_the_one_that_the_record_names_else_the_one_that_is_here(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(gpu_peaks, "has_gpu", lambda kind: False)
+    assert gpu_of(spec_of("cuda/triton"), tmp_path) is None
+    named = spec_of("cuda/triton", gpu="NVIDIA H200")
+    assert gpu_of(named, tmp_path) == GPUS["h200-sxm"]
+    assert gpu_of(spec_of("cuda/triton", gpu="a toaster"), tmp_path) is None
+    monkeypatch.setattr(gpu_peaks, "has_gpu", lambda kind: True)
+    monkeypatch.setattr(gpu_peaks, "gpu_here", lambda kind, cache: GPUS["b200-sxm"])
+    assert gpu_of(named, tmp_path) == GPUS["h200-sxm"]
+    assert gpu_of(spec_of("cuda/triton"), tmp_path) == GPUS["b200-sxm"]
+    assert gpu_of(spec_of("cpu/cpp"), tmp_path) is None
+
+
+HALF = SOURCE.replace("torch.relu(x) + 1", "torch.mm(x.half(), x.half()).float()").replace(
+    "8, 8", "4096, 4096"
+)
+WHOLE = HALF.replace("x.half()", "x").replace(".float()", "")
+
+
+@pytest.mark.parametrize(
+    ("source", "tolerance", "peak"),
+    [
+        (WHOLE, TolerancePolicy.STRICT, "tf32"),
+        (WHOLE, TolerancePolicy.TF32, "fp16"),
+        (HALF, TolerancePolicy.STRICT, "fp16"),
+    ],
+)
+def test_floors_of_products_take_the_matrix_units_for_granted(
+    source: str, tolerance: TolerancePolicy, peak: str
+) -> None:
+    task = Task(name="product", source=source, tolerance=tolerance)
+    spec = spec_of("cuda/triton").model_copy(update={"task": task})
+    floor = prepare_on(spec, PEAKS, {}, GPUS["h200-sxm"])[0].floors["default"]
+    assert floor.bound_by == "compute"
+    assert floor.ms == pytest.approx(floor.work.flops / getattr(GPUS["h200-sxm"].flops, peak) * 1e3)
+
+
+def test_floors_keep_to_published_peaks_where_less_was_measured() -> None:
+    slow = MeasuredPeaks(memory_bandwidth=3e12, flops=PeakFlops(tf32=1e14), source="measured 2026-11-21")
+    gpu = with_measured(GPUS["h200-sxm"], slow)
+    spec = spec_of("cuda/triton").model_copy(update={"task": Task(name="product", source=WHOLE)})
+    problem, _ = prepare_on(spec, PEAKS, {}, gpu)
+    published, _ = prepare_on(spec, PEAKS, {}, GPUS["h200-sxm"])
+    assert problem.floors == published.floors
+    assert problem.peaks.bandwidth_gbps == 3000 and problem.peaks.fma_gflops == 1e5
+    assert problem.peaks.source == "measured 2026-11-21"
+
+
+def test_floors_on_a_gpu_are_those_of_a_run_for_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(gpu_peaks, "has_gpu", lambda kind: True)  # a stub: there is none here
+    monkeypatch.setattr(gpu_peaks, "gpu_here", lambda kind, cache: GPUS["h200-sxm"])
+    monkeypatch.setattr(gpu_here, "find_gpus", lambda: (GpuHere("NVIDIA H200"), GpuHere("NVIDIA H200")))
+    task = Task(name="product", source=WHOLE)
+    problem, _ = prepare_on(
+        spec_of("cuda/triton").model_copy(update={"task": task}), PEAKS, {}, GPUS["h200-sxm"]
+    )
+    assert (
+        floors_on(task, "cuda", tmp_path)
+        == floors_on(task, "cuda", tmp_path, index=1)
+        == problem.floors
+        != {}
+    )
+
+
+def test_there_are_no_floors_on_a_device_that_is_not_known(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    task = spec_of("cuda/triton").task
+    monkeypatch.setattr(gpu_peaks, "has_gpu", lambda kind: False)
+    assert floors_on(task, "cuda", tmp_path) == floors_on(task, "copied", tmp_path) == {}
+    monkeypatch.setattr(gpu_peaks, "has_gpu", lambda kind: True)
+    monkeypatch.setattr(gpu_peaks, "gpu_here", lambda kind, cache: GPUS["h200-sxm"])
+    monkeypatch.setattr(gpu_here, "find_gpus", lambda: (GpuHere("NVIDIA H200"), GpuHere("NVIDIA L40S")))
+    assert floors_on(task, "cuda", tmp_path, index=1) == {}

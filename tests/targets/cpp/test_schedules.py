@@ -1,0 +1,169 @@
+"""Default schedules and the edits: where they apply, what they refuse, that results stay right."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+import torch
+from tests.ir.regions import layer_norm, pool, reduction, run, scan, softmax
+from torch import nn
+
+from kernelwright.core.errors import LoweringError
+from kernelwright.ir.lower import lower
+from kernelwright.ir.program import Buffer, BufferRef, Call, Program, Region, Store
+from kernelwright.targets.cpp.printer import print_region
+from kernelwright.targets.cpp.schedules import SCHEDULE_EDITS, with_default_schedules
+from kernelwright.tasks.capture import capture_module
+
+
+def program_of(region: Region, shape: tuple[int, ...], kind: str = "input") -> Program:
+    """One region from x to out, both of one shape; ``temporary``: x comes from a library call."""
+    stride = tuple(int(s) for s in torch.empty(shape).stride())
+    x = Buffer("x", shape, stride, "float32", kind, 0 if kind == "input" else None)  # type: ignore[arg-type]
+    given = Buffer("given", shape, stride, "float32", "input", 0)
+    out = Buffer("out", shape, stride, "float32", "temporary")
+    steps: tuple[Call | Region, ...] = (region,)
+    buffers: tuple[Buffer, ...] = (x, out)
+    if kind == "temporary":
+        steps = (Call("mm", "torch.mm", (BufferRef("given"), BufferRef("given")), ("x",)), region)
+        buffers = (given, x, out)
+    return with_default_schedules(Program(buffers, steps, ("out",), returns_tuple=False))
+
+
+def only_region(program: Program) -> Region:
+    """The program's region."""
+    return next(s for s in program.steps if isinstance(s, Region))
+
+
+def test_default_schedule_decides_every_field_that_matters() -> None:
+    schedule = only_region(program_of(softmax(512, 1024), (512, 1024))).schedule
+    assert schedule.parallel == "kept" and schedule.vector_axis == "j"
+    assert schedule.stream is False and schedule.cache_rows is True and schedule.online is False
+
+
+def test_small_work_gets_no_threads_and_large_output_streams() -> None:
+    small = only_region(program_of(softmax(4, 64), (4, 64)))
+    large = only_region(program_of(softmax(4096, 4096), (4096, 4096)))
+    assert small.schedule.parallel == "none" and "omp parallel" not in print_region(small)
+    assert large.schedule.stream is True and "stream_out" in print_region(large)
+
+
+def test_full_reduction_shares_the_inner_axis() -> None:
+    region = reduction(1, 1 << 20, "sum", "both")
+    assert "for (int part" in print_region(region)
+
+
+def test_completed_schedule_prints_the_same_kernel() -> None:
+    for region in (softmax(300, 700), layer_norm(64, 5000), pool(8, 33, 3, 2, 1, "max")):
+        program = program_of(region, (2, 2))
+        assert print_region(only_region(program)) == print_region(region)
+
+
+@pytest.mark.parametrize(
+    ("edit", "region"),
+    [
+        ("vector-width", softmax(64, 500)),
+        ("unroll", softmax(64, 500)),
+        ("tile", reduction(400, 300, "sum", "i")),
+        ("chunk", reduction(9000, 300, "sum", "i")),
+        ("moments", layer_norm(64, 300_000)),
+        ("online-softmax", softmax(64, 300_000)),
+        ("cache-rows", softmax(64, 500)),
+        ("streaming-stores", softmax(1024, 4096)),
+        ("rows-together", scan(64, 500, "sum", "j", reverse=False)),
+        ("interior-split", pool(8, 33, 3, 1, 1, "max")),
+        ("vector-axis", reduction(400, 300, "sum", "i", vector_axis="i")),
+    ],
+)
+def test_each_edit_finds_its_region_and_changes_the_code(edit: str, region: Region) -> None:
+    program = program_of(region, (1024, 4096))
+    sites = SCHEDULE_EDITS[edit].sites(program)
+    assert [s.region for s in sites] == [region.name]
+    site = sites[0]
+    assert site.gain >= 1.0 and site.why
+    ((name, values),) = site.params.items()
+    changed = SCHEDULE_EDITS[edit].apply(program, region.name, {name: values[0]})
+    assert print_region(only_region(changed)) != print_region(only_region(program))
+
+
+@pytest.mark.parametrize("edit", ["moments", "online-softmax", "interior-split", "rows-together", "tile"])
+def test_edits_do_not_offer_themselves_to_pointwise_work(edit: str) -> None:
+    region = dataclasses.replace(softmax(64, 500), stages=softmax(64, 500).stages[:1], inner=())
+    stage = dataclasses.replace(region.stages[0], kind="map", axes=(), combine=None)
+    stage = dataclasses.replace(stage, stores=(Store("out", stage.expr.index),))  # type: ignore[union-attr]
+    region = dataclasses.replace(region, kept=softmax(64, 500).kept + softmax(64, 500).inner, stages=(stage,))
+    assert SCHEDULE_EDITS[edit].sites(program_of(region, (64, 500))) == ()
+
+
+def test_edits_that_would_lose_are_not_offered() -> None:
+    program = program_of(softmax(64, 500), (64, 500))
+    for edit in ("vector-axis", "online-softmax", "streaming-stores"):
+        assert SCHEDULE_EDITS[edit].sites(program) == ()
+
+
+def test_epilogue_of_a_matmul_writes_over_its_result_by_default() -> None:
+    program = program_of(softmax(8, 64), (8, 64), "temporary")
+    mm = dataclasses.replace(program.steps[0], target="torch.ops.aten.mm.default")
+    changed = with_default_schedules(dataclasses.replace(program, steps=(mm, program.steps[1])))
+    assert changed.outputs == ("x",) and {b.name for b in changed.buffers} == {"given", "x"}
+    assert with_default_schedules(program).outputs == ("out",)  # who knows what torch.mm stands for here
+
+
+@pytest.mark.parametrize(
+    ("edit", "params"),
+    [
+        ("tile", {"tile": 0}),
+        ("tile", {"tile": "wide"}),
+        ("tile", {}),
+        ("vector-axis", {"vector_axis": "no_such_axis"}),
+        ("moments", {"moments": "three_pass"}),
+        ("streaming-stores", {"stream": 1}),
+    ],
+)
+def test_values_that_make_no_sense_are_refused(edit: str, params: dict[str, object]) -> None:
+    program = program_of(softmax(64, 500), (64, 500))
+    with pytest.raises(LoweringError):
+        SCHEDULE_EDITS[edit].apply(program, "softmax", params)  # type: ignore[arg-type]
+
+
+def test_unknown_region_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(LoweringError, match="softmax"):
+        SCHEDULE_EDITS["chunk"].apply(program_of(softmax(64, 500), (64, 500)), "nope", {"chunk": 64})
+
+
+def test_in_place_epilogue_takes_over_a_dead_temporary(tmp_path: Path) -> None:
+    program = program_of(softmax(64, 64), (64, 64), kind="temporary")
+    (site,) = SCHEDULE_EDITS["in-place-epilogue"].sites(program)
+    changed = SCHEDULE_EDITS["in-place-epilogue"].apply(program, site.region, {})
+    assert changed.outputs == ("x",) and {b.name for b in changed.buffers} == {"given", "x"}
+    x = torch.randn(64, 64)
+    want = torch.softmax(x.double(), 1)
+    run(only_region(changed), tmp_path, x=x)
+    torch.testing.assert_close(x.double(), want, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["input", "returned"])
+def test_in_place_epilogue_spares_inputs_and_outputs(kind: str) -> None:
+    program = program_of(softmax(64, 64), (64, 64), kind="input" if kind == "input" else "temporary")
+    if kind == "returned":
+        program = dataclasses.replace(program, outputs=("out", "x"))
+    assert SCHEDULE_EDITS["in-place-epilogue"].sites(program) == ()
+
+
+def test_in_place_epilogue_refuses_reads_of_neighbours() -> None:
+    program = program_of(scan(64, 64, "sum", "j", reverse=False), (64, 64), kind="temporary")
+    moved = pool(1, 64, 3, 1, 1, "max")
+    assert SCHEDULE_EDITS["in-place-epilogue"].sites(program)
+    steps = (program.steps[0], moved)
+    assert SCHEDULE_EDITS["in-place-epilogue"].sites(dataclasses.replace(program, steps=steps)) == ()
+
+
+def test_a_sum_of_two_library_results_is_written_over_one_of_them_only() -> None:
+    class TwoProducts(nn.Module):
+        def forward(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+            return torch.relu(a @ b + b @ a)
+
+    inputs = [torch.randn(32, 32), torch.randn(32, 32)]
+    program = with_default_schedules(lower(capture_module(TwoProducts(), inputs)))
+    assert SCHEDULE_EDITS["in-place-epilogue"].sites(program) == ()
+    assert program.outputs[0] in {r for s in program.steps if isinstance(s, Call) for r in s.results}
