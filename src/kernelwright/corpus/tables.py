@@ -8,8 +8,8 @@ from kernelwright.corpus.specimen import Kind
 
 HEAD = """# Cheats and hostile programs
 
-`kernelwright audit --out FOLDER` writes this page; with `--list` it states how each specimen must end, without
-judging any. Every line is a file in `src/kernelwright/corpus`.
+`kernelwright audit --out FOLDER` writes this page. With `--list` the page says how each specimen must end,
+and no specimen is judged. Every line is a file in `src/kernelwright/corpus`.
 """
 COLUMNS = ("family", "specimen", "what it does", "verdict", "found by", "why it cannot win")
 NAIVE = "a naive harness"
