@@ -57,7 +57,7 @@ def main(results: Path) -> int:
         "`python -m lab.benchmarks.kernelbench_flags` make this page, from KernelBench 423217d in train mode "
         "(its default). [Checking a task](check.md) explains the flags. Notes are omitted here; "
         f"`{results.with_name('results.md')}` has them. Brackets show sizes that were reduced for the check. "
-        "Some problems average over large extents and are closer to a constant at full size than stated here.",
+        "Some problems average over large extents and are closer to a constant at full size than said here.",
     ]
     for level in sorted({place(checkup)[0] for checkup in checkups}):
         members = [checkup for checkup in checkups if place(checkup)[0] == level]
