@@ -83,7 +83,7 @@ def _at(move: Move, site: Site) -> Move:
 
 
 def _unknown(candidate: Candidate, problem: Problem) -> Evaluation:
-    """Return what is known of a plan that nobody has judged: that it was not refused yet."""
+    """Return an evaluation that stands for "not judged yet"; its status means nothing."""
     return Evaluation(
         candidate_id=candidate.id, task_id=problem.task.id, stage=Stage.GUARD, status=Status.PARSE_ERROR
     )

@@ -240,7 +240,7 @@ class _Trial:
             raise Failure(status, built.error, built.log)
 
     def _confirmed(self, judge: Callable[[], T]) -> T:
-        """Judge; what only clocks tell against a candidate, so many processes of its own must show."""
+        """Judge. A failure that rests on clocks alone counts only when several processes all show it."""
         for pause_s in CONFIRMED_AFTER_S:
             try:
                 return judge()
