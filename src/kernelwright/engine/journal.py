@@ -17,7 +17,8 @@ class Journal:
 
     The loop is deterministic given the evaluations, so a resumed run repeats its steps and finds every
     finished evaluation here instead of measuring again. An event of the same kind and candidate as the
-    recorded one at the same place is not written twice. From the first difference on, the old tail is left behind.
+    recorded one at the same place is not written twice. From the first difference on, the old tail is left
+    behind.
     """
 
     def __init__(self, store: Store, run_id: str, listener: Listener) -> None:
