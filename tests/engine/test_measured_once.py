@@ -59,7 +59,9 @@ class CountingReferee(FakeReferee):
 def prepared(spec: RunSpec, cache_dir: Path) -> tuple[Problem, str | None]:
     """Prepare on made-up peaks, once a task: capture is most of what a run here costs."""
     if spec.task.id not in _PREPARED:
-        _PREPARED[spec.task.id] = prepare_on(spec, PEAKS, {"machine.n_threads": 2, "machine.vector_bytes": 32})
+        _PREPARED[spec.task.id] = prepare_on(
+            spec, PEAKS, {"machine.n_threads": 2, "machine.vector_bytes": 32}
+        )
     return _PREPARED[spec.task.id]
 
 
