@@ -214,7 +214,7 @@ def load_winner(winner: Candidate, original: nn.Module) -> nn.Module:
     Calls that need gradients, and shapes that were not verified, go to the original.
     """
     namespace: dict[str, Any] = {"__name__": f"kernelwright_{winner.id}"}
-    exec(compile(winner.source, f"<kernelwright {winner.id}>", "exec"), namespace)
+    exec(compile(winner.program, f"<kernelwright {winner.id}>", "exec"), namespace)
     fast: nn.Module = namespace["ModelNew"]()
     fast.load_state_dict(original.state_dict(keep_vars=True), assign=True)
     fast.train(original.training)
@@ -290,7 +290,7 @@ def inspector(spec: RunSpec, settings: Settings) -> Inspector:
     def inspect(task: Task, candidate: Candidate) -> Ahead:
         source = bind_source(task, task.workloads[0])
         is_training = task.mode is Mode.TRAIN
-        return look_ahead(candidate.source, gpu, task_source=source, is_training=is_training, ways=ways)
+        return look_ahead(candidate.program, gpu, task_source=source, is_training=is_training, ways=ways)
 
     return inspect
 
@@ -306,7 +306,7 @@ def profiler(spec: RunSpec, settings: Settings) -> Profiler | None:
         refused = Profiled(note="not profiled: a model wrote it, and profilers run candidates unconfined")
         return lambda task, candidate: refused
     return lambda task, candidate: take_profile(
-        candidate.source,
+        candidate.program,
         bind_source(task, task.workloads[0]),
         spec.target.device,
         mode=task.mode.value,
