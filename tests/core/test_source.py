@@ -55,7 +55,7 @@ OTHER = {
     "order": KERNEL.replace("(x + 1)", "(1 + x)"),
     "a string that is code": KERNEL.replace("build([", "build(['// adds', "),
 }
-FOLDERS = ("tasks/suite", "corpus/cheats", "corpus/honest", "corpus/hostile", "corpus/tasks")
+FOLDERS = ("tasks/suite", "corpus/cheats", "corpus/hostile", "corpus/tasks", "../../lab/honest_kernels")
 ROOT = Path(str(files("kernelwright")))
 FILES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
 
