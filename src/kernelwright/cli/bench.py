@@ -363,3 +363,6 @@ def _show(rows: list[BenchRow], sums: list[Summary]) -> None:
     for row in rows:
         if not row.is_success:
             console.print(f"failed: {row.task}: {row.detail}", soft_wrap=True)
+    for row in rows:
+        if row.compiler:
+            console.print(f"compiler: {row.task}: {row.compiler}", soft_wrap=True)

@@ -179,6 +179,7 @@ def outcome_document(
         "answers": outcome.answers,
         "kernel": kernel,
         "report": report,
+        "compiler": tell(stored.event for stored in store.iter_events(outcome.run_id)).compiler,
         "floor_fraction": floor_fraction(evaluation) if evaluation else None,
         "evaluation": outcome.evaluation,
     }

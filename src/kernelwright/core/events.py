@@ -34,6 +34,20 @@ class TaskPrepared(Frozen):
     baselines_ms: dict[str, float] = Field(default_factory=dict)
 
 
+class LoweringGaveUp(Frozen):
+    """The compiler generated nothing for a workload: all of it runs through torch.
+
+    Told once for each workload and reason. At step 0 of the module itself, before any move; later of a
+    candidate, whose moves led there.
+    """
+
+    kind: Literal["lowering_gave_up"] = "lowering_gave_up"
+    step: int
+    workload: str
+    reason: str
+    candidate: str | None = None
+
+
 class StepStarted(Frozen):
     kind: Literal["step_started"] = "step_started"
     step: int
@@ -125,6 +139,7 @@ class RunFinished(Frozen):
 Event = Annotated[
     RunStarted
     | TaskPrepared
+    | LoweringGaveUp
     | StepStarted
     | Diagnosed
     | MoveChosen

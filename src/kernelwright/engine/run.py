@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from kernelwright.agents.giving_up import lowering_failures
 from kernelwright.agents.llm.prices import require_prices, with_prices
 from kernelwright.agents.llm.tape import Tape
 from kernelwright.agents.problem import Problem
@@ -176,6 +177,7 @@ class _Loop:
                     floors=floors, capture_error=capture_error, baselines_ms=dict(session.baseline_ms)
                 )
             )
+            desk.tell_given_up(lowering_failures(problem))
             reason = capture_error or self._search(desk)
             winner, evaluation = self._final(desk)
         finished = RunFinished(

@@ -63,7 +63,7 @@ class OneMove:
             desk.fail(base_id, choice.move, str(error))
             return False
         if self._is_repetition(desk, candidate):
-            desk.fail(base_id, choice.move, "gives a kernel that was evaluated already")
+            desk.fail(base_id, choice.move, desk.repetition(candidate))
             return False
         desk.submit(candidate, base_id)
         return True
