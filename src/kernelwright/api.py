@@ -26,6 +26,7 @@ from kernelwright.devices.inspect.ahead import TIMEOUT_S, Ahead, Ways, look_ahea
 from kernelwright.devices.profilers.take import Profiled, take_profile
 from kernelwright.engine.evaluator import Evaluator
 from kernelwright.engine.inspecting import InspectingEvaluator, Inspector, Profiler
+from kernelwright.engine.interruption import BestSoFar, best_so_far
 from kernelwright.engine.prepare import Preparation, gpu_of, has_gpu_of, prepare
 from kernelwright.engine.recorded_run import load_run, save_run
 from kernelwright.engine.recording import RecordedEvaluator, RecordedMachine, prepare_as_recorded
@@ -41,6 +42,22 @@ from kernelwright.store.base import Store
 from kernelwright.store.sqlstore import open_store
 from kernelwright.tasks.live import task_from_module
 from kernelwright.tasks.namespace import bind_source
+
+__all__ = [
+    "BestSoFar",
+    "OptimizeResult",
+    "assemble",
+    "best_so_far",
+    "inspector",
+    "load_winner",
+    "open_referee",
+    "optimize",
+    "profiler",
+    "record_run",
+    "replay_run",
+    "resume_run",
+    "run_task",
+]
 
 
 @dataclass(frozen=True)
@@ -95,6 +112,8 @@ def optimize(
     Raises:
         TaskError: the module raises, is not deterministic or gives non-finite outputs.
         MachineError: no compiler, or not enough memory.
+        KeyboardInterrupt: as it came, once the store is consistent: ``resume_run`` carries the run on, and
+            ``best_so_far`` has the best verified kernel by then, not measured again.
 
     Example:
         >>> result = kernelwright.optimize(model, (x,))  # doctest: +SKIP

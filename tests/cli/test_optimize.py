@@ -121,6 +121,28 @@ def test_an_interrupted_run_says_how_to_resume_and_can_be(cli: Any, engine: Any,
     assert resumed.json["verified"]
 
 
+def test_an_interrupted_run_writes_its_best_kernel_so_far_and_marks_it(
+    cli: Any, engine: Any, task_file: Path, tmp_path: Path
+) -> None:
+    engine.interrupt_after = 12
+    result = cli("optimize", task_file, "--json")
+    assert result.code == 130
+    kernel = Path(result.json["kernel"]).read_text(encoding="utf-8")
+    assert kernel.startswith("# Interrupted: ") and "not measured again" in kernel.splitlines()[0]
+    assert f"kernelwright runs resume {result.json['run_id']}" in kernel.splitlines()[1]
+    assert Path(result.json["report"]).exists()
+    assert "best so far" in result.err
+
+
+def test_an_interrupted_run_without_a_faster_kernel_writes_none(
+    cli: Any, engine: Any, task_file: Path
+) -> None:
+    engine.interrupt_after = 2
+    result = cli("optimize", task_file, "--json")
+    assert result.code == 130 and result.json["kernel"] is None
+    assert "nothing faster was verified yet" in result.err
+
+
 def test_an_interrupted_json_run_still_prints_one_document(cli: Any, engine: Any, task_file: Path) -> None:
     engine.interrupt_after = 3
     result = cli("optimize", task_file, "--json")

@@ -12,7 +12,7 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Evaluation, Stage, Status
 from kernelwright.core.roofline import Floor, Work
 from kernelwright.core.task import Task, Workload
-from kernelwright.engine.run import is_faster_everywhere
+from kernelwright.engine.interruption import is_faster_everywhere
 from kernelwright.remote.answers import DropRequest, Failed, Malformed, Refused, read_answer
 from kernelwright.testing.fake_run import fake_evaluation
 

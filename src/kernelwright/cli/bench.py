@@ -14,9 +14,11 @@ from kernelwright.cli import modeloptions, options
 from kernelwright.cli.benchprogress import BenchProgress
 from kernelwright.cli.benchtasks import BenchTask, collect
 from kernelwright.cli.experiments import make_folder, resume_command
+from kernelwright.cli.interruption import interrupted
 from kernelwright.cli.output import json_text, print_json, stderr, stdout, write_text, write_trace
 from kernelwright.cli.quick import Quick
-from kernelwright.cli.running import create_run, interrupted, open_store
+from kernelwright.cli.running import create_run, open_store
+from kernelwright.cli.signals import interruptible
 from kernelwright.core.errors import KernelwrightError, StoreError, UserError
 from kernelwright.core.evidence import FactValue
 from kernelwright.core.models import ModelSettings
@@ -156,15 +158,16 @@ def bench(
     _check_policy(list(earlier.values()), title, library_calls)
     _check_baselines(list(earlier.values()), title, how.baselines)
     rows: list[BenchRow] = []
-    try:
-        left = run_all(
-            opened, entries, earlier, how, title, rows, stop_after,
-            is_quick=quick, is_profiled=not (quick or no_profile),
-        )  # fmt: skip
-    except KeyboardInterrupt:
-        left = [entry.task.name for entry in entries[len(rows) :]]
-        write_results(title, rows, left, folder, is_quick=quick)
-        interrupted(resume_command(title), as_json=as_json)
+    with interruptible():
+        try:
+            left = run_all(
+                opened, entries, earlier, how, title, rows, stop_after,
+                is_quick=quick, is_profiled=not (quick or no_profile),
+            )  # fmt: skip
+        except KeyboardInterrupt:
+            left = [entry.task.name for entry in entries[len(rows) :]]
+            write_results(title, rows, left, folder, is_quick=quick)
+            interrupted(resume_command(title), as_json=as_json)
     finish(title, rows, left, folder, as_json=as_json, is_quick=quick)
 
 

@@ -114,6 +114,8 @@ def optimize(
         opened,
         run_id,
         make_progress(task.name),
+        kernel_path=kernel_path,
+        report_path=report_path,
         resume_with=resume_command(run_id, store, evaluator),
         as_json=as_json,
         evaluator=judge,

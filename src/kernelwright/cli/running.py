@@ -2,12 +2,11 @@
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
-import typer
-
-from kernelwright.cli.output import print_json, stderr
+from kernelwright.cli.interruption import deliver_best
 from kernelwright.cli.progress import Progress
+from kernelwright.cli.signals import interruptible
 from kernelwright.core.errors import UserError
 from kernelwright.core.run import RunSpec
 from kernelwright.settings import load_settings
@@ -16,8 +15,6 @@ if TYPE_CHECKING:
     from kernelwright.engine.evaluator import Evaluator
     from kernelwright.engine.run import RunOutcome
     from kernelwright.store.base import RunRecord, Store
-
-EXIT_INTERRUPTED = 130
 
 
 def open_store(where: str | None) -> "Store":
@@ -49,19 +46,25 @@ def play(
     run_id: str,
     progress: Progress,
     *,
+    kernel_path: Path,
+    report_path: Path,
     resume_with: str,
     as_json: bool,
     evaluator: "Evaluator | None" = None,
 ) -> "RunOutcome":
-    """Carry a run to its end; an interruption says how to resume and exits with 130."""
+    """Carry a run to its end; an interruption writes its best so far, says how to resume, exits with 130."""
     # lazy: loads torch
     from kernelwright import api
 
-    try:
-        with progress:
-            return api.resume_run(run_id, store=store, referee=evaluator, on_event=progress.add)
-    except KeyboardInterrupt:
-        interrupted(resume_with, as_json=as_json)
+    with interruptible() as signals:
+        try:
+            with progress:
+                return api.resume_run(run_id, store=store, referee=evaluator, on_event=progress.add)
+        except (KeyboardInterrupt, OSError) as error:
+            # A display on a terminal that was closed fails too, and in the interruption's place.
+            if not (isinstance(error, KeyboardInterrupt) or signals.has_come):
+                raise
+            deliver_best(store, run_id, kernel_path, report_path, resume_with=resume_with, as_json=as_json)
 
 
 def replay(store: "Store", folder: Path, progress: Progress) -> "RunOutcome":
@@ -79,15 +82,6 @@ def save_recording(store: "Store", run_id: str, folder: Path) -> None:
     from kernelwright import api
 
     api.record_run(run_id, folder, store=store)
-
-
-def interrupted(resume_with: str, *, as_json: bool) -> NoReturn:
-    """Say how to carry on and exit with 130."""
-    message = f"interrupted; what was finished is kept. Carry on with: {resume_with}"
-    stderr().print(message, soft_wrap=True)
-    if as_json:
-        print_json({"interrupted": True, "resume_with": resume_with, "exit_code": EXIT_INTERRUPTED})
-    raise typer.Exit(EXIT_INTERRUPTED)
 
 
 def resume_command(run_id: str, store: str | None, evaluator: str | None = None) -> str:

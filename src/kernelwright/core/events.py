@@ -136,6 +136,14 @@ class RunFinished(Frozen):
     """How the model's answers ended, by outcome; empty where no model was asked."""
 
 
+class RunInterrupted(Frozen):
+    """Somebody ended the process; the run can be carried on, and this is no part of its course."""
+
+    kind: Literal["run_interrupted"] = "run_interrupted"
+    best: str | None
+    """The candidate that was fastest by then, verified and faster than eager; None without any."""
+
+
 Event = Annotated[
     RunStarted
     | TaskPrepared
@@ -149,7 +157,8 @@ Event = Annotated[
     | CandidateEvaluated
     | BaseReplaced
     | IncumbentImproved
-    | RunFinished,
+    | RunFinished
+    | RunInterrupted,
     Field(discriminator="kind"),
 ]
 """One thing that happened, discriminated by ``kind``."""

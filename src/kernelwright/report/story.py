@@ -16,6 +16,7 @@ from kernelwright.core.events import (
     MoveFailed,
     Noted,
     RunFinished,
+    RunInterrupted,
     RunStarted,
     StepStarted,
     TaskPrepared,
@@ -98,11 +99,14 @@ class Story:
     prepared: TaskPrepared | None = None
     steps: list[Step] = field(default_factory=list)
     finished: RunFinished | None = None
+    interrupted: RunInterrupted | None = None
+    """The last event of a run that was interrupted; None once it was carried on."""
     given_up: list[LoweringGaveUp] = field(default_factory=list)
     """Where the compiler generated nothing, each workload and reason once."""
 
     def add(self, event: Event) -> None:
         """Take in the next event."""
+        self.interrupted = event if isinstance(event, RunInterrupted) else None
         if isinstance(event, RunStarted):
             self.started = event
         elif isinstance(event, TaskPrepared):
@@ -114,6 +118,8 @@ class Story:
             self._begin(event)
         elif isinstance(event, LoweringGaveUp):
             self._give_up(event)
+        elif isinstance(event, RunInterrupted):
+            self._close()
         else:
             self._attach(event)
 

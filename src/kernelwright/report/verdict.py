@@ -24,10 +24,15 @@ def run_verdict(story: Story, failure: str | None = None) -> Verdict:
     if failure is not None:
         return Verdict("bad", "The run failed", (failure,))
     if story.finished is None:
-        return Verdict("neutral", "The run has not ended", _unfinished_lines(story))
+        headline = "Interrupted; not measured again" if story.interrupted else "The run has not ended"
+        return Verdict("neutral", headline, (*_unfinished_lines(story), *_compiler(story)))
     evaluation = story.finished.evaluation
     why = f"The search ended because {_because(story.finished.reason)}."
     if story.finished.winner is None:
+        if evaluation is None and story.best is not None:
+            told = (*_unfinished_lines(story), "Grant more seconds to have it measured again.")
+            headline = "Out of time before the final measurement: the module stays as it is"
+            return Verdict("neutral", headline, (*told, *_compiler(story), why))
         lines = (f"{len(story.evaluated)} candidates were measured and none beat it.", *_compiler(story), why)
         return Verdict("neutral", _unchanged_headline(story), lines)
     if evaluation is None or not evaluation.is_verified:
