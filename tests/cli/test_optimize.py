@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from kernelwright.core.errors import MachineError
 from kernelwright.devices.gpu_facts import GPUS, GpuFacts
 
 
@@ -119,6 +120,15 @@ def test_an_interrupted_run_says_how_to_resume_and_can_be(cli: Any, engine: Any,
     resumed = cli(*command, "--json")
     assert resumed.code == 0
     assert resumed.json["verified"]
+
+
+def test_what_the_machine_failed_at_comes_with_the_line_that_carries_the_run_on(
+    cli: Any, engine: Any, task_file: Path
+) -> None:
+    engine.error = MachineError("the disk is full")
+    result = cli("optimize", task_file, "--json")
+    assert result.code == 2
+    assert "the disk is full. Carry on with: kernelwright runs resume " in result.json["error"]
 
 
 def test_an_interrupted_run_writes_its_best_kernel_so_far_and_marks_it(

@@ -1,13 +1,15 @@
 """Runs started and carried on from the command line: the store, and what an interruption leaves."""
 
+import contextlib
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernelwright.cli.interruption import deliver_best
 from kernelwright.cli.progress import Progress
 from kernelwright.cli.signals import interruptible
-from kernelwright.core.errors import UserError
+from kernelwright.core.errors import MachineError, StoreError, UserError
 from kernelwright.core.run import RunSpec
 from kernelwright.settings import load_settings
 
@@ -56,7 +58,7 @@ def play(
     # lazy: loads torch
     from kernelwright import api
 
-    with interruptible() as signals:
+    with interruptible() as signals, _resumable(resume_with):
         try:
             with progress:
                 return api.resume_run(run_id, store=store, referee=evaluator, on_event=progress.add)
@@ -65,6 +67,15 @@ def play(
             if not (isinstance(error, KeyboardInterrupt) or signals.has_come):
                 raise
             deliver_best(store, run_id, kernel_path, report_path, resume_with=resume_with, as_json=as_json)
+
+
+@contextlib.contextmanager
+def _resumable(resume_with: str) -> Iterator[None]:
+    """Add to what the machine or the store failed at how the run is carried on once that is mended."""
+    try:
+        yield
+    except (MachineError, StoreError) as error:
+        raise type(error)(f"{error}. Carry on with: {resume_with}") from error
 
 
 def replay(store: "Store", folder: Path, progress: Progress) -> "RunOutcome":
