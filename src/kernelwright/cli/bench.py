@@ -5,7 +5,7 @@ import sys
 import time
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 from rich.table import Table
@@ -16,7 +16,6 @@ from kernelwright.cli.benchtasks import BenchTask, collect
 from kernelwright.cli.experiments import make_folder, resume_command
 from kernelwright.cli.interruption import interrupted
 from kernelwright.cli.output import json_text, print_json, stderr, stdout, write_text, write_trace
-from kernelwright.cli.quick import Quick
 from kernelwright.cli.running import create_run, open_store
 from kernelwright.cli.signals import interruptible
 from kernelwright.core.errors import KernelwrightError, StoreError, UserError
@@ -214,6 +213,7 @@ def run_all(
     """
     # lazy: loads torch
     from kernelwright.api import open_referee
+    from kernelwright.engine.evaluators import Around
 
     left: list[str] = []
     ends = None if stop_after is None else time.monotonic() + stop_after
@@ -231,8 +231,8 @@ def run_all(
                 left.append(entry.task.name)
                 continue
             progress.start(entry.task.name)
-            judge = Quick(referee) if is_quick else referee
-            row = _run_one(store, judge, entry, record, how, title, progress, profile)
+            more = {"profile": profile, "around": Around(is_quick=is_quick)}
+            row = _run_one(store, referee, entry, record, how, title, progress, more)
             progress.finish(row)
             rows.append(row)
     return left
@@ -246,8 +246,9 @@ def _run_one(
     how: RunOptions,
     title: str,
     progress: BenchProgress,
-    profile: "Profiler | None",
+    more: dict[str, Any],
 ) -> BenchRow:
+    """Bring one task to its end; ``more`` are further arguments of ``api.resume_run``."""
     # lazy: loads torch
     from kernelwright import api
 
@@ -257,7 +258,7 @@ def _run_one(
     failure: str | None = None
     if record is None or record.state is not RunState.FINISHED:
         try:
-            api.resume_run(run_id, store=store, referee=referee, on_event=progress.add, profile=profile)
+            api.resume_run(run_id, store=store, referee=referee, on_event=progress.add, **more)
         except StoreError:
             raise
         except KernelwrightError as error:

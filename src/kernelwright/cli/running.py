@@ -14,7 +14,7 @@ from kernelwright.core.run import RunSpec
 from kernelwright.settings import load_settings
 
 if TYPE_CHECKING:
-    from kernelwright.engine.evaluator import Evaluator
+    from kernelwright.engine.evaluator import Evaluator, EvaluatorElsewhere
     from kernelwright.engine.run import RunOutcome
     from kernelwright.store.base import RunRecord, Store
 
@@ -101,7 +101,7 @@ def resume_command(run_id: str, store: str | None, evaluator: str | None = None)
     return shlex.join(["kernelwright", "runs", "resume", run_id, *more])
 
 
-def gpu_of_evaluator(evaluator: "Evaluator", target: str) -> str:
+def gpu_of_evaluator(evaluator: "EvaluatorElsewhere", target: str) -> str:
     """Return the model of the GPU that an evaluator judges on, empty where it is not known or not wanted.
 
     Raises:
@@ -113,7 +113,7 @@ def gpu_of_evaluator(evaluator: "Evaluator", target: str) -> str:
     return "" if target.startswith("cpu/") else gpu_there(evaluator)
 
 
-def find_evaluator(text: str | None) -> "Evaluator | None":
+def find_evaluator(text: str | None) -> "EvaluatorElsewhere | None":
     """Return the evaluator that ``--evaluator`` names, None for the referee here; raises UserError."""
     # lazy: needs what only some installations have
     from kernelwright.remote import open_evaluator
