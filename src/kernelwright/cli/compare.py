@@ -14,8 +14,10 @@ from kernelwright.cli import modeloptions, options
 from kernelwright.cli.benchtasks import collect
 from kernelwright.cli.comparing import Grid, Roster, Sources, play_all
 from kernelwright.cli.experiments import make_folder, resume_command
+from kernelwright.cli.interruption import interrupted
 from kernelwright.cli.output import json_text, print_json, stdout, write_text
-from kernelwright.cli.running import interrupted, open_store
+from kernelwright.cli.running import open_store
+from kernelwright.cli.signals import interruptible
 from kernelwright.core.budget import Budget
 from kernelwright.core.errors import UserError
 from kernelwright.core.run import DEFAULT_RECIPE
@@ -169,10 +171,11 @@ def compare(
     roster = Roster(open_store(store), grid, Sources(record=record, replay=replay))
     roster.check_earlier(is_resume=resume is not None)
     results = Results(roster, folder)
-    try:
-        play_all(roster, results.write)
-    except KeyboardInterrupt:
-        interrupted(resume_command(title), as_json=as_json)
+    with interruptible():
+        try:
+            play_all(roster, results.write)
+        except KeyboardInterrupt:
+            interrupted(resume_command(title), as_json=as_json)
     results.finish(roster.played(), as_json=as_json)
 
 

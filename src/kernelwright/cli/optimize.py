@@ -114,6 +114,8 @@ def optimize(
         opened,
         run_id,
         make_progress(task.name),
+        kernel_path=kernel_path,
+        report_path=report_path,
         resume_with=resume_command(run_id, store, evaluator),
         as_json=as_json,
         evaluator=judge,
@@ -179,6 +181,7 @@ def outcome_document(
         "answers": outcome.answers,
         "kernel": kernel,
         "report": report,
+        "compiler": tell(stored.event for stored in store.iter_events(outcome.run_id)).compiler,
         "floor_fraction": floor_fraction(evaluation) if evaluation else None,
         "evaluation": outcome.evaluation,
     }

@@ -131,15 +131,17 @@ def resume(
     opened = open_store(store)
     record = find_run(opened, run)
     name = record.spec.task.name
+    kernel_path, report_path = output or Path(f"{name}_fast.py"), report or Path(f"{name}_report.html")
     outcome = play(
         opened,
         record.run_id,
         make_progress(name),
+        kernel_path=kernel_path,
+        report_path=report_path,
         resume_with=resume_command(record.run_id, store, evaluator),
         as_json=as_json,
         evaluator=judge,
     )
-    kernel_path, report_path = output or Path(f"{name}_fast.py"), report or Path(f"{name}_report.html")
     deliver(opened, outcome, kernel_path, report_path, as_json=as_json)
 
 
