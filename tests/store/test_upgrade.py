@@ -117,7 +117,7 @@ def test_a_newer_version_is_refused_and_left_as_it_is(old: Path) -> None:
         connection.execute("UPDATE meta SET value = ?", (newer,))
     connection.close()
     before = layout(old)
-    with pytest.raises(StoreError, match=f"version {newer}.*reads version 3 and older") as caught:
+    with pytest.raises(StoreError, match=f"version {newer}.*reads version 4 and older") as caught:
         open_store(old)
     assert "\n" not in str(caught.value)
     assert (layout(old), version(old)) == (before, newer)
