@@ -36,10 +36,6 @@ _WAL = b"\x02\x02"
 """Bytes 18 and 19 of an SQLite file that keeps its newest pages in a second file."""
 
 
-class StoreMissing(StoreError):
-    """There is no store there, and one that is opened for reading is not created."""
-
-
 def open_database(where: Path | str, *, read_only: bool = False) -> tuple[Engine, str]:
     """Open a database; returns it with a name for messages that hides passwords.
 
@@ -62,7 +58,7 @@ def open_database(where: Path | str, *, read_only: bool = False) -> tuple[Engine
 
 def _open_to_read(url: URL, name: str) -> Engine:
     if is_file(url) and not Path(str(url.database)).exists():
-        raise StoreMissing(f"there is no store at {name}; kernelwright optimize FILE creates one")
+        raise versions.StoreMissing(f"there is no store at {name}; kernelwright optimize FILE creates one")
     if is_file(url):
         _look(Path(str(url.database)), name)
     engine = _create_engine(url, read_only=True)
@@ -81,7 +77,8 @@ def _open_to_write(url: URL, name: str) -> Engine:
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.is_file() and path.stat().st_size:
             _look(path, name)
-            if not os.access(path, os.W_OK):
+            is_effective = os.access in os.supports_effective_ids
+            if not all(os.access(p, os.W_OK, effective_ids=is_effective) for p in (path, path.parent)):
                 raise StoreError(f"the store {name} is read-only; name another with --store")
     engine = _create_engine(url)
     with _closed_on_failure(engine):

@@ -18,6 +18,10 @@ _ALEMBIC_LOCK = threading.Lock()
 """Alembic keeps what it is working on in module variables."""
 
 
+class StoreMissing(StoreError):
+    """There is no store there, and one that is opened for reading is not created."""
+
+
 class StoreOlder(StoreError):
     """The store is of an older version, and one that is opened for reading is not upgraded."""
 
@@ -49,7 +53,7 @@ def find(connection: Connection, name: str) -> int | None:
 def require_current(found: int | None, name: str) -> None:
     """Raise StoreError where a database cannot be read as it is."""
     if found is None:
-        raise StoreError(f"there is no store in {name}; kernelwright optimize FILE creates one")
+        raise StoreMissing(f"there is no store in {name}; kernelwright optimize FILE creates one")
     if found != CURRENT:
         raise StoreOlder(
             f"the store {name} has schema version {found}, this kernelwright reads version {CURRENT}: "
