@@ -7,9 +7,9 @@ import shutil
 import socket
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
 
 import pytest
@@ -18,7 +18,6 @@ import sqlalchemy as sa
 PASSWORD = "s3cr3t-of-the-test"
 """Of the server's only user; whatever is printed must not hold it."""
 _BINARIES = ("/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/usr/local/pgsql/bin")
-_NUMBERS = count()
 
 
 @dataclass(frozen=True)
@@ -104,23 +103,35 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture
 def database(server: Server) -> str:
-    """The URL of a fresh database."""
-    return make_database(server)
+    """The URL of an empty database."""
+    return emptied(server, "one")
 
 
 @pytest.fixture
-def new_database(server: Server) -> Callable[[], str]:
-    """Make a fresh database and return its URL."""
-    return lambda: make_database(server)
+def another_database(server: Server) -> str:
+    """The URL of a second empty database."""
+    return emptied(server, "two")
 
 
-def make_database(server: Server) -> str:
-    """Create a database and return its URL."""
-    name = f"test{next(_NUMBERS)}"
-    engine = sa.create_engine(
-        server.url("postgres").replace("postgresql:", "postgresql+psycopg:"), isolation_level="AUTOCOMMIT"
-    )
-    with engine.connect() as connection:
-        connection.exec_driver_sql(f"CREATE DATABASE {name}")
-    engine.dispose()
+def emptied(server: Server, name: str) -> str:
+    """Create a database, or take all out of it; return its URL."""
+    with connected(server, "postgres") as connection:
+        names = connection.exec_driver_sql("SELECT datname FROM pg_database").scalars().all()
+        if name not in names:
+            connection.exec_driver_sql(f"CREATE DATABASE {name}")
+    with connected(server, name) as connection:
+        others = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database()"
+        connection.exec_driver_sql(f"{others} AND pid <> pg_backend_pid()")
+        connection.exec_driver_sql("DROP SCHEMA public CASCADE")
+        connection.exec_driver_sql("CREATE SCHEMA public")
     return server.url(name)
+
+
+@contextmanager
+def connected(server: Server, name: str) -> Iterator[sa.Connection]:
+    """Connect to a database for commands outside transactions."""
+    url = server.url(name).replace("postgresql:", "postgresql+psycopg:")
+    engine = sa.create_engine(url, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        yield connection
+    engine.dispose()

@@ -62,11 +62,11 @@ def test_a_database_of_something_else_is_refused_untouched(database: str) -> Non
     engine.dispose()
 
 
-def test_an_older_store_is_upgraded_to_what_a_new_one_is(database: str, new_database: Any) -> None:
+def test_an_older_store_is_upgraded_to_what_a_new_one_is(database: str, another_database: str) -> None:
     older = sa.create_engine(database.replace("postgresql:", "postgresql+psycopg:"))
     with older.begin() as connection:
         versions.upgrade(connection, 0)
-    newer = open_store(new_database())
+    newer = open_store(another_database)
     assert isinstance(newer, SqlStore)
     for table in schema.metadata.tables:
         columns = [sa.inspect(engine).get_columns(table) for engine in (older, newer._engine)]
