@@ -34,7 +34,7 @@ from kernelwright.devices.cpu import environment, machine_facts, measure_peaks
 from kernelwright.engine.evaluator import Evaluator
 from kernelwright.engine.recording import RecordedEvaluator, Recording, open_recording, recording_of
 from kernelwright.engine.run import with_memory
-from kernelwright.memory.librarian import learn
+from kernelwright.memory.study import learn
 from kernelwright.report.learning import Learned, LearningRow, learned, learning_markdown, learning_row
 from kernelwright.report.played import Played, played_run
 from kernelwright.settings import load_settings

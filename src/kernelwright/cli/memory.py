@@ -106,24 +106,20 @@ def archive(store: options.StoreOption = None, as_json: options.AsJson = False) 
 def learn(store: options.StoreOption = None, as_json: options.AsJson = False) -> None:
     """Propose findings from all finished runs and judge them on the tasks they were not taken from."""
     # lazy: keeps --help quick
-    from kernelwright.memory.librarian import learn as learn_findings
+    from kernelwright.memory.study import study
 
     opened = open_store(store)
-    outcomes = [outcome for _, outcome in opened.iter_outcomes()]
-    plans = [plan for _, plan in opened.iter_plans()]
     before = {finding.id: finding for finding in opened.iter_findings()}
-    after = learn_findings(outcomes, plans, tuple(before.values()))
-    changed = [finding for finding in after if before.get(finding.id) != finding]
-    for finding in changed:
-        opened.add_finding(finding)
+    changed, n_findings = opened.learn(study, anew=True)
+    n_outcomes, n_plans = opened.count_learned()
     if as_json:
-        print_json({"findings": len(after), "changed": [_as_document(finding) for finding in changed]})
+        print_json({"findings": n_findings, "changed": [_as_document(finding) for finding in changed]})
         return
-    looked_at = f"looked at {len(outcomes)} outcomes and {len(plans)} plans"
+    looked_at = f"looked at {n_outcomes} outcomes and {n_plans} plans"
     if not changed:
-        stdout().print(f"{looked_at}: nothing new, the findings ({len(after)}) stand as they were")
+        stdout().print(f"{looked_at}: nothing new, the findings ({n_findings}) stand as they were")
         return
-    stdout().print(f"{looked_at}: new or judged anew, {len(changed)} of {len(after)} findings:")
+    stdout().print(f"{looked_at}: new or judged anew, {len(changed)} of {n_findings} findings:")
     for finding in changed:
         was = before[finding.id].state if finding.id in before else "new"
         step = finding.state if was == finding.state else f"{was} -> {finding.state}"

@@ -33,9 +33,10 @@ from kernelwright.engine.pipelines import Pipeline
 from kernelwright.engine.prepare import prepare
 from kernelwright.engine.state import RunState
 from kernelwright.engine.tape import StoreTape
-from kernelwright.memory.librarian import learn
+from kernelwright.memory.study import study
 from kernelwright.search.view import SearchPolicy, Selection
-from kernelwright.store.base import Store
+from kernelwright.store.base import RunRecord, Store
+from kernelwright.store.lease import LeaseLost, held
 
 FINALISTS = 3
 """Verified candidates that are measured again, fastest first, until one holds; ours."""
@@ -122,34 +123,47 @@ def with_memory(spec: RunSpec, store: Store) -> RunSpec:
 
 
 def continue_run(run_id: str, tools: Tools) -> RunOutcome:
-    """Carry a run on from whatever the store has of it; a finished one is returned as it ended."""
+    """Carry a run on from whatever the store has of it; a finished one is returned as it ended.
+
+    Raises:
+        RunHeld: another process is at work on it; nothing is written then.
+        LeaseLost: another process took it over, because this one was not heard of for too long.
+    """
     record = tools.store.get_run(run_id)
-    journal = Journal(tools.store, run_id, tools.on_event)
+    if record.state is StoredState.FINISHED:
+        ended = Journal(tools.store, run_id, tools.on_event).finished()
+        if ended is not None:
+            return _outcome(record, ended, tools.store)
+    with held(tools.store, run_id):
+        finished = _finish(record, tools)
+    return _outcome(record, finished, tools.store)
+
+
+def _finish(record: RunRecord, tools: Tools) -> RunFinished:
+    """Bring a run that this process holds to its end."""
+    store, run_id = tools.store, record.run_id
+    journal = Journal(store, run_id, tools.on_event)
     finished = journal.finished()
     if finished is None:
-        tools.store.set_state(run_id, StoredState.RUNNING)
+        store.set_state(run_id, StoredState.RUNNING)
         try:
             finished = _Loop(record.spec, tools, journal).play()
+        except LeaseLost:
+            raise  # the run is another process's: its state is no more ours to say
         except Exception as error:
-            tools.store.set_state(run_id, StoredState.FAILED, failure=str(error))
+            store.set_state(run_id, StoredState.FAILED, failure=str(error))
             raise
-    if tools.store.get_run(run_id).state is not StoredState.FINISHED:
-        _learn_findings(record.spec, tools.store)
-        tools.store.set_state(run_id, StoredState.FINISHED)
-    winner = tools.store.get_candidate(finished.winner) if finished.winner else None
-    return RunOutcome(run_id, winner, finished.evaluation, finished.reason, finished.spent, finished.answers)
+    if not record.spec.is_cold:
+        store.learn(study)
+    store.set_state(run_id, StoredState.FINISHED)
+    return finished
 
 
-def _learn_findings(spec: RunSpec, store: Store) -> None:
-    """Let the Librarian look at what all runs left; doing it twice changes nothing."""
-    if spec.is_cold:
-        return
-    outcomes = [outcome for _, outcome in store.iter_outcomes()]
-    plans = [plan for _, plan in store.iter_plans()]
-    known = tuple(store.iter_findings())
-    for finding in learn(outcomes, plans, known):
-        if finding not in known:
-            store.add_finding(finding)
+def _outcome(record: RunRecord, finished: RunFinished, store: Store) -> RunOutcome:
+    winner = store.get_candidate(finished.winner) if finished.winner else None
+    return RunOutcome(
+        record.run_id, winner, finished.evaluation, finished.reason, finished.spent, finished.answers
+    )
 
 
 class _Loop:

@@ -117,6 +117,10 @@ class LearnedStore(Protocol):
         """Yield the findings in the order their ids first came up; only those in that state when named."""
         ...
 
+    def count_learned(self) -> tuple[int, int]:
+        """Return how many outcomes and plans there are."""
+        ...
+
     def learn(self, study: Callable[[Notebook], T], *, anew: bool = False) -> T:
         """Let the Librarian study what is new, in one transaction; of several, one after the other.
 

@@ -62,6 +62,11 @@ class SqlLearned(SqlRecords, LearnedStore):
             query = query.where(findings.c.state == state)
         return (self._parse(Finding.model_validate_json, row.payload) for row in self._read(query))
 
+    def count_learned(self) -> tuple[int, int]:
+        counted = (sa.select(sa.func.count()).select_from(table) for table in (outcomes, plans))
+        n_outcomes, n_plans = (int(self._read(query)[0][0]) for query in counted)
+        return n_outcomes, n_plans
+
     def learn(self, study: Callable[[Notebook], T], *, anew: bool = False) -> T:
         def work(connection: Connection) -> T:
             lock_ledger(connection)

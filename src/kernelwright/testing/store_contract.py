@@ -389,7 +389,9 @@ class StoreContract:
         def study(book: Notebook) -> tuple[list[Outcome], list[ArchivedPlan]]:
             return list(book.new_outcomes()), list(book.plans_of(["run-2", "run-0", "nosuch"]))
 
-        assert store.learn(study) == ([make_outcome(n, run_id=f"run-{n}") for n in range(3)], [make_plan(0), make_plan(2)])
+        outcomes, plans = store.learn(study)
+        assert outcomes == [make_outcome(n, run_id=f"run-{n}") for n in range(3)]
+        assert plans == [make_plan(0), make_plan(2)] and store.count_learned() == (3, 3)
         store.add_outcome(make_outcome(9))
         assert store.learn(study)[0] == [make_outcome(9)] and store.learn(study)[0] == []
         assert len(store.learn(study, anew=True)[0]) == 4
