@@ -19,8 +19,8 @@ from kernelwright.search.kernelskill import KernelSkillPolicy
 from kernelwright.store import engine as store_engine
 from kernelwright.store import schema, versions
 from kernelwright.store.base import Store
-from kernelwright.store.versions import StoreMissing
 from kernelwright.store.sqlstore import SqlStore, open_store
+from kernelwright.store.versions import StoreMissing
 from kernelwright.testing.fake_run import FakeReferee, ScriptedTeam, fake_prepare
 from kernelwright.testing.store_contract import StoreContract, make_model_call, make_spec
 
@@ -48,7 +48,7 @@ class TestPostgres(StoreContract):
 
 
 def test_an_empty_database_is_no_store_to_read(database: str) -> None:
-    with pytest.raises(StoreMissing, match="no store in postgresql.*kernelwright optimize"):
+    with pytest.raises(StoreMissing, match=r"no store in postgresql.*kernelwright optimize"):
         open_store(database, read_only=True)
 
 

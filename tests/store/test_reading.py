@@ -14,8 +14,8 @@ import sqlalchemy as sa
 from kernelwright.core.errors import StoreError
 from kernelwright.core.events import CandidateWritten
 from kernelwright.store import engine
-from kernelwright.store.versions import StoreMissing
 from kernelwright.store.sqlstore import open_store
+from kernelwright.store.versions import StoreMissing
 from kernelwright.testing.store_contract import make_outcome, make_spec
 
 NOBODY = 65534
@@ -134,7 +134,7 @@ def test_a_missing_store_is_one_line_and_not_created(tmp_path: Path) -> None:
 FOREIGN = {
     "equal table names": "CREATE TABLE runs (distance REAL); INSERT INTO runs VALUES (5.0)",
     "other table names": "CREATE TABLE walks (distance REAL)",
-    "a table meta": "CREATE TABLE meta (key TEXT, value TEXT); INSERT INTO meta VALUES ('schema_version', '3')",
+    "a table meta": "CREATE TABLE meta (key, value); INSERT INTO meta VALUES ('schema_version', '3')",
 }
 
 

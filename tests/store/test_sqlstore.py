@@ -13,13 +13,13 @@ from kernelwright.store.base import Store
 from kernelwright.store.sqlstore import SqlStore, open_store
 from kernelwright.testing.store_contract import StoreContract, make_candidate, make_finding, make_spec
 
+
 class TestSqliteFile(StoreContract):
     @pytest.fixture
     def store(self, tmp_path: Path) -> Iterator[Store]:
         opened = open_store(tmp_path / "deep" / "store.db")
         yield opened
         opened.close()
-
 
     @pytest.fixture
     def second(self, store: Store, tmp_path: Path) -> Iterator[Store]:

@@ -81,7 +81,7 @@ def test_a_store_of_this_version_is_opened_without_alembic(tmp_path: Path) -> No
 
 def test_an_older_store_is_not_read_as_it_is_and_left_as_it_is(old: Path) -> None:
     before = old.read_bytes()
-    with pytest.raises(StoreOlder, match="schema version 1.*upgrades it"):
+    with pytest.raises(StoreOlder, match=r"schema version 1.*upgrades it"):
         open_store(old, read_only=True)
     assert old.read_bytes() == before
 

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from kernelwright.cli import options
 from kernelwright.cli.output import print_json, stdout
-from kernelwright.cli.running import open_store
+from kernelwright.cli.running import open_for_reading, open_store
 from kernelwright.core.learned import Finding
 
 app = typer.Typer(help="What finished runs taught: show, findings, archive, learn.", no_args_is_help=True)
@@ -30,7 +30,7 @@ def show(store: options.StoreOption = None, as_json: options.AsJson = False) -> 
     # lazy: keeps --help quick
     from kernelwright.memory.ledger import Ledger
 
-    opened = open_store(store)
+    opened = open_for_reading(store)
     outcomes = [outcome for _, outcome in opened.iter_outcomes()]
     effects = Ledger(outcomes).effects()
     states = Counter(finding.state for finding in opened.iter_findings())
@@ -68,7 +68,7 @@ def findings(
     # lazy: keeps --help quick
     from kernelwright.memory.findings import describe
 
-    found = [f for f in open_store(store).iter_findings() if state is None or f.state == state]
+    found = [f for f in open_for_reading(store).iter_findings() if state is None or f.state == state]
     if as_json:
         print_json([_as_document(finding) for finding in found])
         return
@@ -87,7 +87,7 @@ def archive(store: options.StoreOption = None, as_json: options.AsJson = False) 
     # lazy: keeps --help quick
     from kernelwright.memory.archive import skills_in_order
 
-    plans = [plan for _, plan in open_store(store).iter_plans()]
+    plans = [plan for _, plan in open_for_reading(store).iter_plans()]
     if as_json:
         print_json(plans)
         return

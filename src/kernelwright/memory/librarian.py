@@ -1,7 +1,7 @@
 """The Librarian's rules: from what was tried to findings, and their proof on other tasks.
 
-``memory/study.py`` applies them run by run. Pure and deterministic. The unit of evidence is the task, not the try: ten tries on one task tell of one
-task (``memory/trials.py``). All thresholds are ours.
+``memory/study.py`` applies them run by run. Pure and deterministic. The unit of evidence is the task, not the
+try: ten tries on one task tell of one task (``memory/trials.py``). All thresholds are ours.
 """
 
 import math
@@ -62,7 +62,7 @@ def judge(finding: Finding, outcomes: Iterable[Outcome]) -> Finding:
 
 
 def judge_by(finding: Finding, trials: Sequence[TaskTrial]) -> Finding:
-    """Return the finding in the state that the trials of its subject put it in; its own tasks are left out."""
+    """Return the finding in the state that the trials of its subject put it in, without its own tasks."""
     own = set(finding.taken_from)
     others = [trial for trial in trials if trial.task_id not in own]
     if finding.claim is None or not others:

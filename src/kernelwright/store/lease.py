@@ -73,8 +73,8 @@ class Lease(Frozen):
         here = "on this machine" if self.owner.place == _place() else f"on {self.owner.host}"
         return RunHeld(
             f"run {self.run_id} is being carried on by process {self.owner.pid} {here} since "
-            f"{self.taken_at:%Y-%m-%d %H:%M:%S} UTC: wait for its end (kernelwright runs show {self.run_id}), "
-            f"or end that process first; a process that is gone gives it up within {LEASE_S:.0f} s"
+            f"{self.taken_at:%Y-%m-%d %H:%M:%S} UTC: wait for its end (kernelwright runs show "
+            f"{self.run_id}), or end that process first; a process that is gone gives it up within {LEASE_S:.0f} s"
         )
 
 

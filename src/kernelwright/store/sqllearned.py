@@ -140,7 +140,7 @@ def batched(items: Collection[T]) -> Iterator[list[T]]:
 
 
 def lock_ledger(connection: Connection) -> None:
-    """Let one transaction at a time add outcomes or learn from them, so that their order is that of commits."""
+    """Let one transaction at a time add outcomes or learn: their numbers are in the order of commits."""
     query = sa.select(meta.c.value).where(meta.c.key == VERSION_KEY).with_for_update()
     connection.execute(query).first()
 

@@ -36,9 +36,7 @@ def find(connection: Connection, name: str) -> int | None:
     if not present:
         return None
     if not present >= _OURS:
-        raise StoreError(
-            f"{name} is a database of something else, left as it is; name another with --store"
-        )
+        raise StoreError(f"{name} is a database of something else, left as it is; name another with --store")
     query = sa.select(schema.meta.c.value).where(schema.meta.c.key == schema.VERSION_KEY)
     found = connection.execute(query).scalar()
     readable = {str(version): version for version in range(1, CURRENT + 1)}

@@ -1,4 +1,4 @@
-"""What every store must do; subclass StoreContract and give it the fixtures ``store``, ``second``, ``reader``."""
+"""What every store must do; subclass StoreContract, with fixtures ``store``, ``second`` and ``reader``."""
 
 import math
 import threading

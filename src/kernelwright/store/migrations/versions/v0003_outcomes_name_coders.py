@@ -13,7 +13,7 @@ _OUTCOMES = sa.table("outcomes", sa.column("outcome_id"), sa.column("run_id"), s
 
 
 def upgrade() -> None:
-    """Write the run's coder into every outcome; one that cannot be read, or has lost its run, stays as it is."""
+    """Write the run's coder into every outcome; what cannot be read, or has lost its run, stays."""
     connection = op.get_bind()
     joined = _OUTCOMES.join(_RUNS, _OUTCOMES.c.run_id == _RUNS.c.run_id)
     query = sa.select(_OUTCOMES.c.outcome_id, _OUTCOMES.c.payload, _RUNS.c.spec).select_from(joined)
