@@ -4,6 +4,7 @@ import re
 import shlex
 from collections.abc import Iterable
 from pathlib import Path
+from urllib.parse import quote_plus
 
 from sqlalchemy import exc
 from sqlalchemy.engine import URL, make_url
@@ -45,15 +46,14 @@ def shown_address(where: Path | str | URL) -> str:
     url = where if isinstance(where, URL) else parse_address(where)
     if is_file(url):
         return str(url.database)
-    hidden = {name: _HIDDEN for name in url.query if _SECRET.search(name)}
-    return url.update_query_dict(hidden).render_as_string(hide_password=True)
+    hidden = dict.fromkeys(_secrets(url), _HIDDEN)
+    shown = url.update_query_dict(hidden).render_as_string(hide_password=True)
+    return shown.replace(quote_plus(_HIDDEN), _HIDDEN)
 
 
 def without_passwords(text: str, url: URL) -> str:
     """Return what a driver said with every password of the URL struck out."""
-    query = [value for name, value in url.query.items() if _SECRET.search(name)]
-    secrets = [url.password, *(text for value in query for text in ([value] if value else []))]
-    for secret in secrets:
+    for secret in (url.password, *_secrets(url).values()):
         if isinstance(secret, str) and secret:
             text = text.replace(secret, _HIDDEN)
     return text
@@ -61,7 +61,15 @@ def without_passwords(text: str, url: URL) -> str:
 
 def has_password(where: str) -> bool:
     """Tell whether the address holds something that must not be shown."""
-    return "://" in where and (shown_address(where) != parse_address(where).render_as_string(False))
+    if "://" not in where:
+        return False
+    url = parse_address(where)
+    return bool(url.password or _secrets(url))
+
+
+def _secrets(url: URL) -> dict[str, object]:
+    """Return the passwords among the options after the question mark."""
+    return {name: value for name, value in url.query.items() if _SECRET.search(name)}
 
 
 def store_words(where: str | None) -> list[str]:

@@ -74,7 +74,8 @@ class Lease(Frozen):
         return RunHeld(
             f"run {self.run_id} is being carried on by process {self.owner.pid} {here} since "
             f"{self.taken_at:%Y-%m-%d %H:%M:%S} UTC: wait for its end (kernelwright runs show "
-            f"{self.run_id}), or end that process first; a process that is gone gives it up within {LEASE_S:.0f} s"
+            f"{self.run_id} follows it), or end that process first; one that is gone gives the run up "
+            f"within {LEASE_S:.0f} s"
         )
 
 
