@@ -17,7 +17,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "kernels": {"core", "tasks"},
     "skills": {"core"},
     "store": {"core"},
-    "memory": {"core", "skills"},
+    "memory": {"core", "skills", "store"},
     "referee": {"core", "tasks", "devices"},
     "search": {"core"},
     "corpus": {"core", "tasks", "referee"},

@@ -11,12 +11,13 @@ import pytest
 from kernelwright.core.events import CandidateEvaluated, Event
 from kernelwright.core.run import RunSpec, RunState
 from kernelwright.core.task import Task
+from kernelwright.engine import holding
+from kernelwright.engine.holding import held
 from kernelwright.engine.run import Crew, Tools, continue_run, create_run, start_run
 from kernelwright.recipes.kernelskill import KERNELSKILL
 from kernelwright.search.kernelskill import KernelSkillPolicy
-from kernelwright.store import lease
 from kernelwright.store.base import Store
-from kernelwright.store.lease import LeaseLost, Owner, RunHeld, held
+from kernelwright.store.lease import LeaseLost, Owner, RunHeld
 from kernelwright.store.sqlstore import open_store
 from kernelwright.testing.fake_run import FakeReferee, ScriptedTeam, fake_prepare
 from kernelwright.testing.store_contract import make_owner
@@ -81,7 +82,7 @@ def test_a_process_whose_run_was_taken_over_ends_without_a_word_in_its_record(tm
 
 
 def test_a_lease_is_renewed_while_it_is_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lease, "HEARTBEAT_S", 0.01)
+    monkeypatch.setattr(holding, "HEARTBEAT_S", 0.01)
     store = open_store(tmp_path / "s.db")
     run_id = create_run(SPEC, store)
     with held(store, run_id) as taken:

@@ -27,6 +27,7 @@ from kernelwright.core.run import RunSpec
 from kernelwright.core.run import RunState as StoredState
 from kernelwright.engine.desk import Desk
 from kernelwright.engine.evaluator import Evaluator, Session
+from kernelwright.engine.holding import held
 from kernelwright.engine.journal import Journal, Listener
 from kernelwright.engine.knowledge import Knowledge
 from kernelwright.engine.pipelines import Pipeline
@@ -36,7 +37,7 @@ from kernelwright.engine.tape import StoreTape
 from kernelwright.memory.study import study
 from kernelwright.search.view import SearchPolicy, Selection
 from kernelwright.store.base import RunRecord, Store
-from kernelwright.store.lease import LeaseLost, held
+from kernelwright.store.lease import LeaseLost
 
 FINALISTS = 3
 """Verified candidates that are measured again, fastest first, until one holds; ours."""

@@ -2,24 +2,15 @@
 
 import os
 import socket
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from kernelwright.core.errors import StoreError
 from kernelwright.core.frozen import Frozen
 
-if TYPE_CHECKING:
-    from kernelwright.store.base import Store
-
 LEASE_S = 60.0
 """Seconds after which a lease that is not renewed runs out, and another process may take the run over."""
-HEARTBEAT_S = 15.0
-"""Seconds between renewals."""
 
 
 class RunHeld(StoreError):
@@ -77,36 +68,6 @@ class Lease(Frozen):
             f"{self.run_id} follows it), or end that process first; one that is gone gives the run up "
             f"within {LEASE_S:.0f} s"
         )
-
-
-@contextmanager
-def held(store: "Store", run_id: str) -> Iterator[Lease]:
-    """Be the only one that writes a run; the lease is renewed until the block ends, then given back.
-
-    Raises:
-        RunHeld: another process is at work on it.
-    """
-    lease = store.take_lease(run_id, Owner.here())
-    is_over = threading.Event()
-
-    def renew() -> None:
-        while not is_over.wait(HEARTBEAT_S):
-            try:
-                store.renew_lease(lease)
-            except LeaseLost:
-                return  # the next write of the run says so
-            except StoreError:
-                continue
-
-    heart = threading.Thread(target=renew, name=f"lease of {run_id}", daemon=True)
-    heart.start()
-    try:
-        yield lease
-    finally:
-        is_over.set()
-        heart.join()
-        with suppress(StoreError):
-            store.release_lease(lease)
 
 
 def utc_now() -> datetime:
