@@ -184,7 +184,14 @@ def resume_run(
     profile: Profiler | None = None,
     around: Around = JUST_THE_REFEREE,
 ) -> RunOutcome:
-    """Carry an interrupted run on; finished evaluations are not repeated."""
+    """Carry an interrupted run on; finished evaluations are not repeated.
+
+    Raises:
+        RunHeld: another process is at work on it; nothing has begun then.
+    """
+    at_work = store.lease_of(run_id)
+    if at_work is not None:
+        raise at_work.refusal()
     where = settings or load_settings()
     spec = store.get_run(run_id).spec
     clear_up()  # after the process that was interrupted, also where nothing is left to be done

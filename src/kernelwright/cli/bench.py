@@ -1,7 +1,5 @@
 """``kernelwright bench``: one recipe over many tasks, resumable, with tables and a picture."""
 
-import shlex
-import sys
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,7 +11,7 @@ from rich.table import Table
 from kernelwright.cli import modeloptions, options
 from kernelwright.cli.benchprogress import BenchProgress
 from kernelwright.cli.benchtasks import BenchTask, collect
-from kernelwright.cli.experiments import make_folder, resume_command
+from kernelwright.cli.experiments import command_at_work, make_folder, resume_command
 from kernelwright.cli.interruption import interrupted
 from kernelwright.cli.output import json_text, print_json, stderr, stdout, write_text, write_trace
 from kernelwright.cli.running import create_run, open_store
@@ -311,7 +309,7 @@ def write_results(
     sums = summaries(rows)
     facts = environment()
     date = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
-    command = shlex.join(["kernelwright", *sys.argv[1:]])
+    command = command_at_work()
     document: dict[str, object] = {
         "name": title,
         "date": date,

@@ -303,7 +303,7 @@ def _read(replay: Path) -> "Recording":
         )
     if replay.is_dir() or replay.suffix == ".jsonl":
         return read_recording(replay)
-    return recording_of(open_store(replay))
+    return recording_of(open_store(replay, read_only=True))
 
 
 def _judging(roster: Roster, referee: "Evaluator | None", recording: "Recording | None") -> Judging:

@@ -27,6 +27,33 @@ def open_store(where: str | None) -> "Store":
     return sqlstore.open_store(where or load_settings().store)
 
 
+def open_for_reading(where: str | None) -> "Store":
+    """Open a store to look at it: nothing is written, and nobody is waited for.
+
+    An older store is upgraded first, where it may be written. Where the default store is not there yet, an
+    empty one stands for it.
+
+    Raises:
+        StoreError: the store that was named is not there, or cannot be read.
+    """
+    # lazy: SQLAlchemy takes a while to load
+    from kernelwright.store import sqlstore, versions
+
+    address = where or load_settings().store
+    try:
+        return sqlstore.open_store(address, read_only=True)
+    except versions.StoreMissing:
+        if where is not None:
+            raise
+        return sqlstore.open_store("sqlite://")
+    except versions.StoreOlder as older:
+        try:
+            sqlstore.open_store(address).close()
+        except StoreError:
+            raise older from None
+        return sqlstore.open_store(address, read_only=True)
+
+
 def find_run(store: "Store", prefix: str) -> "RunRecord":
     """Return the run whose id begins so; raises UserError when there is none."""
     record = store.find_run(prefix)
@@ -95,10 +122,12 @@ def save_recording(store: "Store", run_id: str, folder: Path) -> None:
     api.record_run(run_id, folder, store=store)
 
 
-def resume_command(run_id: str, store: str | None, evaluator: str | None = None) -> str:
-    """Return the command line that carries a run on."""
-    more = [*(["--store", store] if store else []), *(["--evaluator", evaluator] if evaluator else [])]
-    return shlex.join(["kernelwright", "runs", "resume", run_id, *more])
+def resume_command(run_id: str, store: str | None) -> str:
+    """Return the command line that carries a run on; a password in the store's address is not in it."""
+    # lazy: SQLAlchemy takes a while to load
+    from kernelwright.store.address import store_words
+
+    return " ".join(["kernelwright runs resume", shlex.quote(run_id), *store_words(store)])
 
 
 def gpu_of_evaluator(evaluator: "EvaluatorElsewhere", target: str) -> str:
