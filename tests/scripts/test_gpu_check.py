@@ -297,12 +297,18 @@ def _read(path: Path) -> str:
         return ""
 
 
-def test_what_is_interrupted_has_a_moment_to_write_what_it_has(tmp_path: Path) -> None:
+@pytest.mark.parametrize("inherited", [signal.default_int_handler, signal.SIG_IGN])
+def test_what_is_interrupted_has_a_moment_to_write_what_it_has(tmp_path: Path, inherited: Any) -> None:
+    """Also where the check runs in the background of a script, whose jobs inherit that SIGINT is ignored."""
     script = (
         "import pathlib, time\ntry:\n    time.sleep(60)\n"
         f"except KeyboardInterrupt:\n    pathlib.Path({str(tmp_path / 'kept')!r}).write_text('x')"
     )
-    ran = run([sys.executable, "-c", script], tmp_path / "log", 4.0)
+    before = signal.signal(signal.SIGINT, inherited)
+    try:
+        ran = run([sys.executable, "-c", script], tmp_path / "log", 4.0)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert ran.code is None and (tmp_path / "kept").read_text() == "x"
 
 
