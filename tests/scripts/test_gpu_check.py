@@ -4,6 +4,7 @@ Stubs are labelled: ``stub(...)`` stands in for a command that would need a devi
 """
 
 import json
+import signal
 import subprocess
 import sys
 import time
