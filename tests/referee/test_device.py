@@ -12,6 +12,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.marks import first_quick
 from tests.referee.conftest import POINTWISE
 from tests.referee.test_sandbox import STRONG, needs_linux, start_with
 
@@ -135,7 +136,7 @@ def test_without_a_device_nothing_is_said_of_events() -> None:
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has what is to be missing")
-@pytest.mark.parametrize("name", ["cuda", "hip"])
+@pytest.mark.parametrize("name", first_quick(["cuda", "hip"]))
 def test_a_device_that_is_not_there_is_the_machines_fault_in_one_line(name: str, tmp_path: Path) -> None:
     with Referee(RefereeSettings(cache_dir=tmp_path, device=name)) as referee:
         with pytest.raises(MachineError, match=rf"device {name}:0: not to be had here") as caught:
@@ -150,6 +151,7 @@ def test_waking_a_driver_that_is_not_there_changes_nothing() -> None:
         assert set(before) <= set(Device(kind).nodes())
 
 
+@pytest.mark.slow
 @needs_linux
 def test_address_space_is_limited_on_the_processor_and_not_for_a_driver(tmp_path: Path) -> None:
     settings = RefereeSettings(cache_dir=tmp_path)

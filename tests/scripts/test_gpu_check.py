@@ -24,6 +24,7 @@ from gpucheck.profile_slowest import slowest
 from gpucheck.results import Result, State, load, save
 from gpucheck.running import run
 from gpucheck.start import main as start
+from tests.marks import mostly_slow
 
 from kernelwright.core.errors import MachineError
 from kernelwright.core.run import RunSpec
@@ -148,6 +149,7 @@ def test_the_tests_for_a_gpu_are_found_with_no_more_than_what_is_packed(tmp_path
     assert "test_placement.py::" in (tmp_path / "log").read_text()
 
 
+@pytest.mark.slow
 def test_the_first_part_judges_what_is_right_with_no_more_than_what_is_packed(tmp_path: Path) -> None:
     """Really, on the stand-in device; the modules of the other commands are loaded, too."""
     (tmp_path / "without.py").write_text(WITHOUT)
@@ -298,7 +300,9 @@ def _read(path: Path) -> str:
         return ""
 
 
-@pytest.mark.parametrize("inherited", [signal.default_int_handler, signal.SIG_IGN])
+@pytest.mark.parametrize(
+    "inherited", mostly_slow([signal.default_int_handler, signal.SIG_IGN], signal.SIG_IGN)
+)
 def test_what_is_interrupted_has_a_moment_to_write_what_it_has(tmp_path: Path, inherited: Any) -> None:
     """Also where the check runs in the background of a script, whose jobs inherit that SIGINT is ignored."""
     script = (
