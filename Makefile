@@ -13,7 +13,7 @@ help: ## List the targets
 demo: $(VENV)/.ready ## Set up, make one real module faster, write an HTML report
 	$(BIN)/kernelwright optimize $(DEMO_TASK) --report out/demo.html -o out/demo_kernel.py
 
-test: $(VENV)/.ready-dev ## Set up and run the tests (minutes)
+test: $(VENV)/.ready-dev ## Set up and run the tests
 	$(BIN)/python -m pytest -n auto --dist loadfile
 
 test-slow: $(VENV)/.ready-dev ## The tests that take long: the whole corpus of cheats, kills, real compilers

@@ -21,3 +21,8 @@ def first_quick(cases: Iterable[Any], count: int = 1) -> list[Any]:
         case if n < count else pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=SLOW)
         for n, case in enumerate(cases)
     ]
+
+
+def each_nth(cases: Iterable[Any], step: int) -> list[Any]:
+    """Return the cases for ``parametrize``; all but the first of every so many are slow."""
+    return [pytest.param(case, marks=SLOW) if n % step else case for n, case in enumerate(cases)]

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from tests.kernels.triton.interpreted import Interpreter
 from tests.kernels.triton.judging import FEW, Judge
 from tests.kernels.triton.suite import SMALL, TINY, check, lowered, short_name, small
+from tests.marks import each_nth
 
 from kernelwright.core.task import Task, Workload
 from kernelwright.kernels.ir import Call, Region
@@ -32,7 +33,7 @@ COSTLY = ("8_ColumnMax", "10_ArgmaxRows", "22_AvgPool3d")
 """Tried at the tiny sizes here: the interpreter takes seconds for the others."""
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", each_nth(KINDS, 3))
 def test_candidate_is_what_the_referee_wants(interpreter: Interpreter, kind: str) -> None:
     task = TASKS[KINDS[kind]]
     check(interpreter, small(task, TINY if KINDS[kind] in COSTLY else SMALL), keys=FEW)

@@ -109,7 +109,7 @@ class ReplayOnly:
         self._n_found = 0
 
     def find(self, key: str, question: Question) -> ModelCall:
-        """Return the next recorded call; raises UserError when there is none or it was asked something else."""
+        """Return the next recorded call; raises UserError when there is none or it asked something else."""
         number = self._n_found + 1
         if number > len(self._calls):
             raise UserError(
