@@ -104,6 +104,7 @@ def test_a_fault_of_the_machine_is_named_and_what_it_makes_pointless_is_left_out
     assert not (tmp_path / "suite" / "count").exists()
 
 
+@pytest.mark.slow
 def test_the_first_part_names_the_fault_and_tries_without_a_sandbox(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -417,6 +418,7 @@ def test_no_final_is_begun_that_lacks_the_time(tmp_path: Path) -> None:
     assert words[words.index("--stop-after") + 1] == "15"
 
 
+@pytest.mark.slow
 def test_a_bench_done_again_is_a_new_one_and_that_is_gone_on_with(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
