@@ -229,8 +229,8 @@ def replay_run(
     """Play a recorded run again: the same answers, measurements and end; nobody is asked or measured.
 
     Raises:
-        UserError: nothing is recorded there, or the run now asks or measures what was not recorded: the
-            prompts, the recipe or what they are made from have changed since.
+        UserError: nothing is recorded there, or the run now asks for something or measures what was not
+            recorded: the recipe, the roles or their kinds of answer have changed since.
     """
     where = settings or load_settings()
     recorded = load_run(Path(folder))
