@@ -92,7 +92,7 @@ def _peaks(where: Settings, device: str) -> "Peaks | None":
     whether its tolerance allows them.
     """
     # lazy: compiles a probe
-    from kernelwright.machine.processor import measure_peaks
+    from kernelwright.machine.probe import measure_peaks
     from kernelwright.targets.gpu.roofline import ceilings, gpu_peaks
 
     if device == "cpu":
