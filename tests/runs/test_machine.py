@@ -5,11 +5,13 @@ from pathlib import Path
 import pytest
 
 from kernelwright.core.machine import Accelerator, Machine
+from kernelwright.core.run import RunSpec
 from kernelwright.core.target import CPU_CPP, Target
 from kernelwright.core.task import Task
 from kernelwright.machine import probe
 from kernelwright.runs.evaluator import Session
 from kernelwright.runs.machine import machine_of_run
+from kernelwright.runs.prepare import machine_to_plan_for
 from kernelwright.targets.gpu import peaks as gpu_peaks
 from kernelwright.testing.fake_run import PEAKS
 
@@ -65,3 +67,14 @@ def test_an_evaluator_that_does_not_tell_is_taken_to_be_like_this_one_but_its_gp
     assert machine.is_assumed and machine.is_elsewhere and machine.cores == probe.probe_machine().cores
     assert machine.environment()["machine_assumed"] is True
     assert machine_of_run(CUDA, tmp_path, There(None)).accelerator == Accelerator(kind="cuda")
+
+
+def test_peaks_that_nobody_knows_are_those_of_here_and_an_older_record_is_completed(tmp_path: Path) -> None:
+    task = Task(name="t", source="s")
+    there = Machine(cores=64, is_elsewhere=True)
+    planned = machine_to_plan_for(RunSpec(task=task, recipe="r", machine=there), tmp_path)
+    assert planned == there.model_copy(update={"peaks": PEAKS})
+    older = machine_to_plan_for(RunSpec(task=task, recipe="r", environment={"cores": 3}), tmp_path)
+    assert older == probe.probe_machine(tmp_path).model_copy(update={"cores": 3})
+    kept = Machine(cores=5, peaks=PEAKS)
+    assert machine_to_plan_for(RunSpec(task=task, recipe="r", machine=kept), tmp_path) == kept
