@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kernelwright.core.evidence import FactValue
+from kernelwright.core.machine import Machine
 from kernelwright.core.roofline import Floor, Peaks
 from kernelwright.core.target import Target
 from kernelwright.core.task import Task
@@ -22,8 +22,8 @@ class Problem:
     """Roofline floor per captured workload."""
     peaks: Peaks
     """Of the device that candidates run on. For an unknown GPU they are the processor's: do not use them."""
-    machine: Mapping[str, FactValue]
-    """``machine.*`` facts of the processor; for a GPU's target those of the GPU, with ``gpu.*``."""
+    machine: Machine
+    """What candidates are planned for and judged on; for a GPU's target it has an accelerator."""
 
     @property
     def main_workload(self) -> str:

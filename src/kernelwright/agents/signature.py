@@ -14,9 +14,9 @@ def task_signature(problem: Problem) -> dict[str, FactValue]:
     captured = problem.captured.get(problem.main_workload)
     if captured is None:
         return {}
-    facts: dict[str, FactValue] = program_facts(
-        captured, carry_out(captured, Plan(), {}, reading_language(problem.target.language)).program
-    )
+    language = reading_language(problem.target.language)
+    lowered = carry_out(captured, Plan(), {}, language, problem.machine)
+    facts: dict[str, FactValue] = program_facts(captured, lowered.program)
     floor = problem.main_floor
     if floor is not None:
         facts["task.flops"] = floor.work.flops

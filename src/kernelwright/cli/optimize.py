@@ -12,7 +12,6 @@ from kernelwright.cli.progress import make_progress
 from kernelwright.cli.running import (
     create_run,
     find_evaluator,
-    gpu_of_evaluator,
     open_store,
     play,
     resume_command,
@@ -108,7 +107,7 @@ def optimize(
         usd=budget_usd,
         library_calls=library_calls,
         baselines=baselines,
-        gpu_there=None if judge is None else gpu_of_evaluator(judge, target),
+        evaluator=judge,
     )
     delivery = Delivery(
         output=str(kernel_path.resolve()),
@@ -119,6 +118,8 @@ def optimize(
         require_sandbox=load_settings().require_sandbox,
     )
     asked = {"is_cold": record is not None, "delivery": delivery}
+    if spec.machine.is_assumed:
+        stderr().print(f"{evaluator} does not say what its machine is: kernels are planned for one like this")
     run_id = create_run(opened, spec.model_copy(update=asked))
     outcome = play(
         opened,

@@ -130,18 +130,6 @@ def resume_command(run_id: str, store: str | None) -> str:
     return " ".join(["kernelwright runs resume", shlex.quote(run_id), *store_words(store)])
 
 
-def gpu_of_evaluator(evaluator: "EvaluatorElsewhere", target: str) -> str:
-    """Return the model of the GPU that an evaluator judges on, empty where it is not known or not wanted.
-
-    Raises:
-        MachineError: the service does not answer.
-    """
-    # lazy: needs what only some installations have
-    from kernelwright.remote import gpu_there
-
-    return "" if target.startswith("cpu/") else gpu_there(evaluator)
-
-
 def find_evaluator(text: str | None) -> "EvaluatorElsewhere | None":
     """Return the evaluator that ``--evaluator`` names, None for the referee here; raises UserError."""
     # lazy: needs what only some installations have

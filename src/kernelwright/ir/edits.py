@@ -15,24 +15,6 @@ from kernelwright.tasks.capture import Captured
 
 
 @dataclass(frozen=True)
-class Gpu:
-    """What schedules may know of the device they are for."""
-
-    device: str = "cuda"
-    """Kind: ``cuda`` or ``hip``."""
-    units: int | None = None
-    """SMs or CUs of the model; None: not known, any of its kind."""
-    fp32_flops: float | None = None
-    """Float32 operations a second at best, as exact as float32; None: not known."""
-    bandwidth: float | None = None
-    """Bytes a second of its memory; None: not known."""
-
-
-ANY_GPU = Gpu()
-"""An NVIDIA GPU of no particular model; also the value for CPU targets, which do not read it."""
-
-
-@dataclass(frozen=True)
 class Site:
     """One place where an edit applies."""
 

@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Protocol, Self, runtime_checkable
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Evaluation
+from kernelwright.core.machine import Machine
 from kernelwright.core.roofline import Floor
 from kernelwright.core.task import Task
 
@@ -65,9 +66,10 @@ class Evaluator(Protocol):
         ...
 
 
+@runtime_checkable
 class EvaluatorElsewhere(Evaluator, Protocol):
     """One on another machine."""
 
-    def gpu(self) -> str:
-        """Return the model of the GPU there; empty where it does not say. Raises MachineError."""
+    def machine(self) -> Machine | None:
+        """Return the machine that judges, None where it is not told; raises MachineError for no answer."""
         ...

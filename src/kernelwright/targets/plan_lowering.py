@@ -4,9 +4,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from kernelwright.core.errors import LoweringError
+from kernelwright.core.machine import UNKNOWN_MACHINE, Machine
 from kernelwright.core.plan import Move, Plan
 from kernelwright.core.task import Task
-from kernelwright.ir.edits import ANY_GPU, FusionOptions, Gpu, Site
+from kernelwright.ir.edits import FusionOptions, Site
 from kernelwright.ir.fusion_edits import FUSION_EDITS
 from kernelwright.ir.lower import lower
 from kernelwright.ir.program import Program
@@ -28,8 +29,8 @@ class Carried:
     program: Program
     language: str = "cpp"
     """Kernel language that the schedules are for."""
-    gpu: Gpu = ANY_GPU
-    """Device that they are for; processors have no such thing."""
+    machine: Machine = UNKNOWN_MACHINE
+    """What they are for."""
 
 
 def known_lowerings(language: str = "cpp") -> frozenset[str]:
@@ -39,7 +40,7 @@ def known_lowerings(language: str = "cpp") -> frozenset[str]:
         {f"rewrite:{name}" for name in REWRITES if name not in printer.no_rewrites}
         | {f"fusion:{name}" for name in FUSION_EDITS}
         | {f"fusion:{LIBRARY_SEED}"}
-        | {f"schedule:{name}" for name in printer.edits_for(ANY_GPU)}
+        | {f"schedule:{name}" for name in printer.edits_for(UNKNOWN_MACHINE)}
     )
 
 
@@ -48,14 +49,14 @@ def carry_out(
     plan: Plan,
     lowering_of: Mapping[str, str],
     language: str = "cpp",
-    gpu: Gpu | None = None,
+    machine: Machine | None = None,
 ) -> Carried:
     """Apply a plan to one captured workload.
 
-    ``lowering_of`` maps skill names to lowerings; ``language`` is the target's, ``gpu`` what is known of
-    its device. Raises LoweringError when a move does not apply.
+    ``lowering_of`` maps skill names to lowerings; ``language`` is the target's; no ``machine`` is one of
+    which nothing is known. Raises LoweringError when a move does not apply.
     """
-    gpu = gpu or ANY_GPU
+    machine = machine or UNKNOWN_MACHINE
     printer = printer_for(language)
     known = known_lowerings(language)
     options = FusionOptions()
@@ -67,11 +68,11 @@ def carry_out(
             options = FusionOptions(enabled=False)
         else:
             options = FUSION_EDITS[name].apply(options, _region(move))
-    program = printer.with_schedules(lower(rewritten, options))
-    edits = printer.edits_for(gpu)
+    program = printer.with_schedules(lower(rewritten, options), machine)
+    edits = printer.edits_for(machine)
     for move, name in _moves(plan, lowering_of, known, "schedule"):
         program = edits[name].apply(program, _region(move), move.params)
-    return Carried(captured=rewritten, options=options, program=program, language=language, gpu=gpu)
+    return Carried(captured=rewritten, options=options, program=program, language=language, machine=machine)
 
 
 def sites(carried: Carried, lowering: str) -> tuple[Site, ...]:
@@ -79,7 +80,7 @@ def sites(carried: Carried, lowering: str) -> tuple[Site, ...]:
     phase, _, name = lowering.partition(":")
     if lowering not in known_lowerings(carried.language):
         return ()
-    edits = printer_for(carried.language).edits_for(carried.gpu)
+    edits = printer_for(carried.language).edits_for(carried.machine)
     finders: dict[str, Callable[[], tuple[Site, ...]]] = {
         "rewrite": lambda: REWRITES[name].sites(carried.captured),
         "fusion": lambda: (

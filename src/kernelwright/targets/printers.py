@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from kernelwright.core.errors import LoweringError
+from kernelwright.core.machine import ANY_GPU, Machine
 from kernelwright.core.task import Task
-from kernelwright.ir.edits import Gpu, ScheduleEdit
+from kernelwright.ir.edits import ScheduleEdit
 from kernelwright.ir.program import Program
-from kernelwright.targets.cpp.schedules import SCHEDULE_EDITS, with_default_schedules
+from kernelwright.targets.cpp.schedules import schedule_edits, with_default_schedules
 from kernelwright.targets.module_file.candidate import Programs, render_candidate
 from kernelwright.targets.triton.candidate import render_triton_candidate
 from kernelwright.targets.triton.defaults import with_triton_schedules
@@ -27,13 +28,17 @@ class Render(Protocol):
 class Printer:
     """One language."""
 
-    with_schedules: Callable[[Program], Program]
+    with_schedules: Callable[[Program, Machine], Program]
     """Decides every open field of every region's schedule."""
-    edits_for: Callable[[Gpu], Mapping[str, ScheduleEdit]]
-    """What ``schedule:NAME`` means in this language; the names are the same for every device."""
+    edits_for: Callable[[Machine], Mapping[str, ScheduleEdit]]
+    """What ``schedule:NAME`` means in this language; the names are the same for every machine."""
     render: Render
     no_rewrites: frozenset[str] = frozenset()
     """Rewrites that have no place in it."""
+
+
+def _triton_edits(machine: Machine) -> Mapping[str, ScheduleEdit]:
+    return triton_edits(machine.accelerator or ANY_GPU)
 
 
 CPU_REWRITES = frozenset(
@@ -41,8 +46,8 @@ CPU_REWRITES = frozenset(
 )
 """Other ways to call a library that pay with the libraries of a CPU; algebra is for every device."""
 PRINTERS = {
-    "cpp": Printer(with_default_schedules, lambda gpu: SCHEDULE_EDITS, render_candidate),
-    "triton": Printer(with_triton_schedules, triton_edits, render_triton_candidate, CPU_REWRITES),
+    "cpp": Printer(with_default_schedules, schedule_edits, render_candidate),
+    "triton": Printer(with_triton_schedules, _triton_edits, render_triton_candidate, CPU_REWRITES),
 }
 """Language of a target -> how it is printed."""
 

@@ -24,7 +24,7 @@ class ExpertAnalyst:
     ) -> Analysis:
         """Return evidence, diagnosis and ranking (see roles.Analyst)."""
         carried = self._workshop.carried(problem, base.plan)
-        facts: dict[str, FactValue] = dict(problem.machine)
+        facts: dict[str, FactValue] = problem.machine.facts()
         facts.update(program_facts(carried.captured, carried.program))
         facts["graph.rewrite_gain"] = self._rewrite_gain(problem, carried)
         facts.update(contract_facts(problem))

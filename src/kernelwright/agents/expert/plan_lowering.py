@@ -3,10 +3,10 @@
 from kernelwright.agents.problem import Problem
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import LoweringError
+from kernelwright.core.machine import Machine
 from kernelwright.core.plan import Move, Plan
 from kernelwright.core.skill import Skill
 from kernelwright.core.task import TolerancePolicy
-from kernelwright.ir.edits import Gpu
 from kernelwright.ir.program import Region
 from kernelwright.targets.plan_lowering import LIBRARY_SEED, Carried, carry_out, write_source
 from kernelwright.targets.printers import PRINTERS, reading_language
@@ -26,7 +26,7 @@ class Workshop:
         self.skills = skills
         self.lowering_of = {s.name: s.lowering for s in skills.values() if s.lowering is not None}
         self.lowering_of[LIBRARY_MOVE.skill] = f"fusion:{LIBRARY_SEED}"
-        self._carried: dict[tuple[str, str, str, str], Carried] = {}
+        self._carried: dict[tuple[str, str, Machine, str, str], Carried] = {}
 
     def lowerings(self, problem: Problem) -> dict[str, str]:
         """Return skill or repair -> lowering of what may be done on this target, in the library's order.
@@ -46,14 +46,14 @@ class Workshop:
     def carried(self, problem: Problem, plan: Plan, workload: str | None = None) -> Carried:
         """Return the lowered program of a plan on one workload (default: the main one)."""
         name = workload or problem.main_workload
-        key = (problem.task.id, str(problem.target), plan.id, name)
+        key = (problem.task.id, str(problem.target), problem.machine, plan.id, name)
         if key not in self._carried:
             self._carried[key] = carry_out(
                 problem.captured[name],
                 plan,
                 self.lowering_of,
                 reading_language(problem.target.language),
-                _gpu_of(problem),
+                problem.machine,
             )
         return self._carried[key]
 
@@ -85,19 +85,3 @@ class Workshop:
                 continue
             kept = kept.then(move)
         return self.carried(problem, kept, workload)
-
-
-def _gpu_of(problem: Problem) -> Gpu:
-    """Return what lowerings may know of the GPU, as far as the problem says it."""
-
-    def number(fact: str, unit: float) -> float | None:
-        value = problem.machine.get(fact)
-        return value * unit if isinstance(value, int | float) else None
-
-    units = problem.machine.get("gpu.units")
-    return Gpu(
-        device=problem.target.device,
-        units=units if isinstance(units, int) else None,
-        fp32_flops=number("machine.fp32_gflops", 1e9),
-        bandwidth=number("machine.bandwidth_gbps", 1e9),
-    )

@@ -1,18 +1,20 @@
 """From a schedule, with its open fields decided by the rules below, to the numbers that are printed."""
 
 import math
-import os
 from dataclasses import dataclass
 from typing import Literal
 
+from kernelwright.core.machine import Machine
 from kernelwright.ir.dag import Dag
 from kernelwright.ir.normalise import axis_sizes, coefficient, normalise
 from kernelwright.ir.program import Affine, Region, Schedule, Stage
 
 SERIAL_BELOW_NS = 30_000.0
 """Estimated single-thread time under which waking sleeping threads costs more than it saves."""
-STREAM_FROM_BYTES = 32 << 20
-"""Output size from which non-temporal stores pay: beyond any cache that keeps it for the next reader."""
+ASSUMED_CORES = 8
+"""Cores of a machine of which the number is not known."""
+ASSUMED_LAST_CACHE_BYTES = 32 << 20
+"""Last-level cache of a machine of which it is not known."""
 SCRATCH_BYTES = 192 << 10
 """Stack scratch per thread that still lies in a private level 2 cache."""
 PARTS = 16
@@ -43,14 +45,14 @@ class Choices:
     interior_split: bool
 
 
-def processors() -> int:
-    """Return the processors that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+def cores_of(machine: Machine) -> int:
+    """Return the cores that the rules reckon with."""
+    return machine.cores or ASSUMED_CORES
 
 
-def complete(region: Region) -> Schedule:
+def complete(region: Region, machine: Machine) -> Schedule:
     """Return the region's schedule with every open field decided; rules in the functions below."""
-    choices = resolve(region)
+    choices = resolve(region, machine)
     given = region.schedule
     return Schedule(
         parallel=choices.parallel,
@@ -69,8 +71,8 @@ def complete(region: Region) -> Schedule:
     )
 
 
-def resolve(region: Region) -> Choices:
-    """Decide everything for one region."""
+def resolve(region: Region, machine: Machine) -> Choices:
+    """Decide everything for one region; a schedule from ``complete`` leaves the machine nothing to decide."""
     region = normalise(region)
     schedule = region.schedule
     sizes = axis_sizes(region)
@@ -81,9 +83,9 @@ def resolve(region: Region) -> Choices:
     dag = Dag(region)
     groups = dag.groups
     lanes = _lanes(region, dag, lane_axis, is_column)
-    parallel = schedule.parallel or _parallel(region, lane_axis, is_column, lanes)
+    parallel = schedule.parallel or _parallel(region, lane_axis, is_column, lanes, machine)
     if is_column and parallel == "kept" and schedule.tile is None and schedule.rows_together is None:
-        lanes = _share_tiles(region, lane_axis or "", lanes)
+        lanes = _share_tiles(region, lane_axis or "", lanes, machine)
     return (
         Choices(
             region=region,
@@ -94,7 +96,7 @@ def resolve(region: Region) -> Choices:
             simdlen=None if schedule.vector_bytes in (None, 64) else (schedule.vector_bytes or 64) // 4,
             parallel=parallel,
             threads=schedule.threads,
-            stream=_stream(region) if schedule.stream is None else schedule.stream,
+            stream=_stream(region, machine) if schedule.stream is None else schedule.stream,
             cache_rows=(parallel != "inner") if schedule.cache_rows is None else schedule.cache_rows,
             online=bool(schedule.online),
             one_pass=schedule.moments == "one_pass",
@@ -199,11 +201,11 @@ def _outer_count(region: Region, lane_axis: str | None) -> int:
     return math.prod(a.size for a in region.kept if a.name != lane_axis)
 
 
-def _share_tiles(region: Region, lane_axis: str, lanes: int) -> int:
+def _share_tiles(region: Region, lane_axis: str, lanes: int, machine: Machine) -> int:
     """Smaller tiles where there are too few for the threads, in whole vectors."""
     size = axis_sizes(region)[lane_axis]
     outer = _outer_count(region, lane_axis)
-    wanted = 4 * processors()
+    wanted = 4 * cores_of(machine)
     if outer * math.ceil(size / lanes) >= wanted or outer >= wanted:
         return lanes
     share = math.ceil(size * outer / wanted / LANES_PER_VECTOR) * LANES_PER_VECTOR
@@ -211,14 +213,14 @@ def _share_tiles(region: Region, lane_axis: str, lanes: int) -> int:
 
 
 def _parallel(
-    region: Region, lane_axis: str | None, is_column: bool, lanes: int
+    region: Region, lane_axis: str | None, is_column: bool, lanes: int, machine: Machine
 ) -> Literal["kept", "inner", "none"]:
     if estimate_ns(region) < SERIAL_BELOW_NS:
         return "none"
     units = _outer_count(region, lane_axis if is_column else None)
     if is_column:
         units *= math.ceil(axis_sizes(region)[lane_axis or ""] / min(lanes, 64))
-    threads = processors()
+    threads = cores_of(machine)
     has_scan = any(stage.kind == "scan" for stage in region.stages)
     if units >= 4 * threads or (units >= threads and units % threads == 0) or has_scan:
         return "kept" if units > 1 else "none"
@@ -226,13 +228,15 @@ def _parallel(
     return "inner" if has_inner else "kept"
 
 
-def _stream(region: Region) -> bool:
+def _stream(region: Region, machine: Machine) -> bool:
+    """Tell whether non-temporal stores pay: no cache keeps an output so large for its next reader."""
+    last = machine.cache(3)
     kept = math.prod(a.size for a in region.kept)
     written = 0
     for stage in region.stages:
         n = kept if stage.kind == "reduce" else points(region, stage)
         written += 4 * n * len(stage.stores)
-    return written >= STREAM_FROM_BYTES
+    return written >= (ASSUMED_LAST_CACHE_BYTES if last is None else last.instance_bytes)
 
 
 def has_bounds(region: Region) -> bool:

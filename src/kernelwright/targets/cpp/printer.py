@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from kernelwright.core.machine import UNKNOWN_MACHINE
 from kernelwright.ir.dag import Dag
 from kernelwright.ir.normalise import axis_sizes, coefficient
 from kernelwright.ir.program import DType, Region
@@ -51,14 +52,17 @@ def print_source(regions: tuple[Region, ...]) -> str:
 
 
 def print_region(region: Region) -> str:
-    """Return the C++ text of one region: ``extern "C" void NAME(inputs…, outputs…)``."""
+    """Return the C++ text of one region: ``extern "C" void NAME(inputs…, outputs…)``.
+
+    What its schedule leaves open is decided as for a machine of which nothing is known.
+    """
     return _RegionPrinter(region).text()
 
 
 class _RegionPrinter:
     def __init__(self, region: Region) -> None:
         self.region = region
-        self.choices: Choices = resolve(region)
+        self.choices: Choices = resolve(region, UNKNOWN_MACHINE)
         self.sizes = axis_sizes(self.choices.region)
         self.arguments = signature(region)
         taken = [a.name for a in self.arguments] + [region.name, "l", "part", "begin", "end"]

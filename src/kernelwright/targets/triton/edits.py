@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from functools import cache
 
 from kernelwright.core.errors import LoweringError
+from kernelwright.core.machine import ANY_GPU, Accelerator
 from kernelwright.core.plan import ParamValue
 from kernelwright.ir.dag import Dag
-from kernelwright.ir.edits import ANY_GPU, Gpu, ScheduleEdit, Site
+from kernelwright.ir.edits import ScheduleEdit, Site
 from kernelwright.ir.patterns import find_moments, find_online
 from kernelwright.ir.program import Program, Region
 from kernelwright.ir.regions import find_region, replace_region
@@ -53,7 +54,7 @@ class Found:
     values: tuple[ParamValue, ...]
 
 
-Finder = Callable[[Region, Decided, Gpu], Found | None]
+Finder = Callable[[Region, Decided, Accelerator], Found | None]
 
 
 @dataclass
@@ -65,7 +66,7 @@ class TritonFieldEdit:
     """Field of TritonSchedule, and the name of the parameter."""
     find: Finder
     resets: tuple[str, ...] = ()
-    gpu: Gpu = ANY_GPU
+    gpu: Accelerator = ANY_GPU
 
     def sites(self, program: Program) -> tuple[Site, ...]:
         """Return the regions where another value could change something, most promising first."""
@@ -133,8 +134,8 @@ _CHOICES: dict[str, tuple[ParamValue, ...]] = {
 }
 
 
-def _checked(edit: str, region: Region, field: str, value: ParamValue, gpu: Gpu) -> ParamValue:
-    choices = _CHOICES | {"precision": PRECISIONS[gpu.device]}
+def _checked(edit: str, region: Region, field: str, value: ParamValue, gpu: Accelerator) -> ParamValue:
+    choices = _CHOICES | {"precision": PRECISIONS[gpu.kind]}
     if field in choices:
         is_right = value in choices[field] and type(value) is not bool
     elif field in _FLAGS:
@@ -156,14 +157,14 @@ def _check_tile(edit: str, region: Region) -> None:
         raise LoweringError(f"{edit}: {tile} is no tile for region {region.name}: over {MAX_PRODUCT} values")
 
 
-def _form(region: Region, how: Decided, gpu: Gpu) -> Found | None:
+def _form(region: Region, how: Decided, gpu: Accelerator) -> Found | None:
     if inner_points(how.region) == 1 or how.dot is not None:
         return None
     others: tuple[ParamValue, ...] = tuple(f for f in ("row", "block", "flat") if f != how.form)
     return Found(f"{how.form} form over {inner_points(how.region)} inner points", 1.0, others)
 
 
-def _block_kept(region: Region, how: Decided, gpu: Gpu) -> Found | None:
+def _block_kept(region: Region, how: Decided, gpu: Accelerator) -> Found | None:
     if how.form == "row":
         return None
     around = (how.block_kept * 2, how.block_kept // 2, how.block_kept * 4)
@@ -175,7 +176,7 @@ def _block_kept(region: Region, how: Decided, gpu: Gpu) -> Found | None:
     return Found(f"{how.block_kept} of {how.kept_points} points a program", 1.02, values)
 
 
-def _block_inner(region: Region, how: Decided, gpu: Gpu) -> Found | None:
+def _block_inner(region: Region, how: Decided, gpu: Accelerator) -> Found | None:
     inner = inner_points(how.region)
     if how.form == "flat" or inner == 1:
         return None
@@ -193,7 +194,7 @@ def _block_inner(region: Region, how: Decided, gpu: Gpu) -> Found | None:
     return Found(f"{how.block_inner} of {inner} inner points at a time, {n_passes} passes", gain, values)
 
 
-def _block_columns(region: Region, how: Decided, gpu: Gpu) -> Found | None:
+def _block_columns(region: Region, how: Decided, gpu: Accelerator) -> Found | None:
     if how.dot is None:
         return None
     around = (how.block_columns * 2, how.block_columns // 2)
@@ -202,40 +203,40 @@ def _block_columns(region: Region, how: Decided, gpu: Gpu) -> Found | None:
     return Found(f"tiles of {how.block_kept} by {how.block_columns}", 1.1, values)
 
 
-def _precision(region: Region, how: Decided, gpu: Gpu) -> Found | None:
+def _precision(region: Region, how: Decided, gpu: Accelerator) -> Found | None:
     if how.dot is None:
         return None
-    values: tuple[ParamValue, ...] = tuple(p for p in reversed(PRECISIONS[gpu.device]) if p != how.precision)
+    values: tuple[ParamValue, ...] = tuple(p for p in reversed(PRECISIONS[gpu.kind]) if p != how.precision)
     return Found(f"products in {how.precision}, if the task allows less", 1.0, values)
 
 
-def _warps(region: Region, how: Decided, gpu: Gpu) -> Found | None:
+def _warps(region: Region, how: Decided, gpu: Accelerator) -> Found | None:
     values: tuple[ParamValue, ...] = tuple(v for v in (how.num_warps * 2, how.num_warps // 2) if 1 <= v <= 16)
     tile = how.block_kept * how.block_inner
     return Found(f"{how.num_warps} warps for a tile of {tile} values", 1.03, values)
 
 
-def _stages(region: Region, how: Decided, gpu: Gpu) -> Found | None:
+def _stages(region: Region, how: Decided, gpu: Accelerator) -> Found | None:
     if how.form == "flat" or inner_points(how.region) <= how.block_inner:
         return None
     values: tuple[ParamValue, ...] = tuple(v for v in (3, 4, 2, 1) if v != how.num_stages)
     return Found(f"loads of {how.num_stages} steps in flight", 1.03, values)
 
 
-def _programs(region: Region, how: Decided, gpu: Gpu) -> Found | None:
+def _programs(region: Region, how: Decided, gpu: Accelerator) -> Found | None:
     counts = tuple(n * gpu.units for n in PROGRAMS_PER_UNIT) if gpu.units else UNKNOWN_UNITS
     values: tuple[ParamValue, ...] = tuple(v for v in counts if v * 4 <= how.blocks and v != how.programs)
     where = f" on {gpu.units} units" if gpu.units else ""
     return Found(f"{how.blocks} blocks{where}, each a program of its own", 1.02, values)
 
 
-def _hints(region: Region, how: Decided, gpu: Gpu) -> Found | None:
+def _hints(region: Region, how: Decided, gpu: Accelerator) -> Found | None:
     if inner_points(how.region) <= how.block_inner or passes(how.region) < 2:
         return None
     return Found(f"{passes(how.region)} passes over rows read from memory", 1.02, (not how.hints,))
 
 
-def _online(region: Region, how: Decided, gpu: Gpu) -> Found | None:
+def _online(region: Region, how: Decided, gpu: Accelerator) -> Found | None:
     if how.form == "flat" or inner_points(how.region) <= how.block_inner:
         return None
     if find_online(Dag(how.region)) is None:
@@ -244,7 +245,7 @@ def _online(region: Region, how: Decided, gpu: Gpu) -> Found | None:
     return Found(why, 1.0 if how.online else 1.3, (not how.online,))
 
 
-def _moments(region: Region, how: Decided, gpu: Gpu) -> Found | None:
+def _moments(region: Region, how: Decided, gpu: Accelerator) -> Found | None:
     if how.form == "flat" or inner_points(how.region) <= how.block_inner:
         return None
     if find_moments(Dag(how.region)) is None:
@@ -270,8 +271,8 @@ _FIELDS = (
 
 
 @cache
-def triton_edits(gpu: Gpu) -> Mapping[str, ScheduleEdit]:
-    """Return edit name -> edit for a device, as SCHEDULE_EDITS has those of the C++ printer."""
+def triton_edits(gpu: Accelerator) -> Mapping[str, ScheduleEdit]:
+    """Return edit name -> edit for a device, as ``schedule_edits`` has those of the C++ printer."""
     fields = [dataclasses.replace(edit, gpu=gpu) for edit in _FIELDS]
     edits: tuple[ScheduleEdit, ...] = (*fields, VectorWidth(gpu=gpu), SplitReduction(), FuseMatmul(gpu=gpu))
     return {edit.name: edit for edit in edits}

@@ -3,8 +3,10 @@
 import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 
 from kernelwright.core.errors import LoweringError
+from kernelwright.core.machine import UNKNOWN_MACHINE, Machine
 from kernelwright.core.plan import ParamValue
 from kernelwright.ir.edits import ScheduleEdit, Site
 from kernelwright.ir.program import Program, Region
@@ -26,6 +28,7 @@ class FieldEdit:
     """Field of Schedule, and the name of the parameter."""
     find: Finder
     resets: tuple[str, ...] = ()
+    machine: Machine = UNKNOWN_MACHINE
 
     def sites(self, program: Program) -> tuple[Site, ...]:
         """Return the regions where another value could change something, most promising first."""
@@ -33,7 +36,7 @@ class FieldEdit:
         for step in program.steps:
             if not isinstance(step, Region):
                 continue
-            facts = Facts.of(step, program)
+            facts = Facts.of(step, program, self.machine)
             match = self.find(facts)
             if match is None or not match.values:
                 continue
@@ -50,7 +53,7 @@ class FieldEdit:
         changes: dict[str, object] = dict.fromkeys(self.resets)
         schedule = dataclasses.replace(old.schedule, **{**changes, self.field: value})  # type: ignore[arg-type]
         changed = dataclasses.replace(old, schedule=schedule)
-        changed = dataclasses.replace(changed, schedule=complete(changed))
+        changed = dataclasses.replace(changed, schedule=complete(changed, self.machine))
         return replace_region(program, changed)
 
 
@@ -95,7 +98,10 @@ _FIELD_EDITS = (
     ),
 )
 
-_ALL: tuple[ScheduleEdit, ...] = (*_FIELD_EDITS, InPlaceEpilogue())
 
-SCHEDULE_EDITS: dict[str, ScheduleEdit] = {edit.name: edit for edit in _ALL}
-"""Edit name -> edit; skills name them ``schedule:NAME``."""
+@cache
+def schedule_edits(machine: Machine) -> Mapping[str, ScheduleEdit]:
+    """Return edit name -> edit for a machine; skills name them ``schedule:NAME``."""
+    fields = [dataclasses.replace(edit, machine=machine) for edit in _FIELD_EDITS]
+    edits: tuple[ScheduleEdit, ...] = (*fields, InPlaceEpilogue(machine))
+    return {edit.name: edit for edit in edits}
