@@ -96,7 +96,7 @@ METRICS: dict[str, MetricSpec] = {
         ("aot.block_threads", "number", "threads", "threads of a block"),
         ("aot.occupancy", "number", "0..1", "resident over possible warps; devices/gpu_occupancy.py"),
         ("aot.resident_blocks", "number", "blocks", "that one SM or CU holds at a time; 0: cannot launch"),
-        ("aot.occupancy_limit", "text", "", "what ends it: warps, blocks, registers, shared or launch"),
+        ("aot.occupancy_limit", "text", "", "its limit: warps, blocks, registers, shared or launch"),
         ("aot.instructions", "number", "instructions", "in the machine code, not executions"),
         ("aot.load_bytes", "number", "bytes", "mean width of a thread's loads from global memory"),
         ("aot.store_bytes", "number", "bytes", "mean width of a thread's stores to global memory"),

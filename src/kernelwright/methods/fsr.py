@@ -44,7 +44,7 @@ class FsrPolicy:
             return stop(f"all {self.depth} rounds used")
         base = self._base(view)
         if base is None:
-            return stop("nothing is left to try on any candidate")
+            return stop("every move that applies to any candidate was tried")
         return Selection(
             mode="rewrite" if base.is_verified else "repair", base=base.candidate, count=self.width
         )

@@ -86,7 +86,7 @@ class FromRootPolicy:
             return opening
         root = Tree(view).nodes[0]
         if root.candidate in view.exhausted:
-            return stop("the root has no move left that was not tried")
+            return stop("every move that applies to the root was tried")
         return Selection(mode="optimize" if root.is_verified else "repair", base=root.candidate)
 
     def accepts_as_base(self, base_speedup: float | None, new_speedup: float) -> bool:
