@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -9,9 +10,14 @@ import torch
 from torch import nn
 
 import kernelwright
+from kernelwright import api
 from kernelwright.core.budget import Budget
 from kernelwright.core.errors import UserError
+from kernelwright.core.run import RunSpec
+from kernelwright.referee.session.referee import Referee
+from kernelwright.referee.settings import RefereeSettings
 from kernelwright.settings import Settings
+from kernelwright.testing.fake_run import PEAKS
 
 
 class Gate(nn.Module):
@@ -31,9 +37,25 @@ def settings(tmp_path: Path) -> Settings:
     return Settings(cache_dir=tmp_path / "cache", data_dir=tmp_path / "data", store=str(tmp_path / "runs.db"))
 
 
-def test_a_live_module_gets_a_drop_in_with_its_own_parameters(settings: Settings, tmp_path: Path) -> None:
+@pytest.fixture(params=["briefly", pytest.param("as shipped", marks=pytest.mark.slow)])
+def measured(request: pytest.FixtureRequest, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Measure as shipped, or only against eager, for a moment, on made-up peaks."""
+    if request.param == "as shipped":
+        return
+    quick = RefereeSettings(
+        cache_dir=settings.cache_dir, search_timing_s=0.1, final_timing_s=0.2, batch_s=0.001
+    )
+    monkeypatch.setattr(api, "open_referee", lambda *_, **__: Referee(quick))
+    monkeypatch.setattr(api, "RunSpec", partial(RunSpec, baselines=("eager",)))
+    for module in ("devices.cpu", "engine.prepare", "api"):
+        monkeypatch.setattr(f"kernelwright.{module}.measure_peaks", lambda cache_dir, *, refresh=False: PEAKS)
+
+
+def test_a_live_module_gets_a_drop_in_with_its_own_parameters(
+    settings: Settings, tmp_path: Path, measured: None
+) -> None:
     module, x = Gate(1024), torch.randn(1024, 1024)
-    result = kernelwright.optimize(module, (x,), budget=Budget(evaluations=3), settings=settings)
+    result = kernelwright.optimize(module, (x,), budget=Budget(evaluations=2), settings=settings)
     fast = result.module
     assert result.evaluation is not None and result.evaluation.is_verified
     assert list(fast.state_dict()) == list(module.state_dict())

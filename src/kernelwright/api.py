@@ -1,8 +1,8 @@
 """The library's front door: optimise a live module or a task."""
 
 import warnings
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -29,11 +29,13 @@ from kernelwright.referee.session.confined import confined_compiler, start_confi
 from kernelwright.referee.session.referee import Referee, RefereeSettings
 from kernelwright.report.html import render_report
 from kernelwright.runs.evaluator import Evaluator
-from kernelwright.runs.inspecting import InspectingEvaluator, Inspector, Profiler
+from kernelwright.runs.evaluators import JUST_THE_REFEREE, Around, compose
+from kernelwright.runs.inspecting import Inspector, Profiler
+from kernelwright.runs.interruption import BestSoFar, best_so_far
 from kernelwright.runs.loop import Crew, RunOutcome, Tools, continue_run, start_run
 from kernelwright.runs.prepare import Preparation, gpu_of, has_gpu_of, prepare
 from kernelwright.runs.recorded_run import load_run, save_run
-from kernelwright.runs.recording import RecordedEvaluator, RecordedMachine, prepare_as_recorded
+from kernelwright.runs.recording import RecordedMachine, prepare_as_recorded
 from kernelwright.settings import Settings, load_settings
 from kernelwright.store.base import Store
 from kernelwright.store.sqlstore import open_store
@@ -41,6 +43,22 @@ from kernelwright.targets.gpu.inspect.ahead import TIMEOUT_S, Ahead, Ways, look_
 from kernelwright.targets.gpu.profilers.take import Profiled, take_profile
 from kernelwright.tasks.live import task_from_module
 from kernelwright.tasks.namespace import bind_source
+
+__all__ = [
+    "BestSoFar",
+    "OptimizeResult",
+    "assemble",
+    "best_so_far",
+    "inspector",
+    "load_winner",
+    "open_referee",
+    "optimize",
+    "profiler",
+    "record_run",
+    "replay_run",
+    "resume_run",
+    "run_task",
+]
 
 
 @dataclass(frozen=True)
@@ -95,6 +113,8 @@ def optimize(
     Raises:
         TaskError: the module raises, is not deterministic or gives non-finite outputs.
         MachineError: no compiler, or not enough memory.
+        KeyboardInterrupt: as it came, once the store is consistent: ``resume_run`` carries the run on, and
+            ``best_so_far`` has the best verified kernel by then, not measured again.
 
     Example:
         >>> result = kernelwright.optimize(model, (x,))  # doctest: +SKIP
@@ -129,6 +149,7 @@ def run_task(
     prepare: Preparation = prepare,
     inspect: Inspector | None = None,
     profile: Profiler | None = None,
+    around: Around = JUST_THE_REFEREE,
 ) -> RunOutcome:
     """Start a run and carry it to its end.
 
@@ -145,8 +166,9 @@ def run_task(
     check_team(spec.team, spec.target)
     if spec.models is not None:
         require_room(spec.models, model_seats(spec.team), spec.target.language)
-    with _referee(referee, where, spec) as judge:
-        tools = _tools(spec, store, where, _inspecting(judge, spec, where, inspect, profile), on_event)
+    wanted = _looking(around, spec, where, inspect, profile)
+    with _referee(referee, where, spec, wanted) as judge:
+        tools = _tools(spec, store, where, judge, on_event)
         return start_run(spec, replace(tools, prepare=prepare))
 
 
@@ -160,13 +182,22 @@ def resume_run(
     prepare: Preparation = prepare,
     inspect: Inspector | None = None,
     profile: Profiler | None = None,
+    around: Around = JUST_THE_REFEREE,
 ) -> RunOutcome:
-    """Carry an interrupted run on; finished evaluations are not repeated."""
+    """Carry an interrupted run on; finished evaluations are not repeated.
+
+    Raises:
+        RunHeld: another process is at work on it; nothing has begun then.
+    """
+    at_work = store.lease_of(run_id)
+    if at_work is not None:
+        raise at_work.refusal()
     where = settings or load_settings()
     spec = store.get_run(run_id).spec
     clear_up()  # after the process that was interrupted, also where nothing is left to be done
-    with _referee(referee, where, spec) as judge:
-        tools = _tools(spec, store, where, _inspecting(judge, spec, where, inspect, profile), on_event)
+    wanted = _looking(around, spec, where, inspect, profile)
+    with _referee(referee, where, spec, wanted) as judge:
+        tools = _tools(spec, store, where, judge, on_event)
         return continue_run(run_id, replace(tools, prepare=prepare))
 
 
@@ -198,12 +229,12 @@ def replay_run(
     """Play a recorded run again: the same answers, measurements and end; nobody is asked or measured.
 
     Raises:
-        UserError: nothing is recorded there, or the run now asks or measures what was not recorded: the
-            prompts, the recipe or what they are made from have changed since.
+        UserError: nothing is recorded there, or the run now asks for something or measures what was not
+            recorded: the recipe, the roles or their kinds of answer have changed since.
     """
     where = settings or load_settings()
     recorded = load_run(Path(folder))
-    judge = RecordedEvaluator(None, recorded.recording)
+    judge = compose(None, Around(recording=recorded.recording, is_measured=False))
     tools = _tools(recorded.spec, store, where, judge, on_event, recorded.tape)
     return start_run(recorded.spec, replace(tools, prepare=prepare_as_recorded(recorded.machine)))
 
@@ -214,7 +245,7 @@ def load_winner(winner: Candidate, original: nn.Module) -> nn.Module:
     Calls that need gradients, and shapes that were not verified, go to the original.
     """
     namespace: dict[str, Any] = {"__name__": f"kernelwright_{winner.id}"}
-    exec(compile(winner.source, f"<kernelwright {winner.id}>", "exec"), namespace)
+    exec(compile(winner.program, f"<kernelwright {winner.id}>", "exec"), namespace)
     fast: nn.Module = namespace["ModelNew"]()
     fast.load_state_dict(original.state_dict(keep_vars=True), assign=True)
     fast.train(original.training)
@@ -266,10 +297,14 @@ def open_referee(
     )
 
 
-def _referee(given: Evaluator | None, where: Settings, spec: RunSpec) -> AbstractContextManager[Evaluator]:
-    if given is not None:
-        return nullcontext(given)
-    return open_referee(where, spec.policy, device=spec.target.device)
+@contextmanager
+def _referee(given: Evaluator | None, where: Settings, spec: RunSpec, around: Around) -> Iterator[Evaluator]:
+    """Give the evaluator of a run: the one that was given, or a referee of its own, with all around it."""
+    if given is not None or not around.is_measured:
+        yield compose(given if around.is_measured else None, around)
+        return
+    with open_referee(where, spec.policy, device=spec.target.device) as own:
+        yield compose(own, around)
 
 
 def inspector(spec: RunSpec, settings: Settings) -> Inspector:
@@ -290,7 +325,7 @@ def inspector(spec: RunSpec, settings: Settings) -> Inspector:
     def inspect(task: Task, candidate: Candidate) -> Ahead:
         source = bind_source(task, task.workloads[0])
         is_training = task.mode is Mode.TRAIN
-        return look_ahead(candidate.source, gpu, task_source=source, is_training=is_training, ways=ways)
+        return look_ahead(candidate.program, gpu, task_source=source, is_training=is_training, ways=ways)
 
     return inspect
 
@@ -306,25 +341,22 @@ def profiler(spec: RunSpec, settings: Settings) -> Profiler | None:
         refused = Profiled(note="not profiled: a model wrote it, and profilers run candidates unconfined")
         return lambda task, candidate: refused
     return lambda task, candidate: take_profile(
-        candidate.source,
+        candidate.program,
         bind_source(task, task.workloads[0]),
         spec.target.device,
         mode=task.mode.value,
     )
 
 
-def _inspecting(
-    judge: Evaluator, spec: RunSpec, where: Settings, inspect: Inspector | None, profile: Profiler | None
-) -> Evaluator:
-    """Return the evaluator of a run: a processor's needs no look ahead, nor does a recorded measurement."""
-    if spec.target.device == "cpu":
-        return judge
-    if isinstance(judge, RecordedEvaluator):
-        if judge.inner is None:
-            return judge
-        inner = _inspecting(judge.inner, spec, where, inspect, profile)
-        return RecordedEvaluator(inner, judge.recording, is_served=judge.is_served)
-    return InspectingEvaluator(judge, inspect or inspector(spec, where), profile or profiler(spec, where))
+def _looking(
+    around: Around, spec: RunSpec, where: Settings, inspect: Inspector | None, profile: Profiler | None
+) -> Around:
+    """Add who looks at candidates for a GPU; a processor's need no look ahead, nor do recorded ones."""
+    if spec.target.device == "cpu" or not around.is_measured:
+        return around
+    return replace(
+        around, inspect=inspect or inspector(spec, where), profile=profile or profiler(spec, where)
+    )
 
 
 def assemble(spec: RunSpec, meter: Meter, tape: Tape) -> Crew:

@@ -98,6 +98,7 @@ class StubEngine:
         on_event: Callable[[Event], None],
         referee: object = None,
         profile: object = None,
+        around: object = None,
     ) -> StubOutcome:
         """Append the made-up events, or fail as the test wants it."""
         self.played.append(store.get_run(run_id).spec.task.name)

@@ -4,14 +4,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.marks import mostly_slow
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Check, Evaluation, Status
 from kernelwright.corpus.audit import honest_twin
 from kernelwright.corpus.load import load_corpus_task, load_specimens
+from kernelwright.referee.checks.replay import Replay
 from kernelwright.referee.session import admission
 from kernelwright.referee.session import referee as verdicts
-from kernelwright.referee.session.candidate_process import Contestant, Failure
+from kernelwright.referee.session.candidate_process import Failure
 from kernelwright.referee.session.referee import Referee, Session
 from kernelwright.referee.session.reference_process import Reference
 from kernelwright.referee.settings import RefereeSettings
@@ -30,12 +32,14 @@ def judge(session: Session, source: str) -> Evaluation:
     return session.evaluate(Candidate(source=source))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["15_ahead_twice", "15_ahead_dying"])
 def test_answers_cannot_be_made_between_new_values_and_the_clock(session: Session, name: str) -> None:
     found = judge(session, CHEATS[name])
     assert (found.status, found.check) == (Status.REJECTED, Check.REPLAY), found.detail
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("device", ["cpu", "copied"])
 def test_giving_anything_on_unseen_values_is_seen_beside_the_reference(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: str
@@ -53,6 +57,7 @@ def test_new_values_come_to_the_places_that_were_timed_too(session: Session) -> 
     assert (found.status, found.check) == (Status.REJECTED, Check.REPLAY), found.detail
 
 
+@pytest.mark.slow
 def test_a_candidate_that_takes_all_memory_is_replayed_nevertheless(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -62,19 +67,19 @@ def test_a_candidate_that_takes_all_memory_is_replayed_nevertheless(
     assert (found.status, found.check) == (Status.REJECTED, Check.REPLAY), found.detail
 
 
-@pytest.mark.parametrize("times", [1, 2, 3])
+@pytest.mark.parametrize("times", mostly_slow([1, 2, 3], 1, 3))
 def test_what_only_clocks_tell_must_be_found_by_three_processes(
     session: Session, monkeypatch: pytest.MonkeyPatch, times: int
 ) -> None:
     """As if a busy machine had made the first processes look slower than they are."""
     pids: list[int] = []
 
-    def find(contestant: Contestant, *_: object) -> None:
-        pids.append(contestant.child.pid)
+    def find(replay: Replay) -> None:
+        pids.append(replay._contestant.child.pid)
         if len(pids) <= times:
             raise Failure(Status.REJECTED, "slower", check=Check.REPLAY, is_by_clock=True)
 
-    monkeypatch.setattr("kernelwright.referee.timing.measure.check_afterwards", find)
+    monkeypatch.setattr(Replay, "check", find)
     monkeypatch.setattr(verdicts, "CONFIRMED_AFTER_S", (0.0, 0.0))
     found = judge(session, honest_twin(session.task))
     assert found.status is (Status.REJECTED if times == 3 else Status.VERIFIED), found.detail
@@ -85,11 +90,11 @@ def test_what_only_clocks_tell_must_be_found_by_three_processes(
 def test_what_outputs_tell_need_not_be_found_again(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     pids: list[int] = []
 
-    def find(contestant: Contestant, *_: object) -> None:
-        pids.append(contestant.child.pid)
+    def find(replay: Replay) -> None:
+        pids.append(replay._contestant.child.pid)
         raise Failure(Status.REJECTED, "wrong", check=Check.REPLAY)
 
-    monkeypatch.setattr("kernelwright.referee.timing.measure.check_afterwards", find)
+    monkeypatch.setattr(Replay, "check", find)
     assert judge(session, honest_twin(session.task)).status is Status.REJECTED
     assert len(pids) == 1
 

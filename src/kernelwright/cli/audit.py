@@ -11,8 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from kernelwright.cli import options
+from kernelwright.cli.interruption import EXIT_INTERRUPTED
 from kernelwright.cli.output import json_text, print_json, require_writable, stderr, stdout, write_text
-from kernelwright.cli.running import EXIT_INTERRUPTED
 from kernelwright.core.errors import UserError
 from kernelwright.core.frozen import content_hash
 from kernelwright.core.policy import Policy

@@ -1,11 +1,9 @@
 """``kernelwright bench``: one recipe over many tasks, resumable, with tables and a picture."""
 
-import shlex
-import sys
 import time
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 from rich.table import Table
@@ -13,10 +11,11 @@ from rich.table import Table
 from kernelwright.cli import modeloptions, options
 from kernelwright.cli.benchprogress import BenchProgress
 from kernelwright.cli.benchtasks import BenchTask, collect
-from kernelwright.cli.experiments import make_folder, resume_command
+from kernelwright.cli.experiments import command_at_work, make_folder, resume_command
+from kernelwright.cli.interruption import interrupted
 from kernelwright.cli.output import json_text, print_json, stderr, stdout, write_text, write_trace
-from kernelwright.cli.quick import Quick
-from kernelwright.cli.running import create_run, interrupted, open_store
+from kernelwright.cli.running import create_run, open_store
+from kernelwright.cli.signals import interruptible
 from kernelwright.core.errors import KernelwrightError, StoreError, UserError
 from kernelwright.core.evidence import FactValue
 from kernelwright.core.models import ModelSettings
@@ -156,15 +155,16 @@ def bench(
     _check_policy(list(earlier.values()), title, library_calls)
     _check_baselines(list(earlier.values()), title, how.baselines)
     rows: list[BenchRow] = []
-    try:
-        left = run_all(
-            opened, entries, earlier, how, title, rows, stop_after,
-            is_quick=quick, is_profiled=not (quick or no_profile),
-        )  # fmt: skip
-    except KeyboardInterrupt:
-        left = [entry.task.name for entry in entries[len(rows) :]]
-        write_results(title, rows, left, folder, is_quick=quick)
-        interrupted(resume_command(title), as_json=as_json)
+    with interruptible():
+        try:
+            left = run_all(
+                opened, entries, earlier, how, title, rows, stop_after,
+                is_quick=quick, is_profiled=not (quick or no_profile),
+            )  # fmt: skip
+        except KeyboardInterrupt:
+            left = [entry.task.name for entry in entries[len(rows) :]]
+            write_results(title, rows, left, folder, is_quick=quick)
+            interrupted(resume_command(title), as_json=as_json)
     finish(title, rows, left, folder, as_json=as_json, is_quick=quick)
 
 
@@ -211,6 +211,7 @@ def run_all(
     """
     # lazy: loads torch
     from kernelwright.api import open_referee
+    from kernelwright.runs.evaluators import Around
 
     left: list[str] = []
     ends = None if stop_after is None else time.monotonic() + stop_after
@@ -228,8 +229,8 @@ def run_all(
                 left.append(entry.task.name)
                 continue
             progress.start(entry.task.name)
-            judge = Quick(referee) if is_quick else referee
-            row = _run_one(store, judge, entry, record, how, title, progress, profile)
+            more = {"profile": profile, "around": Around(is_quick=is_quick)}
+            row = _run_one(store, referee, entry, record, how, title, progress, more)
             progress.finish(row)
             rows.append(row)
     return left
@@ -243,8 +244,9 @@ def _run_one(
     how: RunOptions,
     title: str,
     progress: BenchProgress,
-    profile: "Profiler | None",
+    more: dict[str, Any],
 ) -> BenchRow:
+    """Bring one task to its end; ``more`` are further arguments of ``api.resume_run``."""
     # lazy: loads torch
     from kernelwright import api
 
@@ -254,7 +256,7 @@ def _run_one(
     failure: str | None = None
     if record is None or record.state is not RunState.FINISHED:
         try:
-            api.resume_run(run_id, store=store, referee=referee, on_event=progress.add, profile=profile)
+            api.resume_run(run_id, store=store, referee=referee, on_event=progress.add, **more)
         except StoreError:
             raise
         except KernelwrightError as error:
@@ -307,7 +309,7 @@ def write_results(
     sums = summaries(rows)
     facts = environment()
     date = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
-    command = shlex.join(["kernelwright", *sys.argv[1:]])
+    command = command_at_work()
     document: dict[str, object] = {
         "name": title,
         "date": date,
@@ -363,3 +365,6 @@ def _show(rows: list[BenchRow], sums: list[Summary]) -> None:
     for row in rows:
         if not row.is_success:
             console.print(f"failed: {row.task}: {row.detail}", soft_wrap=True)
+    for row in rows:
+        if row.compiler:
+            console.print(f"compiler: {row.task}: {row.compiler}", soft_wrap=True)

@@ -16,8 +16,8 @@ from rich.table import Table
 from kernelwright.cli import options
 from kernelwright.cli.benchtasks import BenchTask, collect
 from kernelwright.cli.experiments import make_folder
+from kernelwright.cli.interruption import EXIT_INTERRUPTED
 from kernelwright.cli.output import json_text, print_json, print_verdict, stderr, stdout, write_text
-from kernelwright.cli.running import EXIT_INTERRUPTED
 from kernelwright.core.checkup import NOT_CHECKED, Checkup, Flag, Severity
 from kernelwright.core.errors import CaptureError, UserError
 from kernelwright.core.task import Literal_, Mode, Task, Workload

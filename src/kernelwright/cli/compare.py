@@ -1,7 +1,5 @@
 """``kernelwright compare``: recipes, tasks and seeds under one budget, with a table and a picture."""
 
-import shlex
-import sys
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -13,9 +11,11 @@ from rich.table import Table
 from kernelwright.cli import modeloptions, options
 from kernelwright.cli.benchtasks import collect
 from kernelwright.cli.comparing import Grid, Roster, Sources, play_all
-from kernelwright.cli.experiments import make_folder, resume_command
+from kernelwright.cli.experiments import command_at_work, make_folder, resume_command
+from kernelwright.cli.interruption import interrupted
 from kernelwright.cli.output import json_text, print_json, stdout, write_text
-from kernelwright.cli.running import interrupted, open_store
+from kernelwright.cli.running import open_store
+from kernelwright.cli.signals import interruptible
 from kernelwright.core.budget import Budget
 from kernelwright.core.errors import UserError
 from kernelwright.core.run import DEFAULT_RECIPE
@@ -169,10 +169,11 @@ def compare(
     roster = Roster(open_store(store), grid, Sources(record=record, replay=replay))
     roster.check_earlier(is_resume=resume is not None)
     results = Results(roster, folder)
-    try:
-        play_all(roster, results.write)
-    except KeyboardInterrupt:
-        interrupted(resume_command(title), as_json=as_json)
+    with interruptible():
+        try:
+            play_all(roster, results.write)
+        except KeyboardInterrupt:
+            interrupted(resume_command(title), as_json=as_json)
     results.finish(roster.played(), as_json=as_json)
 
 
@@ -211,7 +212,7 @@ class Results:
         comparison = compare_runs(played, grid.contestants, horizon=grid.conditions.budget.evaluations)
         facts = self._roster.environment()
         date = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
-        command = shlex.join(["kernelwright", *sys.argv[1:]])
+        command = command_at_work()
         document: dict[str, object] = {
             "name": grid.title,
             "date": date,

@@ -194,7 +194,7 @@ def _key(spec: RunSpec) -> tuple[str, int, Contestant]:
 class Judging(NamedTuple):
     """Who judges, and how tasks are prepared."""
 
-    evaluator: "Evaluator"
+    evaluator: "Evaluator | None"
     more: dict[str, Any]
     """Further arguments of ``api.resume_run``."""
 
@@ -303,19 +303,20 @@ def _read(replay: Path) -> "Recording":
         )
     if replay.is_dir() or replay.suffix == ".jsonl":
         return read_recording(replay)
-    return recording_of(open_store(replay))
+    return recording_of(open_store(replay, read_only=True))
 
 
 def _judging(roster: Roster, referee: "Evaluator | None", recording: "Recording | None") -> Judging:
     """Bring referee and recording together; the roster is told what machine the figures hold for."""
     # lazy: loads torch
-    from kernelwright.runs.recording import RecordedEvaluator, prepare_as_recorded
+    from kernelwright.runs.evaluators import Around
+    from kernelwright.runs.recording import prepare_as_recorded
 
     device = roster.target().device
     if referee is None and recording is not None and recording.machine is not None:
         roster.machine = _facts(recording.machine, device)
         prepare = prepare_as_recorded(recording.machine)
-        return Judging(RecordedEvaluator(None, recording), {"prepare": prepare})
+        return Judging(None, {"prepare": prepare, "around": Around(recording=recording, is_measured=False)})
     here = _machine_here(device)
     roster.machine = _facts(here, device)
     if recording is None:
@@ -325,7 +326,8 @@ def _judging(roster: Roster, referee: "Evaluator | None", recording: "Recording 
         _check_machine(recording.machine or here, here)
         recording.add(here)
     is_served = roster.grid.conditions.measurements == "reused"
-    return Judging(RecordedEvaluator(referee, recording, is_served=is_served), {})
+    around = Around(recording=recording, is_served=is_served, is_measured=referee is not None)
+    return Judging(referee, {"around": around})
 
 
 def _machine_here(device: str) -> "RecordedMachine":

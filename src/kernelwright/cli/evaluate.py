@@ -7,8 +7,8 @@ import typer
 from rich.table import Table
 
 from kernelwright.cli import options
+from kernelwright.cli.interruption import EXIT_INTERRUPTED
 from kernelwright.cli.output import print_json, print_verdict, stderr, stdout
-from kernelwright.cli.running import EXIT_INTERRUPTED
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import UserError
 from kernelwright.core.evaluation import Evaluation

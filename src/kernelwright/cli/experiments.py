@@ -1,6 +1,5 @@
 """What commands that run an experiment of many runs share: its folder, and how it is carried on."""
 
-import shlex
 import sys
 from pathlib import Path
 
@@ -23,4 +22,17 @@ def resume_command(title: str) -> str:
         at = words.index("--name")
         del words[at : at + 2]
     has_resume = any(word == "--resume" or word.startswith("--resume=") for word in words)
-    return shlex.join(["kernelwright", *words, *([] if has_resume else ["--resume", title])])
+    return shown(["kernelwright", *words, *([] if has_resume else ["--resume", title])])
+
+
+def command_at_work() -> str:
+    """Return the command line at work as documents may hold it."""
+    return shown(["kernelwright", *sys.argv[1:]])
+
+
+def shown(words: list[str]) -> str:
+    """Return a command line without the password that a store's address may hold."""
+    # lazy: SQLAlchemy takes a while to load
+    from kernelwright.store.address import shown_command
+
+    return shown_command(words)

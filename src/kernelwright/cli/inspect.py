@@ -15,8 +15,8 @@ from rich.table import Table
 from kernelwright.cli import options
 from kernelwright.cli.evaluate import read_kernel
 from kernelwright.cli.experiments import make_folder
+from kernelwright.cli.interruption import EXIT_INTERRUPTED
 from kernelwright.cli.output import json_text, print_json, require_writable, stderr, stdout, write_text
-from kernelwright.cli.running import EXIT_INTERRUPTED
 from kernelwright.core.errors import UserError
 from kernelwright.core.task import Mode, Task, Workload
 from kernelwright.referee.session.confined import confined_compiler, start_confined

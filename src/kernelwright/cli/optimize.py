@@ -20,11 +20,12 @@ from kernelwright.cli.running import (
 )
 from kernelwright.core.errors import UserError
 from kernelwright.core.policy import LibraryCalls
-from kernelwright.core.run import DEFAULT_RECIPE
+from kernelwright.core.run import DEFAULT_RECIPE, Delivery
 from kernelwright.report.asked import with_models
 from kernelwright.report.measures import floor_fraction, speedup_over
 from kernelwright.report.story import tell
 from kernelwright.report.verdict import run_verdict
+from kernelwright.settings import load_settings
 
 if TYPE_CHECKING:
     from kernelwright.runs.loop import RunOutcome
@@ -109,12 +110,23 @@ def optimize(
         baselines=baselines,
         gpu_there=None if judge is None else gpu_of_evaluator(judge, target),
     )
-    run_id = create_run(opened, spec.model_copy(update={"is_cold": record is not None}))
+    delivery = Delivery(
+        output=str(kernel_path.resolve()),
+        report=str(report_path.resolve()),
+        record=None if record is None else str(record.resolve()),
+        opens_report=open_report,
+        evaluator=evaluator,
+        require_sandbox=load_settings().require_sandbox,
+    )
+    asked = {"is_cold": record is not None, "delivery": delivery}
+    run_id = create_run(opened, spec.model_copy(update=asked))
     outcome = play(
         opened,
         run_id,
         make_progress(task.name),
-        resume_with=resume_command(run_id, store, evaluator),
+        kernel_path=kernel_path,
+        report_path=report_path,
+        resume_with=resume_command(run_id, store),
         as_json=as_json,
         evaluator=judge,
     )
@@ -179,6 +191,7 @@ def outcome_document(
         "answers": outcome.answers,
         "kernel": kernel,
         "report": report,
+        "compiler": tell(stored.event for stored in store.iter_events(outcome.run_id)).compiler,
         "floor_fraction": floor_fraction(evaluation) if evaluation else None,
         "evaluation": outcome.evaluation,
     }

@@ -38,8 +38,9 @@ def _console(*, is_stderr: bool) -> Console:
 
 
 def print_json(document: Any) -> None:
-    """Print one JSON document (see json_text)."""
+    """Print one JSON document (see json_text), at once: who reads a pipe may wait for it."""
     sys.stdout.write(json_text(document))
+    sys.stdout.flush()
 
 
 def json_text(document: Any) -> str:

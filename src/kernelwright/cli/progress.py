@@ -16,6 +16,7 @@ from kernelwright.core.events import (
     CandidateWritten,
     Diagnosed,
     Event,
+    LoweringGaveUp,
     MoveChosen,
     RunFinished,
     RunStarted,
@@ -58,6 +59,11 @@ def prepared_line(event: TaskPrepared) -> str:
     if event.capture_error:
         parts.append(f"not captured: {event.capture_error}")
     return ", ".join(parts)
+
+
+def given_up_line(event: LoweringGaveUp) -> str:
+    """Say where the compiler gave up, and why."""
+    return f"the compiler gave up on workload {event.workload}: {event.reason}"
 
 
 def activity(event: Event, story: Story) -> str | None:
@@ -114,6 +120,8 @@ class PlainProgress:
         self._story.add(event)
         if isinstance(event, TaskPrepared):
             self._print(f"{self._name}: {prepared_line(event)}")
+        elif isinstance(event, LoweringGaveUp):
+            self._print(f"{self._name}: {given_up_line(event)}")
         elif isinstance(event, RunFinished):
             self._print(f"search ended: {event.reason}")
 
@@ -165,6 +173,7 @@ class LiveProgress:
     def render(self) -> ConsoleRenderable:
         """Return the whole display."""
         parts: list[ConsoleRenderable] = [self._header()]
+        parts += [Text(given_up_line(told), style="yellow") for told in self._story.given_up]
         if self._story.evaluated:
             parts.append(self._table())
         if self._story.finished is None:

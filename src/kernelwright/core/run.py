@@ -28,6 +28,25 @@ class RunState(StrEnum):
     """The task or the machine was at fault; the record's ``failure`` says how."""
 
 
+class Delivery(Frozen):
+    """What a run was asked for beside its search: where its results go, and who judges.
+
+    A resumed run keeps to it. It says nothing of what the run finds, and recordings leave it out.
+    """
+
+    output: str | None = None
+    """Absolute path of the kernel's file."""
+    report: str | None = None
+    """Absolute path of the HTML report."""
+    record: str | None = None
+    """Absolute path of the folder for the run's answers and measurements; None: not recorded."""
+    opens_report: bool = False
+    evaluator: str | None = None
+    """Who judges, as ``--evaluator`` names it; None: the referee here."""
+    require_sandbox: str | None = None
+    """The weakest sandbox tier that candidates may be judged in; None: whatever there is."""
+
+
 class RunSpec(Frozen):
     """Everything needed to start a run, or to carry on with it elsewhere."""
 
@@ -55,6 +74,7 @@ class RunSpec(Frozen):
     """Begins with no memory of other runs, whatever the store holds: comparisons are fair only so."""
     environment: dict[str, FactValue] = Field(default_factory=dict)
     """Processor, versions, threads: what the figures hold for."""
+    delivery: Delivery = Delivery()
 
     @property
     def coder(self) -> str:

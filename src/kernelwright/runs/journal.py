@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Evaluation
-from kernelwright.core.events import CandidateEvaluated, Event, RunFinished
+from kernelwright.core.events import CandidateEvaluated, Event, RunFinished, RunInterrupted
 from kernelwright.core.learned import ArchivedPlan
 from kernelwright.core.run import Outcome
 from kernelwright.store.base import Store
@@ -16,15 +16,17 @@ class Journal:
     """Appends events; on a resumed run it first walks along the ones that are there already.
 
     The loop is deterministic given the evaluations, so a resumed run repeats its steps and finds every
-    finished evaluation here instead of measuring again. An event equal in kind to the recorded one at
-    the same place is not written twice. From the first difference on, the old tail is left behind.
+    finished evaluation here instead of measuring again. An event of the same kind and candidate as the
+    recorded one at the same place is not written twice. From the first difference on, the old tail is left
+    behind.
     """
 
     def __init__(self, store: Store, run_id: str, listener: Listener) -> None:
         self.run_id = run_id
         self._store = store
         self._listener = listener
-        self._recorded = [stored.event for stored in store.iter_events(run_id)]
+        stored = (stored.event for stored in store.iter_events(run_id))
+        self._recorded = [event for event in stored if not isinstance(event, RunInterrupted)]
         self._cursor = 0
         self._evaluations = {
             (event.candidate, event.evaluation.is_final): event.evaluation
@@ -39,7 +41,7 @@ class Journal:
 
     def emit(self, event: Event) -> None:
         """Record an event and tell the listener."""
-        if self.is_replaying and self._recorded[self._cursor].kind == event.kind:
+        if self.is_replaying and _what(self._recorded[self._cursor]) == _what(event):
             self._cursor += 1
         else:
             self._cursor = len(self._recorded)
@@ -70,3 +72,8 @@ class Journal:
     def events(self) -> Iterator[Event]:
         """Iterate what was recorded before this process took over."""
         return iter(self._recorded)
+
+
+def _what(event: Event) -> tuple[str, str | None]:
+    """Return an event's kind and the candidate it is about."""
+    return event.kind, getattr(event, "candidate", None)

@@ -1,7 +1,7 @@
 """Where a pipeline works: situations for the roles, and a place to hand candidates in."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from kernelwright.agents.problem import Problem
@@ -16,6 +16,7 @@ from kernelwright.core.events import (
     Diagnosed,
     Event,
     IncumbentImproved,
+    LoweringGaveUp,
     MoveChosen,
     MoveFailed,
     Noted,
@@ -35,6 +36,8 @@ from kernelwright.runs.windows import Window
 NO_WINDOW = Window()
 FIRST_MODES = ("root", "seed")
 """Steps that choose the first base themselves, when all their candidates are judged."""
+KNOWN = "gives a kernel that was evaluated already"
+"""Why a move, or a plan, comes to no candidate."""
 
 
 class Desk:
@@ -111,6 +114,7 @@ class Desk:
             wants_anchors=wants_anchors,
             timings_only=timings_only,
             has_long_term=knows.has_long_term,
+            evaluated=frozenset(self.state.evaluations),
         )
 
     def window(self, base_id: str | None, window: Window) -> tuple[Node, ...]:
@@ -164,8 +168,25 @@ class Desk:
         self.state.exhausted.add(candidate_id)
 
     def is_known(self, candidate: Candidate) -> bool:
-        """Tell whether this source was evaluated in this run."""
-        return candidate.id in self.state.candidates
+        """Tell whether this program was evaluated in this run, whatever is written around it."""
+        return candidate.id in self.state.evaluations
+
+    def repetition(self, candidate: Candidate) -> str:
+        """Say of a known candidate why it came up again; where the compiler gave up, record that."""
+        self.tell_given_up(candidate.given_up, candidate.id)
+        why = "".join(
+            f"; lowering gave up: {reason}" for reason in dict.fromkeys(candidate.given_up.values())
+        )
+        return f"{KNOWN}{why}"
+
+    def tell_given_up(self, given_up: Mapping[str, str], candidate: str | None = None) -> None:
+        """Record where the compiler gave up, once for each workload and reason."""
+        for workload, reason in given_up.items():
+            if (workload, reason) in self.state.given_up:
+                continue
+            self.state.given_up.add((workload, reason))
+            told = LoweringGaveUp(step=self.state.step, workload=workload, reason=reason, candidate=candidate)
+            self.emit(told)
 
     def affordable(self, count: int) -> int:
         """Return how many of so many candidates the budget allows to be evaluated."""
@@ -179,14 +200,21 @@ class Desk:
     def submit(self, candidate: Candidate, base_id: str | None) -> Evaluation:
         """Have a new candidate judged and take the verdict into every memory.
 
-        What models were paid for is judged even when nothing more may be asked of them. Raises BudgetUsedUp
-        when nothing more may be evaluated.
+        A program that was evaluated in this run gets that evaluation again: nothing is charged, there is no
+        new attempt, and the step counts as fruitless unless it hands in something else. What models were paid
+        for is judged even when nothing more may be asked of them. Raises BudgetUsedUp when nothing more may
+        be evaluated.
         """
-        self.meter.require("evaluations", "seconds")
         state = self.state
+        known = state.evaluations.get(candidate.id)
+        if known is not None:
+            self.note("referee", KNOWN, candidate=candidate.id)
+            return known
+        self.meter.require("evaluations", "seconds")
         state.candidates.setdefault(candidate.id, candidate)
         self._journal.add_candidate(candidate)
         self.emit(CandidateWritten(step=state.step, candidate=candidate.id))
+        self.tell_given_up(candidate.given_up, candidate.id)
         best_before = state.view().incumbent
         evaluation = self.judge(candidate, final=False)
         self.meter.charge(Spent(evaluations=1))

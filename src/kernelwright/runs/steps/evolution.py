@@ -86,7 +86,7 @@ def bring_up(desk: Desk, situation: Situation, plan: Plan, parents: tuple[str, .
         desk.note("coder", f"the plan cannot be carried out: {error}", plan=plan)
         return
     if desk.is_known(written):
-        desk.note("coder", "the plan gives a kernel that was evaluated already", candidate=written.id)
+        desk.note("coder", f"the plan {desk.repetition(written)}", candidate=written.id)
         return
     child = written.model_copy(update={"parents": parents})
     desk.submit(child, parents[0])
@@ -110,8 +110,8 @@ def history(desk: Desk) -> tuple[Node, ...]:
     """Return every kernel's plan, as aligned, with its verdict, and without its source."""
     state = desk.state
     return tuple(
-        Node(Candidate(source="", plan=desk.plan_of(known)), state.evaluations[known], "member")
-        for known in state.evaluations
+        Node(state.candidates[known].without_source(desk.plan_of(known)), evaluation, "member")
+        for known, evaluation in state.evaluations.items()
     )
 
 

@@ -84,7 +84,7 @@ class Experiments:
             desk.fail(base_id, move, str(error))
             return False
         if desk.is_known(written):
-            desk.fail(base_id, move, "gives a kernel that was evaluated already")
+            desk.fail(base_id, move, desk.repetition(written))
             return False
         parents = (base_id, *(node.candidate.id for node in situation.window))
         desk.submit(written.model_copy(update={"parents": parents}), base_id)
