@@ -95,7 +95,7 @@ class Child:
         self._log_fd, self._scratch, self._limits = log_fd, scratch, limits
         self._ended_because = ""
         self._reaped: int | None = None
-        """Its exit code, once it has ended and the zygote could tell."""
+        """The exit code, once the child has ended and if the zygote knows the code."""
         self._ending = threading.Lock()
         self.is_alive = True
         self.answered_in_s = 0.0
@@ -111,8 +111,8 @@ class Child:
     ) -> Message:
         """Send one command, with memory to map, and return the answer.
 
-        Raises ChildDied, ChildLate (both after killing the group) or ChildRefused; MachineError where it
-        ended because the zygote did.
+        Raises ChildDied, ChildLate (both after killing the group) or ChildRefused; MachineError when the
+        child ended because the zygote did.
         """
         if not self.is_alive:
             raise ChildDied("had ended before")

@@ -17,7 +17,7 @@ START_TIMEOUT_S = 300.0
 """Limit for the start, which imports torch: long enough for a busy machine with cold disks."""
 _END_S = 5.0
 _DYING_S = 1.0
-"""Its children may be seen to have ended a moment before it is."""
+"""Seconds to wait for the zygote's end: its children may end a moment earlier."""
 
 
 class ZygoteProcess:
@@ -86,9 +86,9 @@ class ZygoteProcess:
         return None if code is None else int(code)
 
     def how_it_ended(self) -> str | None:
-        """Say in one line how it came to its end, which nobody asked for; None while it runs.
+        """Return one line about the zygote's unexpected end; None while it runs.
 
-        What it has forked ended with it, through no fault of the task or of a candidate.
+        Its children ended with it, which is not the fault of the task or a candidate.
         """
         try:
             code = self._process.wait(timeout=_DYING_S)
