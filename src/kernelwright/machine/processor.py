@@ -1,4 +1,4 @@
-"""The processor we run on: its facts, the surroundings that figures hold for, its peaks."""
+"""Facts about this machine's processor, its peaks, and the conditions under which figures hold."""
 
 import platform
 from functools import cache
@@ -54,7 +54,7 @@ def _fixed_environment() -> tuple[tuple[str, FactValue], ...]:
 
 
 def environment() -> dict[str, FactValue]:
-    """Return what measured figures hold for: processor, memory, versions. Loads no torch."""
+    """Return the conditions of measured figures: processor, memory, versions. Does not import torch."""
     return {**dict(_fixed_environment()), "compiler": _compiler_version()}
 
 

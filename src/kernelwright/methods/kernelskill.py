@@ -33,11 +33,11 @@ class KernelSkillPolicy:
     replace_gain: float = 0.3
     """Source: published code; in units of speedup over eager."""
     chain_cap: int = 3
-    """Repairs per failing idea; ours."""
+    """Repairs per failing idea; our choice."""
     floor_stop: float = 0.9
     """Floor over latency at which no gain worth the effort is left; our choice."""
     patience: int = 6
-    """Rounds in a row without a new incumbent after which the search stops; ours."""
+    """Rounds in a row without a new incumbent after which the search stops; our choice."""
 
     def select(self, view: RunView) -> Selection:
         """Return the next selection (see SearchPolicy)."""

@@ -23,7 +23,7 @@ class RefinePolicy:
     attempts: int = 24
     """Evaluations, the seed included; ours, as many as ``kernelskill`` is granted."""
     patience: int = 3
-    """Steps in a row without a seed after which the search ends; ours."""
+    """Steps in a row without a seed after which the search ends; our choice."""
 
     def select(self, view: RunView) -> Selection:
         """Return the next selection (see SearchPolicy)."""

@@ -34,9 +34,9 @@ class StarkPolicy:
     epsilon: float = 0.35
     """Source: the paper's 0.3 to 0.4; the middle is ours."""
     n_root: int = 5
-    """Children of the root; ours."""
+    """Children of the root; our choice."""
     n_child: int = 3
-    """Failed children, all of them, of a node that is given up when there are more; ours."""
+    """Failed children, all of them, of a node that is given up when there are more; our choice."""
     improve: StepMode = "optimize"
     """What is done with a correct node; ``rewrite`` in the ablation without a plan agent."""
 

@@ -1,4 +1,4 @@
-"""Where candidates are judged, as the engine knows it."""
+"""The protocol by which a run has candidates judged."""
 
 from collections.abc import Mapping
 from types import TracebackType
@@ -11,7 +11,7 @@ from kernelwright.core.task import Task
 
 
 class Session(Protocol):
-    """One task before the referee."""
+    """One admitted task."""
 
     @property
     def baseline_ms(self) -> Mapping[str, float]:
@@ -37,7 +37,7 @@ class Session(Protocol):
 
 
 class SessionAround:
-    """A session around another one: what a subclass does not change is the inner one's."""
+    """A session around another one; methods that a subclass does not change call the inner session."""
 
     def __init__(self, inner: Session) -> None:
         self._inner = inner
@@ -66,8 +66,8 @@ class Evaluator(Protocol):
 
 
 class EvaluatorElsewhere(Evaluator, Protocol):
-    """One on another machine."""
+    """An evaluator on another machine."""
 
     def gpu(self) -> str:
-        """Return the model of the GPU there; empty where it does not say. Raises MachineError."""
+        """Return the model of the GPU there, empty when it is not known; raises MachineError."""
         ...
