@@ -162,7 +162,7 @@ def diagnosed(step: int) -> Diagnosed:
                 Reason(
                     metric="run.floor_fraction",
                     value=0.31,
-                    text="It runs at 31 % of the floor, so most of the time can go.",
+                    text="It runs at 31 % of the rate the floor allows, so most of the time can go.",
                 ),
             ),
         ),
@@ -238,7 +238,7 @@ def make_store(*, is_finished: bool = True, has_winner: bool = True) -> StubStor
             StepStarted(step=5, mode="final", base=fused.id),
             CandidateEvaluated(step=5, candidate=fused.id, evaluation=final),
             RunFinished(
-                reason="no applicable move is left that was not tried",
+                reason="every move that applies to the fastest candidate was tried",
                 winner=fused.id if has_winner else None,
                 evaluation=final,
                 spent=Spent(evaluations=4, seconds=23.4),

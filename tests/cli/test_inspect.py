@@ -75,13 +75,13 @@ def test_kernels_and_what_their_figures_mean(cli: Cli, compilers: Stub, kernel_f
     result = cli("inspect", kernel_file)
     assert result.code == 0
     assert (
-        "sm_90 (h100-sxm): 1 kernel built, all can be launched, 1 of them with registers in memory"
+        "sm_90 (h100-sxm): 1 kernel built, all can be launched, 1 of them with spilled registers"
         in result.out
     )
     for words in ("row_kernel(BLOCK=512)", "528 x 2", "25% (registers)", "1024 B", "spills"):
         assert words in result.out
-    assert "row_kernel(BLOCK=512): 3 registers live in memory" in result.out
-    assert "not known to be aligned: x_ptr" in result.out
+    assert "row_kernel(BLOCK=512): 3 registers are spilled to memory" in result.out
+    assert "alignment not known: x_ptr" in result.out
     assert "building" in result.err and "building" not in result.out
 
 

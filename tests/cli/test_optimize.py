@@ -25,13 +25,13 @@ def test_progress_goes_to_stderr_as_plain_lines(cli: Any, engine: Any, task_file
     assert "\x1b" not in result.err + result.out
     assert result.err.splitlines() == [
         "relu: eager 9.6 ms, floor 1.2 ms (memory)",
-        "  1 seed     seed: 2.46x [2.36, 2.58] (best so far)",
+        "  1 seed     starting candidate: 2.46x [2.36, 2.58] (best so far)",
         "  2 optimize fuse-pointwise @ k0: 5.93x [5.69, 6.22] (best so far; 1 already tried)",
         "  3 optimize vector-width @ k0 (lanes=16): compile error "
         "(kernel.cpp:9: error: 'k' was not declared in this scope)",
         "  4 repair   vector-width @ k0 (lanes=16): 5.65x [5.42, 5.93]",
         "  5 final    winner again, fresh process: 6.00x [5.76, 6.30]",
-        "search ended: no applicable move is left that was not tried",
+        "search ended: every move that applies to the fastest candidate was tried",
     ]
 
 

@@ -30,7 +30,7 @@ def test_every_step_has_one_line_with_its_result() -> None:
     assert "compile error" in broken and "'k' was not declared in this scope" in broken
     assert "repair" in repaired and "5.65x" in repaired
     assert "final" in final and "6.00x" in final
-    assert lines[-1] == "search ended: no applicable move is left that was not tried"
+    assert lines[-1] == "search ended: every move that applies to the fastest candidate was tried"
 
 
 def test_no_control_code_is_printed_and_no_line_is_wrapped() -> None:

@@ -139,7 +139,7 @@ def test_without_a_device_nothing_is_said_of_events() -> None:
 @pytest.mark.parametrize("name", first_quick(["cuda", "hip"]))
 def test_a_device_that_is_not_there_is_the_machines_fault_in_one_line(name: str, tmp_path: Path) -> None:
     with Referee(RefereeSettings(cache_dir=tmp_path, device=name)) as referee:
-        with pytest.raises(MachineError, match=rf"device {name}:0: not to be had here") as caught:
+        with pytest.raises(MachineError, match=rf"device {name}:0: not available here") as caught:
             referee.open(Task(name="pointwise", source=POINTWISE))
         assert "\n" not in str(caught.value)
 

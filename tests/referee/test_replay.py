@@ -49,7 +49,7 @@ def test_giving_anything_on_unseen_values_is_seen_beside_the_reference(
     settings = RefereeSettings(cache_dir=tmp_path, search_timing_s=0.05, device=device)
     with Referee(settings) as referee, referee.open(load_corpus_task("matmul")) as session:
         found = judge(session, CHEATS["15_gamble"])
-    assert found.status is Status.REJECTED and "gave a wrong output" in found.detail
+    assert found.status is Status.REJECTED and "returned a wrong output" in found.detail
 
 
 def test_new_values_come_to_the_places_that_were_timed_too(session: Session) -> None:
@@ -84,7 +84,7 @@ def test_what_only_clocks_tell_must_be_found_by_three_processes(
     found = judge(session, honest_twin(session.task))
     assert found.status is (Status.REJECTED if times == 3 else Status.VERIFIED), found.detail
     assert len(pids) == len(set(pids)) == min(times + 1, 3)
-    assert found.notes == ("not held against it unless found again: slower",)
+    assert found.notes == ("counts only if found again in other processes: slower",)
 
 
 def test_what_outputs_tell_need_not_be_found_again(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,7 +45,7 @@ def test_equal_times_are_fine() -> None:
     ("seen", "words"),
     [
         (recognises_inputs, "never seen"),
-        (remembers_at_places, "at the places that were timed"),
+        (remembers_at_places, "at the addresses that were timed"),
         (works_on_reading, "not complete when the call returned"),
         (skips_calls, "when it was timed"),
     ],

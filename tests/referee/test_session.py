@@ -209,7 +209,7 @@ def get_init_inputs():
             _model("self.m += x.sum(); return x - self.m", init="self.register_buffer('m', torch.ones(()))"),
             "state carried from call to call",
         ),
-        (_model("return x", inputs="object()"), "cannot cross"),
+        (_model("return x", inputs="object()"), "cannot be sent"),
         (
             _model("return x + 1", inputs="torch.rand(batch_size * 20_000_000, 1_000)"),
             "scale the global `batch_size`",

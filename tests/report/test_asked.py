@@ -71,7 +71,7 @@ def test_a_report_shows_answers_tokens_dollars_and_the_prices_of_then() -> None:
     text = visible_text(render_report(store_with(MODELS), "r0001"))
     for words in (
         SENTENCE,
-        "2 of 7 usable answers of models",
+        "2 of 7 usable answers from models",
         "34,804 tokens requests to models: 9",
         "0.215 USD for models by the prices of when the run began",
         "openai:big every other, planner 1.25 10 a list 1.0",

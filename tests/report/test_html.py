@@ -17,9 +17,9 @@ def test_report_says_what_was_found_and_how() -> None:
     for words in (
         "Verified, 6.00x faster than eager",
         "1.94x [1.86, 2.03] over torch.compile.",
-        "75 % of this machine's roofline floor",
+        "The fastest this machine could do is 1.2 ms",
         "3 intermediates (64.8 MB) travel through memory.",
-        "It runs at 31 % of the floor, so most of the time can go.",
+        "It runs at 31 % of the rate the floor allows, so most of the time can go.",
         "streaming-stores[k0]() was not applicable",
         "the reference itself is not finite there",
         "kernelwright optimize tasks/softplus_scale.py --recipe kernelskill",

@@ -77,7 +77,7 @@ def test_the_same_kernel_stands_together_for_all_architectures() -> None:
     text = inspections_markdown("k.py", FOUND, date=WHEN, command=COMMAND)
     first = [line.split("|")[1].strip() for line in text.splitlines() if "| product_kernel(TILE=128)" in line]
     assert first[:2] == ["sm_80", "sm_90"]
-    assert "12 registers live in memory" in text and "(sm_90)" in text
+    assert "12 registers are spilled to memory" in text and "(sm_90)" in text
 
 
 def test_every_instruction_is_in_one_group() -> None:
@@ -104,7 +104,7 @@ def test_words_of_a_candidate_stay_words() -> None:
 
 def test_a_fit_that_is_not_known_is_not_claimed() -> None:
     text = inspections_markdown("k.py", [INLINE], date=WHEN, command=COMMAND)
-    assert "Every kernel is built for sm_90" in text and "of 1 the blocks' size is not known" in text
+    assert "Every kernel is built for sm_90" in text and "block size not known for 1" in text
     assert "can be launched" not in text
 
 

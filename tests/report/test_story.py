@@ -51,8 +51,8 @@ def test_verdict_of_a_winner_names_every_comparison() -> None:
     assert verdict.lines == (
         "6.00x [5.76, 6.30] over eager.",
         "1.94x [1.86, 2.03] over torch.compile.",
-        "It runs at 75 % of this machine's roofline floor.",
-        "The search ended because no applicable move is left that was not tried.",
+        "The fastest this machine could do is 1.2 ms; this takes 1.6 ms.",
+        "The search ended because every move that applies to the fastest candidate was tried.",
     )
 
 

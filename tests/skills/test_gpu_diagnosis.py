@@ -30,12 +30,12 @@ def test_a_kernel_without_faults_gives_no_reason_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("bottleneck", "facts", "text"),
     [
-        (Bottleneck.COMPUTE, {"aot__spills": 40}, "40 registers of a thread live in memory"),
-        (Bottleneck.PARALLELISM, {"gpu__waves": 0.1}, "the grid fills 10%"),
+        (Bottleneck.COMPUTE, {"aot__spills": 40}, "40 registers of a thread are spilled to memory"),
+        (Bottleneck.PARALLELISM, {"gpu__waves": 0.1}, "the grid has 10%"),
         (
             Bottleneck.PARALLELISM,
             {"aot__occupancy": 0.125, "aot__occupancy_limit": "shared"},
-            "at most 12% of the warps are resident, shared end it",
+            "at most 12% of the possible warps are resident (limit: shared)",
         ),
         (Bottleneck.OVERHEAD, {"gpu__idle_fraction": 0.7}, "no kernel runs for 70%"),
     ],

@@ -25,7 +25,7 @@ from kernelwright.report.comparisonpicture import comparison_picture
 from kernelwright.report.played import Contestant, Played
 
 DEFAULT_EVALUATIONS = 16
-"""Granted to every run when no budget is named; ours."""
+"""Granted to every run when no budget is named; our choice."""
 
 
 class Memory(StrEnum):

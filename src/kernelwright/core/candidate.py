@@ -24,27 +24,27 @@ class Candidate(Frozen):
     role: str = "user"
     """Who wrote it: ``generator``, ``coder``, ``debugger`` or ``user``."""
     given_up: dict[str, str] = Field(default_factory=dict, exclude=True, repr=False)
-    """Workload -> why the compiler generated nothing for it and left all of it to torch. Not stored with the
-    candidate: the run's events tell it."""
+    """Workload -> why the compiler generated nothing for it, so that all of it runs through torch. Not stored
+    with the candidate; the run's events hold it."""
 
     @cached_property
     def program(self) -> str:
-        """What runs: the source without comments, docstrings and layout. The referee is given this text."""
+        """The text that the referee runs: the source without comments, docstrings and layout."""
         return normalise(self.source)
 
     @cached_property
     def id(self) -> str:
-        """Content hash of target and program: what runs the same is the same candidate."""
+        """Content hash of target and program: candidates with the same program have the same id."""
         return content_hash(str(self.target), self.program)
 
     def known_as(self, id: str) -> Self:
-        """Return the same under an id that its source does not give: that of an older version of us."""
+        """Return this candidate under another id, one that an older version of Kernelwright gave it."""
         named = self.model_copy()
         named.__dict__["id"] = id  # where cached_property looks first
         return named
 
     def without_source(self, plan: Plan) -> Self:
-        """Return what may be shown of it where code is hidden: its id, this plan and the rest."""
+        """Return this candidate with its id and another plan but no source, for where code is hidden."""
         return self.model_copy(update={"source": "", "plan": plan}).known_as(self.id)
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:

@@ -1,4 +1,4 @@
-"""What is wrong with a task, before anyone trusts a speedup on it."""
+"""The result of examining a task: what is wrong with it, before a speedup on it is trusted."""
 
 from collections.abc import Iterable
 from enum import StrEnum
@@ -11,14 +11,14 @@ NOT_CHECKED = "not-checked"
 
 
 class Severity(StrEnum):
-    """How much a flag takes away from a speedup on the task."""
+    """How much a flag devalues a speedup on the task."""
 
     UNUSABLE = "unusable"
-    """There is no right answer, or a wrong one cannot be told from it on the task's own inputs."""
+    """The task has no right answer, or its own inputs do not distinguish wrong answers from right ones."""
     DOUBTFUL = "doubtful"
-    """KernelBench's check at 1e-4 takes a wrong answer for right, or much of the work is for nothing."""
+    """KernelBench's check at 1e-4 accepts a wrong answer, or much of the work has no effect."""
     NOTE = "note"
-    """Worth knowing; takes nothing away."""
+    """Worth knowing; does not devalue a speedup."""
 
 
 SEVERITIES = tuple(Severity)

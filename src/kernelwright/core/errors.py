@@ -2,7 +2,7 @@
 
 
 class KernelwrightError(Exception):
-    """Base of all our exceptions; the message says what, where, and what to do next."""
+    """Base of the project's exceptions; the message says what, where, and what to do next."""
 
 
 class UserError(KernelwrightError):
@@ -26,7 +26,7 @@ class UnusableAnswer(LoweringError):
 
 
 class MachineError(KernelwrightError):
-    """Our side or the machine failed: no compiler, no memory, a worker that cannot start."""
+    """Kernelwright or the machine failed: no compiler, no memory, a worker that cannot start."""
 
 
 class StoreError(KernelwrightError):
@@ -34,7 +34,7 @@ class StoreError(KernelwrightError):
 
 
 class BudgetUsedUp(KernelwrightError):
-    """The next thing would go beyond the budget; the run ends with its best. ``amount`` names which."""
+    """An amount of the budget is used up (named by ``amount``); the run ends with its best candidate."""
 
     def __init__(self, amount: str) -> None:
         super().__init__(f"the budget of {amount.replace('_', ' ')} is used up")

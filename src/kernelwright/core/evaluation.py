@@ -18,8 +18,8 @@ class Stage(StrEnum):
     VERIFY = "verify"
     TIME = "time"
     REPLAY = "replay"
-    """What is looked at when the timing is over: idle work, replay, tampering, late outputs, own work. In
-    evaluations stored before there was this stage it is part of ``time``."""
+    """Checks after the timing: idle work, replay, tampering, late outputs, own work. Older stored evaluations
+    have these checks in ``time``."""
     DONE = "done"
 
 
@@ -47,30 +47,30 @@ class Status(StrEnum):
     NON_FINITE = "non_finite"
     """NaN or infinity where the reference has none."""
     INCORRECT_STATE = "incorrect_state"
-    """A buffer the reference updates (batch norm statistics) holds something else."""
+    """A buffer that the reference updates (batch norm statistics) has another value."""
     MUTATED_INPUT = "mutated_input"
-    """An input or a parameter was written to and the reference does not do so."""
+    """The candidate wrote to an input or a parameter, and the reference does not."""
     ALIASED_OUTPUT = "aliased_output"
     """An output shares memory with an input, a parameter or an earlier output, or is not dense."""
     REJECTED = "rejected"
-    """A guard found it out: faster than the floor, clocks that disagree, a stale output."""
+    """A check against cheating failed: faster than the floor, clocks that disagree, a stale output."""
 
 
 class Check(StrEnum):
-    """What found a candidate out; docs/referee.md says what each looks at."""
+    """The check that failed a candidate; docs/referee.md describes each."""
 
     SOURCE = "source"
-    """It is not Python, or defines no ``ModelNew``."""
+    """The source is not Python, or defines no ``ModelNew``."""
     BUILD = "build"
-    """The compiler refused it."""
+    """The compiler refused the source."""
     INTERFACE = "interface"
-    """It cannot be imported or constructed, or its state_dict is another than the reference's."""
+    """The candidate cannot be imported or constructed, or its state_dict differs from the reference's."""
     RAISED = "raised"
-    """``forward`` raised, or the process died of itself."""
+    """``forward`` raised, or the process crashed."""
     LIMITS = "limits"
-    """A limit on time, memory, processes or files ended it."""
+    """A limit on time, memory, processes or files ended the process."""
     FORM = "form"
-    """Number, type, dtype or shape of its outputs."""
+    """Number, type, dtype and shape of the outputs."""
     STORAGE = "storage"
     """Outputs must be memory of their own that nothing else writes to, complete when the call returns."""
     INPUTS = "inputs"
@@ -82,25 +82,25 @@ class Check(StrEnum):
     FAMILIES = "families"
     """The same on inputs scaled, negated, with spikes or heavy tails."""
     WEIGHTS = "weights"
-    """The same on weights that its constructor did not see."""
+    """The same on weights that the candidate's constructor did not see."""
     PRECISION = "precision"
-    """Near the oracle, but not as near as the declared precision asks for."""
+    """Outputs are near the oracle, but not as near as the tolerance demands."""
     TIMED_CALLS = "timed_calls"
-    """The outputs of calls that were timed."""
+    """Outputs of timed calls."""
     REPLAY = "replay"
-    """Calls on inputs it has never seen, all outputs kept: as fast and as right as the timed ones?"""
+    """Calls on unseen inputs, all outputs kept: as fast and as right as the timed calls?"""
     CLOCK = "clock"
-    """The worker's clock against the parent's."""
+    """The worker's clock agrees with the parent's."""
     TAMPER = "tamper"
-    """Functions and global state that do not belong to it are as they were before it was imported."""
+    """Foreign functions and global state are as they were before the candidate was imported."""
     IDLE_WORK = "idle_work"
-    """Processor time that its process takes while nothing is asked of it."""
+    """Processor time that the candidate's process uses while no command runs."""
     FLOOR = "floor"
-    """Faster than this machine can be."""
+    """Latency below what this machine can reach."""
     LIBRARY_CALLS = "library_calls"
-    """What it dispatched to libraries, where the policy forbids that."""
+    """Operations dispatched to libraries, where the policy forbids them."""
     OWN_KERNEL = "own_kernel"
-    """With its compiled library replaced by one that does nothing it still gives the right answer."""
+    """The candidate must fail when its compiled library is replaced by one that does nothing."""
 
 
 STATUS_CHECK = {
@@ -118,23 +118,23 @@ STATUS_CHECK = {
     Status.MUTATED_INPUT: Check.INPUTS,
     Status.ALIASED_OUTPUT: Check.STORAGE,
 }
-"""Which check a status speaks for when nothing more exact is said."""
+"""The check that a status implies when no check is given."""
 
 
 class NumericalError(Frozen):
-    """Distance of one output from the float64 oracle on one draw of inputs and weights."""
+    """Distance of one output from the float64 oracle on one sample of inputs and weights."""
 
     workload: str
     family: str
-    """Input family: ``as_is``, ``scaled``, ``negated``, ``sparse_spikes`` or ``heavy_tail``."""
+    """Input distribution: ``as_is``, ``scaled``, ``negated``, ``sparse_spikes`` or ``heavy_tail``."""
     output: str
     """``out0``, ``out1`` …, or ``buffer:NAME``."""
     error: float
-    """Candidate's scaled error; unit-free (see ``referee/tolerance.py``)."""
+    """The candidate's scaled error, without unit (see ``referee/checks/tolerance.py``)."""
     reference_error: float
-    """The float32 reference's own scaled error on the same draw."""
+    """The float32 reference's own scaled error on the same sample."""
     allowed: float
-    """What the tolerance policy permitted."""
+    """The largest scaled error that the tolerance allowed."""
 
 
 class Timing(Frozen):
@@ -153,16 +153,16 @@ class Speedup(Frozen):
     baseline: str
     """``eager`` or ``torch_compile``."""
     ratio: float
-    """Median of the paired ratios, over several pairs of processes the geometric mean of their medians; above
-    1 the candidate is faster."""
+    """Median of the paired ratios; with several pairs of processes, the geometric mean of their medians. The
+    candidate is faster above 1."""
     low: float
-    """Lower end of its 95 % interval, which holds what processes differ by (docs/referee.md)."""
+    """Lower end of the 95 % interval, which includes differences between processes (docs/referee.md)."""
     high: float
     """Upper end."""
 
     @property
     def verdict(self) -> Literal["faster", "slower", "no_significant_change"]:
-        """What the interval allows one to say."""
+        """The conclusion that the interval allows."""
         if self.low > 1.0:
             return "faster"
         return "slower" if self.high < 1.0 else "no_significant_change"
@@ -189,7 +189,7 @@ class WorkloadResult(Frozen):
 
 
 class Evaluation(Frozen):
-    """Everything the referee says of one candidate on one task."""
+    """The referee's record of one candidate on one task."""
 
     candidate_id: str
     task_id: str
@@ -198,28 +198,28 @@ class Evaluation(Frozen):
     detail: str = ""
     """One line: which check failed and by how much; empty when verified."""
     check: Check | None = None
-    """What found it out; None when verified, and in evaluations stored before there was this field."""
+    """The check that failed; None when verified, and in old stored evaluations."""
     policy: Policy | None = None
-    """What was declared to count as the candidate's own; None in evaluations stored before."""
+    """What counted as the candidate's own work; None in old stored evaluations."""
     log: str = ""
     """Tail of the compiler's or the worker's output."""
     errors: tuple[NumericalError, ...] = ()
     families_skipped: dict[str, str] = Field(default_factory=dict)
-    """Input family -> why it could not be used (the reference itself is non-finite there)."""
+    """Input distribution -> why it could not be used (the reference itself is not finite on it)."""
     results: tuple[WorkloadResult, ...] = ()
     phases_s: dict[str, float] = Field(default_factory=dict)
-    """Wall seconds per stage, as the parent's clock saw them."""
+    """Wall seconds per stage, by the parent's clock."""
     facts: dict[str, float | int | str | bool | None] = Field(default_factory=dict)
-    """Evidence gathered on the way under the names of ``core/evidence.py``."""
+    """Evidence gathered during the evaluation, under the names of ``core/evidence.py``."""
     notes: tuple[str, ...] = ()
     """One line each: what compilers and profilers reported or could not, and findings by clocks in one
     process that other processes had to confirm. No verdict rests on notes."""
     library_calls: dict[str, int] | None = None
-    """Operations that one call dispatched to torch and that compute -> how often, as the worker tells."""
+    """Computing operation that one call dispatched to torch -> count, as reported by the worker."""
     is_final: bool = False
-    """Measured again in fresh processes with fresh secret seeds."""
+    """True for a final measurement, in fresh processes with fresh secret seeds."""
     sandbox: str | None = None
-    """Tier under which it was judged (docs/threat-model.md); None in evaluations stored before."""
+    """Sandbox tier of the candidate (docs/threat-model.md); None in old stored evaluations."""
 
     @model_validator(mode="after")
     def _timings_only_when_verified(self) -> "Evaluation":
@@ -235,7 +235,7 @@ class Evaluation(Frozen):
         return self.status is Status.VERIFIED
 
     def geomean_speedup(self, baseline: str = "eager") -> float | None:
-        """Geometric mean over the workloads; None when not verified or never compared with it."""
+        """Return the geometric mean over the workloads; None if not verified or not compared with it."""
         ratios = [s.ratio for r in self.results if (s := r.speedup(baseline)) is not None]
         if not ratios:
             return None

@@ -1,4 +1,4 @@
-"""What happens in a run; the store keeps these, the CLI and the report read them."""
+"""The events of a run. The store keeps them; the CLI and the report read them."""
 
 from typing import Annotated, Literal, TypeAlias
 
@@ -36,10 +36,10 @@ class TaskPrepared(Frozen):
 
 
 class LoweringGaveUp(Frozen):
-    """The compiler generated nothing for a workload: all of it runs through torch.
+    """The compiler generated nothing for a workload, so all of it runs through torch.
 
-    Told once for each workload and reason. At step 0 of the module itself, before any move; later of a
-    candidate, whose moves led there.
+    Emitted once for each workload and reason: at step 0 about the module itself, before any move, later about
+    a candidate and its moves.
     """
 
     kind: Literal["lowering_gave_up"] = "lowering_gave_up"
@@ -87,7 +87,7 @@ class MoveFailed(Frozen):
 
 
 class Noted(Frozen):
-    """What a role said that led to no move by itself: a pick, a design, a crossed or an aligned plan."""
+    """A statement of a role that is no move: a pick, a design, a crossed or an aligned plan."""
 
     kind: Literal["noted"] = "noted"
     step: int
@@ -138,11 +138,11 @@ class RunFinished(Frozen):
 
 
 class RunInterrupted(Frozen):
-    """Somebody ended the process; the run can be carried on, and this is no part of its course."""
+    """The process was interrupted; the run can be resumed, which does not repeat this event."""
 
     kind: Literal["run_interrupted"] = "run_interrupted"
     best: str | None
-    """The candidate that was fastest by then, verified and faster than eager; None without any."""
+    """The fastest candidate so far that is verified and faster than eager; None if there is none."""
 
 
 Event = Annotated[

@@ -1,4 +1,4 @@
-"""The names under which facts about a task and a candidate are known, and the facts themselves."""
+"""Evidence: named facts about a task and a candidate, and what each name means."""
 
 from enum import StrEnum
 from typing import TypeAlias
@@ -11,7 +11,7 @@ FactValue: TypeAlias = bool | int | float | str | None
 
 
 class MetricSpec(Frozen):
-    """What a metric means; the skill linter rejects predicates over names that are not listed."""
+    """The meaning of a metric. The skill linter rejects predicates over names that are not listed."""
 
     kind: str
     """``number``, ``bool`` or ``text``."""
@@ -96,7 +96,7 @@ METRICS: dict[str, MetricSpec] = {
         ("aot.block_threads", "number", "threads", "threads of a block"),
         ("aot.occupancy", "number", "0..1", "resident over possible warps; devices/gpu_occupancy.py"),
         ("aot.resident_blocks", "number", "blocks", "that one SM or CU holds at a time; 0: cannot launch"),
-        ("aot.occupancy_limit", "text", "", "what ends it: warps, blocks, registers, shared or launch"),
+        ("aot.occupancy_limit", "text", "", "its limit: warps, blocks, registers, shared or launch"),
         ("aot.instructions", "number", "instructions", "in the machine code, not executions"),
         ("aot.load_bytes", "number", "bytes", "mean width of a thread's loads from global memory"),
         ("aot.store_bytes", "number", "bytes", "mean width of a thread's stores to global memory"),
@@ -155,7 +155,7 @@ METRICS: dict[str, MetricSpec] = {
         ),
     )
 }
-"""Vocabulary of evidence. A metric nobody could measure is None, never 0."""
+"""All names of evidence. A metric that could not be measured is None, never 0."""
 
 
 class Evidence(Frozen):
@@ -176,9 +176,9 @@ class Bottleneck(StrEnum):
     """What limits the base."""
 
     MEMORY_BANDWIDTH = "memory_bandwidth"
-    """Generated code moves data at or near the machine's rate, or would have to."""
+    """Generated code moves data at or near the machine's rate, or the floor is set by memory."""
     EXTRA_TRAFFIC = "extra_traffic"
-    """Intermediates travel through memory that need not."""
+    """Intermediates travel through memory although they need not."""
     COMPUTE = "compute"
     """Arithmetic in generated code: transcendentals, unvectorised loops, dependency chains."""
     LIBRARY = "library"
@@ -190,14 +190,14 @@ class Bottleneck(StrEnum):
     OVERHEAD = "overhead"
     """Launches, allocation and Python outweigh the kernels."""
     AT_FLOOR = "at_floor"
-    """Nothing worth having is left."""
+    """No gain worth the effort is left."""
 
 
 class Headroom(StrEnum):
     """How far the base is from the floor."""
 
     HIGH = "high"
-    """Below 40 % of the floor's rate. Thresholds are ours; KernelSkill's 60/80 are for GPU counters."""
+    """Below 40 % of the floor's rate. We chose the thresholds; KernelSkill's 60/80 are for GPU counters."""
     MEDIUM = "medium"
     """40 to 80 %."""
     LOW = "low"
@@ -205,7 +205,7 @@ class Headroom(StrEnum):
 
 
 class Reason(Frozen):
-    """One fact and what it was taken to mean."""
+    """One fact and its interpretation."""
 
     metric: str
     value: FactValue

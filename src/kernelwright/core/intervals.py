@@ -1,4 +1,4 @@
-"""Intervals for few observations, so that luck is not taken for knowledge."""
+"""Confidence intervals for few observations."""
 
 import math
 from collections.abc import Sequence

@@ -87,13 +87,13 @@ class ModelSettings(Frozen):
     temperature: float | None = Field(default=None, ge=0)
     """None: the server's default."""
     max_output_tokens: int = Field(default=8192, gt=0)
-    """Asked of the server for one answer; ours."""
+    """Asked of the server for one answer; our choice."""
     context_tokens: int | None = Field(default=None, gt=0)
     """What prompt and answer together may take, where that is less than the roles' own windows need."""
     timeout_s: float = Field(default=300.0, gt=0)
-    """Wall time of one request, whatever the server does; ours."""
+    """Wall time of one request, whatever the server does; our choice."""
     max_reply_bytes: int = Field(default=8 << 20, gt=0)
-    """Of one answer on the wire; ours."""
+    """Of one answer on the wire; our choice."""
     output_mode: OutputMode = "auto"
     roles: dict[str, RoleModel] = Field(default_factory=dict)
     """By role: what it asks for instead."""

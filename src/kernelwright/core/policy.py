@@ -1,4 +1,4 @@
-"""What counts as a candidate's own: declared before it is judged, shown with the verdict."""
+"""What counts as a candidate's own work: declared before the evaluation, shown with the verdict."""
 
 from enum import StrEnum
 
@@ -9,16 +9,17 @@ class LibraryCalls(StrEnum):
     """May a candidate leave the work to torch and its libraries?"""
 
     ALLOWED = "allowed"
-    """Yes. What it dispatched is among the facts; who wants own kernels only can look there."""
+    """Yes. The evaluation lists the library calls, for readers who want own kernels only."""
     FORBIDDEN = "forbidden"
-    """No: besides allocating, viewing and copying it must compute with code of its own, which must matter."""
+    """No: everything but allocating, viewing and copying must be code of its own, and the result must depend
+    on that code."""
 
 
 class WeightPreparation(StrEnum):
     """May work on the weights be done once, ahead of the calls?"""
 
     IN_EVERY_CALL = "in_every_call"
-    """No: weights are exchanged between calls, and whatever is made of them is paid for in every call."""
+    """No: weights change between calls, so every call pays for what it computes from them."""
 
 
 class Policy(Frozen):

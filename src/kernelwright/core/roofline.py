@@ -1,4 +1,4 @@
-"""What a machine can do at best, and what a task needs at least."""
+"""The roofline: what a machine can do at best, and the least time that a task needs on it."""
 
 import datetime
 from typing import Literal
@@ -58,8 +58,8 @@ class Peaks(Frozen):
     def bandwidth_at(self, working_set: int) -> float:
         """Return the bandwidth (GB/s) that no kernel with this working set (bytes) can exceed.
 
-        That is the figure of the next smaller size measured, since bandwidth only falls with size, or of
-        a larger one that did better: a dip at one size is noise of the measurement, never a ceiling.
+        This is the best figure from the next smaller measured size on: bandwidth falls with size, so a dip
+        at one size is noise of the measurement.
         """
         if not self.curve:
             return self.cache_bandwidth_gbps if working_set <= self.cache_bytes else self.bandwidth_gbps
@@ -71,7 +71,7 @@ class Work(Frozen):
     """What a graph must do, whatever the implementation."""
 
     flops: int
-    """Floating-point operations of the graph after the algebra nobody can avoid; see tasks/work.py."""
+    """Floating-point operations of the graph that no implementation can avoid; see tasks/work.py."""
     min_bytes: int
     """Each input, used parameter and output moved once."""
 

@@ -31,9 +31,9 @@ class RunState(StrEnum):
 
 
 class Delivery(Frozen):
-    """What a run was asked for beside its search: where its results go, and who judges.
+    """Options of a run besides its search: where its results go, and who judges.
 
-    A resumed run keeps to it. It says nothing of what the run finds, and recordings leave it out.
+    A resumed run uses the same ones. They do not affect what the run finds, and recordings omit them.
     """
 
     output: str | None = None
@@ -57,7 +57,7 @@ class RunSpec(Frozen):
     recipe: str
     team: str = "expert"
     models: ModelSettings | None = None
-    """What the team's models are, prices included; None where no seat is a model's."""
+    """Settings of the team's models, prices included; None if no model fills a seat."""
     budget: Budget = Budget()
     policy: Policy = Policy()
     """What counts as a candidate's own; the run's referee is opened with it."""
@@ -66,14 +66,14 @@ class RunSpec(Frozen):
     experiment: str | None = None
     """Name of the experiment (a bench) it belongs to."""
     ledger_until: int = 0
-    """Id of the last outcome in the ledger when the run began: what it may know of other runs, so
-    that a resumed run ranks as the interrupted one did."""
+    """Id of the last outcome in the ledger when the run began. The run knows no later outcomes of other runs,
+    so a resumed run ranks skills as the interrupted one did."""
     archive_until: int = 0
     """Id of the last archived plan when the run began."""
     findings: tuple[Finding, ...] = ()
     """The findings that were admitted when the run began."""
     is_cold: bool = False
-    """Begins with no memory of other runs, whatever the store holds: comparisons are fair only so."""
+    """Begin without memory of other runs, whatever the store holds, as fair comparisons need."""
     machine: Machine = Machine()
     """What candidates are planned for and judged on; of an older record, what ``environment`` says of it."""
     environment: dict[str, FactValue] = Field(default_factory=dict)
@@ -91,14 +91,14 @@ class RunSpec(Frozen):
 
     @property
     def coder(self) -> str:
-        """Which team sits in the Coder's seat and so carries moves out: ``expert`` or ``llm``."""
+        """The team in the Coder's seat, which carries moves out: ``expert`` or ``llm``."""
         base, _, swaps = self.team.partition("+")
         seats = dict(swap.replace(" ", "").partition("=")[::2] for swap in swaps.split(","))
         return seats.get("coder", base.strip())
 
 
 class Outcome(Frozen):
-    """What one move did, as the ledger keeps it: credited with what its repair chain ended in."""
+    """The result of one move in the ledger. A repaired move gets the result of its repair chain."""
 
     skill: str
     target: str

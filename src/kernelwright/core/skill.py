@@ -20,7 +20,7 @@ class Predicate(Frozen):
 
 
 class Signal(Frozen):
-    """A predicate that speaks for the skill without deciding."""
+    """A predicate that raises the skill's score but does not decide."""
 
     when: Predicate
     weight: float = 1.0
@@ -61,7 +61,7 @@ class Skill(Frozen):
 
 
 class RankedSkill(Frozen):
-    """A skill that applies, how strongly, and the reasons a person can read."""
+    """An applicable skill with its score and the reasons in words."""
 
     skill: str
     score: float

@@ -17,7 +17,7 @@ HasDevice = Callable[[str], bool]
 """Whether this machine has a kind of device; asked only where it matters."""
 GPU_TARGETS = (*PRINTED_TARGETS, *WRITTEN_TARGETS)
 INSPECTED_TARGETS = ("hip/hip",)
-"""Further targets whose candidates ``kernelwright inspect`` compiles; nothing of ours writes or runs them."""
+"""Targets whose candidates ``kernelwright inspect`` compiles. Kernelwright neither writes nor runs them."""
 
 
 class Target(Frozen):

@@ -1,4 +1,4 @@
-"""What is to be made faster: a reference, its workloads and the contract it must keep."""
+"""The task: a reference to make faster, its workloads, and the contract that candidates must keep."""
 
 from enum import StrEnum
 from functools import cached_property
@@ -10,11 +10,11 @@ from kernelwright.core.frozen import Frozen, content_hash
 
 Scalar: TypeAlias = bool | int | float | str | None
 Literal_: TypeAlias = Scalar | tuple[Scalar, ...]
-"""What a module-level global of a task may be rebound to."""
+"""Values that a module-level global of a task may be rebound to."""
 
 
 class Mode(StrEnum):
-    """How the reference is put before it is called."""
+    """The mode of the module when it is called."""
 
     TRAIN = "train"
     """As constructed, like KernelBench: batch norm uses batch statistics and updates its buffers."""
@@ -23,10 +23,10 @@ class Mode(StrEnum):
 
 
 class TolerancePolicy(StrEnum):
-    """How far from the float64 oracle a candidate may be; see ``referee/tolerance.py``."""
+    """How far from the float64 oracle a candidate may be; see ``referee/checks/tolerance.py``."""
 
     STRICT = "strict"
-    """A small multiple of the reference's own float32 error."""
+    """As far as honest float32 arithmetic in another order may be."""
     TF32 = "tf32"
     """Inputs of matrix products may be rounded to 10 bits of mantissa."""
     BF16 = "bf16"
@@ -44,7 +44,7 @@ class Workload(Frozen):
 
 
 class Task(Frozen):
-    """A KernelBench-format reference and the contract no agent may edit.
+    """A reference in KernelBench's format and its contract, which no agent may change.
 
     ``source`` defines ``Model``, ``get_inputs`` and ``get_init_inputs``. A live module becomes a task
     too: its source is a shim that loads the pickled module from ``artifact``.

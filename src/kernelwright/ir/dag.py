@@ -29,7 +29,7 @@ NodeKind = Literal["const", "load", "index", "bound", "op", "reduced", "scanned"
 COSTLY_OPS = frozenset({"div", "reciprocal", "sqrt", "rsqrt", "fmod", "remainder", "floordiv"})
 NOWHERE = Affine()
 COST_CACHED = 8
-"""Cost from which a value is worth keeping instead of computing it again."""
+"""A value of at least this cost is kept instead of computed again."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Action:
-    """What is done with a node at each point of a group's loops."""
+    """The use of a node at each point of a group's loops: store, reduce or scan."""
 
     kind: Literal["reduce", "scan", "store"]
     node: int

@@ -1,4 +1,4 @@
-"""What skills lower to: named edits that find where they apply and carry themselves out.
+"""Edits that carry skills out: each has a name, finds its sites and changes a graph or program.
 
 Three phases, in this order whatever the order of a plan's moves: *rewrites* change the captured graph,
 *fusion* edits change how it is cut into regions, *schedule* edits change how one region is carried out.

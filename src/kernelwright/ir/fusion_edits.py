@@ -17,7 +17,7 @@ from kernelwright.ir.program import TRANSCENDENTALS, Expr, Op
 from kernelwright.tasks.capture import Captured
 
 MIN_BYTES = 1 << 14
-"""Smaller tensors are not worth a decision."""
+"""Edits ignore tensors smaller than this."""
 TORCH_IS_GOOD = (
     REDUCTIONS | SCANS | WINDOWS | {"cat", "constant_pad_nd", "gather", "index_select", "embedding"}
 )

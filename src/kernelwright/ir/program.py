@@ -96,7 +96,7 @@ class Op:
     dtype: DType
 
     def __hash__(self) -> int:
-        """Return the hash, worked out once: expressions are deep and share their parts."""
+        """Return the hash, computed once: expressions are deep and share their parts."""
         known = self.__dict__.get("_hash")
         if known is None:
             known = hash((self.name, self.args, self.dtype))
@@ -244,7 +244,7 @@ class Region:
     stages: tuple[Stage, ...]
     schedule: Schedule = Schedule()
     comment: str = ""
-    """What it computes in graph terms, e.g. ``addmm -> gelu -> mean(1)``."""
+    """The operators that it computes, e.g. ``addmm -> gelu -> mean(1)``."""
 
 
 @dataclass(frozen=True)
@@ -306,5 +306,5 @@ class Program:
     """Why lowering generated no code and left the whole graph to torch; None when it did not give up."""
 
     def buffer(self, name: str) -> Buffer:
-        """Return the buffer of that name; KeyError is a bug of ours."""
+        """Return the buffer of that name; a KeyError is an error in Kernelwright."""
         return next(b for b in self.buffers if b.name == name)

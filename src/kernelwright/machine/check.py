@@ -1,11 +1,11 @@
-"""What a look at the machine comes to."""
+"""The result of one check of the machine."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Check:
-    """The outcome of one look at the machine."""
+    """The result of one check of the machine."""
 
     name: str
     ok: bool
@@ -14,4 +14,4 @@ class Check:
     advice: str = ""
     """What to do about it; empty when nothing needs doing."""
     is_required: bool = False
-    """Without it the main job cannot be done."""
+    """True when Kernelwright cannot work without this."""

@@ -1,4 +1,4 @@
-"""Builds C++ source to a shared library by the quickest path, cached by content."""
+"""Builds C++ source to a shared library and caches it by content."""
 
 import hashlib
 import os
@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 KNOWN_COMPILERS = ("g++", "clang++")
-"""Looked for in this order when ``$CXX`` is not set."""
+"""Compilers to look for, in this order, when ``$CXX`` is not set."""
 
 _INSTALL_ADVICE = "install one (Debian, Ubuntu: apt install g++; Fedora: dnf install gcc-c++) or set CXX"
 
@@ -47,7 +47,7 @@ class Compiler:
 
     @property
     def command(self) -> tuple[str, ...]:
-        """The words that start it."""
+        """The beginning of a command line that runs the compiler."""
         return (*self.wrapper, str(self.path))
 
     @property
@@ -76,7 +76,7 @@ class Built:
 
 @dataclass(frozen=True)
 class CompileFailure:
-    """The compiler refused the source, or ran past its time."""
+    """The compiler refused the source, or exceeded its time limit."""
 
     log: str
     """The compiler's messages; positions refer to ``kernel.cpp``, the source as given."""
@@ -85,14 +85,14 @@ class CompileFailure:
 
 @dataclass(frozen=True)
 class Ran:
-    """How a compiler ended; ``exit_code`` None: it ran past its time."""
+    """How a compiler run ended; ``exit_code`` None: it exceeded its time limit."""
 
     exit_code: int | None
     messages: str
 
 
 RunCompiler: TypeAlias = Callable[[Sequence[str], Path, float], Ran]
-"""Runs a command on ``kernel.cpp`` in a folder, for so many seconds, and leaves there what it makes."""
+"""Runs a command on ``kernel.cpp`` in a folder, with a limit in seconds; results stay in the folder."""
 
 
 def find_compiler() -> Compiler:
@@ -190,7 +190,7 @@ def _run_compiler(
 
 
 def run_here(command: Sequence[str], work: Path, timeout_s: float) -> Ran:
-    """Run a compiler as a child of this process, with all that this process may do."""
+    """Run a compiler as a child of this process, with all rights of this process."""
     # TMPDIR: a killed compiler leaves its temporary files where they are cleaned up with the folder.
     environment = {**os.environ, "LC_ALL": "C", "TMPDIR": str(work)}
     process = subprocess.Popen(
@@ -214,7 +214,7 @@ def run_here(command: Sequence[str], work: Path, timeout_s: float) -> Ran:
 
 
 def _kill_group(process: subprocess.Popen[str]) -> None:
-    """Kill the compiler driver with the passes it started; nothing happens when it has ended."""
+    """Kill the compiler driver and the passes it started, unless it has ended."""
     if process.poll() is not None:
         return
     os.killpg(process.pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Hardware counters of a process, where the kernel and the machine give them."""
+"""Hardware counters of a process, where the operating system and the machine provide them."""
 
 import ctypes
 import errno
@@ -37,7 +37,7 @@ class Availability:
 
 @dataclass(frozen=True)
 class Counts:
-    """Events of user code while it was watched; None for an event this machine does not count."""
+    """Events of user code during a measurement; None for an event that this machine does not count."""
 
     cycles: int | None = None
     instructions: int | None = None

@@ -1,4 +1,4 @@
-"""One line per thing that the work depends on: is it there, what is it, what to do about it."""
+"""Checks everything that Kernelwright depends on: is it there, what is it, what to do about it."""
 
 import subprocess
 import sys
@@ -15,7 +15,7 @@ __all__ = ["Check", "checks"]
 
 _COMFORTABLE_BYTES = 4 << 30
 Look = Callable[[Path], Check]
-"""One look, given the cache folder; may raise MachineError or OSError."""
+"""One check, given the cache folder; may raise MachineError or OSError."""
 _OPTIONAL = ("peaks",)
 _OPENMP_SOURCE = """#include <omp.h>
 extern "C" int team() { int n = 0;

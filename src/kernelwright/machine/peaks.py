@@ -1,4 +1,4 @@
-"""This machine's ceilings, measured once by a small probe of our own and cached."""
+"""This machine's peaks, measured once by a small probe and cached."""
 
 import datetime
 import fcntl
@@ -137,7 +137,7 @@ def _run_probe(library: Path, sizes: Sequence[int]) -> str:
 
 
 def _why(library: Path, done: subprocess.CompletedProcess[str]) -> str:
-    """Say in one line why a probe failed: where its library may not be run, that; else its last words."""
+    """Return one line about why a probe failed: a noexec mount, or the last line of its errors."""
     if os.statvfs(library.parent).f_flag & os.ST_NOEXEC:
         return f"{library.parent} is mounted noexec; put the cache where code may run (KERNELWRIGHT_CACHE)"
     lines = done.stderr.strip().splitlines()

@@ -1,4 +1,4 @@
-"""What the operating system says of the processor and the memory."""
+"""Facts about processor and memory from the operating system."""
 
 import os
 import platform
@@ -18,7 +18,7 @@ _TYPICAL_BYTES = {1: 32 << 10, 2: 1 << 20}
 
 @dataclass(frozen=True)
 class Caches:
-    """Bytes of cache within reach of the threads we may use, all instances of a level together."""
+    """Bytes of cache that the usable threads can reach, all instances of a level together."""
 
     l1: int
     """First-level data caches."""
@@ -82,7 +82,7 @@ def total_memory() -> int | None:
 
 
 def available_memory() -> int | None:
-    """Return the bytes that can be had without swapping, None when unknown."""
+    """Return the bytes of memory that are available without swapping, None when unknown."""
     return _meminfo("MemAvailable")
 
 

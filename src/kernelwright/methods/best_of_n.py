@@ -20,7 +20,7 @@ class BestOfNPolicy:
     n: int = 24
     """Samples; ours, the evaluations that ``kernelskill`` is granted."""
     patience: int = 3
-    """Steps in a row without a new seed after which the search ends; ours."""
+    """Steps in a row without a new seed after which the search ends; our choice."""
 
     def select(self, view: RunView) -> Selection:
         """Return the next selection (see SearchPolicy)."""

@@ -82,16 +82,16 @@ class CuPilotPolicy:
     epochs: int = 4
     """Source: the released data (epochs 0 to 3)."""
     generations: int = 1
-    """Of crossed children in an epoch; ours."""
+    """Of crossed children in an epoch; our choice."""
     tournament: int = 3
-    """Individuals drawn, of which the fastest becomes a parent; ours."""
+    """Individuals drawn, of which the fastest becomes a parent; our choice."""
     elite_share: float = 0.25
     """Of the population, rounded up, kept into the next generation; ours: two of six."""
     chain_cap: int = 3
     """Revisions per individual: the paper's loop is bounded, its length is ours."""
     patience: int = 4
     """Crossings in a row without a new kernel that end a generation early, and the run where the best
-    kernel yields no new plan either; ours."""
+    kernel yields no new plan either; our choice."""
 
     @property
     def n_elites(self) -> int:

@@ -28,11 +28,11 @@ class FsrPolicy:
     """Beam of one, N wide, D deep."""
 
     width: int = 4
-    """Candidates a round, the paper's N; ours."""
+    """Candidates a round, the paper's N; our choice."""
     depth: int = 6
-    """Rounds, the first included, the paper's D; ours."""
+    """Rounds, the first included, the paper's D; our choice."""
     patience: int = 3
-    """First rounds without any candidate after which the search ends; ours."""
+    """First rounds without any candidate after which the search ends; our choice."""
 
     def select(self, view: RunView) -> Selection:
         """Return the next selection (see SearchPolicy)."""
@@ -44,7 +44,7 @@ class FsrPolicy:
             return stop(f"all {self.depth} rounds used")
         base = self._base(view)
         if base is None:
-            return stop("nothing is left to try on any candidate")
+            return stop("every move that applies to any candidate was tried")
         return Selection(
             mode="rewrite" if base.is_verified else "repair", base=base.candidate, count=self.width
         )

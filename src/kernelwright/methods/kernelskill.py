@@ -33,11 +33,11 @@ class KernelSkillPolicy:
     replace_gain: float = 0.3
     """Source: published code; in units of speedup over eager."""
     chain_cap: int = 3
-    """Repairs per failing idea; ours."""
+    """Repairs per failing idea; our choice."""
     floor_stop: float = 0.9
-    """Fraction of the roofline floor at which nothing worth having is left; ours."""
+    """Floor over latency at which no gain worth the effort is left; our choice."""
     patience: int = 6
-    """Rounds in a row without a new incumbent after which the search stops; ours."""
+    """Rounds in a row without a new incumbent after which the search stops; our choice."""
 
     def select(self, view: RunView) -> Selection:
         """Return the next selection (see SearchPolicy)."""
@@ -79,15 +79,15 @@ class KernelSkillPolicy:
     def _improve(self, view: RunView, base: str) -> Selection:
         incumbent = view.incumbent
         if incumbent is not None and (incumbent.floor_fraction or 0.0) >= self.floor_stop:
-            near = f"{100 * (incumbent.floor_fraction or 0.0):.0f} % of the roofline floor reached"
-            return stop(near)
+            share = f"{100 * (incumbent.floor_fraction or 0.0):.0f} %"
+            return stop(f"the fastest candidate reaches {share} of the speed that the roofline floor allows")
         if self._rounds_since(view) >= self.patience:
             return stop(f"no improvement in {self.patience} rounds")
         if base not in view.exhausted:
             return Selection(mode="optimize", base=base)
         if incumbent is not None and incumbent.candidate not in view.exhausted:
             return Selection(mode="optimize", base=incumbent.candidate)
-        return stop("no applicable move is left that was not tried")
+        return stop("every move that applies to the fastest candidate was tried")
 
 
 PIPELINES: dict[StepMode, Pipeline] = {"seed": Seeds(), "optimize": OneMove(), "repair": Repair()}

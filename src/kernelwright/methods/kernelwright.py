@@ -32,13 +32,14 @@ class KernelwrightPolicy(KernelSkillPolicy):
     def _improve(self, view: RunView, base: str) -> Selection:
         incumbent = view.incumbent
         if incumbent is not None and (incumbent.floor_fraction or 0.0) >= self.floor_stop:
-            return stop(f"{100 * (incumbent.floor_fraction or 0.0):.0f} % of the roofline floor reached")
+            share = f"{100 * (incumbent.floor_fraction or 0.0):.0f} %"
+            return stop(f"the fastest candidate reaches {share} of the speed that the roofline floor allows")
         if self._rounds_since(view) >= self.patience:
             return stop(f"no improvement in {self.patience} rounds")
         for leader in view.leaders(self.n_leaders):
             if leader.candidate not in view.exhausted:
                 return Selection(mode="optimize", base=leader.candidate)
-        return stop(f"nothing is left to try on the {self.n_leaders} fastest candidates")
+        return stop(f"every move that applies to the {self.n_leaders} fastest candidates was tried")
 
 
 KERNELWRIGHT = Recipe(

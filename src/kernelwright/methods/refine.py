@@ -23,7 +23,7 @@ class RefinePolicy:
     attempts: int = 24
     """Evaluations, the seed included; ours, as many as ``kernelskill`` is granted."""
     patience: int = 3
-    """Steps in a row without a seed after which the search ends; ours."""
+    """Steps in a row without a seed after which the search ends; our choice."""
 
     def select(self, view: RunView) -> Selection:
         """Return the next selection (see SearchPolicy)."""
@@ -35,7 +35,7 @@ class RefinePolicy:
             return Selection(mode="seed")
         last = self._last(view)
         if last is None:
-            return stop("nothing is left to try on any candidate of the chain")
+            return stop("every move that applies to a candidate of the chain was tried")
         return Selection(mode="rewrite" if last.is_verified else "repair", base=last.candidate)
 
     def accepts_as_base(self, base_speedup: float | None, new_speedup: float) -> bool:

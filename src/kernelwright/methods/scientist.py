@@ -23,13 +23,13 @@ class ScientistPolicy:
     seeds: int = 3
     """Naive kernels asked for at first; ours: the paper starts from given ones."""
     seed_steps: int = 3
-    """Times seeds are asked for until one is verified; ours."""
+    """Times seeds are asked for until one is verified; our choice."""
     experiments: int = 3
     """Run in a generation. Source: the paper."""
     generations: int | None = None
     """None: until the budget is used up. The paper's number is not known."""
     patience: int = 6
-    """Generations in a row without a new kernel after which the search stops; ours."""
+    """Generations in a row without a new kernel after which the search stops; our choice."""
 
     def select(self, view: RunView) -> Selection:
         """Return the next selection (see SearchPolicy); base and reference are the Selector's to pick."""

@@ -34,9 +34,9 @@ class StarkPolicy:
     epsilon: float = 0.35
     """Source: the paper's 0.3 to 0.4; the middle is ours."""
     n_root: int = 5
-    """Children of the root; ours."""
+    """Children of the root; our choice."""
     n_child: int = 3
-    """Failed children, all of them, of a node that is given up when there are more; ours."""
+    """Failed children, all of them, of a node that is given up when there are more; our choice."""
     improve: StepMode = "optimize"
     """What is done with a correct node; ``rewrite`` in the ablation without a plan agent."""
 
@@ -86,7 +86,7 @@ class FromRootPolicy:
             return opening
         root = Tree(view).nodes[0]
         if root.candidate in view.exhausted:
-            return stop("the root has no move left that was not tried")
+            return stop("every move that applies to the root was tried")
         return Selection(mode="optimize" if root.is_verified else "repair", base=root.candidate)
 
     def accepts_as_base(self, base_speedup: float | None, new_speedup: float) -> bool:

@@ -1,4 +1,4 @@
-"""Which device tensors live on, as the parent sees it: its name, how a process reaches it, its caches."""
+"""The device that tensors live on, as the parent sees it: its name, how a process reaches it, its caches."""
 
 import contextlib
 import glob
@@ -15,14 +15,13 @@ from kernelwright.targets.gpu.facts import find_gpu
 
 KNOWN_DEVICES = ("cpu", "cuda", "cuda:N", "hip", "hip:N")
 COPIED = "copied"
-"""The processor, with tensors in memory of their own as on a GPU: a device to be had everywhere, for
-tests."""
+"""The processor as a device: tensors have memory of their own, as on a GPU. For tests; works everywhere."""
 CACHES = 3
-"""The sets that timed calls go round take this many times the last cache before one comes again."""
+"""Timed calls rotate through argument sets whose sizes add up to this many times the last cache."""
 MAX_LANES = 64
-"""Copies of one argument set at most; sets that are too small for these to fill the caches are timed warm."""
+"""Most copies of one argument set. Sets so small that these copies do not fill the caches are timed warm."""
 MEMORY_SHARE = 0.25
-"""Of a device's free memory, at most this share goes to one process's argument sets."""
+"""Largest share of a device's free memory that one process's argument sets may take."""
 _NODES = {
     "cuda": (
         "/dev/nvidiactl",
@@ -47,7 +46,7 @@ _READ = {
     ),
 }
 _MADE_LATE = {"cuda": ("/dev/nvidia-uvm", "/dev/dxg")}
-"""Where none of these is there yet, the driver makes them when a process first begins to use a GPU."""
+"""Device files that the driver makes when a process first uses a GPU, if none of them exists yet."""
 _WAKE = "import ctypes; ctypes.CDLL('libcuda.so.1').cuInit(0)"
 _WAKE_S = 60.0
 _VISIBLE = {"cuda": "CUDA_VISIBLE_DEVICES", "hip": "HIP_VISIBLE_DEVICES"}
@@ -66,22 +65,22 @@ class Device:
 
     @property
     def is_apart(self) -> bool:
-        """True when tensors live in memory that is not the processes' shared one."""
+        """True when tensors live in memory of their own and not in the processes' shared memory."""
         return self.kind != "cpu"
 
     @property
     def has_driver(self) -> bool:
-        """True for a GPU: its driver needs devices, files and address space that others do without."""
+        """True for a GPU, whose driver needs device files, other files and more address space."""
         return self.kind in _NODES
 
     def environment(self, outer: Mapping[str, str]) -> dict[str, str]:
-        """Return what processes are to find in their environment, given ours: they see this device only."""
+        """Return environment variables that show processes this device only, given our environment."""
         if not self.has_driver:
             return {}
         variable = _VISIBLE[self.kind]
         seen = [name.strip() for name in outer.get(variable, "").split(",") if name.strip()]
         own = seen[self.index] if self.index < len(seen) else str(self.index)
-        found = {variable: own, "PYTORCH_NVML_BASED_CUDA_CHECK": "1"}  # looking must not begin using it
+        found = {variable: own, "PYTORCH_NVML_BASED_CUDA_CHECK": "1"}  # a check must not initialise the GPU
         if self.kind == "cuda":
             found["CUDA_DEVICE_ORDER"] = outer.get("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
         if "LD_LIBRARY_PATH" in outer:
@@ -89,7 +88,7 @@ class Device:
         return found
 
     def wake(self) -> None:
-        """Have the driver make device files that it makes on first use, in a process of its own."""
+        """Use the GPU once in a process of its own, so that the driver makes its device files."""
         late = _MADE_LATE.get(self.kind, ())
         if late and not _found(late):
             with contextlib.suppress(OSError, subprocess.SubprocessError):
@@ -98,32 +97,32 @@ class Device:
                 )
 
     def nodes(self) -> list[str]:
-        """Return the device files that its driver opens."""
+        """Return the device files that the driver opens."""
         return _found(_NODES.get(self.kind, ()))
 
     def files(self) -> list[str]:
-        """Return what its driver reads beside the system's libraries."""
+        """Return the files and folders that the driver reads besides the system's libraries."""
         folders = os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep) if self.has_driver else []
         return _found((*_READ.get(self.kind, ()), *filter(None, folders)))
 
 
 @dataclass(frozen=True)
 class DeviceFacts:
-    """What a process that was placed on a device says of it."""
+    """Facts of a device, as reported by a process that uses it."""
 
     name: str = "cpu"
     cache_bytes: int = 0
-    """The largest cache before its memory; 0: unknown, or not to be emptied."""
+    """Size of the device's largest cache; 0: unknown, or timed calls need not avoid it."""
     free_bytes: int | None = None
-    """None: as much as the machine has."""
+    """Free memory of the device; None: it uses the machine's memory."""
     architecture: str | None = None
-    """What CUDA C++ is built for, ``sm_90a``; None where none can be."""
+    """Architecture that CUDA C++ is built for, such as ``sm_90a``; None where there is none."""
 
     @classmethod
     def of(
         cls, name: str, cache_bytes: int, free_bytes: int | None, architecture: str | None = None
     ) -> "DeviceFacts":
-        """Return the facts, with what is published of the device where it says less."""
+        """Return the facts; published cache sizes replace reported ones that are smaller."""
         try:
             known = find_gpu(name)
         except UserError:
@@ -146,9 +145,9 @@ def parse_device(text: str) -> Device:
 
 
 def n_lanes(set_bytes: int, n_sets: int, cache_bytes: int, room_bytes: int) -> int:
-    """Return how many copies of each of ``n_sets`` argument sets it takes to find none in the caches.
+    """Return the number of copies of each argument set that timed calls need to find none in the caches.
 
-    No more than fit into ``MEMORY_SHARE`` of the room, and no more than ``MAX_LANES``.
+    At least 1, at most ``MAX_LANES``, and no more than fit into ``MEMORY_SHARE`` of ``room_bytes``.
     """
     one = max(set_bytes * n_sets, 1)
     wanted = math.ceil(CACHES * cache_bytes / one)

@@ -15,59 +15,60 @@ class RefereeSettings:
     cache_dir: Path
     """Compiled candidates and inductor's own cache; shared between runs."""
     device: str = "cpu"
-    """Where tensors live and candidates run: ``cpu``, ``cuda``, ``cuda:N``, ``hip`` or ``hip:N``; for tests
-    ``copied``, the processor with all of a device's ways but its driver."""
+    """Where tensors live and candidates run: ``cpu``, ``cuda``, ``cuda:N``, ``hip`` or ``hip:N``. For tests
+    also ``copied``: the processor, used as a device with memory of its own but without a driver."""
     device_cache_bytes: int | None = None
-    """The cache that timed calls must not find their inputs in; None: the device's largest. Not for
-    ``cpu``."""
+    """Size of the cache in which timed calls must not find their inputs; None: the device's largest cache.
+    Not used on ``cpu``."""
     device_architecture: str | None = None
     """What CUDA C++ is built for, ``sm_90a``; None: what the device says. For tests."""
     n_threads: int = field(default_factory=n_threads)
     """OpenMP threads of every measured process."""
     build_timeout_s: float = 60.0
-    """Compiler run of one candidate."""
+    """Limit for one compiler run of a candidate."""
     load_timeout_s: float = 180.0
-    """Import, constructor and first call of a candidate; some compile themselves there."""
+    """Limit for import, constructor and first call of a candidate; some candidates compile there."""
     call_timeout_s: float = 15.0
-    """One call of a candidate; twenty times the reference's latency where that is longer."""
+    """Limit for one call of a candidate; twenty times the reference's latency where that is longer."""
     reference_timeout_s: float = 600.0
-    """Anything the reference does, torch.compile included."""
+    """Limit for one command to the reference, torch.compile included."""
     search_timing_s: float = 0.5
-    """Aim for the timing of one workload while searching."""
+    """Time that the timing of one workload should take during a search."""
     final_timing_s: float = 2.5
-    """The same for a final measurement with the fewest pairs of processes, all of them together."""
+    """Time that a final measurement with the fewest pairs of processes should take, all pairs together."""
     final_seconds: float = 60.0
-    """A final measurement takes no more pairs than the fewest when these would last longer than this."""
+    """A final measurement stops at the fewest pairs when the most pairs would take longer than this."""
     process_spread: float = 0.1
     """Standard deviation of the log ratio between pairs of processes that run the same code, in cache."""
     large_process_spread: float = 0.1
-    """The same where inputs and outputs do not fit into the caches: there the pages decide.
-    lab/benchmarks/noise.py shows what both are on a machine."""
+    """The same where inputs and outputs do not fit into the caches, so that physical pages matter.
+    lab/benchmarks/noise.py measures both on a machine."""
     batch_s: float = 0.01
     """Calls are repeated until a sample lasts this long."""
     floor_margin: float = 1.25
     """A candidate that beats the roofline floor by more than this factor is rejected."""
     memory_bytes: int | None = None
-    """What a task may take; None: four fifths of what the machine has available."""
+    """Memory that a task may take; None: four fifths of what the machine has available."""
     worker_address_space_bytes: int | None = None
-    """None: three quarters of the machine's memory on top of the shared arenas."""
+    """Address space of one candidate process; None: three quarters of the machine's memory, plus the shared
+    arenas."""
     worker_cpu_s: int = 1200
     """Processor seconds of one candidate's process."""
     worker_file_bytes: int = 1 << 30
     """Largest file a candidate may write."""
     replay_size: PassSize | None = None
-    """Of a pass of the replay at most; None: what the device asks for. For tests."""
+    """Largest size of one pass of the replay; None: the default of the device. For tests."""
     policy: Policy = field(default_factory=Policy)
-    """What counts as a candidate's own."""
+    """What counts as a candidate's own work."""
     worker_scratch_bytes: int = 1 << 30
-    """All that a candidate, or a compiler run, may keep in files and in shared memory."""
+    """Bytes that a candidate, or a compiler run, may keep in files and in shared memory."""
     worker_total_bytes: int | None = None
-    """Memory of a candidate's processes together; None: as much as the address space of one may be."""
+    """Memory of a candidate's processes together; None: as much as the address space of one process."""
     build_memory_bytes: int = 8 << 30
     """Memory of one compiler run."""
     sandbox: str | None = None
-    """Use no stronger tier than this one, or ``none``: no layer but limits; None: the strongest that works
-    here. For tests and measurements."""
+    """Strongest tier to use, or ``none`` for limits only; None: the strongest tier that works here. For tests
+    and measurements."""
     require_sandbox: str | None = None
     """Refuse to judge under a weaker tier than this one: ``namespaces``, ``bubblewrap``, ``landlock`` or
     ``limits``."""

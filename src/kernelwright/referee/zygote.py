@@ -1,7 +1,8 @@
-"""The warm process that every worker is forked from.
+"""The zygote: the process with torch imported from which every host, worker and builder is forked.
 
-Imports torch once and runs no parallel operation: a fork after the first use of OpenMP hangs forever
-(libgomp's pool does not survive it). Started as ``python -m kernelwright.referee.zygote FD OPTIONS``.
+Imports torch once and runs no parallel operation. After a first use of OpenMP, a forked child would hang
+forever, because libgomp's threads do not survive a fork. Started as
+``python -m kernelwright.referee.zygote FD OPTIONS``.
 """
 
 import contextlib
@@ -34,10 +35,10 @@ from kernelwright.referee.worker import wire
 from kernelwright.referee.worker.wire import Message
 
 _CHANNEL = 3
-"""Descriptor of a child's socket; it has no other beside the standard ones."""
+"""Descriptor of a child's socket; besides this a child has the standard descriptors only."""
 _STRAYS_S = 20.0
 _LOOK_S = 0.5
-"""So long at most does a process live on that was let go of."""
+"""Longest time that a stray process lives before the zygote kills it."""
 
 
 def main() -> None:
@@ -63,7 +64,7 @@ class _Zygote:
         self._sock = sock
         if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
             raise MachineError("a GPU was used before the fork; nothing that is forked could use it")
-        if "sandbox" in options:  # the one outside has found it, and ``bwrap`` has put us in there
+        if "sandbox" in options:  # the second zygote, inside ``bwrap``: the first one chose the sandbox
             self._view, self._sandbox = view_from_json(options["view"]), from_json(options["sandbox"])
         else:
             words = (options[name] for name in ("compiler", "nodes", "files", "driver"))
@@ -72,12 +73,12 @@ class _Zygote:
         self._children: dict[int, str] = {}
         """Direct child -> its scratch directory."""
         self._trusted: set[int] = set()
-        """Those that run the task's own code."""
-        self._end_strays()  # what the trials have left
+        """Children that run the task's own code: the hosts."""
+        self._end_strays()  # processes left by the trials of sandboxes
 
     @property
     def found(self) -> Message:
-        """What was found out before the first fork."""
+        """What was found before the first fork: version of torch, sandbox, view."""
         return {
             "torch": torch.__version__, "sandbox": asdict(self._sandbox), "view": asdict(self._view),
         }  # fmt: skip
@@ -98,10 +99,10 @@ class _Zygote:
                 return
 
     def spawn(self, message: Message, fds: list[int]) -> Message:
-        """Fork a child that talks over the first descriptor, logs to the second, and is confined.
+        """Fork a confined child that talks over the first descriptor and logs to the second.
 
-        Answers with its process id and that of the one whose death is its death, as they are called here. To
-        who listens at a third descriptor it says its first word: there it may be called something else.
+        Answers with the process ids of the child and of its keeper in the zygote's process table. If there is
+        a third descriptor, the child sends its PID handshake there too: the parent may be in another table.
         """
         ours, theirs = listening_pair()
         zygote = os.getpid()
@@ -154,7 +155,7 @@ class _Zygote:
             os._exit(code)
 
     def reap(self, message: Message, fds: list[int]) -> Message:
-        """Wait for a child that is dead or dying, end what it left behind and say how it ended."""
+        """Wait for a child that is dead or dying, kill the processes it left, answer with its exit code."""
         pid = message["pid"]
         code = None
         with contextlib.suppress(ChildProcessError):
@@ -166,7 +167,7 @@ class _Zygote:
         return {"exit_code": code, "left": left}
 
     def _end_strays(self) -> int:
-        """Kill what a candidate's processes have left to us; returns how many there were."""
+        """Kill the orphans of candidates, which the zygote has adopted; return how many there were."""
         count = 0
         deadline = time.monotonic() + _STRAYS_S
         while time.monotonic() < deadline:
@@ -189,7 +190,7 @@ class _Zygote:
         return not stat or int(stat[SESSION]) not in self._trusted
 
     def end_all(self) -> None:
-        """Kill every child with all it has left, and remove their scratch directories."""
+        """Kill every child with all its orphans, and remove the scratch directories."""
         scratches = list(self._children.values())
         for pid in list(self._children):
             with contextlib.suppress(ProcessLookupError):
@@ -200,7 +201,7 @@ class _Zygote:
 
 
 def _sandbox(view: View, wish: str | None) -> Sandbox:
-    """Return the strongest sandbox, or what the settings wish for instead."""
+    """Return the strongest sandbox, or the one that the settings ask for."""
     if wish == BARE:
         return Sandbox(Tier.LIMITS)
     return choose(view, Tier(wish) if wish else None)

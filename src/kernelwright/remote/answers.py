@@ -14,7 +14,7 @@ from kernelwright.core.task import Task
 from kernelwright.remote.lines import first_fault, one_line
 
 Milliseconds = Annotated[float, Field(ge=1e-6, le=1e9)]
-"""From a nanosecond to eleven days: anything else is in another unit, or nonsense; ours."""
+"""From a nanosecond to eleven days: anything else is in another unit, or nonsense; our choice."""
 
 EARLIEST_STAGE = {
     Status.PARSE_ERROR: Stage.GUARD,

@@ -18,7 +18,7 @@ from kernelwright.remote.records import EvaluationAnswer, EvaluationRequest, Sta
 from kernelwright.remote.retry import Patience
 
 MAX_RESENDS = 5
-"""How often a request that the service has forgotten (a restart) is sent again; ours."""
+"""How often a request that the service has forgotten (a restart) is sent again; our choice."""
 
 
 class RemoteEvaluator:

@@ -36,7 +36,7 @@ class DropService:
     peaks: Peaks | None = None
     """Of this machine, to compute floors with; None takes the request's as they are."""
     max_bytes: int = 4_000_000
-    """Size of a request's larger file; ours."""
+    """Size of a request's larger file; our choice."""
     device: str = "cpu"
     """Kind of device that candidates are judged on."""
     machine: Machine | None = None

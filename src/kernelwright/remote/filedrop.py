@@ -22,7 +22,7 @@ from kernelwright.remote.answers import DropRequest, Failed, Malformed, Refused,
 MARGIN = 1.25
 """Assumed uncertainty of a ratio of two single latencies, as a factor; ours. Each may be off by 12 %."""
 MAX_ANSWER_BYTES = 4_000_000
-"""A longer answer is malformed; ours."""
+"""A longer answer is malformed; our choice."""
 
 
 MACHINE_FILE = "machine.json"

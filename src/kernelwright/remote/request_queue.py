@@ -17,7 +17,7 @@ from kernelwright.remote.thread import OneThread
 log = logging.getLogger(__name__)
 
 LONGEST_RETRY_S = 60
-"""A client is never told to stay away for longer; ours."""
+"""A client is never told to stay away for longer; our choice."""
 ENDING = "the service is ending; try again when it is back"
 
 

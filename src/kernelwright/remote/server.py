@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 MAX_CONNECTIONS = 256
 """Open at once; ours. One more is answered with 503."""
 GRACE_S = 5
-"""Seconds that open answers get at the end; ours."""
+"""Seconds that open answers get at the end; our choice."""
 
 
 class HttpServer(uvicorn.Server):

@@ -8,7 +8,7 @@ from kernelwright.core.intervals import wilson
 from kernelwright.report.comparison import MIN_PAIRED, Comparison, Conditions, Pair, Standing, TaskLine
 from kernelwright.report.estimates import Estimate
 from kernelwright.report.markdown import table
-from kernelwright.report.measures import duration, percent, times
+from kernelwright.report.measures import duration, fact, percent, times
 
 NOT_MEASURED = "not measured"
 NORMAL_975 = 1.96
@@ -53,7 +53,7 @@ def comparison_markdown(
     picture: str | None = None,
 ) -> str:
     """Return the whole document; the arguments are those of ``bench_markdown``."""
-    facts = "; ".join(f"{key} {_fact(value)}" for key, value in environment.items() if value is not None)
+    facts = "; ".join(f"{key} {fact(value)}" for key, value in environment.items() if value is not None)
     parts = [
         f"# {name}",
         f"{date}. {facts}.",
@@ -166,7 +166,3 @@ def _estimate(value: Estimate | None) -> str:
 
 def _number(value: float | None) -> str:
     return NOT_MEASURED if value is None else f"{value:.4g}"
-
-
-def _fact(value: FactValue) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)

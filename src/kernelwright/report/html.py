@@ -1,4 +1,4 @@
-"""One run as one HTML file that needs nothing else: no network, no scripts from elsewhere."""
+"""Renders one run as one self-contained HTML file: no network, no scripts from elsewhere."""
 
 from collections.abc import Sequence
 
@@ -22,7 +22,7 @@ def render_report(store: Store, run_id: str) -> str:
 
 
 def render_page(record: RunRecord, story: Story, candidates: Sequence[Candidate]) -> str:
-    """Return the page for records that are at hand already."""
+    """Return the page for records that were read before."""
     spec = record.spec
     evaluation = sections.deciding_evaluation(story)
     shown = _shown_candidate(story, evaluation, candidates)
@@ -43,6 +43,7 @@ def render_page(record: RunRecord, story: Story, candidates: Sequence[Candidate]
         steps=story.steps,
         evaluation=evaluation,
         errors=sections.error_rows(evaluation.errors) if evaluation else [],
+        allowed=sections.allowed_words(spec.task.tolerance),
         skipped_families=evaluation.families_skipped if evaluation else {},
         timings=sections.timing_rows(evaluation) if evaluation else [],
         kernel_facts=sections.kernel_facts(evaluation) if evaluation else [],

@@ -1,4 +1,4 @@
-"""What compilers made of a candidate's kernels, as one HTML page with a picture of the instructions."""
+"""The results of building a candidate's kernels, as one HTML page with a picture of the instructions."""
 
 from collections.abc import Sequence
 
@@ -23,13 +23,13 @@ from kernelwright.targets.gpu.inspect.inspection import Inspection
 
 WIDTH, GUTTER, ROW, TOP = 820.0, 250.0, 24.0, 34.0
 COLOURS = ("#2456c7", "#0f8ea0", "#7a3fb0", "#12855b", "#b07a1e", "#c0392f", "#4b3621", "#8a94a6")
-"""Of the groups, in the order of MIXES; the last is for the rest."""
+"""Colours of the groups in the order of MIXES, then that of the other instructions."""
 NAME_CHARS = 30
 LOG_LINES = 40
 
 
 def render_inspection(name: str, source: str, found: Sequence[Inspection], *, date: str, command: str) -> str:
-    """Return one page that needs nothing else; all words of the candidate and its compilers are escaped."""
+    """Return one self-contained page; escapes all text of the candidate and its compilers."""
     rows = [(built.inspection.architecture, cells(built.kernel)) for built in by_kernel(found)]
     logs = [
         (inspection.architecture, "\n".join(inspection.log.splitlines()[-LOG_LINES:]))
@@ -59,7 +59,7 @@ def render_inspection(name: str, source: str, found: Sequence[Inspection], *, da
 
 
 def mix_picture(found: Sequence[Inspection]) -> str:
-    """Draw a bar of shares for each kernel on each architecture; empty where no machine code was read."""
+    """Draw a bar of shares for each kernel and architecture; empty if no machine code was read."""
     bars = [(built, counts) for built in by_kernel(found) if (counts := mix(built.kernel.facts))]
     if not bars:
         return ""

@@ -1,4 +1,4 @@
-"""What compilers made of a candidate's kernels, as cells, as a verdict and as Markdown."""
+"""The results of building a candidate's kernels, as table cells, as a verdict and as Markdown."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -19,13 +19,13 @@ HEADER = (
     "matrix", "code", "outcome",
 )  # fmt: skip
 NUMBERS = frozenset(HEADER) - {"kernel", "grid", "occupancy", "outcome"}
-"""Columns of figures."""
+"""Columns of numbers."""
 LEGEND = (
-    "No kernel ran: this is what the compiler made of each, and what the limits of the architecture allow. "
-    "`spills`: registers that live in memory. `occupancy`: of the warps that an SM or CU can hold, and what "
-    "ends it. `loads`, `stores`: mean width of a thread's accesses of global memory. `matrix`: instructions "
-    "of the tensor cores or matrix units. `code`: all instructions, where they stand, not as often as they "
-    "run."
+    "No kernel ran: the figures come from the compiler and from the limits of the architecture. `spills`: "
+    "registers of a thread that are kept in memory. `occupancy`: share of the warps that an SM or CU can "
+    "hold, with the resource that limits it. `loads`, `stores`: mean width of a thread's accesses to global "
+    "memory. `matrix`: instructions of the tensor cores or matrix units. `code`: all instructions, each "
+    "counted once, however often it runs."
 )
 MIXES: Mapping[str, tuple[str, ...]] = {
     "global memory": ("aot.global_accesses",),
@@ -36,7 +36,7 @@ MIXES: Mapping[str, tuple[str, ...]] = {
     "between threads": ("aot.shuffles", "aot.atomics", "aot.barriers"),
     "branches": ("aot.branches",),
 }
-"""Group of instructions -> the facts that count it; ``other`` is what is left."""
+"""Group of instructions -> the facts that count it; ``other`` holds the remaining ones."""
 OTHER = "other"
 
 
@@ -55,7 +55,7 @@ def kernel_name(kernel: KernelReport) -> str:
 
 
 def headline(inspection: Inspection) -> str:
-    """Return what is to be said of a candidate on one GPU, in a line."""
+    """Return one line about a candidate on one GPU."""
     place = f"{inspection.architecture} ({inspection.device})"
     if inspection.status is not InspectionStatus.INSPECTED:
         return f"{place}: {inspection.status.value.replace('_', ' ')}: {inspection.detail}"
@@ -64,9 +64,9 @@ def headline(inspection: Inspection) -> str:
     if bad:
         return f"{place}: {len(bad)} of {len(chosen)} kernels cannot be built or launched"
     n_spill = sum(bool(kernel.facts.get("aot.spills")) for kernel in chosen)
-    words = f", {n_spill} of them with registers in memory" if n_spill else ""
+    words = f", {n_spill} of them with spilled registers" if n_spill else ""
     n_unknown = sum(kernel.outcome is KernelOutcome.BUILT for kernel in chosen)
-    fit = f"of {n_unknown} the blocks' size is not known" if n_unknown else "all can be launched"
+    fit = f"block size not known for {n_unknown}" if n_unknown else "all can be launched"
     plural = "s" if len(chosen) > 1 else ""
     return f"{place}: {len(chosen)} kernel{plural} built, {fit}{words}"
 
@@ -82,7 +82,7 @@ def inspection_verdict(found: Sequence[Inspection]) -> Verdict:
 
 
 def by_kernel(found: Sequence[Inspection]) -> list[Built]:
-    """Return the kernels so that the same one stands together for all architectures."""
+    """Return all kernels, with the builds of one kernel for all architectures next to each other."""
     grouped: dict[tuple[object, ...], list[Built]] = {}
     for inspection in found:
         for kernel in inspection.kernels:
@@ -121,7 +121,7 @@ def cells(kernel: KernelReport) -> tuple[str, ...]:
 
 
 def mix(facts: Mapping[str, FactValue]) -> dict[str, int]:
-    """Return the instructions by group, largest groups as MIXES has them; empty where no code was read."""
+    """Return the number of instructions by group, in the order of MIXES; empty if no code was read."""
     total = facts.get("aot.instructions")
     if not isinstance(total, int) or total <= 0:
         return {}
@@ -135,7 +135,7 @@ def _count(facts: Mapping[str, FactValue], name: str) -> int:
 
 
 def note_lines(found: Sequence[Inspection]) -> list[str]:
-    """Return what is worth knowing, a line each, with the architectures that it holds for."""
+    """Return the notes, a line each, with the architectures to which they apply."""
     places: dict[str, list[str]] = {}
     for inspection in found:
         own = [f"{kernel_name(k)}: {note}" for k in inspection.kernels for note in notes(k)]
@@ -146,7 +146,7 @@ def note_lines(found: Sequence[Inspection]) -> list[str]:
 
 
 def facts_line(found: Sequence[Inspection]) -> str:
-    """Return target, versions and confinement in one line."""
+    """Return target, versions and sandbox in one line."""
     targets = dict.fromkeys(str(inspection.target) for inspection in found)
     parts = [f"target {', '.join(targets)} ({found[0].form.value})"]
     for name, version in {pair: None for i in found for pair in i.versions.items()}:
@@ -185,5 +185,5 @@ def inspections_markdown(name: str, found: Sequence[Inspection], *, date: str, c
 
 
 def _plain(text: str) -> str:
-    """Keep words of a candidate from being taken for HTML."""
+    """Escape text of a candidate that could be read as HTML."""
     return text.replace("&", "&amp;").replace("<", "&lt;")

@@ -1,9 +1,9 @@
-"""A bench as Markdown: the conditions, the sums, then a row for each task."""
+"""A bench as Markdown: the conditions, the summary, then a row for each task."""
 
 from collections.abc import Mapping, Sequence
 
 from kernelwright.core.evidence import FactValue
-from kernelwright.report.measures import Interval, millis, percent, times
+from kernelwright.report.measures import Interval, fact, millis, percent, times
 from kernelwright.report.tables import NEAR_FLOOR, BenchRow, Spread, Summary
 
 SUMMARY_HEADER = (
@@ -43,18 +43,18 @@ def bench_markdown(
         picture: file name of the picture beside the document.
         is_quick: the figures are the search's own.
     """
-    how = ", in the search itself" if is_quick else ", the winner again in a fresh process"
+    how = " during the search" if is_quick else "; the winner was measured again in fresh processes"
     further = sorted({name for row in rows for name in row.speedups})
     over = tuple(f"geomean / {name}" for name in further)
-    facts = "; ".join(f"{key} {_fact(value)}" for key, value in environment.items() if value is not None)
+    facts = "; ".join(f"{key} {fact(value)}" for key, value in environment.items() if value is not None)
     parts = [
         f"# {name}",
         f"{date}. {facts}.",
         f"```\n{command}\n```",
-        f"Speedups are ratios of medians measured alternately{how}. An unchanged "
-        "module counts as a success at 1.00x. Geomeans carry their 95 % bootstrap interval over "
-        f"tasks; `fast_p` counts tasks of all that are right and more than p times as fast as eager; at or "
-        f"near the floor means at least {percent(NEAR_FLOOR)} of the roofline floor.",
+        f"Speedups are ratios of medians measured alternately{how}. An unchanged module counts as a success "
+        "at 1.00x. Geomeans have a 95 % bootstrap interval over tasks. `fast_p` is the share of all tasks "
+        "that are right and more than p times as fast as eager. At or near the floor means at least "
+        f"{percent(NEAR_FLOOR)} of the speed that the roofline floor allows.",
         "## Summary",
         table(
             (*SUMMARY_HEADER, *over),
@@ -138,7 +138,3 @@ def _interval(value: Interval | None) -> str:
     if value is None:
         return ""
     return times(value.ratio) if value.low == value.high else str(value)
-
-
-def _fact(value: FactValue) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)

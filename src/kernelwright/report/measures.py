@@ -1,10 +1,11 @@
-"""Figures of one evaluation, summed up over its workloads, and how they are spelled."""
+"""Figures of one evaluation over its workloads, and their text forms."""
 
 import math
 from collections.abc import Iterable
 from typing import NamedTuple
 
 from kernelwright.core.evaluation import Evaluation
+from kernelwright.core.evidence import FactValue
 
 
 class Interval(NamedTuple):
@@ -37,8 +38,8 @@ def geomean(values: Iterable[float]) -> float | None:
 def speedup_over(evaluation: Evaluation, baseline: str) -> Interval | None:
     """Return the speedup over the named baseline; None where it was not measured.
 
-    The interval over several workloads is the geometric mean of their ends, which is wider than the
-    interval of the mean would be: it never claims more than was measured.
+    Over several workloads, the interval's ends are the geometric means of the workloads' ends. This interval
+    is wider than that of the mean would be.
     """
     found = [s for r in evaluation.results if (s := r.speedup(baseline)) is not None]
     parts = [geomean(getattr(s, name) for s in found) for name in ("ratio", "low", "high")]
@@ -56,6 +57,12 @@ def latency_ms(evaluation: Evaluation) -> float | None:
 def baseline_ms(evaluation: Evaluation, baseline: str) -> float | None:
     """Return the geometric mean of a baseline's median latencies over the workloads that have it."""
     return geomean(r.baselines[baseline].median_ms for r in evaluation.results if baseline in r.baselines)
+
+
+def floor_ms(evaluation: Evaluation) -> float | None:
+    """Return the geometric mean of the workloads' floors; None when any workload has no floor."""
+    floors = [result.floor_ms for result in evaluation.results if result.floor_ms is not None]
+    return geomean(floors) if len(floors) == len(evaluation.results) else None
 
 
 def floor_fraction(evaluation: Evaluation) -> float | None:
@@ -82,6 +89,13 @@ def percent(fraction: float) -> str:
     """Spell a fraction as a percentage; one decimal below 10 %."""
     value = 100 * fraction
     return f"{value:.0f} %" if value >= 10 or value == 0 else f"{value:.1f} %"
+
+
+def fact(value: FactValue) -> str:
+    """Spell a fact for people: floats with four significant figures, bools as in skill files."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def amount(value: float, unit: str) -> str:

@@ -1,4 +1,4 @@
-"""What each section of the report shows, worked out of the records; no markup but the charts'."""
+"""Computes the content of each section of the report from the records; no markup except in charts."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -8,12 +8,14 @@ from kernelwright.core.evaluation import Evaluation, NumericalError
 from kernelwright.core.evidence import METRICS, FactValue
 from kernelwright.core.roofline import Floor
 from kernelwright.core.run import RunSpec
+from kernelwright.core.task import TolerancePolicy
 from kernelwright.report import charts
 from kernelwright.report.asked import BY_PRICES, asked_of
 from kernelwright.report.lineage import Node, lineage
 from kernelwright.report.measures import (
     baseline_ms,
     duration,
+    fact,
     floor_fraction,
     geomean,
     latency_ms,
@@ -39,7 +41,7 @@ class Tile:
 
 @dataclass(frozen=True)
 class ErrorRow:
-    """The worst draw of one output under one input family."""
+    """The worst sample of one output under one input distribution."""
 
     workload: str
     family: str
@@ -71,7 +73,7 @@ def deciding_evaluation(story: Story) -> Evaluation | None:
 
 
 def tiles(story: Story) -> list[Tile]:
-    """Return the figures that sum the run up."""
+    """Return the figures that summarise the run."""
     found = []
     evaluation = deciding_evaluation(story)
     delivered = story.finished is None or story.finished.winner is not None
@@ -83,23 +85,23 @@ def tiles(story: Story) -> list[Tile]:
                 found.append(Tile(f"over {label}", times(speedup.ratio), note))
         fraction, ms = floor_fraction(evaluation), latency_ms(evaluation)
         if fraction is not None:
-            found.append(Tile("of the roofline floor", percent(fraction), "100 % is all the machine can do"))
+            found.append(Tile("of the fastest possible speed", percent(fraction), "by the roofline floor"))
         if ms is not None:
             found.append(Tile("per call", millis(ms), "median"))
     verified = sum(step.evaluation.is_verified for step in story.evaluated if step.evaluation)
     found.append(Tile("evaluations", str(len(story.evaluated)), f"{verified} verified"))
     if story.finished is not None:
-        found.append(Tile("search time", duration(story.finished.spent.seconds)))
+        found.append(Tile("total time", duration(story.finished.spent.seconds), "with the final measurement"))
     return found
 
 
 def model_tiles(spec: RunSpec, story: Story) -> list[Tile]:
-    """Return what an ended run asked of models, in figures; none where it asked nothing."""
+    """Return the figures about models of an ended run; none when it called no model."""
     asked = asked_of(spec.models, story)
     if asked is None:
         return []
     found = [
-        Tile("usable answers", asked.usable, "of models"),
+        Tile("usable answers", asked.usable, "from models"),
         Tile("tokens", f"{asked.spent.tokens:,}", f"requests to models: {asked.spent.model_calls}"),
     ]
     return found if asked.dollars is None else [*found, Tile("for models", asked.dollars, BY_PRICES)]
@@ -147,7 +149,7 @@ def ceilings(spec: RunSpec, story: Story) -> Ceilings | None:
 
 
 def roofline_chart(spec: RunSpec, story: Story) -> tuple[str | None, str]:
-    """Draw the first workload's roofline; where that is impossible return None and say why."""
+    """Return the first workload's roofline, or None, and a note about it or about why there is none."""
     floor = _first_floor(story)
     peaks = ceilings(spec, story)
     evaluation = deciding_evaluation(story)
@@ -191,7 +193,7 @@ def _roofline_dots(story: Story, evaluation: Evaluation | None) -> list[Dot]:
 
 
 def lineage_chart(story: Story, candidates: Iterable[Candidate]) -> str | None:
-    """Draw who was made from whom; None before the first candidate."""
+    """Draw which candidate was made from which; None before the first candidate."""
     by_id = {candidate.id: candidate for candidate in candidates}
     nodes: list[Node] = []
     for step in story.evaluated:
@@ -215,7 +217,7 @@ def _node_text(step: Step) -> tuple[str, str, str]:
 
 
 def error_rows(errors: Sequence[NumericalError]) -> list[ErrorRow]:
-    """Return the worst draw for each workload, family and output, in the order of first appearance."""
+    """Return the worst sample for each workload, distribution and output, in order of first appearance."""
     worst: dict[tuple[str, str, str], NumericalError] = {}
     for error in errors:
         key = (error.workload, error.family, error.output)
@@ -261,17 +263,29 @@ def timing_rows(evaluation: Evaluation) -> list[TimingRow]:
 
 
 def kernel_facts(evaluation: Evaluation) -> list[tuple[str, str]]:
-    """Return what compilers and profilers said of a GPU candidate's kernels; nothing of others."""
+    """Return the facts from compilers and profilers about a GPU candidate's kernels; none for other ones."""
     return fact_rows({n: v for n, v in evaluation.facts.items() if n.startswith(("aot.", "gpu."))})
 
 
 def fact_rows(facts: dict[str, FactValue]) -> list[tuple[str, str]]:
-    """Return facts with their units for reading; unknown ones are left out."""
+    """Return known facts with their units, as text."""
     rows = []
     for name, value in facts.items():
         if value is None:
             continue
         unit = METRICS[name].unit if name in METRICS else ""
-        shown = f"{value:.4g}" if isinstance(value, float) else str(value)
-        rows.append((name, f"{shown} {unit}".strip()))
+        rows.append((name, f"{fact(value)} {unit}".strip()))
     return rows
+
+
+def allowed_words(tolerance: TolerancePolicy) -> str:
+    """Return how the allowed error follows from a tolerance, in a sentence (see checks/tolerance.py)."""
+    if tolerance is TolerancePolicy.KERNELBENCH:
+        return "an absolute and relative error of 1e-4 against the float32 reference"
+    floor = {
+        TolerancePolicy.STRICT: "16 units in the last place, plus 4 for each doubling of the length of the "
+        "reduction",
+        TolerancePolicy.TF32: "twice the rounding of TF32",
+        TolerancePolicy.BF16: "twice the rounding of bfloat16",
+    }[tolerance]
+    return f"{floor}, or 4 times the float32 reference's own error where that is larger"

@@ -1,4 +1,4 @@
-"""A run's events told as steps: what was seen, what was tried, how it ended."""
+"""Turns a run's events into steps: what was diagnosed, what was tried, how it ended."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -24,13 +24,18 @@ from kernelwright.core.events import (
 from kernelwright.core.plan import Move
 from kernelwright.report.measures import Interval, speedup_over
 
-TITLES = {"root": "the reference itself", "final": "winner again, fresh process", "cross": "crossed plans"}
-"""Of steps without a move, where the mode's own name says too little."""
+TITLES = {
+    "root": "the reference itself",
+    "seed": "starting candidate",
+    "final": "winner again, fresh process",
+    "cross": "crossed plans",
+}
+"""Titles of steps without a move, where the name of the mode says too little."""
 
 
 @dataclass
 class Step:
-    """One round; fields are None until, or unless, it happened."""
+    """One round; a field is None until its event has happened."""
 
     number: int
     mode: str
@@ -43,13 +48,13 @@ class Step:
     became_base: bool = False
     improved_to: float | None = None
     noted: list[Noted] = field(default_factory=list)
-    """What roles said in it that is no move: picks, designs, crossed plans, unusable answers."""
+    """Statements of roles in this step that are no moves: picks, designs, crossed plans, unusable answers."""
     is_over: bool = False
     """True once a later step began or the run ended."""
 
     @property
     def move(self) -> Move | None:
-        """The move that was chosen, or that could not be carried out."""
+        """The move that was chosen, or the one that could not be carried out."""
         if self.chosen is not None:
             return self.chosen.move
         return self.failed.move if self.failed is not None else None
@@ -105,7 +110,7 @@ class Story:
     """Where the compiler generated nothing, each workload and reason once."""
 
     def add(self, event: Event) -> None:
-        """Take in the next event."""
+        """Add the next event."""
         self.interrupted = event if isinstance(event, RunInterrupted) else None
         if isinstance(event, RunStarted):
             self.started = event
@@ -125,7 +130,7 @@ class Story:
 
     @property
     def compiler(self) -> str:
-        """What kept the compiler from its work, in one line; empty where nothing did."""
+        """Why the compiler generated nothing, in one line; empty where it did its work."""
         if self.prepared is not None and self.prepared.capture_error:
             return f"not captured: {self.prepared.capture_error}"
         words = dict.fromkeys(f"{told.workload}: {told.reason}" for told in self.given_up)
@@ -137,7 +142,7 @@ class Story:
             self.given_up.append(event)
 
     def _begin(self, event: StepStarted) -> None:
-        # A resumed run tells the step in flight again, and later ones where it took another turn.
+        # A resumed run repeats the events of the interrupted step, and of later steps that went differently.
         self.steps = [step for step in self.steps if step.number < event.step]
         self._close()
         self.steps.append(Step(number=event.step, mode=event.mode, base=event.base))
@@ -176,7 +181,7 @@ class Story:
             step.improved_to = event.speedup
 
     def _step_for(self, event: Event) -> Step:
-        """Return the step an event belongs to, a further attempt of it when the last one has ended."""
+        """Return the step of an event; begin a further attempt of the step when its last one has ended."""
         number = getattr(event, "step", 0)
         if isinstance(event, BaseReplaced):
             own = [s for s in self.steps if s.number == number and s.candidate == event.candidate]
@@ -194,7 +199,7 @@ class Story:
 
     @property
     def best(self) -> Step | None:
-        """The verified step with the highest speedup so far, the final measurement apart."""
+        """The verified step with the highest speedup so far, not counting the final measurement."""
         timed = [step for step in self.steps if step.speedup is not None and step.mode != "final"]
         return max(timed, key=lambda step: step.speedup or (0.0, 0.0, 0.0), default=None)
 

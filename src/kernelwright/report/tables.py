@@ -23,7 +23,7 @@ FAST_P = (0.0, 0.8, 1.0, 1.5, 2.0)
 """Thresholds of KernelBench's fast_p: share of all tasks that are right and faster than p times eager.
 Source: KernelBench, ``score.py``; strict comparison, all tasks in the denominator."""
 NEAR_FLOOR = 0.8
-"""Fraction of the roofline floor from which a task counts as at or near it; ours."""
+"""Fraction of the roofline floor from which a task counts as at or near it; our choice."""
 RESAMPLES = 2000
 
 

@@ -1,10 +1,10 @@
-"""How a run ended, in words that need no explanation."""
+"""How a run ended, in plain words."""
 
 from dataclasses import dataclass
 from typing import Literal
 
 from kernelwright.core.evaluation import Evaluation
-from kernelwright.report.measures import Interval, floor_fraction, millis, percent, speedup_over, times
+from kernelwright.report.measures import Interval, floor_ms, latency_ms, millis, speedup_over, times
 from kernelwright.report.story import Story
 
 Tone = Literal["good", "neutral", "bad"]
@@ -12,7 +12,7 @@ Tone = Literal["good", "neutral", "bad"]
 
 @dataclass(frozen=True)
 class Verdict:
-    """Headline first; every line stands by itself."""
+    """A headline and lines that can each be read alone."""
 
     tone: Tone
     headline: str
@@ -20,7 +20,7 @@ class Verdict:
 
 
 def run_verdict(story: Story, failure: str | None = None) -> Verdict:
-    """Return what a finished, failed or unfinished run came to."""
+    """Return the verdict on a finished, failed or unfinished run."""
     if failure is not None:
         return Verdict("bad", "The run failed", (failure,))
     if story.finished is None:
@@ -30,10 +30,11 @@ def run_verdict(story: Story, failure: str | None = None) -> Verdict:
     why = f"The search ended because {_because(story.finished.reason)}."
     if story.finished.winner is None:
         if evaluation is None and story.best is not None:
-            told = (*_unfinished_lines(story), "Grant more seconds to have it measured again.")
+            told = (*_unfinished_lines(story), "Allow more seconds for a final measurement.")
             headline = "Out of time before the final measurement: the module stays as it is"
             return Verdict("neutral", headline, (*told, *_compiler(story), why))
-        lines = (f"{len(story.evaluated)} candidates were measured and none beat it.", *_compiler(story), why)
+        measured = f"{len(story.evaluated)} candidates were measured; none is faster than the module."
+        lines = (measured, *_compiler(story), why)
         return Verdict("neutral", _unchanged_headline(story), lines)
     if evaluation is None or not evaluation.is_verified:
         told = ("no final evaluation",) if evaluation is None else _failure(evaluation)
@@ -45,7 +46,7 @@ def run_verdict(story: Story, failure: str | None = None) -> Verdict:
 
 
 def _unchanged_headline(story: Story) -> str:
-    """Say that the module stays, and what stood in the way where that was no lack of speed."""
+    """Return the headline for an unchanged module, with the reason where the compiler could not work."""
     if story.prepared is not None and story.prepared.capture_error:
         return "Not captured, so nothing was tried: the module stays as it is"
     if story.given_up:
@@ -54,7 +55,7 @@ def _unchanged_headline(story: Story) -> str:
 
 
 def _compiler(story: Story) -> tuple[str, ...]:
-    """Say where the compiler generated nothing and why, a line for each."""
+    """Return one line for each workload on which the compiler gave up, with the reason."""
     return tuple(
         f"The compiler gave up on workload {told.workload}: {told.reason}. "
         + (
@@ -67,7 +68,7 @@ def _compiler(story: Story) -> tuple[str, ...]:
 
 
 def evaluation_verdict(evaluation: Evaluation) -> Verdict:
-    """Return what the referee's word on one kernel means."""
+    """Return the referee's verdict on one kernel in words."""
     if not evaluation.is_verified:
         return Verdict("bad", "Not verified", _failure(evaluation))
     speedup = speedup_over(evaluation, "eager")
@@ -75,14 +76,14 @@ def evaluation_verdict(evaluation: Evaluation) -> Verdict:
 
 
 def _failure(evaluation: Evaluation) -> tuple[str, ...]:
-    """Say where it stopped and what found it out."""
+    """Return lines that say at which stage the kernel failed and which check found it."""
     check = evaluation.check
     found = () if check is None else (f"Found by: {check.replace('_', ' ')}.",)
     return failed_line(evaluation), *found, *_rules(evaluation), *_library_line(evaluation)
 
 
 def _rules(evaluation: Evaluation) -> tuple[str, ...]:
-    """Say under which policy, and in which sandbox, it was judged."""
+    """Return a line with the policy and the sandbox of the evaluation."""
     policy = evaluation.policy
     if policy is None:
         return ()
@@ -102,15 +103,13 @@ def _library_line(evaluation: Evaluation) -> tuple[str, ...]:
 
 
 def figures(evaluation: Evaluation) -> tuple[str, ...]:
-    """Return one line for each comparison that was measured."""
+    """Return one line for each comparison that was measured, and one for the roofline floor."""
     lines = []
     for name, label in (("eager", "eager"), ("torch_compile", "torch.compile")):
         speedup = speedup_over(evaluation, name)
         if speedup is not None:
             lines.append(f"{speedup} over {label}{_caveat(speedup)}.")
-    fraction = floor_fraction(evaluation)
-    if fraction is not None:
-        lines.append(f"It runs at {percent(fraction)} of this machine's roofline floor.")
+    lines += _floor_line(evaluation)
     for result in evaluation.results if len(evaluation.results) > 1 else ():
         eager = result.speedup("eager")
         shown = f", {times(eager.ratio)} over eager" if eager else ""
@@ -118,8 +117,16 @@ def figures(evaluation: Evaluation) -> tuple[str, ...]:
     return (*lines, *_library_line(evaluation))
 
 
+def _floor_line(evaluation: Evaluation) -> list[str]:
+    floor, ms = floor_ms(evaluation), latency_ms(evaluation)
+    if floor is None or ms is None:
+        return []
+    which = " (geometric means over the workloads)" if len(evaluation.results) > 1 else ""
+    return [f"The fastest this machine could do is {millis(floor)}; this takes {millis(ms)}{which}."]
+
+
 def failed_line(evaluation: Evaluation) -> str:
-    """Return stage, status and why of an evaluation that is not verified."""
+    """Return stage, status and reason of an evaluation that is not verified."""
     status = evaluation.status.replace("_", " ")
     return f"Stopped at stage {evaluation.stage}: {status}" + (
         f": {evaluation.detail}" if evaluation.detail else ""

@@ -1,4 +1,4 @@
-"""Where candidates are judged, as the engine knows it."""
+"""The protocol by which a run has candidates judged."""
 
 from collections.abc import Mapping
 from types import TracebackType
@@ -12,7 +12,7 @@ from kernelwright.core.task import Task
 
 
 class Session(Protocol):
-    """One task before the referee."""
+    """One admitted task."""
 
     @property
     def baseline_ms(self) -> Mapping[str, float]:
@@ -38,7 +38,7 @@ class Session(Protocol):
 
 
 class SessionAround:
-    """A session around another one: what a subclass does not change is the inner one's."""
+    """A session around another one; methods that a subclass does not change call the inner session."""
 
     def __init__(self, inner: Session) -> None:
         self._inner = inner
@@ -68,7 +68,7 @@ class Evaluator(Protocol):
 
 @runtime_checkable
 class EvaluatorElsewhere(Evaluator, Protocol):
-    """One on another machine."""
+    """An evaluator on another machine."""
 
     def machine(self) -> Machine | None:
         """Return the machine that judges, None where it is not told; raises MachineError for no answer."""

@@ -1,4 +1,4 @@
-"""Who judges a run's candidates: everything that stands around an evaluator, put together in one order."""
+"""Composes the evaluator of a run: all wrappers around the inner evaluator, in one fixed order."""
 
 from dataclasses import dataclass
 
@@ -10,20 +10,20 @@ from kernelwright.runs.recording import RecordedEvaluator, Recording
 
 @dataclass(frozen=True)
 class Around:
-    """What is wanted around whoever judges."""
+    """The wrappers that a run wants around its evaluator."""
 
     is_quick: bool = False
-    """Final verdicts are the search's own."""
+    """Use the verdicts of the search as final ones."""
     inspect: Inspector | None = None
-    """Asked before a candidate is judged: what it refuses is not judged."""
+    """Inspects every candidate first; a candidate that it refuses is not judged."""
     profile: Profiler | None = None
-    """Asked after, of the fastest so far; only where there is an inspector."""
+    """Profiles the fastest candidate so far after its evaluation; used only with an inspector."""
     recording: Recording | None = None
-    """Asked first of all; it keeps what is measured."""
+    """Looked up first; it also keeps new measurements."""
     is_served: bool = True
-    """False: the recording only listens."""
+    """False: the recording is only written, never read."""
     is_measured: bool = True
-    """False: what the recording lacks is an error, and nobody measures."""
+    """False: nothing is measured, and a missing measurement is an error."""
 
 
 JUST_THE_REFEREE = Around()

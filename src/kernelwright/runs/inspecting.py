@@ -1,4 +1,4 @@
-"""An evaluator that has candidates built for the target's GPU first, and good ones profiled afterwards."""
+"""An evaluator that first builds candidates for the target's GPU, and profiles good ones afterwards."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -14,9 +14,9 @@ from kernelwright.targets.gpu.inspect.ahead import Ahead
 from kernelwright.targets.gpu.profilers.take import Profiled
 
 Inspector: TypeAlias = Callable[[Task, Candidate], Ahead]
-"""What compilers say of a candidate; never raises for a bad one."""
+"""Builds a candidate and returns what compilers report; never raises for a bad candidate."""
 Profiler: TypeAlias = Callable[[Task, Candidate], Profiled]
-"""What a profiler says of a verified candidate on the device; never raises for one that cannot be had."""
+"""Profiles a verified candidate on the device; never raises when no profile can be made."""
 AHEAD, PROFILE = "ahead", "profile"
 
 

@@ -1,4 +1,4 @@
-"""A run that somebody interrupts: what it has to give by then, and its mark in the store."""
+"""An interrupted run: the best candidate that it can deliver, and its mark in the store."""
 
 import contextlib
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ from kernelwright.store.base import Store
 
 @dataclass(frozen=True)
 class BestSoFar:
-    """The fastest candidate that may be handed out before its run has ended."""
+    """The fastest candidate that can be delivered before its run has ended."""
 
     candidate: Candidate
     evaluation: Evaluation

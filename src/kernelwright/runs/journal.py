@@ -13,7 +13,7 @@ Listener = Callable[[Event], None]
 
 
 class Journal:
-    """Appends events; on a resumed run it first walks along the ones that are there already.
+    """Appends events. In a resumed run it first replays the recorded events.
 
     The loop is deterministic given the evaluations, so a resumed run repeats its steps and finds every
     finished evaluation here instead of measuring again. An event of the same kind and candidate as the

@@ -1,4 +1,4 @@
-"""What a run knows of other runs: fixed when it begins, so that a resumed run knows the same."""
+"""What a run knows from other runs. It is fixed when the run begins, so a resumed run knows the same."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -16,9 +16,9 @@ from kernelwright.skills.stats import EmptyLedger, LedgerView
 from kernelwright.store.base import Store
 
 ANYTHING = ""
-"""A structure and a bottleneck that no finding is bound to."""
+"""A structure and a bottleneck to which no finding is limited."""
 N_ALIKE = 8
-"""Archived plans that a run is shown; ours."""
+"""Archived plans that a run is shown; our choice."""
 
 
 @dataclass(frozen=True)
@@ -30,13 +30,13 @@ class Knowledge:
     learned: Sequence[Finding] = ()
     target: str = "cpu/cpp"
     coder: str = "expert"
-    """Who carries this run's moves out."""
+    """The team in the Coder's seat, which carries this run's moves out."""
     has_long_term: bool = True
     """False in an ablation: nothing of other runs, nor of this one, is known, and no skill is recommended."""
 
     @classmethod
     def of(cls, store: Store, spec: RunSpec, *, has_long_term: bool) -> "Knowledge":
-        """Read what the run may know: nothing that came into the store after it began."""
+        """Read what the run may know: nothing that was stored after the run began."""
         return cls(
             outcomes=[o for _, o in store.iter_outcomes(until=spec.ledger_until)],
             plans=[p for _, p in store.iter_plans(until=spec.archive_until)],

@@ -42,9 +42,9 @@ from kernelwright.store.base import RunRecord, Store
 from kernelwright.store.lease import LeaseLost
 
 FINALISTS = 3
-"""Verified candidates that are measured again, fastest first, until one holds; ours."""
+"""Verified candidates that are measured again, fastest first, until one holds; our choice."""
 FINAL_SHARE = 0.3
-"""Of a budget in seconds: kept for the final measurement, so the search ends that much earlier; ours."""
+"""Share of a budget in seconds that is kept for the final measurement; the search ends that much earlier."""
 NO_TIME = "no time was left to measure the best candidate again"
 MAX_FRUITLESS = 8
 """Steps in a row without a new candidate after which the search ends; ours. A model that talks nonsense

@@ -1,4 +1,4 @@
-"""A referee that measures nothing twice: verdicts of the search in the place of final ones."""
+"""An evaluator that measures nothing twice: it uses verdicts of the search as final ones."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""A finished run as a folder: what was asked of models and measured in it, to be played again offline.
+"""A finished run as a folder: its model answers and measurements, to be replayed offline.
 
 The folder holds ``spec.json``, the answers (``calls.jsonl``) and the measurements (``recording.jsonl``).
 """

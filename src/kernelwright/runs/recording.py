@@ -1,4 +1,4 @@
-"""Measurements kept for later: a recording is asked before the referee, or instead of it.
+"""Recorded measurements: a recording is looked up before the referee, or used instead of it.
 
 What a candidate's evaluation says does not depend on the policy that proposed it. Served again, it makes
 recipes face the same figures and saves the machine's time; served alone, it lets policies be compared where
@@ -29,7 +29,7 @@ from kernelwright.targets.gpu.facts import GpuFacts
 from kernelwright.targets.gpu.machine import accelerator_of
 
 FILE_NAME = "recording.jsonl"
-"""What a recording is called where only its folder is named."""
+"""File name of a recording when only its folder is given."""
 
 
 class RecordedMachine(Frozen):
@@ -83,7 +83,7 @@ class Recording:
     """Measurements by task and candidate; of two with the same key the first stays."""
 
     def __init__(self, entries: Iterable[Entry] = (), keep: Callable[[Entry], None] | None = None) -> None:
-        """Take entries in; ``keep`` is called with each one that is new from then on."""
+        """Add entries; ``keep`` is then called with each new entry."""
         self.machine: RecordedMachine | None = None
         self._tasks: dict[str, RecordedTask] = {}
         self._evaluations: dict[tuple[str, str, bool], Evaluation] = {}
@@ -96,7 +96,7 @@ class Recording:
         return len(self._evaluations)
 
     def add(self, entry: Entry) -> None:
-        """Take an entry in unless its key is known."""
+        """Add an entry unless its key is known."""
         if self._is_new(entry) and self._keep is not None:
             self._keep(entry)
 
@@ -209,7 +209,7 @@ def _parse(file: Path, lines: Iterable[str]) -> list[Entry]:
 
 
 class RecordedEvaluator:
-    """An evaluator that looks measurements up, has the missing ones made, and keeps those."""
+    """An evaluator that looks up measurements, makes the missing ones and keeps them."""
 
     def __init__(self, inner: Evaluator | None, recording: Recording, *, is_served: bool = True) -> None:
         """Wrap an evaluator.

@@ -1,4 +1,4 @@
-"""Where a pipeline works: situations for the roles, and a place to hand candidates in."""
+"""What a step works with: situations for the roles, submission of candidates, budget, records."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -35,7 +35,7 @@ from kernelwright.runs.windows import Window
 
 NO_WINDOW = Window()
 KNOWN = "gives a kernel that was evaluated already"
-"""Why a move, or a plan, comes to no candidate."""
+"""Reason why a move, or a plan, gives no candidate."""
 
 
 class Desk:
@@ -64,7 +64,7 @@ class Desk:
         self._reference: str | None = None
 
     def begin(self, selection: Selection) -> Selection:
-        """Start the step that a policy has selected; return it with no more wanted than can be judged.
+        """Start the step that a policy selected; return it with its count limited to the budget.
 
         Here for every recipe alike: nobody is asked, and no model is paid, for a candidate that the budget
         leaves unevaluated.
@@ -123,7 +123,7 @@ class Desk:
         return tuple(self.node(candidate, relation) for candidate, relation in seen)
 
     def analyse(self, base: Node) -> Analysis | None:
-        """Return the Analyst's word on a verified base and record it; None for a failing one."""
+        """Return the Analyst's analysis of a verified base and record it; None for a failing base."""
         if not base.evaluation.is_verified:
             return None
         ledger = self._knowledge.ledger(self.state.outcomes.values())
@@ -155,7 +155,7 @@ class Desk:
         self.emit(MoveChosen(step=self.state.step, base=failing_id, move=move))
 
     def fail(self, base_id: str, move: Move, reason: str) -> None:
-        """Record that a move came to no candidate."""
+        """Record that a move gave no candidate."""
         self.state.failed_moves[base_id] = self.state.failed_moves.get(base_id, 0) + 1
         self.emit(MoveFailed(step=self.state.step, base=base_id, move=move, reason=reason))
 
@@ -168,7 +168,7 @@ class Desk:
         self.state.exhausted.add(candidate_id)
 
     def is_known(self, candidate: Candidate) -> bool:
-        """Tell whether this program was evaluated in this run, whatever is written around it."""
+        """Return whether this program was evaluated in this run, whatever its comments and layout."""
         return candidate.id in self.state.evaluations
 
     def repetition(self, candidate: Candidate) -> str:
@@ -189,16 +189,16 @@ class Desk:
             self.emit(told)
 
     def affordable(self, count: int) -> int:
-        """Return how many of so many candidates the budget allows to be evaluated."""
+        """Return how many of ``count`` candidates the budget allows to evaluate."""
         granted = self.meter.budget.evaluations
         return count if granted is None else min(count, max(0, granted - self.meter.spent.evaluations))
 
     def plan_of(self, candidate_id: str) -> Plan:
-        """Return the plan a candidate carries out: the Aligner's word where there is one."""
+        """Return the plan that a candidate carries out, as the Aligner found it if there is one."""
         return self.state.aligned.get(candidate_id) or self.state.candidates[candidate_id].plan
 
     def submit(self, candidate: Candidate, base_id: str | None) -> Evaluation:
-        """Have a new candidate judged and take the verdict into every memory.
+        """Have a new candidate judged and record the verdict in every memory.
 
         A program that was evaluated in this run gets that evaluation again: nothing is charged, there is no
         new attempt, and the step counts as fruitless unless it hands in something else. What models were paid

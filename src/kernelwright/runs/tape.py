@@ -1,4 +1,4 @@
-"""A run's model traffic, kept in the store: a resumed run is given the answers it had already."""
+"""A run's model calls, kept in the store: a resumed run gets the recorded answers instead of asking again."""
 
 from kernelwright.core.model_call import ModelCall, Question
 from kernelwright.store.base import Store

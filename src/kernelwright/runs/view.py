@@ -1,4 +1,4 @@
-"""What a policy may know of a run."""
+"""The view of a run that a policy gets."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ class Attempt:
     speedup: float | None
     """Geometric mean over the workloads against eager; None when not verified."""
     floor_fraction: float | None
-    """Worst workload's; None when unknown."""
+    """Floor over latency of the worst workload; None when unknown."""
     reference: str | None = None
     """Second parent; None when there is none."""
     stage: Stage | None = None
@@ -38,7 +38,7 @@ class RunView:
     exhausted: frozenset[str] = frozenset()
     """Candidates for which the planner had no move, or the debugger no repair, left."""
     failed_moves: Mapping[str, int] = field(default_factory=dict)
-    """Candidate -> plans on it that came to no candidate."""
+    """Candidate -> number of plans on it that gave no candidate."""
     fruitless: Mapping[str, int] = field(default_factory=dict)
     """Mode -> steps of that mode in a row, up to now, that gave no new candidate."""
 

@@ -183,7 +183,7 @@ def _transcendentals(evidence: Evidence) -> Share | None:
     count = number(evidence, "graph.n_transcendentals")
     if not count:
         return None
-    text = f"{count:g} transcendental nodes cost tens of instructions an element"
+    text = f"{count:g} transcendental nodes cost tens of instructions per element"
     share = BUSY_RECOVERABLE * _generated(evidence) * _off_bus(evidence)
     return _share(Bottleneck.COMPUTE, share, "graph.n_transcendentals", count, text)
 
@@ -211,7 +211,7 @@ def _gpu_spills(evidence: Evidence) -> Share | None:
     count = number(evidence, "aot.spills")
     if not count:
         return None
-    text = f"{count:g} registers of a thread live in memory"
+    text = f"{count:g} registers of a thread are spilled to memory"
     return _share(Bottleneck.COMPUTE, SPILL_SHARE * _generated(evidence), "aot.spills", count, text)
 
 
@@ -236,7 +236,7 @@ def _gpu_waves(evidence: Evidence) -> Share | None:
     waves = number(evidence, "gpu.waves")
     if waves is None or waves >= 1:
         return None
-    text = f"the grid fills {waves:.0%} of the device's places for blocks"
+    text = f"the grid has {waves:.0%} of the blocks that the device can run at once"
     share = (1 - waves) * _generated(evidence) * _off_bus(evidence)
     return _share(Bottleneck.PARALLELISM, share, "gpu.waves", waves, text)
 
@@ -245,7 +245,8 @@ def _gpu_occupancy(evidence: Evidence) -> Share | None:
     resident = number(evidence, "aot.occupancy")
     if resident is None or resident >= LOW_OCCUPANCY:
         return None
-    text = f"at most {resident:.0%} of the warps are resident, {evidence.get('aot.occupancy_limit')} end it"
+    limit = evidence.get("aot.occupancy_limit")
+    text = f"at most {resident:.0%} of the possible warps are resident (limit: {limit})"
     lack = 1 - resident / LOW_OCCUPANCY
     share = OCCUPANCY_SHARE * lack * _generated(evidence) * _off_bus(evidence)
     return _share(Bottleneck.PARALLELISM, share, "aot.occupancy", resident, text)

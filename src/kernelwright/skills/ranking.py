@@ -100,7 +100,8 @@ def _signals(skill: Skill, evidence: Evidence) -> tuple[float, list[str]]:
         if holds(signal.when, evidence):
             held += signal.weight
             shown = show_predicate(signal.when)
-            reasons.append(f"{shown} holds ({_show(evidence.get(signal.when.metric))})")
+            value = "" if signal.when.op == "==" else f" ({_show(evidence.get(signal.when.metric))})"
+            reasons.append(f"{shown} holds{value}")
         elif evidence.get(signal.when.metric) is None:
             held += signal.weight / 2
     return 0.5 + held / total, reasons

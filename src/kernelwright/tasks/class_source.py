@@ -6,7 +6,7 @@ import textwrap
 from torch import nn
 
 MAX_CHARACTERS = 20_000
-"""Of all classes together; ours."""
+"""Of all classes together; our choice."""
 
 
 def class_sources(module: nn.Module) -> str | None:

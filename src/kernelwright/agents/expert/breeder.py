@@ -16,15 +16,15 @@ from kernelwright.core.plan import Move, Plan
 N_SEED_PLANS = 3
 """Seeds of the Generator whose plans join the first population."""
 ARCHIVE_SHARE = 0.5
-"""Of a population, at most, from archived plans; ours."""
+"""Of a population, at most, from archived plans; our choice."""
 INHERIT_STEERED = 0.9
-"""Chance that a child keeps a move that only one parent has and that the roofline class asks for; ours."""
+"""Chance that a child keeps a move that only one parent has and the roofline class asks for; our choice."""
 INHERIT_OTHER = 0.6
-"""The same for any other move; ours."""
+"""The same for any other move; our choice."""
 MUTATION_RATE = 0.3
 """Chance that a child gets one untried move besides; one that repeats a parent always does. Ours."""
 MUTATION_POOL = 6
-"""Best untried moves among which a mutation draws; ours."""
+"""Best untried moves among which a mutation draws; our choice."""
 MIDDLE_ZONE = 2.0
 """Intensities within this factor of the ridge ask for both; ours: the paper's zone lies between the ridges
 of two kinds of GPU cores, and a CPU has one."""

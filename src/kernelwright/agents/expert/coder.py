@@ -12,7 +12,7 @@ from kernelwright.core.errors import LoweringError
 from kernelwright.core.plan import Plan
 
 MAX_REFUSED = 40
-"""Moves in a row that cannot be carried out before a rewrite gives up; ours."""
+"""Moves in a row that cannot be carried out before a rewrite gives up; our choice."""
 
 
 class ExpertCoder:

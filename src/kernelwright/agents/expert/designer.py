@@ -14,7 +14,7 @@ from kernelwright.skills.stats import SkillStats
 from kernelwright.targets.plan_lowering import sites
 
 PRIOR_SPREAD = 0.15
-"""Standard deviation of a move's log-speedup before any was measured; ours."""
+"""Standard deviation of a move's log-speedup before any was measured; our choice."""
 
 
 class ExpertDesigner:

@@ -16,7 +16,7 @@ from kernelwright.targets.plan_lowering import sites
 MAX_ALGEBRA_MOVES = 24
 """Rewrites in the algebra seed; ours, far above what any known task needs."""
 DRAWS_PER_SEED = 8
-"""Lots drawn for each further seed asked for, before there are fewer; ours."""
+"""Lots drawn for each further seed asked for, before there are fewer; our choice."""
 
 
 class ExpertGenerator:

@@ -16,7 +16,7 @@ from kernelwright.ir.edits import Site
 from kernelwright.targets.plan_lowering import sites
 
 LATER_VALUE_DISCOUNT = 0.85
-"""Each further parameter value of a site counts this much less than the one before; ours."""
+"""Each further parameter value of a site counts this much less than the one before; our choice."""
 MAX_SKIPPED_SHOWN = 8
 
 

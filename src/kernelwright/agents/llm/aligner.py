@@ -12,7 +12,7 @@ from kernelwright.core.model_call import CallOutcome
 from kernelwright.core.plan import Move, Plan
 
 MAX_UNANNOUNCED = 4
-"""Unannounced changes that enter a plan; ours."""
+"""Unannounced changes that enter a plan; our choice."""
 
 
 class ModelAligner:

@@ -17,7 +17,7 @@ from kernelwright.core.model_call import CallOutcome
 from kernelwright.core.skill import Skill
 
 MAX_ANSWERS = 2
-"""Answers to one question before a role gives up; ours."""
+"""Answers to one question before a role gives up; our choice."""
 _ASK_AGAIN = (CallOutcome.EMPTY, CallOutcome.TRUNCATED)
 """Outcomes of the client's own that another answer may mend; it has retried the others itself."""
 

@@ -18,9 +18,9 @@ from kernelwright.core.model_call import CallOutcome
 from kernelwright.core.plan import Move, Plan
 
 ARCHIVED_SHARE = 0.5
-"""Largest share of a first population that comes from the archive; ours."""
+"""Largest share of a first population that comes from the archive; our choice."""
 MAX_MOVES = 8
-"""Moves of one plan that are kept; ours."""
+"""Moves of one plan that are kept; our choice."""
 
 
 class ModelBreeder:

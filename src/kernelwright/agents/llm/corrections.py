@@ -17,7 +17,7 @@ from kernelwright.agents.llm.window import cut_to, estimate_tokens
 MARK = "[...]"
 """Stands for a text of which nothing fits."""
 COMPLAINT_SHARE = 4
-"""The complaint gets one part in so many at most, the answer what it leaves; ours."""
+"""The complaint gets one part in so many at most, the answer what it leaves; our choice."""
 
 
 def bounded(messages: list[ModelMessage], tokens: int) -> list[ModelMessage]:

@@ -13,7 +13,7 @@ from kernelwright.core.task import Mode, TolerancePolicy
 from kernelwright.tasks.capture import Captured
 
 MAX_OPERATORS = 60
-"""Operators of a graph that are listed; ours."""
+"""Operators of a graph that are listed; our choice."""
 _TOLERANCES = {
     TolerancePolicy.STRICT: (
         "strict: at most 4 times the float32 reference's own distance from the same reference in float64 "

@@ -18,11 +18,11 @@ from kernelwright.memory.attempts import Attempt
 from kernelwright.skills.stats import SkillStats
 
 MAX_RANKED = 12
-"""Skills listed with their reasons; ours."""
+"""Skills listed with their reasons; our choice."""
 MAX_GUIDANCE = 3
-"""Skills whose full text is shown; ours."""
+"""Skills whose full text is shown; our choice."""
 MAX_ARCHIVED = 5
-"""Archived plans shown; ours."""
+"""Archived plans shown; our choice."""
 LOG_LINES = 150
 """Lines of a failing kernel's log, counted from its end. Source: KernelSkill's published code."""
 

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 SECRET_NAME = re.compile(r"(^|_)(API_?KEY|KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS)(_|$)", re.IGNORECASE)
 MIN_LENGTH = 8
-"""Shorter values are placeholders ("none", "EMPTY") that would black out ordinary words; ours."""
+"""Shorter values are placeholders ("none", "EMPTY") that would black out ordinary words; our choice."""
 BLACKED_OUT = "[key]"
 
 

@@ -26,9 +26,9 @@ from kernelwright.core.model_call import CallOutcome
 from kernelwright.core.models import ModelSettings
 
 OUTPUT_RETRIES = 2
-"""Times that a model is told what is wrong with its JSON; ours."""
+"""Times that a model is told what is wrong with its JSON; our choice."""
 MAX_FAILURES_IN_A_ROW = 5
-"""Questions that the API itself may fail one after the other; ours."""
+"""Questions that the API itself may fail one after the other; our choice."""
 FATAL = (CallOutcome.UNAUTHORISED, CallOutcome.UNKNOWN_MODEL)
 
 T = TypeVar("T", bound=BaseModel)

@@ -13,7 +13,7 @@ from kernelwright.agents.llm.transport import Failure
 from kernelwright.core.model_call import CallOutcome
 
 MAX_DETAIL = 300
-"""Characters of a server's message that we keep; ours."""
+"""Characters of a server's message that we keep; our choice."""
 
 NOT_THE_PROTOCOL = (ValueError, TypeError, LookupError, AttributeError, AssertionError)
 """What an SDK stumbles with over JSON that has not the shape it expects."""

@@ -23,7 +23,7 @@ from kernelwright.core.model_call import CallOutcome
 from kernelwright.core.plan import Move
 
 MAX_MENU = 30
-"""Concrete moves on offer; ours."""
+"""Concrete moves on offer; our choice."""
 
 Moves = Callable[[Situation], list[Move]]
 """The untried moves that the Coder at work can carry out, best first."""

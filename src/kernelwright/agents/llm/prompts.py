@@ -20,7 +20,7 @@ from kernelwright.core.task import TolerancePolicy
 SEPARATOR = "---user---"
 _INCLUDE = re.compile(r'\{% include (?:rules|"(\w+\.md)") %\}')
 LEAST_ROOM = 800
-"""Tokens for the sections, below which the rules are given in brief; ours."""
+"""Tokens for the sections, below which the rules are given in brief; our choice."""
 MAY_ROUND = frozenset({TolerancePolicy.TF32, TolerancePolicy.BF16})
 """Tolerances under which inputs of products may have fewer bits than float32."""
 

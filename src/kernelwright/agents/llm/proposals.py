@@ -11,7 +11,7 @@ from kernelwright.core.plan import Move
 FREE = "free"
 """Skill of a move that none of the skills covers."""
 MAX_STEPS = 12
-"""Steps of one move that are kept; ours."""
+"""Steps of one move that are kept; our choice."""
 _NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w])")
 _CLOSE = 0.5
 """A quoted figure may be a shown one rounded: it is off by at most half its last digit."""

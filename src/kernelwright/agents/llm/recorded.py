@@ -37,7 +37,7 @@ from kernelwright.core.model_call import CallOutcome, ModelCall, Question
 from kernelwright.core.models import ModelSettings
 
 BYTES_PER_TOKEN = 3
-"""For servers that do not say what they counted; on the high side for English and code; ours."""
+"""For servers that do not say what they counted; on the high side for English and code; our choice."""
 TEXT = "text"
 SAME_WHATEVER_THE_TIME = ("part_kind", "content", "tool_name", "args")
 """What of a message's part belongs to the request; times and identifiers do not."""

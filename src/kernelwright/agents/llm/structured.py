@@ -13,9 +13,9 @@ from kernelwright.agents.llm.window import estimate_tokens
 T = TypeVar("T", bound=BaseModel)
 
 MAX_STARTS = 1_000
-"""Braces tried as the beginning of an object, so that hostile text costs bounded time; ours."""
+"""Braces tried as the beginning of an object, so that hostile text costs bounded time; our choice."""
 MAX_COMPLAINTS = 8
-"""Validation errors quoted to the model; ours."""
+"""Validation errors quoted to the model; our choice."""
 
 
 class NotAnswered(Exception):

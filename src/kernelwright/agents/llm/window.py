@@ -9,10 +9,10 @@ from kernelwright.core.errors import UserError
 BYTES_PER_TOKEN = 2.5
 """Ours, on the safe side: tokenisers make a token of three to four bytes of code or English."""
 LEAST_KEPT = 200
-"""Characters below which an optional section is dropped rather than shortened; ours."""
+"""Characters below which an optional section is dropped rather than shortened; our choice."""
 
 KEPT_SHARE = 20
-"""What keeps some may keep one part in so many of the budget; ours."""
+"""What keeps some may keep one part in so many of the budget; our choice."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Window:
 
 CORRECTION_SHARE, MAX_CORRECTION_TOKENS = 8, 2_000
 """Of what a model has room for, one part in so many, and never more than this, is kept free for an answer
-that is not the JSON that was asked for and the complaint about it; ours."""
+that is not the JSON that was asked for and the complaint about it; our choice."""
 
 
 def correction_tokens(prompt_tokens: int | None) -> int:

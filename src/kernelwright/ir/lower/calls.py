@@ -1,4 +1,4 @@
-"""Print graph nodes as calls of torch, and know what memory their results have."""
+"""Prints graph nodes as calls of torch, and computes the memory layout of their results."""
 
 import math
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""Order loops as memory lies, and merge neighbouring ones that walk it as one."""
+"""Orders loops by their strides in memory, and merges neighbouring loops that can be one."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Lay values out as the stages of one region, or find that they do not fit together.
+"""Arranges values as the stages of one region, or finds that they do not fit together.
 
 Every value starts with loop axes of its own, one per dimension. Reading another value of the region
 at some index identifies axes of both; axes are split until the identification is one to one.
@@ -70,7 +70,7 @@ class _Member:
 
 
 class _SplitError(Exception):
-    """An axis was split; everything is laid out anew."""
+    """An axis was split, so all values must be arranged again."""
 
 
 def compose(

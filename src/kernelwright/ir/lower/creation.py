@@ -1,4 +1,4 @@
-"""Operators that make tensors out of nothing, dtype casts, selection by a condition, and dropout."""
+"""Operators that create tensors, dtype casts, selection by a condition, and dropout."""
 
 from typing import Any
 

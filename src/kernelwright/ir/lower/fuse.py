@@ -13,7 +13,7 @@ MAX_MEMBERS = 32
 MAX_CANDIDATES = 6
 """Regions tried for one value, most recent first."""
 WORTH_SHARING = 128
-"""Elements from which reading a tensor once for two results is worth a common region."""
+"""Two results that read a tensor of at least this many elements get a common region."""
 
 
 @dataclass(eq=False)
@@ -36,7 +36,7 @@ class Fusion:
 
 @dataclass
 class Memory:
-    """What attempts to fuse one graph have in common."""
+    """State shared by all attempts to fuse one graph."""
 
     interned: dict[Expr, Expr] = field(default_factory=dict)
     drafts: dict[tuple[tuple[Value, ...], frozenset[Value]], Draft | None] = field(default_factory=dict)

@@ -1,9 +1,9 @@
 """Whose work is it? What a candidate dispatches to libraries, and whether its own kernel matters.
 
-Under the default policy the first is shown and decides nothing. Where ``library_calls`` is forbidden, a
-candidate must compute with compiled code of its own: nothing but allocating, viewing and copying may go
-through torch, it must have brought a library, and with that library replaced by one that does nothing (ghost)
-the answer must no longer be right.
+Under the default policy, library calls are shown and decide nothing. Where the policy forbids
+``library_calls``, a candidate must compute with compiled code of its own. Only allocating, viewing and
+copying may go through torch. The candidate must have loaded a library of its own. When that library is
+replaced by a *ghost*, a library with the same symbols that does nothing, the answer must no longer be right.
 """
 
 import re
@@ -32,18 +32,18 @@ MOVEMENT = frozenset(
         "view", "view_as", "zero_", "zeros", "zeros_like",
     }
 )  # fmt: skip
-"""Operations that only allocate, look, fill or copy."""
+"""Operations that only allocate, view, fill or copy."""
 COMPILED_REGION = "Torch-Compiled Region"
 GHOST_FOLDER = "ghost"
 SYSTEM_PLACES = re.compile(r"/(site-packages|dist-packages|lib|lib64|usr|opt|torchinductor|inductor)(/|$)")
 SYMBOL = re.compile(r"\b[TW] ([A-Za-z_]\w*)$", re.MULTILINE)
 
 MakeContestant = Callable[[Path], Contestant]
-"""Starts another process for the same workload, which finds this library in place of its own."""
+"""Starts another process for the same workload. That process loads the given library in place of its own."""
 
 
 def library_calls(contestant: Contestant, slot: str) -> dict[str, int]:
-    """Return which operations one call dispatches to torch and how often; those that compute only."""
+    """Return the computing operations that one call dispatches to torch, with their counts."""
     found: dict[str, int] = {}
     for name, count in contestant.trace(slot).items():
         short = name.rpartition("::")[2].partition(".")[0].lstrip("_")
@@ -62,10 +62,11 @@ def check_own_work(
     library: Path | None,
     make: MakeContestant,
 ) -> dict[str, int]:
-    """Return what it dispatches; raises Failure where the policy forbids that, or its kernel does not matter.
+    """Return the library calls of a candidate.
 
-    To be called last: the candidate is about to do things that are not watched. ``draw`` is one that it
-    has been right on, ``library`` what was built for it.
+    Raises Failure where the policy forbids library calls and the candidate makes some, or where its own
+    kernel does not matter. Call this last: what the candidate does in here is not watched. ``draw`` is a
+    sample that the candidate has answered correctly, ``library`` what was built for the candidate.
     """
     try:
         calls = library_calls(contestant, next(iter(contestant.slots)))
@@ -79,20 +80,20 @@ def check_own_work(
         names = ", ".join(f"{name} ({count})" for name, count in calls.items())
         raise Failure(
             Status.REJECTED,
-            f"the policy forbids library calls; it dispatches {names:.200}",
+            f"the policy forbids library calls; the candidate dispatches {names:.200}",
             check=Check.LIBRARY_CALLS,
         )
     if not own_libraries(contestant.child.pid):
         raise Failure(
             Status.REJECTED,
-            "the policy asks for own kernels; it brings no compiled code",
+            "the policy asks for own kernels; the candidate brings no compiled code",
             check=Check.OWN_KERNEL,
         )
     ghost = None if library is None else ghost_library(library)
     if ghost is not None and _is_right_without(make(ghost), source, draw):
         raise Failure(
             Status.REJECTED,
-            "the policy asks for own kernels; its answer is right without them",
+            "the policy asks for own kernels; the candidate's answer is right without its own",
             check=Check.OWN_KERNEL,
         )
     return calls
@@ -109,7 +110,7 @@ def own_libraries(pid: int) -> list[str]:
 
 
 def ghost_library(library: Path) -> Path | None:
-    """Build a library with the same names in it that does nothing; None where that does not compile."""
+    """Build a library with the same symbols that does nothing; None where it does not compile."""
     symbols = _exported(library)
     text = "\n".join(f'extern "C" long {name}() {{ return 0; }}' for name in symbols)
     folder = library.parent / GHOST_FOLDER

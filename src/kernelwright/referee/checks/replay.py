@@ -1,14 +1,14 @@
-"""Calls on inputs that the candidate has never seen, every output kept: are they like the timed ones?
+"""Calls a candidate on unseen inputs and keeps every output: are these calls like the timed ones?
 
-The timed calls go round two or three input sets, and only the last output of a sample is looked at. A
+The timed calls rotate through two or three input sets, and only the last output of a sample is checked. A
 candidate that recognises inputs, skips calls, leaves work for later or knows when it is watched is fast there
-and nowhere else. Here every call of a pass has inputs of its own, all outputs are kept, and which of them are
-compared is decided when the pass is over. A pass on *known* values lies in the same memory, so that cold
-caches are no difference between the two; which of them comes first is drawn, and nothing else is done between
-them, so that what a machine is busy with is none either.
+and nowhere else. In a replay every call of a pass has its own inputs, all outputs are kept, and the outputs
+to compare are chosen after the pass. Calls on *known* values use the same memory as calls on unseen values,
+so cold caches affect both alike. The order of the two is random, and nothing else happens between them, so a
+busy machine affects both alike too.
 
-What the passes say is concluded in passes.py. Work in other processes, or while nothing is asked, is watched
-elsewhere (watch.py).
+``replay_statistics.py`` draws the conclusion from the passes. ``watch.py`` watches work in other processes
+and work between commands.
 """
 
 import math
@@ -41,31 +41,33 @@ from kernelwright.referee.session.shared_memory import SharedMemory
 from kernelwright.referee.worker.layouts import lanes_of
 
 PASS_S = 0.01
-"""Aim for one pass."""
+"""Time that one pass should take."""
 LEAST_CALLS, LEAST_S = 3, 0.03
-"""Calls of a pass at least, where one takes less than this; slower ones are samples by themselves."""
+"""A pass has at least ``LEAST_CALLS`` calls if a call takes less than ``LEAST_S``, else at least one."""
 DEVICE_SHARE = 0.02
-"""Large passes only where both processes need no more of a device's memory than this."""
+"""Passes of many calls may need at most this share of a device's memory in both processes together."""
 PAUSE_S, LONGEST_PAUSE_S = 0.02, 0.2
-"""Pauses after passes that find something, doubling: on a busy machine the time of a millisecond's work
-varies fivefold, but mostly not for long."""
+"""First and longest pause after passes that find something; the pauses double. On a busy machine the time of
+a millisecond's work varies fivefold, but mostly not for long."""
 WARM_CALLS = 24
 WARM_S, WARM_AIM_S, WARM_FACTOR = 0.03, 0.001, 1.5
-"""Seconds of warming up before a pass at most, of one of its rounds about, and when it has ended: two threads
-that lie on one core, as they do after having slept, take ten times as long until they are parted."""
+"""A warm-up before a pass takes at most ``WARM_S`` seconds, in rounds of about ``WARM_AIM_S``. It ends when a
+round takes at most ``WARM_FACTOR`` times what timing predicts. After sleep, two threads may share a core and
+take ten times as long until the system separates them."""
 NEAR_ROUNDS = 3
-"""Calls in every slot whose inputs were timed, in a pass."""
+"""Calls of a pass in every slot whose inputs were timed."""
 N_COMPARED = 2
-"""Outputs on known values that are compared in a pass."""
+"""Number of outputs on known values that a pass compares."""
 N_LOOKED_AT, SUSPICIOUS = 8, 1e-3
-"""Outputs on unseen values that a pass compares with the reference's own, which is cheap, and how far the
-furthest may be before the oracle judges it. Gaining speed by wrong outputs takes many of them."""
+"""Number of outputs on unseen values that a pass compares with the reference's own outputs, which is cheap.
+If the largest distance is above ``SUSPICIOUS``, the oracle judges that output. A candidate that gains speed
+by wrong outputs needs many of them."""
 ARENA = "replay"
 
 
 @dataclass(frozen=True)
 class _Kept:
-    """An output to be compared when the pass is over."""
+    """An output to be compared after the pass."""
 
     position: int
     draw: Draw
@@ -83,15 +85,14 @@ class Replay:
         eager_ms: Sequence[float],
         size: PassSize | None = None,
     ) -> None:
-        """Take what was timed.
+        """Prepare a replay with the results of the timing.
 
         Args:
-            contestant: At rest, with the weights of the draws loaded.
-            draws: Those whose inputs were timed. What lies in the candidate's slots is something else
-                afterwards.
-            timed_ms: The candidate's samples, milliseconds a call.
-            eager_ms: The reference's, taken between those; empty when it was not timed.
-            size: Of a pass at most; None: what the device asks for.
+            contestant: The candidate process, idle, with the weights of the samples loaded.
+            draws: The samples whose inputs were timed. The replay overwrites the candidate's slots.
+            timed_ms: The candidate's samples, in milliseconds per call.
+            eager_ms: The reference's samples, taken in between; empty when it was not timed.
+            size: Largest size of a pass; None: the default of the device.
         """
         self._contestant, self._reference = contestant, contestant.reference
         self._draws = draws
@@ -107,7 +108,7 @@ class Replay:
         self._count = self._choose_count(size or (ON_A_GPU if has_driver else ON_THE_PROCESSOR))
 
     def check(self) -> str | None:
-        """Replay; raises Failure. Returns why there was none."""
+        """Replay; raises Failure. Returns why there was no replay, or None."""
         if self._count == 0:
             return "no replay: inputs and outputs of one call take too much of the machine's memory"
         try:
@@ -125,9 +126,9 @@ class Replay:
         return None
 
     def _choose_count(self, size: PassSize) -> int:
-        """Return the calls of a pass: fewer where memory is short, none where one call's is.
+        """Return the number of calls of a pass: fewer where memory is short, 0 where one call is too large.
 
-        What the machine has was looked at before the candidate was there: it could hold the rest of it.
+        The available memory was read before the candidate started, because a candidate could hold the rest.
         """
         output_bytes = self._reference.output_bytes
         one = self._stride + output_bytes
@@ -149,7 +150,7 @@ class Replay:
             self._put(self._theirs, i, self._draws[i % len(self._draws)].inputs)
         self._ours.copy_from(self._theirs)
         self._reference.upload(ARENA)
-        self._time(order, lambda: None)  # not counted: takes pages into both processes
+        self._time(order, lambda: None)  # not counted: maps the pages into both processes
         self._time_reference(order)
 
     def _take_pass(self, *, is_first: bool) -> Pass:
@@ -160,7 +161,7 @@ class Replay:
         if unseen_draw is not None:
             self._put(self._fresh, _index(order[position]), unseen_draw.inputs)
         draws = [self._rng.choice(self._draws) for _ in order]
-        for i, draw in enumerate(draws):  # one by one: copying them is to do the same to caches
+        for i, draw in enumerate(draws):  # one by one, so that the copy has the same effect on caches
             self._put(self._known, i, draw.inputs)
 
         kept: list[_Kept] = []
@@ -193,16 +194,16 @@ class Replay:
         return memory.bytes[index * self._stride : (index + 1) * self._stride]
 
     def _time_known(self, order: list[str], draws: Sequence[Draw], kept: list[_Kept]) -> float:
-        """Time one call on every set, whose values were timed before; keeps some of the outputs."""
+        """Time one call on every set with values that were timed before; keep some of the outputs."""
         seconds = self._time(order, lambda: self._theirs.copy_from(self._known))
         for at in self._rng.sample(range(self._count), min(N_COMPARED, self._count)):
             kept.append(self._keep(at, draws[_index(order[at])]))
         return seconds
 
     def _time_near(self, kept: list[_Kept]) -> tuple[float, float]:
-        """Time a few calls on known and on further unseen values where those lay that were timed.
+        """Time a few calls on known and on further unseen values at the addresses that were timed.
 
-        A candidate could know the places: remember there, and be honest at all others.
+        A candidate could know these addresses, return remembered outputs there and be honest elsewhere.
         """
         slots = list(self._contestant.slots)[: self._count]
         count = len(slots) * min(NEAR_ROUNDS, self._count // len(slots))
@@ -223,7 +224,7 @@ class Replay:
         return seconds[self._known], seconds[self._fresh]
 
     def _time_round(self, slots: Sequence[str], memory: SharedMemory, first: int) -> float:
-        """Time a call in each slot, on values from a memory."""
+        """Time one call in each slot on values from ``memory``; return the seconds per call."""
         sets = [next(iter(lanes_of(name, self._reference.lanes))) for name in slots]
         return self._replay(sets, partial(self._put_near, slots, memory, first), slots) / len(slots)
 
@@ -232,10 +233,10 @@ class Replay:
             self._contestant.slots[name].bytes[:] = self._bytes(memory, i)
 
     def _time(self, order: list[str], put: Callable[[], None]) -> float:
-        """Time one call on every set of what is put there.
+        """Time one call on every set after ``put`` has written the inputs; return the seconds per call.
 
-        Nothing of the candidate's is called between that and the calls that count: no earlier output is
-        destroyed, no call warms up. What its threads do in between counts as part of them.
+        No code of the candidate is called between ``put`` and the timed calls: no earlier output is
+        destroyed, no call warms up. Time that its threads use in between is added to the calls.
         """
         self._contestant.forget_kept()
         self._warm_up()
@@ -253,7 +254,7 @@ class Replay:
         return time.perf_counter() - begin + ahead_s + watch.ahead_s
 
     def _warm_up(self) -> None:
-        """Wake threads up, until a call takes about what it took when it was timed."""
+        """Call, to wake up threads, until a call takes about as long as during timing."""
         calls = max(1, min(WARM_CALLS, math.ceil(WARM_AIM_S / max(self._timed.seconds, 1e-7))))
         wanted = WARM_FACTOR * calls * self._timed.seconds + SLACK_S
         end = time.perf_counter() + WARM_S
@@ -263,7 +264,7 @@ class Replay:
                 return
 
     def _time_reference(self, sets: list[str], calls: int = 0) -> float:
-        """Time one call on every set with outputs kept, or that many going round the sets."""
+        """Time one call on every set with outputs kept, or ``calls`` calls that rotate through the sets."""
         call = self._reference.call
         call("forget_kept")
         begin = time.perf_counter()
@@ -274,14 +275,14 @@ class Replay:
         return (time.perf_counter() - begin) / self._count
 
     def _late_s(self, position: int) -> float:
-        """Return what reading an output takes longer for the first time than for the second."""
+        """Return by how many seconds the first reading of an output takes longer than the second."""
         first, second = self._fetching_s(position), self._fetching_s(position)
         return min(a - b for a, b in zip(first, second, strict=True))
 
     def _fetching_s(self, position: int) -> tuple[float, float]:
-        """Return what reading an output takes, by the clock and of its process's processor time.
+        """Return the seconds that reading an output takes: by the clock, and of the process's processor time.
 
-        Late work takes both; being interrupted takes only one of them.
+        Work that is done late takes both; an interruption takes only one of them.
         """
         begin = time.perf_counter()
         self._contestant.fetch(position)
@@ -294,17 +295,17 @@ class Replay:
         if not still_matches(self._reference, kept.draw, kept.output):
             raise Failure(
                 Status.REJECTED,
-                f"call {kept.position + 1} of {self._count} without a pause between them gave a wrong output",
+                f"call {kept.position + 1} of {self._count} calls in a row returned a wrong output",
                 check=Check.REPLAY,
             )
 
     def _fetch_some(self) -> dict[int, SharedMemory]:
-        """Return outputs on unseen values, by the call that gave them."""
+        """Return some outputs on unseen values: position of the call -> output."""
         positions = self._rng.sample(range(self._count), min(N_LOOKED_AT, self._count))
         return {position: self._contestant.fetch(position).copy() for position in positions}
 
     def _look_at(self, outputs: Mapping[int, SharedMemory], order: Sequence[str]) -> None:
-        """Check the output that is furthest from what the reference gave in the same call."""
+        """Check the output that is furthest from the reference's output of the same call."""
         distances = {at: self._reference.distance_to_kept(at, output) for at, output in outputs.items()}
         furthest = max(distances, key=lambda at: distances[at])
         if distances[furthest] <= SUSPICIOUS:
@@ -315,7 +316,7 @@ class Replay:
 
 
 def n_calls(timed_s: float, set_bytes: int, output_bytes: int, size: PassSize) -> int:
-    """Return the calls of a pass for a candidate that takes so many seconds, memory aside."""
+    """Return the calls of a pass for a candidate with this latency, without regard to memory."""
     fitting = size.bytes // max(set_bytes, output_bytes)
     least = LEAST_CALLS if timed_s < LEAST_S else 1
     wanted = max(least, math.ceil(PASS_S / max(timed_s, 1e-7)))

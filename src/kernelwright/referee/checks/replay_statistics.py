@@ -1,9 +1,10 @@
-"""What the passes of a replay say: is a candidate slower, or later, where it cannot know its inputs?
+"""Compares the passes of a replay: is a candidate slower, or its output late, on inputs it cannot know?
 
-Pure functions over seconds. What is compared is the parent's clock, as in timing: processor time also counts
-threads that wait for work, which a kernel may have many of, and which hide what the others do. Beside the
-timed calls, which lie some seconds back, both must be more. How much slower a busy machine has become the
-reference says.
+Pure functions over seconds. They compare times by the parent's clock, as timing does. Processor time is less
+useful: it also counts threads that spin while they wait for work, and these can hide what the others do. The
+timed calls lie some seconds back, so a pass counts as slower than they were only when its time and its
+processor time are both more. The reference, called in every pass, shows how much slower a busy machine has
+become.
 """
 
 from collections.abc import Sequence
@@ -19,15 +20,17 @@ MOST_FINE, RANK = 2, 3
 (1 is the smallest) must show the problem too. On a very busy machine the few undisturbed passes may all have
 been on known values, and an honest candidate must not be rejected for that."""
 UNSEEN_FACTOR = 1.5
-"""A call on unseen values may take this many times what one on known values takes."""
+"""A call on unseen values may take this many times as long as a call on known values."""
 TIMED_FACTOR = 2.0
-"""A call in a pass may take this many times a timed one and what the reference loses to colder caches."""
+"""A call in a pass may take this many times the sum of a timed call (scaled by the machine's slowdown) and
+the time that the reference loses to colder caches."""
 MOST_SLOWDOWN = 3.0
-"""The machine may have become slower by this much, when the reference has."""
+"""Largest slowdown of the machine that is granted, as the reference shows it."""
 SLACK_S = 500e-6
-"""Of every pass: reading the command, answering, waking up."""
+"""Seconds granted to every pass for reading the command, answering and waking up."""
 LATE_SHARE = 0.5
-"""An output whose first copy takes longer than the second by this share of a call was made on reading."""
+"""If the first copy of an output takes longer than the second by more than this share of a call (and the
+slack), the output was computed when it was read and not in the call."""
 
 
 @dataclass(frozen=True)
@@ -35,48 +38,53 @@ class PassSize:
     """How large one pass may be."""
 
     calls: int
+    """Most calls."""
     bytes: int
-    """Of its inputs, and of its outputs, where two calls fit."""
+    """Most bytes of its inputs, and of its outputs. A pass has two calls even where these need more."""
 
 
 ON_THE_PROCESSOR = PassSize(24, 48 << 20)
 ON_A_GPU = PassSize(512, 256 << 20)
-"""In the slack of a pass a GPU does the work of many calls: more of them share it there, as far as drawing
-their inputs does not take seconds. Ours, not tried on one."""
+"""A GPU does the work of many calls within the slack of a pass, so a pass has more calls there: as many as
+can have their inputs drawn without taking seconds. Our choice, not tried on a GPU."""
 
 
 @dataclass(frozen=True)
 class Timed:
-    """Seconds a call, from the timing before the replay."""
+    """Seconds per call, from the timing before the replay."""
 
     seconds: float
+    """The candidate's, by the parent's clock."""
     cpu_s: float
-    """Of processor time, all threads."""
+    """The candidate's processor time, all threads."""
     eager_s: float | None
-    """The reference's, in between; None when it was not timed."""
+    """The reference's, timed in between; None when it was not timed."""
 
 
 @dataclass(frozen=True)
 class Pass:
-    """Seconds a call, but for ``late``."""
+    """What one pass measured, in seconds per call except for ``late``."""
 
     known: float
+    """The candidate's, on values that it has seen."""
     unseen: float
+    """The candidate's, on values that it cannot have seen."""
     unseen_cpu: float
-    """Of processor time, the same."""
+    """Processor time of the same calls."""
     reference: float
     """The reference's, on unseen values."""
     warm: float
     """The reference's, on the inputs that were timed."""
     late: float
-    """What reading an output took longer for the first time than for the second."""
+    """Seconds by which the first reading of an output took longer than the second."""
     near_known: float
+    """The candidate's, on known values at the addresses that were timed."""
     near_unseen: float
-    """On known and on unseen values that lie where those lay that were timed."""
+    """The candidate's, on unseen values at the addresses that were timed."""
 
 
 def is_over(passes: Sequence[Pass], timed: Timed, calls: int) -> bool:
-    """Tell whether there are passes enough to conclude from."""
+    """Return whether the passes so far are enough to conclude."""
     if len(passes) < LEAST_PASSES:
         return False
     return (
@@ -98,19 +106,22 @@ def _agree(passes: Sequence[Pass], timed: Timed, calls: int) -> bool:
 
 
 def problem_of(seen: Pass, timed: Timed, calls: int) -> str | None:
-    """Return what is wrong in a pass of so many calls, in words, or None."""
+    """Return one line about what is wrong in a pass of ``calls`` calls, or None."""
     slack = SLACK_S / calls
     if seen.late > LATE_SHARE * seen.unseen + SLACK_S:
         return (
-            f"reading an output took {_ms(seen.late)} more for the first time: it was not complete when "
-            "the call returned"
+            f"reading an output took {_ms(seen.late)} longer the first time than the second: the output was "
+            "not complete when the call returned"
         )
     if seen.unseen > UNSEEN_FACTOR * seen.known + slack:
-        return f"{_ms(seen.unseen)} a call on inputs that it has never seen, {_ms(seen.known)} on known ones"
+        return (
+            f"a call takes {_ms(seen.unseen)} on inputs that the candidate has never seen, "
+            f"{_ms(seen.known)} on known ones"
+        )
     if seen.near_unseen > UNSEEN_FACTOR * seen.near_known + slack:
         return (
-            f"{_ms(seen.near_unseen)} a call on inputs that it has never seen, {_ms(seen.near_known)} on "
-            "known ones, at the places that were timed"
+            f"a call takes {_ms(seen.near_unseen)} on inputs that the candidate has never seen, "
+            f"{_ms(seen.near_known)} on known ones, both at the addresses that were timed"
         )
     colder = max(seen.reference - seen.warm, 0.0)
     slowdown = _slowdown(seen, timed)
@@ -119,19 +130,22 @@ def problem_of(seen: Pass, timed: Timed, calls: int) -> str | None:
         for took, before in ((seen.unseen, timed.seconds), (seen.unseen_cpu, timed.cpu_s))
     )
     if is_slow and is_busy:
-        return f"{_ms(seen.unseen)} a call when every output is kept, {_ms(timed.seconds)} when it was timed"
+        return (
+            f"a call takes {_ms(seen.unseen)} when every output is kept, "
+            f"{_ms(timed.seconds)} when it was timed"
+        )
     return None
 
 
 def _slowdown(seen: Pass, timed: Timed) -> float:
-    """Say how much slower the machine is now than while it was timed, as the reference tells."""
+    """Return how much slower the machine is now than during timing, judged by the reference."""
     if not timed.eager_s:
         return 1.0
     return min(max(seen.warm / timed.eager_s, 1.0), MOST_SLOWDOWN)
 
 
 def _ranked(passes: Sequence[Pass], rank: int) -> Pass:
-    """Return of every figure the one of a rank, the least being 1."""
+    """Return a pass made of the values of one rank, figure by figure; rank 1 is the smallest."""
     return Pass(*(sorted(figures)[rank - 1] for figures in zip(*map(astuple, passes), strict=True)))
 
 

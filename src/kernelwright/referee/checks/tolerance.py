@@ -6,22 +6,25 @@ elements, and the relative L2 error ``|x-o| / |o|``. The float32 reference has b
 
     allowed = max(4 x the reference's error, floor)
 
-so a kernel may be as wrong as honest float32 arithmetic in another order is, wherever the problem is
-ill-conditioned, and no more. The floor exists because the reference's error on one draw can be zero by luck
-(one scalar, an exact operation). Under ``strict`` it is 16 units in the last place, growing by a quarter of
-that with each doubling of the inputs per output, as the error of a sum does in an unlucky order. Where that
-is more it counts how many elements of an input share a place on its shortest axis, for each output of a
-softmax, a norm or a scan may hang on so many (torch's own batch norm on channels-last memory needs it):
-4.8e-6 for rows of 64 numbers, 1.3e-5 for a mean of 16 million. Inputs rounded to bfloat16 cost about 2e-3 and
-to TF32 about 2e-4, so both are caught. ``tf32`` and ``bf16`` raise the floor to 2 x 2^-10 and 2 x 2^-7.
+So a kernel may be as wrong as honest float32 arithmetic in another order is on the same problem, and no more.
 
-The reference's error is luck, too, where a few elements hang on the last bit of an input: two scores of an
-attention that are nearly equal and both a thousand. An output that is not within all this is therefore judged
-again, element by element: what moving every input by a unit in its last place moves the oracle by there,
-times what the floor is in units, is allowed as well. Rounding to TF32 moves inputs 4096 times as far.
-``kernelbench`` is ``allclose(1e-4, 1e-4)`` against the float32 reference instead.
+The floor exists because the reference's error on one sample can be zero by luck (one scalar, an exact
+operation). Under ``strict`` the floor is 16 units in the last place, plus 4 units for each doubling of the
+number of inputs per output, as the error of a sum grows in an unlucky order. That number is the ratio of
+all input elements to the elements of the output, or the longest reduction where this is more: the elements
+of an input that share a place on its shortest axis. Each output of a softmax, a norm or a scan may depend on
+that many (torch's own batch norm on channels-last memory needs this). The floor is 4.8e-6 for rows of 64
+numbers and 1.3e-5 for a mean of 16 million. Rounding inputs to bfloat16 costs about 2e-3 and to TF32 about
+2e-4, so the floor catches both. ``tf32`` and ``bf16`` raise the floor to 2 x 2^-10 and 2 x 2^-7.
 
-Integers and bools must equal the reference's or the oracle's, element by element. The constants are ours.
+The reference's error is also a matter of luck where a few elements depend on the last bit of an input, such
+as two scores of an attention that are nearly equal and both about a thousand. An output outside the tolerance
+is therefore judged again, element by element: every input is moved by one unit in its last place, and the
+distance by which the oracle's element moves, times the floor in units, is allowed as well. Rounding to TF32
+moves inputs 4096 times as far.
+
+``kernelbench`` is ``allclose(1e-4, 1e-4)`` against the float32 reference instead. Integers and bools must
+equal the reference's or the oracle's, element by element. We chose the constants.
 """
 
 import math
@@ -35,7 +38,7 @@ from kernelwright.core.task import TolerancePolicy
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Storage: TypeAlias = dict[str, Array]
-"""Memory of one output's Expected that may be used again by the next: fresh pages are slow."""
+"""Memory of one output's ``Expected`` that the next one uses again, because fresh pages are slow."""
 
 REFERENCE_MULTIPLE = 4.0
 FLOOR_ULP = 16
@@ -47,18 +50,18 @@ COMPLEX_PARTS = {"complex64": "float32", "complex128": "float64"}
 _CHUNK = 1 << 16
 """Elements compared at a time, so that the temporaries stay in the cache."""
 _TINY = 1e-30
-"""Scale where the oracle is zero everywhere: only zero is near it."""
+"""Scale where the oracle is zero everywhere: then only zero is close."""
 _NOTHING: Array = np.empty(0, np.uint8)
 
 
 @dataclass(frozen=True)
 class Slack:
-    """Factors on what is allowed, on inputs where honest arithmetic needs more."""
+    """Factors on the allowed error, for inputs on which honest arithmetic needs more."""
 
     reference: float = 1.0
-    """On the multiple of the reference's error, and on the floor of a policy that permits fewer bits."""
+    """Factor on the multiple of the reference's error, and on the floor of ``tf32`` and ``bf16``."""
     floor: float = 1.0
-    """On the floor under ``strict``."""
+    """Factor on the floor of ``strict``."""
 
 
 EVEN = Slack()
@@ -66,7 +69,7 @@ EVEN = Slack()
 
 @dataclass(frozen=True)
 class Distance:
-    """How an output compares with what was expected."""
+    """How far an output is from what was expected, as scaled errors."""
 
     error: float
     reference_error: float
@@ -75,7 +78,7 @@ class Distance:
 
     @property
     def is_close(self) -> bool:
-        """True when the policy permits it."""
+        """True when the tolerance allows this error."""
         return self.is_finite and self.error <= self.allowed
 
 
@@ -86,12 +89,12 @@ class _Errors:
 
 
 def is_float(dtype: str) -> bool:
-    """True for the dtypes that are judged by distance and not by equality."""
+    """True for a dtype that is judged by distance and not by equality."""
     return dtype in ULP or dtype in COMPLEX_PARTS
 
 
 class Expected:
-    """What one output must be near to, on one draw."""
+    """What one output must be close to, on one sample."""
 
     def __init__(
         self,
@@ -104,10 +107,10 @@ class Expected:
         slack: Slack = EVEN,
         storage: Storage | None = None,
     ) -> None:
-        """``reference`` and ``oracle`` are raw bytes; the oracle float64 when the dtype is a float.
+        """``reference`` and ``oracle`` are raw bytes; the oracle is float64 when the dtype is a float.
 
-        ``slack`` means nothing for ``kernelbench``, nor where equality decides.
-        With ``storage`` this object is good until the next one is made in the same storage.
+        ``slack`` has no effect under ``kernelbench`` and where equality decides.
+        With ``storage`` this object is valid until the next one is made in the same storage.
         """
         self.dtype = COMPLEX_PARTS.get(dtype, dtype)
         self._policy, self._slack = policy, slack
@@ -129,16 +132,16 @@ class Expected:
 
     @property
     def is_widened(self) -> bool:
-        """True when ``widen`` was called, or would change nothing."""
+        """True when ``widen`` was called, or where it would change nothing."""
         return (
             self._moved is not None or not is_float(self.dtype) or self._policy is TolerancePolicy.KERNELBENCH
         )
 
     def widen(self, oracle: Array) -> None:
-        """Allow for how ill-conditioned the problem is, element by element.
+        """Allow more where the problem is ill-conditioned, element by element.
 
         ``oracle`` holds the raw float64 results on inputs that were each moved by a unit in the last place.
-        May be called several times: the furthest that an element moved counts.
+        Of several calls, the largest move of each element counts.
         """
         if not is_float(self.dtype):
             return
@@ -172,7 +175,10 @@ class Expected:
         return max(judged, key=lambda distance: distance.error / distance.allowed)
 
     def _judge_moved(self, values: Array, moved: Array, largest: Distance, l2: Distance) -> list[Distance]:
-        """Judge anew with what each element may move by; ``largest`` is then of the worst for what it may."""
+        """Judge again with what each element may move by.
+
+        The first distance returned belongs to the element whose error is largest relative to its allowance.
+        """
         multiple = self._slack.floor * FLOOR_ULP * self._growth
         scale = max(self._rms, _TINY)
         worst, share, squares = largest, 0.0, 0.0
@@ -238,7 +244,7 @@ def decode(raw: Array, dtype: str) -> Array:
 
 
 def _split(truth: Array, dtype: str, storage: Storage) -> tuple[Array, Array]:
-    """Split float64 into two float32 whose sum it is to 48 bits, so that comparing stays in float32."""
+    """Split float64 into two float32 whose sum has 48 correct bits, so that comparing stays in float32."""
     if dtype == "float64":
         return truth.copy(), np.zeros(truth.size, np.float64)
     if "split" not in storage:
@@ -252,7 +258,7 @@ def _split(truth: Array, dtype: str, storage: Storage) -> tuple[Array, Array]:
 
 
 def _squares(values: Array) -> float:
-    """Return the sum of squares. Not by BLAS, whose threads wait for each other on a busy machine."""
+    """Return the sum of squares, without BLAS: its threads wait for each other on a busy machine."""
     return float(np.einsum("i,i->", values, values))
 
 

@@ -1,4 +1,4 @@
-"""Run a candidate on draws and compare everything it did with what the reference did."""
+"""Run a candidate on input samples and compare everything it did with what the reference did."""
 
 from collections.abc import Iterable
 
@@ -10,16 +10,16 @@ from kernelwright.referee.session.reference_process import Reference
 from kernelwright.referee.session.shared_memory import SharedMemory
 
 NEARLY = 2.0**-6
-"""Scaled errors below this look like arithmetic in fewer bits, above like another computation."""
+"""A scaled error below this looks like arithmetic in fewer bits, one above it like another computation."""
 
 KEEP_BYTES = 256 << 20
-"""Outputs of several calls are kept through verification up to this size each, of one call above it."""
+"""Verification keeps the outputs of several calls when one call's outputs take at most this; else of one."""
 PERTURB = 0x01
-"""Freed memory is filled with this, memory that is handed out with 0xFE: -1.7e38 as float32."""
+"""Freed memory is filled with this byte, memory that is handed out with 0xFE: -1.7e38 as float32."""
 
 
 class Verification:
-    """Checks of one candidate on one workload; keeps the worst error per family and output."""
+    """Checks of one candidate on one workload; keeps the worst error per input distribution and output."""
 
     def __init__(self, contestant: Contestant) -> None:
         self._contestant = contestant
@@ -30,15 +30,15 @@ class Verification:
         self._kept: list[Draw] = []
         self._n_keep = 1 if self._reference.output_bytes > KEEP_BYTES else len(contestant.slots)
         self.notes: tuple[str, ...] = ()
-        """Changes of the process's state that are allowed."""
+        """Changes of the process's global state that are allowed, in words."""
 
     @property
     def errors(self) -> tuple[NumericalError, ...]:
-        """Worst error per family and output so far."""
+        """Worst error per input distribution and output so far."""
         return tuple(self._worst.values())
 
     def check_all(self, draws: Iterable[Draw]) -> None:
-        """Check draw by draw; raises Failure at the first that does not hold."""
+        """Check sample by sample; raises Failure at the first sample that the candidate fails."""
         contestant = self._contestant
         contestant.check_untampered()
         contestant.perturb(PERTURB)
@@ -53,7 +53,7 @@ class Verification:
         contestant.begin_timing()
 
     def check(self, draw: Draw) -> None:
-        """Check one draw; raises Failure."""
+        """Check one sample; raises Failure."""
         contestant = self._contestant
         slot = list(contestant.slots)[self._n_checked % len(contestant.slots)]
         contestant.fill(slot, draw.inputs)
@@ -73,7 +73,7 @@ class Verification:
             self._check_apart(draw, slot)
 
     def check_outputs(self, draw: Draw, results: SharedMemory, when: str) -> None:
-        """Compare outputs with what is expected of the draw; raises Failure."""
+        """Compare outputs with the expected outputs of a sample; raises Failure."""
         for i, (slot, expected) in enumerate(zip(self._reference.output_slots, draw.outputs, strict=True)):
             self._judge(draw, f"out{i}", expected, results.slot_bytes(slot), when)
 
@@ -92,7 +92,7 @@ class Verification:
         raise Failure(Status.INCORRECT_NUMERICS, f"{where}: {_words(distance)}", check=check)
 
     def _which_check(self, draw: Draw, distance: Distance) -> Check:
-        """Say what this draw looks for, given that those before it were right."""
+        """Return the check that this sample stands for, given that the samples before it were right."""
         if distance.reference_error < distance.error < NEARLY:
             return Check.PRECISION
         if draw.state.name != "constructed":
@@ -118,13 +118,12 @@ class Verification:
             return
         for i, slot in enumerate(self._reference.layout.arg_slots):
             if memory.differs_from(draw.inputs, slot):
-                raise Failure(
-                    Status.MUTATED_INPUT, f"input tensor {i} was written to on {draw.key.label} inputs"
-                )
-        raise Failure(Status.MUTATED_INPUT, "the memory around an input tensor was written to")
+                where = f"input tensor {i} on {draw.key.label} inputs"
+                raise Failure(Status.MUTATED_INPUT, f"the candidate wrote to {where}")
+        raise Failure(Status.MUTATED_INPUT, "the candidate wrote to the memory around an input tensor")
 
     def _check_state(self, draw: Draw) -> None:
-        """Compare buffers after the call; on the first draw parameters too."""
+        """Compare buffers after the call; on the first sample parameters too."""
         layout = self._reference.layout
         slots = (
             dict(layout.state)
@@ -140,16 +139,18 @@ class Verification:
             elif after.differs_from(draw.state.memory, slot):
                 kind = "parameter" if name in layout.parameters else "buffer"
                 status = Status.MUTATED_INPUT if kind == "parameter" else Status.INCORRECT_STATE
-                raise Failure(status, f"{kind} {name} was written to and the reference does not do so")
+                raise Failure(status, f"the candidate wrote to {kind} {name}; the reference does not")
 
     def _check_kept(self) -> None:
         """Outputs must not change when the module is called again."""
         for number, draw in enumerate(self._kept):
             if not still_matches(self._reference, draw, self._contestant.fetch(number)):
-                raise Failure(Status.ALIASED_OUTPUT, "an earlier output changed when it was called again")
+                raise Failure(
+                    Status.ALIASED_OUTPUT, "an earlier output changed when the module was called again"
+                )
 
     def _check_apart(self, draw: Draw, slot: str) -> None:
-        """An output must stay what it is when its inputs are overwritten from outside."""
+        """An output must not change when the inputs are overwritten after the call."""
         if any(output.may_share for output in self._reference.outputs):
             return
         self._contestant.overwrite(slot)
@@ -161,7 +162,7 @@ class Verification:
 
 
 def matches(reference: Reference, draw: Draw, results: SharedMemory) -> bool:
-    """True when results are what is expected of a draw."""
+    """True when results are the expected outputs of a sample."""
     return all(
         reference.judge(draw, expected, results.slot_bytes(slot)).is_close
         for slot, expected in zip(reference.output_slots, draw.outputs, strict=True)
@@ -169,9 +170,9 @@ def matches(reference: Reference, draw: Draw, results: SharedMemory) -> bool:
 
 
 def still_matches(reference: Reference, draw: Draw, results: SharedMemory) -> bool:
-    """True when results that were kept for a while are what is expected of a draw.
+    """True when results that were kept for a while are still the expected outputs of a sample.
 
-    An output that shares memory in the reference, too, changes with what it shares and is not looked at.
+    Skips an output that shares memory with an input or with state in the reference: it changes with them.
     """
     return all(
         output.may_share or reference.judge(draw, expected, results.slot_bytes(slot)).is_close

@@ -1,4 +1,4 @@
-"""What a candidate's process does while nothing is asked of it, seen from outside."""
+"""Idle work: what a candidate's process does while no command runs, measured from outside."""
 
 import os
 import time
@@ -8,43 +8,43 @@ from pathlib import Path
 from kernelwright.referee.sandbox.processes import family_of, stat_of
 
 IDLE_LEAST_S = 0.01
-"""Processor time that a process may take while nothing is asked of it: this much in all ..."""
+"""A process may use this much processor time between commands in all, plus the three amounts below."""
 IDLE_SLACK_S = 0.0005
-"""... this much after every command: threads go to sleep, answers are sent ..."""
+"""After every command: its threads go to sleep and its answer is sent."""
 IDLE_SPIN_S = 0.0003
-"""... this much more for every thread but one, which waits for work so long before it sleeps ..."""
+"""After every command, for every thread but the first: a thread spins about this long before it sleeps."""
 IDLE_SHARE = 0.1
-"""... and this share of what it took in the commands."""
+"""This share of the processor time that the process used during commands."""
 OTHERS_S = 0.05
-"""Processor time that processes which it started may take, from the end of verification on."""
+"""Processor time that the processes started by a candidate may use, from the end of verification on."""
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 OWN, WAITED_FOR = 11, 13
-"""Places in what ``stat_of`` returns: ticks in user mode; those in system mode follow."""
+"""Places in what ``stat_of`` returns: ticks in user mode. The next place holds the ticks in system mode."""
 CAUGHT = {4: "SIGILL", 5: "SIGTRAP", 7: "SIGBUS", 8: "SIGFPE", 11: "SIGSEGV", 14: "SIGALRM",
           26: "SIGVTALRM", 27: "SIGPROF", 29: "SIGIO"}  # fmt: skip
-"""Signals by which code can run at moments that are not a call."""
+"""Signals whose handlers can run code outside a call."""
 
 
 @dataclass
 class Idle:
-    """What was seen since the last reset."""
+    """Processor time of a process since the last reset."""
 
     cpu_s: float = 0.0
-    """Processor time between an answer and the next command."""
+    """Used between an answer and the next command, summed."""
     busy_s: float = 0.0
-    """Processor time in between, while a command was carried out."""
+    """Used while commands ran."""
     n: int = 0
-    """Commands."""
+    """Number of gaps between commands."""
     n_threads: int = 1
 
     @property
     def is_too_much(self) -> bool:
-        """True when nothing but work of its own explains it."""
+        """True when only work outside the commands explains the time between them."""
         return self.cpu_s > IDLE_LEAST_S + self.n * self.slack_s + IDLE_SHARE * self.busy_s
 
     @property
     def slack_s(self) -> float:
-        """What is granted after every command."""
+        """Seconds that the process may use after every command."""
         return IDLE_SLACK_S + (self.n_threads - 1) * IDLE_SPIN_S
 
 
@@ -52,25 +52,25 @@ class Watch:
     """Adds up the processor time of a process between its answers and the next commands."""
 
     def __init__(self, pid: int, keeper: int | None = None, n_threads: int = 1) -> None:
-        """``keeper`` is the process under which all that it starts is found; by default itself."""
+        """``keeper`` is the process from which all that ``pid`` starts descend; by default ``pid`` itself."""
         self._pid, self._keeper = pid, pid if keeper is None else keeper
         self._n_threads = n_threads
         self._handlers = caught_signals(pid)
         self.command_s = 0.0
         """Processor time of the last command, of all threads."""
         self.ahead_s = 0.0
-        """The same between the answer before it and itself, less what threads need to go to sleep."""
+        """Processor time between the last command and the answer before it, less the granted slack."""
         self.reset()
 
     def reset(self) -> None:
-        """Forget what was seen; the process is expected to be at rest."""
+        """Begin to count anew; call this while no command runs."""
         self.idle = Idle(n_threads=self._n_threads)
         self._entered: float | None = None
         self._left: float | None = None
         self._others_s = others_cpu_s(self._pid, self._keeper)
 
     def enter(self) -> None:
-        """A command is about to be sent."""
+        """Note that a command is about to be sent."""
         self._entered = self._cpu_s()
         if self._left is not None:
             gap_s = max(self._entered - self._left, 0.0)
@@ -79,18 +79,18 @@ class Watch:
             self.idle.n += 1
 
     def leave(self) -> None:
-        """The answer has come."""
+        """Note that the answer has come."""
         self._left = self._cpu_s()
         if self._entered is not None:
             self.command_s = max(self._left - self._entered, 0.0)
             self.idle.busy_s += self.command_s
 
     def problem(self) -> str | None:
-        """Say what it did while nothing was asked of it; None when that is no more than it may."""
+        """Return one line about work between commands, None when there was no more than is allowed."""
         if self.idle.is_too_much:
             return (
-                f"it took {self.idle.cpu_s * 1e3:.3g} ms of processor time while nothing was asked of it, "
-                f"and {self.idle.busy_s * 1e3:.3g} ms in {self.idle.n} commands: work outside the calls"
+                f"its process used {self.idle.cpu_s * 1e3:.3g} ms of processor time while no command ran and "
+                f"{self.idle.busy_s * 1e3:.3g} ms during {self.idle.n} commands: it works outside the calls"
             )
         others_s = others_cpu_s(self._pid, self._keeper) - self._others_s
         if others_s > OTHERS_S:
@@ -98,7 +98,7 @@ class Watch:
         return None
 
     def new_handlers(self) -> list[str]:
-        """Name the signals that it has taken over since it was started."""
+        """Return the names of the signals that the process has begun to handle since this watch began."""
         new = caught_signals(self._pid) & ~self._handlers
         return [name for number, name in CAUGHT.items() if new >> (number - 1) & 1]
 
@@ -107,15 +107,15 @@ class Watch:
 
 
 def cpu_s(pid: int) -> float:
-    """Return the processor time of a process, of threads that have ended too; 0 when it is gone."""
+    """Return the processor time of a process, ended threads included; 0 when the process is gone."""
     try:
-        return time.clock_gettime((~pid << 3) | 2)  # the kernel's name for that clock
+        return time.clock_gettime((~pid << 3) | 2)  # Linux's id of that process's CPU clock
     except OSError:
         return 0.0
 
 
 def caught_signals(pid: int) -> int:
-    """Return the mask of signals that a process handles itself; 0 when it is gone."""
+    """Return the mask of signals that a process handles itself; 0 when the process is gone."""
     try:
         status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -124,9 +124,9 @@ def caught_signals(pid: int) -> int:
 
 
 def others_cpu_s(pid: int, keeper: int) -> float:
-    """Return the processor time of everything below the keeper but the process itself.
+    """Return the processor time of everything below the keeper, without the process itself.
 
-    Of children that have ended those that it waited for are counted.
+    Includes ended children that the process has waited for.
     """
     ticks = 0
     for other in family_of(keeper):

@@ -1,4 +1,4 @@
-"""Who would take an answer for right: our strict tolerance, and KernelBench's ``allclose``."""
+"""Which tolerances would accept an answer: our strict one, and KernelBench's ``allclose``."""
 
 from collections.abc import Iterable, Sequence
 from enum import IntEnum
@@ -15,11 +15,11 @@ from kernelwright.referee.checkup.trial import Trial
 KERNELBENCH = 1e-4
 """Absolute and relative tolerance of KernelBench at 423217d for float32."""
 KERNELBENCH_HALF = 1e-2
-"""The same for float16 and bfloat16, and of KernelBench before version 0.2 for everything."""
+"""The same for float16 and bfloat16; before version 0.2 KernelBench used it for every dtype."""
 
 
 class Fooled(IntEnum):
-    """The strictest check that takes an answer for right."""
+    """The strictest tolerance that accepts an answer."""
 
     NOBODY = 0
     LOOSE = 1
@@ -45,7 +45,7 @@ SEVERITY = {
 def expect(
     outputs: torch.Tensor, truth: torch.Tensor, policy: TolerancePolicy, inputs_per_output: float
 ) -> Expected:
-    """Return what an output must be near to, as the referee would."""
+    """Return what an output must be close to, as the referee computes it."""
     dtype = str(outputs.dtype).removeprefix("torch.")
     wide = truth.to(torch.complex128 if outputs.is_complex() else torch.float64)
     oracle = wide if is_float(dtype) else truth.to(outputs.dtype)
@@ -58,16 +58,16 @@ def raw(tensor: torch.Tensor) -> np.ndarray[Any, np.dtype[Any]]:
 
 
 def fooled(trial: Trial, answers: Sequence[torch.Tensor]) -> Fooled:
-    """Return the strictest check that takes answers for a trial's outputs; shapes must be theirs."""
+    """Return the strictest tolerance that accepts answers as a trial's outputs; their shapes must agree."""
     if len(answers) != len(trial.outputs):
         return Fooled.NOBODY
     return min((_fooled_by(trial, i, answer) for i, answer in enumerate(answers)), default=Fooled.NOBODY)
 
 
 def fooled_on_all(trials: Sequence[Trial], answers: Iterable[Sequence[torch.Tensor] | None]) -> Fooled:
-    """Return the strictest check that accepts every trial's answers; NOBODY when a trial has no answer.
+    """Return the strictest tolerance that accepts every trial's answers; NOBODY when a trial has no answer.
 
-    Stops asking for answers as soon as no check accepts them.
+    Stops asking for answers as soon as no tolerance accepts them.
     """
     worst = Fooled.STRICT if trials else Fooled.NOBODY
     for trial, answer in zip(trials, answers, strict=False):

@@ -1,4 +1,4 @@
-"""Can the heaviest operator be made small by algebra, as a sum over the outputs of a product can?"""
+"""Can algebra make the heaviest operator small, such as a matrix product whose outputs are only summed?"""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -11,13 +11,13 @@ from kernelwright.referee.checkup.subject import Subject
 from kernelwright.referee.checkup.tracing import Hook, Op, Run, Tap, first_tensor, with_first
 
 HEAVY = 0.5
-"""Share of the estimated eager time from which an operator is worth asking about."""
+"""Least share of the estimated eager time of an operator that this check examines."""
 SMALLER = 4
-"""How many times fewer elements must be left."""
+"""A reduction counts when it leaves at least this many times fewer elements."""
 LINEAR = 1e-3
-"""Relative deviation from additivity that float32 may cause."""
+"""Largest relative deviation from additivity that float32 rounding explains."""
 AHEAD = 12
-"""Operators after the heavy one that are looked at."""
+"""Number of operators after the heavy one that are examined."""
 
 
 def check_algebra(subject: Subject) -> Iterator[Flag]:
@@ -36,14 +36,14 @@ def check_algebra(subject: Subject) -> Iterator[Flag]:
         yield Flag(
             check="algebra",
             severity=Severity.NOTE,
-            says=f"{heavy.says} is only used through {cut.says}, which is linear in it and {size} times "
-            "smaller: the reduction can be taken first",
-            advice="count such a speedup as algebra, not as a kernel",
+            says=f"the result of {heavy.says} is used only through {cut.says}, which is linear in it and "
+            f"{size} times smaller: the reduction can be done first",
+            advice="count a speedup from this as algebra, not as a faster kernel",
         )
 
 
 def _linear_cuts(subject: Subject, heavy: Op, plain: Sequence[Op]) -> Iterator[Op]:
-    """Yield later operators that are linear in the heavy one's result, far smaller, and all that sees it."""
+    """Yield later operators that are linear in the heavy one's result, far smaller, and its only use."""
     a, b = _shift(subject, 1), _shift(subject, 2)
     runs = [_record(subject, {heavy.index: hook}) for hook in (a, b, _both(a, b))]
     later = [op for op in plain if heavy.index < op.index <= heavy.index + AHEAD]
@@ -64,7 +64,7 @@ def _is_additive(op: Op, runs: Sequence[Sequence[Op]]) -> bool:
 
 
 def _is_linear(subject: Subject, op: Op) -> bool:
-    """True when an operator doubles with its first argument, apart from a constant."""
+    """True when an operator is affine in its largest argument."""
     found: dict[str, torch.Tensor] = {}
 
     def scaled(factor: float) -> Hook:
@@ -96,7 +96,10 @@ def _is_linear(subject: Subject, op: Op) -> bool:
 
 
 def _is_all_that_sees(subject: Subject, heavy: Op, cut: Op, shift: Hook) -> bool:
-    """True when the output is unharmed by a change of the heavy result that the cut is shielded from."""
+    """True when the heavy result reaches the output through the cut only.
+
+    Changes the heavy result, restores the cut's result, and sees whether the output stays the same.
+    """
     kept: list[torch.Tensor] = []
 
     def remember(run: Run, args: tuple[Any, ...]) -> Any:

@@ -1,4 +1,4 @@
-"""The checks in their order. Later ones rely on what earlier ones found."""
+"""The checks in their order. Later checks use facts that earlier ones found."""
 
 from collections.abc import Callable, Iterable
 

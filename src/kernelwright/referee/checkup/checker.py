@@ -1,4 +1,4 @@
-"""Has tasks examined in processes of their own, check by check."""
+"""Examines tasks in processes of their own, check by check."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -19,11 +19,11 @@ CHECKS = (
 )  # fmt: skip
 """Names in ``checkup/battery.py``, which loads torch and is therefore not imported here."""
 CONCLUSIVE = frozenset(("contract", "finiteness", "repeatability"))
-"""Checks whose unusable flags leave nothing for the others to ask."""
+"""When one of these checks finds a task unusable, the other checks are skipped."""
 
 
 class Checker:
-    """Starts the warm process that examinations are forked from. Use as a context manager."""
+    """Examines tasks. Starts the zygote from which the examining processes are forked; a context manager."""
 
     def __init__(self, settings: RefereeSettings) -> None:
         self._settings = settings
@@ -40,11 +40,11 @@ class Checker:
         """Examine a task on every workload.
 
         Args:
-            task: What to examine. Its reference is run, as the referee would.
+            task: What to examine. Runs its reference as the referee would.
             sizes: Globals that were reduced beforehand, for the record.
             on_check: Called with the name of each check when it begins.
 
-        A task that cannot be run has the one flag that says so. Raises MachineError when a process cannot
+        A task that cannot be run gets a single flag that says so. Raises MachineError when a process cannot
         be started.
         """
         started = time.perf_counter()
@@ -96,6 +96,6 @@ def _cannot_run(error: TaskError, workload: Workload) -> Flag:
         check=NOT_CHECKED if is_late else "cannot-run",
         severity=Severity.DOUBTFUL if is_late else Severity.UNUSABLE,
         says=" ".join(str(error).split()),
-        advice="check it at smaller sizes" if is_late else "mend the file, or the sizes it is checked at",
+        advice="check it at smaller sizes" if is_late else "correct the file, or check it at other sizes",
         workload=workload.name,
     )

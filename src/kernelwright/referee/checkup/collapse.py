@@ -1,4 +1,4 @@
-"""Where does the dependence on the inputs get lost, and which results sit at one value?"""
+"""At which operator does the dependence on the inputs get lost, and which results have one value only?"""
 
 from collections.abc import Iterator, Sequence
 
@@ -11,13 +11,13 @@ from kernelwright.referee.checkup.tracing import Op, Tap
 LOST = 1e-6
 """Relative difference between two draws below which a result counts as the same."""
 AT_ONE_VALUE = 0.99
-"""Share of the elements at one value from which a result counts as saturated."""
+"""A result counts as saturated when at least this share of its elements have one value."""
 VANISHING = 1e-4
-"""A result this much smaller than what it was made of is the rest of a cancellation."""
+"""A result this much smaller than its arguments is the remainder of a cancellation."""
 
 
 def check_collapse(subject: Subject) -> Iterator[Flag]:
-    """Name the operators whose results no longer follow the inputs."""
+    """Flag the operators whose results no longer depend on the inputs."""
     if not subject.has_changing_inputs:
         return
     one, other = (_record(subject, i) for i in (0, 1))
@@ -61,7 +61,7 @@ def _lost(lost: Sequence[Op], ops: Sequence[Op], *, is_constant: bool) -> Flag:
     values = op.sample
     value = f"always {float(values[0]):.3g}" if bool((values == values[0]).all()) else "always the same"
     before = sum(o.cost_ms for o in ops if o.index < op.index) / max(sum(o.cost_ms for o in ops), 1e-12)
-    says = f"operator {op.index + 1} of {len(ops)}, {op.says}, is {value}, whatever it is given"
+    says = f"the result of operator {op.index + 1} of {len(ops)}, {op.says}, is {value} for any inputs"
     if is_constant:
         says += f"; {before:.0%} of the work comes before it"
     return Flag(
@@ -74,7 +74,7 @@ def _lost(lost: Sequence[Op], ops: Sequence[Op], *, is_constant: bool) -> Flag:
 
 
 def _is_saturated(op: Op) -> bool:
-    """True when nearly all elements have one value although what the operator reads varies."""
+    """True when nearly all elements have one value although the operator's arguments vary."""
     values = op.sample
     if values.numel() < 16:
         return False
@@ -91,18 +91,18 @@ def _share_at_mode(values: torch.Tensor) -> float:
 
 def _saturated(saturated: Sequence[Op]) -> Flag:
     op = saturated[0]
-    more = f" (and {len(saturated) - 1} more)" if len(saturated) > 1 else ""
+    more = f" ({len(saturated) - 1} more operators like it)" if len(saturated) > 1 else ""
     share, mode = _share_at_mode(op.sample), float(torch.mode(op.sample).values)
     return Flag(
         check="saturated",
         severity=Severity.NOTE,
         says=f"{op.says}: {share:.1%} of its values are {mode:.3g}{more}",
-        advice="choose inputs or bounds so that values lie between",
+        advice="choose inputs or bounds for which the values vary",
     )
 
 
 def _cancelled(pairs: Sequence[tuple[Op, Op]]) -> Flag | None:
-    """Name the operator after which a result is smallest compared with what it was made of."""
+    """Flag the operator whose result is smallest compared with its arguments."""
 
     def shrinkage(op: Op) -> float:
         largest = max((float(x.abs().max()) for x in op.arg_samples if x.numel()), default=0.0)
@@ -114,7 +114,7 @@ def _cancelled(pairs: Sequence[tuple[Op, Op]]) -> Flag | None:
     return Flag(
         check="cancelled",
         severity=Severity.DOUBTFUL,
-        says=f"{op.says} leaves {shrinkage(op):.1e} of the size of what it reads",
+        says=f"the result of {op.says} is only {shrinkage(op):.1e} times as large as its arguments",
         advice="a mean after a normalisation over the same elements, or a softmax over very many, leaves "
         "nothing to check",
     )

@@ -1,4 +1,4 @@
-"""Can the task be judged at all: does it load and run, are its shapes fixed, does it leave inputs alone?"""
+"""Can the task be judged at all: does it run, are its shapes fixed, does it leave its inputs unchanged?"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -25,12 +25,12 @@ def check_contract(subject: Subject) -> Iterator[Flag]:
         result = subject.model(*args)
     except Exception as error:  # the user's own forward
         says = f"the reference raises {type(error).__name__}: {_first_line(error)}"
-        yield _unusable("raises", says, "mend the file, or the sizes it is checked at")
+        yield _unusable("raises", says, "correct the file, or check it at other sizes")
         return
     values = result if isinstance(result, list | tuple) else [result]
     if not values or any(type(value) is not torch.Tensor for value in values):
         kinds = ", ".join(type(value).__name__ for value in values) or "nothing"
-        yield _unusable("no-tensor", f"the reference returns {kinds}", "return a tensor or several")
+        yield _unusable("no-tensor", f"the reference returns {kinds}", "return one or more tensors")
         return
     yield from _written_inputs(drawn[0], args)
     yield from _float64(subject, drawn[0])
@@ -62,7 +62,7 @@ def _float64(subject: Subject, inputs: list[Any]) -> Iterator[Flag]:
 
 
 def _cast_inputs(subject: Subject, inputs: list[Any]) -> Iterator[Flag]:
-    """Integer inputs reach a KernelBench model as float32, whatever they were."""
+    """Flag a task that fails under KernelBench, which casts every input to float32."""
     if all(x.is_floating_point() for x in tensors_in(inputs)):
         return
     subject.load(subject.weights)
@@ -75,7 +75,7 @@ def _cast_inputs(subject: Subject, inputs: list[Any]) -> Iterator[Flag]:
             severity=Severity.NOTE,
             says="unsolvable in KernelBench, which casts every input to float32: the reference then raises "
             f"{_first_line(error)}",
-            advice="nothing to do here, inputs keep their dtype; figures of KernelBench on it mean nothing",
+            advice="nothing to do: inputs keep their dtype here, but KernelBench's figures mean nothing",
         )
 
 
@@ -88,10 +88,10 @@ def _form(values: list[Any]) -> list[Any]:
 def _changed_form(forms: list[list[Any]]) -> str | None:
     for other in forms[1:]:
         if len(other) != len(forms[0]):
-            return f"get_inputs() gives {len(forms[0])} values, then {len(other)}"
+            return f"get_inputs() returns {len(forms[0])} values, then {len(other)}"
         for i, (a, b) in enumerate(zip(forms[0], other, strict=True)):
             if a != b:
-                return f"get_inputs() gives {a} as value {i}, then {b}"
+                return f"get_inputs() returns {a} as value {i}, then {b}"
     return None
 
 

@@ -11,13 +11,13 @@ from kernelwright.referee.checkup.trial import Tensors, Trial
 from kernelwright.referee.host.input_distributions import change_inputs
 
 MANY = 0.5
-"""Share of all parameter elements from which dead ones make a task doubtful."""
+"""A task is doubtful when at least this share of all parameter elements is dead."""
 MOST_TRIED = 60
-"""Parameters tried, largest first: networks have hundreds, and one unused layer is found among these."""
+"""Number of parameters tried, largest first: networks have hundreds, and an unused layer is among these."""
 
 
 def check_deadness(subject: Subject) -> Iterator[Flag]:
-    """Flag what can be drawn again without the output changing. Pointless where nothing matters."""
+    """Flag inputs and parameters that can be drawn again without a change of the output."""
     if subject.facts.get("is_constant"):
         return
     yield from _inputs(subject)
@@ -37,14 +37,14 @@ def _inputs(subject: Subject) -> Iterator[Flag]:
         yield Flag(
             check="dead-input",
             severity=Severity.DOUBTFUL if who is Fooled.STRICT else Severity.NOTE,
-            says=f"input {position} ({shape}) can be anything: with other values the result passes "
-            f"{NAMES[who]}",
-            advice="remove it, or choose inputs among which it matters",
+            says=f"input {position} ({shape}) does not matter: with other values in it the result still "
+            f"passes {NAMES[who]}",
+            advice="remove it, or choose inputs for which it matters",
         )
 
 
 def _with_input_replaced(subject: Subject, trial: Trial, position: int) -> Tensors | None:
-    """Run a trial with one input drawn again; None where it cannot be, or the reference then raises."""
+    """Run a trial with one input drawn again; None where no other values exist or the reference raises."""
     old = tensors_in(trial.inputs)[position]
     donor = tensors_in(subject.draw())[position]
     if torch.equal(donor, old):
@@ -53,12 +53,12 @@ def _with_input_replaced(subject: Subject, trial: Trial, position: int) -> Tenso
         return None
     try:
         return subject.run(replaced(trial.inputs, position, lambda _: donor), trial.state)
-    except Exception:  # the user's own forward: an input that matters so much is not dead
+    except Exception:  # the user's own forward: an input whose values make it raise is not dead
         return None
 
 
 def _changed(x: torch.Tensor, seed: int) -> torch.Tensor:
-    """Return other values for an input that is never drawn otherwise, such as a mask."""
+    """Return other values for an input that is the same in every draw, such as a mask."""
     if x.is_floating_point():
         other = x.clone()
         change_inputs(other, "heavy_tail", 0, torch.Generator().manual_seed(seed))
@@ -82,7 +82,7 @@ def _parameters(subject: Subject) -> Iterator[Flag]:
 
 
 def _fooled_by_other_parameter(subject: Subject, name: str) -> Fooled:
-    """Return who takes the output with one parameter drawn again for right, on own inputs and weights."""
+    """Return the strictest tolerance that accepts the output with one parameter drawn again."""
     trials: Sequence[Trial] = (subject.own[0], *subject.reweighted)
     worst = Fooled.STRICT
     for trial in trials:
@@ -99,9 +99,9 @@ def _dead_parameters(names: Sequence[str], share: float, who: Fooled) -> Flag:
     return Flag(
         check="dead-parameter",
         severity=Severity.DOUBTFUL if is_much else Severity.NOTE,
-        says=f"{shown} ({share:.0%} of all parameters) can be anything: drawn again the result passes "
-        f"{NAMES[who]}",
+        says=f"{shown} ({share:.0%} of all parameters) do not matter: when they are drawn again, the result "
+        f"still passes {NAMES[who]}",
         advice="a speedup may come from leaving them out; remove them, or let them reach the output"
         if is_much
-        else "what they enter may be left out by a kernel, and legally so",
+        else "a kernel may leave out the computations that use them",
     )

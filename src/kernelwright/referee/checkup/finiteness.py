@@ -1,4 +1,4 @@
-"""Is the reference finite on its own inputs, on changed ones, and where float16 ends?"""
+"""Is the reference finite on its own inputs and on changed ones, and does it stay in float16's range?"""
 
 from collections.abc import Iterator
 
@@ -13,7 +13,7 @@ HALF_LARGEST = 65504.0
 
 
 def check_finiteness(subject: Subject) -> Iterator[Flag]:
-    """Flag NaN and infinity; no other check can say anything about such outputs."""
+    """Flag NaN and infinity, which no other check can examine."""
     bad = [trial for trial in subject.own if not trial.is_finite]
     if bad:
         share = max(_share_not_finite(trial.outputs) for trial in bad)
@@ -31,7 +31,7 @@ def check_finiteness(subject: Subject) -> Iterator[Flag]:
             check="not-finite-elsewhere",
             severity=Severity.NOTE,
             says=f"NaN or infinity on changed inputs: {', '.join(skipped)}",
-            advice="the referee judges on the other families only; shortcuts on those go unseen",
+            advice="nothing to do, but the referee cannot detect shortcuts that fail on these inputs only",
         )
     yield from _half(subject)
 
@@ -48,7 +48,7 @@ def _half(subject: Subject) -> Iterator[Flag]:
             severity=Severity.NOTE,
             says=f"{where} reach {max(largest, inside):.3g}, beyond float16's {HALF_LARGEST:.0f}: "
             "KernelBench in float16 would compare infinity with infinity",
-            advice="no speedup in float16 on it means anything; float32 and bfloat16 are not touched",
+            advice="a speedup in float16 means nothing on this task; float32 and bfloat16 are not affected",
         )
 
 

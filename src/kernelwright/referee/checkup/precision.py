@@ -1,4 +1,4 @@
-"""Can a lower precision be told from the reference, and how exact is float32 here itself?"""
+"""Can the tolerances tell a lower precision from the reference, and how exact is float32 itself here?"""
 
 from collections.abc import Iterator
 
@@ -11,13 +11,13 @@ from kernelwright.referee.checkup.tracing import Tap
 from kernelwright.referee.checkup.trial import State, Tensors, Trial
 
 ILL = 1e-3
-"""Permitted scaled error from which the reference's own rounding makes a task doubtful."""
+"""A task is doubtful when its reference's own rounding makes the allowed scaled error larger than this."""
 BITS = {"bfloat16": 7, "TF32": 10, "float16": 10}
 """Lower precision -> explicit bits of its mantissa. float16 also has a narrower range."""
 
 
 def check_precision(subject: Subject) -> Iterator[Flag]:
-    """Flag results drowned in rounding, then the coarsest precision that passes."""
+    """Flag results that consist of rounding errors, then the coarsest precision that passes."""
     if subject.facts.get("is_constant"):
         return
     allowed = max(_allowed(trial) for trial in subject.own)
@@ -25,8 +25,8 @@ def check_precision(subject: Subject) -> Iterator[Flag]:
         yield Flag(
             check="ill-conditioned",
             severity=Severity.DOUBTFUL,
-            says=f"the float32 reference is off by {allowed / 4:.1e} (scaled) from float64, so any answer "
-            f"within {allowed:.1e} must be taken for right",
+            says=f"the float32 reference differs from float64 by {allowed / 4:.1e} (scaled), so the referee "
+            f"must accept any answer within {allowed:.1e}",
             advice="avoid differences of nearly equal numbers, or means that cancel to nothing",
         )
     if all(not x.is_floating_point() for x in subject.own[0].outputs):
@@ -47,14 +47,14 @@ def _lower(subject: Subject) -> Iterator[Flag]:
             says=f"inputs, weights and every intermediate result rounded to {name} pass {NAMES[who]}",
             advice="give inputs that need float32 (not small integers or few distinct values)"
             if is_strict
-            else "nothing to do here, the strict tolerance tells them apart; figures of KernelBench may be "
-            "of a lower precision",
+            else "nothing to do: the strict tolerance detects this, but KernelBench's figures may come from "
+            "a lower precision",
         )
         return
 
 
 def rounded_run(subject: Subject, trial: Trial, state: State, precision: str) -> Tensors:
-    """Return the outputs on rounded weights, inputs and intermediate results; the outputs are not."""
+    """Return the outputs for rounded weights, inputs and intermediate results; outputs are not rounded."""
     inputs = clone(trial.inputs)
     for tensor in tensors_in(inputs):
         tensor.copy_(rounded(tensor, precision))
@@ -64,12 +64,12 @@ def rounded_run(subject: Subject, trial: Trial, state: State, precision: str) ->
             return rounded(x, precision)
         return x.copy_(rounded(x, precision))  # in place: some operators write to what they read
 
-    # Rounding what an operator reads, and not what it gives, leaves the outputs themselves exact.
+    # Rounding the arguments of operators, and not their results, leaves the outputs themselves exact.
     return subject.run(inputs, state, Tap(prepare=read))
 
 
 def rounded(x: torch.Tensor, precision: str) -> torch.Tensor:
-    """Round to nearest even, as the hardware does; other dtypes than float32 are left."""
+    """Round float32 to nearest even, as the hardware does; other dtypes stay as they are."""
     if x.dtype is not torch.float32:
         return x
     if precision == "float16":

@@ -1,7 +1,7 @@
 """Which operators could be left out, and whose results do not matter?
 
-An operator *does nothing* when its argument can stand in for its result, and is *dead* when noise added to
-its result leaves the output as it is. Both are tried on the eager call, operator by operator.
+An operator is *idle* when its argument can replace its result, and *dead* when noise added to its result does
+not change the output. Both are tried on the eager call, operator by operator.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,12 +17,12 @@ from kernelwright.referee.checkup.tracing import Hook, Op, Run, Tap, first_tenso
 from kernelwright.referee.checkup.trial import Trial
 
 MOST_TRIED = 48
-"""Operators tried, the costliest first."""
+"""Most operators that are tried, the costliest first."""
 LEAST_TRIED = 8
 MOST_CARRIED_OUT = 50_000
-"""Operators tried times operators of a call: long calls have fewer of theirs tried."""
+"""Most operators run in all: the number tried times the operators of a call. Long calls try fewer."""
 MUCH = 0.3
-"""Share of the estimated eager time from which useless operators make a task doubtful."""
+"""A task is doubtful when useless operators take at least this share of the estimated eager time."""
 
 
 def check_redundancy(subject: Subject) -> Iterator[Flag]:
@@ -38,13 +38,13 @@ def check_redundancy(subject: Subject) -> Iterator[Flag]:
     dead = _useless(subject, tried, [_noise(subject, 0.3), _noise(subject, 3.0)])
     idle = _useless(subject, [op for op in tried if op not in dead], [_pass_on])
     if dead:
-        yield _flag("dead-operator", "noise added to their results changes nothing", dead, total)
+        yield _flag("dead-operator", "noise added to their results does not change the output", dead, total)
     if idle:
-        yield _flag("idle-operator", "their argument can stand in for their result", idle, total)
+        yield _flag("idle-operator", "their arguments can replace their results", idle, total)
 
 
 Useless = dict[Op, tuple[Fooled, bool]]
-"""Operator -> who is fooled on own inputs, and whether on every input tried."""
+"""Operator -> the tolerance that accepts its removal on own inputs, and whether it does on every input."""
 
 
 def _useless(subject: Subject, ops: Sequence[Op], hooks: Sequence[Hook]) -> Useless:
@@ -70,7 +70,7 @@ def _who(subject: Subject, trial: Trial, op: Op, hook: Hook) -> Fooled:
 
 
 class _NothingToPassOn(Exception):
-    """No argument could stand in for the result."""
+    """No argument can replace the result."""
 
 
 def _noise(subject: Subject, size: float) -> Hook:
@@ -79,7 +79,7 @@ def _noise(subject: Subject, size: float) -> Hook:
         value = first_tensor(result)
         given = [x for x in tree_flatten(result)[0] if isinstance(x, torch.Tensor)]
         if value is None or not all(x.is_floating_point() for x in given):
-            raise _NothingToPassOn  # positions beside values: those may be what is used
+            raise _NothingToPassOn  # values with positions: the positions may be what is used
         generator = torch.Generator().manual_seed(subject.run_seed)
         noise = torch.randn(value.shape, generator=generator).to(value.dtype)
         scale = float(value.nan_to_num(0, 0, 0).square().mean().sqrt()) or 1.0
@@ -89,7 +89,7 @@ def _noise(subject: Subject, size: float) -> Hook:
 
 
 def _pass_on(run: Run, args: tuple[Any, ...]) -> Any:
-    """Put the first argument with as many elements in the place of the result."""
+    """Replace the result by the first argument with as many elements."""
     tensors = [x.clone() for x in tree_flatten(args)[0] if isinstance(x, torch.Tensor)]
     result = run()
     value = first_tensor(result)
@@ -108,13 +108,13 @@ def _flag(check: str, how: str, found: Useless, total: float) -> Flag:
     ordered = sorted(found, key=lambda op: op.index)
     more = f" and {len(ordered) - 3} more" if len(ordered) > 3 else ""
     names = ", ".join(op.says for op in ordered[:3]) + more
-    where = "on every input tried" if len(always) == len(found) else "on its own inputs"
+    where = "on every input tried" if len(always) == len(found) else "on the task's own inputs"
     if 0 < len(always) < len(found):
         where += f", {len(always)} of them on every input tried"
     is_much = share >= MUCH
     return Flag(
         check=check,
         severity=Severity.DOUBTFUL if is_much else Severity.NOTE,
-        says=f"{names}: {how} {where} ({NAMES[who]}); {share:.0%} of the estimated eager time",
+        says=f"{names}: {how}, {where} (by {NAMES[who]}); {share:.0%} of the estimated eager time",
         advice="a speedup may come from leaving them out; remove them, or give inputs on which they matter",
     )

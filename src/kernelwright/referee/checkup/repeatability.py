@@ -1,4 +1,4 @@
-"""Does the reference give the same twice, and what does it keep between calls?"""
+"""Does the reference give the same result twice, and what does it keep between calls?"""
 
 from collections.abc import Iterator
 
@@ -11,12 +11,12 @@ from kernelwright.referee.checkup.subject import Subject, clone, outputs_of
 from kernelwright.referee.checkup.trial import State, Tensors
 
 NOISE = 1e-4
-"""Scaled difference of two runs that thread order may explain; the referee's own limit."""
+"""Largest scaled difference of two runs that thread order may explain; the referee uses the same limit."""
 USE_EVAL = 'use eval mode (`--mode eval` or MODE = "eval"), or a fixed mask as an input'
 
 
 def check_repeatability(subject: Subject) -> Iterator[Flag]:
-    """Flag random results, results that differ by themselves, and state that calls change."""
+    """Flag random results, results that are not reproducible, and state that calls change."""
     first = subject.own[0]
     again = subject.run(first.inputs, first.state)
     gap = _gap(first.outputs, again)
@@ -25,7 +25,7 @@ def check_repeatability(subject: Subject) -> Iterator[Flag]:
             check="not-reproducible",
             severity=Severity.UNUSABLE,
             says=f"two calls on the same inputs, weights and random state differ by {gap:.1e}",
-            advice="find what depends on thread order or on uninitialised memory; no kernel can match it",
+            advice="remove what depends on thread order or uninitialised memory; no kernel can match it",
         )
         return
     yield from _random(subject, first.outputs)
@@ -43,14 +43,14 @@ def _random(subject: Subject, outputs: Tensors) -> Iterator[Flag]:
             severity=Severity.UNUSABLE,
             says=f"random: two calls on the same inputs and weights differ by {gap:.1e} (scaled)"
             + ("" if passes else "; in KernelBench the reference fails against itself"),
-            advice=f"live dropout or another draw inside forward: {USE_EVAL}",
+            advice=f"dropout in train mode, or another random draw in forward: {USE_EVAL}",
         )
     elif _draws_random_numbers(subject):
         yield Flag(
             check="random-unseen",
             severity=Severity.DOUBTFUL,
-            says="forward draws random numbers, yet the result does not show them",
-            advice=f"live dropout whose effect is lost: {USE_EVAL}",
+            says="forward draws random numbers, but the result does not depend on them",
+            advice=f"dropout in train mode whose effect is lost: {USE_EVAL}",
         )
 
 
@@ -77,7 +77,7 @@ def _state(subject: Subject) -> Iterator[Flag]:
         yield Flag(
             check="remembers-calls",
             severity=Severity.UNUSABLE,
-            says=f"a second call on the same inputs differs by {gap:.1e}: forward keeps something for it",
+            says=f"a second call on the same inputs differs by {gap:.1e}: forward keeps state between calls",
             advice="take the state as an input and return the new one",
         )
     elif changed:
@@ -86,7 +86,7 @@ def _state(subject: Subject) -> Iterator[Flag]:
             check="updates-buffers",
             severity=Severity.NOTE,
             says=f"forward writes {len(changed)} buffer(s) in train mode: {names}",
-            advice="every kernel has to do so too; in eval mode the same module can be much cheaper",
+            advice="every kernel has to write them too; in eval mode the same module can be much cheaper",
         )
 
 

@@ -1,4 +1,4 @@
-"""Is there enough work to time, or is the calling of operators all that is measured?"""
+"""Is there enough work to time, or would a measurement only show the cost of calling operators?"""
 
 from collections.abc import Iterator
 
@@ -7,11 +7,11 @@ from kernelwright.referee.checkup.subject import Subject
 from kernelwright.referee.checkup.tracing import Tap
 
 CALL_MS = 0.005
-"""What calling one eager operator costs beside its work: a few microseconds, on the CPU as on a GPU."""
+"""Milliseconds that calling one eager operator costs besides its work, on the CPU as on a GPU."""
 
 
 def check_smallness(subject: Subject) -> Iterator[Flag]:
-    """Flag a task whose operators work for less time than it takes to call them."""
+    """Flag a task whose operators take less time than calling them does."""
     tap = Tap(is_recording=True)
     subject.rerun(subject.own[0], tap)
     work = sum(op.cost_ms for op in tap.ops)

@@ -1,4 +1,4 @@
-"""The task under examination: its reference, drawn inputs and weights, and what came of them."""
+"""The task under examination: its reference, drawn inputs and weights, and the outputs on them."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -18,16 +18,16 @@ from kernelwright.referee.host.input_distributions import change_inputs, change_
 from kernelwright.tasks.namespace import construct_model, draw_inputs, load_namespace
 
 OWN = 3
-"""Draws of the task's own inputs."""
+"""Number of draws of the task's own inputs."""
 FAMILIES = (("negated", 0), ("scaled", 0), ("sparse_spikes", 0), ("heavy_tail", 0))
-"""Changed inputs, as the referee judges candidates on."""
+"""Input distributions for changed inputs, with variant; the referee judges candidates on the same ones."""
 
 
 class Subject:
-    """A reference with everything the checks want to know of it. Nothing is run before it is asked for.
+    """A reference with everything that the checks need from it, computed when a check first asks.
 
-    All draws come from one secret seed. Every run starts from stated weights and a stated random state,
-    so that runs differ only in what a check changes.
+    All draws come from one secret seed. Every run starts from given weights and a given random state, so that
+    runs differ only in what a check changes.
     """
 
     def __init__(self, task: Task, workload: Workload, seed: int) -> None:
@@ -54,12 +54,12 @@ class Subject:
 
     @cached_property
     def weights(self) -> State:
-        """The weights that the constructor gave."""
+        """The weights after construction."""
         return {name: value.detach().clone() for name, value in state_of(self.model).items()}
 
     @cached_property
     def changed_weights(self) -> State | None:
-        """Weights moved away from what constructors give; None when the reference then is not finite."""
+        """Weights moved away from their initial values; None when the reference is not finite on them."""
         for style in ("signed", "positive"):
             state = self.moved_weights(style, list(self.weights))
             if all(torch.isfinite(x).all() for x in self.run(self.own[0].inputs, state) if _is_float(x)):
@@ -76,7 +76,7 @@ class Subject:
         return state
 
     def draw(self, family: str = "as_is", variant: int = 0) -> list[Any]:
-        """Draw inputs under a fresh seed and change them to a member of their family."""
+        """Draw inputs under a fresh seed and change them to an input distribution."""
         values = clone(draw_inputs(self.task, self.namespace, self.new_seed()))
         generator = torch.Generator().manual_seed(self.new_seed())
         for tensor in tensors_in(values):
@@ -86,12 +86,12 @@ class Subject:
 
     @cached_property
     def own(self) -> tuple[Trial, ...]:
-        """The task's own inputs on the constructor's weights: what is timed."""
+        """Trials on the task's own inputs and the constructor's weights, as they are timed."""
         return tuple(self.make_trial("own", self.draw(), self.weights) for _ in range(OWN))
 
     @cached_property
     def families(self) -> tuple[Trial, ...]:
-        """Changed inputs on the constructor's weights; those on which the reference is not finite too."""
+        """Trials on changed inputs and the constructor's weights, including those that are not finite."""
         if not any(_is_float(x) for x in tensors_in(self.own[0].inputs)):
             return ()
         found = []
@@ -107,7 +107,7 @@ class Subject:
 
     @cached_property
     def reweighted(self) -> tuple[Trial, ...]:
-        """Own inputs on changed weights; empty when there are none."""
+        """A trial on own inputs and changed weights; empty when there are no finite ones."""
         if self.changed_weights is None or not self.changed_weights:
             return ()
         trial = self.make_trial("changed weights", self.draw(), self.changed_weights)
@@ -121,7 +121,7 @@ class Subject:
 
     def _expected(self, inputs: list[Any], outputs: Tensors, truth: Tensors) -> tuple[Expected, ...]:
         n_in = sum(x.numel() for x in [*tensors_in(inputs), *self.weights.values()])
-        # The default policy, whatever the task says: it is the one that "strict" means in the messages.
+        # Always the default policy, whatever the task says: "strict" in the messages means this one.
         return tuple(
             expect(one, other, TolerancePolicy.STRICT, n_in / max(one.numel(), 1))
             for one, other in zip(outputs, truth, strict=True)
@@ -159,7 +159,7 @@ class Subject:
         return outputs_of(call_double(double, inputs))
 
     def load(self, state: State) -> None:
-        """Put weights into the module; parameters that are there already are not copied again."""
+        """Load weights into the module; parameters that are loaded already are not copied again."""
         own = state_of(self.model)
         for name in own if self._loaded is not state else own.keys() - self.parameters:
             own[name].copy_(state[name])
@@ -173,7 +173,7 @@ class Subject:
 
     @cached_property
     def facts(self) -> dict[str, bool]:
-        """What earlier checks found that later ones need, by name."""
+        """Facts that earlier checks found and later ones need, by name."""
         return {}
 
 
@@ -190,7 +190,7 @@ def tensors_in(values: Any) -> Tensors:
 
 
 def replaced(values: list[Any], position: int, change: Callable[[torch.Tensor], torch.Tensor]) -> list[Any]:
-    """Return copies of inputs in which one tensor, counted as in tensors_in, is another."""
+    """Return copies of inputs with one tensor changed; ``position`` counts as in ``tensors_in``."""
     leaves, spec = tree_flatten(values)
     places = [i for i, x in enumerate(leaves) if isinstance(x, torch.Tensor)]
     leaves = [x.clone() if isinstance(x, torch.Tensor) else x for x in leaves]
@@ -205,7 +205,7 @@ def outputs_of(result: Any) -> Tensors:
 
 
 def state_of(model: nn.Module) -> State:
-    """Return a module's parameters and persistent buffers by name, themselves and not copies."""
+    """Return a module's parameters and persistent buffers by name, not copied."""
     return {k: v for k, v in model.state_dict(keep_vars=True).items() if isinstance(v, torch.Tensor)}
 
 

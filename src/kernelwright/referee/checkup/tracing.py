@@ -1,6 +1,6 @@
-"""The reference operator by operator: what each gave, and what becomes of the output when one is changed.
+"""Runs the reference operator by operator: records each result, and can replace some results.
 
-Works on eager calls through torch's dispatch mode, so that a module need not be capturable. Views, copies and
+Works on eager calls through torch's dispatch mode, so a module need not be capturable. Views, copies and
 operators without a tensor among their arguments are not counted.
 """
 
@@ -22,18 +22,18 @@ UNCOUNTED = frozenset(
         "new_zeros", "new_ones", "new_full", "clone", "_to_copy", "copy_",
     )
 )  # fmt: skip
-"""Operators that take a tensor for its shape alone, or give what they are given: trying them says nothing."""
+"""Operators that use a tensor for its shape only, or return their argument: trying them shows nothing."""
 SAMPLE = 4096
-"""Elements of each operator's result that are kept."""
+"""Number of elements kept of each operator's result."""
 MOST_SAMPLED = 1000
-"""Operators of which elements are kept; a recurrent network has tens of thousands."""
+"""Number of operators of which elements are kept; a recurrent network has tens of thousands."""
 
 _NOTHING = torch.empty(0, dtype=torch.float64)
 
 Run = Callable[[], Any]
-"""Carries out the operator and returns what it returns."""
+"""Runs the operator and returns its result."""
 Hook = Callable[[Run, tuple[Any, ...]], Any]
-"""Given the operator and its arguments, returns what stands in for its result."""
+"""Takes the operator and its arguments; returns the result to use instead of the operator's own."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,20 +51,20 @@ class Op:
     flops: int
     is_float: bool
     sample: torch.Tensor = _NOTHING
-    """Elements of the (first) result, always the same places, float64; none when it was not sampled."""
+    """Elements of the (first) result at fixed places, float64; empty when the result was not sampled."""
     arg_samples: tuple[torch.Tensor, ...] = ()
 
     @property
     def says(self) -> str:
-        """The operator with its shapes, for a message."""
+        """The operator with its shapes, for messages."""
         shapes = ", ".join(_shape(shape) for shape in self.arg_shapes[:3])
         return f"{self.name}({shapes}) -> {_shape(self.shape)}"
 
 
 class Tap(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves it untyped
-    """Watches the operators of a call, and puts something else in the place of some results.
+    """Records the operators of a call and replaces some of their results.
 
-    ``prepare`` is applied to every tensor that an operator reads; what it returns is read instead.
+    ``prepare`` is applied to every tensor that an operator reads; the operator reads its result instead.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Tap(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves i
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """Carry out one operator."""
+        """Run one operator."""
         kwargs = kwargs or {}
         is_counted = _has_tensor((args, kwargs)) and func.overloadpacket.__name__ not in UNCOUNTED
         if not is_counted or _is_view(func):
@@ -104,12 +104,12 @@ class Tap(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves i
 
 
 def first_tensor(result: Any) -> torch.Tensor | None:
-    """Return the (first) tensor an operator gave."""
+    """Return the (first) tensor in an operator's result."""
     return next((x for x in tree_flatten(result)[0] if isinstance(x, torch.Tensor)), None)
 
 
 def with_first(result: Any, value: torch.Tensor) -> Any:
-    """Overwrite the first tensor of a result in place, which also holds for operators that write in place."""
+    """Overwrite the first tensor of a result in place, so that operators that work in place see it too."""
     target = first_tensor(result)
     assert target is not None
     target.copy_(value.reshape(target.shape).to(target.dtype))
@@ -147,7 +147,7 @@ def _flops(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any
         return 0
     try:
         return int(count(*args, **kwargs, out_val=result))
-    except Exception:  # torch's own formulas fail on some argument forms; bytes then have to do
+    except Exception:  # torch's own formulas fail on some argument forms; then only bytes count
         return 0
 
 

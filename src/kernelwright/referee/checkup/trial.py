@@ -1,4 +1,4 @@
-"""One run of the reference, with everything that other answers are compared with."""
+"""One run of the reference, with all that other answers are compared with."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +13,7 @@ State = dict[str, torch.Tensor]
 
 @dataclass(frozen=True)
 class Trial:
-    """One set of inputs on one set of weights, and what the reference made of it."""
+    """One set of inputs on one set of weights, with the outputs of reference and oracle."""
 
     label: str
     """Name in messages: ``own``, ``negated``, ``changed weights`` ..."""

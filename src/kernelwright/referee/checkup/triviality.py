@@ -1,8 +1,8 @@
-"""Would an answer that computes nothing be taken for right?
+"""Would the tolerances accept an answer that computes nothing?
 
-Zeros, one constant, the output for other inputs, an input itself, and one slice of the output repeated:
-each is tried on the task's own inputs, as KernelBench does, and on the changed ones that our referee judges
-on as well.
+Tries zeros, one constant, the output for other inputs, an input itself, and one slice of the output repeated.
+Each is tried on the task's own inputs, as KernelBench does, and on the changed inputs that the referee uses
+too.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -22,7 +22,7 @@ from kernelwright.referee.checkup.subject import Subject, tensors_in
 from kernelwright.referee.checkup.trial import Tensors, Trial
 
 Answer = Callable[[Trial], Sequence[torch.Tensor] | None]
-"""What is answered on a trial; None where it cannot be formed."""
+"""Function that returns an answer for a trial; None where there is no such answer."""
 STRONGER = "give inputs on which the result varies (signed, wider, smaller reductions), or leave the task out"
 
 
@@ -32,9 +32,9 @@ def check_triviality(subject: Subject) -> Iterator[Flag]:
         yield Flag(
             check="fixed-inputs",
             severity=Severity.DOUBTFUL,
-            says="get_inputs() gives the same values on every call: a remembered answer passes wherever no "
-            "other inputs are drawn",
-            advice="draw inputs at random; our referee also judges on changed ones",
+            says="get_inputs() returns the same values on every call: a stored answer passes any check that "
+            "draws no other inputs",
+            advice="draw inputs at random; the referee also judges on changed ones",
         )
     constant = list(_constants(subject))
     yield from constant
@@ -48,7 +48,7 @@ def check_triviality(subject: Subject) -> Iterator[Flag]:
 
 
 def _constants(subject: Subject) -> Iterator[Flag]:
-    """Yield one flag: who takes zeros, a constant, or the output for other inputs."""
+    """Yield one flag when a tolerance accepts zeros, a constant, or the output for other inputs."""
     first, others = subject.own[0], subject.own[1:]
     tried: list[tuple[str, Answer]] = [("zeros", lambda trial: [torch.zeros_like(x) for x in trial.outputs])]
     for tolerance in (KERNELBENCH, KERNELBENCH_HALF):
@@ -68,18 +68,19 @@ def _constants(subject: Subject) -> Iterator[Flag]:
         check, how = "constant-output", "the output does not depend on the inputs"
     else:
         check, how = "near-constant-output", "the output hardly depends on the inputs"
-    spread = f"values {_range(first.outputs)}, between two draws they differ by {_largest_gap(subject):.1e}"
+    gap = f"{_largest_gap(subject):.1e}"
+    spread = f"values {_range(first.outputs)}, at most {gap} apart between two draws"
     shown = _shown_by(subject, first) if worst is Fooled.STRICT else ""
     yield Flag(
         check=check,
         severity=SEVERITY[worst],
-        says=f"{how} ({spread}): {' and '.join(names)} pass {NAMES[worst]}{shown}",
+        says=f"{how} ({spread}): {' and '.join(names)} would pass {NAMES[worst]}{shown}",
         advice=STRONGER,
     )
 
 
 def _constant_answer(trial: Trial, tolerance: float) -> Answer:
-    """Answer with the constant that is nearest to everything in a trial's output."""
+    """Answer with the constant that is closest to all elements of a trial's output."""
     constants = [_best_constant(output, tolerance) for output in trial.outputs]
     return lambda other: [_filled(x, constant) for x, constant in zip(other.outputs, constants, strict=True)]
 
@@ -90,7 +91,7 @@ def _filled(x: torch.Tensor, constant: float) -> torch.Tensor:
 
 
 def _best_constant(output: torch.Tensor, tolerance: float) -> float:
-    """Return the middle of what every element's tolerance allows; the mean where nothing is allowed."""
+    """Return the middle of the interval that every element's tolerance allows; the mean if it is empty."""
     if output.numel() == 0 or output.is_complex():
         return 0.0
     wide = output.to(torch.float64)
@@ -100,7 +101,7 @@ def _best_constant(output: torch.Tensor, tolerance: float) -> float:
 
 
 def _shown_by(subject: Subject, first: Trial) -> str:
-    """Say on which changed inputs or weights the output would be another; empty when nothing is tried."""
+    """Say on which changed inputs or weights the output differs; empty when none were tried."""
     tried = [*[t for t in subject.families if t.is_finite], *subject.reweighted]
     shown = [
         trial.label
@@ -110,7 +111,7 @@ def _shown_by(subject: Subject, first: Trial) -> str:
     ]
     if not tried:
         return ""
-    return f"; only {', '.join(shown)} would show it" if shown else "; nor on changed inputs"
+    return f"; only {', '.join(shown)} would expose this" if shown else "; changed inputs do not expose this"
 
 
 def _follows_weights_only(subject: Subject, trial: Trial, first: Trial) -> bool:
@@ -133,11 +134,11 @@ def _inputs_as_answer(subject: Subject) -> Iterator[Flag]:
         everywhere = fooled_on_all(subject.judged, answers)
         on_all = everywhere is Fooled.STRICT
         severity = Severity.UNUSABLE if on_all else min(SEVERITY[who], Severity.DOUBTFUL, key=_mildness)
-        where = "on every input tried" if on_all else "on its own inputs; changed inputs would show it"
+        where = "on every input tried" if on_all else "on the task's own inputs; changed ones expose this"
         yield Flag(
             check="identity",
             severity=severity,
-            says=f"input {position} returned as it is passes {NAMES[who]} {where}",
+            says=f"input {position} returned unchanged passes {NAMES[who]} {where}",
             advice="use signed inputs (randn), or leave the task out",
         )
 
@@ -153,7 +154,7 @@ def _input_as_answer(trial: Trial, position: int) -> Tensors | None:
 
 
 def _slices(subject: Subject) -> Iterator[Flag]:
-    """Flag an output that is the same all along an axis."""
+    """Flag an output that is constant along an axis."""
     shape = subject.own[0].outputs[0].shape
     for axis, size in enumerate(shape):
         if size < 2:
@@ -166,9 +167,9 @@ def _slices(subject: Subject) -> Iterator[Flag]:
         yield Flag(
             check="uniform-axis",
             severity=Severity.DOUBTFUL,
-            says=f"the output is the same all along axis {axis} ({size} long): the first entry repeated "
+            says=f"the output is constant along axis {axis} (length {size}): its first slice repeated "
             f"passes {NAMES[who]}",
-            advice=f"one of {size} would be enough to compute; give inputs that differ along it",
+            advice=f"computing one slice of {size} would be enough; give inputs that vary along this axis",
         )
 
 

@@ -34,7 +34,7 @@ def double_of(model: nn.Module) -> nn.Module:
 
 
 def doubled(value: Any) -> Any:
-    """Return float64 copies of float tensors in lists and tuples, copies of others, all else as it is."""
+    """Copy the tensors in lists and tuples, floats as float64; leave everything else as it is."""
     if isinstance(value, torch.Tensor):
         return value.double() if value.is_floating_point() else value.clone()
     if isinstance(value, list | tuple):
@@ -43,7 +43,7 @@ def doubled(value: Any) -> Any:
 
 
 def on_processor(value: Any) -> Any:
-    """Return tensors in lists and tuples as the processor's own, all else as it is."""
+    """Move the tensors in lists and tuples to the processor; leave everything else as it is."""
     if isinstance(value, torch.Tensor):
         return value.cpu()
     if isinstance(value, list | tuple):

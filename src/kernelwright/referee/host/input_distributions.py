@@ -1,32 +1,33 @@
-"""How drawn inputs and weights are changed, so that no shortcut that only holds for nice data survives.
+"""Changes drawn inputs and weights, so that shortcuts that hold for nice data only fail.
 
-Used in the reference's process; works in place on tensors in shared memory.
+Runs in the host and works in place on tensors in shared memory.
 """
 
 import torch
 
 SCALES = (3.0, 0.01)
-"""Factors of the ``scaled`` family, by variant."""
+"""Factors of the distribution ``scaled``, by variant."""
 SPIKE = 50.0
 SPIKE_SHARE = 1000
-"""One element in this many becomes a spike, at least one; the last one always: loops end too early, and a sum
-over thousands does not miss an ordinary value."""
+"""One element in this many becomes a spike. The last element always is one: a loop that ends too early misses
+it, and a sum over thousands of elements would not show that an ordinary value is missing."""
 TAIL_EXPONENT = 1.5
 """Pareto exponent of ``heavy_tail``: finite mean, infinite variance."""
 TAIL_LIMIT = 1e4
 END_SHARE, END_HEIGHT = 0.1, 300.0
-"""Share of rows that begin, and that end, with a value of this or up to twice this: ends are where loops go
-wrong, and a softmax that has not seen its maximum overflows there."""
+"""``END_SHARE`` of the rows begin, and as many end, with a value between ``END_HEIGHT`` and twice that. Loops
+go wrong at the ends of rows, and a softmax that has missed its maximum overflows."""
 SINK_SHARE, SINK_DEPTH, SINK_SPREAD = 10, 150.0, 100.0
-"""One leading index in this many, at least one of several, holds nothing but values from minus the second on
-down, the third wide: there ``exp`` of what no maximum was taken off is zero everywhere."""
+"""One leading index in ``SINK_SHARE``, at least one if there are several, holds only values below
+``-SINK_DEPTH``, spread by ``SINK_SPREAD``: their ``exp`` is zero unless their maximum is subtracted first."""
 OFFSET = 4.0
-"""``offset`` moves everything down by this many times its root mean square: a mean far from zero, no positive
-elements worth mentioning. Not more, for honest one-pass variances lose digits with its square."""
+"""``offset`` moves all values down by this many times their root mean square: the mean is then far from zero
+and almost no element is positive. It is not larger because honest one-pass variances lose digits with its
+square."""
 
 
 def change_inputs(x: torch.Tensor, family: str, variant: int, generator: torch.Generator) -> None:
-    """Change one float input to a member of its family; ``as_is`` leaves it."""
+    """Change one float input to a distribution (``family``); ``as_is`` leaves it."""
     if family == "scaled":
         x.mul_(SCALES[variant % len(SCALES)])
     elif family == "negated":
@@ -42,20 +43,20 @@ def change_inputs(x: torch.Tensor, family: str, variant: int, generator: torch.G
 
 
 def nudge(x: torch.Tensor, generator: torch.Generator) -> None:
-    """Move every element by a unit in its last place, up or down by lot."""
+    """Move every element by a unit in its last place, up or down at random."""
     signs = torch.randint(2, x.shape, generator=generator, dtype=torch.int8) * 2 - 1
     x.mul_(1 + signs.to(x.dtype) * torch.finfo(x.dtype).eps)
 
 
 def _round(x: torch.Tensor) -> None:
-    """Round to halves of the mean magnitude: ties, plateaus and zeros of both signs."""
+    """Round to halves of the mean magnitude, which gives ties, plateaus and zeros of both signs."""
     step = float(x.abs().mean()) / 2 if x.numel() else 0.0
     if step > 0:
         x.div_(step).round_().mul_(step)
 
 
 def _spike(x: torch.Tensor, generator: torch.Generator) -> None:
-    """Make everything small but a few large values of either sign at random places."""
+    """Make all values small except a few large ones of either sign at random places."""
     x.mul_(0.01)
     if x.numel() == 0:
         return
@@ -91,11 +92,11 @@ def _make_heavy(x: torch.Tensor, generator: torch.Generator) -> None:
 
 
 def change_state(x: torch.Tensor, is_parameter: bool, style: str, generator: torch.Generator) -> None:
-    """Move a parameter or buffer away from what its constructor gave it.
+    """Move a parameter or buffer away from its value after construction.
 
-    Style ``signed`` also flips signs of constant parameters (affine scales), ``positive`` does not: for
-    references that need them positive. Zeros inside a non-constant tensor stay zero (masks). Buffers
-    that are all zero (running means) become small normal noise, others keep their sign (variances).
+    The style ``signed`` also flips signs of constant parameters (affine scales). The style ``positive`` does
+    not, for references that need positive scales. Zeros in a non-constant tensor stay zero (masks). Tensors
+    that are all zero (running means) become small normal noise; other buffers keep their sign (variances).
     """
     if x.numel() == 0:
         return

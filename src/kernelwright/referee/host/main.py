@@ -1,6 +1,7 @@
-"""The reference's process: trusted, long-lived. Draws inputs and weights from the seeds it is sent,
+"""The host: the trusted, long-lived process of a reference.
 
-runs the reference as it is, compiled, and in float64.
+Draws inputs and weights from the seeds that the parent sends. Runs the reference as it is, compiled, and in
+float64.
 """
 
 import copy
@@ -24,7 +25,7 @@ from kernelwright.referee.worker.wire import Message
 from kernelwright.tasks.namespace import construct_model, draw_inputs, load_namespace
 
 CHANGE_SEED = 0x2545F491
-"""Keeps a draw's changes apart from its values: from one random stream they would hang together."""
+"""XORed to the seed for changes of a sample, so that changes and values use different random streams."""
 
 EAGER_TF32 = "eager_tf32"
 COMPILE_MODES = {"torch_compile": None, "torch_compile_max_autotune": "max-autotune"}
@@ -39,7 +40,7 @@ class Host(Runner):
         self.subject: Any = None
 
     def handlers(self) -> dict[str, Callable[[Message], Message]]:
-        """Add what only the reference does."""
+        """Add the commands that only the reference knows."""
         return {
             **super().handlers(),
             "open": self.open,
@@ -62,7 +63,7 @@ class Host(Runner):
         return {}
 
     def size(self, message: Message) -> Message:
-        """Estimate bytes of inputs, outputs and state without allocating them; None where it cannot be."""
+        """Estimate bytes of inputs, outputs and state without allocating them; None where this fails."""
         try:
             with torch.device("meta"):
                 model = construct_model(self.task, self.namespace, seed=0)
@@ -76,7 +77,7 @@ class Host(Runner):
         return {"inputs": _nbytes(inputs), "outputs": _nbytes(outputs), "state": _nbytes(state)}
 
     def describe(self, message: Message) -> Message:
-        """Construct the reference under a (public) seed; answers with every layout."""
+        """Construct the reference under a (public) seed; answer with all layouts."""
         model = construct_model(self.task, self.namespace, message["seed"])
         self.model = self.placement.module(model)
         self.callables["eager"] = self.model
@@ -112,12 +113,12 @@ class Host(Runner):
         return {}
 
     def draw_inputs(self, message: Message) -> Message:
-        """Draw one set of inputs under a secret seed and change it to its family."""
+        """Draw one set of inputs under a secret seed and change it to its distribution."""
         layout = Layout()
         found: list[torch.Tensor] = []
         values = draw_inputs(self.task, self.namespace, message["seed"])
         if encode(values, layout, found) != self._args_layout:
-            raise TaskError("get_inputs() gives other shapes or literals from call to call")
+            raise TaskError("get_inputs() returns different shapes or literals from call to call")
         generator = torch.Generator().manual_seed(message["seed"] ^ CHANGE_SEED)
         arena = self.arenas[message["arena"]]
         for slot, value in zip(slots_in(self._args_layout), found, strict=True):
@@ -138,7 +139,7 @@ class Host(Runner):
         return {}
 
     def draw_state(self, message: Message) -> Message:
-        """Construct another reference under a secret seed and write its state, changed on request."""
+        """Construct another reference under a secret seed and write its state, changed by a style."""
         model = construct_model(self.task, self.namespace, message["seed"])
         generator = torch.Generator().manual_seed(message["seed"] ^ CHANGE_SEED)
         arena = self.arenas[message["arena"]]
@@ -152,7 +153,7 @@ class Host(Runner):
         return {}
 
     def oracle(self, message: Message) -> Message:
-        """Run the reference in float64 on a set; writes outputs and state after the call."""
+        """Run the reference in float64 on a set; write its outputs and its state after the call."""
         self._write_oracle(message)
         self.placement.release()
         return {}
@@ -168,7 +169,7 @@ class Host(Runner):
             arena.tensor(slot).copy_(own[name])
 
     def _in_double(self, args: Any) -> tuple[nn.Module, Any]:
-        """Call the reference in float64 where it lives, on the processor where that cannot be."""
+        """Call the reference in float64 on its device, or on the processor where the device cannot."""
         assert self.model is not None
         try:
             return run_in_double(self.model, args)
@@ -181,7 +182,7 @@ class Host(Runner):
                 raise error from None
 
     def compile(self, message: Message) -> Message:
-        """Make another baseline callable, and warm it on a set where it is compiled."""
+        """Make another baseline callable; compile it, if it is compiled, by a call on a set."""
         assert self.model is not None
         name = message["name"]
         if name == EAGER_TF32:
@@ -194,7 +195,7 @@ class Host(Runner):
         return {}
 
     def time(self, message: Message) -> Message:
-        """As every runner; products are rounded to TF32 for the one baseline that is about that."""
+        """Time as every runner does; the baseline ``eager_tf32`` computes products in TF32."""
         if message["callable"] != EAGER_TF32:
             return super().time(message)
         use_tf32(True)

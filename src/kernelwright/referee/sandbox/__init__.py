@@ -1,4 +1,4 @@
-"""Confinement of the processes that run what others wrote; the standard library only."""
+"""Confines the processes that run untrusted code. Uses the standard library only."""
 
 from kernelwright.referee.sandbox.limits import Limits
 from kernelwright.referee.sandbox.tiers import BARE, NOT_STOPPED, ORDER, Sandbox, Tier

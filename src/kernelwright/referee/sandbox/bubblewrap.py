@@ -1,8 +1,8 @@
-"""Namespaces by way of bubblewrap: for machines that let ``bwrap`` make them, and not us.
+"""Namespaces made by bubblewrap, for machines that let ``bwrap`` make them but not this program.
 
-One ``bwrap`` stands around a whole process that forks candidates: what they all may see is mounted once,
-read-only, in a process table, network and IPC of its own. Which of it each one may touch is left to Landlock,
-for inside nobody has a capability: ``bwrap`` gives none, and AppArmor would take it.
+One ``bwrap`` runs around the zygote that forks candidates. It mounts once, read-only, what all candidates may
+see, and has a process table, network and IPC of its own. Landlock then decides what each candidate may touch:
+no process inside has the capabilities to mount, because ``bwrap`` gives none and AppArmor would remove them.
 """
 
 import contextlib
@@ -21,13 +21,14 @@ _NAMESPACES = (
     "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try",
 )  # fmt: skip
 _ROOTS_OWN = "--unshare-user-try"
-"""Root may be without the right to the others. For everyone else ``bwrap`` takes a user namespace where it
-must; set-user-id it needs none, and one of root's would keep us from counting memory in there."""
+"""For root only: root may lack the right to make the other namespaces. For every other user ``bwrap`` makes a
+user namespace by itself where it must. Where ``bwrap`` is set-user-id it needs none, and one that root owns
+would keep us from counting memory inside."""
 _WORDS = 300
 
 
 def find() -> str | None:
-    """Return where the program is, None where it is not installed."""
+    """Return the program's path, None where it is not installed."""
     return shutil.which(PROGRAM)
 
 
@@ -39,17 +40,17 @@ def wrap(
     *,
     ends_with_thread: bool = False,
 ) -> list[str]:
-    """Return what to put before a command for it to run in there, as process 1 of its process table.
+    """Return the words to put before a command so that it runs inside, as process 1 of its process table.
 
     Args:
-        program: where ``bwrap`` is.
+        program: path of ``bwrap``.
         view: what to show, read-only; its device files may be opened.
-        writable: directories that keep their names, and what is written there.
+        writable: directories shown under their own names, in which changes are kept.
         readable: more directories to show.
-        ends_with_thread: it ends when the thread does that has started it.
+        ends_with_thread: end the command when the thread that started it ends.
 
-    The command keeps its descriptors, process group and user. All others in there die with it: who kills the
-    process group has killed all. Its ``/tmp`` is its own, and gone afterwards.
+    The command keeps its descriptors, process group and user. All other processes inside die with it, so
+    killing the process group kills them all. The command has a ``/tmp`` of its own, which is gone afterwards.
     """
     words = [program, *_NAMESPACES, "--as-pid-1", "--cap-drop", "ALL"]
     words += [_ROOTS_OWN] if os.geteuid() == 0 else []
@@ -67,12 +68,12 @@ def wrap(
 
 
 def run(command: Sequence[str], environment: Mapping[str, str], timeout_s: float) -> str:
-    """Run a command in there and return what it writes.
+    """Run a wrapped command and return what it writes to stdout.
 
-    Nothing of it is left afterwards: a ``bwrap`` that fails may leave a process behind that waits forever.
+    Kills its process group afterwards: a ``bwrap`` that fails may leave a process behind that waits forever.
 
     Raises:
-        OSError: it does not start, fails, says nothing or is not done in time; with the reason in one line.
+        OSError: the command does not start, fails, writes nothing or is not done in time; one line says why.
     """
     with tempfile.TemporaryFile() as told, tempfile.TemporaryFile() as complained:
         started = subprocess.Popen(
@@ -97,7 +98,7 @@ def run(command: Sequence[str], environment: Mapping[str, str], timeout_s: float
 
 
 def _mounted(view: View) -> dict[str, str]:
-    """Return the targets of a view without links inside of what is shown: they are there, and lead right."""
+    """Return the targets of a view without links that lie inside other targets: those are shown already."""
     targets = view.targets()
     return {
         name: real

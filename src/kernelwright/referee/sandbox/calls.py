@@ -1,4 +1,4 @@
-"""The system calls that confinement is made of and Python has no name for. Linux; each raises OSError."""
+"""System calls for confinement that Python has no function for. Linux only; each raises OSError."""
 
 import contextlib
 import ctypes
@@ -41,7 +41,7 @@ _NUMBERS: Final = {
 }
 """Name -> number on x86-64 and on everything that uses the kernel's generic table."""
 MACHINES: Final = {"x86_64": 0, "aarch64": 1}
-"""Processors whose numbers we know, and their column."""
+"""Processors with known numbers -> their column in the table above."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -54,7 +54,7 @@ def _done(result: int, what: str) -> int:
 
 
 def system_call(name: str, *arguments: object) -> int:
-    """Make one of the calls that libc has no function for; integers are passed as long."""
+    """Make a system call that libc has no function for; integers are passed as ``long``."""
     column = MACHINES.get(platform.machine())
     if column is None:
         raise OSError(f"{name}: not known on {platform.machine()}")
@@ -68,7 +68,7 @@ def _prctl(what: str, option: int, *arguments: int) -> int:
 
 
 def unshare(flags: int) -> None:
-    """Leave namespaces for new ones."""
+    """Move this process into new namespaces."""
     _done(_libc.unshare(flags), "unshare")
 
 
@@ -80,14 +80,14 @@ def mount(source: str | None, target: str, kind: str | None, flags: int, options
 
 
 def protect_tree(path: str) -> None:
-    """Make a mount and all below it read-only, without set-user-id programs and devices."""
+    """Make a mount and all mounts below it read-only, without set-user-id programs and devices."""
     attributes = (ctypes.c_uint64 * 4)(READ_ONLY | NO_SUID | NO_DEVICES, 0, 0, 0)
     size = ctypes.sizeof(attributes)
     system_call("mount_setattr", _AT_FDCWD, os.fsencode(path), _AT_RECURSIVE, ctypes.byref(attributes), size)
 
 
 def make_root(folder: str) -> None:
-    """Make the mount at a folder the root of everything and let go of the old one."""
+    """Make the mount at a folder the root directory and unmount the old root."""
     os.chdir(folder)
     system_call("pivot_root", b".", b".")
     _done(_libc.umount2(b".", _DETACH), "umount")
@@ -95,7 +95,7 @@ def make_root(folder: str) -> None:
 
 
 def die_with_parent_thread(signal_number: int) -> None:
-    """Have the kernel send this process a signal when its parent ends; forgotten when credentials change."""
+    """Have the kernel signal this process when its parent thread ends, until its credentials change."""
     _prctl("prctl", _SET_DEATH_SIGNAL, signal_number)
 
 
@@ -110,13 +110,13 @@ def set_dumpable(is_dumpable: bool) -> None:
 
 
 def forbid_new_privileges() -> None:
-    """Make set-user-id programs run without their owner's power, for good."""
+    """Make set-user-id programs run without their owner's rights, for good."""
     _prctl("prctl", _SET_NO_NEW_PRIVILEGES, 1)
 
 
 def empty_bounding_set() -> None:
-    """Keep programs from bringing capabilities back; needs the right to, without it nothing happens."""
-    with contextlib.suppress(OSError):  # also past the last one
+    """Keep programs from getting capabilities back. Does nothing for a process without the right to do so."""
+    with contextlib.suppress(OSError):  # the kernel also refuses numbers past the last capability
         for capability in range(64):
             _prctl("prctl", _DROP_BOUNDING, capability)
 

@@ -1,4 +1,4 @@
-"""Which sandbox works here: found by building it and looking out of it. ``python -m`` prints it as JSON."""
+"""Finds the sandbox that works here by building one and working in it. ``python -m`` prints it as JSON."""
 
 import contextlib
 import json
@@ -25,15 +25,16 @@ from kernelwright.referee.worker.driver import Cuda, Hip
 _TRIAL_S = 120.0
 _SCRATCH_BYTES = 1 << 20
 _IN_THERE: Final = "--in-there"
-"""First word on the command line of who was started by ``bwrap`` for a trial."""
+"""First argument of a process that ``bwrap`` starts for a trial."""
 DRIVERS: Final[dict[str, Callable[[], object]]] = {"cuda": Cuda, "hip": Hip}
-"""Kind of driver -> what begins to use its first device; raises where that cannot be. For children only."""
+"""Kind of driver -> function that begins to use its first device and raises where it cannot. Call these in
+children only."""
 
 
 def choose(view: View, at_most: Tier | None = None) -> Sandbox:
-    """Return the strongest sandbox that works, or the strongest not above ``at_most``.
+    """Return the strongest sandbox that works, not stronger than ``at_most``.
 
-    Where the view's driver can be had at all, it must work in there too.
+    If the view's driver works outside, it must work inside the sandbox too.
 
     Raises:
         MachineError: not even a limited child can be started.
@@ -53,7 +54,7 @@ def choose(view: View, at_most: Tier | None = None) -> Sandbox:
 
 
 def probe(at_most: Tier | None = None, device: str = "cpu") -> Sandbox:
-    """Return what ``choose`` finds in a small process of its own, for who works on a kind of device.
+    """Return what ``choose`` finds for a kind of device, in a small process of its own.
 
     Raises:
         MachineError: that process fails.
@@ -62,7 +63,10 @@ def probe(at_most: Tier | None = None, device: str = "cpu") -> Sandbox:
 
 
 def foresee(at_most: Tier | None = None, device: str = "cpu", compiler: str = "") -> dict[str, Any]:
-    """Return the same as JSON, ``sandbox``, and what was to be seen in it, ``view``; raises as ``probe``."""
+    """Return the result of ``probe`` as JSON (``sandbox``) with the view it was tried on (``view``).
+
+    Raises as ``probe``.
+    """
     words = [at_most.value if at_most else ORDER[0].value, device, compiler]
     try:
         done = subprocess.run(
@@ -80,7 +84,7 @@ def foresee(at_most: Tier | None = None, device: str = "cpu", compiler: str = ""
 
 @cache
 def tier_here() -> str | None:
-    """Return the tier that this machine gives, None where it cannot be told; looked up once a process."""
+    """Return the tier that works on this machine, None when it cannot be found; tried once per process."""
     try:
         return probe().tier.value
     except MachineError:
@@ -88,12 +92,12 @@ def tier_here() -> str | None:
 
 
 def from_json(values: dict[str, object]) -> Sandbox:
-    """Return a sandbox that has been through JSON."""
+    """Return a sandbox from its JSON form."""
     return Sandbox(**{**values, "tier": Tier(str(values["tier"]))})  # type: ignore[arg-type]
 
 
 def require(sandbox: Sandbox, wanted: str | None) -> None:
-    """Raise UserError when the sandbox is weaker than the wanted tier, or there is no such tier."""
+    """Raise UserError when the sandbox is weaker than the wanted tier, or when no such tier exists."""
     if wanted is None:
         return
     if wanted not in ORDER:
@@ -108,7 +112,7 @@ def require(sandbox: Sandbox, wanted: str | None) -> None:
 
 
 def _options() -> Iterator[Sandbox]:
-    """Yield what could be built, best first."""
+    """Yield the sandboxes that could be built, strongest first."""
     has_filter, version = _filter_works(), landlock.version()
     is_root = os.geteuid() == 0
     for tier in ORDER:
@@ -124,7 +128,7 @@ def _options() -> Iterator[Sandbox]:
 
 
 def _misses(option: Sandbox) -> str | None:
-    """Return which part of its tier is not there."""
+    """Return why this machine lacks a part of the option's tier, None when it has all."""
     if option.tier not in (Tier.BUBBLEWRAP, Tier.LANDLOCK):
         return None
     if option.tier is Tier.BUBBLEWRAP and bubblewrap.find() is None:
@@ -145,7 +149,7 @@ def _filter_works() -> bool:
 
 
 def _try(option: Sandbox, view: View) -> str | None:
-    """Build it around a child that looks whether one can work in there; returns what went wrong."""
+    """Build the sandbox around a child that does what candidates do; return what went wrong, or None."""
     scratch = tempfile.mkdtemp(prefix="kernelwright-")
     parent = os.getpid()
 
@@ -162,7 +166,7 @@ def _try(option: Sandbox, view: View) -> str | None:
 
 
 def _try_wrapped(option: Sandbox, view: View) -> str | None:
-    """Do the same in a process that ``bwrap`` has started, as it would the one that forks candidates."""
+    """Do the same as ``_try`` in a process inside ``bwrap``, where the zygote would be."""
     program = bubblewrap.find()
     if program is None:
         return bubblewrap.NOT_THERE
@@ -183,7 +187,7 @@ def _environment() -> dict[str, str]:
 
 
 def _work() -> None:
-    """Do what every candidate does: read the interpreter's files and torch's, write, start a program."""
+    """Do what every candidate does: read the files of Python and torch, write a file, start a program."""
     for name in ("os", "torch", "numpy"):
         file = getattr(sys.modules.get(name), "__file__", None)
         if file:
@@ -199,7 +203,7 @@ def _work() -> None:
 
 
 def _in_child(work: Callable[[], object]) -> str | None:
-    """Run it in a fork; returns None when it came to its end, else what it said."""
+    """Run a function in a forked child; return None when it finished, else the error in one line."""
     ours, theirs = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -219,11 +223,11 @@ def _in_child(work: Callable[[], object]) -> str | None:
         if said != "ok":
             os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
-    return None if said == "ok" else said or "it ended without a word"
+    return None if said == "ok" else said or "the child ended without an answer"
 
 
 def main() -> None:
-    """Print the chosen sandbox, or in a trial what is wrong with it."""
+    """Print the chosen sandbox; in a trial inside ``bwrap`` print what is wrong, or null."""
     if sys.argv[1:2] == [_IN_THERE]:
         words = json.loads(sys.argv[2])
         problem = _try(from_json(words["option"]), view_from_json(words["view"]))
@@ -236,7 +240,7 @@ def main() -> None:
 
 
 def _view_on(name: str, compiler: str) -> View:
-    # lazy: it needs packages that another interpreter, which is asked what it can do, may not have
+    # lazy: it needs packages that an interpreter on which this module is tried may not have
     from kernelwright.referee.device import parse_device
 
     device = parse_device(name)

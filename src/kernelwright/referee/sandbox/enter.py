@@ -1,8 +1,9 @@
-"""What a forked child does before it runs anything it was given, and who stands above it.
+"""Confines a forked child before it runs anything it was given, and sets up the processes above it.
 
-With namespaces there are three processes: the *keeper*, a child of the zygote, which ends as the worker
-ended and whose death is the worker's; the *init*, first process of the new process table, which collects
-what the worker leaves behind; the worker. Without them the worker is its own keeper.
+With namespaces there are three processes. The *keeper*, a child of the zygote, ends in the way the worker
+ended; killing it kills the worker. The *init*, the first process of the new process table, reaps the
+processes that the worker leaves behind. The third is the worker. Without namespaces the worker is its own
+keeper.
 """
 
 import contextlib
@@ -24,7 +25,7 @@ from kernelwright.referee.sandbox.view import DRIVER_FACTS, OWN_FACTS, View
 
 _STATUS = struct.Struct("<i")
 _FIRST_VICTIM = "1000"
-"""Highest oom_score_adj: out of memory, the kernel ends a candidate before anything of the user's."""
+"""Highest oom_score_adj: out of memory, the kernel kills a candidate before any process of the user."""
 
 
 @dataclass(frozen=True)
@@ -35,13 +36,13 @@ class Cell:
     view: View
     limits: Limits
     scratch: str
-    """An empty directory of the machine's."""
+    """An empty directory outside the sandbox."""
     extra: Mapping[str, str] = field(default_factory=dict)
-    """More that may be read: name -> path."""
+    """More files that may be read: name inside -> real path."""
 
 
 def die_with_parent(parent: int) -> None:
-    """Have the kernel kill this process when its parent thread ends; exits if that has happened already."""
+    """Have the kernel kill this process when its parent thread ends; exit if the parent has ended already."""
     calls.die_with_parent_thread(signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)
@@ -50,7 +51,7 @@ def die_with_parent(parent: int) -> None:
 def enter_trusted(cell: Cell, parent: int) -> None:
     """Confine a process that runs our own or the task's code: limits, and a filter that refuses nothing.
 
-    So that what is compared with a candidate pays the same for every system call.
+    With the filter, the reference pays the same for every system call as the candidates compared with it.
     """
     os.setsid()
     _settle(cell.scratch, is_private=False)
@@ -64,10 +65,10 @@ def enter_trusted(cell: Cell, parent: int) -> None:
 def enter(cell: Cell, parent: int) -> None:
     """Confine this process, a fresh child of ``parent`` with one thread; returns in the worker only.
 
-    What it can see has changed when this returns, and so may have its process id. The keeper and the init
-    never return. Raises OSError when a layer cannot be put on.
+    Afterwards the process sees other files and may have another process id. The keeper and the init never
+    return. Raises OSError when a layer cannot be set up.
     """
-    calls.set_dumpable(True)  # else our own entries in /proc are not ours to write
+    calls.set_dumpable(True)  # otherwise root owns our entries in /proc and we cannot write to them
     _make_first_victim()
     if cell.sandbox.tier is Tier.NAMESPACES:
         _enter_namespaces(cell, parent)
@@ -130,7 +131,7 @@ def _own_user(cell: Cell) -> int | None:
 
 
 def _keep(status: int) -> NoReturn:
-    """End as the worker did."""
+    """Be the keeper: wait for the worker's status and end in the same way."""
     _forget_descriptors(status)
     data = os.read(status, _STATUS.size)
     code = os.waitstatus_to_exitcode(_STATUS.unpack(data)[0]) if len(data) == _STATUS.size else 1
@@ -143,7 +144,7 @@ def _keep(status: int) -> NoReturn:
 
 
 def _collect(worker: int, report: int) -> NoReturn:
-    """Be init: wait for everything, and end with the worker; the kernel then kills what is left."""
+    """Be the init: reap every process, and end with the worker; the kernel then kills the others."""
     calls.set_dumpable(False)
     _forget_descriptors(report)
     while True:
@@ -154,14 +155,14 @@ def _collect(worker: int, report: int) -> NoReturn:
 
 
 def _is_abandoned(report: int) -> bool:
-    """True when nobody reads our report any more: the keeper has died before it could take us with it."""
+    """True when nobody reads the report any more: the keeper died before the death signal was set."""
     poller = select.poll()
     poller.register(report, 0)
     return any(events & select.POLLERR for _, events in poller.poll(0))
 
 
 def _forget_descriptors(kept: int) -> None:
-    """Close everything but one, the worker's own ends above all: only its own end must hang them up."""
+    """Close all descriptors but one, so that the worker's socket closes when the worker ends."""
     os.closerange(0, kept)
     os.closerange(kept + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 
@@ -172,25 +173,25 @@ def _make_first_victim() -> None:
 
 
 def _settle(scratch: str, *, is_private: bool = True) -> None:
-    """Work in the scratch directory, and have everything that asks the environment do so too."""
+    """Make the scratch directory the working directory, the home and the place for temporary files."""
     os.umask(0o022)
-    tempfile.tempdir = None  # found anew where it is asked for
+    tempfile.tempdir = None  # tempfile looks it up again at its next use
     os.chdir(scratch)
     own = {"TORCH_EXTENSIONS_DIR": "extensions"}
     if is_private:
-        own["TORCHINDUCTOR_CACHE_DIR"] = "inductor"  # what it finds there it runs: never another one's
+        own["TORCHINDUCTOR_CACHE_DIR"] = "inductor"  # not shared: inductor runs what it finds there
     os.environ.update({name: os.path.join(scratch, folder) for name, folder in own.items()})
     os.environ.update(HOME=scratch, TMPDIR=scratch, USER="candidate", LOGNAME="candidate")
 
 
 def _counts_per_namespace() -> bool:
-    """True where a user namespace has a count of processes of its own: since Linux 5.14."""
+    """True where each user namespace counts its own processes: since Linux 5.14."""
     words = re.match(r"(\d+)\.(\d+)", os.uname().release)
     return words is not None and (int(words[1]), int(words[2])) >= (5, 14)
 
 
 def _countable(limits: Limits, *, has_own_count: bool) -> Limits:
-    """Leave out the limit on processes where it would count the user's other ones too."""
+    """Leave out the limit on processes where it would count the user's other processes too."""
     return limits if has_own_count else replace(limits, processes=None)
 
 
@@ -200,7 +201,7 @@ def _readable(cell: Cell) -> list[str]:
 
 
 def _rewritable(cell: Cell, of_threads: str) -> list[str]:
-    """Return where the names of its threads are: a GPU's driver gives its own threads some or fails."""
+    """Return the folder of the thread names, which a GPU's driver must be able to write."""
     return [of_threads] if cell.view.has_driver else []
 
 

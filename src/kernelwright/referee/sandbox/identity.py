@@ -1,4 +1,4 @@
-"""Who a child is: never root, and with none of root's powers left to take back."""
+"""The user that a child runs as: never root, and without any capability of root, for good."""
 
 import os
 from collections.abc import Sequence
@@ -6,18 +6,18 @@ from collections.abc import Sequence
 from kernelwright.referee.sandbox.calls import NEW_USER, drop_capabilities, empty_bounding_set, unshare
 
 _FIRST, _COUNT = 61184, 4336
-"""User ids that systemd sets aside for short-lived services: no account and no file has one."""
+"""User ids that systemd reserves for short-lived services: no account and no file has one of them."""
 
 
 def spare_user() -> int:
-    """Return a user id for this process that nobody else has."""
+    """Return a user id for this process that no account has."""
     return _FIRST + os.getpid() % _COUNT
 
 
 def become(user: int | None, groups: Sequence[int] = ()) -> None:
-    """Change to another user, where one is given, and give up every capability. For good.
+    """Change to another user, if one is given, and give up every capability, for good.
 
-    The other user is in ``groups`` and in no others.
+    The other user belongs to ``groups`` only.
     """
     empty_bounding_set()
     if user is not None:
@@ -28,9 +28,9 @@ def become(user: int | None, groups: Sequence[int] = ()) -> None:
 
 
 def enter_user_namespace(unshare_flags: int) -> None:
-    """Leave namespaces for new ones with a user namespace around them; stay who we are.
+    """Move into a new user namespace and new namespaces inside it; the user stays the same.
 
-    Our own files stay readable; what the new namespaces own may be changed until ``become`` is called.
+    The user's own files stay readable. The process may change the new namespaces until it calls ``become``.
     """
     user, group = os.geteuid(), os.getegid()
     unshare(NEW_USER | unshare_flags)

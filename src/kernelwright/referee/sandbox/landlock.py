@@ -1,4 +1,4 @@
-"""Landlock: which files this process may still touch; needs no privilege and holds for its children too."""
+"""Landlock: limits the files that this process and its children may touch. Needs no privilege."""
 
 import contextlib
 import ctypes
@@ -18,13 +18,13 @@ _RIGHTS_BY_VERSION = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 5: (
 _ALL_TCP = 0b11
 _ALL_SCOPES = 0b11
 SCOPES_SINCE = 6
-"""First version that keeps signals and abstract sockets inside."""
+"""First version that refuses signals to, and abstract sockets of, processes outside."""
 TRUNCATE_SINCE = 3
-"""First version without which other files could still be emptied."""
+"""First version that refuses to truncate files outside; older versions let a process empty them."""
 
 
 def version() -> int:
-    """Return the version that the kernel offers, 0 when there is none."""
+    """Return the kernel's Landlock version, 0 when it has none."""
     try:
         return system_call("landlock_create_ruleset", None, 0, _VERSION_FLAG)
     except OSError:
@@ -34,10 +34,10 @@ def version() -> int:
 def restrict(read: Iterable[str], write: Iterable[str], rewrite: Iterable[str] = ()) -> None:
     """Let this process read, list and run what is below ``read``, and do anything below ``write``.
 
-    Below ``rewrite`` it may read, list, and write to the files that are there.
+    Below ``rewrite`` it may read, list, and write to existing files.
 
-    TCP, and signals to and abstract sockets of processes outside, are refused as far as the kernel's version
-    goes. Paths that are not there are passed over. Raises OSError without Landlock.
+    Refuses TCP, signals to processes outside and their abstract sockets, as far as the kernel's version can.
+    Skips paths that do not exist. Raises OSError without Landlock.
     """
     offered = version()
     if offered == 0:

@@ -1,34 +1,35 @@
-"""Ceilings that the kernel keeps for one process."""
+"""Limits of one process, most of them enforced by the kernel."""
 
 from dataclasses import dataclass
 
 DESCRIPTORS = 1024
 PROCESSES = 256
 THREADS_EACH = 16
-"""Processes and threads of a worker: so many, and so many for each thread that OpenMP may use."""
+"""A worker may have ``PROCESSES`` processes and threads, plus ``THREADS_EACH`` for every OpenMP thread."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Ceilings of one child; None leaves the inherited one."""
+    """Limits of one child; None leaves the inherited limit."""
 
     address_space_bytes: int | None = None
     cpu_s: int | None = None
     """Processor seconds over all threads."""
     file_bytes: int | None = None
-    """Size of the largest file it may write."""
+    """Size of the largest file that the child may write."""
     processes: int | None = None
-    """Processes and threads, its children's too; kept only where it has a user id of its own."""
+    """Processes and threads, descendants included. The kernel enforces it only where they are counted apart
+    from the user's other processes; elsewhere only the launcher's watch counts them."""
     descriptors: int | None = None
     scratch_bytes: int | None = None
-    """All it may keep in its scratch directory and in shared memory."""
+    """Bytes that the child may keep in its scratch directory and in shared memory."""
     total_bytes: int | None = None
-    """Memory of it and its children together; looked at twice a second."""
+    """Memory of the child and its descendants together; the launcher's watch checks it twice a second."""
 
 
 def apply(limits: Limits) -> None:
-    """Set what the kernel keeps; no core dump in any case."""
-    # lazy: not every system has it, and all need the names above
+    """Set the limits that the kernel enforces, and forbid core dumps."""
+    # lazy: not every system has this module, and every system needs the names above
     import resource
 
     _limit(resource.RLIMIT_CORE, 0)

@@ -1,4 +1,4 @@
-"""A root directory of its own: what the view shows, read-only, and one scratch of bounded size."""
+"""Gives a process a root directory of its own: the view, read-only, and one scratch of limited size."""
 
 import os
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from kernelwright.referee.sandbox import calls
 from kernelwright.referee.sandbox.view import View
 
 SCRATCH = "/tmp"
-"""The only place that can be written to; also where shared memory lives."""
+"""The only folder that can be written to; shared memory lies here too."""
 _INODES = 65536
 _ACCOUNTS = {
     "/etc/passwd": "candidate:x:{user}:{user}::/tmp:/bin/sh\n",
@@ -20,14 +20,14 @@ _LINKS = {"/dev/shm": "/tmp", "/dev/fd": "/proc/self/fd", "/var/tmp": "/tmp"}
 def enter_own_root(
     place: str, view: View, scratch_bytes: int, user: int, extra: Mapping[str, str] | None = None
 ) -> None:
-    """Replace everything this process sees; needs mount and process namespaces of its own.
+    """Replace the root directory of this process, which needs its own mount and process namespaces.
 
     Args:
-        place: an empty directory to build it on; nothing is left there afterwards.
+        place: an empty directory to build the new root on; nothing is left there afterwards.
         view: what to show.
-        scratch_bytes: how much may be written.
-        user: who will own the scratch directory.
-        extra: more to show, name -> real path.
+        scratch_bytes: size of the scratch directory.
+        user: owner of the scratch directory.
+        extra: more files to show, name inside -> real path.
     """
     calls.mount(None, "/", None, calls.RECURSIVE | calls.PRIVATE)
     quiet = calls.NO_SUID | calls.NO_DEVICES
@@ -60,7 +60,7 @@ def enter_own_root(
 
 
 def _protect_facts() -> None:
-    """Make all of /proc read-only but for what it says of processes: those files are their owners' alone."""
+    """Make /proc read-only except for the entries of processes, whose files only their owners can write."""
     for entry in list(os.scandir("/proc")):
         if entry.name.isdigit() or entry.is_symlink():
             continue

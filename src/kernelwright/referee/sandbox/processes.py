@@ -1,4 +1,4 @@
-"""Processes as /proc shows them: state, children, what they hold."""
+"""Processes as /proc shows them: state, children, memory."""
 
 import contextlib
 import os
@@ -23,7 +23,7 @@ def stat_of(pid: int) -> list[str]:
 
 
 def state_of(pid: int) -> str | None:
-    """Return the kernel's letter for what the process is doing, None when it is gone."""
+    """Return the kernel's letter for the state of a process, None when it is gone."""
     stat = stat_of(pid)
     return stat[STATE] if stat else None
 
@@ -42,13 +42,13 @@ def children_of(pid: int) -> list[int]:
 
 
 def _children_by_search(pid: int) -> list[int]:
-    """Look through all processes, where the kernel keeps no list."""
+    """Search all processes, where the kernel offers no list of children."""
     pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
     return [other for other in pids if (stat := stat_of(other)) and int(stat[PARENT]) == pid]
 
 
 def family_of(pid: int) -> list[int]:
-    """Return a process and everything that descends from it."""
+    """Return a process and all its descendants."""
     found, waiting = [], [pid]
     while waiting:
         one = waiting.pop()
@@ -58,9 +58,10 @@ def family_of(pid: int) -> list[int]:
 
 
 def own_bytes(pid: int) -> int:
-    """Return the memory without a file that a process holds; what several share is divided among them.
+    """Return the bytes of anonymous and shared memory of a process; shared pages are divided among sharers.
 
-    Where we may not look so closely, what it has kept from its fork on counts as its own.
+    Where ``smaps_rollup`` cannot be read, counts all resident anonymous pages, also those that the process
+    still shares with its parent since the fork.
     """
     try:
         rollup = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii")
@@ -70,9 +71,9 @@ def own_bytes(pid: int) -> int:
 
 
 def unnamed_bytes(pids: Iterable[int]) -> int:
-    """Return what files in memory without a name (memfd) hold that processes have open, each counted once.
+    """Return the bytes of all memfds (files in memory) that processes have open, each counted once.
 
-    As far as they are mapped too they are in ``own_bytes`` a second time.
+    A memfd that is also mapped is counted in ``own_bytes`` as well.
     """
     found: dict[int, int] = {}
     for pid in pids:
@@ -95,7 +96,7 @@ def _resident_bytes(pid: int) -> int:
 
 
 def folder_bytes(folder: str) -> int:
-    """Return what the files below a folder take on the disk."""
+    """Return the bytes that the files below a folder take on disk."""
     total = 0
     for path, _, names in os.walk(folder):
         for name in names:

@@ -10,9 +10,9 @@ from kernelwright.referee.sandbox.tiers import ORDER, Sandbox
 
 
 def check_sandbox() -> Check:
-    """Try what confines candidates here and say what it does not stop. Never raises.
+    """Try the sandbox of this machine and say what it does not stop. Never raises MachineError.
 
-    Where there is a GPU it is tried for one too: its driver may not begin in what is enough for others.
+    Where there is a GPU, tries a sandbox for it too: its driver may not start in the strongest tier.
     """
     try:
         on_gpus = {kind: probe(device=kind) for kind in ("cuda", "hip") if Device(kind).nodes()}
@@ -22,7 +22,7 @@ def check_sandbox() -> Check:
 
 
 def describe(sandbox: Sandbox, on_gpus: Mapping[str, Sandbox] | None = None) -> Check:
-    """Return the tier, what it is made of, and in plain words what it does not stop; and how GPUs differ."""
+    """Return the tier, its layers, and in plain words what it does not stop; also how GPUs differ."""
     value = f"{sandbox.tier} ({', '.join(sandbox.layers)})"
     advice = f"does not stop: {'; '.join(sandbox.not_stopped)}"
     stronger = [f"no {tier}: {why}" for tier, why in sandbox.why_not.items()]

@@ -1,8 +1,8 @@
-"""Scratch directories that are gone when their owner is, however it ended.
+"""Scratch directories that do not outlive their owner for long, however the owner ended.
 
-An owner that is killed with all its processes can remove nothing. Beside its directories lies a file that
-it keeps locked while it lives; whoever needs a scratch directory next removes those of owners whose lock has
-gone with them.
+An owner that is killed with all its processes cannot remove its directories. Every owner therefore keeps a
+lock on a file beside its directories while it lives. The next owner that needs a scratch directory removes
+the directories of all owners whose lock is free.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ LOCK_SUFFIX = ".lock"
 
 
 class ScratchSpace:
-    """One owner's scratch directories, in the system's place for temporary files."""
+    """One owner's scratch directories, in the system's folder for temporary files."""
 
     def __init__(self) -> None:
         self._lock: int | None = None
@@ -26,9 +26,9 @@ class ScratchSpace:
         self._place = Path()
 
     def new_folder(self, inside: str | None = None) -> str:
-        """Return a new, empty directory of this user; the first call clears up after owners that ended.
+        """Return a new, empty directory; the first call also removes those of owners that have ended.
 
-        It lies beside the others, or ``inside`` one of them.
+        The directory lies beside the owner's others, or ``inside`` one of them.
         """
         if self._lock is None:
             self._begin()
@@ -36,13 +36,13 @@ class ScratchSpace:
 
     @property
     def prefix(self) -> str:
-        """How the names of this owner's directories begin."""
+        """Prefix of the names of this owner's directories."""
         if self._lock is None:
             self._begin()
         return f"{self._owner}-"
 
     def close(self) -> None:
-        """Remove what directories are left, and give the lock back: without it nobody would find them."""
+        """Remove the remaining directories, then the lock file, by which others would find them."""
         if self._lock is not None:
             _remove_folders(self._place, self._owner)
             _lock_file(self._place, self._owner).unlink(missing_ok=True)
@@ -58,7 +58,7 @@ class ScratchSpace:
 
 
 def clear_up(place: Path | None = None) -> None:
-    """Remove the scratch directories of owners that have ended; by default in the system's place."""
+    """Remove the scratch directories of owners that have ended, by default in the temporary folder."""
     place = place or Path(tempfile.gettempdir())
     for lock in place.glob(f"{PREFIX}*{LOCK_SUFFIX}"):
         try:
@@ -83,7 +83,7 @@ def _remove_folders(place: Path, owner: str) -> None:
 
 
 def _take_lock(path: Path) -> int | None:
-    """Make and lock a file; None when somebody took it for an ended owner's before it was locked."""
+    """Create and lock a file; None when another process removed it before it was locked."""
     handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,7 +1,7 @@
-"""A filter of system calls, written as the kernel's own small program: no library is needed.
+"""A filter of system calls, written as BPF instructions without a library.
 
-It names what is refused, and lets everything else pass: what a compiler, OpenMP and torch need differs from
-version to version, what they never need does not.
+The filter lists the refused calls and allows all others: the calls that a compiler, OpenMP and torch need
+differ from version to version, the calls that they never need do not.
 """
 
 import ctypes
@@ -20,7 +20,7 @@ _AUDIT_MACHINE = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 
 _SET_MODE_FILTER = 1
 _NO_STORE_BYPASS_MITIGATION = 4
-"""Without it some kernels slow every store of the filtered process down."""
+"""Without this flag some kernels slow down every store of the filtered process."""
 
 REFUSED: Final = {
     # Other processes' memory and descriptors.
@@ -32,7 +32,7 @@ REFUSED: Final = {
     "pivot_root": (155, 41), "chroot": (161, 51), "move_mount": (429, 429), "open_tree": (428, 428),
     "fsopen": (430, 430), "fsconfig": (431, 431), "fsmount": (432, 432), "fspick": (433, 433),
     "mount_setattr": (442, 442), "name_to_handle_at": (303, 264), "open_by_handle_at": (304, 265),
-    # Large parts of the kernel that no kernel of ours needs.
+    # Large parts of the operating system's kernel that candidates never need.
     "bpf": (321, 280), "perf_event_open": (298, 241), "userfaultfd": (323, 282),
     "keyctl": (250, 219), "add_key": (248, 217), "request_key": (249, 218),
     "io_uring_setup": (425, 425), "io_uring_enter": (426, 426), "io_uring_register": (427, 427),
@@ -48,14 +48,14 @@ REFUSED: Final = {
     "clock_adjtime": (305, 266), "adjtimex": (159, 171), "iopl": (172, -1), "ioperm": (173, -1),
     "modify_ldt": (154, -1), "vhangup": (153, 58), "syslog": (103, 116), "sethostname": (170, 161),
     "setdomainname": (171, 162), "uselib": (134, -1), "_sysctl": (156, -1),
-    # Other users: a process that may have kept one to go back to.
+    # Changing the user: a process may have kept another user id to return to.
     "setuid": (105, 146), "setgid": (106, 144), "setreuid": (113, 145), "setregid": (114, 143),
     "setresuid": (117, 147), "setresgid": (119, 149), "setgroups": (116, 159),
     "setfsuid": (122, 151), "setfsgid": (123, 152),
 }  # fmt: skip
 """Name -> number on x86-64 and aarch64 (-1: not there)."""
 FOR_DRIVERS: Final = ("memfd_create",)
-"""Of these, what a GPU's driver cannot begin without."""
+"""Calls of this list that a GPU's driver needs to start."""
 
 _PROCESS_CALLS: Final = {
     # name: numbers, place of the process among the arguments
@@ -66,7 +66,7 @@ _PROCESS_CALLS: Final = {
     "setpriority": ((141, 140), 1), "ioprio_set": ((251, 30), 1),
     "migrate_pages": ((256, 238), 0), "move_pages": ((279, 239), 0),
 }  # fmt: skip
-"""What may be done to another process of the same user; refused where others can be seen at all."""
+"""Calls that act on another process of the same user; refused where other processes are visible."""
 
 _CLONE, _CLONE3, _SOCKET, _SOCKET_PAIR, _CONNECT = (56, 220), (435, 435), (41, 198), (53, 199), (42, 203)
 _IOCTL, _PRCTL, _TKILL, _FCNTL = (16, 29), (157, 167), (200, 130), (72, 25)
@@ -74,13 +74,13 @@ _NEW_NAMESPACES = 0x7E020000
 _UNIX = 1
 _STREAM, _PACKETS = 1, 5
 _KIND_BITS = 0xF
-"""Of a socket's type; the others say how its descriptor behaves. Datagrams are left out: whoever has a socket
-for them can name another program's as the receiver, with no call that a filter could look into."""
+"""Bits of a socket's type that hold its kind; the others are flags of its descriptor. Datagram sockets are
+refused: a process could send to another program's socket by address, in a call that no filter can examine."""
 _PUSH_INPUT, _CONSOLE = 0x5412, 0x541C
 """ioctls that type into the user's terminal."""
 _SET_DEATH_SIGNAL = 1
 _SIGNAL_OWNERS = (8, 10, 15)
-"""fcntl's F_SETOWN, F_SETSIG, F_SETOWN_EX: a signal by way of a descriptor."""
+"""fcntl's F_SETOWN, F_SETSIG, F_SETOWN_EX: they direct a descriptor's signals to a process."""
 
 
 def _step(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
@@ -88,7 +88,7 @@ def _step(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
 
 
 class _Program:
-    """Instructions, and whether what they refuse is really refused."""
+    """A list of BPF instructions; a permissive one has the same steps but refuses nothing."""
 
     def __init__(self, column: int, *, is_permissive: bool) -> None:
         self._column, self._is_permissive = column, is_permissive
@@ -98,7 +98,7 @@ class _Program:
         return _step(_RETURN, _ALLOW if self._is_permissive else _ERRNO | errno)
 
     def refuse(self, numbers: tuple[int, int], errno: int = _EPERM) -> None:
-        """Refuse a call whatever its arguments are."""
+        """Refuse a call with any arguments."""
         if numbers[self._column] >= 0:
             self.steps += [_step(_EQUAL, numbers[self._column], 0, 1), self.answer(errno)]
 
@@ -125,7 +125,7 @@ class _Program:
     def demand(
         self, numbers: tuple[int, int], argument: int, values: tuple[int, ...], *, bits: int = 0xFFFFFFFF
     ) -> None:
-        """As ``allow_only``, of some bits; what is not refused is not allowed yet, but looked at further."""
+        """Refuse a call unless some bits of the argument equal one of the values; then go on filtering."""
         block = [_load_argument(argument), _step(_AND, bits)]
         for i, value in enumerate(values):
             block.append(_step(_EQUAL, value, len(values) - i, 0))
@@ -141,15 +141,15 @@ def _load_argument(index: int) -> bytes:
 
 
 def make_filter(*, alone_as: int | None, is_permissive: bool, has_driver: bool = False) -> bytes:
-    """Return the program.
+    """Return the filter as a BPF program.
 
     Args:
-        alone_as: the process's id where it shares a process table with others: it may then do nothing to
-            any process but itself and its group. None where it sees only its own.
-        is_permissive: the same program, step by step, that refuses nothing: for the processes whose time
-            is compared with a filtered one's.
-        has_driver: let pass what a GPU's driver does when it begins: memory without a name, and a local
-            socket that it listens at. Where others can be seen, nothing may be connected to.
+        alone_as: the process's id where it shares a process table with others. The filter then allows it to
+            act on itself and its group only. None where it sees only its own processes.
+        is_permissive: make the same program step by step, but refuse nothing. For processes whose time is
+            compared with that of filtered ones.
+        has_driver: allow what a GPU's driver does when it starts: memfds, and a local socket to listen on.
+            Where other processes are visible, connecting to any socket is refused.
     """
     machine = platform.machine()
     program = _Program(MACHINES[machine], is_permissive=is_permissive)
@@ -162,7 +162,7 @@ def make_filter(*, alone_as: int | None, is_permissive: bool, has_driver: bool =
         if has_driver and name in FOR_DRIVERS:
             continue
         program.refuse(numbers, _ENOSYS if name.startswith("io_uring") else _EPERM)
-    program.refuse(_CLONE3, _ENOSYS)  # its flags lie in memory; libc falls back to clone
+    program.refuse(_CLONE3, _ENOSYS)  # a filter cannot read its flags in memory; libc falls back to clone
     program.refuse_if(_CLONE, 0, ((_ANY_BIT, _NEW_NAMESPACES),))
     if not has_driver:
         program.refuse(_SOCKET, _EACCES)
@@ -183,7 +183,7 @@ def make_filter(*, alone_as: int | None, is_permissive: bool, has_driver: bool =
 
 
 def install(program: bytes) -> None:
-    """Filter this process and all that come of it, for good; raises OSError where the kernel cannot."""
+    """Filter this process and its descendants, for good; raises OSError where the kernel cannot."""
     forbid_new_privileges()
     code = ctypes.create_string_buffer(program, len(program))
     header = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(code))

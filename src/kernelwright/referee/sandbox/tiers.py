@@ -1,21 +1,23 @@
-"""How well a candidate is confined here: named sets of guarantees, strongest first."""
+"""How strongly a machine can confine a candidate: named sets of guarantees, strongest first."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 
 class Tier(StrEnum):
-    """What holds at each is in docs/threat-model.md; what does not is in ``NOT_STOPPED``."""
+    """docs/threat-model.md says what each tier guarantees, ``NOT_STOPPED`` what it does not stop."""
 
     NAMESPACES = "namespaces"
-    """A root directory, process table, network and user of its own; Landlock and a filter on top."""
+    """Each candidate has its own root directory, process table, network and user. Landlock and a filter add
+    to this."""
     BUBBLEWRAP = "bubblewrap"
-    """A root directory, process table and network, made by ``bwrap`` for all candidates of a referee;
-    Landlock and a filter for each."""
+    """All candidates of a referee share one root directory, process table and network made by ``bwrap``. Each
+    has its own Landlock rules and filter."""
     LANDLOCK = "landlock"
-    """The machine's own directories, processes and network, with Landlock and a filter in between."""
+    """Candidates share the machine's directories, processes and network; Landlock and a filter restrict
+    them."""
     LIMITS = "limits"
-    """Limits only, with whatever else the machine allows."""
+    """Limits only, and Landlock or a filter where the machine has one of them."""
 
     @property
     def strength(self) -> int:
@@ -26,7 +28,7 @@ class Tier(StrEnum):
 ORDER = (Tier.NAMESPACES, Tier.BUBBLEWRAP, Tier.LANDLOCK, Tier.LIMITS)
 
 BARE = "none"
-"""Not a tier: limits and process groups alone, to measure what the rest costs."""
+"""Not a tier: limits and process groups alone, to measure what the other layers cost."""
 
 NOT_STOPPED: dict[Tier, tuple[str, ...]] = {
     Tier.NAMESPACES: ("a hole in the operating system's kernel",),
@@ -47,24 +49,24 @@ NOT_STOPPED: dict[Tier, tuple[str, ...]] = {
         "filling disk or memory for half a second before it is noticed",
     ),
 }
-"""In plain words, what a candidate that means harm can still do at a tier."""
+"""What a malicious candidate can still do at each tier, in plain words."""
 
 
 @dataclass(frozen=True)
 class Sandbox:
-    """What was chosen by trying, once per launcher."""
+    """A sandbox that was found by trying, once per launcher."""
 
     tier: Tier
     has_user_namespace: bool = False
-    """The namespaces lie in one of ours, because we have no right to make them directly."""
+    """A user namespace surrounds the others, because this process may not make them directly."""
     has_own_user: bool = False
-    """The child gets a user id that nobody else has; only root can give one."""
+    """The child gets a user id of its own; only root can give one."""
     landlock: int = 0
-    """Version; 0 without."""
+    """Version of Landlock; 0 without it."""
     has_filter: bool = False
     """System calls are filtered."""
     why_not: dict[str, str] = field(default_factory=dict)
-    """Stronger tier -> why it cannot be had here, one line."""
+    """Stronger tier -> one line that says why it does not work here."""
 
     @property
     def not_stopped(self) -> tuple[str, ...]:
@@ -76,7 +78,7 @@ class Sandbox:
 
     @property
     def layers(self) -> tuple[str, ...]:
-        """Return what it is made of."""
+        """Return the layers of this sandbox, for people."""
         parts = {
             "namespaces": self.tier is Tier.NAMESPACES,
             "namespaces by bwrap": self.tier is Tier.BUBBLEWRAP,

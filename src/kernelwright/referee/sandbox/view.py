@@ -1,4 +1,4 @@
-"""What a confined process may read: the system's programs, the interpreter, its packages. Nothing of ours."""
+"""What a confined process may read: system programs, the interpreter and its packages, but no user files."""
 
 import os
 import shutil
@@ -11,26 +11,26 @@ from typing import Any
 
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store")
 SETTINGS = ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives")
-"""Of /etc: where libraries are, and which compiler ``c++`` is."""
+"""Files of /etc that say where libraries are and which compiler ``c++`` is."""
 FACTS = ("/sys/devices/system",)
 """Processors and memory nodes; OpenMP and torch ask for them."""
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 OWN_FACTS = ("cpuinfo", "meminfo", "stat", "loadavg", "uptime", "version", "filesystems", "self", "sys")
-"""Of /proc, where the whole of it cannot be replaced."""
+"""Entries of /proc that may be read where /proc cannot be replaced."""
 DRIVER_FACTS = ("driver", "devices", "modules")
-"""Of /proc too, for who has a GPU: what its driver says of itself."""
+"""More entries of /proc, for processes on a GPU: what its driver reports."""
 _TOOLS = ("c++", "g++", "clang++", "gcc", "cc", "ld", "ninja", "nvcc", "hipcc")
 
 
 @dataclass(frozen=True)
 class View:
-    """Paths as they are named; each is shown under its name and, where that is a link, under its target."""
+    """Paths to show. Each appears under its name and, if it is a link, under its target too."""
 
     paths: tuple[str, ...]
     nodes: tuple[str, ...] = ()
-    """Device files that may be opened beside ``DEVICES``: a GPU's."""
+    """Device files of a GPU that may be opened, besides ``DEVICES``."""
     driver: str = ""
-    """Whose they are: ``cuda``, ``hip``; unknown where it is empty."""
+    """The kind of driver that these belong to, ``cuda`` or ``hip``; empty when unknown."""
 
     @property
     def has_driver(self) -> bool:
@@ -43,16 +43,16 @@ class View:
         return (*DEVICES, *self.nodes)
 
     def groups(self) -> tuple[int, ...]:
-        """Return the groups who may do more with one of the nodes than everyone may."""
+        """Return the groups that have more rights to one of the nodes than everyone has."""
         found = [os.stat(node) for node in self.nodes if os.path.exists(node)]
         return tuple(sorted({one.st_gid for one in found if one.st_mode >> 3 & ~one.st_mode & 0o006}))
 
     def without_nodes(self) -> "View":
-        """Return the view for who has nothing to do on a GPU."""
+        """Return the view for a process that does not use the GPU."""
         return replace(self, nodes=(), driver="")
 
     def targets(self) -> dict[str, str]:
-        """Return name -> real path, outer ones first; what lies inside another one is left out."""
+        """Return name -> real path, outer folders first, without paths that lie inside another one."""
         found: dict[str, str] = {}
         wanted = {path: os.path.realpath(path) for path in self.paths if os.path.exists(path)}
         names = {real: real for real in wanted.values()} | wanted
@@ -63,19 +63,19 @@ class View:
 
 
 def view_from_json(values: Mapping[str, Any]) -> View:
-    """Return a view that has been through JSON."""
+    """Return a view from its JSON form."""
     return View(tuple(values["paths"]), tuple(values["nodes"]), values["driver"])
 
 
 def make_view(
     compiler: str | None = None, nodes: Iterable[str] = (), files: Iterable[str] = (), driver: str = ""
 ) -> View:
-    """Return what a process like this one needs to import, compile and run.
+    """Return the view that a process like this one needs to import, compile and run.
 
-    ``nodes`` are device files that it may open, ``files`` what a device's ``driver`` reads besides.
+    ``nodes`` are device files that may be opened, ``files`` what a device's ``driver`` reads besides.
 
-    Of a folder on ``sys.path`` that is neither the interpreter's nor holds installed distributions only the
-    packages that are loaded already are shown: it may be anybody's, a home or a project.
+    A folder on ``sys.path`` may be a home or a project. Unless it belongs to the interpreter or holds
+    installed distributions, only the packages that are already loaded from it are shown.
     """
     paths: list[str] = [*SYSTEM, *SETTINGS, *FACTS, *files]
     for prefix in dict.fromkeys((sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix)):
@@ -102,7 +102,7 @@ def _is_inside(path: str, folder: str) -> bool:
 
 
 def _is_too_wide(folder: str) -> bool:
-    """True for the root, for a home and for whatever holds one."""
+    """True for the root, for a home, and for every folder that contains a home."""
     homes = {os.path.expanduser("~"), "/home", "/root", "/tmp", "/etc", "/var"}
     return any(_is_inside(os.path.realpath(home), os.path.realpath(folder)) for home in homes)
 
@@ -126,7 +126,7 @@ def _loaded_from(folder: str) -> list[str]:
 
 
 def _tool_paths(tool: str) -> Iterable[str]:
-    """Return what has to be seen for a program to run: a compiler brings headers beside its ``bin``."""
+    """Return the paths that a program needs to run: a compiler has headers beside its ``bin``."""
     home = os.path.dirname(os.path.dirname(tool))
     if any(_is_inside(tool, folder) for folder in SYSTEM):
         return ()

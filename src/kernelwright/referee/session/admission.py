@@ -1,4 +1,4 @@
-"""Is the task one that can be judged here? One clear line each when it is not."""
+"""Can the task be judged on this machine? If not, one clear line says why."""
 
 import ast
 import errno
@@ -10,22 +10,22 @@ from kernelwright.core.task import Task, Workload
 from kernelwright.referee.session.launcher import ChildDied, ChildError, ChildLate, ChildRefused
 
 INPUT_COPIES = 9
-"""Timed and transient draws, both sides' copies, the oracle's float64."""
+"""Copies of the inputs: timed and other samples, both sides' own, the oracle's in float64."""
 OUTPUT_COPIES = 16
-"""Live and previous outputs of both sides, dumps, the oracle in float64, what is kept to compare with."""
+"""Copies of the outputs: live and previous ones of both sides, dumps, the oracle in float64, kept ones."""
 STATE_COPIES = 9
-"""Three draws, the reference, its float64 copy, the candidate, dumps."""
+"""Copies of the weights: three samples, the reference, its float64 copy, the candidate, dumps."""
 USABLE_SHARE = 0.8
 DISK_FULL = os.strerror(errno.ENOSPC)
 
 
 def available_bytes() -> int:
-    """Return the memory that can be had without swapping."""
+    """Return the bytes of memory that are available without swapping."""
     return _meminfo("MemAvailable:")
 
 
 def total_bytes() -> int:
-    """Return the machine's memory."""
+    """Return the machine's memory in bytes."""
     return _meminfo("MemTotal:")
 
 
@@ -37,14 +37,14 @@ def _meminfo(name: str) -> int:
 
 
 def usable_bytes(limit: int | None) -> int:
-    """Return what one task may take."""
+    """Return the bytes of memory that one task may take."""
     return limit if limit is not None else int(available_bytes() * USABLE_SHARE)
 
 
 def check_memory(
     task: Task, workload: Workload, inputs: int, outputs: int, state: int, limit: int | None
 ) -> None:
-    """Raise TaskError when judging would need more memory than there is, with what to scale."""
+    """Raise TaskError when judging needs more memory than there is; its message says which size to scale."""
     needed = inputs * INPUT_COPIES + outputs * OUTPUT_COPIES + state * STATE_COPIES
     usable = usable_bytes(limit)
     if needed <= usable:
@@ -81,14 +81,14 @@ def _integer_globals(source: str) -> dict[str, int]:
 
 
 def is_out_of_memory(error: ChildError) -> bool:
-    """True when the process could not allocate, or was killed without having crashed by itself."""
+    """True when the process reports that it could not allocate memory."""
     if isinstance(error, ChildRefused):
         return error.kind in ("MemoryError", "OutOfMemoryError") or "allocate memory" in error.text
     return False
 
 
 def explain(task: Task, workload: Workload, error: ChildError) -> KernelwrightError:
-    """Turn what happened to the reference's process into one line: about the task, or about the machine."""
+    """Turn an error of the reference's process into one line about the task, or about the machine."""
     where = _where(task, workload)
     if isinstance(error, ChildRefused):
         first_line = error.text.strip().partition("\n")[0]
@@ -99,7 +99,7 @@ def explain(task: Task, workload: Workload, error: ChildError) -> KernelwrightEr
         if error.kind == "TaskError":
             return TaskError(first_line)
         if error.kind == "Unsupported":
-            return TaskError(f"{where}: its arguments cannot cross between processes: {first_line}")
+            return TaskError(f"{where}: the arguments cannot be sent to another process: {first_line}")
         return TaskError(f"{where}: the reference raised {error.kind}: {first_line}")
     if isinstance(error, ChildLate):
         return TaskError(f"{where}: the reference gave {error}; use a smaller workload")

@@ -1,4 +1,4 @@
-"""What else a verified candidate can be asked: advice for the search, no part of the verdict."""
+"""Measurements of a verified candidate that advise the search and are no part of the verdict."""
 
 import time
 from collections.abc import Sequence
@@ -9,19 +9,19 @@ from kernelwright.machine.counters import availability, count_while
 from kernelwright.referee.session.candidate_process import Contestant, Failure
 
 BUDGET_S = 0.15
-"""Aim for both numbers of threads together."""
+"""Time that both measurements, with one thread and with all, should take together."""
 MAX_SAMPLES = 6
 MAX_MS = 60.0
-"""Kernels slower than this are not asked: they would not fit the budget."""
+"""Slower kernels are not measured: they would not fit the budget."""
 
 
 def thread_scaling(
     contestant: Contestant, sets: Sequence[str], timing: Timing, n_threads: int
 ) -> dict[str, FactValue]:
-    """Return ``run.thread_scaling``, one thread's latency over all threads'; nothing where it cannot be had.
+    """Return ``run.thread_scaling``: the latency with one thread over the latency with all threads.
 
-    The best of a few samples of each, one right after the other. To be called when everything else has
-    been checked: the candidate is about to do things that are not watched.
+    Takes the best of a few samples of each, one right after the other. Returns nothing where this cannot be
+    measured. Call this when everything else has been checked: what the candidate does in here is not watched.
     """
     if not 0 < timing.p10_ms <= MAX_MS or n_threads == 1:
         return {}
@@ -37,7 +37,7 @@ def thread_scaling(
 
 
 def counter_facts(contestant: Contestant, sets: Sequence[str], timing: Timing) -> dict[str, FactValue]:
-    """Return the ``counters.*`` facts of a few calls; nothing where the kernel or the machine has none."""
+    """Return the ``counters.*`` facts of a few calls; nothing where counters are not available."""
     if timing.p10_ms > MAX_MS or not availability().available:
         return {}
     try:
@@ -49,7 +49,7 @@ def counter_facts(contestant: Contestant, sets: Sequence[str], timing: Timing) -
 
 
 def _best_s(contestant: Contestant, sets: Sequence[str], calls: int) -> float:
-    """Return seconds a call, by this process's clock."""
+    """Return seconds per call, by this process's clock."""
     begin = time.perf_counter()
     contestant.time(list(sets), 1)
     samples: list[float] = []

@@ -1,8 +1,8 @@
-"""Compile what a candidate asks for before any of it runs.
+"""Compiles a candidate's C++ before any of its code runs.
 
-A candidate whose C++ is a module-level string literal ``CPP_SOURCE`` with ``CXX_FLAGS`` beside it is built
-here, by the parent; it then loads ``$KERNELWRIGHT_BUILD_CACHE/KEY.so``. Whatever else a candidate compiles
-(``load_inline``) it compiles itself when it is imported.
+The parent builds a candidate whose C++ is a module-level string literal ``CPP_SOURCE`` with ``CXX_FLAGS``
+beside it. The candidate then loads ``$KERNELWRIGHT_BUILD_CACHE/KEY.so``. Anything else (``load_inline``) the
+candidate compiles itself when it is imported.
 """
 
 import ast
@@ -19,12 +19,12 @@ ALLOWED_FLAG = re.compile(
     r"-(O\w*|g\d?|m[\w=.,+-]+|std=[\w+]+|D\w+(=[\w.+-]*)?|l\w+|pthread|pipe|w"
     r"|W(?![alp],)[\w=+-]+|f(?!plugin|dump|profile|auto-profile)[\w=.+-]+)"
 )
-"""No flag that loads a plugin, runs a program or names a file."""
+"""Compiler flags that are allowed: none that loads a plugin, runs a program or names a file."""
 
 
 @dataclass(frozen=True)
 class CppSource:
-    """What the candidate wants compiled."""
+    """C++ source and flags of a candidate."""
 
     text: str
     flags: tuple[str, ...]
@@ -32,23 +32,23 @@ class CppSource:
 
 @dataclass(frozen=True)
 class BuildResult:
-    """``error`` is None when the library is there or none was asked for."""
+    """Result of a build; ``error`` is None when the library was built or there was nothing to build."""
 
     error: str | None = None
     log: str = ""
     facts: dict[str, FactValue] | None = None
     library: Path | None = None
     is_late: bool = False
-    """The error is that the compiler of a GPU's code did not end in time."""
+    """True when the error is that the compiler of GPU code did not end in time."""
 
     @property
     def is_nothing(self) -> bool:
-        """True when nothing was asked for."""
+        """True when there was nothing to build."""
         return self.error is None and self.library is None
 
 
 def find_cpp_source(source: str) -> CppSource | None:
-    """Return the candidate's C++ and flags, None when they are not there as plain literals."""
+    """Return the candidate's C++ and flags, None when there are none as plain literals."""
     literals: dict[str, Any] = {}
     for statement in ast.parse(source).body:
         if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
@@ -71,7 +71,7 @@ def find_cpp_source(source: str) -> CppSource | None:
 def build(source: str, cache_dir: Path, timeout_s: float, run: RunCompiler | None = None) -> BuildResult:
     """Compile the candidate's C++ unless it has been compiled; raises MachineError without a compiler.
 
-    ``run`` is what confines the compiler: what it reads may name any file, and need not end.
+    ``run`` runs the compiler in a sandbox: source text can name any file and keep a compiler busy forever.
     """
     wanted = find_cpp_source(source)
     if wanted is None:

@@ -1,8 +1,8 @@
-"""Build the CUDA C++ of a candidate before any of it runs: its launchers, one library without torch.
+"""Builds a candidate's CUDA C++ before any of its code runs: its launchers, one library without torch.
 
-A candidate whose kernels are a module-level string literal ``CUDA_SOURCE`` with ``LAUNCHES`` beside it
-(docs/cuda.md) is built here, by the parent; it then loads ``$KERNELWRIGHT_BUILD_CACHE/KEY.so``. What
-``load_inline`` builds, it builds when it is imported, whatever name its sources have.
+The parent builds a candidate whose kernels are a module-level string literal ``CUDA_SOURCE`` with
+``LAUNCHES`` beside it (docs/cuda.md). The candidate then loads ``$KERNELWRIGHT_BUILD_CACHE/KEY.so``. A
+candidate that uses ``load_inline`` builds when it is imported, whatever name its sources have.
 """
 
 from pathlib import Path
@@ -23,11 +23,11 @@ def build_cuda(
 ) -> BuildResult:
     """Compile the candidate's launchers for an architecture unless they have been compiled.
 
-    First the kernels alone, with assertions that they take what their launches give them: a launch that
-    gives a kernel something else would read whatever lies there. ``run`` confines the compiler.
+    The kernels are compiled alone first, with assertions that their parameters match the arguments of their
+    launches: otherwise a kernel would read arbitrary memory. ``run`` runs the compiler in a sandbox.
 
     Raises:
-        MachineError: no nvcc that works, or the cache folder cannot be written.
+        MachineError: there is no working nvcc, or the cache folder cannot be written.
     """
     form = read_cuda_source(source)
     if form is None:

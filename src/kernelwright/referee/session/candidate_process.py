@@ -1,4 +1,4 @@
-"""The parent's side of one candidate's process. Everything that comes back is treated as hostile."""
+"""The parent's side of one candidate process. Everything that the process sends is treated as hostile."""
 
 import statistics
 from collections.abc import Mapping
@@ -27,13 +27,14 @@ from kernelwright.referee.worker.layouts import Slot, arena_of
 from kernelwright.referee.worker.wire import Message
 
 N_NAMED = 4
-"""Differences spelled out in one message."""
+"""Most differences that one message names."""
+MALFORMED = "the worker's answer is malformed"
 SCRAMBLED = 0x5A
-"""Lies in shared memory before a device's inputs are written back to it."""
+"""Byte that fills shared memory before a device's inputs are written back to it."""
 
 
 class Failure(Exception):
-    """The candidate failed; carries what the evaluation will say. Never leaves this package."""
+    """The candidate failed. Carries what the evaluation will say; never leaves the referee."""
 
     def __init__(
         self,
@@ -44,9 +45,9 @@ class Failure(Exception):
         check: Check | None = None,
         is_by_clock: bool = False,
     ) -> None:
-        """``check`` may be left out where the status says it.
+        """``check`` may be left out where the status implies it (``STATUS_CHECK``).
 
-        ``is_by_clock``: nothing but how long something took tells it, so a busy machine may be what did it.
+        ``is_by_clock``: only a duration shows this failure, so a busy machine may have caused it.
         """
         super().__init__(detail)
         self.status, self.detail, self.log = status, detail, log
@@ -64,7 +65,7 @@ class Contestant:
         reference: Reference,
         library: Path | None = None,
     ) -> None:
-        """``library`` is what it may load of the build cache."""
+        """``library`` is the only file of the build cache that the candidate may load."""
         self.reference, self._library = reference, library
         self._settings = settings
         self._call_timeout_s = max(settings.call_timeout_s, 20 * reference.eager_ms / 1e3)
@@ -74,7 +75,7 @@ class Contestant:
         memory = settings.worker_address_space_bytes or admission.total_bytes() * 3 // 4 + shared
         self.child: Child = launcher.spawn_worker(memory, library)
         self.events_s: float | None = None
-        """What the device's events said of the last timing, as its process tells; None without a device."""
+        """Seconds of the last timing by the device's events, as reported by the process; None on ``cpu``."""
         self._timed_cpu_s: list[tuple[int, float]] = []
         self.watch = Watch(self.child.pid, self.child.keeper, settings.n_threads)
         self.slots = {name: SharedMemory(reference.layout.args_bytes) for name in reference.slots}
@@ -105,19 +106,19 @@ class Contestant:
                        lanes=self.reference.lanes)  # fmt: skip
 
     def _place(self) -> None:
-        """Have its tensors live where the reference's do; before anything of the candidate's runs."""
+        """Place the tensors where the reference's are, before any code of the candidate runs."""
         device = self.reference.device
         put_on_device(self.child, device, self._settings, is_tf32=self._may_use_tf32)
-        if device.is_apart:  # what a driver does on its way is not the candidate's doing
+        if device.is_apart:  # signal handlers and time of the driver's start are not the candidate's
             self.watch = Watch(self.child.pid, self.child.keeper, self._settings.n_threads)
 
     @property
     def _may_use_tf32(self) -> bool:
-        """True when the task's tolerance lets products be rounded: then that is switched on for it."""
+        """True when the task's tolerance allows products in TF32, which is then switched on."""
         return self.reference.task.tolerance in (TolerancePolicy.TF32, TolerancePolicy.BF16)
 
     def fill(self, slot: str, inputs: SharedMemory) -> None:
-        """Put inputs into a slot; on a device, at all the places where the slot lies."""
+        """Put inputs into a slot; on a device, into all copies of the slot."""
         self.slots[slot].copy_from(inputs)
         self.upload(slot)
 
@@ -127,34 +128,34 @@ class Contestant:
         self.upload(slot)
 
     def inputs_now(self, name: str) -> SharedMemory:
-        """Return what an argument set holds now; good until the slot is filled again."""
+        """Return what an argument set holds now; valid until the slot is filled again."""
         memory = self.slots[arena_of(name)]
         if self.reference.device.is_apart:
-            memory.bytes.fill(SCRAMBLED)  # what is not written back is not what was there before
+            memory.bytes.fill(SCRAMBLED)  # bytes that are not written back must not pass for the inputs
             self._call("download", self._call_timeout_s, Status.RUNTIME_ERROR, set=name)
         return memory
 
     def upload(self, arena: str) -> None:
-        """Have the argument sets of an arena be what the parent has written to it."""
+        """Update an arena's argument sets on the device to what the parent has written to the arena."""
         if self.reference.device.is_apart:
             self._call("upload", self._call_timeout_s, Status.RUNTIME_ERROR, arena=arena)
 
     def map_state(self, state: State) -> None:
-        """Give the process its own copy of a weight draw, which it may keep."""
+        """Give the process its own copy of a weight sample and load it into the module."""
         name = f"state {state.name}"
         self._call("load_state", self._call_timeout_s, Status.RUNTIME_ERROR, {name: state.memory.copy()},
                    arena=name, slots=self.reference.layout.state)  # fmt: skip
 
     def load_state(self, state: State, slots: Mapping[str, Slot]) -> None:
-        """Put (part of) a mapped weight draw back."""
+        """Restore parameters and buffers (those in ``slots``) from a weight sample mapped before."""
         if slots:
             self._call("load_state", self._call_timeout_s, Status.RUNTIME_ERROR,
                        arena=f"state {state.name}", slots=slots)  # fmt: skip
 
     def run(self, slot: str, *, keep: bool = False) -> None:
-        """Call the module once; raises Failure when it raises or returns something of another form.
+        """Call the module once; raises Failure when the module raises or returns something of another form.
 
-        Outputs that are kept can be fetched by number until ``forget_kept``.
+        With ``keep`` the outputs can be fetched by number until ``forget_kept``.
         """
         timeout_s = self._call_timeout_s if self._has_run else self._settings.load_timeout_s
         poison = [spec.nbytes for spec in self.reference.outputs] if self.reference.device.is_apart else []
@@ -164,10 +165,10 @@ class Contestant:
         check_form(reply, self.reference.outputs, self.reference.is_tuple)
 
     _has_run = False
-    """A first call may compile."""
+    """False until the first call, which may compile and therefore has the longer time limit."""
 
     def time(self, order: list[str], calls: int) -> float:
-        """Call the module ``calls`` times; returns the seconds that the worker's own clock saw."""
+        """Call the module ``calls`` times; returns the seconds by the worker's own clock."""
         timeout_s = self._call_timeout_s + calls * self._call_timeout_s / 10
         reply = self._call("time", timeout_s, Status.RUNTIME_ERROR, callable="eager", sets=order, calls=calls)
         self._timed_cpu_s.append((calls, self.watch.command_s))
@@ -176,18 +177,18 @@ class Contestant:
         return _seconds(reply.get("ns"))
 
     def begin_timing(self) -> None:
-        """Forget what its process has taken so far; from now on idle work counts."""
+        """Reset the processor time of the process; from now on idle work counts."""
         self.watch.reset()
         self._timed_cpu_s.clear()
 
     @property
     def timed_cpu_s(self) -> float:
-        """Processor time a call, all threads: the median over the longest of the commands to time."""
+        """Processor seconds per call, all threads: the median over the ``time`` commands with most calls."""
         most = max((calls for calls, _ in self._timed_cpu_s), default=0)
         return statistics.median([s / calls for calls, s in self._timed_cpu_s if calls == most] or [0.0])
 
     def bind_copies(self, arena: str, memory: SharedMemory, copies: int, stride: int) -> None:
-        """Give the process more argument sets, ``ARENA:0`` and on, one after the other in one memory."""
+        """Give the process more argument sets, ``ARENA:0``, ``ARENA:1`` ..., one after another in memory."""
         self._call("bind", self._call_timeout_s, Status.RUNTIME_ERROR, {arena: memory}, arena=arena,
                    args=self.reference.layout.args, copies=copies, stride=stride)  # fmt: skip
 
@@ -197,36 +198,36 @@ class Contestant:
         self._call("replay", timeout_s, Status.RUNTIME_ERROR, callable="eager", sets=sets)
 
     def perturb(self, value: int) -> None:
-        """Have memory filled when it is taken and freed; 0: no longer."""
+        """Have memory filled with a byte when it is taken and freed; 0 stops this. See ``worker.runner``."""
         self._call("perturb", self._call_timeout_s, Status.RUNTIME_ERROR, value=value)
 
     def trace(self, slot: str) -> dict[str, int]:
-        """Call the module once; returns what was dispatched in it and how often, as its process tells."""
+        """Call the module once; returns operation -> count, as reported by the process."""
         reply = self._call("trace", self._call_timeout_s, Status.RUNTIME_ERROR, set=slot)
         names = reply.get("names")
         if not isinstance(names, dict) or not all(isinstance(n, int) for n in names.values()):
-            raise Failure(Status.REJECTED, "the worker's answer makes no sense", check=Check.LIBRARY_CALLS)
+            raise Failure(Status.REJECTED, MALFORMED, check=Check.LIBRARY_CALLS)
         return {str(name)[:80]: count for name, count in names.items()}
 
     def forget_kept(self) -> None:
-        """Let go of outputs that were kept."""
+        """Release the outputs that were kept."""
         self._call("forget_kept", self._call_timeout_s, Status.RUNTIME_ERROR)
 
     def check_untampered(self) -> tuple[str, ...]:
-        """Raise Failure when functions or state that are not its own were changed; returns what is noted."""
+        """Raise Failure when foreign functions or global state changed; return the allowed changes."""
         reply = self._call("tampered", self._call_timeout_s, Status.RUNTIME_ERROR)
         changes, notes = reply.get("changes"), reply.get("notes")
         if not isinstance(changes, list) or not isinstance(notes, list):
-            raise Failure(Status.REJECTED, "the worker's answer makes no sense", check=Check.TAMPER)
+            raise Failure(Status.REJECTED, MALFORMED, check=Check.TAMPER)
         if handlers := self.watch.new_handlers():
-            changes = [*changes, f"it handles {', '.join(handlers)} itself"]
+            changes = [*changes, f"the candidate handles the signals {', '.join(handlers)} itself"]
         if changes:
             words = "; ".join(str(change)[:120] for change in changes[:N_NAMED])
             raise Failure(Status.REJECTED, f"tampered with: {words}", check=Check.TAMPER)
         return tuple(str(note)[:120] for note in notes[:N_NAMED])
 
     def check_idle(self) -> None:
-        """Raise Failure when it has worked while nothing was asked of it."""
+        """Raise Failure when the process worked while no command ran."""
         if problem := self.watch.problem():
             raise Failure(Status.REJECTED, problem, check=Check.IDLE_WORK, is_by_clock=True)
 
@@ -235,8 +236,8 @@ class Contestant:
         self._call("use_threads", self._call_timeout_s, Status.RUNTIME_ERROR, count=count)
 
     def fetch(self, which: str | int = "last") -> SharedMemory:
-        """Return the outputs of the ``last``, ``previous`` or a kept call, laid out as the contract says."""
-        self.results.bytes.fill(0xFF)  # NaN: what is not written cannot pass for a leftover
+        """Return the outputs of the ``last``, ``previous`` or a kept call, row-major in the output slots."""
+        self.results.bytes.fill(0xFF)  # NaN, so that leftovers of an earlier call cannot pass for outputs
         arenas = {} if self._has_results else {"results": self.results}
         self._has_results = True
         self._call("dump", self._call_timeout_s, Status.INCORRECT_SHAPE, arenas, arena="results",
@@ -284,11 +285,9 @@ class Contestant:
 
 
 def _seconds(ns: Any) -> float:
-    """Return a time that a worker tells; raises Failure when it is none."""
+    """Return a worker's nanoseconds as seconds; raises Failure when they are not a time."""
     if not isinstance(ns, int | float) or not 0 <= ns < 1e15:
-        raise Failure(
-            Status.REJECTED, "the worker's clock gave something that is not a time", check=Check.CLOCK
-        )
+        raise Failure(Status.REJECTED, "the worker reported something that is not a time", check=Check.CLOCK)
     return float(ns) / 1e9
 
 
@@ -296,7 +295,7 @@ def check_form(reply: Message, outputs: tuple[OutputSpec, ...], is_tuple: bool) 
     """Compare the description of what forward returned with the contract; raises Failure."""
     described = reply.get("outputs")
     if not isinstance(described, list) or not all(isinstance(item, dict) for item in described):
-        raise Failure(Status.REJECTED, "the worker's answer makes no sense", check=Check.FORM)
+        raise Failure(Status.REJECTED, MALFORMED, check=Check.FORM)
     if len(described) != len(outputs):
         raise Failure(Status.INCORRECT_SHAPE, f"{len(described)} outputs instead of {len(outputs)}")
     if bool(reply.get("is_tuple")) != is_tuple:
@@ -326,7 +325,7 @@ def _check_output(name: str, got: Message, spec: OutputSpec) -> None:
 
 def _state_problem(got: Any, wanted: Mapping[str, Slot]) -> str | None:
     if not isinstance(got, dict):
-        return "the worker's answer makes no sense"
+        return MALFORMED
     missing, extra = sorted(wanted.keys() - got.keys()), sorted(got.keys() - wanted.keys())
     if missing or extra:
         parts = []

@@ -1,7 +1,7 @@
 """Starts a command in the sandbox: ``python -m kernelwright.referee.session.confined FD FOLDER COMMAND...``.
 
-The first line on the descriptor names the tier. The command sees what a candidate may see, and works in the
-folder or in a scratch of its own.
+Writes the name of the tier as the first line to the descriptor. The command sees what a candidate may see,
+and works in the folder or in a scratch directory of its own.
 """
 
 import contextlib
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 SCRATCH_BYTES = 1 << 30
 _MODULE = "kernelwright.referee.session.confined"
 _IN_THERE = "--in-there"
-"""First word on the command line of who was started by ``bwrap``; then what was found outside, as JSON."""
+"""First argument of the process that ``bwrap`` starts. The second is what was found outside, as JSON."""
 _FAILED = 70
 
 
 def start_confined(command: Sequence[str], folder: str, answers: int, log: int) -> "subprocess.Popen[bytes]":
-    """Start a command as devices/inspect/run.py wants it, in the strongest sandbox that there is."""
-    # lazy: the process that confines itself needs nothing of it
+    """Start a command for ``targets/gpu/inspect/run.py`` in the strongest sandbox that works here."""
+    # lazy: the process that confines itself does not need it
     from kernelwright.targets.gpu.inspect.run import start_here
 
     wrapped = [sys.executable, "-m", _MODULE, str(answers), folder, *command]
@@ -37,7 +37,7 @@ def start_confined(command: Sequence[str], folder: str, answers: int, log: int) 
 
 
 class ConfinedCompiler(NamedTuple):
-    """Runs compilers in the sandbox of that name."""
+    """A way to run compilers in a sandbox, and the sandbox's tier."""
 
     run: RunCompiler
     sandbox: str
@@ -45,7 +45,7 @@ class ConfinedCompiler(NamedTuple):
 
 @contextlib.contextmanager
 def confined_compiler(settings: RefereeSettings) -> Iterator[ConfinedCompiler]:
-    """Open the referee's own way of running compilers; raises as ``Launcher.spawn``."""
+    """Yield the referee's own way of running compilers; raises as ``Launcher.spawn``."""
     # lazy: starts processes
     from kernelwright.referee.session.launcher import Launcher
 
@@ -57,8 +57,8 @@ def confined_compiler(settings: RefereeSettings) -> Iterator[ConfinedCompiler]:
 
 
 def main() -> None:
-    """Confine a child that becomes the command, and end as it ends."""
-    # lazy: the parent of all this needs none of it
+    """Fork a child, confine it, run the command in it and end with the command's exit code."""
+    # lazy: a process that only calls start_confined does not need it
     from kernelwright.referee.sandbox.choose import choose, from_json
     from kernelwright.referee.sandbox.tiers import Tier
     from kernelwright.referee.sandbox.view import make_view, view_from_json
@@ -76,7 +76,7 @@ def main() -> None:
 
 
 def _become_wrapped(sandbox: "Sandbox", view: "View", folder: str, command: Sequence[str]) -> NoReturn:
-    """Do the same in there: this process becomes ``bwrap``."""
+    """Replace this process by ``bwrap``, which starts this module again inside."""
     # lazy: as above
     from kernelwright.referee.sandbox import bubblewrap
 

@@ -1,4 +1,4 @@
-"""The process of one reference, as the parent calls it: what goes wrong there is a TaskError."""
+"""The parent's side of one host process. Every error of the reference in it is a TaskError."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -16,11 +16,11 @@ from kernelwright.referee.worker.wire import Message
 from kernelwright.targets.cuda.nvcc.launcher import launcher_architecture
 
 ADDRESS_SLACK = 8 << 30
-"""Address space beside the tensors: code, stacks, malloc arenas that are reserved and never used."""
+"""Address space besides the tensors: code, stacks, malloc arenas that are reserved and never used."""
 
 
 class HostProcess:
-    """One forked host and the task it is there for."""
+    """One forked host and its task."""
 
     def __init__(self, launcher: Launcher, settings: RefereeSettings, task: Task, workload: Workload) -> None:
         self.task, self.workload = task, workload
@@ -39,7 +39,7 @@ class HostProcess:
 
     @property
     def room_bytes(self) -> int:
-        """What there is for tensors where they live."""
+        """Bytes for tensors on their device."""
         free = self.device_facts.free_bytes
         return admission.usable_bytes(self._settings.memory_bytes) if free is None else free
 
@@ -59,7 +59,7 @@ class HostProcess:
             raise admission.explain(self.task, self.workload, error) from error
 
     def _explain_size(self) -> None:
-        """Raise TaskError with sizes and advice, where they can be had without allocating anything."""
+        """Raise TaskError with sizes and advice, if the sizes can be found without allocating anything."""
         try:
             size = self.child.call("size", self._settings.reference_timeout_s)
         except ChildError:
@@ -72,7 +72,7 @@ class HostProcess:
         self._stale.append(arena)
 
     def check_memory(self, inputs: int, outputs: int, state: int) -> None:
-        """Raise TaskError when so many bytes are too many for this machine."""
+        """Raise TaskError when tensors of these sizes in bytes are too large for this machine."""
         limit = self._settings.memory_bytes
         admission.check_memory(self.task, self.workload, inputs, outputs, state, limit)
 
@@ -90,10 +90,10 @@ class HostProcess:
 
 
 def put_on_device(child: Child, device: Device, settings: RefereeSettings, *, is_tf32: bool) -> DeviceFacts:
-    """Have a child's tensors live on a device; nothing happens on ``cpu``.
+    """Place a child's tensors on a device; does nothing on ``cpu``.
 
     Raises:
-        MachineError: it finds no such device.
+        MachineError: the child finds no such device.
     """
     if not device.is_apart:
         return DeviceFacts()
@@ -102,7 +102,7 @@ def put_on_device(child: Child, device: Device, settings: RefereeSettings, *, is
     except ChildError as error:
         words = str(error).partition("\n")[0]
         raise MachineError(
-            f"device {device}: not to be had here ({words:.200}); name another one, or cpu"
+            f"device {device}: not available here ({words:.200}); name another one, or cpu"
         ) from error
     said = settings.device_architecture or reply["architecture"]
     architecture = launcher_architecture(said) if said else None

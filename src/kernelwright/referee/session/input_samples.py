@@ -1,4 +1,4 @@
-"""What is drawn, and the records of it: layouts, weight draws, input draws and what is expected of each."""
+"""Records of input samples: layouts, weight samples, inputs and the outputs expected on them."""
 
 import math
 import random
@@ -19,10 +19,10 @@ class OutputSpec:
     dtype: str
     shape: tuple[int, ...]
     may_share: bool
-    """The reference returns a view of an input or of its state, so a candidate may."""
+    """The reference returns a view of an input or of its state, so a candidate may do so too."""
     must_be_dense: bool
     device: str = "cpu"
-    """Torch's name of the kind of device that the reference leaves it on."""
+    """Torch's name for the kind of device on which the reference returns this output."""
 
     @property
     def nbytes(self) -> int:
@@ -32,7 +32,7 @@ class OutputSpec:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where everything of one workload lies."""
+    """Where arguments, constructor arguments and state of one workload lie in memory."""
 
     args: Any
     """Encoded forward arguments; see worker/tensors.py."""
@@ -47,26 +47,26 @@ class Layout:
 
     @property
     def has_float_inputs(self) -> bool:
-        """True when input families other than as_is mean anything."""
+        """True when input distributions other than ``as_is`` change anything."""
         return any(is_float(slot["dtype"]) for slot in self.arg_slots)
 
     @property
     def has_weights(self) -> bool:
-        """True when a second weight draw means anything."""
+        """True when a second weight sample changes anything."""
         return any(is_float(slot["dtype"]) for slot in self.state.values())
 
     @property
     def longest_reduction(self) -> int:
-        """Elements of an input that one figure of statistics may hang on: all that share a place on one axis.
+        """Most elements of an input on which one statistic may depend: all that share a place on one axis.
 
-        A batch norm keeps the channels, a softmax all axes but one. Axes of one element keep nothing.
+        A batch norm reduces all axes but the channels, a softmax one axis. Axes of length 1 do not count.
         """
         shapes = [[n for n in slot["shape"] if n > 1] for slot in self.arg_slots]
         return max((max(math.prod(s) // min(s), max(s)) for s in shapes if s), default=1)
 
     @property
     def n_input_elements(self) -> int:
-        """Elements of all inputs and weights."""
+        """Number of elements of all inputs and weights."""
         slots = [*self.arg_slots, *self.state.values()]
         return sum(math.prod(slot["shape"]) for slot in slots)
 
@@ -77,25 +77,25 @@ class Layout:
 
 @dataclass(frozen=True)
 class State:
-    """One draw of all parameters and buffers."""
+    """One sample of all parameters and buffers."""
 
     name: str
     style: str
-    """``constructed``, ``signed`` or ``positive``; see families.change_state."""
+    """``constructed``, ``signed`` or ``positive``; see ``input_distributions.change_state``."""
     memory: SharedMemory
 
 
 UNEVEN = Slack(reference=2.0, floor=2.0)
-"""Where the large lie beside the small, honest sums of float32 differ more by their order, and the error that
-the reference has says less of it."""
+"""Where large and small values mix, honest float32 sums differ more by their order, and the reference's own
+error says less about that difference."""
 EQUAL_TERMS = Slack(floor=3.0)
-"""Where many terms are equal, so are their roundings, and these do not average out."""
+"""Where many terms are equal, their rounding errors are equal too and do not average out."""
 SLACK = {"sparse_spikes": UNEVEN, "heavy_tail": UNEVEN, "coarse": EQUAL_TERMS}
 
 
 @dataclass(frozen=True)
 class DrawKey:
-    """Which inputs, on which weights."""
+    """Names a sample: which inputs, on which weights."""
 
     family: str
     variant: int = 0
@@ -109,32 +109,32 @@ class DrawKey:
 
     @property
     def slack(self) -> Slack:
-        """How much more error is allowed than on even inputs."""
+        """How much more error is allowed than on ordinary inputs."""
         return SLACK.get(self.family, EVEN)
 
 
 @dataclass(frozen=True)
 class Draw:
-    """One set of inputs and everything the reference made of it."""
+    """One set of inputs and what reference and oracle computed from it."""
 
     key: DrawKey
     state: State
     inputs: SharedMemory
     outputs: tuple[Expected, ...]
     changed: Mapping[str, Expected]
-    """State that the reference's forward writes -> what it must hold afterwards."""
+    """Name of state that the reference's forward writes -> the value expected after the call."""
 
 
 def new_seed() -> int:
-    """Return a seed nobody can predict."""
+    """Return a seed that nobody can predict."""
     return secrets.randbits(62)
 
 
 def plan_draws(layout: Layout, *, n_timed: int, is_slow: bool) -> list[DrawKey]:
-    """Return the session's draws; the first ``n_timed`` are also the inputs of the timed calls.
+    """Return the session's samples; the first ``n_timed`` are also the inputs of the timed calls.
 
-    A slow reference (over half a second with its oracle) gets fewer, but never fewer than as_is, negated
-    and sparse_spikes, and the second weights.
+    A slow reference (over half a second with its oracle) gets fewer samples, but always ``as_is``,
+    ``negated``, ``sparse_spikes`` and the second weights.
     """
     keys = [DrawKey("as_is", variant) for variant in range(n_timed)]
     if layout.has_float_inputs:
@@ -151,9 +151,9 @@ def plan_draws(layout: Layout, *, n_timed: int, is_slow: bool) -> list[DrawKey]:
 
 
 def share_of(keys: Sequence[DrawKey], turn: int, order: int, n_turns: int) -> list[DrawKey]:
-    """Return the draws, of those on constructed weights, that come in one of the turns 1, 2, 3 …
+    """Return the samples on constructed weights that belong to one of the turns 1, 2, 3 …
 
-    In ``n_turns`` turns in a row every one comes; ``order`` is the seed of which comes when.
+    Any ``n_turns`` turns in a row hold every sample. ``order`` is the seed of their order.
     """
     dealt = [key for key in keys if key.state == "constructed"]
     random.Random(order).shuffle(dealt)

@@ -43,22 +43,22 @@ from kernelwright.referee.worker.wire import Message
 
 LOG_TAIL_BYTES = 4000
 OWN_END_S = 1.0
-"""A core dump or a busy machine may delay the end of a process that has closed its socket."""
+"""Wait this long for a process that has closed its socket: a core dump or a busy machine delays its end."""
 LOG_BYTES = 1 << 20
-"""What a child may write to stdout and stderr; more is refused where it writes."""
+"""Most bytes that a child may write to stdout and stderr; a write beyond them fails in the child."""
 REPLY_BYTES = 8 << 20
-"""Longest answer of a child; descriptions of outputs and weights are far below it."""
+"""Longest answer of a child; descriptions of outputs and weights are far shorter."""
 WATCH_S = 0.5
 SPIN_COUNT = 4000
 """Turns of libgomp's waiting loop before a thread sleeps: a tenth of a millisecond or so."""
 _AT_HOME_IN_THERE = {"HOME": "/tmp", "USER": "candidate", "TORCHINDUCTOR_CACHE_DIR": "/tmp/inductor"}
-"""Of the environment of the zygote that ``bwrap`` has started: it sees no accounts and no cache of ours."""
+"""Environment of the zygote inside bubblewrap, which sees neither accounts nor the referee's caches."""
 BUILT_BYTES = 64 << 20
-"""Largest library and report that a build may give."""
+"""Most bytes that a build may return, library and report together."""
 
 
 class ChildError(Exception):
-    """A child did not do what it was told."""
+    """A child did not carry out a command."""
 
 
 class ChildDied(ChildError):
@@ -91,19 +91,19 @@ class Child:
     ) -> None:  # fmt: skip
         self._zygote, self.pid, self._keeper, self._sock = zygote, pid, keeper, sock
         self._own_child = own_child
-        """What the zygote calls the keeper."""
+        """The keeper's process id in the zygote's process table."""
         self._log_fd, self._scratch, self._limits = log_fd, scratch, limits
         self._ended_because = ""
         self._reaped: int | None = None
-        """Its exit code, once it has ended and the zygote could tell."""
+        """The exit code, once the child has ended and if the zygote knows the code."""
         self._ending = threading.Lock()
         self.is_alive = True
         self.answered_in_s = 0.0
-        """From sending the last command to having its answer, and nothing else that the parent did."""
+        """Seconds from sending the last command to having its answer, without other work of the parent."""
 
     @property
     def keeper(self) -> int:
-        """The process under which everything that this one starts is found."""
+        """The process from which everything that this child starts descends."""
         return self._keeper
 
     def call(
@@ -111,8 +111,8 @@ class Child:
     ) -> Message:
         """Send one command, with memory to map, and return the answer.
 
-        Raises ChildDied, ChildLate (both after killing the group) or ChildRefused; MachineError where it
-        ended because the zygote did.
+        Raises ChildDied, ChildLate (both after killing the group) or ChildRefused; MachineError when the
+        child ended because the zygote did.
         """
         if not self.is_alive:
             raise ChildDied("had ended before")
@@ -140,7 +140,7 @@ class Child:
         return reply
 
     def kill(self) -> str:
-        """End the process with all that came of it and say how it ended."""
+        """End the process and all its descendants; return in words how it ended."""
         if not self.is_alive:
             return "had ended before"
         with self._ending:
@@ -161,14 +161,14 @@ class Child:
             os.kill(self._keeper, signal.SIGKILL)
 
     def _wait_for_own_end(self) -> None:
-        """Give a process that is dying a moment, so that its own signal is reported and not ours."""
+        """Give a dying process a moment, so that its own signal is reported and not our SIGKILL."""
         self._sock.setblocking(False)
         deadline = time.monotonic() + OWN_END_S
         while time.monotonic() < deadline and _is_hung_up(self._sock) and state_of(self._keeper) not in ENDED:
             time.sleep(0.002)
 
     def check_limits(self) -> None:
-        """End a process whose family holds more than it may; what no limit of the kernel's counts."""
+        """End the process if it and its descendants hold more than they may, as no kernel limit counts it."""
         problem = self._excess() if self.is_alive and not self._ended_because else None
         with self._ending:
             if problem and self.is_alive:
@@ -191,13 +191,13 @@ class Child:
         return None
 
     def log_tail(self) -> str:
-        """Return the end of what it wrote to stdout and stderr."""
+        """Return the end of what the child wrote to stdout and stderr."""
         size = min(os.lseek(self._log_fd, 0, os.SEEK_CUR), LOG_BYTES)
         data = os.pread(self._log_fd, LOG_TAIL_BYTES, max(size - LOG_TAIL_BYTES, 0))
         return data[:size].decode(errors="replace")
 
     def minor_faults(self) -> int:
-        """Return how many pages the process has been given so far; 0 when it has ended."""
+        """Return the minor page faults of the process so far; 0 when it has ended."""
         return int((stat_of(self.pid) or ["0"] * (MINOR_FAULTS + 1))[MINOR_FAULTS])
 
     def __del__(self) -> None:
@@ -205,9 +205,10 @@ class Child:
 
 
 class Launcher:
-    """Owns the zygote. Starts it on first use, and again should it ever die.
+    """Owns the zygote: starts it on first use, and again if it dies.
 
-    Where ``bwrap`` makes the namespaces there are two: the second, in there, forks all that is not trusted.
+    Under the tier ``bubblewrap`` there are two zygotes. The second runs inside ``bwrap`` and forks everything
+    that is not trusted.
     """
 
     def __init__(self, settings: RefereeSettings) -> None:
@@ -216,7 +217,7 @@ class Launcher:
         self._zygote: ZygoteProcess | None = None
         self._wrapped: ZygoteProcess | None = None
         self._wrapped_scratch = ""
-        """Where the second one's children have their scratch: nothing else can be written to in there."""
+        """Folder for the scratch directories of the second zygote's children, who can write nowhere else."""
         self._sandbox: Sandbox | None = None
         self._children: weakref.WeakSet[Child] = weakref.WeakSet()
         self._is_closed = threading.Event()
@@ -225,20 +226,20 @@ class Launcher:
 
     @property
     def scratch_prefix(self) -> str:
-        """How the names of its processes' scratch directories begin."""
+        """Prefix of the names of its processes' scratch directories."""
         return self._scratches.prefix
 
     @property
     def build_cache(self) -> Path:
-        """Folder of the libraries that candidates load by content hash."""
+        """Folder of the compiled libraries, named by content hash, that candidates load."""
         return self._settings.cache_dir / "build"
 
     @property
     def sandbox(self) -> Sandbox:
-        """How candidates are confined, found by trying.
+        """How candidates are confined here, found by trying.
 
         Raises:
-            UserError: that is less than the settings require.
+            UserError: the sandbox is weaker than the settings require.
             MachineError: the zygote does not start.
         """
         self._wait_ready()
@@ -266,11 +267,11 @@ class Launcher:
         limits: Limits,
         library: Path | None = None,
     ) -> Child:
-        """Fork a child; it may load the given library of the build cache, and see no other.
+        """Fork a child; of the build cache it sees the given library only.
 
         Raises:
             UserError: the sandbox is weaker than the settings require.
-            MachineError: the zygote cannot.
+            MachineError: the zygote cannot start or confine the child.
         """
         self._wait_ready()
         zygote, is_wrapped = self._zygote_for(kind)
@@ -286,7 +287,7 @@ class Launcher:
             )
             problem = reply.get("error", "")
             pid, keeper = reply.get("pid", 0), reply.get("keeper", 0)
-            if is_wrapped and not problem:  # it has a number in there, and another one here
+            if is_wrapped and not problem:  # its process id differs inside and outside of bubblewrap
                 pid, problem = first_word(listener)
                 keeper = pid
             if problem:
@@ -300,7 +301,7 @@ class Launcher:
     def spawn_worker(self, memory_bytes: int, library: Path | None = None) -> Child:
         """Fork a worker under the limits of the settings; see ``spawn``.
 
-        A GPU's driver sets aside far more address space than there is memory, so that is not limited there.
+        On a GPU the address space is not limited: the driver reserves far more of it than there is memory.
         """
         settings = self._settings
         limits = Limits(
@@ -323,16 +324,16 @@ class Launcher:
             self._watch.start()
 
     def _watch_children(self) -> None:
-        """Look at what the children hold, now and then, until the launcher is closed."""
+        """Check the children's limits every ``WATCH_S`` seconds until the launcher is closed."""
         while not self._is_closed.wait(WATCH_S):
             for child in list(self._children):
                 child.check_limits()
 
     def run_compiler(self, command: Sequence[str], work: Path, timeout_s: float) -> Ran:
-        """Run a compiler on ``work/kernel.cpp`` in the sandbox; its results are put into ``work``.
+        """Run a compiler on ``work/kernel.cpp`` in the sandbox and put its results into ``work``.
 
         Raises:
-            UserError, MachineError: as ``spawn``; or the compiler cannot be started in there.
+            UserError, MachineError: as ``spawn``; MachineError also if the compiler does not start there.
         """
         room = SharedMemory(BUILT_BYTES)
         ceiling = self._settings.build_memory_bytes
@@ -369,7 +370,7 @@ class Launcher:
         return Ran(reply["exit_code"], reply["log"])
 
     def close(self) -> None:
-        """End every child, then the zygote. Should this never run, the kernel ends them with us."""
+        """End every child, then the zygotes. If this never runs, the kernel ends them with this process."""
         self._is_closed.set()
         for child in list(self._children):
             child.kill()
@@ -397,18 +398,21 @@ class Launcher:
             self._wrapped = None
 
     def _start_early(self) -> None:
-        """Start the second zygote while the first still imports, where it is clear that it will be needed."""
+        """Start the second zygote while the first still imports, if it will be needed."""
         wish = self._settings.sandbox
         if wish == BARE or bubblewrap.find() is None:
             return
         at_most = Tier(wish) if wish else None
-        with contextlib.suppress(MachineError):  # the first one says it better
+        with contextlib.suppress(MachineError):  # the first zygote reports the same more clearly
             found = foresee(at_most, self._settings.device, _compiler_word() or "")
             if found["sandbox"]["tier"] == Tier.BUBBLEWRAP:
                 self._start_wrapped(found)
 
     def _start_wrapped(self, found: Message) -> None:
-        """See that there is a zygote in there for what was found, without waiting for its imports."""
+        """Make sure that a zygote runs inside bubblewrap, without waiting for its imports.
+
+        ``found`` holds the sandbox and the view that were chosen.
+        """
         options = {"sandbox": found["sandbox"], "view": found["view"]}
         if self._wrapped is not None:
             if self._wrapped.is_running and self._wrapped.options == options:
@@ -468,7 +472,7 @@ class Launcher:
 
 
 def _make_log() -> int:
-    """Return memory for a child's words that cannot grow."""
+    """Return memory of fixed size for a child's stdout and stderr."""
     log = os.memfd_create("log", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     os.ftruncate(log, LOG_BYTES)
     fcntl.fcntl(log, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)

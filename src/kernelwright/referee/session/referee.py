@@ -1,4 +1,4 @@
-"""The way from a candidate to a verdict; ``STAGES``, at the end, is all of it in order."""
+"""From a candidate to a verdict. ``STAGES``, at the end, lists all stages and checks in order."""
 
 import contextlib
 import time
@@ -36,17 +36,17 @@ from kernelwright.referee.timing.statistics import LOOKS, Samples, conclude, is_
 __all__ = ["Referee", "RefereeSettings", "Session"]
 
 CACHE_BYTES = 16 << 20
-"""Inputs and outputs above this size together do not stay in the caches of a usual machine."""
+"""Inputs and outputs larger than this together do not stay in the caches of a usual machine."""
 CONFIRMED_AFTER_S = (0.2, 1.0)
-"""Pauses before the processes that must show again what clocks told of the first. Two threads that share a
-core because another process has the other make every call of theirs five times as long, for seconds; a
-candidate that does one thing and shows another does so in every process."""
+"""A failure that only clocks show must be found again in further processes, started after these pauses. Two
+threads that share a core, because another process holds the second core, make every call five times as long
+for seconds. A candidate that cheats is found in every process."""
 
 T = TypeVar("T")
 
 
 class Referee:
-    """Starts the warm process that everything else is forked from. Use as a context manager."""
+    """Judges candidates. Starts the zygote from which all other processes are forked; a context manager."""
 
     def __init__(self, settings: RefereeSettings) -> None:
         self.settings = settings
@@ -57,19 +57,19 @@ class Referee:
         """Admit a task: run its reference and draw the first inputs, weights and oracle.
 
         Raises:
-            TaskError: no right answer can be had from it, with the reason in one line.
+            TaskError: the task has no right answer to judge by; one line says why.
             MachineError: a process cannot be started or memory cannot be shared.
         """
         return Session(self._launcher, self.settings, task)
 
     @property
     def sandbox(self) -> Sandbox:
-        """What candidates are confined by here, and why not by more."""
+        """The sandbox of candidates on this machine, with reasons why there is no stronger one."""
         return self._launcher.sandbox
 
     @property
     def tier(self) -> Tier:
-        """How well candidates are confined here."""
+        """How strongly candidates are confined on this machine."""
         return self._launcher.sandbox.tier
 
     def close(self) -> None:
@@ -86,7 +86,7 @@ class Referee:
 
 
 class Session:
-    """One admitted task. Evaluations are independent of each other; not safe for use by two threads."""
+    """One admitted task. Evaluations are independent of each other. Not safe for use by two threads."""
 
     def __init__(self, launcher: Launcher, settings: RefereeSettings, task: Task) -> None:
         self.task = task
@@ -95,12 +95,12 @@ class Session:
 
     @property
     def baseline_ms(self) -> dict[str, float]:
-        """Return workload -> latency of the eager reference as seen at admission (best of two calls)."""
+        """Return workload -> latency of the eager reference at admission (the best of a few calls)."""
         return {reference.workload.name: reference.eager_ms for reference in self._references}
 
     @property
     def scratch_prefix(self) -> str:
-        """How the names of candidates' scratch directories begin, in the place for temporary files."""
+        """Prefix of the names of candidates' scratch directories in the folder for temporary files."""
         return self._launcher.scratch_prefix
 
     def evaluate(
@@ -114,11 +114,11 @@ class Session:
         """Judge one candidate on every workload.
 
         Args:
-            candidate: What to judge; nothing of it runs in this process.
-            final: Use several pairs of fresh processes, for the reference too, and all-fresh seeds.
-            floors: Workload -> roofline floor; a candidate that beats it by far is rejected.
-            baselines: What to compare with; one that torch.compile cannot make is left out and the
-                reason given in ``log``.
+            candidate: What to judge; none of its code runs in this process.
+            final: Use several pairs of fresh processes, for the reference too, and fresh seeds only.
+            floors: Workload -> roofline floor. A candidate that is far faster than the floor is rejected.
+            baselines: What to compare with. A baseline that torch.compile cannot make is left out, and
+                ``log`` says why.
 
         Raises:
             TaskError: the reference failed, or its process died.
@@ -161,13 +161,13 @@ def _close_all(references: Sequence[Reference]) -> None:
 
 
 class _When(Enum):
-    """How often a stage comes."""
+    """When a stage runs."""
 
-    ONCE = "before anything of the candidate runs"
-    EACH = "in each pair of a reference and a worker"
+    ONCE = "before any code of the candidate runs"
+    EACH = "in each pair of a host and a worker"
     FIRST = "in the first pair"
     LATER = "in the pairs after the first"
-    RESULT = "on what the pairs of a workload gave"
+    RESULT = "on the result of all pairs of a workload"
 
 
 @dataclass(frozen=True)
@@ -182,27 +182,27 @@ class _Step:
 
 @dataclass
 class _Pair:
-    """A reference and a worker with the candidate, and what is under way between them."""
+    """A host and a worker, with the state of their stages."""
 
     contestant: Contestant
     baselines: tuple[str, ...]
     turn: int
     order: int
-    """Decides secretly which of the later pairs meets which input families."""
+    """Secret seed that decides which of the later pairs gets which input distributions."""
     verification: Verification
     draws: Sequence[Draw] = ()
-    """Those whose inputs are timed."""
+    """The samples whose inputs are timed."""
     measurement: Measurement | None = None
 
     @property
     def timing(self) -> Measurement:
-        """The measurement; asking for it before it was taken is a bug of ours."""
+        """The measurement. To ask for it before it was taken is an error in this file."""
         assert self.measurement is not None
         return self.measurement
 
 
 class _Trial:
-    """One evaluation under way."""
+    """One evaluation in progress."""
 
     def __init__(
         self,
@@ -231,9 +231,9 @@ class _Trial:
     def judge(
         self, references: Sequence[Reference], floors: Mapping[str, Floor], baselines: tuple[str, ...]
     ) -> Evaluation:
-        """Carry the candidate through the stages; the first failure ends it.
+        """Run the stages on the candidate; the first failure ends the evaluation.
 
-        A search evaluation is given the session's references, a final one opens its own.
+        A search evaluation uses the session's references, a final evaluation opens its own.
         """
         results: list[WorkloadResult] = []
         failure = self._attempt(partial(self._judge_all, results, references, floors, baselines))
@@ -285,20 +285,20 @@ class _Trial:
         return None
 
     def _run(self, *when: _When) -> None:
-        """Carry out the stages that come then, in their order; the first takes no time worth telling."""
+        """Run the stages of these kinds in their order and record their times, except that of the guard."""
         for step in STAGES:
             if step.when in when:
                 with contextlib.nullcontext() if step.stage is Stage.GUARD else self._phase(step.stage):
                     step.run(self)
 
     def guard(self) -> None:
-        """Look at the text alone."""
+        """Check the source text alone."""
         problem = find_syntax_problem(self._candidate.source)
         if problem:
             raise Failure(Status.PARSE_ERROR, problem)
 
     def build(self) -> None:
-        """Compile what the text has for a compiler."""
+        """Compile the parts of the source that are for a compiler."""
         cache, limit_s = self._launcher.build_cache, self._settings.build_timeout_s
         source, run = self._candidate.program, self._launcher.run_compiler
         built = build(source, cache, limit_s, run)
@@ -311,7 +311,7 @@ class _Trial:
             raise Failure(status, built.error, built.log)
 
     def _confirmed(self, judge: Callable[[], T]) -> T:
-        """Judge. A failure that rests on clocks alone counts only when several processes all show it."""
+        """Judge. A failure that only clocks show counts only if it is found in all of several processes."""
         found: list[T] = []
         for pause_s in CONFIRMED_AFTER_S:
             failure = self._attempt(lambda: found.append(judge()))
@@ -319,7 +319,7 @@ class _Trial:
                 return found[0]
             if not failure.is_by_clock:
                 raise failure
-            self._notes[f"not held against it unless found again: {failure.detail}"] = None
+            self._notes[f"counts only if found again in other processes: {failure.detail}"] = None
             time.sleep(pause_s)
         return judge()
 
@@ -341,13 +341,13 @@ class _Trial:
             contestant.close()
 
     def _conclude(self, result: WorkloadResult) -> WorkloadResult:
-        """Return what the pairs of a workload gave once it has passed what is asked of it."""
+        """Return the result of a workload after it has passed the checks of results."""
         self._result = result
         self._run(_When.RESULT)
         return result
 
     def _advise(self, contestant: Contestant, result: WorkloadResult) -> None:
-        """Gather facts for the search; no verdict rests on them."""
+        """Gather facts for the search, on which no verdict rests."""
         reference = contestant.reference
         if "run.thread_scaling" in self._facts or reference.device.is_apart:
             return
@@ -373,10 +373,11 @@ class _Trial:
     def _judge_fresh_pair(
         self, workload: Workload, baselines: tuple[str, ...], *, turn: int, order: int
     ) -> Samples:
-        """Open a host and a worker and judge there; on all draws in the first turn, then on the timed ones.
+        """Open a host and a worker and judge there: on all samples in the first turn, else on timed ones.
 
-        After the timing each of the later processes meets its share of the other input families, so that none
-        can be fast on what it has seen and wrong on the rest. ``order`` decides secretly who meets what.
+        After its timing, each of the later pairs also gets its share of the other input distributions, so
+        that no process can be fast on inputs it has seen and wrong on the others. ``order`` is the secret
+        seed of the shares.
         """
         launcher, settings = self._launcher, self._settings
         with self._phase(Stage.LOAD):
@@ -391,7 +392,7 @@ class _Trial:
     def _judge_pair(
         self, contestant: Contestant, baselines: tuple[str, ...], *, turn: int = 0, order: int = 0
     ) -> Samples:
-        """Carry the candidate through the stages of one pair of processes."""
+        """Run the stages of one pair of processes."""
         pair = self._pair = _Pair(contestant, baselines, turn, order, Verification(contestant))
         try:
             self._run(_When.EACH, _When.FIRST if turn == 0 else _When.LATER)
@@ -407,14 +408,14 @@ class _Trial:
         self._pair.contestant.load(self._candidate.program)
 
     def verify(self) -> None:
-        """Compare with the oracle on the draws of this pair."""
+        """Compare with the oracle on the samples of this pair."""
         pair, is_first = self._pair, self._pair.turn == 0
         pair.verification.check_all(_draws(pair.contestant.reference, is_timed_only=not is_first))
         if is_first and pair.verification.notes:
-            self._log += f"left changed in its process: {'; '.join(pair.verification.notes)}\n"
+            self._log += f"the candidate changed in its process: {'; '.join(pair.verification.notes)}\n"
 
     def time(self) -> None:
-        """Time the candidate and the baselines alternately; say which baselines are missing."""
+        """Time the candidate and the baselines alternately; note missing baselines in the log."""
         pair, reference = self._pair, self._pair.contestant.reference
         pair.draws = [draw for key in reference.timed_keys if (draw := reference.draw(key))]
         pair.measurement = Measurement(
@@ -426,15 +427,15 @@ class _Trial:
                 self._log += f"baseline {name} is missing: {why}\n"
 
     def check_clocks(self) -> None:
-        """Compare the clocks that saw the timed calls."""
+        """Compare the clocks of parent, worker and device over the timed calls."""
         self._pair.timing.check_clocks()
 
     def check_idle(self) -> None:
-        """Look for work that its process does while nothing is asked of it."""
+        """Check that the candidate's process did no work while no command ran."""
         self._pair.contestant.check_idle()
 
     def replay(self) -> None:
-        """Call it on inputs that it has never seen, every output kept."""
+        """Call the candidate on inputs that it has never seen, keeping every output."""
         pair = self._pair
         pair.contestant.watch.reset()
         samples = pair.timing.samples()
@@ -444,20 +445,20 @@ class _Trial:
         self._notes |= {missing: None} if missing else {}
 
     def check_untampered(self) -> None:
-        """Look whether what does not belong to it is as it was."""
+        """Check that the candidate left foreign functions and global state unchanged."""
         self._pair.contestant.check_untampered()
 
     def check_late(self) -> None:
-        """Look at outputs and inputs once more after all calls; threads are let go of then."""
+        """Check outputs and inputs once more after all calls; then remove the pins of threads."""
         self._pair.timing.check_late()
         self._pair.timing.close()
 
     def check_own_work(self) -> None:
-        """Look at what it does itself and what it leaves to libraries, as the policy asks."""
+        """Check what the candidate computes itself and what it leaves to libraries, by the policy."""
         self._check_own_work(self._pair.contestant, self._pair.draws[0])
 
     def check_share(self) -> None:
-        """Verify on this pair's share of the other input families."""
+        """Verify on this pair's share of the other input distributions."""
         pair, verification = self._pair, Verification(self._pair.contestant)
         reference = pair.contestant.reference
         try:
@@ -469,7 +470,7 @@ class _Trial:
             self._keep_worst(verification.errors)
 
     def check_floor(self) -> None:
-        """Hold the latency of a workload against what the machine can do."""
+        """Check that the machine can be as fast as the measured latency of a workload."""
         check_plausible(self._result, self._settings.floor_margin)
 
     def _check_own_work(self, contestant: Contestant, draw: Draw) -> None:
@@ -502,7 +503,7 @@ class _Trial:
 
 
 def _draws(reference: Reference, *, is_timed_only: bool) -> Iterator[Draw]:
-    """Yield the session's draws, then one that nobody has seen; made after the candidate was loaded."""
+    """Yield the session's samples, then an unseen one that is made after the candidate was loaded."""
     for key in reference.timed_keys if is_timed_only else (*reference.timed_keys, *reference.other_keys):
         draw = reference.draw(key)
         if draw is not None:
@@ -527,5 +528,5 @@ STAGES = (
     _Step(Stage.VERIFY, "share of the other families", _When.LATER, _Trial.check_share),
     _Step(Stage.TIME, "floor", _When.RESULT, _Trial.check_floor),
 )
-"""What a candidate goes through, in this order; the first check that fails ends it. A search has one pair of
-processes for a workload, a final several."""
+"""All stages and checks in order; the first check that fails ends the evaluation. A search evaluation has one
+pair of processes for a workload, a final one several."""

@@ -1,4 +1,4 @@
-"""One workload's reference: its admission, the session's draws, the copies it is timed on."""
+"""One workload's reference: its admission, the session's input samples, the copies it is timed on."""
 
 import math
 import time
@@ -22,25 +22,25 @@ from kernelwright.referee.settings import RefereeSettings
 from kernelwright.referee.worker.layouts import Slot, lanes_of, slots_in
 
 SLOW_S = 0.5
-"""A reference that takes longer than this with its oracle gets fewer draws."""
+"""A reference that takes longer than this, its oracle included, gets fewer samples."""
 UNSEEN_MS = 500.0
-"""A reference slower than this is spared one more draw with its oracle."""
+"""For a reference slower than this no unseen sample is made: it needs one more run of the oracle."""
 NOISE = 1e-4
-"""Two calls on the same inputs may differ by this scaled error (thread order) and no more."""
+"""Largest scaled error between two calls of the reference on the same inputs (thread order)."""
 CACHE_SHARE = 0.3
-"""Share of the usable memory that cached draws may take."""
+"""Share of the usable memory that cached samples may take."""
 TIMED_SET_BYTES = 512 << 20
-"""Three rotating input sets up to this size together, two above."""
+"""Timed calls rotate through three input sets if three take at most this together, else through two."""
 REPLAY_SHARE = 0.1
 """Share of the available memory that the replay of a candidate may take."""
 RESERVED_COPIES = 4
-"""Heap of every timed process, in sizes of inputs and outputs together: the pages that calls will need."""
+"""Heap that every timed process reserves for its calls, as a multiple of inputs and outputs together."""
 RESERVED_SHARE = 0.1
-"""Of the memory that is available, at most this share is reserved for one process."""
+"""Largest share of the available memory that is reserved for one process."""
 
 
 class Reference:
-    """One reference in its own process. Every failure of it is a TaskError."""
+    """One reference in its own process. Every failure of the reference is a TaskError."""
 
     def __init__(
         self, launcher: Launcher, settings: RefereeSettings, task: Task, workload: Workload,
@@ -48,7 +48,8 @@ class Reference:
     ) -> None:  # fmt: skip
         """Run the reference and admit it.
 
-        With ``is_final`` draws are made for one use only, with ``is_timed_only`` those of two timed sets.
+        With ``is_final`` samples are made for one use only. With ``is_timed_only`` there are two timed sets,
+        and no second weights.
         """
         self.task, self.workload = task, workload
         self._is_final, self._is_timed_only = is_final, is_timed_only
@@ -59,9 +60,9 @@ class Reference:
         self._seeds: dict[DrawKey, int] = {}
         self._unseen: Draw | None = None
         self.skipped: dict[str, str] = {}
-        """Input family -> why it cannot be used."""
+        """Input distribution -> why it cannot be used."""
         self.construct_seed = new_seed() % (1 << 31)
-        """Seed of both constructors: public, decides only what state_dict does not hold."""
+        """Seed of both constructors. It is public and decides only what state_dict does not hold."""
         self._host = HostProcess(launcher, settings, task, workload)
         self.child, self.call = self._host.child, self._host.call
         try:
@@ -75,10 +76,10 @@ class Reference:
         self.child.kill()
 
     def draw(self, key: DrawKey) -> Draw | None:
-        """Return a session's draw, None when it was skipped.
+        """Return a sample of the session, None when it was skipped.
 
-        Draws of timed keys are kept, others as far as memory allows; one that is not kept (none is in a
-        final measurement) is good until the next is made.
+        Samples of timed keys are kept, others as far as memory allows; a final measurement keeps only the
+        timed ones. A sample that is not kept is valid until the next one is made.
         """
         if key.label in self.skipped:
             return None
@@ -99,7 +100,7 @@ class Reference:
         return draw
 
     def fresh_draw(self) -> Draw:
-        """Return as-is inputs on weights nobody has seen; for one evaluation only."""
+        """Return as-is inputs on weights that no candidate has seen; for one evaluation only."""
         for _ in range(3):
             try:
                 state = self._maker.make_state("fresh", "constructed", new_seed())
@@ -111,12 +112,12 @@ class Reference:
         raise TaskError(f"{self._host.where}: the reference's own output is not finite: {reason}")
 
     def unseen_draw(self, *, is_new: bool = False) -> Draw | None:
-        """Return as-is inputs, with what is expected of them, that no verification shows to a candidate.
+        """Return a sample of as-is inputs that verification never shows to a candidate.
 
-        None where the reference is so slow that this would cost too much, or not finite there.
+        None where the reference is too slow for another sample, or not finite on it.
 
         Args:
-            is_new: Inputs that no candidate has met at all; they replace the others.
+            is_new: Draw inputs that no candidate has seen at all, and use them from now on.
         """
         if (is_new or self._unseen is None) and self.eager_ms <= UNSEEN_MS:
             try:
@@ -127,7 +128,7 @@ class Reference:
         return self._unseen
 
     def draw_of(self, raw: npt.NDArray[np.uint8]) -> Draw | None:
-        """Return what is expected of as-is inputs that are there already, None where that is not finite."""
+        """Return the sample for as-is inputs drawn before, None where the reference is not finite on them."""
         state = self.states["constructed"]
         try:
             return self._maker.draw_of(DrawKey("as_is", state=state.name), state, raw)
@@ -135,9 +136,10 @@ class Reference:
             return None
 
     def distance_to_kept(self, which: int, output: SharedMemory) -> float:
-        """Return how far an output is from the reference's of a call that it kept: no verdict, but cheap.
+        """Return how far outputs are from those of a call that the reference kept.
 
-        The largest scaled difference; of exact dtypes the share that differs.
+        The largest scaled difference; for exact dtypes the share of unequal elements. This is cheap, and no
+        verdict rests on it alone.
         """
         ours = self._maker.kept_output(which)
         distances = (
@@ -148,9 +150,10 @@ class Reference:
         return max((math.inf if math.isnan(distance) else distance for distance in distances), default=0.0)
 
     def judge(self, draw: Draw, expected: Expected, raw: Array) -> Distance:
-        """Compare an output, or state, with what is expected of it on a draw.
+        """Compare an output, or state, with what a sample expects.
 
-        Where it is off, the oracle is asked how much hangs on the inputs' last bits before that counts.
+        Where it is too far off, the oracle first shows how much depends on the inputs' last bits
+        (``Expected.widen``), and the output is judged again.
         """
         distance = expected.judge(raw)
         if distance.is_close or not distance.is_finite or expected.is_widened:
@@ -159,27 +162,27 @@ class Reference:
         return expected.judge(raw)
 
     def draw_more(self, memory: SharedMemory, count: int) -> None:
-        """Fill ``memory`` with as-is inputs that nobody has seen, of which no one knows what is right."""
+        """Fill ``memory`` with ``count`` unseen as-is inputs, without running the reference on them."""
         self._maker.draw_more(memory, count)
 
     @property
     def architecture(self) -> str | None:
-        """What CUDA C++ is built for on its device; None where none can be."""
+        """Architecture that CUDA C++ is built for on this device; None where there is none."""
         return self._host.device_facts.architecture
 
     @property
     def device(self) -> Device:
-        """Where its tensors live, and the candidates'."""
+        """Where the tensors of reference and candidates live."""
         return self._host.device
 
     @property
     def replay_bytes(self) -> int:
-        """What a replay may take of the memory that there was before any candidate was."""
+        """Bytes that a replay may take, computed from the memory that was free before any candidate ran."""
         return self._replay_bytes
 
     @property
     def room_bytes(self) -> int:
-        """What there is for tensors where they live."""
+        """Bytes for tensors on their device."""
         return self._host.room_bytes
 
     @property
@@ -193,12 +196,12 @@ class Reference:
         self.upload(name)
 
     def upload(self, arena: str) -> None:
-        """Have the argument sets of an arena be what the parent has written to it."""
+        """Update an arena's argument sets on the device to what the parent has written to the arena."""
         if self.device.is_apart:
             self.call("upload", arena=arena)
 
     def bind_copies(self, arena: str, memory: SharedMemory, copies: int, stride: int) -> None:
-        """Give the reference more argument sets, ``ARENA:0`` and on."""
+        """Give the reference more argument sets, ``ARENA:0``, ``ARENA:1`` ..."""
         self.call("bind", {arena: memory}, arena=arena, args=self.layout.args, copies=copies, stride=stride)
 
     def forget(self, arena: str) -> None:
@@ -206,7 +209,7 @@ class Reference:
         self._host.forget(arena)
 
     def load_state(self, state: State, slots: Mapping[str, Slot] | None = None) -> None:
-        """Put (part of) a weight draw into the reference."""
+        """Load a weight sample, or the part in ``slots``, into the reference."""
         self._maker.load_state(state, slots)
 
     def prepare_baseline(self, name: str) -> str | None:
@@ -227,7 +230,7 @@ class Reference:
         started, began_s = time.perf_counter(), cpu_s(self.child.pid)
         first = self._first_draw()
         wall_s, worked_s = time.perf_counter() - started, cpu_s(self.child.pid) - began_s
-        is_slow = min(wall_s, worked_s) > SLOW_S + describing_s  # on a busy machine all is slow by the clock
+        is_slow = min(wall_s, worked_s) > SLOW_S + describing_s  # wall time alone is long on a busy machine
         self._maker.watch([*self.layout.buffers(), *first.changed])
         self.outputs, self.is_tuple = self._maker.outputs, self._maker.is_tuple
         self.output_slots, self.output_bytes = self._maker.output_slots, self._maker.output_bytes
@@ -290,9 +293,10 @@ class Reference:
             self.call("bind", {name: memory}, arena=name, args=self.layout.args, lanes=self.lanes)
 
     def _check_repeatable(self, first: Draw) -> float:
-        """Call thrice more on the first inputs; returns the latency in ms, TaskError when they differ.
+        """Call three more times on the first inputs; return the latency in ms.
 
-        The last time with the state as the call before has left it: timed calls follow each other so.
+        The last call uses the state that the call before it left, as timed calls do. Raises TaskError when
+        results differ.
         """
         self.fill("slot0", first.inputs)
         results = [SharedMemory(self.output_bytes) for _ in range(3)]
@@ -315,7 +319,7 @@ class Reference:
         return min(latencies)
 
     def _add_second_weights(self) -> None:
-        """Find a changed weight draw on which the reference stays finite."""
+        """Find a changed weight sample on which the reference stays finite."""
         key = DrawKey("as_is", 0, "randomised")
         for style in ("signed", "positive"):
             state = self._maker.make_state("randomised", style, new_seed())

@@ -1,4 +1,4 @@
-"""Makes weight draws and input draws with everything that the reference and its oracle make of them."""
+"""Makes weight samples and input samples, with the outputs of reference and oracle on them."""
 
 import itertools
 from collections import defaultdict
@@ -16,19 +16,19 @@ from kernelwright.referee.worker.layouts import Slot
 from kernelwright.referee.worker.wire import Message
 
 AROUND = 0xFF
-"""What lies around inputs: read as numbers, NaN. Who reads beyond an input gets that."""
+"""Byte that fills the memory around inputs: NaN for code that reads beyond an input."""
 
 
 N_NUDGES = 3
-"""How often inputs are moved by a unit in the last place to see what hangs on it."""
+"""How many times inputs are moved by a unit in the last place to see how far outputs move."""
 
 
 class NonFinite(Exception):
-    """The reference itself gives NaN or infinity on a draw."""
+    """The reference itself gives NaN or infinity on a sample."""
 
 
 class DrawMaker:
-    """Draws of one workload. The first one made fixes what outputs there are."""
+    """Makes the samples of one workload. The first sample defines the contract of the outputs."""
 
     def __init__(self, host: HostProcess, layout: Layout) -> None:
         self._host, self._layout = host, layout
@@ -39,11 +39,11 @@ class DrawMaker:
         self.outputs: tuple[OutputSpec, ...] = ()
 
     def watch(self, names: Iterable[str]) -> None:
-        """Compare only these parameters and buffers before and after a call, not all."""
+        """Compare only these parameters and buffers before and after a call, instead of all."""
         self._watched = {name: self._layout.state[name] for name in names}
 
     def make_state(self, name: str, style: str, seed: int) -> State:
-        """Draw weights: those of a construction under a secret seed, changed according to the style."""
+        """Make weights: construct under a secret seed, then change them according to the style."""
         memory = SharedMemory(self._layout.state_bytes)
         self._host.call(
             "draw_state", {f"state {name}": memory}, seed=seed, style=style, slots=self._layout.state,
@@ -52,14 +52,14 @@ class DrawMaker:
         return State(name, style, memory)
 
     def load_state(self, state: State, slots: Mapping[str, Slot] | None = None) -> None:
-        """Put a weight draw into the reference."""
+        """Load a weight sample into the reference."""
         slots = self._layout.state if slots is None else slots
         self._host.call("load_state", arena=f"state {state.name}", slots=slots)
 
     def make_draw(self, key: DrawKey, state: State, seed: int, *, is_kept: bool = True) -> Draw:
         """Draw inputs and run reference and oracle on them; raises NonFinite.
 
-        What is not kept lies in memory that the next such draw uses again.
+        A sample that is not kept lies in memory that the next such sample uses again.
         """
         name = next(self._names)
         inputs = SharedMemory(self._layout.args_bytes) if is_kept else self._spare_inputs()
@@ -79,9 +79,9 @@ class DrawMaker:
             self._host.forget(name)
 
     def draw_of(self, key: DrawKey, state: State, raw: npt.NDArray[np.uint8]) -> Draw:
-        """Return what is expected of as-is inputs that are there already; raises NonFinite.
+        """Return the sample for as-is inputs drawn before; raises NonFinite.
 
-        It is good until the next draw that is not kept.
+        The sample is valid until the next one that is not kept.
         """
         name, inputs = next(self._names), self._spare_inputs()
         inputs.bytes[:] = raw
@@ -94,12 +94,12 @@ class DrawMaker:
             self._host.forget(name)
 
     def kept_output(self, which: int) -> SharedMemory:
-        """Return the reference's outputs of a call that it kept; good until anything else is asked."""
+        """Return the outputs of a call that the reference kept; valid until the next command."""
         self._host.call("dump", arena="results", slots=self.output_slots, which=which)
         return self._scratch["results"]
 
     def widen(self, draw: Draw) -> None:
-        """Have all that is expected of a draw allow for how ill-conditioned the problem is there."""
+        """Widen the tolerance of a sample by how ill-conditioned the problem is on it."""
         changed = {name: self._watched[name] for name in draw.changed}
         expected = [*draw.outputs, *draw.changed.values()]
         for _ in range(N_NUDGES):
@@ -114,7 +114,7 @@ class DrawMaker:
             self._host.forget(name)
 
     def draw_more(self, memory: SharedMemory, count: int) -> None:
-        """Fill ``memory`` with ``count`` as-is inputs that nobody has seen, one after the other."""
+        """Fill ``memory`` with ``count`` unseen as-is inputs, one after the other."""
         spare = SharedMemory(self._layout.args_bytes)
         spare.bytes.fill(AROUND)
         name = next(self._names)
@@ -152,7 +152,7 @@ class DrawMaker:
         return Draw(key, state, inputs, tuple(outputs), buffers)
 
     def _run_oracle(self, state: State, name: str, changed: Mapping[str, Slot]) -> list[Slot]:
-        """Have the oracle write its outputs, then the state it changes; returns where in ``truth``."""
+        """Have the oracle write its outputs, then the state it changes; return the slots in ``truth``."""
         slots, _ = place([_widened(spec) for spec in [*self.output_slots, *changed.values()]])
         n_outputs = len(self.output_slots)
         self.load_state(state)
@@ -163,7 +163,7 @@ class DrawMaker:
         return slots
 
     def _map_scratch(self) -> None:
-        """Share memory for results, used again by every draw: fresh pages are slow."""
+        """Share memory for results with the host, once for all samples: fresh pages are slow."""
         wide = [_widened(slot) for slot in [*self.output_slots, *self._layout.state.values()]]
         self._scratch = {
             "results": SharedMemory(self.output_bytes),
@@ -193,7 +193,7 @@ class DrawMaker:
         )
 
     def _learn_outputs(self, reply: Message) -> None:
-        """Take over what the reference returns as the contract."""
+        """Make the form of the reference's outputs the contract for candidates."""
         self.is_tuple: bool = reply["is_tuple"]
         for i, output in enumerate(reply["outputs"]):
             kind = output["type"]

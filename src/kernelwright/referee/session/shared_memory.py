@@ -23,7 +23,7 @@ _COPY_BYTES = 1 << 20
 
 
 class SharedMemory:
-    """A memfd that cannot change its size, so that no process can take pages away from under another."""
+    """A memfd of fixed size: no process can shrink it and so crash another one that has it mapped."""
 
     def __init__(self, size: int) -> None:
         self.size = max(-(-size // _PAGE) * _PAGE, _PAGE)
@@ -39,22 +39,22 @@ class SharedMemory:
         self.bytes: np.ndarray[Any, np.dtype[np.uint8]] = np.frombuffer(memory, dtype=np.uint8)
 
     def slot_bytes(self, slot: Slot) -> np.ndarray[Any, np.dtype[np.uint8]]:
-        """Return the raw bytes of a slot, as they lie."""
+        """Return the raw bytes of a slot in the order of memory."""
         nbytes = slot_nbytes(slot)
         return self.bytes[slot["offset"] : slot["offset"] + nbytes]
 
     def copy_from(self, other: "SharedMemory") -> None:
-        """Take over another memory's content."""
+        """Copy the content of another memory of the same size."""
         np.copyto(self.bytes, other.bytes)
 
     def copy(self) -> "SharedMemory":
-        """Return a copy: so nothing that a candidate can write to is also the parent's truth."""
+        """Return a copy, so that a candidate never gets memory on which the parent's verdict rests."""
         twin = SharedMemory(self.size)
         twin.copy_from(self)
         return twin
 
     def equals(self, other: "SharedMemory") -> bool:
-        """True when every byte is the same, those between tensors included."""
+        """True when all bytes are equal, those between tensors included."""
         return all(
             np.array_equal(self.bytes[i : i + _COPY_BYTES], other.bytes[i : i + _COPY_BYTES])
             for i in range(0, self.size, _COPY_BYTES)
@@ -69,7 +69,7 @@ class SharedMemory:
         )
 
     def close(self) -> None:
-        """Give the descriptor back; pages go when the last mapping does."""
+        """Close the descriptor; the memory is freed with its last mapping."""
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1
@@ -79,12 +79,12 @@ class SharedMemory:
 
 
 def slot_nbytes(slot: Slot) -> int:
-    """Return the bytes a dense tensor of this slot takes."""
+    """Return the bytes that a dense tensor of this slot takes."""
     return math.prod(slot["shape"]) * ITEM_BYTES[slot["dtype"]]
 
 
 def place(specs: list[tuple[str, tuple[int, ...]]]) -> tuple[list[Slot], int]:
-    """Return row-major, page-aligned slots for (dtype, shape) pairs and the bytes they need together."""
+    """Return row-major, page-aligned slots for (dtype, shape) pairs, and their bytes in all."""
     slots: list[Slot] = []
     offset = 0
     for dtype, shape in specs:

@@ -1,4 +1,4 @@
-"""The parent's end of a zygote: starts it, asks it, ends it."""
+"""The parent's side of a zygote: starts it, sends requests, ends it."""
 
 import contextlib
 import json
@@ -14,24 +14,24 @@ from kernelwright.referee.worker import wire
 from kernelwright.referee.worker.wire import Message
 
 START_TIMEOUT_S = 300.0
-"""Importing torch on a busy machine with cold disks."""
+"""Limit for the start, which imports torch: long enough for a busy machine with cold disks."""
 _END_S = 5.0
 _DYING_S = 1.0
-"""Its children may be seen to have ended a moment before it is."""
+"""Seconds to wait for the zygote's end: its children may end a moment earlier."""
 
 
 class ZygoteProcess:
-    """One zygote; raises MachineError when it does not start, or is not there any more."""
+    """One zygote. Its methods raise MachineError when the zygote did not start or has died."""
 
     def __init__(
         self, options: Mapping[str, object], environment: Mapping[str, str], before: Sequence[str] = ()
     ) -> None:
-        """Start it without waiting for its imports.
+        """Start the zygote without waiting for its imports.
 
         Args:
             options: see ``zygote.py``.
-            environment: all of it.
-            before: words of a command that runs it.
+            environment: its whole environment.
+            before: a command line to put before it, such as that of ``bwrap``.
         """
         self.options = options
         self._sock, theirs = socket.socketpair()
@@ -50,11 +50,11 @@ class ZygoteProcess:
 
     @property
     def is_running(self) -> bool:
-        """True as long as it has not ended."""
+        """True while the process has not ended."""
         return self._process.poll() is None
 
     def hello(self) -> Message:
-        """Wait until it is ready and return what it says of itself."""
+        """Wait until the zygote is ready and return its first message."""
         if self._hello is None:
             try:
                 self._hello = wire.receive(self._sock, START_TIMEOUT_S)
@@ -75,7 +75,10 @@ class ZygoteProcess:
             ) from error
 
     def reap(self, pid: int) -> int | None:
-        """Return the exit code (negative: signal) of a dead child of its, None when it is gone itself."""
+        """Return the exit code (negative: signal) of one of its dead children.
+
+        None when the code is unknown or the zygote itself has died.
+        """
         try:
             code = self.ask({"op": "reap", "pid": pid})["exit_code"]
         except MachineError:
@@ -83,9 +86,9 @@ class ZygoteProcess:
         return None if code is None else int(code)
 
     def how_it_ended(self) -> str | None:
-        """Say in one line how it came to its end, which nobody asked for; None while it runs.
+        """Return one line about the zygote's unexpected end; None while it runs.
 
-        What it has forked ended with it, through no fault of the task or of a candidate.
+        Its children ended with it, which is not the fault of the task or a candidate.
         """
         try:
             code = self._process.wait(timeout=_DYING_S)
@@ -94,7 +97,7 @@ class ZygoteProcess:
         return f"the process that forks workers {describe_exit(code)}: killed from outside, or out of memory"
 
     def close(self) -> None:
-        """Hang up, and kill it with who runs it when that is not enough."""
+        """Close the connection; kill the process group if the zygote does not end by itself."""
         self._sock.close()
         try:
             self._process.wait(timeout=_END_S)

@@ -1,4 +1,4 @@
-"""Take samples of candidate and baselines alternately with the parent's clock; check what they return."""
+"""Times candidate and baselines alternately with the parent's clock, and checks what timed calls return."""
 
 import math
 import os
@@ -24,41 +24,44 @@ EAGER = "eager"
 """The reference as it is, the usual baseline."""
 MAX_CALLS = 2000
 MIN_ROUNDS = 3
-"""Fewest samples of a side in one pair of processes, however slow the kernel."""
+"""Fewest samples of a side in one pair of processes, even for a slow kernel."""
 MAX_ROUNDS = 25
 WANTED_ROUNDS = 9
-"""Samples before a tight interval may end a search measurement."""
+"""Samples after which a tight interval may end a search measurement."""
 TIGHT = 1.03
 """An interval is tight when its ends are within this factor."""
 CLEARLY_SLOWER = 0.4
 """A search measurement ends early when the interval lies below this ratio."""
 WARM_UP_CALLS, WARM_UP_S, SETTLED = 24, 2.0, 1.25
-"""Calls and seconds of warming up at most; the latency has settled within this factor of the best."""
+"""Most calls and seconds of a warm-up. It ends earlier when the last calls are within this factor of the
+fastest."""
 FEW_FAULTS = 4
-"""Page faults in a call after which its process still counts as one that has all its memory."""
+"""A process with at most this many page faults in its last calls has all the memory that it needs."""
 HINDERED = 1.3
 """If pinning makes a side this many times as slow, all pins are removed. Such a side asks how many cores it
 may use, is told one, and then uses one."""
 QUICK_S = 0.05
-"""Callables faster than this get a call that is not counted before every sample."""
+"""A side with faster calls than this makes one call that is not counted before every sample."""
 CLOCK_LOW, CLOCK_HIGH = 0.6, 1.15
 """Bounds on the worker's own clock, as medians over samples. The claimed time must be at least ``CLOCK_LOW``
 times the least that its processor time allows, and at most ``CLOCK_HIGH`` times what the parent saw."""
 CLOCK_SLACK_S = 0.0005
 """Difference between the clocks that is always allowed: waking up on a busy machine."""
 SHORT, N_RECALIBRATIONS = 0.25, 2
-"""Samples below this share of what they should last are taken again, with more calls, at most so often."""
+"""If the samples last less than this share of the intended time, all samples are taken again with more calls,
+at most this many times."""
 LONG_BATCHES = 20
-"""A call that lasts longer than this many samples should is slow by itself, not interrupted."""
+"""Calls that take more than this many times the intended length of a sample count as slow, not as
+interrupted."""
 CHECK_ALL_BYTES = 8 << 20
-"""Outputs up to this size are checked after every sample, larger ones after every third."""
+"""Outputs of up to this size are checked after every sample, larger ones after every third."""
 SWAP_ALL_BYTES = 16 << 20
-"""Inputs up to this size change places before every round, larger ones before every sixth."""
+"""Two input sets of up to this size swap addresses before every round, larger ones before every sixth."""
 
 
 @dataclass
 class _Side:
-    """One callable that takes part."""
+    """One callable that is timed: the candidate or a baseline."""
 
     name: str
     callable: str
@@ -66,20 +69,23 @@ class _Side:
     calls: int = 1
     per_call_s: float = 0.0
     is_quick: bool = False
-    """Short enough that every sample can begin with a call that is not counted."""
+    """Calls are so short that every sample can begin with a call that is not counted."""
     samples_s: list[float] = field(default_factory=list)
-    """As the parent's clock saw them, all calls and the asking for them."""
+    """Seconds of each sample by the parent's clock, the round-trip overhead of the command included."""
 
 
 @dataclass(frozen=True)
 class Clocks:
-    """One sample of the candidate's as the worker, the parent and the kernel's accounts tell it."""
+    """Seconds of one sample of the candidate by several clocks."""
 
     claimed_s: float
+    """As reported by the worker."""
     seconds: float
+    """By the parent's clock, less the round-trip overhead."""
     cpu_s: float
+    """Processor time of the worker, from the operating system."""
     events_s: float | None = None
-    """What events on the device tell, where there is one."""
+    """By events on the device, where there is one."""
 
 
 class Measurement:
@@ -103,7 +109,7 @@ class Measurement:
         self._all: list[_Side] = []
 
     def take(self, baselines: Sequence[str]) -> None:
-        """Measure; raises Failure when a timed call gives a wrong output.
+        """Take all samples; raises Failure when a timed call returns a wrong output.
 
         Threads stay pinned until ``close``.
         """
@@ -125,7 +131,7 @@ class Measurement:
             self._take_rounds(sides)
 
     def samples(self) -> Samples:
-        """Return what was measured, in milliseconds a call."""
+        """Return the samples, in milliseconds per call."""
         return Samples(
             candidate=tuple(self._ms(self._all[0])),
             baselines={side.name: tuple(self._ms(side)) for side in self._all[1:]},
@@ -139,13 +145,13 @@ class Measurement:
             raise Failure(Status.REJECTED, problem, check=Check.CLOCK, is_by_clock=True)
 
     def check_late(self) -> None:
-        """Put the timed inputs back and look at outputs once more; raises Failure."""
+        """Restore the timed inputs and check outputs and inputs once more; raises Failure."""
         for name, draw in self._place.items():
             self._fill(name, draw)
         self._check_late()
 
     def close(self) -> None:
-        """Let threads go where they were; doing it twice is harmless."""
+        """Remove the pins of threads; a second call does nothing."""
         self._pinning.restore()
 
     def _prepare(self) -> None:
@@ -153,7 +159,7 @@ class Measurement:
             self._fill(name, draw)
         self._contestant.map_state(self._draws[0].state)
         trips = []
-        for _ in range(20):  # with the trusted side: a candidate could be slow here to look fast later
+        for _ in range(20):  # measured with the host: a candidate could be slow here to look fast later
             self._reference.call("time", callable="eager", sets=[next(iter(self._place))], calls=0)
             trips.append(self._reference.child.answered_in_s)
         self._round_trip_s = min(trips)
@@ -164,9 +170,9 @@ class Measurement:
         self._reference.fill(name, draw.inputs)
 
     def _warm_up(self, side: _Side) -> None:
-        """Call until no new memory is taken and the latency has settled.
+        """Call until the process takes no new memory and the latency has settled.
 
-        A fresh page can cost more than the work on it, and a heap may take some calls to find its size.
+        A fresh page can cost more than the work on it, and a heap may need some calls to reach its size.
         """
         child = self._child(side)
         times: list[float] = []
@@ -179,7 +185,7 @@ class Measurement:
                 break
 
     def _calibrate(self, side: _Side) -> None:
-        """Warm up and choose how many calls a sample has."""
+        """Warm up and choose the number of calls in a sample."""
         self._warm_up(side)
         calls = 1
         while True:
@@ -192,9 +198,9 @@ class Measurement:
         side.is_quick = side.per_call_s < QUICK_S
 
     def _undisturbed(self, side: _Side, calls: int) -> float:
-        """Return the least of up to three times where one could be the machine's doing.
+        """Return the least of up to three timings, where an interruption may explain a long one.
 
-        One interruption would make samples so short that asking for them is most of what they measure.
+        After one interruption, the samples would be so short that they mostly measure the command itself.
         """
         seconds = self._batch(side, calls)
         for _ in range(2):
@@ -203,18 +209,19 @@ class Measurement:
         return self._without(self._round_trip_s, seconds)
 
     def _is_short(self, side: _Side) -> bool:
-        """True when samples are much shorter than they were meant to be: calls were slower before than now.
+        """True when samples are much shorter than intended, because calls were slower during calibration.
 
-        Short samples are interrupted less often than long ones, which must not be to anyone's advantage.
+        Short samples are interrupted less often than long ones, which must not favour a side.
         """
         seconds = statistics.median(self._ms(side)) * side.calls / 1e3
         return side.calls < MAX_CALLS and seconds < SHORT * self._settings.batch_s
 
     def _pin(self, sides: list[_Side]) -> None:
-        """Pin the threads of all sides to cores of their own, unless that makes one of them slower.
+        """Pin the threads of all sides to cores of their own, unless that makes a side slower.
 
-        A thread that asks how many cores it may use is then told one. How many calls a sample has is chosen
-        anew: those of a side that was slow by chance would be too few, and more of them waking up.
+        A pinned thread that asks how many cores it may use is told one. The number of calls in a sample is
+        chosen again: a side that was slow by chance would have too few calls, and waking up its threads would
+        be a larger part of its samples.
         """
         n_cores = len(os.sched_getaffinity(0))
         found = [threads_to_pin(self._spell(side), n_cores) for side in sides]
@@ -239,9 +246,9 @@ class Measurement:
         return Spell(worked, cpu_s(pid) - cpu_before_s)
 
     def _take_rounds(self, sides: list[_Side]) -> None:
-        """Take samples, from anew, until there are enough."""
+        """Discard all samples and take new ones until there are enough."""
         settings = self._settings
-        self._clocks.clear()  # calls while warming up are short, and mostly waiting
+        self._clocks.clear()  # samples of the warm-up are short and mostly waiting
         self._asking_s.clear()
         for side in sides:
             side.samples_s.clear()
@@ -259,7 +266,7 @@ class Measurement:
     def _take_sample(self, side: _Side, n: int) -> None:
         is_checked = not side.callable and (self._reference.output_bytes <= CHECK_ALL_BYTES or n % 3 == 0)
         if side.is_quick:
-            self._batch(side, 1)  # not counted: threads and caches wake up after the other side's turn
+            self._batch(side, 1)  # not counted: wakes up threads and warms caches after the other side's turn
         side.samples_s.append(self._batch(side, side.calls, is_checked=is_checked))
 
     def _child(self, side: _Side) -> Child:
@@ -278,14 +285,14 @@ class Measurement:
         return n >= WANTED_ROUNDS and all(s.high <= s.low * TIGHT for s in speedups)
 
     def _swap(self) -> None:
-        """Let two input sets change places on both sides: an address says nothing about its values."""
+        """Swap the addresses of two input sets on both sides, so that no address reveals the values."""
         one, other = self._rng.sample(list(self._place), 2)
         first, second = self._place[one], self._place[other]
         self._fill(one, second)
         self._fill(other, first)
 
     def _batch(self, side: _Side, calls: int, *, is_checked: bool = False) -> float:
-        """Time ``calls`` calls with the parent's clock, in seconds; the asking for them is in it."""
+        """Return the seconds of ``calls`` calls by the parent's clock, round-trip overhead included."""
         order = self._rng.sample(self._sets, len(self._sets))
         if side.callable:
             reply = self._reference.call("time", callable=side.callable, sets=order, calls=calls)
@@ -301,7 +308,7 @@ class Measurement:
         return seconds
 
     def _ms(self, side: _Side) -> list[float]:
-        """Return the milliseconds of a call in every sample of a side.
+        """Return the milliseconds per call in every sample of a side.
 
         The round-trip overhead of a command is subtracted. It is the median of the parent's elapsed time
         minus the trusted process's own. It exceeds that of an empty command, because threads that still spin
@@ -312,7 +319,7 @@ class Measurement:
 
     @staticmethod
     def _without(asking_s: float, seconds: float) -> float:
-        """Take the cost of asking off a sample, at most a tenth of it."""
+        """Subtract the round-trip overhead from a sample, at most a tenth of the sample."""
         return seconds - min(asking_s, seconds / 10)
 
     def _check_timed(self, draw: Draw) -> None:
@@ -330,12 +337,12 @@ class Measurement:
             raise
 
     def _check_clocks(self) -> None:
-        """Compare the worker's clock with what the parent sees.
+        """Compare the time that the worker reports with what the parent measures.
 
-        The worker's figure decides nothing; a wrong one shows that its clock was tampered with. It may not be
-        more than the parent measured, nor so little that its threads could not have taken the processor
-        time they took. That holds on a busy machine too, where the parent sees much more than the worker.
-        Nothing is said of samples as short as the slack.
+        No timing rests on the worker's figure, but a wrong figure shows that its clock was tampered with. It
+        may not be more than the parent measured. It may not be so little that the worker's threads could not
+        have used their processor time. Both hold on a busy machine too, where the parent measures much more
+        than the worker. Samples as short as the slack decide nothing.
         """
         long = [clocks for clocks in self._clocks if clocks.cpu_s > 4 * CLOCK_SLACK_S]
         n_processors = os.cpu_count() or 1
@@ -343,12 +350,12 @@ class Measurement:
         most = [(c.claimed_s - CLOCK_SLACK_S) / c.seconds for c in self._clocks]
         if statistics.median(least or [1.0]) < CLOCK_LOW:
             ratio = statistics.median(c.claimed_s / c.cpu_s for c in long)
-            what = f"{ratio:.2f} of the processor time that it took"
+            what = f"{ratio:.2f} of the processor time that it used"
         elif (usual := statistics.median(most or [0.0])) > CLOCK_HIGH:
             what = f"{usual:.2f} of the time that the parent measured"
         else:
             return
-        detail = f"clock disagreement: the worker claims {what}"
+        detail = f"clock disagreement: the time that the worker reports is {what}"
         raise Failure(Status.REJECTED, detail, check=Check.CLOCK, is_by_clock=True)
 
     def _check_late(self) -> None:
@@ -363,11 +370,12 @@ class Measurement:
             draw, now = self._place[arena_of(name)], self._contestant.inputs_now(name)
             for i, slot in enumerate(self._reference.layout.arg_slots):
                 if now.differs_from(draw.inputs, slot):
-                    raise Failure(Status.MUTATED_INPUT, f"input tensor {i} was written to in a timed call")
+                    detail = f"the candidate wrote to input tensor {i} in a timed call"
+                    raise Failure(Status.MUTATED_INPUT, detail)
 
 
 def check_plausible(result: WorkloadResult, floor_margin: float) -> None:
-    """Raise Failure when the candidate's latency is not possible."""
+    """Raise Failure when the candidate's latency is impossible."""
     median_ms = result.candidate.median_ms
     if not math.isfinite(median_ms) or median_ms <= 1e-5:
         raise Failure(Status.REJECTED, f"a latency of {median_ms:.3g} ms is not possible", check=Check.FLOOR)
@@ -382,11 +390,11 @@ def check_plausible(result: WorkloadResult, floor_margin: float) -> None:
 
 
 def events_problem(samples: Sequence[Clocks]) -> str | None:
-    """Say where a device's events and the clocks disagree; None when they agree, or without a device.
+    """Return one line when a device's events and the clocks disagree; None without a device.
 
-    Events lie on the stream that a candidate is called on, both clocks wait for the whole device. Much less
-    of the one than of the other is work on other streams, or events that were tampered with. On a busy
-    machine the parent sees much more than there was: the lesser of the two clocks is compared with.
+    Events are recorded on the stream on which a candidate is called; both clocks wait for the whole device. A
+    large difference means work on other streams, or events that were tampered with. On a busy machine the
+    parent measures too much, so the events are compared with the lesser of the two clocks.
     """
     told = [(s.events_s, min(s.seconds, s.claimed_s)) for s in samples if s.events_s is not None]
     told = [(events_s, seconds) for events_s, seconds in told if seconds > 0]
@@ -397,4 +405,4 @@ def events_problem(samples: Sequence[Clocks]) -> str | None:
     if least >= CLOCK_LOW and most <= CLOCK_HIGH:
         return None
     ratio = statistics.median(events_s / seconds for events_s, seconds in told)
-    return f"clock disagreement: events on its stream show {ratio:.2f} of the time that calls took"
+    return f"clock disagreement: events on the candidate's stream show {ratio:.2f} of the time of its calls"

@@ -1,9 +1,10 @@
-"""Threads of a process that is timed are pinned, each to a core of its own.
+"""Pins the threads of a timed process, each to a core of its own.
 
-Where as many threads as there are cores work on small loops together, the system may put two of them on one
-core: for some milliseconds when they wake up and, where another program holds the other core, for as long as
-they are timed. Each then waits, turning, until the other may run. That takes many times as long, in one
-process and not in its twin. Pinned, its threads share one core with the other program, as both sides' do.
+A process may have as many busy threads as there are cores, working together on small loops. The system may
+then put two of them on one core: for some milliseconds when they wake up or, while another program holds a
+core, for the whole measurement. Each of the two spins until the other has run, so a call takes many times as
+long, in one process and not in its twin. When threads are pinned, another program slows one core only, and it
+slows both sides alike.
 """
 
 import contextlib
@@ -12,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 BUSY = 0.1
-"""A thread is busy that worked at least this share of what the busiest did."""
+"""A thread is busy when it worked at least this share of the time that the busiest thread worked."""
 ENDED = 0.1
 """Largest share of a process's work that ended threads may have done. A process above it starts threads in
 every call. It is not pinned: all those threads would run on the core of the thread that starts them."""
@@ -20,16 +21,16 @@ every call. It is not pinned: all those threads would run on the core of the thr
 
 @dataclass(frozen=True)
 class Spell:
-    """What the threads of a process did while it was asked for something."""
+    """Processor time of a process's threads during some commands."""
 
     worked: Mapping[int, float]
-    """Seconds by thread, of those that were there before and after."""
+    """Thread -> seconds, for threads that existed before and after."""
     cpu_s: float
-    """Of all its threads, of those that have ended too."""
+    """Seconds of all threads, ended ones included."""
 
 
 def worked_s(pid: int) -> dict[int, float]:
-    """Return thread -> seconds that it has worked so far; empty when the process is gone."""
+    """Return thread -> seconds worked so far; empty when the process is gone."""
     worked = {}
     with contextlib.suppress(OSError, ValueError):
         for name in os.listdir(f"/proc/{pid}/task"):
@@ -39,10 +40,10 @@ def worked_s(pid: int) -> dict[int, float]:
 
 
 def threads_to_pin(spell: Spell, n_cores: int) -> list[int]:
-    """Return the threads that belong on cores of their own, the oldest first.
+    """Return the busy threads that are to be pinned, the oldest first.
 
-    None where there are fewer than cores, for then the system can find room for them, nor where much of the
-    process's time was not theirs.
+    Returns no threads where fewer are busy than there are cores, because the system then finds a core for
+    each, and where ended threads did much of the work (see ``ENDED``).
     """
     most = max(spell.worked.values(), default=0.0)
     if n_cores < 2 or most <= 0.0 or spell.cpu_s - sum(spell.worked.values()) > ENDED * spell.cpu_s:
@@ -52,13 +53,13 @@ def threads_to_pin(spell: Spell, n_cores: int) -> list[int]:
 
 
 class Pinning:
-    """Threads that were pinned, and where they might run before."""
+    """Pins threads, and remembers the cores that each was allowed to use before."""
 
     def __init__(self) -> None:
         self._masks: dict[int, set[int]] = {}
 
     def pin(self, threads: Sequence[int]) -> None:
-        """Pin each to the next core, going round; one that is gone or not ours to move stays as it is."""
+        """Pin each thread to the next core, going round; a thread that is gone or foreign is left alone."""
         cores = sorted(os.sched_getaffinity(0))
         for i, thread in enumerate(threads):
             with contextlib.suppress(OSError):
@@ -67,7 +68,7 @@ class Pinning:
                 self._masks.setdefault(thread, mask)
 
     def restore(self) -> None:
-        """Let all of them run where they might before."""
+        """Allow every pinned thread the cores it had before."""
         for thread, mask in self._masks.items():
             with contextlib.suppress(OSError):
                 os.sched_setaffinity(thread, mask)

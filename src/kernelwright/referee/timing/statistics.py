@@ -1,9 +1,9 @@
-"""From paired samples to a ratio one can trust; pure functions over milliseconds.
+"""From paired samples to a ratio with an honest interval; pure functions over milliseconds.
 
-Two processes that run the same code are not equally fast: which physical pages they were given decides too,
+Two processes that run the same code are not equally fast. The physical pages that they were given matter too:
 on large tensors by tens of percent. A search measurement has one pair of processes (candidate and baselines)
-and adds what is known of that spread to its interval; a final one has several pairs, and takes the spread
-from them.
+and widens its interval by a spread that is known beforehand. A final measurement has several pairs and takes
+the spread from them.
 """
 
 import math
@@ -23,18 +23,18 @@ BOOTSTRAP_SEED = 20251120
 FEWEST_RESAMPLED = 8
 """With fewer pairs than this a bootstrap of the median is narrower than the truth."""
 LOOKS = (4, 7)
-"""Pairs of processes after which a final measurement may end: at the first where the interval is tight or
-clear, at the second always."""
+"""Numbers of pairs after which a final measurement may end: after the first number if the interval is tight
+or clear, after the second in any case."""
 TIGHT = 1.04
 """At the first look: an interval whose ends are within this factor is tight."""
 CLEAR = 2.0
-"""At the first look: an interval is clear when its centre is so many half-widths from no difference."""
+"""At the first look: an interval is clear when its centre is more than this many half-widths from ratio 1."""
 WIDENED = 1.15
-"""Factor on the half-width of Student's t, because it is looked twice: by simulation of many kinds of spread
-the share of false calls then stays at 5 % (tests/referee/test_timing.py)."""
+"""Factor on the half-width of Student's t, because the data are looked at twice. In simulations of many kinds
+of spread it keeps the share of false calls at 5 % (tests/referee/test_timing.py)."""
 SHARED = 0.006
-"""Standard deviation of the log ratio that all pairs of a final have in common and that their spread does not
-show: they are forked from one process, and their heaps fill in the same way."""
+"""Standard deviation of the log ratio that all pairs of a final have in common, so that their spread does not
+show it: the pairs are forked from one process, and their heaps fill in the same way."""
 T_975 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
 """Quantile 0.975 of Student's t for 1, 2, 3 … degrees of freedom."""
 NORMAL_975 = 1.96
@@ -44,16 +44,16 @@ Array = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Samples:
-    """What one pair of processes gave on one workload: milliseconds per call, one entry a round."""
+    """Timings of one pair of processes on one workload: milliseconds per call, one entry per round."""
 
     candidate: tuple[float, ...]
     baselines: Mapping[str, tuple[float, ...]]
     calls: Mapping[str, int]
-    """Calls in a sample, by baseline; the candidate's under ``candidate``."""
+    """Calls in one sample, by baseline; those of the candidate under ``candidate``."""
 
 
 def summarise(samples_ms: Sequence[float], calls_per_sample: int) -> Timing:
-    """Return median and quantiles over samples that are each the mean over their calls."""
+    """Return median and quantiles of samples, each of which is the mean over its calls."""
     p10, median, p90 = (float(q) for q in np.quantile(samples_ms, (0.1, 0.5, 0.9)))
     return Timing(
         median_ms=median, p10_ms=p10, p90_ms=p90, n_samples=len(samples_ms), calls_per_sample=calls_per_sample
@@ -63,17 +63,17 @@ def summarise(samples_ms: Sequence[float], calls_per_sample: int) -> Timing:
 def compare(
     baseline: str, baseline_ms: Sequence[float], candidate_ms: Sequence[float], *, spread: float = 0.0
 ) -> Speedup:
-    """Return the median of the paired ratios of one pair of processes with its 95 % interval.
+    """Return the median ratio of one pair of processes with its 95 % interval.
 
-    Sample i of both sides was taken in the same round, so that drift of the machine cancels. The interval
-    is a percentile bootstrap, with few pairs Student's t on the logarithms.
+    Sample i of both sides comes from the same round, so drift of the machine cancels. The interval is a
+    percentile bootstrap; with few samples it is Student's t on the logarithms.
 
     Args:
-        baseline: its name.
-        baseline_ms: one sample a round.
-        candidate_ms: the same of the candidate.
-        spread: standard deviation of the log ratio between pairs of processes that run the same code; the
-            interval grows to hold it. 0: say only what holds for these two processes.
+        baseline: the baseline's name.
+        baseline_ms: the baseline's samples, one per round.
+        candidate_ms: the candidate's samples, one per round.
+        spread: standard deviation of the log ratio between pairs of processes that run the same code. The
+            interval is widened by it. With 0 the interval holds for these two processes only.
     """
     logs = np.log(np.asarray(baseline_ms, dtype=float) / np.asarray(candidate_ms, dtype=float))
     centre = float(np.median(logs))
@@ -103,8 +103,8 @@ def compare_processes(baseline: str, pairs: Sequence[Samples]) -> Speedup:
     """Return the ratio over several pairs of processes with its interval.
 
     Each pair counts once, with the median of its paired log ratios, however many samples it has: samples of
-    one process are not independent of each other. The interval is Student's t over the pairs, ``WIDENED``,
-    and holds what they have in common.
+    one process are not independent of each other. The interval is Student's t over the pairs, widened by
+    ``WIDENED`` and by ``SHARED``.
     """
     logs = np.asarray([_median_log_ratio(pair, baseline) for pair in pairs])
     centre = float(np.mean(logs))
@@ -114,7 +114,7 @@ def compare_processes(baseline: str, pairs: Sequence[Samples]) -> Speedup:
 
 
 def is_settled(pairs: Sequence[Samples]) -> bool:
-    """Tell whether a final measurement may end with these pairs of processes."""
+    """Return whether a final measurement may end after these pairs of processes."""
     first, last = LOOKS
     if len(pairs) == first:
         return all(_is_narrow(compare_processes(name, pairs)) for name in _shared(pairs))
@@ -139,9 +139,9 @@ def _speedup(baseline: str, centre: float, below: float, above: float) -> Speedu
 def conclude(
     workload: str, pairs: Sequence[Samples], floor: Floor | None, *, spread: float = 0.0
 ) -> WorkloadResult:
-    """Return what the samples of one or of several pairs of processes say of a workload.
+    """Return timings and speedups of one workload from one or several pairs of processes.
 
-    A baseline that some of the pairs lack is left out. ``spread`` is for one pair; see ``compare``.
+    Leaves out a baseline that some pairs lack. ``spread`` is used with one pair only; see ``compare``.
     """
     names = _shared(pairs)
     if len(pairs) == 1:

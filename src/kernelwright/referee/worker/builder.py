@@ -1,4 +1,4 @@
-"""Runs a compiler inside the sandbox: ours, but what it reads is the candidate's."""
+"""Runs a compiler inside the sandbox: the compiler is trusted, but the source that it reads is not."""
 
 import os
 import resource
@@ -11,7 +11,7 @@ from kernelwright.referee.worker import wire
 from kernelwright.referee.worker.wire import Message
 
 LOG_BYTES = 200_000
-"""Beginning of the compiler's words that is kept; an error and its cause stand first."""
+"""How much of the compiler's output is kept, from the beginning: the first error is there."""
 
 
 def main(sock: socket.socket) -> None:
@@ -59,7 +59,7 @@ def _compile(message: Message, results: int) -> Message:
         if data is None:
             continue
         if offset + len(data) > room:
-            raise ValueError(f"{name}: {len(data)} bytes are more than a build may give")
+            raise ValueError(f"{name}: {len(data)} bytes are more than a build may return")
         os.pwrite(results, data, offset)
         made[name] = [offset, len(data)]
         offset += len(data)

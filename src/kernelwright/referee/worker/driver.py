@@ -1,7 +1,7 @@
-"""A device's own driver, called past torch: what a candidate replaces in torch changes nothing here.
+"""Calls a device's driver directly, so that functions of torch that a candidate replaces are not used.
 
-Everything is looked up when the process is placed, before any candidate is imported. The marks are events on
-the default stream, the one that a candidate is called on; waiting is for the whole device.
+All functions are looked up when the process is placed on its device, before any candidate is imported. Marks
+are events on the default stream, on which the candidate is called. Waiting is for the whole device.
 """
 
 import contextlib
@@ -12,39 +12,39 @@ from pathlib import Path
 from typing import Any, Protocol
 
 PERSISTING_BYTES = 6
-"""CUDA's limit on what of the second-level cache may be set aside."""
+"""CU_LIMIT_PERSISTING_L2_CACHE_SIZE: how much of the second-level cache may be set aside."""
 
 Mark = Any
 
 
 class DriverError(Exception):
-    """The driver reports an error; after most of them its process is of no more use."""
+    """The driver reports an error. After most errors its process cannot use the device any more."""
 
 
 class Driver(Protocol):
-    """What of a driver is used. Times are nanoseconds."""
+    """The functions of a driver that the worker uses. Times are nanoseconds."""
 
     def synchronise(self) -> None:
-        """Wait until nothing is under way on the device, on any stream."""
+        """Wait until all work on the device is done, on every stream."""
 
     def settle(self) -> None:
-        """Wait, and give back what was set aside in the caches."""
+        """Wait, and release parts of the caches that were set aside."""
 
     def mark(self) -> Mark:
-        """Note a moment in the order of the default stream."""
+        """Record an event on the default stream."""
 
     def between(self, first: Mark, second: Mark) -> float:
-        """Return the time from one mark to another; both are used up."""
+        """Return the time from one mark to another; both marks cannot be used again."""
 
     def set_aside(self) -> int:
-        """Return the most bytes of the second-level cache that were seen set aside; 0 where none can be."""
+        """Return the most bytes of the second-level cache seen set aside; 0 where the device cannot do so."""
 
     def watched(self) -> tuple[Any, ...]:
-        """Return the objects, beside itself, by which it calls the device."""
+        """Return the objects, besides the driver itself, through which it calls the device."""
 
 
 class Cuda:
-    """NVIDIA's, through ``libcuda``. Always in the context that torch uses, whichever one is current."""
+    """NVIDIA's driver, called through ``libcuda`` in the context that torch uses, whichever is current."""
 
     CALLS = (
         "cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2", "cuCtxSynchronize", "cuCtxGetLimit", "cuCtxSetLimit",
@@ -118,7 +118,7 @@ class Cuda:
 
 
 class Hip:
-    """AMD's, through the runtime that torch has loaded."""
+    """AMD's driver, called through the runtime that torch has loaded."""
 
     CALLS = (
         "hipDeviceSynchronize", "hipEventCreate", "hipEventRecord", "hipEventSynchronize",
@@ -164,7 +164,7 @@ class Hip:
 
 
 def _opened(path: str, calls: tuple[str, ...]) -> ctypes.CDLL:
-    """Return a library whose calls have been looked up: what is put in their place later can be seen."""
+    """Return a library with its functions looked up, so that a later replacement can be detected."""
     library = ctypes.CDLL(path)
     for name in calls:
         getattr(library, name)
@@ -172,7 +172,7 @@ def _opened(path: str, calls: tuple[str, ...]) -> ctypes.CDLL:
 
 
 def _loaded(name: str) -> str:
-    """Return the path of a library that is loaded already, its bare name where none is."""
+    """Return the path of a loaded library, or the bare name if it is not loaded."""
     maps = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace")
     found = re.search(rf"/\S*/{re.escape(name)}\S*", maps)
     return found[0] if found else name

@@ -1,4 +1,4 @@
-"""Slots of an encoded value; needs no torch, so both ends can use it."""
+"""Slots of an encoded value. Needs no torch, so parent and worker can both use it."""
 
 from typing import Any, TypeAlias
 
@@ -22,7 +22,7 @@ def slots_in(value: Json) -> list[Slot]:
 
 
 def shifted(value: Json, offset: int) -> Json:
-    """Return an encoded value whose tensors lie ``offset`` bytes further."""
+    """Return an encoded value with all its tensors moved by ``offset`` bytes."""
     if not isinstance(value, dict):
         return value
     ((kind, content),) = value.items()
@@ -36,10 +36,10 @@ def shifted(value: Json, offset: int) -> Json:
 
 
 def lanes_of(arena: str, count: int) -> list[str]:
-    """Return the names of the argument sets that hold one arena's values at ``count`` places."""
+    """Return the names of the ``count`` argument sets that hold copies of one arena's values."""
     return [f"{arena}:{i}" if i else arena for i in range(count)]
 
 
 def arena_of(name: str) -> str:
-    """Return the arena that an argument set is made of."""
+    """Return the arena that holds an argument set."""
     return name.partition(":")[0]

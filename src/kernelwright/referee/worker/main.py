@@ -32,7 +32,7 @@ class Candidate(Runner):
 
     def __init__(self) -> None:
         super().__init__()
-        install_generation_tagging_init()  # what torch.compile does to nn.Module when it is first used
+        install_generation_tagging_init()  # torch.compile patches nn.Module like this on its first use
         self.fingerprint = Fingerprint(more_owners=self.placement.watched())
         self._own_means = self.placement.watched()
 
@@ -48,25 +48,25 @@ class Candidate(Runner):
         }
 
     def place(self, message: Message) -> Message:
-        """As every runner, and take the fingerprint anew: nothing of the candidate's has run yet."""
+        """Place as every runner does and take a new fingerprint: no code of the candidate has run yet."""
         facts = super().place(message)
         self._own_means = self.placement.watched()
         self.fingerprint = Fingerprint(self.placement.switches(), (*DEVICE_OWNERS, *self._own_means))
         return facts
 
     def tampered(self, message: Message) -> Message:
-        """Say what the candidate changed that is not its own."""
+        """Return the foreign functions and global state that the candidate changed."""
         own = [f"{name} of the worker was replaced" for name in vars(self) if hasattr(Candidate, name)]
         if [id(means) for means in self.placement.watched()] != [id(means) for means in self._own_means]:
-            own.append("what its tensors are placed by was replaced")
+            own.append("the code that places its tensors was replaced")
         return {"changes": own + self.fingerprint.changes(), "notes": self.fingerprint.notes()}
 
     def trace(self, message: Message) -> Message:
-        """Call the module once and say which operations were dispatched, whoever called them."""
+        """Call the module once and count the operations dispatched, whichever code called them."""
         call, args = self.callables["eager"], self.sets[message["set"]]
         profiler = torch._C._autograd
         profiler._enable_profiler_legacy(_profiler_config())
-        torch.autograd.profiler._is_profiler_enabled = True  # has compiled code announce itself
+        torch.autograd.profiler._is_profiler_enabled = True  # makes compiled regions appear by name
         try:
             call(*args)
         finally:
@@ -76,7 +76,7 @@ class Candidate(Runner):
         return {"names": dict(Counter(names))}
 
     def import_source(self, message: Message) -> Message:
-        """Execute the source as a module; compilation by the source itself happens here."""
+        """Execute the source as a module. A source that compiles something itself does so here."""
         if os.path.isdir(message.get("build_cache", "")):
             os.environ["KERNELWRIGHT_BUILD_CACHE"] = message["build_cache"]
         self.namespace = _execute(message["source"])
@@ -100,7 +100,7 @@ def _profiler_config() -> Any:
 
 
 def use_threads(message: Message) -> Message:
-    """Set the number of OpenMP threads, in torch and in every OpenMP runtime that is loaded."""
+    """Set the number of OpenMP threads in torch and in every loaded OpenMP runtime."""
     torch.set_num_threads(message["count"])
     maps = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace")
     for path in sorted(set(re.findall(r"/\S*lib(?:g|i)?omp\S*", maps))):
@@ -117,7 +117,7 @@ def _execute(source: str) -> ModuleType:
     module = ModuleType(MODULE_NAME)
     module.__file__ = filename
     linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
-    sys.modules[MODULE_NAME] = module  # dataclasses and torch.compile inside it look themselves up
+    sys.modules[MODULE_NAME] = module  # dataclasses and torch.compile look their module up there
     exec(compile(source, filename, "exec"), module.__dict__)  # the untrusted part, in its own process
     return module
 

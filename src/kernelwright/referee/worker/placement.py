@@ -1,8 +1,8 @@
-"""Where the tensors of a measured process live: in the shared memory itself, or on a device, as copies of it.
+"""Where the tensors of a measured process live: in the shared memory itself, or copied from it to a device.
 
-A device's argument sets are brought up to date by ``upload`` when the parent has written to the shared
-memory, and written back by ``download`` when it wants to see them. Everything that runs on the device lies
-between two waits for all of it, so that work on whatever stream is inside the parent's clock.
+``upload`` updates a device's argument sets after the parent has written to the shared memory; ``download``
+writes them back when the parent wants to read them. The process waits for the whole device before and after
+every measured call, so the parent's clock includes work on every stream.
 """
 
 import math
@@ -18,20 +18,20 @@ from kernelwright.referee.worker.layouts import Json, Slot, slots_in
 from kernelwright.referee.worker.tensors import Arena, decode, dtype_of
 
 POISON = 0xFF
-"""What freed memory of a device is filled with: NaN, whichever float it is read as."""
+"""Byte that fills free memory of a device: NaN in every float type."""
 POISONED_BLOCKS = 4
-"""Blocks of every output's size that are poisoned: for outputs, and for what lies between operations."""
+"""Number of blocks of every output's size that are poisoned: for outputs and intermediate results."""
 COPIED = "copied"
-"""A device that is the processor itself: all of a device's ways but the driver, to be had everywhere."""
+"""The processor, used as a device with memory of its own but without a driver; works everywhere."""
 
 _now = time.perf_counter_ns  # taken before any candidate is imported
 
 
 class Placement:
-    """In the shared memory itself: an argument set is views of its arena, nothing is copied or awaited."""
+    """Tensors in the shared memory itself: an argument set is made of views of its arena, without copies."""
 
     device = "cpu"
-    """Torch's name of it."""
+    """Torch's name of the device."""
 
     def bind(
         self, name: str, value: Json, arena: Arena | None, begin: int = 0, end: int | None = None
@@ -44,48 +44,48 @@ class Placement:
         return module
 
     def forget(self, name: str) -> None:
-        """Let go of an argument set."""
+        """Release an argument set."""
 
     def upload(self, names: Sequence[str]) -> None:
-        """Take over what the parent has written to the memory of argument sets that are made of one arena."""
+        """Copy the arena's content, which the parent has written, to the argument sets of one arena."""
 
     def download(self, name: str) -> None:
-        """Write an argument set, as it is now, to its memory."""
+        """Write the present values of an argument set to its arena."""
 
     def reserve(self, size: int) -> None:
-        """Have so many bytes ready for tensors."""
+        """Have ``size`` bytes ready for tensors."""
 
     def release(self) -> None:
-        """Give back what is held and not in use: another process may need it."""
+        """Return unused memory, which another process may need."""
 
     def poison(self, sizes: Sequence[int]) -> None:
-        """Fill free memory in blocks of these sizes, in fewer or none where there is too little of it."""
+        """Fill free memory in blocks of these sizes; fill fewer or none where memory is short."""
 
     def synchronise(self) -> None:
-        """Wait until nothing is under way."""
+        """Wait until all work is done."""
 
     def settle(self) -> None:
-        """Wait, and undo what would outlast a sample in the caches."""
+        """Wait, and undo cache settings that would outlast a sample."""
 
     def mark(self) -> Mark:
-        """Note a moment in the order of the device's work."""
+        """Record a point in the order of the device's work."""
         return None
 
     def between(self, first: Mark, second: Mark) -> dict[str, float]:
-        """Return what the device's own clock says of the time between two marks, where it has one."""
+        """Return the time between two marks by the device's own clock, empty where it has none."""
         return {}
 
     def watched(self) -> tuple[Any, ...]:
-        """Return the objects by which all this is done: their methods must stay what they are."""
+        """Return the objects that do all this, whose methods must not be replaced."""
         return (self,)
 
     def switches(self) -> dict[str, Callable[[], Any]]:
-        """Return global state that only matters here: name in messages -> how it is read."""
+        """Return global state that matters on this device only: name in messages -> its reader."""
         return {}
 
 
 class DevicePlacement(Placement):
-    """In memory of their own, on the device that torch calls ``device``."""
+    """Tensors in memory of their own, on the device that torch calls ``device``."""
 
     def __init__(self, device: str, driver: Driver) -> None:
         self.device, self._driver = device, driver
@@ -134,7 +134,7 @@ class DevicePlacement(Placement):
             self.release()
 
     def _fits(self, sizes: Sequence[int]) -> bool:
-        """Poison blocks of these sizes; False where memory ends, which is not the candidate's doing."""
+        """Poison blocks of these sizes; False where memory is short, which is not the candidate's fault."""
         try:
             blocks = [self._block(size).fill_(POISON) for size in sizes]
         except torch.OutOfMemoryError:
@@ -170,15 +170,15 @@ class DevicePlacement(Placement):
 
 
 class Mirror:
-    """Copies of one argument set's tensors, each in a block with what lies behind it in the arena.
+    """Copies of one argument set's tensors, each in a block with the bytes that follow it in the arena.
 
-    That is what tells when something was written beyond a tensor, and NaN for who reads there.
+    These bytes are NaN for code that reads beyond a tensor, and show when code has written beyond it.
     """
 
     def __init__(self, value: Json, arena: Arena, begin: int, end: int, device: str) -> None:
         self._device = device
         self.part = begin, end
-        """Of the arena: what lanes of one set have in common."""
+        """Begin and end in the arena. Lanes of one set have the same part."""
         self._pairs: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
         offsets = sorted({begin, *(slot["offset"] for slot in slots_in(value))})
         for offset, following in zip(offsets, [*offsets[1:], end], strict=True):
@@ -197,23 +197,23 @@ class Mirror:
         return empty.set_(storage, 0, slot["shape"], slot["stride"])
 
     def upload(self) -> None:
-        """Take over the arena."""
+        """Copy from the arena."""
         for shared, own in self._pairs.values():
             own.copy_(shared)
 
     def copy_from(self, other: "Mirror") -> None:
-        """Take over another mirror of the same part, without going through the arena."""
+        """Copy from another mirror of the same part, without going through the arena."""
         for (_, own), (_, there) in zip(self._pairs.values(), other._pairs.values(), strict=True):
             own.copy_(there)
 
     def download(self) -> None:
-        """Write to the arena."""
+        """Copy to the arena."""
         for shared, own in self._pairs.values():
             shared.copy_(own)
 
 
 class Bystander:
-    """The driver of a device that is the processor itself: a call is over when it returns."""
+    """Stands in for a driver where the device is the processor itself: work is done when a call returns."""
 
     def synchronise(self) -> None:
         """See Driver."""
@@ -239,10 +239,10 @@ class Bystander:
 
 
 def place(kind: str) -> tuple[DevicePlacement, dict[str, Any]]:
-    """Return a placement on the one device of a kind that this process sees, and what is to be known of it.
+    """Return a placement on the one device of a kind that this process sees, and the device's facts.
 
     Raises:
-        whatever torch or the driver raise where there is no such device.
+        Exception: whatever torch or the driver raises where there is no such device.
     """
     if kind == COPIED:
         return DevicePlacement("cpu", Bystander()), dict(
@@ -251,7 +251,7 @@ def place(kind: str) -> tuple[DevicePlacement, dict[str, Any]]:
     is_built = torch.version.hip if kind == "hip" else torch.version.cuda
     if not is_built:
         raise DriverError(f"torch {torch.__version__} is not built for {kind}")
-    torch.zeros(1, device="cuda")  # raises where there is none, or where a parent has used it before the fork
+    torch.zeros(1, device="cuda")  # raises if there is none, or if a parent used the GPU before the fork
     driver: Driver = Hip() if kind == "hip" else Cuda()
     found = torch.cuda.get_device_properties(0)
     free_bytes, _ = torch.cuda.mem_get_info(0)
@@ -265,15 +265,15 @@ def place(kind: str) -> tuple[DevicePlacement, dict[str, Any]]:
 
 
 def use_tf32(is_on: bool) -> None:
-    """Say whether products of float32 may round what they multiply to 10 bits."""
+    """Allow or forbid TF32: products of float32 whose factors are rounded to 10 bits."""
     torch.backends.cuda.matmul.allow_tf32 = is_on
     torch.backends.cudnn.allow_tf32 = is_on
 
 
 def _told(read: Callable[[], Any]) -> Callable[[], Any]:
-    """Return a reader that tells what was raised: torch raises where old and new switches disagree, and
+    """Return a reader that returns an error's first line instead of raising it.
 
-    not every version has every one of them.
+    Torch raises where old and new switches disagree, and versions of torch lack some switches.
     """
 
     def tell() -> Any:
@@ -286,7 +286,7 @@ def _told(read: Callable[[], Any]) -> Callable[[], Any]:
 
 
 def _precision_of(*path: str) -> Callable[[], Any]:
-    """Return a reader of torch's newer switches; None where it has them not."""
+    """Return a reader of one of torch's newer switches, which gives None where torch lacks it."""
 
     def read() -> Any:
         place: Any = torch.backends
@@ -312,4 +312,4 @@ PRECISION: dict[str, Callable[[], Any]] = {
     "the choice of cuDNN's algorithms": lambda: torch._C._get_cudnn_benchmark(),
     "autocast on the device": lambda: torch.is_autocast_enabled("cuda"),
 }
-"""Switches of whole processes that decide in how many bits a device computes, and by what."""
+"""Switches of the whole process that decide with which precision and which algorithms a device computes."""

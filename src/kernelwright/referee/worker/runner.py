@@ -1,6 +1,6 @@
-"""Holds one module and carries out the parent's commands on it. Candidate and reference share this code,
+"""Holds one module and carries out the parent's commands on it.
 
-so that both pay exactly the same for a timed call.
+Candidate and reference share this code, so that both pay exactly the same for a timed call.
 """
 
 import ctypes
@@ -22,14 +22,14 @@ from kernelwright.referee.worker.wire import Message
 
 TRACEBACK_CHARS = 4000
 M_PERTURB = -6
-"""glibc's mallopt: fill memory when it is handed out and when it is freed."""
+"""Option of glibc's mallopt that fills memory when it is handed out and when it is freed."""
 
 _libc = ctypes.CDLL(None)
 _now = time.perf_counter_ns  # taken before any candidate is imported
 
 
 class Runner:
-    """Command handlers around ``self.model``; subclasses add how it comes to be."""
+    """Command handlers around ``self.model``; subclasses add the commands that construct the model."""
 
     def __init__(self) -> None:
         self.placement = Placement()
@@ -67,7 +67,7 @@ class Runner:
             os.close(fd)
 
     def unmap(self, names: Sequence[str]) -> None:
-        """Let go of arenas; memory still viewed by a tensor goes with the last view."""
+        """Release arenas; memory that a tensor still views is freed with its last view."""
         for name in names:
             self.arenas.pop(name, None)
             for key in [key for key in self.sets if key == name or key.startswith(f"{name}:")]:
@@ -75,7 +75,7 @@ class Runner:
                 self.placement.forget(key)
 
     def place(self, message: Message) -> Message:
-        """Have tensors live on a device from now on; answers with what is to be known of it."""
+        """Place tensors on a device from now on; answer with the device's facts."""
         self.placement, facts = place(message["kind"])
         use_tf32(message["tf32"])
         return facts
@@ -83,8 +83,8 @@ class Runner:
     def bind(self, message: Message) -> Message:
         """Make argument sets from the tensors of an arena: one under its name, or ``copies`` of them.
 
-        Copy i is called ``NAME:i`` and lies ``stride`` bytes further than the one before. On a device there
-        can be several ``lanes`` of one set: the same values at other places, ``NAME``, ``NAME:1`` and on.
+        Copy i is called ``NAME:i`` and lies ``stride`` bytes after the copy before it. On a device one set
+        can have several ``lanes``: copies of the same values at other addresses, ``NAME``, ``NAME:1`` ...
         """
         name = message["arena"]
         arena = self.arenas.get(name)
@@ -99,18 +99,18 @@ class Runner:
         return {}
 
     def upload(self, message: Message) -> Message:
-        """Take over what the parent has written to an arena, in all sets that are made of it."""
+        """Update all argument sets of an arena after the parent has written to it."""
         arena = message["arena"]
         self.placement.upload([name for name in self.sets if arena_of(name) == arena])
         return {}
 
     def download(self, message: Message) -> Message:
-        """Write an argument set as it is now to its arena."""
+        """Write the present values of an argument set to its arena."""
         self.placement.download(message["set"])
         return {}
 
     def reserve(self, message: Message) -> Message:
-        """Take ``bytes`` of memory from the system, and from the device, and keep them for tensors."""
+        """Take ``bytes`` of memory from the system and from the device, and keep them for tensors."""
         self.placement.reserve(message["bytes"])
         return reserve(message)
 
@@ -132,9 +132,9 @@ class Runner:
         }
 
     def run(self, message: Message) -> Message:
-        """Call the module once on a set and describe what it returned.
+        """Call the module once on an argument set and describe what it returned.
 
-        On a device free memory in blocks of the sizes ``poison`` is filled before.
+        On a device, free memory is poisoned first, in blocks of the sizes in ``poison``.
         """
         args = self.sets[message["set"]]
         self.placement.settle()
@@ -169,11 +169,11 @@ class Runner:
         }
 
     def time(self, message: Message) -> Message:
-        """Call the module ``calls`` times, going round the sets; keeps the last output.
+        """Call the module ``calls`` times, rotating through the argument sets; keep the last output.
 
-        However many the calls, the same number of outputs is alive at any time: one kept from before and
-        one at work. Otherwise the heap would grow now and then, and taking fresh pages from the system can
-        cost more than a kernel.
+        At any time two outputs are alive, whatever ``calls`` is: the one kept from the command before and the
+        one being computed. Otherwise the heap would sometimes grow, and fresh pages from the system can cost
+        more time than a kernel.
         """
         call = self.callables[message["callable"]]
         arguments = [self.sets[name] for name in message["sets"]]
@@ -209,7 +209,7 @@ class Runner:
         return {"ns": elapsed}
 
     def forget_kept(self, message: Message) -> Message:
-        """Let go of outputs that were kept."""
+        """Release the outputs that were kept."""
         self.kept = []
         return {}
 
@@ -235,19 +235,19 @@ class Runner:
 
 
 def reserve(message: Message) -> Message:
-    """Take ``bytes`` of memory from the system and give them to this process's heap.
+    """Take ``bytes`` of memory from the system into this process's heap.
 
-    With malloc told to return nothing to the system, later tensors find their pages there already.
+    The environment tells malloc to return no memory to the system, so later tensors reuse these pages.
     """
     torch.empty(message["bytes"], dtype=torch.uint8).fill_(1)
     return {}
 
 
 def perturb(message: Message) -> Message:
-    """Fill memory with ``value`` when it is freed and with its complement when it is taken; 0: no longer.
+    """Fill memory with ``value`` when it is freed and with the complement when it is taken; 0 stops this.
 
-    What a module finds in memory it did not write to is then the same huge number every time, and not, by
-    luck, an answer from before.
+    A module that reads memory it has not written then finds the same huge number every time, and never, by
+    luck, an earlier answer.
     """
     _libc.mallopt(M_PERTURB, message["value"])
     return {}
@@ -275,7 +275,7 @@ def _share_memory(left: torch.Tensor, right: torch.Tensor) -> bool:
 
 
 def serve(sock: socket.socket, runner: Runner) -> None:
-    """Carry out commands until the parent hangs up; what a command raises is answered, not thrown."""
+    """Carry out commands until the parent hangs up; an exception in a command becomes its answer."""
     while True:
         try:
             message, fds = wire.receive_with_fds(sock)

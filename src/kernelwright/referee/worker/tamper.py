@@ -1,8 +1,8 @@
-"""What a candidate must leave as it found it: the functions that judge it, and the process's global state.
+"""Detects changes to what a candidate must leave alone: the functions that judge it and global state.
 
 A fingerprint is taken before the candidate is imported and compared after its calls. It finds programs that
-replace functions or flip switches; one that rewrites memory is found by what the parent sees: values, its own
-clock, processor time.
+replace functions or flip switches. Against programs that rewrite memory, the parent relies on what it sees
+itself: output values, its own clock, processor time.
 """
 
 import builtins
@@ -27,7 +27,7 @@ CLASSES: tuple[type, ...] = (
     torch.Tensor, torch.nn.Module, torch.nn.Parameter, torch.UntypedStorage, torch.no_grad,
 )  # fmt: skip
 DEVICE_OWNERS: tuple[Any, ...] = (torch.cuda, torch.cuda.Event, torch.cuda.Stream)
-"""What is looked at too where tensors live on a device."""
+"""Also compared where tensors live on a device."""
 GLOBAL_HOOKS = (
     "_global_forward_hooks", "_global_forward_pre_hooks", "_global_buffer_registration_hooks",
     "_global_module_registration_hooks", "_global_parameter_registration_hooks",
@@ -41,7 +41,7 @@ class Fingerprint:
     def __init__(
         self, more_switches: Mapping[str, Callable[[], Any]] | None = None, more_owners: Sequence[Any] = ()
     ) -> None:
-        """Take it; ``more_switches`` and ``more_owners`` are looked at beside those that always are."""
+        """Take the fingerprint, with ``more_switches`` and ``more_owners`` besides the standard ones."""
         self._readers = {**SWITCHES, **(more_switches or {})}
         self._attributes = [(owner, _attributes(owner)) for owner in (*_owners(), *more_owners)]
         self._codes = [(function, _code(function)) for function in _own_functions()]
@@ -49,11 +49,11 @@ class Fingerprint:
         self._switches = {name: read() for name, read in self._readers.items()}
 
     def changes(self) -> list[str]:
-        """Return what has changed since, in words; empty when nothing has."""
+        """Return the forbidden changes since then, in words; empty when there are none."""
         return [*self._replaced(), *self._rewritten(), *self._flipped()][:N_NAMED]
 
     def notes(self) -> list[str]:
-        """Return what has changed and is allowed to, for the record."""
+        """Return the allowed changes since then, for the record."""
         before = self._switches
         return [
             f"{name} {before[name]} -> {NOTED[name]()}" for name in NOTED if NOTED[name]() != before[name]
@@ -96,7 +96,7 @@ def _is_behaviour(value: Any) -> bool:
 
 
 def _attributes(owner: Any) -> dict[str, Any]:
-    """Return what a module or a class has, with what a class inherits."""
+    """Return the attributes of a module or a class, inherited ones included."""
     classes = reversed(owner.__mro__[:-1]) if isinstance(owner, type) else [owner]
     return {name: value for one in classes for name, value in vars(one).items()}
 
@@ -124,7 +124,7 @@ def _name(owner: Any) -> str:
 
 
 def _rounding() -> str:
-    """Say how the processor rounds, from sums that come out differently in every mode."""
+    """Return how the processor rounds, found from sums whose results differ between rounding modes."""
     tiny = [2.0**-53, -(2.0**-53), 3 * 2.0**-54]
     sums = (1.0 + tiny[0] == 1.0, -1.0 + tiny[1] == -1.0, 1.0 + tiny[2] == 1.0 + 2.0**-52)
     return "to nearest" if sums == (True, True, True) else f"another way {sums}"
@@ -150,6 +150,6 @@ SWITCHES: dict[str, Callable[[], Any]] = {
     "denormals": lambda: "kept" if 5e-324 * float(len("1")) > 0 else "flushed",
     "the collector": gc.isenabled,
 }
-"""Name in messages -> how it is read."""
+"""Name in messages -> function that reads the state."""
 NOTED = {name: SWITCHES[name] for name in ("threads", "denormals", "the collector")}
-"""These may change: they are the candidate's own affair in its process, and are only recorded."""
+"""A candidate may change these in its own process; changes are only recorded."""

@@ -1,7 +1,7 @@
-"""Tensors in shared memory and Python values in JSON, as seen from a process that has torch.
+"""Tensors in shared memory and Python values in JSON, for a process that has torch.
 
 An *arena* is one mapped memory, a *slot* (worker/layouts.py) says where a tensor lies in it. A *value* is
-JSON: numbers, strings, None and bools as they are, everything else tagged.
+JSON: numbers, strings, None and bools stay as they are, everything else is tagged.
 """
 
 import math
@@ -13,7 +13,7 @@ import torch
 from kernelwright.referee.worker.layouts import Json, Slot
 
 ALIGNMENT = 4096
-"""Every slot starts on a page, as a fresh large allocation would."""
+"""Every slot starts on a page boundary, as a fresh large allocation does."""
 
 
 class Unsupported(Exception):
@@ -46,7 +46,7 @@ class Arena:
 
 
 def dtype_name(dtype: torch.dtype) -> str:
-    """Return torch's name without the prefix."""
+    """Return torch's name of a dtype without the prefix ``torch.``."""
     return str(dtype).removeprefix("torch.")
 
 
@@ -59,7 +59,7 @@ def dtype_of(name: str) -> torch.dtype:
 
 
 def is_dense(tensor: torch.Tensor) -> bool:
-    """True when no two elements share memory and none lies between them."""
+    """True when no two elements share memory and there are no gaps between elements."""
     expected = 1
     for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
         if size == 1:
@@ -71,7 +71,7 @@ def is_dense(tensor: torch.Tensor) -> bool:
 
 
 class Layout:
-    """Assigns page-aligned slots one after the other."""
+    """Assigns page-aligned slots, one after the other."""
 
     def __init__(self) -> None:
         self.size = 0
@@ -86,7 +86,7 @@ class Layout:
             "offset": self.size,
         }
         nbytes = tensor.numel() * tensor.element_size()
-        self.size += (-(-nbytes // ALIGNMENT) + 1) * ALIGNMENT  # a page between two tensors is nobody's
+        self.size += (-(-nbytes // ALIGNMENT) + 1) * ALIGNMENT  # with an unused page between two tensors
         return slot
 
 
@@ -114,7 +114,7 @@ def encode(value: Any, layout: Layout, found: list[torch.Tensor]) -> Json:
 
 
 def decode(value: Json, arena: Memory | None) -> Any:
-    """Invert encode; tensors are those of the arena."""
+    """Invert encode; tensors are views of the arena."""
     if not isinstance(value, dict):
         return value
     ((kind, content),) = value.items()

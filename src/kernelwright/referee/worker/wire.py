@@ -1,4 +1,4 @@
-"""Length-prefixed JSON over a socket, with file descriptors beside it. No pickle, in either direction."""
+"""Length-prefixed JSON over a socket, with file descriptors. No pickle in either direction."""
 
 import json
 import socket
@@ -11,7 +11,7 @@ Message: TypeAlias = dict[str, Any]
 
 HEADER = struct.Struct("<I")
 MAX_BYTES = 64 * 1024 * 1024
-"""Longest message either side accepts; sources and layouts are far below it."""
+"""Longest message that either side accepts; sources and layouts are far shorter."""
 MAX_FDS = 8
 
 
@@ -20,7 +20,7 @@ class Closed(Exception):
 
 
 class Late(Exception):
-    """Nothing complete arrived before the deadline."""
+    """No complete message arrived before the deadline."""
 
 
 class Malformed(Exception):
@@ -28,7 +28,7 @@ class Malformed(Exception):
 
 
 def send(sock: socket.socket, message: Message, fds: Sequence[int] = ()) -> None:
-    """Send one message; raises Closed when nobody reads."""
+    """Send one message; raises Closed when the other end is gone, Late when it does not read in time."""
     data = json.dumps(message).encode()
     try:
         if fds:
@@ -49,7 +49,7 @@ def receive(sock: socket.socket, timeout_s: float | None = None, max_bytes: int 
 
 
 def receive_with_fds(sock: socket.socket) -> tuple[Message, list[int]]:
-    """Return the next message and the descriptors that came with it; waits as long as it takes."""
+    """Return the next message and the descriptors that came with it; waits without limit."""
     try:
         header, fds, _, _ = socket.recv_fds(sock, HEADER.size, MAX_FDS)
     except OSError as error:

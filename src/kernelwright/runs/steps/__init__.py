@@ -7,7 +7,7 @@ from kernelwright.runs.view import Selection
 
 
 class Pipeline(Protocol):
-    """Carries out one selection: asks roles, hands candidates in."""
+    """Carries out one selection: asks roles, submits candidates."""
 
     def run(self, desk: Desk, selection: Selection) -> None:
         """Do the step; raises BudgetUsedUp when the budget ends on the way.

@@ -10,7 +10,7 @@ from kernelwright.runs.view import Selection
 from kernelwright.runs.windows import Window
 
 MAX_FAILED_MOVES = 40
-"""Moves in a row that could not be carried out before the base counts as exhausted; ours."""
+"""Moves in a row that could not be carried out before the base counts as exhausted; our choice."""
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ def found(status: InspectionStatus, *kernels: KernelReport) -> Inspection:
 @pytest.mark.parametrize(
     ("inspection", "problem", "note"),
     [
-        (found(InspectionStatus.INSPECTED, GOOD, TRIAL), "", "1 kernel can be launched, 1 with registers"),
+        (found(InspectionStatus.INSPECTED, GOOD, TRIAL), "", "1 kernel can be launched, 1 with spilled"),
         (
             found(InspectionStatus.INSPECTED, GOOD, BAD),
             "bad: cannot launch: too much",

@@ -83,7 +83,7 @@ def test_registers_in_memory_are_counted(found: Inspection) -> None:
     (squeezed,) = named(found, "squeezed_kernel")
     assert squeezed.outcome is KernelOutcome.SPILLS
     assert squeezed.facts["aot.registers"] == 24 and isinstance(squeezed.facts["aot.spills"], int)
-    assert notes(squeezed)[0].startswith(f"{squeezed.facts['aot.spills']} registers live in memory")
+    assert notes(squeezed)[0].startswith(f"{squeezed.facts['aot.spills']} registers are spilled to memory")
     assert found.facts()["aot.spills"] is not None
 
 

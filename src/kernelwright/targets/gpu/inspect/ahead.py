@@ -153,7 +153,7 @@ def _note(found: Inspection, bad: list[KernelReport]) -> str:
         return f"built ahead for {_place(found)}: {len(bad)} of {len(chosen)} kernels cannot run there"
     if found.status is InspectionStatus.INSPECTED:
         n_spill = sum(kernel.outcome is KernelOutcome.SPILLS for kernel in chosen)
-        words = f", {n_spill} with registers in memory" if n_spill else ""
+        words = f", {n_spill} with spilled registers" if n_spill else ""
         plural = "s" if len(chosen) > 1 else ""
         return f"built ahead for {_place(found)}: {len(chosen)} kernel{plural} can be launched{words}"
     words = found.status.value.replace("_", " ")

@@ -1,18 +1,18 @@
-"""What the figures of a kernel mean, in words; thresholds are ours and say so."""
+"""What the figures of a kernel mean, in words; we chose the thresholds."""
 
 from kernelwright.core.evidence import FactValue
 from kernelwright.targets.gpu.inspect.inspection import KernelOutcome, KernelReport
 
 LOW_OCCUPANCY = 0.5
-"""Below this, waiting for memory is hard to hide behind other warps."""
+"""Below this occupancy, other warps can hardly hide the wait for memory."""
 NARROW_BYTES = 8.0
-"""Below this mean width, twice as many requests are made as need be."""
+"""Below this mean width, a kernel makes at least twice as many requests as it needs."""
 WIDEST_BYTES = 16
 FULL_WAVE = 1.0
 
 
 def notes(report: KernelReport) -> tuple[str, ...]:
-    """Return one line for each thing worth knowing of a kernel, the gravest first; none where all is well."""
+    """Return one line for each weakness of a kernel, the gravest first."""
     if not report.outcome.can_run:
         return (report.detail,)
     found = [_spills(report.facts), _occupancy(report.facts), _width(report), _waves(report)]
@@ -20,7 +20,7 @@ def notes(report: KernelReport) -> tuple[str, ...]:
 
 
 def outcome_words(outcome: KernelOutcome) -> str:
-    """Return an outcome as a person says it."""
+    """Return an outcome in words."""
     return outcome.value.replace("_", " ")
 
 
@@ -28,7 +28,7 @@ def _spills(facts: dict[str, FactValue]) -> str:
     spills = facts.get("aot.spills")
     if not spills:
         return ""
-    return f"{spills} registers live in memory: smaller tiles, more warps or shorter live ranges avoid it"
+    return f"{spills} registers are spilled to memory; smaller tiles, more warps or shorter live ranges help"
 
 
 def _occupancy(facts: dict[str, FactValue]) -> str:
@@ -36,12 +36,13 @@ def _occupancy(facts: dict[str, FactValue]) -> str:
     if not isinstance(share, float) or share >= LOW_OCCUPANCY:
         return ""
     ends = {
-        "registers": f"{facts.get('aot.registers')} registers a thread",
-        "shared": f"{facts.get('aot.shared_bytes')} bytes of shared memory a block",
-        "warps": f"{facts.get('aot.block_threads')} threads a block",
+        "registers": f"{facts.get('aot.registers')} registers per thread",
+        "shared": f"{facts.get('aot.shared_bytes')} bytes of shared memory per block",
+        "warps": f"{facts.get('aot.block_threads')} threads per block",
         "blocks": f"blocks of only {facts.get('aot.block_threads')} threads",
     }
-    return f"at most {share:.0%} of the warps are resident: {ends.get(str(limit), limit)} end it"
+    cause = ends.get(str(limit), limit)
+    return f"at most {share:.0%} of the possible warps are resident, limited by {cause}"
 
 
 def _width(report: KernelReport) -> str:
@@ -49,11 +50,11 @@ def _width(report: KernelReport) -> str:
     for what, name in (("loads", "aot.load_bytes"), ("stores", "aot.store_bytes")):
         width = report.facts.get(name)
         if isinstance(width, float) and width < NARROW_BYTES:
-            parts.append(f"{what} of {width:.3g} bytes a thread")
+            parts.append(f"{what} of {width:.3g} bytes per thread")
     if not parts:
         return ""
-    why = f"; not known to be aligned: {', '.join(report.unaligned)}" if report.unaligned else ""
-    return f"{' and '.join(parts)} on average, {WIDEST_BYTES} is the widest{why}"
+    why = f"; alignment not known: {', '.join(report.unaligned)}" if report.unaligned else ""
+    return f"{' and '.join(parts)} on average, where {WIDEST_BYTES} are possible{why}"
 
 
 def _waves(report: KernelReport) -> str:
@@ -64,4 +65,4 @@ def _waves(report: KernelReport) -> str:
     for size in report.grid:
         programs *= size
     units = report.facts.get("gpu.units")
-    return f"the grid of {programs} fills {full:.0%} of the places for programs on {units} units"
+    return f"the grid of {programs} blocks is {full:.0%} of what the {units} units can run at once"
