@@ -47,7 +47,7 @@ def measured(request: pytest.FixtureRequest, settings: Settings, monkeypatch: py
     )
     monkeypatch.setattr(api, "open_referee", lambda *_, **__: Referee(quick))
     monkeypatch.setattr(api, "RunSpec", partial(RunSpec, baselines=("eager",)))
-    for module in ("devices.cpu", "engine.prepare", "api"):
+    for module in ("machine.probe",):
         monkeypatch.setattr(f"kernelwright.{module}.measure_peaks", lambda cache_dir, *, refresh=False: PEAKS)
 
 
