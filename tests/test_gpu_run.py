@@ -16,7 +16,8 @@ from kernelwright.core.evaluation import Check, Evaluation, Stage, Status
 from kernelwright.core.events import CandidateEvaluated, Diagnosed
 from kernelwright.core.evidence import FactValue
 from kernelwright.core.models import ModelSettings
-from kernelwright.core.run import DEFAULT_RECIPE, RunSpec
+from kernelwright.core.request import DEFAULT_RECIPE
+from kernelwright.core.run import RunSpec
 from kernelwright.core.target import Target
 from kernelwright.core.task import Task
 from kernelwright.report.html import render_report
@@ -120,7 +121,7 @@ def play(
         environment={"gpu": gpu},
         is_cold=True,
     )
-    return api.run_task(
+    return api.play(
         spec,
         store=store,
         settings=settings,

@@ -28,7 +28,8 @@ from typing import Any
 from kernelwright import api
 from kernelwright.core.budget import Budget
 from kernelwright.core.errors import KernelwrightError
-from kernelwright.core.run import DEFAULT_RECIPE, RunSpec, RunState
+from kernelwright.core.request import DEFAULT_RECIPE
+from kernelwright.core.run import RunSpec, RunState
 from kernelwright.core.task import Task
 from kernelwright.machine.processor import environment, machine_facts, measure_peaks
 from kernelwright.memory.librarian import learn
@@ -137,7 +138,7 @@ class Experiment:
         what = f"{spec.experiment} {'cold' if spec.is_cold else 'warm'} {spec.task.name}"
         if self.store.get_run(run_id).state is RunState.RUNNING:
             try:
-                api.resume_run(run_id, store=self.store, referee=self.evaluator)
+                api.carry_on(run_id, store=self.store, referee=self.evaluator)
             except KernelwrightError as error:
                 say(f"{what}: failed: {error}")
         record = self.store.get_run(run_id)

@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from kernelwright.core.errors import UserError
-from kernelwright.core.request_words import OPTIONS, Option
+from kernelwright.core.options import OPTIONS, Option
 
 TOKEN_VARIABLE = "KERNELWRIGHT_SERVE_TOKEN"
 """Names the bearer token of an evaluation service, on both ends."""
+SANDBOX_VARIABLE = "KERNELWRIGHT_REQUIRE_SANDBOX"
+"""Names the weakest sandbox tier under which candidates are judged at all."""
 PREFIX = "KERNELWRIGHT_"
 PROJECT_FILES = ("kernelwright.toml", "pyproject.toml")
 """Looked for in the working directory, then upwards; of two in one folder the first counts."""
@@ -87,7 +89,7 @@ def _project_file(folder: Path) -> Path | None:
 def _table(file: Path) -> dict[str, Any] | None:
     """Return what a file says of us, None where a pyproject.toml says nothing."""
     try:
-        found = tomllib.loads(file.read_text(encoding="utf-8"))
+        found: Any = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UserError(f"{file}: cannot be read as TOML ({error})") from error
     if file.name == "pyproject.toml":
@@ -95,14 +97,18 @@ def _table(file: Path) -> dict[str, Any] | None:
         found = tool.get(TABLE) if isinstance(tool, dict) else None
         if not isinstance(found, dict):
             return None
-    return found
+    return dict(found)
 
 
 def _from_file(file: Path) -> dict[str, Any]:
-    return {} if not file.is_file() else {
-        _known(key.replace("-", "_"), file): _value(key.replace("-", "_"), value, f"{file}: {key}")
-        for key, value in (_table(file) or {}).items()
-    }  # fmt: skip
+    """Return what a file says, by key; a relative path is relative to the file."""
+    said: dict[str, Any] = {}
+    for name, value in (_table(file) or {}).items() if file.is_file() else ():
+        key = _known(name.replace("-", "_"), file)
+        said[key] = _value(key, value, f"{file}: {name}")
+        if key in PLACES and "://" not in value:
+            said[key] = str(file.parent / Path(value).expanduser())
+    return said
 
 
 def _known(key: str, file: Path) -> str:
@@ -143,7 +149,7 @@ def _value(key: str, value: Any, where: str) -> Any:
     option = CONFIGURABLE.get(key)
     kind = str if option is None else option.kind
     values = value if option is not None and option.many else [value]
-    kinds = {float: (float, int)}.get(kind, (kind,))
+    kinds = (float, int) if kind is float else (kind,)
     if not isinstance(values, list) or any(
         not isinstance(one, kinds) or (isinstance(one, bool) and kind is not bool) for one in values
     ):

@@ -62,7 +62,7 @@ def play(store: Store, settings: Settings) -> Play:
     """Play a run with the real team and client, on made-up peaks."""
 
     def start(spec: RunSpec, referee: FakeReferee) -> RunOutcome:
-        return api.run_task(
+        return api.play(
             spec,
             store=store,
             settings=settings,

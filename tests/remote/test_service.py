@@ -8,7 +8,7 @@ import httpx
 import pytest
 from tests.remote.conftest import LIMIT_S, TASK, TOKEN, Service, serving
 
-from kernelwright import __version__
+from kernelwright.core.version import __version__
 from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.frozen import content_hash
 from kernelwright.core.roofline import Floor, Peaks, Work

@@ -1,36 +1,39 @@
 """``kernelwright runs``: what the store holds, and going on with it."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
-from kernelwright.cli import options
-from kernelwright.cli.optimize import deliver
-from kernelwright.cli.output import print_json, print_verdict, stdout, write_text
-from kernelwright.cli.progress import make_progress
-from kernelwright.cli.running import (
-    find_evaluator,
-    find_run,
-    open_store,
-    play,
-    replay,
-    resume_command,
-    save_recording,
+from kernelwright.cli.optimize import Places, deliver, places_for, play, resume_command
+from kernelwright.cli.options import (
+    AsJson,
+    EvaluatorOption,
+    OutputOption,
+    ReportOption,
+    RequireSandbox,
+    StoreOption,
 )
+from kernelwright.cli.output import print_json, print_table, print_verdict, say, stdout, tell
 from kernelwright.core.errors import UserError
 from kernelwright.core.run import RunState
 from kernelwright.report.asked import with_models
-from kernelwright.report.measures import millis, speedup_over
-from kernelwright.report.story import Story, tell
+from kernelwright.report.files import write_text
+from kernelwright.report.measures import millis
+from kernelwright.report.progress import show_run
+from kernelwright.report.reproduce import command_line
+from kernelwright.report.results import Table
+from kernelwright.report.story import Story
+from kernelwright.report.story import tell as tell_story
 from kernelwright.report.verdict import run_verdict
+from kernelwright.settings import load_settings
+
+if TYPE_CHECKING:
+    from kernelwright.store.base import RunRecord, Store
 
 app = typer.Typer(
     help="Runs in the store: list, show, resume, record, replay, export, report.", no_args_is_help=True
 )
-LISTED = ("run_id", "task", "recipe", "state", "created_at", "result")
-"""Columns of the list."""
 IN_MEMORY = "sqlite://"
 RunId = Annotated[str, typer.Argument(metavar="RUN", help="Id of the run, or how it begins.")]
 
@@ -41,123 +44,110 @@ def list_runs(
         str | None, typer.Option("--experiment", help="Only runs of this bench or comparison.")
     ] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, help="Only the newest N.")] = 20,
-    store: options.StoreOption = None,
-    as_json: options.AsJson = False,
+    store: StoreOption = None,
+    as_json: AsJson = False,
 ) -> None:
     """List runs, newest first."""
-    opened = open_store(store)
-    records = list(opened.iter_runs(experiment))[-limit:][::-1]
-    rows = []
-    for record in records:
-        story = tell(stored.event for stored in opened.iter_events(record.run_id))
-        rows.append(
-            {
-                "run_id": record.run_id,
-                "task": record.spec.task.name,
-                "recipe": record.spec.recipe,
-                "experiment": record.spec.experiment,
-                "state": record.state,
-                "created_at": f"{record.created_at:%Y-%m-%d %H:%M}",
-                "result": result_text(story, record.failure),
-            }
-        )
+    # lazy: keeps --help quick
+    from kernelwright.report.runlist import list_runs
+
+    found = list_runs(open_store(store), experiment=experiment, limit=limit)
     if as_json:
-        print_json(rows)
-        return
-    if not rows:
-        stdout().print("no runs yet; start one with: kernelwright optimize FILE")
-        return
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    for name in LISTED:
-        table.add_column(name.removesuffix("_at").replace("_id", ""), no_wrap=name == "run_id")
-    for row in rows:
-        table.add_row(*(str(row[name]) for name in LISTED))
-    stdout().print(table)
+        print_json(list(found))
+    elif not found:
+        tell("no runs yet; start one with: kernelwright optimize FILE")
+    else:
+        print_table(found.table(), whole=("run",))
 
 
-def result_text(story: Story, failure: str | None) -> str:
-    """Return a run's result in a few words."""
-    if failure is not None:
-        return failure
-    if story.finished is None:
-        best = story.best
-        return f"not ended; best {best.speedup}" if best is not None else "not ended"
-    if story.finished.winner is None or story.finished.evaluation is None:
-        return "nothing faster found"
-    speedup = speedup_over(story.finished.evaluation, "eager")
-    return f"{speedup} over eager" if speedup is not None else "not verified"
+def open_store(where: str | None) -> "Store":
+    """Open the store that the user named, or the configured one; raises StoreError."""
+    # lazy: SQLAlchemy takes a while to load
+    from kernelwright.store import sqlstore
+
+    return sqlstore.open_store(where or load_settings().store)
+
+
+def find(store: "Store", prefix: str) -> "RunRecord":
+    """Return the run whose id begins so; raises UserError when there is none."""
+    record = store.find_run(prefix)
+    if record is None:
+        raise UserError(f"no run {prefix!r} in this store; list them with: kernelwright runs list")
+    return record
 
 
 @app.command()
-def show(run: RunId, store: options.StoreOption = None, as_json: options.AsJson = False) -> None:
-    """Show a run: its verdict and every step."""
+def show(run: RunId, store: StoreOption = None, as_json: AsJson = False) -> None:
+    """Show a run: its verdict, every step, and the command that starts it again."""
     opened = open_store(store)
-    record = find_run(opened, run)
+    record = find(opened, run)
     stored = list(opened.iter_events(record.run_id))
     if as_json:
-        print_json({"run": record, "events": stored})
+        print_json({"run": record, "events": stored, "command": command_line(record.spec)})
         return
-    story = tell(item.event for item in stored)
+    story = tell_story(item.event for item in stored)
     hint = [] if record.state is not RunState.RUNNING else [f"Resume: {resume_command(record.run_id, store)}"]
     verdict = with_models(run_verdict(story, record.failure), record.spec.models, story)
-    print_verdict(verdict, "", f"Run: {record.run_id}", *hint)
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    for name in ("step", "mode", "move", "latency", "result"):
-        table.add_column(name)
+    again = f"Again: {command_line(record.spec)}"
+    print_verdict(verdict, "", f"Run: {record.run_id}", *hint, again)
+    print_table(_steps(story))
+
+
+def _steps(story: Story) -> Table:
+    rows = []
     for step in story.steps:
         results = step.evaluation.results if step.evaluation else ()
         latency = millis(results[0].candidate.median_ms) if results else ""
         shown = str(step.speedup) if step.speedup else f"{step.outcome} {step.explanation}"
-        table.add_row(str(step.number), step.mode, step.title, latency, shown)
-    stdout().print(table)
+        rows.append((str(step.number), step.mode, step.title, latency, shown))
+    return Table(("step", "mode", "move", "latency", "result"), rows, is_text=True)
 
 
 @app.command()
 def resume(
     run: RunId,
-    evaluator: options.EvaluatorOption = None,
-    store: options.StoreOption = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Kernel file.", show_default="TASK_fast.py")
-    ] = None,
-    report: Annotated[
-        Path | None, typer.Option("--report", help="HTML report.", show_default="TASK_report.html")
-    ] = None,
-    require_sandbox: options.RequireSandbox = None,
-    as_json: options.AsJson = False,
+    evaluator: EvaluatorOption = None,
+    store: StoreOption = None,
+    output: OutputOption = None,
+    report: ReportOption = None,
+    require_sandbox: RequireSandbox = None,
+    as_json: AsJson = False,
 ) -> None:
-    """Carry an interrupted run on; finished evaluations are not repeated."""
-    judge = find_evaluator(evaluator)
+    """Carry an interrupted run on as it was begun; finished evaluations are not repeated."""
+    # lazy: loads torch
+    from kernelwright import api
+
     opened = open_store(store)
-    record = find_run(opened, run)
-    name = record.spec.task.name
-    outcome = play(
-        opened,
-        record.run_id,
-        make_progress(name),
-        resume_with=resume_command(record.run_id, store, evaluator),
-        as_json=as_json,
-        evaluator=judge,
+    begun = api.resume(run, store=opened, evaluator=evaluator, require_sandbox=require_sandbox)
+    asked = begun.request
+    say(f"carrying on {begun.run_id}: {command_line(begun.spec)}")
+    places = places_for(
+        begun.spec.task.name,
+        output or (asked.output if asked else None),
+        report or (asked.report if asked else None),
     )
-    kernel_path, report_path = output or Path(f"{name}_fast.py"), report or Path(f"{name}_report.html")
-    deliver(opened, outcome, kernel_path, report_path, as_json=as_json)
+    outcome = play(begun, as_json=as_json, store=store)
+    deliver(opened, outcome, places, as_json=as_json)
 
 
 @app.command()
 def record(
     run: RunId,
     folder: Annotated[Path, typer.Argument(help="Where to write it.")],
-    store: options.StoreOption = None,
-    as_json: options.AsJson = False,
+    store: StoreOption = None,
+    as_json: AsJson = False,
 ) -> None:
     """Write a finished run's answers and measurements into a folder, for replay."""
+    # lazy: loads torch
+    from kernelwright import api
+
     opened = open_store(store)
-    run_id = find_run(opened, run).run_id
-    save_recording(opened, run_id, folder)
+    run_id = find(opened, run).run_id
+    api.record_run(run_id, folder, store=opened)
     if as_json:
         print_json({"run_id": run_id, "recording": folder})
     else:
-        stdout().print(f"Recording: {folder}", soft_wrap=True)
+        tell(f"Recording: {folder}")
 
 
 @app.command("replay")
@@ -166,20 +156,20 @@ def replay_recorded(
     store: Annotated[
         str | None, typer.Option("--store", help="Keep the replayed run there.", show_default="nowhere")
     ] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Kernel file.", show_default="FOLDER_fast.py")
-    ] = None,
-    report: Annotated[
-        Path | None, typer.Option("--report", help="HTML report.", show_default="FOLDER_report.html")
-    ] = None,
-    as_json: options.AsJson = False,
+    output: OutputOption = None,
+    report: ReportOption = None,
+    as_json: AsJson = False,
 ) -> None:
     """Play a recorded run again: no model is asked and nothing is measured."""
+    # lazy: loads torch
+    from kernelwright import api
+
     opened = open_store(store or IN_MEMORY)
     name = folder.resolve().name
-    outcome = replay(opened, folder, make_progress(name))
-    kernel_path, report_path = output or Path(f"{name}_fast.py"), report or Path(f"{name}_report.html")
-    deliver(opened, outcome, kernel_path, report_path, as_json=as_json)
+    with show_run(name, progress=True) as progress:
+        outcome = api.replay_run(folder, store=opened, on_event=progress.add)
+    places = Places(Path(output or f"{name}_fast.py"), Path(report or f"{name}_report.html"))
+    deliver(opened, outcome, places, as_json=as_json)
 
 
 @app.command()
@@ -188,13 +178,13 @@ def export(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Kernel file.", show_default="stdout")
     ] = None,
-    store: options.StoreOption = None,
-    as_json: options.AsJson = False,
+    store: StoreOption = None,
+    as_json: AsJson = False,
 ) -> None:
     """Print the winner's source, or write it to a file."""
     opened = open_store(store)
-    record = find_run(opened, run)
-    finished = tell(stored.event for stored in opened.iter_events(record.run_id)).finished
+    record = find(opened, run)
+    finished = tell_story(stored.event for stored in opened.iter_events(record.run_id)).finished
     if finished is None:
         raise UserError(f"run {record.run_id} has not ended; {resume_command(record.run_id, store)}")
     if finished.winner is None:
@@ -206,7 +196,7 @@ def export(
     elif written is None:
         stdout().out(source, end="", highlight=False)
     else:
-        stdout().print(f"Kernel: {written}", soft_wrap=True)
+        tell(f"Kernel: {written}")
 
 
 @app.command()
@@ -215,18 +205,18 @@ def report(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="HTML file.", show_default="TASK_report.html")
     ] = None,
-    store: options.StoreOption = None,
-    as_json: options.AsJson = False,
+    store: StoreOption = None,
+    as_json: AsJson = False,
 ) -> None:
     """Write a run's HTML report, finished or not."""
     # lazy: Jinja2 is only needed here
     from kernelwright.report.html import render_report
 
     opened = open_store(store)
-    record = find_run(opened, run)
+    record = find(opened, run)
     path = output or Path(f"{record.spec.task.name}_report.html")
     write_text(path, render_report(opened, record.run_id))
     if as_json:
         print_json({"run_id": record.run_id, "report": path})
     else:
-        stdout().print(f"Report: {path}", soft_wrap=True)
+        tell(f"Report: {path}")

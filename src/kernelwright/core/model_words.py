@@ -51,12 +51,13 @@ def model_values(models: ModelSettings) -> dict[str, list[str]]:
 
 def require_words(models: ModelSettings) -> None:
     """Raise UserError where a role or a price is one that no word says."""
-    for own in (models, *models.roles.values()):
+    priced: tuple[ModelSettings | RoleModel, ...] = (models, *models.roles.values())
+    for own in priced:
         if (own.usd_per_million_input is None) != (own.usd_per_million_output is None):
             raise UserError(f"the price of {own.model or 'a role'} is half said: give input and output")
-    for role, own in models.roles.items():
-        if parse_role_model(_role_word(role, own)) != (role, own):
-            raise UserError(f"the role {role!r} has a name or a model that no command line can say: {own}")
+    for role, asked in models.roles.items():
+        if parse_role_model(_role_word(role, asked)) != (role, asked):
+            raise UserError(f"the role {role!r} has a name or a model that no command line can say: {asked}")
 
 
 def _number(value: float | None) -> str:

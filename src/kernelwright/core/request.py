@@ -5,107 +5,24 @@ The command line builds requests, the library takes them, the store keeps a run'
 and knows no machine; ``core/run.RunSpec`` is what a request to optimise becomes on one.
 """
 
-from typing import Annotated, ClassVar, Literal, TypeAlias
+from typing import ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from kernelwright.core.budget import Budget
 from kernelwright.core.errors import UserError
-from kernelwright.core.frozen import Frozen
 from kernelwright.core.model_words import require_words
 from kernelwright.core.models import ModelSettings
+from kernelwright.core.options import MAX_MB, MAX_MS, SandboxTier
+from kernelwright.core.places import KernelPlace, TaskPlace
 from kernelwright.core.policy import LibraryCalls
+from kernelwright.core.request_words import Worded
 from kernelwright.core.task import Mode, TolerancePolicy, Workload
 
 DEFAULT_RECIPE = "kernelwright"
 """How to search when nobody says otherwise; docs/recipes/kernelwright.md has the evidence."""
 DEFAULT_EVALUATIONS = 16
 """Granted to every run of a comparison when no budget is named; ours."""
-MAX_MS, MAX_MB = 20.0, 100.0
-"""Above these ``check`` reduces sizes; ours."""
-SUITE, TEXT, SAVED = "suite", "text", "saved"
-"""How the words begin that name something else than a path."""
-
-SandboxTier: TypeAlias = Literal["namespaces", "bubblewrap", "landlock", "limits"]
-"""See ``referee/sandbox/tiers.py``."""
-
-
-class AtPath(Frozen):
-    """A file, or where several tasks are meant a folder of them."""
-
-    kind: Literal["path"] = "path"
-    path: str = Field(min_length=1)
-
-    @field_validator("path")
-    @classmethod
-    def _as_a_path(cls, path: str) -> str:
-        """Mark a path that would be read as an option, or as one of the other words."""
-        is_other = path == SUITE or path.startswith((f"{SUITE}:", f"{TEXT}:", f"{SAVED}:", "-"))
-        return f"./{path}" if is_other else path
-
-    def __str__(self) -> str:
-        return self.path
-
-
-class AsText(Frozen):
-    """Source text itself."""
-
-    kind: Literal["text"] = "text"
-    name: str = Field(default="task", min_length=1, pattern=r"^[^:]+$")
-    source: str
-
-    def __str__(self) -> str:
-        return f"{TEXT}:{self.name}:{self.source}"
-
-
-class OfSuite(Frozen):
-    """A task of our own suite; where several are meant, all of it when no name is given."""
-
-    kind: Literal["suite"] = "suite"
-    name: str = ""
-
-    def __str__(self) -> str:
-        return f"{SUITE}:{self.name}" if self.name else SUITE
-
-
-class AsSaved(Frozen):
-    """A task that lies in a file as JSON: a live module, pickled beside it."""
-
-    kind: Literal["saved"] = "saved"
-    path: str = Field(min_length=1)
-
-    def __str__(self) -> str:
-        return f"{SAVED}:{self.path}"
-
-
-TaskPlace: TypeAlias = Annotated[AtPath | AsText | OfSuite | AsSaved, Field(discriminator="kind")]
-"""Where a task is to be had."""
-KernelPlace: TypeAlias = Annotated[AtPath | AsText, Field(discriminator="kind")]
-"""Where a kernel's source is to be had."""
-
-
-def parse_place(word: str) -> AtPath | AsText | OfSuite | AsSaved:
-    """Return what one word names: ``suite``, ``suite:NAME``, ``text:NAME:SOURCE``, ``saved:PATH`` or a path.
-
-    Raises:
-        UserError: the word is empty, or begins as one of the others and does not go on so.
-
-    Example:
-        >>> parse_place("suite:27_Softmax").name
-        '27_Softmax'
-    """
-    first, colon, rest = word.partition(":")
-    if word == SUITE or (first == SUITE and colon):
-        return OfSuite(name=rest)
-    if first == SAVED and rest:
-        return AsSaved(path=rest)
-    if first == TEXT and colon:
-        name, second_colon, source = rest.partition(":")
-        if name and second_colon:
-            return AsText(name=name, source=source)
-    if not word or colon and first in (SAVED, TEXT):
-        raise UserError(f"{word[:40]!r} names no task; write a path, suite:NAME or text:NAME:SOURCE")
-    return AtPath(path=word)
 
 
 def _once(names: tuple[str, ...] | None) -> tuple[str, ...] | None:
@@ -113,31 +30,11 @@ def _once(names: tuple[str, ...] | None) -> tuple[str, ...] | None:
     return tuple(dict.fromkeys(names)) or None if names is not None else None
 
 
-class Request(Frozen):
+class Request(Worded):
     """What all requests share."""
 
-    command: ClassVar[str]
-    """The command that takes it."""
     require_sandbox: SandboxTier | None = None
     """Refuse to judge in a weaker sandbox; None: as the settings say."""
-
-    def words(self) -> list[str]:
-        """Return the command's words that ask for the same again; a store's address is not hidden."""
-        # lazy: the table of options names the requests
-        from kernelwright.core.request_words import words_of
-
-        return [self.command, *words_of(self)]
-
-    def command_line(self) -> str:
-        """Return the command that asks for the same again, as a line for a shell.
-
-        Keys come from the environment, as they did; a store's address with a password is left to the
-        environment as well.
-        """
-        # lazy: the table of options names the requests
-        from kernelwright.core.request_words import shown
-
-        return shown(["kernelwright", *self.words()])
 
 
 class _WithWorkloads(Request):
@@ -154,9 +51,7 @@ class _WithWorkloads(Request):
         names = [workload.name for workload in workloads]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
-            raise UserError(
-                f"--workload: {', '.join(twice)} is given twice; name every workload differently"
-            )
+            raise UserError(f"--workload: {', '.join(twice)} is given twice; name every workload differently")
         return workloads
 
 

@@ -10,11 +10,9 @@ from kernelwright.core.frozen import Frozen
 from kernelwright.core.learned import Finding
 from kernelwright.core.models import ModelSettings
 from kernelwright.core.policy import Policy
+from kernelwright.core.request import RunRequest
 from kernelwright.core.target import CPU_CPP, Target
 from kernelwright.core.task import Task
-
-DEFAULT_RECIPE = "kernelwright"
-"""How to search when nobody says otherwise; docs/recipes/kernelwright.md has the evidence."""
 
 
 class RunState(StrEnum):
@@ -55,6 +53,8 @@ class RunSpec(Frozen):
     """Begins with no memory of other runs, whatever the store holds: comparisons are fair only so."""
     environment: dict[str, FactValue] = Field(default_factory=dict)
     """Processor, versions, threads: what the figures hold for."""
+    request: RunRequest | None = None
+    """What the user asked for, without the store's address; None: the run belongs to an experiment."""
 
     @property
     def coder(self) -> str:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from pydantic import ValidationError
 
 from kernelwright.core.errors import TaskError, UserError
-from kernelwright.core.request import SUITE, AsSaved, AsText, AtPath, OfSuite, TaskPlace
+from kernelwright.core.places import SUITE, AsSaved, AsText, AtPath, OfSuite, TaskPlace
 from kernelwright.core.task import Mode, Task, TolerancePolicy, Workload
 from kernelwright.tasks.kernelbench import load_folder, load_task, parse_task, task_category
 from kernelwright.tasks.manifest import load_manifest

@@ -1,16 +1,16 @@
 """A run as it happens: a live table on a terminal, plain lines anywhere else."""
 
+import sys
 import time
 from types import TracebackType
 from typing import Protocol, Self
 
-from rich.console import Console, ConsoleRenderable, Group
+from rich.console import Console, ConsoleRenderable, Group, JustifyMethod
 from rich.live import Live
 from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from kernelwright.cli.output import stderr
 from kernelwright.core.events import (
     CandidateEvaluated,
     CandidateWritten,
@@ -24,6 +24,14 @@ from kernelwright.core.events import (
 )
 from kernelwright.report.measures import duration, geomean, millis, times
 from kernelwright.report.story import Step, Story
+
+WIDE = 160
+"""Columns where there is no terminal to ask: files and pipes should not be wrapped at 80."""
+COLUMNS = ("step", "result", "best", "move", "")
+MOVE_WIDTH = 44
+LEAST_NOTE = 16
+"""Columns below which a note is left out."""
+PADDING = 2
 
 
 class Progress(Protocol):
@@ -40,10 +48,40 @@ class Progress(Protocol):
     ) -> None: ...
 
 
-def make_progress(task_name: str) -> Progress:
-    """Return the live display when stderr is a terminal, plain lines otherwise."""
-    console = stderr()
-    return LiveProgress(console, task_name) if console.is_terminal else PlainProgress(console, task_name)
+def make_console(*, is_stderr: bool) -> Console:
+    """Return a console on one of the process's streams, as wide as its terminal where it is one."""
+    stream = sys.stderr if is_stderr else sys.stdout
+    width = None if stream.isatty() else WIDE
+    return Console(file=stream, width=width, markup=False, highlight=False, emoji=False)
+
+
+def progress_console(progress: bool | None) -> Console | None:
+    """Return where progress goes: stderr, or a notebook's cell; None: nowhere.
+
+    ``progress``: True: always; False: never; None: where somebody looks, a terminal or a notebook.
+    """
+    if progress is False:
+        return None
+    notebook = Console(markup=False, highlight=False, emoji=False)
+    if notebook.is_jupyter:
+        return notebook
+    return make_console(is_stderr=True) if progress or sys.stderr.isatty() else None
+
+
+def show_run(task_name: str, n_evaluations: int | None = None, progress: bool | None = None) -> Progress:
+    """Return what shows a run: live on a terminal and in a notebook, plain lines elsewhere.
+
+    Args:
+        task_name: the headline.
+        n_evaluations: granted; None: no limit.
+        progress: see ``progress_console``.
+    """
+    console = progress_console(progress)
+    if console is None:
+        return SilentProgress()
+    if console.is_terminal or console.is_jupyter:
+        return LiveProgress(console, task_name, n_evaluations)
+    return PlainProgress(console, task_name)
 
 
 def prepared_line(event: TaskPrepared) -> str:
@@ -88,6 +126,20 @@ def notes(step: Step) -> str:
     if step.explanation:
         words.append(step.explanation)
     return "; ".join(words)
+
+
+class SilentProgress:
+    """Shows nothing."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    def add(self, event: Event) -> None:
+        """Show nothing of it."""
 
 
 class PlainProgress:
@@ -135,9 +187,10 @@ class PlainProgress:
 class LiveProgress:
     """Header, table of steps and what is going on, redrawn in place."""
 
-    def __init__(self, console: Console, task_name: str) -> None:
+    def __init__(self, console: Console, task_name: str, n_evaluations: int | None = None) -> None:
         self._console = console
         self._name = task_name
+        self._n_evaluations = n_evaluations
         self._story = Story()
         self._spinner = Spinner("dots")
         self._activity = "starting"
@@ -178,13 +231,22 @@ class LiveProgress:
         return line
 
     def _table(self) -> Table:
-        table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-        for name in ("step", "move", "result", "best", ""):
-            table.add_column(name, no_wrap=True, max_width=44, justify="right" if name == "step" else "left")
-        rows = self._rows()
+        """Return the steps; where there is no room, notes go first, then the ends of moves."""
         room = max(self._console.height - 6, 5)
-        for cells, style in rows[-room:]:
-            table.add_row(*cells, style=style)
+        rows = self._rows()[-room:]
+        widths = [
+            max(map(len, column)) for column in zip(COLUMNS, *(cells for cells, _ in rows), strict=True)
+        ]
+        left = self._console.width - sum(width + PADDING for width in widths[:3]) - PADDING
+        move = min(widths[3], MOVE_WIDTH, left)
+        note = left - move - PADDING
+        table = Table(box=None, padding=(0, PADDING, 0, 0), header_style="dim")
+        for name, width in zip(COLUMNS, (*widths[:3], move, note), strict=True):
+            if name or note >= LEAST_NOTE:
+                justify: JustifyMethod = "right" if name == "step" else "left"
+                table.add_column(name, no_wrap=True, max_width=width, justify=justify)
+        for cells, style in rows:
+            table.add_row(*cells[: len(table.columns)], style=style)
         return table
 
     def _rows(self) -> list[tuple[tuple[str, ...], str]]:
@@ -196,15 +258,19 @@ class LiveProgress:
             speedup = step.speedup
             best = max(best, speedup.ratio) if speedup is not None and step.mode != "final" else best
             shown = str(speedup) if speedup is not None else step.outcome
-            cells = (str(step.number), step.title, shown, times(best) if best else "", notes(step))
+            cells = (str(step.number), shown, times(best) if best else "", step.title, notes(step))
             rows.append((cells, _style(step)))
         return rows
 
     def _status(self) -> Table:
         now = time.monotonic()
         grid = Table.grid(padding=(0, 1))
-        words = f"{self._activity}  {duration(now - self._since)}  (total {duration(now - self._started)})"
+        done = len([step for step in self._story.evaluated if step.mode != "final"])
+        granted = "" if self._n_evaluations is None else f" of {self._n_evaluations}"
+        words = f"{self._activity}  {duration(now - self._since)}"
+        total = f"{done}{granted} evaluations, {duration(now - self._started)} in all"
         grid.add_row(self._spinner, Text(words, style="cyan"))
+        grid.add_row("", Text(total, style="dim"))
         return grid
 
 

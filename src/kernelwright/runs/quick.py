@@ -2,21 +2,19 @@
 
 from collections.abc import Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.roofline import Floor
 from kernelwright.core.task import Task
-
-if TYPE_CHECKING:
-    from kernelwright.runs.evaluator import Evaluator, Session
+from kernelwright.runs.evaluator import Evaluator, Session
 
 
 class Quick:
     """Asks another evaluator for search verdicts alone; what it gives never says that it is final."""
 
-    def __init__(self, inner: "Evaluator") -> None:
+    def __init__(self, inner: Evaluator) -> None:
         self._inner = inner
 
     def open(self, task: Task) -> "QuickSession":
@@ -27,7 +25,7 @@ class Quick:
 class QuickSession:
     """See Session. A final verdict is the search's own, measured once more only for baselines it lacks."""
 
-    def __init__(self, inner: "Session") -> None:
+    def __init__(self, inner: Session) -> None:
         self._inner = inner
         self._known: dict[str, Evaluation] = {}
 

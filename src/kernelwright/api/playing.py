@@ -1,167 +1,88 @@
-"""The library's front door: optimise a live module or a task."""
+"""Runs carried to their end: who judges, who looks at candidates before and after, who plays."""
 
-import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
-
-import torch
-from torch import nn
+from typing import TypedDict, Unpack
 
 from kernelwright.agents.llm.connect import make_client
 from kernelwright.agents.llm.context_check import require_room
 from kernelwright.agents.llm.tape import Tape
 from kernelwright.agents.teams import check_team, find_team, model_seats
-from kernelwright.core.budget import Budget, Meter
+from kernelwright.core.budget import Meter
 from kernelwright.core.candidate import Candidate
-from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.events import Event
 from kernelwright.core.policy import Policy
-from kernelwright.core.run import DEFAULT_RECIPE, RunSpec
+from kernelwright.core.run import RunSpec
 from kernelwright.core.task import Mode, Task
-from kernelwright.machine.processor import environment, machine_facts, measure_peaks
+from kernelwright.machine.processor import machine_facts, measure_peaks
 from kernelwright.methods import find_recipe
-from kernelwright.referee.sandbox.choose import tier_here
 from kernelwright.referee.sandbox.scratch import clear_up
 from kernelwright.referee.session.confined import confined_compiler, start_confined
-from kernelwright.referee.session.referee import Referee, RefereeSettings
-from kernelwright.report.html import render_report
+from kernelwright.referee.session.referee import Referee
+from kernelwright.referee.settings import make_referee_settings
 from kernelwright.runs.evaluator import Evaluator
 from kernelwright.runs.inspecting import InspectingEvaluator, Inspector, Profiler
-from kernelwright.runs.loop import Crew, RunOutcome, Tools, continue_run, start_run
+from kernelwright.runs.loop import Crew, RunOutcome, Tools, continue_run, create_run, start_run
 from kernelwright.runs.prepare import Preparation, gpu_of, has_gpu_of, prepare
 from kernelwright.runs.recorded_run import load_run, save_run
 from kernelwright.runs.recording import RecordedEvaluator, RecordedMachine, prepare_as_recorded
 from kernelwright.settings import Settings, load_settings
 from kernelwright.store.base import Store
-from kernelwright.store.sqlstore import open_store
 from kernelwright.targets.gpu.inspect.ahead import TIMEOUT_S, Ahead, Ways, look_ahead
 from kernelwright.targets.gpu.profilers.take import Profiled, take_profile
-from kernelwright.tasks.live import task_from_module
 from kernelwright.tasks.namespace import bind_source
 
-
-@dataclass(frozen=True)
-class OptimizeResult:
-    """What came of ``optimize``."""
-
-    module: nn.Module
-    """Drop-in replacement sharing the original's parameters; the original itself when nothing faster
-    was found."""
-    run_id: str
-    evaluation: Evaluation | None
-    """The referee's final verdict on the replacement; None when there is none."""
-    source: str | None
-    """The replacement's source file, None when the module is unchanged."""
-    reason: str
-    """Why the search ended."""
-    store: Store
-
-    @property
-    def speedup(self) -> float | None:
-        """Geometric mean over the workloads against eager; None when the module is unchanged."""
-        return self.evaluation.geomean_speedup() if self.evaluation and self.source else None
-
-    def save_report(self, path: str | Path) -> Path:
-        """Write the run's self-contained HTML report and return its path."""
-        where = Path(path)
-        where.write_text(render_report(self.store, self.run_id), encoding="utf-8")
-        return where
+OnEvent = Callable[[Event], None]
 
 
-def optimize(
-    module: nn.Module,
-    example_inputs: Sequence[Any],
-    *,
-    name: str | None = None,
-    recipe: str = DEFAULT_RECIPE,
-    budget: Budget | None = None,
-    settings: Settings | None = None,
-    on_event: Callable[[Event], None] = lambda event: None,
-) -> OptimizeResult:
-    """Search for a faster module that computes the same, and prove it.
+class How(TypedDict, total=False):
+    """How a run is carried on; everything may be left out."""
 
-    Args:
-        module: any ``nn.Module`` on the CPU; it is not changed.
-        example_inputs: positional arguments of ``forward``, or a list of such tuples, one per workload.
-        name: how the run is called; default: the class's name.
-        recipe: how to search.
-        budget: when to stop; default: the recipe's own.
-        settings: where stores and caches are; default: from the environment.
-        on_event: called with each event as it happens.
-
-    Raises:
-        TaskError: the module raises, is not deterministic or gives non-finite outputs.
-        MachineError: no compiler, or not enough memory.
-
-    Example:
-        >>> result = kernelwright.optimize(model, (x,))  # doctest: +SKIP
-        >>> result.module(x)  # doctest: +SKIP
-    """
-    where = settings or load_settings()
-    title = name or type(module).__name__
-    task = task_from_module(module, example_inputs, name=title, folder=where.data_dir / "modules")
-    chosen = find_recipe(recipe)
-    facts = {**environment(), "sandbox": tier_here()}
-    spec = RunSpec(task=task, recipe=recipe, budget=budget or chosen.budget, environment=facts)
-    store = open_store(where.store)
-    outcome = run_task(spec, store=store, settings=where, on_event=on_event)
-    fast = load_winner(outcome.winner, module) if outcome.winner else module
-    return OptimizeResult(
-        module=fast,
-        run_id=outcome.run_id,
-        evaluation=outcome.evaluation,
-        source=outcome.winner.source if outcome.winner else None,
-        reason=outcome.reason,
-        store=store,
-    )
+    settings: Settings
+    """Where caches are; default: ``load_settings()``."""
+    referee: Evaluator | None
+    """Who judges; default: a referee of the run's own."""
+    on_event: OnEvent
+    """Called with each event as it happens."""
+    prepare: Preparation
+    """How the task is prepared; default: on this machine."""
+    inspect: Inspector | None
+    """What builds candidates for a GPU before the referee sees them; default: ``inspector``."""
+    profile: Profiler | None
+    """What profiles the fastest so far on a GPU that is here; default: ``profiler``."""
 
 
-def run_task(
-    spec: RunSpec,
-    *,
-    store: Store,
-    settings: Settings | None = None,
-    referee: Evaluator | None = None,
-    on_event: Callable[[Event], None] = lambda event: None,
-    prepare: Preparation = prepare,
-    inspect: Inspector | None = None,
-    profile: Profiler | None = None,
-) -> RunOutcome:
+def play(spec: RunSpec, *, store: Store, **how: Unpack[How]) -> RunOutcome:
     """Start a run and carry it to its end.
-
-    For a GPU's target every candidate is built ahead of time (``inspect``, default: ``inspector``) before the
-    referee sees it, and where its GPU is here the fastest so far are profiled (``profile``, default:
-    ``profiler``).
 
     Raises:
         UserError: an unknown name, an expert where only models write the language, a budget in USD for a
             model of unknown price, or a model with no room for the prompts of its seats; nothing has begun
             then.
     """
-    where = settings or load_settings()
     check_team(spec.team, spec.target)
     if spec.models is not None:
         require_room(spec.models, model_seats(spec.team), spec.target.language)
-    with _referee(referee, where, spec) as judge:
-        tools = _tools(spec, store, where, _inspecting(judge, spec, where, inspect, profile), on_event)
-        return start_run(spec, replace(tools, prepare=prepare))
+    return carry_on(create_run(spec, store), store=store, **how)
 
 
-def resume_run(
+def carry_on(
     run_id: str,
     *,
     store: Store,
     settings: Settings | None = None,
     referee: Evaluator | None = None,
-    on_event: Callable[[Event], None] = lambda event: None,
+    on_event: OnEvent = lambda event: None,
     prepare: Preparation = prepare,
     inspect: Inspector | None = None,
     profile: Profiler | None = None,
 ) -> RunOutcome:
-    """Carry an interrupted run on; finished evaluations are not repeated."""
+    """Carry a run to its end, one that has just been put into the store or one that was interrupted.
+
+    Finished evaluations are not repeated. The arguments are those of ``How``.
+    """
     where = settings or load_settings()
     spec = store.get_run(run_id).spec
     clear_up()  # after the process that was interrupted, also where nothing is left to be done
@@ -193,7 +114,7 @@ def replay_run(
     *,
     store: Store,
     settings: Settings | None = None,
-    on_event: Callable[[Event], None] = lambda event: None,
+    on_event: OnEvent = lambda event: None,
 ) -> RunOutcome:
     """Play a recorded run again: the same answers, measurements and end; nobody is asked or measured.
 
@@ -208,62 +129,17 @@ def replay_run(
     return start_run(recorded.spec, replace(tools, prepare=prepare_as_recorded(recorded.machine)))
 
 
-def load_winner(winner: Candidate, original: nn.Module) -> nn.Module:
-    """Return the candidate's module with the original's own parameters and a way back to it.
-
-    Calls that need gradients, and shapes that were not verified, go to the original.
-    """
-    namespace: dict[str, Any] = {"__name__": f"kernelwright_{winner.id}"}
-    exec(compile(winner.source, f"<kernelwright {winner.id}>", "exec"), namespace)
-    fast: nn.Module = namespace["ModelNew"]()
-    fast.load_state_dict(original.state_dict(keep_vars=True), assign=True)
-    fast.train(original.training)
-    _attach_original(fast, original)
-    return fast
-
-
-def _attach_original(fast: nn.Module, original: nn.Module) -> None:
-    kernel_forward = fast.forward
-
-    def forward(*args: Any, **kwargs: Any) -> Any:
-        if torch.is_grad_enabled() and _needs_grad(fast, args):
-            warnings.warn(
-                "gradients are enabled: the original module runs; use torch.no_grad() for the fast one",
-                stacklevel=2,
-            )
-            return original(*args, **kwargs)
-        try:
-            return kernel_forward(*args, **kwargs)
-        except (ValueError, TypeError):  # shapes or arguments that the kernels were not made for
-            return original(*args, **kwargs)
-
-    fast.forward = forward
-
-
-def _needs_grad(module: nn.Module, args: Sequence[Any]) -> bool:
-    tensors = [a for a in args if isinstance(a, torch.Tensor)]
-    return any(t.requires_grad for t in (*tensors, *module.parameters()))
-
-
 def open_referee(
     settings: Settings | None = None, policy: Policy | None = None, *, device: str = "cpu"
 ) -> Referee:
     """Return a referee to use as a context manager; several runs may share it, one after the other.
 
     Args:
-        settings: where caches are; default: from the environment.
+        settings: where caches are; default: ``load_settings()``.
         policy: what it judges by, the default one when None; runs that share it must have the same.
         device: where candidates run: ``cpu``, ``cuda``, ``cuda:N``, ``hip`` or ``hip:N``.
     """
-    where = settings or load_settings()
-    return Referee(
-        RefereeSettings(
-            cache_dir=where.cache_dir,
-            policy=policy or Policy(),
-            require_sandbox=where.require_sandbox,
-            device=device,
-        )
-    )
+    return Referee(make_referee_settings(settings or load_settings(), policy, device=device))
 
 
 def _referee(given: Evaluator | None, where: Settings, spec: RunSpec) -> AbstractContextManager[Evaluator]:
@@ -282,7 +158,7 @@ def inspector(spec: RunSpec, settings: Settings) -> Inspector:
     if gpu is None:
         unknown = Ahead(note="not built ahead of time: no GPU is known that this run is for")
         return lambda task, candidate: unknown
-    limits = RefereeSettings(cache_dir=settings.cache_dir, require_sandbox=settings.require_sandbox)
+    limits = make_referee_settings(settings)
     ways = Ways(
         settings.cache_dir / "gpu-builds", start_confined, lambda: confined_compiler(limits), TIMEOUT_S
     )
@@ -303,14 +179,19 @@ def profiler(spec: RunSpec, settings: Settings) -> Profiler | None:
     if not has_gpu_of(spec, settings.cache_dir):
         return None
     if spec.models is not None:
-        refused = Profiled(note="not profiled: a model wrote it, and profilers run candidates unconfined")
-        return lambda task, candidate: refused
+        return no_profiler("a model wrote it, and profilers run candidates unconfined")
     return lambda task, candidate: take_profile(
         candidate.source,
         bind_source(task, task.workloads[0]),
         spec.target.device,
         mode=task.mode.value,
     )
+
+
+def no_profiler(why: str) -> Profiler:
+    """Return what looks at nothing and says why."""
+    refused = Profiled(note=f"not profiled: {why}")
+    return lambda task, candidate: refused
 
 
 def _inspecting(
@@ -343,7 +224,7 @@ def _tools(
     store: Store,
     where: Settings,
     referee: Evaluator,
-    on_event: Callable[[Event], None],
+    on_event: OnEvent,
     recorded: Tape | None = None,
 ) -> Tools:
     recipe = find_recipe(spec.recipe)
