@@ -10,11 +10,11 @@ from lab.sample_run import make_store
 from rich.console import Console
 
 from kernelwright.cli import memory, runs, skills
-from kernelwright.cli.options import parse_workload
-from kernelwright.cli.output import json_text
-from kernelwright.cli.progress import LiveProgress
 from kernelwright.core.errors import UserError
+from kernelwright.core.workload_words import parse_workload
 from kernelwright.methods import recipes
+from kernelwright.report.files import json_text
+from kernelwright.report.progress import LiveProgress
 
 COMMANDS = [
     ["optimize"],

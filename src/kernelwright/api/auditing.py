@@ -6,8 +6,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from kernelwright.api import playing
 from kernelwright.api.machines import bound_settings, require_device
-from kernelwright.api.playing import open_referee
 from kernelwright.core.errors import UserError
 from kernelwright.core.request import AuditRequest
 from kernelwright.core.roofline import Floor
@@ -71,7 +71,7 @@ def _judge(
     if kind == "cpu":
         needs_gpu = any(not specimen.runs_on("cpu") for specimen in due)
         elsewhere = "cuda" if needs_gpu and torch_devices.has_gpu("cuda") else ""
-    here = partial(open_referee, settings)
+    here = partial(playing.open_referee, settings)
     on_device = partial(here, device=elsewhere) if elsewhere else None
 
     def floors(task: Task) -> Mapping[str, Floor]:

@@ -41,7 +41,7 @@ class _Judging:
     """Who judges, and how tasks are prepared."""
 
     evaluator: Evaluator
-    prepare: Preparation = prepare
+    prepare: Preparation
 
 
 def run_compare(
@@ -201,12 +201,12 @@ def _judging(roster: Roster, referee: Evaluator | None, recording: Recording | N
     roster.machine = _facts(here, device)
     if recording is None:
         assert referee is not None
-        return _Judging(referee)
+        return _Judging(referee, prepare)
     if roster.request.record is not None:
         _check_machine(recording.machine or here, here)
         recording.add(here)
     is_served = roster.grid.conditions.measurements == "reused"
-    return _Judging(RecordedEvaluator(referee, recording, is_served=is_served))
+    return _Judging(RecordedEvaluator(referee, recording, is_served=is_served), prepare)
 
 
 def _machine_here(device: str, settings: Settings) -> RecordedMachine:

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from kernelwright.api import playing
 from kernelwright.api.machines import bound_settings, parse_baselines
-from kernelwright.api.playing import open_referee
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import UserError
 from kernelwright.core.evaluation import Evaluation
@@ -57,7 +57,7 @@ def _verdicts(
 ) -> Iterator[Evaluation]:
     place = parse_device(request.device)
     policy = Policy(library_calls=request.library_calls)
-    with open_referee(settings, policy, device=request.device) as referee, referee.open(task) as session:
+    with playing.open_referee(settings, policy, device=request.device) as referee, referee.open(task) as session:
         # Only now: admission has the clearer words for a task that cannot be used.
         floors = floors_on(task, place.kind, settings.cache_dir, index=place.index)
         for candidate in candidates:

@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 
 from kernelwright.agents.teams import check_team
+from kernelwright import remote
+from kernelwright.api import playing
 from kernelwright.api.machines import bound_settings, further_baselines, parse_target, run_environment
 from kernelwright.api.models import check_models, ready_models
-from kernelwright.api.playing import OnEvent, carry_on, record_run
 from kernelwright.core.budget import Budget
 from kernelwright.core.errors import UserError
 from kernelwright.core.models import ModelSettings
@@ -14,7 +15,6 @@ from kernelwright.core.request import BenchRequest, RunRequest
 from kernelwright.core.run import RunSpec
 from kernelwright.core.task import Task
 from kernelwright.methods import find_recipe
-from kernelwright.remote import gpu_there, open_evaluator
 from kernelwright.runs.evaluator import Evaluator
 from kernelwright.runs.loop import RunOutcome, create_run
 from kernelwright.settings import Settings
@@ -39,9 +39,9 @@ class Begun:
         """What was asked for; None where an experiment asked."""
         return self.spec.request
 
-    def carry_on(self, on_event: OnEvent) -> RunOutcome:
+    def carry_on(self, on_event: playing.OnEvent) -> RunOutcome:
         """Carry it to its end, and record it where that was asked for."""
-        outcome = carry_on(
+        outcome = playing.carry_on(
             self.run_id,
             store=self.store,
             settings=self.settings,
@@ -49,7 +49,7 @@ class Begun:
             on_event=on_event,
         )
         if self.request is not None and self.request.record is not None:
-            record_run(self.run_id, self.request.record, store=self.store, settings=self.settings)
+            playing.record_run(self.run_id, self.request.record, store=self.store, settings=self.settings)
         return outcome
 
 
@@ -78,11 +78,11 @@ def begin(
     task = load_place(
         request.task, workloads=request.workloads, mode=request.mode, tolerance=request.tolerance
     )
-    judge = evaluator or (None if request.evaluator is None else open_evaluator(request.evaluator))
+    judge = evaluator or (None if request.evaluator is None else remote.open_evaluator(request.evaluator))
     if judge is not None and request.library_calls is not LibraryCalls.ALLOWED:
         raise UserError("--library-calls: with --evaluator the evaluator's own policy holds; give it there")
     opened = store or open_store(request.store or where.store)
-    there = None if judge is None else "" if request.target.startswith("cpu/") else gpu_there(judge)
+    there = None if judge is None else "" if request.target.startswith("cpu/") else remote.gpu_there(judge)
     find_recipe(request.recipe)
     check_team(request.team, parse_target(request.target, is_elsewhere=there is not None))
     models = ready_models(models, request.team, [request.recipe], request.budget.usd)
@@ -116,14 +116,15 @@ def resume(
     Raises:
         UserError: there is no such run.
     """
-    where = bound_settings(settings)
+    where = bound_settings(settings, require_sandbox)
     opened = store or open_store(where.store)
     record = find_run(opened, run)
     asked = record.spec.request
-    where = bound_settings(where, require_sandbox or (asked.require_sandbox if asked else None))
+    if asked is not None and require_sandbox is None:
+        where = bound_settings(where, asked.require_sandbox)
     judge = evaluator or (asked.evaluator if asked else None)
     return Begun(
-        record.run_id, record.spec, opened, where, open_evaluator(judge) if isinstance(judge, str) else judge
+        record.run_id, record.spec, opened, where, remote.open_evaluator(judge) if isinstance(judge, str) else judge
     )
 
 

@@ -1,6 +1,6 @@
-from kernelwright.cli.quick import Quick
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.task import Task
+from kernelwright.runs.quick import Quick
 from kernelwright.testing.fake_run import FakeReferee
 
 TASK = Task(name="t", source="")

@@ -6,9 +6,9 @@ import pytest
 from lab.sample_run import make_store
 from rich.console import Console
 
-from kernelwright.cli.progress import PlainProgress, make_progress
 from kernelwright.core.budget import Spent
 from kernelwright.core.events import Event, RunFinished, TaskPrepared
+from kernelwright.report.progress import PlainProgress, SilentProgress, show_run
 
 
 def printed(events: list[Event], *, width: int = 60) -> list[str]:
@@ -79,4 +79,6 @@ def test_names_in_brackets_are_no_markup() -> None:
 
 
 def test_without_a_terminal_progress_is_plain(capsys: pytest.CaptureFixture[str]) -> None:
-    assert isinstance(make_progress("t"), PlainProgress)
+    assert isinstance(show_run("t", progress=True), PlainProgress)
+    assert isinstance(show_run("t"), SilentProgress), "nobody looks"
+    assert isinstance(show_run("t", progress=False), SilentProgress)
