@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelwright import api
+from kernelwright.api import playing
 from kernelwright.core.budget import Budget
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Check, Evaluation, Stage, Status
@@ -65,7 +65,7 @@ FINE = Ahead(
 @pytest.fixture(autouse=True)
 def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu_peaks, "has_gpu", lambda kind: False)
-    monkeypatch.setattr(api, "TIMEOUT_S", 3000.0)  # a busy machine is no fault of the candidate's
+    monkeypatch.setattr(playing, "TIMEOUT_S", 3000.0)  # a busy machine is no fault of the candidate's
 
 
 @pytest.fixture
@@ -121,7 +121,7 @@ def play(
         environment={"gpu": gpu},
         is_cold=True,
     )
-    return api.play(
+    return playing.play(
         spec,
         store=store,
         settings=settings,
@@ -206,9 +206,9 @@ def test_a_run_for_nobody_knows_which_gpu_says_that_nothing_was_built(
     tmp_path: Path, settings: Settings
 ) -> None:
     spec = RunSpec(task=TASK, target=Target.parse("cuda/triton", to_run=False), recipe=DEFAULT_RECIPE)
-    ahead = api.inspector(spec, settings)(TASK, Candidate(source="class ModelNew: ..."))
+    ahead = playing.inspector(spec, settings)(TASK, Candidate(source="class ModelNew: ..."))
     assert ahead == Ahead(note="not built ahead of time: no GPU is known that this run is for")
-    assert api.profiler(spec, settings) is None
+    assert playing.profiler(spec, settings) is None
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ def test_a_run_is_for_the_gpu_that_its_record_names(
     )
     found = gpu_of(spec, settings.cache_dir)
     assert (found and found.name) == gpu and (found == here) is is_profiled
-    assert (api.profiler(spec, settings) is not None) is is_profiled
+    assert (playing.profiler(spec, settings) is not None) is is_profiled
 
 
 def test_what_a_model_wrote_is_not_profiled(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -252,7 +252,7 @@ def test_what_a_model_wrote_is_not_profiled(settings: Settings, monkeypatch: pyt
         recipe=DEFAULT_RECIPE,
         models=ModelSettings(model="openai:any"),
     )
-    profile = api.profiler(spec, settings)
+    profile = playing.profiler(spec, settings)
     assert profile is not None
     assert profile(TASK, Candidate(source="")) == Profiled(
         note="not profiled: a model wrote it, and profilers run candidates unconfined"
@@ -292,7 +292,7 @@ def test_what_the_real_compiler_refuses_is_not_paid_for(settings: Settings) -> N
         recipe="none",
         environment={"gpu": "sm_90"},
     )
-    judge = InspectingEvaluator(referee, api.inspector(spec, settings))
+    judge = InspectingEvaluator(referee, playing.inspector(spec, settings))
     with judge.open(TASK) as session:
         found = session.evaluate(Candidate(source=WRONG, target=spec.target))
     assert found.status is Status.COMPILE_ERROR and "no_such_function" in found.detail

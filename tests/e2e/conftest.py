@@ -10,6 +10,7 @@ from lab.servers.playing_model import REFERENCE, ScriptedReferee
 
 from kernelwright import api
 from kernelwright.agents.problem import Problem
+from kernelwright.api import playing
 from kernelwright.cli.main import run
 from kernelwright.core.run import RunSpec
 from kernelwright.runs.loop import RunOutcome
@@ -86,8 +87,8 @@ class Result:
 def referee(monkeypatch: pytest.MonkeyPatch) -> ScriptedReferee:
     """Put a scripted referee and made-up peaks where commands look for the real ones."""
     scripted = ScriptedReferee(lambda source: 1.5)
-    monkeypatch.setattr(api, "open_referee", lambda settings=None, policy=None, device="cpu": scripted)
-    for module in ("devices.cpu", "engine.prepare", "api"):
+    monkeypatch.setattr(playing, "open_referee", lambda *_, **__: scripted)
+    for module in ("machine.processor", "runs.prepare", "api.playing"):
         monkeypatch.setattr(f"kernelwright.{module}.measure_peaks", lambda cache_dir, *, refresh=False: PEAKS)
     return scripted
 

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from kernelwright.core.budget import Spent
 from kernelwright.core.events import Event, RunFinished, TaskPrepared
-from kernelwright.report.progress import PlainProgress, SilentProgress, show_run
+from kernelwright.report.progress import LiveProgress, PlainProgress, SilentProgress, show_run
 
 
 def printed(events: list[Event], *, width: int = 60) -> list[str]:
@@ -82,3 +82,23 @@ def test_without_a_terminal_progress_is_plain(capsys: pytest.CaptureFixture[str]
     assert isinstance(show_run("t", progress=True), PlainProgress)
     assert isinstance(show_run("t"), SilentProgress), "nobody looks"
     assert isinstance(show_run("t", progress=False), SilentProgress)
+
+
+def shown_live(width: int, height: int = 24) -> str:
+    """Return what a live display looks like before the end, on a terminal of this size."""
+    console = Console(width=width, height=height, record=True, force_terminal=True, file=StringIO())
+    progress = LiveProgress(console, "softplus_scale", 8)
+    for event in make_store(is_finished=False).events[:-1]:
+        progress.add(event)
+    console.print(progress.render())
+    return console.export_text()
+
+
+def test_a_narrow_terminal_keeps_the_interval_the_best_and_how_far_the_run_is() -> None:
+    text = shown_live(80)
+    assert "5.93x [5.69, 6.22]" in text and " best " in text
+    assert all(len(line) <= 80 for line in text.splitlines())
+    assert " of 8 evaluations, " in text and " in all" in text
+    assert "fuse-pointwise" in text
+    assert "5.93x [5.69, 6.22]" in shown_live(50), "a move is cut before a result is"
+    assert "already tried" in shown_live(160) and "already tried" not in shown_live(60)

@@ -49,7 +49,7 @@ def _attach_original(fast: nn.Module, original: nn.Module) -> None:
             )
             return original(*args, **kwargs)
         try:
-            return kernel_forward(*_positional(signature, args, kwargs))
+            return kernel_forward(*(_positional(signature, args, kwargs) if kwargs else args))
         except (ValueError, TypeError):  # shapes or arguments that the kernels were not made for
             return original(*args, **kwargs)
 
@@ -65,8 +65,6 @@ def _positional(
     signature: inspect.Signature, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> tuple[Any, ...]:
     """Return the arguments as positional ones; raises TypeError where some have no position."""
-    if not kwargs:
-        return tuple(args)
     bound = signature.bind(*args, **kwargs)
     if bound.kwargs:
         raise TypeError(f"by keyword only: {', '.join(bound.kwargs)}")
@@ -79,8 +77,9 @@ def positional_inputs(module: nn.Module, inputs: Sequence[Any], kwargs: Mapping[
     Raises:
         TaskError: ``forward`` does not take them, or takes some by keyword only.
     """
+    given = (inputs,) if isinstance(inputs, torch.Tensor) else inputs
     try:
-        return _positional(inspect.signature(module.forward), inputs, kwargs)
+        return _positional(inspect.signature(module.forward), given, kwargs)
     except TypeError as error:
         raise TaskError(
             f"{type(module).__name__}.forward: {error}; give every input that it takes by position"

@@ -57,7 +57,10 @@ def _verdicts(
 ) -> Iterator[Evaluation]:
     place = parse_device(request.device)
     policy = Policy(library_calls=request.library_calls)
-    with playing.open_referee(settings, policy, device=request.device) as referee, referee.open(task) as session:
+    with (
+        playing.open_referee(settings, policy, device=request.device) as referee,
+        referee.open(task) as session,
+    ):
         # Only now: admission has the clearer words for a task that cannot be used.
         floors = floors_on(task, place.kind, settings.cache_dir, index=place.index)
         for candidate in candidates:

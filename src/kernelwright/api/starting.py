@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from kernelwright.agents.teams import check_team
 from kernelwright import remote
+from kernelwright.agents.teams import check_team
 from kernelwright.api import playing
 from kernelwright.api.machines import bound_settings, further_baselines, parse_target, run_environment
 from kernelwright.api.models import check_models, ready_models
@@ -124,7 +124,11 @@ def resume(
         where = bound_settings(where, asked.require_sandbox)
     judge = evaluator or (asked.evaluator if asked else None)
     return Begun(
-        record.run_id, record.spec, opened, where, remote.open_evaluator(judge) if isinstance(judge, str) else judge
+        record.run_id,
+        record.spec,
+        opened,
+        where,
+        remote.open_evaluator(judge) if isinstance(judge, str) else judge,
     )
 
 

@@ -35,6 +35,7 @@ def test_a_live_module_gets_a_drop_in_with_its_own_parameters(settings: Settings
     module, x = Gate(1024), torch.randn(1024, 1024)
     result = kernelwright.optimize(module, (x,), budget=Budget(evaluations=3), settings=settings)
     fast = result.module
+    assert isinstance(fast, Gate)
     assert result.evaluation is not None and result.evaluation.is_verified
     assert list(fast.state_dict()) == list(module.state_dict())
     with torch.no_grad():
@@ -44,7 +45,13 @@ def test_a_live_module_gets_a_drop_in_with_its_own_parameters(settings: Settings
         other = torch.randn(3, 1024)  # a shape that was not verified runs the original
         torch.testing.assert_close(fast(other), module(other))
     assert "<html" in result.save_report(tmp_path / "report.html").read_text(encoding="utf-8")
+    assert result.run_id in repr(result) and "<ul>" in result._repr_html_()
+    (line,) = kernelwright.runs(settings.store)
+    assert (line.run_id, line.task, line.state) == (result.run_id, "Gate", "finished")
     if result.source is not None:
+        assert "faster" in result._repr_html_() or "eager" in result._repr_html_()
+        with torch.no_grad():
+            torch.testing.assert_close(fast(x=x), module(x))
         with pytest.warns(UserWarning, match="gradients are enabled"):
             fast(x).sum().backward()
         assert module.scale.grad is not None
