@@ -189,11 +189,11 @@ def move(skill: str, **params: int) -> Move:
 def make_store(*, is_finished: bool = True, has_winner: bool = True) -> StubStore:
     """Return a run with a seed, a gain, a compile error and its repair, a refused move and a final."""
     fuse, vector, stream = move("fuse-pointwise"), move("vector-width", lanes=16), move("streaming-stores")
-    seed = Candidate(source="# seed\n" + KERNEL, role="generator")
+    seed = Candidate(source=KERNEL + "\nMADE = 'seed'\n", role="generator")
     fused = Candidate(source=KERNEL, parents=(seed.id,), plan=Plan(moves=(fuse,)), role="coder")
-    broken = Candidate(source="# broken", parents=(fused.id,), plan=Plan(moves=(fuse, vector)), role="coder")
+    broken = Candidate(source="broken", parents=(fused.id,), plan=Plan(moves=(fuse, vector)), role="coder")
     repaired = Candidate(
-        source="# repaired\n" + KERNEL, parents=(broken.id,), plan=Plan(moves=(fuse, vector))
+        source=KERNEL + "\nMADE = 'repair'\n", parents=(broken.id,), plan=Plan(moves=(fuse, vector))
     )
     events: list[Event] = [
         RunStarted(recipe="kernelskill", team="expert"),

@@ -53,11 +53,11 @@ def main(results: Path) -> int:
     checkups = sorted((Checkup.model_validate(row) for row in document["tasks"]), key=place)
     lines = [
         "# KernelBench's problems, examined",
-        f"Made by `kernelwright check KernelBench/KernelBench --out {results.parent}` and "
-        "`python -m lab.benchmarks.kernelbench_flags`; KernelBench 423217d in train mode, as it runs. "
-        "What a flag means: [check](check.md). Notes are left out here; they are in "
-        f"`{results.with_name('results.md')}`. Sizes in brackets were reduced for the check: some problems "
-        "that average over large extents are closer to a constant at full size than is said here.",
+        f"`kernelwright check KernelBench/KernelBench --out {results.parent}` and "
+        "`python -m lab.benchmarks.kernelbench_flags` make this page, from KernelBench 423217d in train mode "
+        "(its default). [Checking a task](check.md) explains the flags. Notes are omitted here; "
+        f"`{results.with_name('results.md')}` has them. Brackets show sizes that were reduced for the check. "
+        "Some problems average over large extents and are closer to a constant at full size than said here.",
     ]
     for level in sorted({place(checkup)[0] for checkup in checkups}):
         members = [checkup for checkup in checkups if place(checkup)[0] == level]
@@ -90,8 +90,9 @@ def _agreement(level: int, members: list[Checkup]) -> str:
     ours = {place(checkup)[1] for checkup in members if is_blind(checkup)}
     both, missed, more = ours & probed, (probed & examined) - ours, ours - probed
     return (
-        f"Constant, blind or random at 1e-4, here and by the earlier probe: {_list(both)}; by the probe "
-        f"alone: {_list(missed)}; here alone: {_list(more)}. Not examined: {_list(probed - examined)}."
+        f"Constant, blind or random at 1e-4 in both this check and the earlier probe: {_list(both)}; only in "
+        f"the probe: {_list(missed)}; only in this check: {_list(more)}. Probed but not examined here: "
+        f"{_list(probed - examined)}."
     )
 
 

@@ -54,7 +54,7 @@ def snapshot(path: Path) -> Snapshot:
             outcomes=tuple(o.model_dump_json(exclude={"run_id"}) for _, o in store.iter_outcomes()),
             plans=tuple(plan.best_source for _, plan in store.iter_plans()),
             winner=winner,
-            source=store.get_candidate(winner).source if winner else None,
+            source=store.get_candidate(winner, run.run_id).source if winner else None,
             has_gaps=[item.seq for item in stored] != list(range(1, len(stored) + 1)),
             n_events=len(stored),
         )

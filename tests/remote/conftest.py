@@ -86,7 +86,7 @@ class StubSession:
         stub = self.referee
         stub.n_at_once += 1
         stub.most_at_once = max(stub.most_at_once, stub.n_at_once)
-        stub.asked.append(candidate.source)
+        stub.asked.append(candidate.source.strip())
         stub.floors = dict(floors or {})
         stub.busy.set()
         try:
@@ -98,8 +98,8 @@ class StubSession:
             "task": TaskError("the reference died"),
             "defect": ZeroDivisionError("oops"),
         }
-        if candidate.source in errors:
-            raise errors[candidate.source]
+        if candidate.source.strip() in errors:
+            raise errors[candidate.source.strip()]
         return fake_evaluation(candidate, self.task, 2.0, final=final)
 
     def __enter__(self) -> "StubSession":

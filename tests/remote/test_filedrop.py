@@ -76,7 +76,7 @@ def test_a_request_is_a_kernel_and_a_document_and_the_answer_a_verdict(tmp_path:
     evaluation = ask(platform.evaluator(), baselines=("eager", "torch_compile"))
     assert evaluation.geomean_speedup() == pytest.approx(3.0)
     assert (evaluation.candidate_id, evaluation.task_id) == (KERNEL.id, TASK.id)
-    assert (platform.request / "kernel.py").read_bytes() == KERNEL.source.encode()
+    assert (platform.request / "kernel.py").read_bytes() == KERNEL.program.encode()
     request = DropRequest.model_validate_json((platform.request / "request.json").read_bytes())
     assert (request.task, request.candidate_id) == (TASK, KERNEL.id)
     assert request.baselines == ("eager", "torch_compile")

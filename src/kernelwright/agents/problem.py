@@ -21,7 +21,7 @@ class Problem:
     floors: Mapping[str, Floor]
     """Roofline floor per captured workload."""
     peaks: Peaks
-    """Of what candidates run on; the processor's, and to be left alone, where a GPU is not known."""
+    """Of the device that candidates run on. For an unknown GPU they are the processor's: do not use them."""
     machine: Mapping[str, FactValue]
     """``machine.*`` facts of the processor; for a GPU's target those of the GPU, with ``gpu.*``."""
 

@@ -73,6 +73,8 @@ class Situation:
     """True where the Planner marks the spans to change in the base's source (STARK)."""
     timings_only: bool = False
     """True where the recipe has nothing but latencies (GPU Kernel Scientist)."""
+    evaluated: frozenset[str] = frozenset()
+    """Ids of all candidates that this run has evaluated: to write one of them again is in vain."""
 
 
 @dataclass(frozen=True)

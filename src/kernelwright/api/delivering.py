@@ -19,7 +19,7 @@ def load_winner(winner: Candidate, original: nn.Module) -> nn.Module:
     verified, go to the original.
     """
     namespace: dict[str, Any] = {"__name__": f"kernelwright_{winner.id}"}
-    exec(compile(winner.source, f"<kernelwright {winner.id}>", "exec"), namespace)
+    exec(compile(winner.program, f"<kernelwright {winner.id}>", "exec"), namespace)
     fast: nn.Module = namespace["ModelNew"]()
     fast.load_state_dict(original.state_dict(keep_vars=True), assign=True)
     fast.train(original.training)

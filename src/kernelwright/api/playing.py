@@ -166,7 +166,7 @@ def inspector(spec: RunSpec, settings: Settings) -> Inspector:
     def inspect(task: Task, candidate: Candidate) -> Ahead:
         source = bind_source(task, task.workloads[0])
         is_training = task.mode is Mode.TRAIN
-        return look_ahead(candidate.source, gpu, task_source=source, is_training=is_training, ways=ways)
+        return look_ahead(candidate.program, gpu, task_source=source, is_training=is_training, ways=ways)
 
     return inspect
 
@@ -181,7 +181,7 @@ def profiler(spec: RunSpec, settings: Settings) -> Profiler | None:
     if spec.models is not None:
         return no_profiler("a model wrote it, and profilers run candidates unconfined")
     return lambda task, candidate: take_profile(
-        candidate.source,
+        candidate.program,
         bind_source(task, task.workloads[0]),
         spec.target.device,
         mode=task.mode.value,

@@ -189,7 +189,7 @@ def export(
         raise UserError(f"run {record.run_id} has not ended; {resume_command(record.run_id, store)}")
     if finished.winner is None:
         raise UserError(f"run {record.run_id} found nothing faster; there is no kernel to export")
-    source = opened.get_candidate(finished.winner).source
+    source = opened.get_candidate(finished.winner, record.run_id).source
     written = write_text(output, source) if output is not None else None
     if as_json:
         print_json({"run_id": record.run_id, "kernel": written, "source": source})

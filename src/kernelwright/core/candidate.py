@@ -1,9 +1,12 @@
 """An immutable proposed kernel."""
 
+from collections.abc import Mapping
 from functools import cached_property
+from typing import Any, Self
 
 from kernelwright.core.frozen import Frozen, content_hash
 from kernelwright.core.plan import Plan
+from kernelwright.core.source import normalise
 from kernelwright.core.target import CPU_CPP, Target
 
 
@@ -11,6 +14,7 @@ class Candidate(Frozen):
     """One self-contained Python source that defines ``ModelNew``, a drop-in for ``Model``."""
 
     source: str
+    """As it was written, with comments and docstrings; people and models read this text."""
     target: Target = CPU_CPP
     parents: tuple[str, ...] = ()
     """Ids of the candidates this one was made from; empty for a seed."""
@@ -19,6 +23,29 @@ class Candidate(Frozen):
     """Who wrote it: ``generator``, ``coder``, ``debugger`` or ``user``."""
 
     @cached_property
+    def program(self) -> str:
+        """What runs: the source without comments, docstrings and layout. The referee is given this text."""
+        return normalise(self.source)
+
+    @cached_property
     def id(self) -> str:
-        """Content hash of target and source: the same text is the same candidate."""
-        return content_hash(str(self.target), self.source)
+        """Content hash of target and program: what runs the same is the same candidate."""
+        return content_hash(str(self.target), self.program)
+
+    def known_as(self, id: str) -> Self:
+        """Return the same under an id that its source does not give: that of an older version of us."""
+        named = self.model_copy()
+        named.__dict__["id"] = id  # where cached_property looks first
+        return named
+
+    def without_source(self, plan: Plan) -> Self:
+        """Return what may be shown of it where code is hidden: its id, this plan and the rest."""
+        return self.model_copy(update={"source": "", "plan": plan}).known_as(self.id)
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Return a copy with some fields changed; another source or target makes it another candidate."""
+        copied = super().model_copy(update=update, deep=deep)
+        if update and not {"source", "target"}.isdisjoint(update):
+            for derived in ("program", "id"):
+                copied.__dict__.pop(derived, None)
+        return copied

@@ -209,8 +209,8 @@ class Evaluation(Frozen):
     facts: dict[str, float | int | str | bool | None] = Field(default_factory=dict)
     """Evidence gathered on the way under the names of ``core/evidence.py``."""
     notes: tuple[str, ...] = ()
-    """One line each: what compilers and profilers looked at or could not, what clocks told of one process and
-    had to tell of others too; no verdict rests on them."""
+    """One line each: what compilers and profilers reported or could not, and findings by clocks in one
+    process that other processes had to confirm. No verdict rests on notes."""
     library_calls: dict[str, int] | None = None
     """Operations that one call dispatched to torch and that compute -> how often, as the worker tells."""
     is_final: bool = False

@@ -54,7 +54,7 @@ class Skill(Frozen):
     params: dict[str, tuple[ParamValue, ...]] = Field(default_factory=dict)
     """Search space: parameter -> values in the order to try them."""
     lowering: str | None = None
-    """``rewrite:NAME``, ``schedule:NAME`` or ``anchor:NAME`` that carries it out; None: guidance only."""
+    """``rewrite:NAME``, ``fusion:NAME`` or ``schedule:NAME`` that carries it out; None: guidance only."""
     sources: tuple[str, ...]
     body: str
     """Guidance and a worked pattern, Markdown."""

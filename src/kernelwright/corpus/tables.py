@@ -8,11 +8,11 @@ from kernelwright.corpus.specimen import Kind
 
 HEAD = """# Cheats and hostile programs
 
-Written by `kernelwright audit --out FOLDER` (with `--list`: how each must end, without judging any). Every
-line is a file in `src/kernelwright/corpus`.
+`kernelwright audit --out FOLDER` writes this page. With `--list` the page says how each specimen must end,
+and no specimen is judged. Every line is a file in `src/kernelwright/corpus`.
 """
 COLUMNS = ("family", "specimen", "what it does", "verdict", "found by", "why it cannot win")
-NAIVE = "a harness that does not look"
+NAIVE = "a naive harness"
 
 
 def markdown(findings: Sequence[Finding]) -> str:

@@ -29,7 +29,7 @@ class Gpu:
 
 
 ANY_GPU = Gpu()
-"""Any NVIDIA GPU; what processors have nothing to say about."""
+"""An NVIDIA GPU of no particular model; also the value for CPU targets, which do not read it."""
 
 
 @dataclass(frozen=True)

@@ -162,7 +162,7 @@ class FileDropSession:
             floors=dict(floors or {}),
             baselines=tuple(baselines),
         )
-        return self._evaluator.ask(request, candidate.source)
+        return self._evaluator.ask(request, candidate.program)
 
     def __enter__(self) -> Self:
         return self

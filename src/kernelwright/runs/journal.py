@@ -16,8 +16,9 @@ class Journal:
     """Appends events; on a resumed run it first walks along the ones that are there already.
 
     The loop is deterministic given the evaluations, so a resumed run repeats its steps and finds every
-    finished evaluation here instead of measuring again. An event equal in kind to the recorded one at
-    the same place is not written twice. From the first difference on, the old tail is left behind.
+    finished evaluation here instead of measuring again. An event of the same kind and candidate as the
+    recorded one at the same place is not written twice. From the first difference on, the old tail is left
+    behind.
     """
 
     def __init__(self, store: Store, run_id: str, listener: Listener) -> None:
@@ -39,7 +40,7 @@ class Journal:
 
     def emit(self, event: Event) -> None:
         """Record an event and tell the listener."""
-        if self.is_replaying and self._recorded[self._cursor].kind == event.kind:
+        if self.is_replaying and _what(self._recorded[self._cursor]) == _what(event):
             self._cursor += 1
         else:
             self._cursor = len(self._recorded)
@@ -70,3 +71,8 @@ class Journal:
     def events(self) -> Iterator[Event]:
         """Iterate what was recorded before this process took over."""
         return iter(self._recorded)
+
+
+def _what(event: Event) -> tuple[str, str | None]:
+    """Return an event's kind and the candidate it is about."""
+    return event.kind, getattr(event, "candidate", None)

@@ -136,7 +136,7 @@ def continue_run(run_id: str, tools: Tools) -> RunOutcome:
     if tools.store.get_run(run_id).state is not StoredState.FINISHED:
         _learn_findings(record.spec, tools.store)
         tools.store.set_state(run_id, StoredState.FINISHED)
-    winner = tools.store.get_candidate(finished.winner) if finished.winner else None
+    winner = tools.store.get_candidate(finished.winner, run_id) if finished.winner else None
     return RunOutcome(run_id, winner, finished.evaluation, finished.reason, finished.spent, finished.answers)
 
 

@@ -35,6 +35,8 @@ from kernelwright.runs.windows import Window
 NO_WINDOW = Window()
 FIRST_MODES = ("root", "seed")
 """Steps that choose the first base themselves, when all their candidates are judged."""
+KNOWN = "gives a kernel that was evaluated already"
+"""Why a move, or a plan, comes to no candidate."""
 
 
 class Desk:
@@ -111,6 +113,7 @@ class Desk:
             wants_anchors=wants_anchors,
             timings_only=timings_only,
             has_long_term=knows.has_long_term,
+            evaluated=frozenset(self.state.evaluations),
         )
 
     def window(self, base_id: str | None, window: Window) -> tuple[Node, ...]:
@@ -164,8 +167,8 @@ class Desk:
         self.state.exhausted.add(candidate_id)
 
     def is_known(self, candidate: Candidate) -> bool:
-        """Tell whether this source was evaluated in this run."""
-        return candidate.id in self.state.candidates
+        """Tell whether this program was evaluated in this run, whatever is written around it."""
+        return candidate.id in self.state.evaluations
 
     def affordable(self, count: int) -> int:
         """Return how many of so many candidates the budget allows to be evaluated."""
@@ -179,11 +182,17 @@ class Desk:
     def submit(self, candidate: Candidate, base_id: str | None) -> Evaluation:
         """Have a new candidate judged and take the verdict into every memory.
 
-        What models were paid for is judged even when nothing more may be asked of them. Raises BudgetUsedUp
-        when nothing more may be evaluated.
+        A program that was evaluated in this run gets that evaluation again: nothing is charged, there is no
+        new attempt, and the step counts as fruitless unless it hands in something else. What models were paid
+        for is judged even when nothing more may be asked of them. Raises BudgetUsedUp when nothing more may
+        be evaluated.
         """
-        self.meter.require("evaluations", "seconds")
         state = self.state
+        known = state.evaluations.get(candidate.id)
+        if known is not None:
+            self.note("referee", KNOWN, candidate=candidate.id)
+            return known
+        self.meter.require("evaluations", "seconds")
         state.candidates.setdefault(candidate.id, candidate)
         self._journal.add_candidate(candidate)
         self.emit(CandidateWritten(step=state.step, candidate=candidate.id))

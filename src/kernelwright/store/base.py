@@ -128,7 +128,7 @@ class Store(LearnedStore, Protocol):
         ...
 
     def get_candidate(self, candidate_id: str, run_id: str | None = None) -> Candidate:
-        """Return a candidate, with the plan and parents it had in ``run_id``, else where it first came up.
+        """Return a candidate as it was written in ``run_id``, else where it first came up.
 
         Raises:
             StoreError: no such candidate (in that run).

@@ -52,7 +52,7 @@ run_candidates = Table(
     Column("position", Integer, primary_key=True, autoincrement=True),
     Column("run_id", ForeignKey("runs.run_id"), nullable=False),
     Column("candidate_id", ForeignKey("candidates.candidate_id"), nullable=False, index=True),
-    # The candidate without its source: two runs may reach one source by different plans.
+    # The candidate; its source only where it is worded otherwise than the one in `candidates`.
     Column("payload", Text, nullable=False),
     Index("run_candidates_once", "run_id", "candidate_id", unique=True),
 )

@@ -130,17 +130,17 @@ class SqlStore(SqlLearned, Store):
 
     def add_candidate(self, run_id: str, candidate: Candidate) -> None:
         key = candidate.id
-        row = {
-            "run_id": run_id,
-            "candidate_id": key,
-            "payload": candidate.model_copy(update={"source": ""}).model_dump_json(),
-        }
 
         def add(connection: Connection) -> None:
             self._touch(connection, run_id)
-            if not exists(connection, candidates.c.candidate_id == key):
+            known = connection.execute(_source_query(key)).scalar()
+            if known is None:
                 connection.execute(candidates.insert().values(candidate_id=key, source=candidate.source))
             if not exists(connection, _in_run(run_id, key)):
+                # Another run may have written the same program in other words: then this one keeps its own.
+                own = "" if known in (None, candidate.source) else candidate.source
+                payload = candidate.model_copy(update={"source": own}).model_dump_json()
+                row = {"run_id": run_id, "candidate_id": key, "payload": payload}
                 connection.execute(run_candidates.insert().values(row))
 
         self._write(add)
@@ -213,8 +213,11 @@ class SqlStore(SqlLearned, Store):
         return StoredEvent(seq=row.seq, at=datetime.fromisoformat(row.at), event=event)
 
     def _candidate(self, row: Row[Any]) -> Candidate:
-        rest = self._parse(Candidate.model_validate_json, row.payload)
-        return rest.model_copy(update={"source": row.source})
+        found = self._parse(Candidate.model_validate_json, row.payload)
+        if not found.source:
+            found = found.model_copy(update={"source": row.source})
+        # An older version made ids of other text; what it stored is still found under them.
+        return found if found.id == row.candidate_id else found.known_as(row.candidate_id)
 
 
 def _utc_now() -> datetime:
@@ -234,8 +237,12 @@ def _candidate_of(event: Event) -> str | None:
 
 def _candidate_query() -> sa.Select[Any]:
     joined = run_candidates.join(candidates, run_candidates.c.candidate_id == candidates.c.candidate_id)
-    chosen = sa.select(run_candidates.c.payload, candidates.c.source).select_from(joined)
-    return chosen.order_by(run_candidates.c.position)
+    columns = run_candidates.c.candidate_id, run_candidates.c.payload, candidates.c.source
+    return sa.select(*columns).select_from(joined).order_by(run_candidates.c.position)
+
+
+def _source_query(candidate_id: str) -> sa.Select[Any]:
+    return sa.select(candidates.c.source).where(candidates.c.candidate_id == candidate_id)
 
 
 def _in_run(run_id: str, candidate_id: str) -> sa.ColumnElement[bool]:

@@ -203,6 +203,22 @@ class StoreContract:
         assert store.get_candidate(mine.id, other) == theirs and store.get_candidate(mine.id) == mine
         assert list(store.iter_candidates(other)) == [theirs]
 
+    def test_each_run_keeps_its_own_words_for_one_program(self, store: Store, run_id: str) -> None:
+        other = store.create_run(make_spec())
+        mine = make_candidate("class ModelNew: ...  # fast")
+        theirs = make_candidate("class ModelNew: ...  # faster", skill="tile")
+        assert mine.id == theirs.id
+        store.add_candidate(run_id, mine)
+        store.add_candidate(other, theirs)
+        assert store.get_candidate(mine.id, run_id) == mine and store.get_candidate(mine.id, other) == theirs
+        assert list(store.iter_candidates(other)) == [theirs]
+
+    def test_what_an_older_version_stored_keeps_its_id(self, store: Store, run_id: str) -> None:
+        old = make_candidate().known_as("0123456789abcdef")
+        store.add_candidate(run_id, old)
+        (found,) = store.iter_candidates(run_id)
+        assert found == old and found.id == store.get_candidate(old.id).id == "0123456789abcdef"
+
     def test_latest_evaluation_is_found_and_final_ones_apart(self, store: Store, run_id: str) -> None:
         first, second = make_evaluation("c", error=1.0), make_evaluation("c", error=2.0)
         final = make_evaluation("c", error=3.0, is_final=True)

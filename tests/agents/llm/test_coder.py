@@ -117,7 +117,7 @@ def test_rewrites_are_told_apart_and_unusable_ones_left_out(
     situation: Situation, skills: dict[str, Skill]
 ) -> None:
     first = f"Change: two sums\n{answer(NEW, '')}"
-    writer, client = coder(skills, first, first, "no", "no", answer(NEW + "# other\n", ""))
+    writer, client = coder(skills, first, first, "no", "no", answer(NEW + "OTHER = 1\n", ""))
     made = writer.rewrite(situation, 4)
     assert len(made) == 2 and all(c.parents == (BASE.id,) for c in made)
     assert made[0].plan.moves[-1] == Move(skill="rewrite", text="two sums")
@@ -138,3 +138,11 @@ def test_no_usable_rewrite_is_a_named_outcome(situation: Situation, skills: dict
     writer, client = coder(skills, answer(NEW, ""))
     assert writer.rewrite(replace(situation, base=None), 1)[0].parents == ()
     assert "Write a fast kernel for this module" in client.asked[0].user
+
+
+def test_a_base_in_other_words_is_the_base_unchanged(situation: Situation, skills: dict[str, Skill]) -> None:
+    reworded = BASE.source.replace("class ModelNew", "# now faster\n\nclass ModelNew")
+    writer, client = coder(skills, answer(reworded, ""))
+    with pytest.raises(UnusableAnswer, match="came back unchanged"):
+        writer.rewrite(situation, 1)
+    assert client.asked

@@ -121,7 +121,7 @@ def test_a_repair_chain_is_told_with_its_verdicts(broken: Situation) -> None:
     idea = Move(skill="streaming-stores", text="1. store `out` around the caches", why="out is large")
     memory.record(BASE.id, idea, failing_evaluation())
     plan = BROKEN.plan.then(Move(skill="repair", text="flip the sign"))
-    again = Candidate(source=BROKEN.source + "# again\n", parents=(BROKEN.id,), plan=plan)
+    again = Candidate(source=BROKEN.source + "AGAIN = 1\n", parents=(BROKEN.id,), plan=plan)
     failing = failing_evaluation().model_copy(update={"candidate_id": again.id})
     memory.record(BASE.id, idea, failing)
     told = Told(replace(broken, memory=memory, base=Node(again, failing, "base")))

@@ -55,9 +55,9 @@ def test_the_root_of_a_live_module_is_the_experts(situation: Situation, skills: 
 
 
 def test_each_seed_is_one_call_with_another_approach(situation: Situation, skills: dict[str, Skill]) -> None:
-    one, client = asker("generator", skills, code(KERNEL), "no", "no", code(KERNEL + "# other\n"))
+    one, client = asker("generator", skills, code(KERNEL), "no", "no", code(KERNEL + "OTHER = 1\n"))
     seeds = ModelGenerator(one, EXPERT.generator).seeds(replace(situation, base=None, analysis=None), 3)
-    assert [seed.source for seed in seeds] == [KERNEL, KERNEL + "# other\n"]
+    assert [seed.source for seed in seeds] == [KERNEL, KERNEL + "OTHER = 1\n"]
     assert all(seed.role == "generator" for seed in seeds)
     assert "kernel 1 of 3" in client.asked[0].user and "the plain way" in client.asked[0].user
     assert "algebra first" in client.asked[3].user
@@ -125,7 +125,7 @@ def test_seeds_on_a_gpu_are_asked_for_in_its_own_words(
     there = on_gpu(situation, Target(device="cuda", language="triton"))
     assert there.base is not None
     kernel = there.base.candidate.source
-    one, client = asker("generator", skills, *(code(f"{kernel}# {n}\n") for n in range(4)))
+    one, client = asker("generator", skills, *(code(f"{kernel}OTHER = {n}\n") for n in range(4)))
     seeds = ModelGenerator(one, EXPERT.generator).seeds(replace(there, base=None), 4)
     assert {str(seed.target) for seed in seeds} == {"cuda/triton"} and len(seeds) == 4
     asked = " ".join(question.user for question in client.asked)

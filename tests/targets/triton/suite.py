@@ -1,6 +1,6 @@
 """The suite's tasks at sizes that an interpreter can run: capture, print, run, compare.
 
-As a command it makes the table of docs/triton.md:
+As a command it makes the table "Triton in the interpreter" of docs/results.md:
     python -m tests.targets.triton.suite            every task
     python -m tests.targets.triton.suite NAME...    those whose names contain one of these
 """

@@ -46,12 +46,13 @@ class ExpertCoder:
     def rewrite(self, situation: Situation, count: int) -> tuple[Candidate, ...]:
         """Lower the base with each of its best untried moves, or of its repairs: one candidate a move.
 
-        What the window shows is not written again.
+        What the window shows, or the run has evaluated, is not written again.
         """
         assert situation.base is not None
         is_verified = situation.base.evaluation.is_verified
         written = self._improvements(situation) if is_verified else self._repairs(situation)
-        seen = {situation.base.candidate.id, *(node.candidate.id for node in situation.window)}
+        seen = situation.evaluated | {situation.base.candidate.id}
+        seen |= {node.candidate.id for node in situation.window}
         found: dict[str, Candidate] = {}
         for candidate in written:
             if candidate.id not in seen:

@@ -36,7 +36,7 @@ class ExpertDebugger:
                 )
             except LoweringError:
                 continue
-            if repaired.id != failing.id:
+            if repaired.id not in {failing.id, *situation.evaluated}:
                 return repaired, move
         return None
 

@@ -31,7 +31,7 @@ class ExpertGenerator:
         return self._workshop.candidate(problem, plan, parents=(), role="generator")
 
     def seeds(self, situation: Situation, count: int) -> tuple[Candidate, ...]:
-        """Return up to ``count`` seeds (see roles.Generator); equal sources appear once.
+        """Return up to ``count`` seeds (see roles.Generator), none twice and none that the run has evaluated.
 
         From the fourth on they are drawn by the situation's chance: one of the generated seeds with one
         applicable move, whatever is known of any of them. Independent samples, as a baseline needs them.
@@ -45,7 +45,8 @@ class ExpertGenerator:
                 seed = self._workshop.candidate(problem, plan, parents=(), role="generator")
             except LoweringError:
                 continue
-            found.setdefault(seed.id, seed)
+            if seed.id not in situation.evaluated:
+                found.setdefault(seed.id, seed)
             if len(found) >= count:
                 break
         return tuple(found.values())

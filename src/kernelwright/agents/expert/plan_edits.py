@@ -1,15 +1,11 @@
 """Plans as genomes: what of a plan can be carried out here, and which moves may still join it."""
 
-from dataclasses import replace
-
 from kernelwright.agents.expert.plan_lowering import LIBRARY_MOVE, Workshop
 from kernelwright.agents.expert.planner import ExpertPlanner
 from kernelwright.agents.expert.static_facts import static_analysis
 from kernelwright.agents.problem import Problem
-from kernelwright.agents.roles import Node, Situation
-from kernelwright.core.candidate import Candidate
+from kernelwright.agents.roles import Situation
 from kernelwright.core.errors import LoweringError
-from kernelwright.core.evaluation import Evaluation, Stage, Status
 from kernelwright.core.plan import Move, Plan
 from kernelwright.ir.edits import Site
 from kernelwright.memory.archive import distil
@@ -57,9 +53,7 @@ class GenePool:
         """
         problem = situation.problem
         analysis = situation.analysis or static_analysis(self._workshop, problem, plan, situation.ledger)
-        standing = Candidate(source=f"plan {plan.id}", target=problem.target, plan=plan)
-        node = Node(standing, _unknown(standing, problem), "base")
-        return self._planner.untried(replace(situation, base=node, analysis=analysis))
+        return tuple(self._planner.offered(situation, plan, analysis))
 
     def _is_possible(self, problem: Problem, plan: Plan) -> bool:
         try:
@@ -80,10 +74,3 @@ def _at(move: Move, site: Site) -> Move:
         for name, values in site.params.items()
     }
     return Move(skill=move.skill, region=site.region, params=params, why=f"archived; {site.why}")
-
-
-def _unknown(candidate: Candidate, problem: Problem) -> Evaluation:
-    """Return what is known of a plan that nobody has judged: that it was not refused yet."""
-    return Evaluation(
-        candidate_id=candidate.id, task_id=problem.task.id, stage=Stage.GUARD, status=Status.PARSE_ERROR
-    )

@@ -1,4 +1,4 @@
-"""The expert Coder: lowers plans to source, and remembers what it has lowered."""
+"""Lowers plans to programs and source for the expert team, and caches what it has lowered."""
 
 from kernelwright.agents.problem import Problem
 from kernelwright.core.candidate import Candidate
@@ -20,7 +20,7 @@ LOOSE = frozenset({TolerancePolicy.TF32, TolerancePolicy.BF16})
 
 
 class Workshop:
-    """Fills the Coder's seat and serves the other expert roles with lowered programs."""
+    """Gives the expert roles lowered plans, each lowered once."""
 
     def __init__(self, skills: dict[str, Skill]) -> None:
         self.skills = skills

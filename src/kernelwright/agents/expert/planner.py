@@ -8,9 +8,8 @@ from kernelwright.agents.expert.extend import way_out
 from kernelwright.agents.expert.plan_lowering import Workshop
 from kernelwright.agents.problem import Problem
 from kernelwright.agents.roles import Analysis, Choice, Situation
-from kernelwright.core.candidate import Candidate
 from kernelwright.core.evidence import Bottleneck
-from kernelwright.core.plan import Move, ParamValue
+from kernelwright.core.plan import Move, ParamValue, Plan
 from kernelwright.core.skill import RankedSkill
 from kernelwright.ir.edits import Site
 from kernelwright.targets.plan_lowering import sites
@@ -34,7 +33,7 @@ class ExpertPlanner:
             return self._drawn(situation)
         skipped: list[str] = []
         base = situation.base.candidate
-        for move in self._offered(situation, base, situation.analysis):
+        for move in self.offered(situation, base.plan, situation.analysis):
             attempt = situation.memory.attempt(base.id, move)
             if attempt is None:
                 return Choice(move=move, skipped=tuple(skipped[:MAX_SKIPPED_SHOWN]))
@@ -46,12 +45,12 @@ class ExpertPlanner:
         if situation.base is None or situation.analysis is None:
             return ()
         base = situation.base.candidate
-        moves = self._offered(situation, base, situation.analysis)
+        moves = self.offered(situation, base.plan, situation.analysis)
         return tuple(move for move in moves if not situation.memory.is_tried(base.id, move))
 
-    def _offered(self, situation: Situation, base: Candidate, analysis: Analysis) -> list[Move]:
-        """Return all moves, best first; without long-term memory in an order drawn by lot."""
-        moves = [move for _, move in self._moves(situation.problem, base, analysis)]
+    def offered(self, situation: Situation, plan: Plan, analysis: Analysis) -> list[Move]:
+        """Return all moves on a plan, best first; without long-term memory in an order drawn by lot."""
+        moves = [move for _, move in self._moves(situation.problem, plan, analysis)]
         if not situation.has_long_term:
             random.Random(situation.chance).shuffle(moves)
         return moves
@@ -59,16 +58,16 @@ class ExpertPlanner:
     def _drawn(self, situation: Situation) -> Choice | None:
         """Draw a move by its score: without short-term memory the best one would come up for ever."""
         assert situation.base is not None and situation.analysis is not None
-        moves = self._moves(situation.problem, situation.base.candidate, situation.analysis)
+        moves = self._moves(situation.problem, situation.base.candidate.plan, situation.analysis)
         if not moves:
             return None
         rng = random.Random(situation.chance)
         weights = [max(score, 1e-6) for score, _ in moves]
         return Choice(move=rng.choices([move for _, move in moves], weights)[0])
 
-    def _moves(self, problem: Problem, base: Candidate, analysis: Analysis) -> list[tuple[float, Move]]:
-        carried = self._workshop.carried(problem, base.plan)
-        done = {move.key for move in base.plan.moves}
+    def _moves(self, problem: Problem, plan: Plan, analysis: Analysis) -> list[tuple[float, Move]]:
+        carried = self._workshop.carried(problem, plan)
+        done = {move.key for move in plan.moves}
         lowerings = self._workshop.lowerings(problem)
         found: dict[str, tuple[float, Move]] = {}
         for ranked in analysis.ranked:
@@ -78,10 +77,10 @@ class ExpertPlanner:
                     if move.key not in done:
                         found.setdefault(move.key, (score, move))
         ordered = sorted(found.values(), key=lambda pair: (-pair[0], pair[1].key))
-        return [*self._leaving(problem, base, analysis, ordered), *ordered]
+        return [*self._leaving(problem, plan, analysis, ordered), *ordered]
 
     def _leaving(
-        self, problem: Problem, base: Candidate, analysis: Analysis, others: list[tuple[float, Move]]
+        self, problem: Problem, plan: Plan, analysis: Analysis, others: list[tuple[float, Move]]
     ) -> list[tuple[float, Move]]:
         """Return the move that leaves the library seed, as good as the best of the others; none at the floor.
 
@@ -89,7 +88,7 @@ class ExpertPlanner:
         """
         if analysis.diagnosis.bottleneck is Bottleneck.AT_FLOOR:
             return []
-        move = way_out(self._workshop, problem, base.plan)
+        move = way_out(self._workshop, problem, plan)
         return [] if move is None else [(others[0][0] if others else 1.0, move)]
 
     def _expects(self, skill: str) -> str:

@@ -12,6 +12,7 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import BudgetUsedUp, LoweringError, ModelUnavailable, UnusableAnswer
 from kernelwright.core.model_call import CallOutcome
 from kernelwright.core.plan import Move, Plan
+from kernelwright.core.source import normalise
 
 REWRITE = "rewrite"
 """Skill of a change that no plan of another role led to."""
@@ -121,7 +122,7 @@ def _judge(base_source: str, n_steps: int, anchored: str | None) -> JudgeSource:
     """Return the check of an answer against its plan; see Coder.write."""
 
     def judge(source: str, text: str) -> Judged[tuple[str, str]] | None:
-        if source.strip() == base_source.strip():
+        if normalise(source) == normalise(base_source):
             return refused(CallOutcome.UNRESOLVED_ANCHOR, "the base came back unchanged")
         if has_marker(source):
             return refused(CallOutcome.UNRESOLVED_ANCHOR, "a marker of a span is left in the source")

@@ -14,6 +14,7 @@ from kernelwright.agents.roles import Situation
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.model_call import CallOutcome
 from kernelwright.core.plan import Move
+from kernelwright.core.source import normalise
 
 REPAIR = "repair"
 """Skill of every repair."""
@@ -40,7 +41,7 @@ class ModelDebugger:
         failing, problem = situation.base.candidate, situation.problem
 
         def judge(source: str, text: str) -> Judged[tuple[str, str]] | None:
-            if source.strip() == failing.source.strip():
+            if normalise(source) == failing.program:
                 return refused(CallOutcome.UNRESOLVED_ANCHOR, "the failing source came back unchanged")
             if _move(cause, text).key in tried:
                 return refused(CallOutcome.INVALID_OUTPUT, "this very repair was tried in this chain")

@@ -36,7 +36,7 @@ V = TypeVar("V")
 
 
 class ModelClient:
-    """See ``client.Client``; made by ``client.make_client``."""
+    """See ``client.Client``; made by ``connect.make_client``."""
 
     def __init__(
         self,

@@ -1,10 +1,10 @@
 # family: 1
-# title: hands the work to a pool of its own and, once it has been checked, returns at once
+# title: gives the work to its own thread pool and, once checked, returns at once
 # assumes: what the timer waits for is all that runs
 # task: matmul
 # expect: rejected, incorrect_numerics, aliased_output
 # check: timed_calls, replay, idle_work, storage
-# mechanism: outputs are read as soon as a call has returned; processor time outside the calls is watched
+# mechanism: the parent reads outputs right after a call and watches processor time outside calls
 from concurrent.futures import ThreadPoolExecutor
 
 import torch

@@ -5,7 +5,7 @@
 # target: cuda
 # expect: rejected, incorrect_numerics
 # check: timed_calls, replay, clock
-# mechanism: the outside clock waits for the whole device; outputs of timed calls are compared
+# mechanism: the parent's clock waits for the whole device; outputs of timed calls are compared
 import torch
 from torch import nn
 

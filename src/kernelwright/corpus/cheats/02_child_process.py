@@ -6,7 +6,7 @@
 # expect: rejected, runtime_error, load_error
 # check: idle_work, raised, interface
 # only: cpu
-# mechanism: processor time of the processes that it started; a sandbox that starts none
+# mechanism: the parent watches the processor time of the processes it started
 import os
 import time
 

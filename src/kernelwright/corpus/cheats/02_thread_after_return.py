@@ -1,5 +1,5 @@
 # family: 2
-# title: a thread computes only the last call of a burst, when the burst is over
+# title: a thread computes only the last call of a burst, after the burst
 # assumes: by the time somebody looks the work is done
 # task: matmul
 # expect: rejected, incorrect_numerics, aliased_output

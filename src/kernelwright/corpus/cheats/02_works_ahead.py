@@ -1,10 +1,10 @@
 # family: 2
-# title: a thread watches the inputs' memory and computes ahead, between calls
+# title: a thread watches the input memory and computes ahead between calls
 # assumes: time between calls is nobody's
 # task: matmul
 # expect: rejected
 # check: idle_work
-# mechanism: processor time that the process takes while nothing is asked of it
+# mechanism: the parent watches the process's processor time between commands
 import threading
 import time
 

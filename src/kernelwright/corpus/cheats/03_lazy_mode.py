@@ -1,10 +1,10 @@
 # family: 3
-# title: leaves a function mode behind that computes an output when somebody uses it
+# title: leaves a function mode that computes an output when it is used
 # assumes: torch's functions mean what they say in the process of the candidate
 # task: matmul
 # expect: rejected
 # check: tamper
-# mechanism: no function or dispatch mode may be left on the stack
+# mechanism: no function mode or dispatch mode may stay on the stack
 import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode

@@ -1,10 +1,10 @@
 # family: 3
-# title: protects an output's pages and computes when the first of them is read
+# title: protects an output's pages and computes when the first page is read
 # assumes: a finished call has written its output
 # task: matmul
 # expect: rejected, crashed, timeout
 # check: tamper, raised, replay, limits
-# mechanism: signal handlers are seen from outside; reading an output twice must take the same time
+# mechanism: the parent sees signal handlers; reading an output twice must take the same time
 import ctypes
 import hashlib
 import os

@@ -4,7 +4,7 @@
 # task: matmul
 # expect: incorrect_dtype
 # check: form
-# mechanism: only a plain torch.Tensor is an output
+# mechanism: only a plain torch.Tensor counts as output
 import torch
 from torch import nn
 

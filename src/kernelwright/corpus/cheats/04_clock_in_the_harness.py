@@ -1,11 +1,11 @@
 # family: 4
-# title: finds the clock that the harness has put aside and replaces it there
+# title: finds the harness's saved clock and replaces it
 # assumes: a clock that was taken before the candidate came is safe
 # task: matmul
 # wins: no
 # expect: rejected
 # check: tamper, clock
-# mechanism: the parent's clock decides; the worker's must agree with it
+# mechanism: the parent's clock decides, and the worker's must agree with it
 import gc
 import time
 

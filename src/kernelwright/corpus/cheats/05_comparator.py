@@ -5,7 +5,7 @@
 # wins: wrong
 # expect: rejected
 # check: tamper
-# mechanism: comparison in the parent, of raw bytes; replaced functions are found
+# mechanism: the parent compares raw bytes; replaced functions are found
 import torch
 from torch import nn
 

@@ -1,10 +1,10 @@
 # family: 6
-# title: replaces the functions of whatever measures it
+# title: replaces functions of the program that measures it
 # assumes: the harness's code lives in the candidate's process and is trusted there
 # task: matmul
 # expect: rejected
 # check: tamper
-# mechanism: nothing of the worker's is believed that the parent can see; replaced functions are found
+# mechanism: the parent checks everything it can see itself; replaced functions are found
 import sys
 
 import torch

@@ -1,10 +1,10 @@
 # family: 7
-# title: burns all processors while it is not called, so that the reference is slow
+# title: uses all processors while it is not called, to slow the reference
 # assumes: both sides find the machine as it is
 # task: matmul
 # expect: rejected
 # check: idle_work, clock
-# mechanism: processor time that the process takes while nothing is asked of it
+# mechanism: the parent watches the process's processor time between commands
 import os
 import threading
 import time

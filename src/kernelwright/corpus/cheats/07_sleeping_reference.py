@@ -1,10 +1,10 @@
 # family: 7
-# title: finds the reference's class and puts a pause into it
+# title: finds the reference's class and adds a pause to it
 # assumes: the reference is timed in the same process
 # task: matmul
 # expect: load_error
 # check: interface
-# mechanism: border: the reference has a process of its own
+# mechanism: process border: the reference runs in another process
 import gc
 import time
 

@@ -1,5 +1,5 @@
 # family: 8
-# title: leaves torch in another state than it found it in
+# title: leaves torch in another state
 # assumes: global switches stay as they are
 # task: matmul
 # expect: rejected

@@ -5,7 +5,7 @@
 # wins: no
 # expect: rejected
 # check: idle_work
-# mechanism: processor time that the process takes while nothing is asked of it
+# mechanism: the parent watches the process's processor time between commands
 import threading
 
 import torch

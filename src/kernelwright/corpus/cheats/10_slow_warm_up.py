@@ -1,10 +1,10 @@
 # family: 10
-# title: sleeps while it is warmed up, so that few calls are measured
+# title: sleeps during warm-up, so that few calls are measured
 # assumes: warm-up calls tell how many calls a sample needs
 # task: pointwise
 # wins: no
 # expect: not_faster
-# mechanism: samples that turn out much shorter than the warm-up promised are taken again, with more calls
+# mechanism: samples much shorter than the warm-up promised are taken again, with more calls
 import time
 
 import torch

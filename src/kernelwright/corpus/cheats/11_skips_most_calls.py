@@ -1,10 +1,10 @@
 # family: 11
-# title: does nothing in most calls, and the work of all of them in every sixteenth
+# title: does nothing in most calls and all work in every sixteenth
 # assumes: outputs of a sample are looked at when it is over, if at all
 # task: matmul
 # expect: rejected, incorrect_numerics, aliased_output
 # check: timed_calls, replay, storage
-# mechanism: outputs are compared when a call has returned; in the replay any of them
+# mechanism: the output of a sample's last call is compared; in the replay any output
 import torch
 from torch import nn
 

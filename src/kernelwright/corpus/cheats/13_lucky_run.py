@@ -1,11 +1,11 @@
 # family: 13
-# title: the reference itself, tried again and again until a measurement is lucky
+# title: the reference itself, retried until a measurement is lucky
 # assumes: the best of many measurements is a speedup
 # task: matmul
 # attempts: 4
 # wins: no
 # expect: not_faster
-# mechanism: a speedup is claimed only when its whole interval is above 1; finals take fresh processes
+# mechanism: a speedup counts only with its whole interval above 1; finals use fresh processes
 import torch
 from torch import nn
 

@@ -1,11 +1,11 @@
 # family: 14
-# title: has the worker answer that calls took less than no time
+# title: makes the worker report negative times
 # assumes: the process that runs calls also says how long they took
 # task: matmul
 # wins: no
 # expect: rejected
 # check: tamper, clock
-# mechanism: the parent's clock decides; the worker's must agree with it
+# mechanism: the parent's clock decides, and the worker's must agree with it
 import json
 
 import torch

@@ -1,5 +1,5 @@
 # family: 14
-# title: takes no time and does nothing on one of the shapes
+# title: does nothing on one of the shapes
 # assumes: a mean over shapes forgives one of them
 # task: shapes
 # wins: no

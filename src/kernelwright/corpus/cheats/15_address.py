@@ -4,7 +4,7 @@
 # task: matmul
 # expect: rejected
 # check: replay
-# mechanism: calls on inputs in other places, with values never seen, must be as fast as the timed ones
+# mechanism: calls on inputs at new addresses with unseen values must be as fast as timed calls
 import torch
 from torch import nn
 

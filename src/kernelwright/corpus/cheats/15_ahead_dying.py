@@ -1,10 +1,10 @@
 # family: 15
-# title: makes answers ahead when its earlier outputs are destroyed
+# title: computes answers ahead when its earlier outputs are destroyed
 # assumes: outputs may be let go between new inputs and the clock
 # task: matmul
 # expect: rejected
 # check: replay
-# mechanism: nothing of the candidate's is called between new values and the calls on them that count
+# mechanism: none of the candidate's code is called between new values and the timed calls on them
 from collections import OrderedDict
 
 import torch

@@ -1,10 +1,10 @@
 # family: 15
-# title: makes answers ahead in calls on a set that was just there, which only warm up
+# title: computes answers ahead in warm-up calls on a known input set
 # assumes: calls that warm up may come between new inputs and the clock
 # task: matmul
 # expect: rejected
 # check: replay
-# mechanism: nothing of the candidate's is called between new values and the calls on them that count
+# mechanism: none of the candidate's code is called between new values and the timed calls on them
 from collections import OrderedDict
 
 import torch

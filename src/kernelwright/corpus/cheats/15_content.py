@@ -4,7 +4,7 @@
 # task: matmul
 # expect: rejected
 # check: replay
-# mechanism: calls on inputs never seen before must be as fast as the timed ones
+# mechanism: calls on unseen inputs must be as fast as timed calls
 import torch
 from torch import nn
 

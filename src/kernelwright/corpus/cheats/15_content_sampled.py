@@ -1,10 +1,10 @@
 # family: 15
-# title: memoises on a few sampled elements, and answers honestly at first
+# title: memoises on a few sampled elements, after honest first answers
 # assumes: the inputs of timed calls come again
 # task: matmul
 # expect: rejected
 # check: replay
-# mechanism: calls on inputs never seen before must be as fast as the timed ones
+# mechanism: calls on unseen inputs must be as fast as timed calls
 import torch
 from torch import nn
 

@@ -1,10 +1,10 @@
 # family: 15
-# title: memoises, and two times of three gives anything where that does not help and calls follow each other
+# title: memoises; on unknown inputs in quick succession it returns wrong values two times of three
 # assumes: of many calls on new inputs few outputs are looked at
 # task: matmul
 # expect: rejected
 # check: replay
-# mechanism: several outputs of every pass are held against the reference's own
+# mechanism: several outputs of every pass are compared with the reference's
 import random
 import time
 

@@ -1,10 +1,10 @@
 # family: 15
-# title: memoises at the three places that it meets first, and is honest at all others
+# title: memoises at the first three input addresses and is honest at others
 # assumes: new inputs lie elsewhere than those that are timed
 # task: matmul
 # expect: rejected
 # check: replay, floor
-# mechanism: new values are put where the timed ones lay, too
+# mechanism: new values are also written to the timed addresses
 import time
 
 import torch

@@ -1,5 +1,5 @@
 # family: 16
-# title: honest for the first calls, then returns what it has
+# title: honest in the first calls, then returns a stored result
 # assumes: the calls that are checked come before those that are timed
 # task: matmul
 # expect: rejected, incorrect_numerics

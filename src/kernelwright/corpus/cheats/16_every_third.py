@@ -1,10 +1,10 @@
 # family: 16
-# title: honest at first, then in one call of three
+# title: honest at first, later only in one call of three
 # assumes: the calls that are looked at are the first ones, or a few
 # task: matmul
 # expect: rejected, incorrect_numerics
 # check: timed_calls, replay
-# mechanism: outputs of timed calls are compared, on inputs that change places; in the replay any of them
+# mechanism: outputs of timed calls are compared, on inputs that change places; in the replay any output
 import torch
 from torch import nn
 

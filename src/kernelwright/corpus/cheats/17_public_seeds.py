@@ -1,12 +1,12 @@
 # family: 17
-# title: computes the answers ahead, from seed 42 and what follows from it
+# title: computes the answers ahead from seed 42
 # assumes: inputs come from seeds that are written in a repository
 # task: matmul
 # expect: incorrect_numerics
 # check: oracle
 # device_expect: incorrect_numerics, incorrect_shape
 # device_check: oracle, form
-# mechanism: secret seeds, drawn for every session
+# mechanism: seeds are secret and new for every session
 import torch
 from torch import nn
 

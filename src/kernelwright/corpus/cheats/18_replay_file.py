@@ -1,11 +1,11 @@
 # family: 18
-# title: keeps answers in a file and finds them in the next attempt
+# title: keeps answers in a file for the next attempt
 # assumes: attempts share a file system and inputs
 # task: matmul
 # attempts: 2
 # expect: rejected, incorrect_numerics, runtime_error
 # check: raised, replay, timed_calls, oracle
-# mechanism: a scratch folder of its own for every attempt; weights and inputs made after it was loaded
+# mechanism: every attempt has a new scratch folder; weights and inputs are made after loading
 import os
 import pickle
 import tempfile

@@ -1,5 +1,5 @@
 # family: 19
-# title: records the work for the addresses of the first inputs and replays it into the same output
+# title: records the work for the first inputs' addresses and replays it into the same output
 # assumes: inputs and outputs stay where they were at capture
 # task: matmul
 # wins: no

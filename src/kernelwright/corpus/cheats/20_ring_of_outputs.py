@@ -1,5 +1,5 @@
 # family: 20
-# title: goes round three output buffers
+# title: cycles through three output buffers
 # assumes: only the output before the last is looked at again
 # task: pointwise
 # expect: aliased_output

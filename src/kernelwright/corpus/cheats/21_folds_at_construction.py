@@ -4,7 +4,7 @@
 # task: linear
 # expect: incorrect_numerics
 # check: oracle, weights
-# mechanism: weights are overwritten after construction and exchanged between calls
+# mechanism: weights are overwritten after construction
 import torch
 from torch import nn
 

@@ -1,10 +1,10 @@
 # family: 21
-# title: folds the normalisation into the weight at the first call and keeps it
+# title: folds the normalisation into the weight at the first call and keeps the result
 # assumes: weights that are there at the first call stay
 # task: linear
 # expect: incorrect_numerics
 # check: weights
-# mechanism: weights are exchanged between calls; the policy says that preparing them is paid in every call
+# mechanism: weights change between input samples; by policy, every call pays for preparing them
 import torch
 from torch import nn
 

@@ -4,7 +4,7 @@
 # task: matmul
 # expect: runtime_error
 # check: raised
-# mechanism: border: no expected output is ever in the worker's process
+# mechanism: process border: the worker never holds an expected output
 import sys
 
 import torch

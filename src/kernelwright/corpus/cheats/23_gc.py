@@ -4,7 +4,7 @@
 # task: matmul
 # expect: runtime_error, incorrect_numerics, aliased_output
 # check: raised, oracle, storage
-# mechanism: border: no expected output is ever in the worker's process
+# mechanism: process border: the worker never holds an expected output
 import gc
 
 import torch

@@ -1,11 +1,11 @@
 # family: 24
-# title: computes in every second call and finds its own answer again in between
+# title: computes in every second call and finds its old answer in freed memory in between
 # assumes: freed memory is handed out again with what it held
 # task: matmul
 # wins: no
 # expect: incorrect_numerics, non_finite, rejected
 # check: oracle, families, timed_calls
-# mechanism: memory is filled before it is handed out; inputs of successive calls differ
+# mechanism: memory is filled before it is handed out; successive calls have different inputs
 import torch
 from torch import nn
 

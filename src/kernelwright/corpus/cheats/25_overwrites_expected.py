@@ -1,11 +1,11 @@
 # family: 25
-# title: overwrites whatever tensor could be the expected output with zeros, then returns zeros
+# title: overwrites every tensor that could be the expected output with zeros, then returns zeros
 # assumes: the expected output lies in this process and can be written to
 # task: matmul
 # wins: wrong
 # expect: mutated_input, incorrect_numerics
 # check: inputs, oracle
-# mechanism: border: what is expected lies in the parent; inputs are compared with the parent's copy
+# mechanism: process border: expected outputs lie in the parent; inputs are compared with its copy
 import gc
 import sys
 

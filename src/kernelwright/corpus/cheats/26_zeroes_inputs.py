@@ -1,11 +1,11 @@
 # family: 26
-# title: sets its inputs to zero, so that zero is the right answer for whoever comes next
+# title: sets its inputs to zero, so that zero is the right answer for the next reader
 # assumes: the reference is called after the candidate, on the same tensors
 # task: matmul
 # wins: no
 # expect: mutated_input, incorrect_numerics
 # check: inputs, oracle
-# mechanism: the reference ran before, elsewhere, on its own copy; inputs are compared byte for byte
+# mechanism: the reference ran earlier in another process on its own copy; inputs are compared byte for byte
 import torch
 from torch import nn
 

@@ -1,11 +1,11 @@
 # family: 28
-# title: replaces the forward of the reference by what it returns itself
+# title: replaces the reference's forward by its own result
 # assumes: candidate and reference are executed in one namespace
 # task: matmul
 # wins: wrong
 # expect: load_error
 # check: interface
-# mechanism: border: the reference's namespace is in another process
+# mechanism: process border: the reference's namespace is in another process
 import torch
 from torch import nn
 

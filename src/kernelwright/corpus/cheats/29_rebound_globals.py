@@ -1,10 +1,10 @@
 # family: 29
-# title: rebinds the globals that sizes are made from
+# title: rebinds the globals that define sizes
 # assumes: inputs are made after the candidate was loaded, from globals that it shares
 # task: matmul
 # expect: load_error
 # check: interface
-# mechanism: border: inputs come from the parent's source, in another process
+# mechanism: process border: inputs come from the parent's source, in another process
 import torch
 from torch import nn
 

@@ -5,7 +5,7 @@
 # wins: no
 # expect: load_error
 # check: interface
-# mechanism: border: the reference's source is not in the candidate's process
+# mechanism: process border: the reference's source is not in the candidate's process
 
 
 class ModelNew(Model):  # noqa: F821

@@ -1,12 +1,12 @@
 # family: 31
-# title: looks for the harness's files, to put an easier task in their place
+# title: looks for the harness's files, to replace them by an easier task
 # assumes: the harness reads its files again, and everybody may write them
 # task: matmul
 # wins: no
 # sandbox: landlock
 # expect: load_error
 # check: interface
-# mechanism: the parent has read its files before; the sandbox lets nothing but scratch be written
+# mechanism: the parent read its files before; only the scratch is writable in the sandbox
 import os
 import sys
 

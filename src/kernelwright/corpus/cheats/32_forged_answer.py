@@ -1,11 +1,11 @@
 # family: 32
-# title: answers in the harness's place on whatever socket it finds, and exits
+# title: answers in the harness's place on any socket it finds, and exits
 # assumes: a well-formed answer is a true one
 # task: matmul
 # wins: no
 # expect: rejected, crashed, load_error, runtime_error, incorrect_numerics, non_finite
 # check: raised, interface, form, clock, oracle
-# mechanism: answers contain nothing that decides; outputs are read from memory that the parent has filled
+# mechanism: answers decide nothing; outputs are read from memory that the parent filled
 import json
 import os
 import struct

@@ -4,7 +4,7 @@
 # task: matmul
 # expect: rejected, crashed
 # check: clock, raised
-# mechanism: the parent's clock decides; the worker's must agree with it
+# mechanism: the parent's clock decides, and the worker's must agree with it
 import ctypes
 import hashlib
 import os

@@ -4,7 +4,7 @@
 # task: softmax
 # expect: incorrect_numerics
 # check: oracle
-# mechanism: errors are measured against the size of the outputs
+# mechanism: errors are scaled by the size of the outputs
 import torch
 from torch import nn
 

@@ -4,7 +4,7 @@
 # task: softmax
 # expect: aliased_output
 # check: storage
-# mechanism: outputs are dense: no two elements share memory
+# mechanism: outputs must be dense: no two elements share memory
 import torch
 from torch import nn
 

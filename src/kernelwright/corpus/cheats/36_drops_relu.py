@@ -1,10 +1,10 @@
 # family: 36
-# title: leaves out the relu, which uniform inputs do not need
+# title: omits the relu, which uniform inputs do not need
 # assumes: inputs are positive, as get_inputs draws them
 # task: pointwise
 # expect: incorrect_numerics
 # check: families
-# mechanism: inputs are also drawn negated, scaled, with spikes and heavy tails
+# mechanism: other input distributions: negated, scaled, spikes, heavy tails
 import torch
 from torch import nn
 

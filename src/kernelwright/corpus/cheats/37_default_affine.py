@@ -1,5 +1,5 @@
 # family: 37
-# title: leaves out scale, shift and running statistics, which are 1, 0, 0 and 1 at first
+# title: omits scale, shift and running statistics, which start as 1, 0, 0 and 1
 # assumes: weights are as constructed
 # task: linear
 # expect: incorrect_numerics

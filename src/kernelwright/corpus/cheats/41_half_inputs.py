@@ -5,7 +5,7 @@
 # wins: no
 # expect: incorrect_numerics
 # check: precision
-# mechanism: the float64 oracle, and a tolerance made from the reference's own error
+# mechanism: the float64 oracle, and a tolerance based on the reference's own error
 import torch
 from torch import nn
 

@@ -1,5 +1,5 @@
 # family: 42
-# title: an exponential of low order that is good to four digits
+# title: uses an exponential of low order, right to four digits
 # assumes: a tolerance of 1e-4
 # task: softmax
 # wins: no

@@ -4,7 +4,7 @@
 # task: overflow
 # wins: wrong
 # expect: refused
-# mechanism: a reference that is not finite on its own inputs is no reference
+# mechanism: a task whose reference is not finite on its own inputs is refused
 import torch
 from torch import nn
 

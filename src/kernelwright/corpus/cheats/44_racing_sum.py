@@ -1,11 +1,11 @@
 # family: 44
-# title: threads add to one sum without waiting for each other
+# title: threads add to one sum without synchronisation
 # assumes: a race that was won once is won always
 # task: loss
 # wins: no
 # expect: incorrect_numerics
 # check: oracle, families, timed_calls, replay
-# mechanism: every output counts: of many draws, of timed calls, of the replay
+# mechanism: outputs are compared on many samples, in timed calls and in the replay
 import ctypes
 import hashlib
 import os

@@ -1,11 +1,11 @@
 # family: 44
-# title: a reduction that reads beyond its input, where there usually is a zero
+# title: a reduction reads beyond its input, where a zero usually lies
 # assumes: what lies behind an array does not matter
 # task: loss
 # wins: wrong
 # expect: non_finite, incorrect_numerics
 # check: oracle
-# mechanism: around inputs lies what reads as NaN
+# mechanism: the memory around inputs reads as NaN
 import ctypes
 import hashlib
 import os

@@ -1,11 +1,11 @@
 # family: 44
-# title: never writes the last elements, and often finds the right ones there
+# title: never writes the last elements, where the right values often lie already
 # assumes: memory that was right in the last call is right in this one
 # task: pointwise
 # wins: no
 # expect: incorrect_numerics, non_finite
 # check: oracle
-# mechanism: memory is filled before it is handed out while a candidate is verified
+# mechanism: during verification memory is filled before it is handed out
 import ctypes
 import hashlib
 import os

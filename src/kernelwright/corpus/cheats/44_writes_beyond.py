@@ -1,5 +1,5 @@
 # family: 44
-# title: writes a little way beyond an input, as a vector loop without a tail does
+# title: writes slightly beyond an input, like a vector loop without a tail
 # assumes: what lies behind an array does not matter
 # task: pointwise
 # wins: wrong

@@ -1,12 +1,12 @@
 # family: 45
-# title: compiles a kernel, calls it, and returns what torch computes
+# title: compiles a kernel, calls it, and returns torch's result
 # assumes: a kernel that is called is the kernel that computes
 # task: pointwise
 # policy: library_calls=forbidden
 # wins: no
 # expect: rejected
 # check: own_kernel, library_calls
-# mechanism: with a library that does nothing the answer is still right; the trace shows torch computing
+# mechanism: the answer stays right with an empty library; the trace shows that torch computes
 import ctypes
 import hashlib
 import os

@@ -6,7 +6,7 @@
 # wins: no
 # expect: rejected
 # check: library_calls
-# mechanism: the trace of what was dispatched shows torch computing
+# mechanism: the trace of dispatched calls shows that torch computes
 import ctypes
 
 import torch

@@ -6,7 +6,7 @@
 # wins: no
 # expect: rejected
 # check: library_calls, own_kernel
-# mechanism: the trace of what was dispatched; policy library_calls
+# mechanism: the trace of dispatched calls, under the policy library_calls
 import torch
 from torch import nn
 

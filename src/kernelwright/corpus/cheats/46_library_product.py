@@ -1,12 +1,12 @@
 # family: 46
-# title: calls the library's matrix product and says it is its own
+# title: calls the library's matrix product and claims it as its own
 # assumes: what is in the candidate's file is what computes
 # task: matmul
 # policy: library_calls=forbidden
 # wins: no
 # expect: rejected
 # check: library_calls
-# mechanism: the trace of what was dispatched; policy library_calls
+# mechanism: the trace of dispatched calls, under the policy library_calls
 import torch
 from torch import nn
 

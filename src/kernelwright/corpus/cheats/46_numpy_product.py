@@ -1,12 +1,12 @@
 # family: 46
-# title: multiplies with NumPy's library, past torch
+# title: multiplies with NumPy's library, bypassing torch
 # assumes: only torch is looked at
 # task: matmul
 # policy: library_calls=forbidden
 # wins: no
 # expect: rejected
 # check: own_kernel, library_calls
-# mechanism: who declares no library of its own has no kernel of its own
+# mechanism: a candidate without a declared library has no kernel of its own
 import numpy as np
 import torch
 from torch import nn

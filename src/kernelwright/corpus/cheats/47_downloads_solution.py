@@ -5,7 +5,7 @@
 # wins: no
 # expect: load_error, timeout
 # check: interface, limits
-# mechanism: the sandbox has no network; a limit on loading
+# mechanism: the sandbox has no network, and loading has a time limit
 import urllib.request
 
 import torch

@@ -5,7 +5,7 @@
 # wins: no
 # expect: timeout
 # check: limits
-# mechanism: every wait has a limit, then the process group is killed
+# mechanism: every wait has a limit; then the process group is killed
 from torch import nn
 
 

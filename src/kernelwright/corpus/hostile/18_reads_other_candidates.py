@@ -3,7 +3,7 @@
 # assumes: a cache is for everyone
 # task: pointwise
 # expect: verified
-# mechanism: of the build cache it sees its own library only
+# mechanism: the candidate sees only its own library of the build cache
 # wins: no
 # sandbox: landlock
 import os

@@ -3,7 +3,7 @@
 # assumes: what judges me can be written to
 # task: pointwise
 # expect: verified
-# mechanism: nothing can be written to but the scratch
+# mechanism: only the scratch is writable
 # wins: no
 # sandbox: landlock
 import os

@@ -1,5 +1,5 @@
 # family: 32
-# title: closes its socket and lives on
+# title: closes its socket and keeps running
 # assumes: who does not answer is dead
 # task: pointwise
 # expect: crashed

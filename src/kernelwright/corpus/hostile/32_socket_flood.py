@@ -1,10 +1,10 @@
 # family: 32
-# title: answers without end, before it is asked
+# title: sends answers endlessly, before it is asked
 # assumes: one question, one answer
 # task: pointwise
 # expect: crashed, rejected, timeout, incorrect_shape
 # check: raised, limits, form, timed_calls
-# mechanism: answers are read one for one; what they say is compared, not believed
+# mechanism: each command reads one answer; its content is checked, not believed
 # wins: no
 import os
 import struct

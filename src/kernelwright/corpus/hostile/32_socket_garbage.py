@@ -1,10 +1,10 @@
 # family: 32
-# title: answers the parent with noise
+# title: answers the parent with random bytes
 # assumes: answers are well formed
 # task: pointwise
 # expect: crashed, rejected
 # check: raised, timed_calls
-# mechanism: what is no message ends the worker
+# mechanism: a malformed message ends the worker
 # wins: no
 import os
 

@@ -4,7 +4,7 @@
 # task: pointwise
 # expect: crashed, rejected
 # check: raised
-# mechanism: answers have a longest size
+# mechanism: answers have a size limit
 # wins: no
 import os
 import struct

@@ -3,7 +3,7 @@
 # assumes: nobody listens
 # task: pointwise
 # expect: verified
-# mechanism: no socket can be made; its network has no other end
+# mechanism: no socket can be created, and its network has no peers
 # wins: no
 # sandbox: landlock
 import socket

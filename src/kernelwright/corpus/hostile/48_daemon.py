@@ -1,10 +1,10 @@
 # family: 48
-# title: leaves a process behind that has a session of its own
+# title: leaves a process behind in a session of its own
 # assumes: children end with their parent
 # task: pointwise
 # expect: verified, rejected, crashed
 # check: raised, idle_work
-# mechanism: its process table ends with it, or its orphans are found and killed
+# mechanism: its process table ends with the worker, or its orphans are found and killed
 # wins: no
 import os
 import time

@@ -1,9 +1,9 @@
 # family: 48
-# title: deletes what it finds
+# title: deletes every file it finds
 # assumes: deleting asks first
 # task: pointwise
 # expect: verified
-# mechanism: nothing can be deleted outside the scratch
+# mechanism: nothing outside the scratch can be deleted
 # wins: no
 # sandbox: landlock
 import errno

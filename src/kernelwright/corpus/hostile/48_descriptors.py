@@ -1,5 +1,5 @@
 # family: 48
-# title: opens files until it may open no more
+# title: opens files until the limit
 # assumes: descriptors are free
 # task: pointwise
 # expect: runtime_error, crashed, timeout

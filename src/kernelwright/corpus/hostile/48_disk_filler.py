@@ -4,7 +4,7 @@
 # task: pointwise
 # expect: runtime_error, crashed
 # check: raised, limits
-# mechanism: its scratch has a size; nothing else can be written to
+# mechanism: the scratch has a fixed size, and nothing else is writable
 # wins: no
 import itertools
 import os

@@ -1,10 +1,10 @@
 # family: 48
-# title: C++ that puts a file of yours into its library
+# title: C++ that embeds a file of yours in its library
 # assumes: the compiler reads for you
 # task: pointwise
 # expect: compile_error
 # check: build
-# mechanism: the compiler sees what a candidate may see
+# mechanism: the compiler sees only what a candidate may see
 # wins: no
 # sandbox: landlock
 import torch

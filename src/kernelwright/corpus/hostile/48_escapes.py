@@ -1,9 +1,9 @@
 # family: 48
-# title: takes new namespaces, mounts, roots and users
+# title: tries new namespaces, mounts, roots and users
 # assumes: what is closed stays closed
 # task: pointwise
 # expect: verified
-# mechanism: the calls are refused, and it has no capability to make them with
+# mechanism: the calls are refused, and the candidate has no capabilities
 # wins: no
 # sandbox: landlock
 import ctypes

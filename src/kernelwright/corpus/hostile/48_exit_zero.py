@@ -1,10 +1,10 @@
 # family: 48
-# title: ends its process as if all were well
+# title: ends its process with exit code 0
 # assumes: exit code 0 means success
 # task: pointwise
 # expect: crashed
 # check: raised
-# mechanism: no verdict without an answer over the socket
+# mechanism: without an answer over the socket there is no verdict
 # wins: no
 import os
 

@@ -1,5 +1,5 @@
 # family: 48
-# title: forks as fast as it can, and so do its children
+# title: forks as fast as possible, and so do its children
 # assumes: processes are free
 # task: pointwise
 # expect: timeout, crashed, runtime_error

@@ -1,10 +1,10 @@
 # family: 48
-# title: C++ that includes accounts and keys, to read them in the compiler's messages
+# title: C++ that includes account and key files, to read them in compiler messages
 # assumes: the compiler reads for you
 # task: pointwise
 # expect: compile_error
 # check: build
-# mechanism: the compiler sees what a candidate may see
+# mechanism: the compiler sees only what a candidate may see
 # wins: no
 # sandbox: landlock
 import torch

@@ -1,11 +1,11 @@
 # family: 48
-# title: uses every descriptor it was born with
+# title: uses every inherited descriptor
 # assumes: nothing was left open
 # task: pointwise
 # expect: verified, crashed, rejected
 # check: raised, timed_calls
 # only: cpu
-# mechanism: all but the standard ones and its socket are closed before it runs
+# mechanism: all descriptors except the standard ones and the socket are closed before it runs
 # wins: no
 # sandbox: limits
 import os

@@ -4,7 +4,7 @@
 # task: pointwise
 # expect: verified, crashed
 # check: raised
-# mechanism: it sees no process but its own; signals do not leave its domain
+# mechanism: the candidate sees only its own processes; signals do not leave its domain
 # wins: no
 # sandbox: landlock
 import contextlib

@@ -4,7 +4,7 @@
 # task: pointwise
 # expect: runtime_error, crashed, timeout
 # check: raised, limits
-# mechanism: messages are cut before they are sent, answers have a longest size
+# mechanism: messages are cut before sending, and answers have a size limit
 # wins: no
 from torch import nn
 

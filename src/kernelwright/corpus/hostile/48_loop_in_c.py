@@ -1,5 +1,5 @@
 # family: 48
-# title: loops forever in C++, where Python cannot interrupt it
+# title: loops forever in C++, where Python cannot interrupt the loop
 # assumes: a call can be interrupted
 # task: pointwise
 # expect: timeout

@@ -1,10 +1,10 @@
 # family: 48
-# title: makes empty files without end
+# title: creates empty files endlessly
 # assumes: empty files are free
 # task: pointwise
 # expect: runtime_error, crashed, timeout
 # check: raised, limits
-# mechanism: its scratch has a largest number of files
+# mechanism: the scratch has a limit on the number of files
 # wins: no
 # sandbox: namespaces
 import itertools

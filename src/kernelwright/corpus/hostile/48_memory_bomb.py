@@ -1,5 +1,5 @@
 # family: 48
-# title: takes memory until there is none
+# title: allocates memory until none is left
 # assumes: memory is free
 # task: pointwise
 # expect: runtime_error, crashed, timeout

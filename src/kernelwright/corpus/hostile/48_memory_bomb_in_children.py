@@ -1,10 +1,10 @@
 # family: 48
-# title: has many processes take memory, each below its limit
+# title: allocates memory in many processes, each below its limit
 # assumes: a limit on each is a limit on all
 # task: pointwise
 # expect: runtime_error, crashed, timeout
 # check: raised, limits
-# mechanism: the memory of the worker and its children together is watched
+# mechanism: the parent watches the memory of the worker and its children together
 # wins: no
 import os
 import time

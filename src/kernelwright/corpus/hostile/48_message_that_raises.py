@@ -4,7 +4,7 @@
 # task: pointwise
 # expect: runtime_error, crashed
 # check: raised
-# mechanism: a worker that does not answer is dead
+# mechanism: a worker that does not answer counts as dead
 # wins: no
 import os
 

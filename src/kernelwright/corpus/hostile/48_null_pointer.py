@@ -4,7 +4,7 @@
 # task: pointwise
 # expect: crashed
 # check: raised
-# mechanism: a process of its own; the signal is named
+# mechanism: the candidate has its own process; the verdict names the signal
 # wins: no
 import ctypes
 

@@ -4,7 +4,7 @@
 # task: pointwise
 # expect: verified, runtime_error
 # check: raised
-# mechanism: what it prints goes to memory of fixed size
+# mechanism: its output goes to memory of fixed size
 # wins: no
 import contextlib
 import os

@@ -3,7 +3,7 @@
 # assumes: secrets are in files that anyone of you may read
 # task: pointwise
 # expect: verified
-# mechanism: what it may read is listed; homes are not in it
+# mechanism: a list says what it may read, and homes are not on it
 # wins: no
 # sandbox: landlock
 import glob

@@ -3,7 +3,7 @@
 # assumes: a process's memory is its own
 # task: pointwise
 # expect: verified
-# mechanism: it sees no process but its own; the calls are refused
+# mechanism: the candidate sees only its own processes; the calls are refused
 # wins: no
 # sandbox: landlock
 import ctypes

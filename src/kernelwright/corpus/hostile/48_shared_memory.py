@@ -1,10 +1,10 @@
 # family: 48
-# title: takes shared memory of every kind and keeps it
+# title: allocates shared memory of every kind and keeps it
 # assumes: shared memory is counted
 # task: pointwise
 # expect: verified, runtime_error, crashed
 # check: raised, limits
-# mechanism: shared memory lies in the scratch, which has a size; the calls that make it elsewhere are refused
+# mechanism: shared memory lies in the scratch of fixed size; calls that create it elsewhere are refused
 # wins: no
 import ctypes
 import os

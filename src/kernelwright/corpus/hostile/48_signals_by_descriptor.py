@@ -1,5 +1,5 @@
 # family: 48
-# title: has the kernel signal its parent when a descriptor is ready
+# title: asks the kernel to signal its parent when a descriptor is ready
 # assumes: signals are sent by kill
 # task: pointwise
 # expect: verified, crashed

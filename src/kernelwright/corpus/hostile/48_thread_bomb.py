@@ -1,5 +1,5 @@
 # family: 48
-# title: starts threads without end
+# title: starts threads endlessly
 # assumes: threads are free
 # task: pointwise
 # expect: timeout, crashed, runtime_error

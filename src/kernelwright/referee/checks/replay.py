@@ -58,8 +58,8 @@ NEAR_ROUNDS = 3
 N_COMPARED = 2
 """Outputs on known values that are compared in a pass."""
 N_LOOKED_AT, SUSPICIOUS = 8, 1e-3
-"""Outputs on unseen values that are held against the reference's own in a pass, which is cheap, and how far
-the furthest may be before the oracle is asked. Who is fast by giving anything there must do so in many."""
+"""Outputs on unseen values that a pass compares with the reference's own, which is cheap, and how far the
+furthest may be before the oracle judges it. Gaining speed by wrong outputs takes many of them."""
 ARENA = "replay"
 
 

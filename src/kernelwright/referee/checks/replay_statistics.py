@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 
 LEAST_PASSES, MOST_PASSES = 3, 8
-"""So many passes at least, and up to so many while the least of every figure finds something. An interruption
-makes a figure larger, never less: so one that falls on known values acquits no one."""
+"""Fewest passes, and most passes while the smallest value of every figure finds a problem. An interruption
+only makes a figure larger, so an interruption during known values cannot acquit a candidate."""
 UNANIMOUS = 4
-"""After so many that find something without exception no more are needed."""
+"""Passes after which no more are needed, when every one of them shows a problem."""
 MOST_FINE, RANK = 2, 3
-"""After the most passes no more than so few of them may be fine, and the figures of this rank (least: 1)
-must show it too: where a machine is so busy that few passes go undisturbed, known values may have had all the
-luck, and an honest candidate is not to pay for that."""
+"""After ``MOST_PASSES``, at most ``MOST_FINE`` passes may show no problem, and the figures of rank ``RANK``
+(1 is the smallest) must show the problem too. On a very busy machine the few undisturbed passes may all have
+been on known values, and an honest candidate must not be rejected for that."""
 UNSEEN_FACTOR = 1.5
 """A call on unseen values may take this many times what one on known values takes."""
 TIMED_FACTOR = 2.0

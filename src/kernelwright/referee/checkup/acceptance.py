@@ -65,9 +65,9 @@ def fooled(trial: Trial, answers: Sequence[torch.Tensor]) -> Fooled:
 
 
 def fooled_on_all(trials: Sequence[Trial], answers: Iterable[Sequence[torch.Tensor] | None]) -> Fooled:
-    """Return who takes every trial's answers for right; nobody where one trial has none.
+    """Return the strictest check that accepts every trial's answers; NOBODY when a trial has no answer.
 
-    No more answers are asked for once nobody is fooled.
+    Stops asking for answers as soon as no check accepts them.
     """
     worst = Fooled.STRICT if trials else Fooled.NOBODY
     for trial, answer in zip(trials, answers, strict=False):

@@ -1,7 +1,7 @@
-"""A child's first word, by which it is known under which process id it is seen from here.
+"""The PID handshake: a child's first message, which tells the receiver the child's process id.
 
-The kernel writes the sender's id beside the word, translated for who receives it: the child may be in another
-process table, and cannot say anything else.
+The kernel attaches the sender's id, translated into the receiver's process table. The child may be in another
+table, and it cannot forge the id.
 """
 
 import socket

@@ -420,7 +420,7 @@ class Launcher:
         self._wrapped = ZygoteProcess(options, {**self._environment(), **_AT_HOME_IN_THERE}, before)
 
     def _zygote_for(self, kind: str) -> tuple[ZygoteProcess, bool]:
-        """Return who forks such a child, and whether that one is in there."""
+        """Return the zygote that forks children of this kind, and whether it runs inside bubblewrap."""
         assert self._zygote is not None
         if self._wrapped is None or kind == "host":
             return self._zygote, False
@@ -428,13 +428,13 @@ class Launcher:
         return self._wrapped, True
 
     def _environment(self) -> dict[str, str]:
-        """Return the whole environment of every measured process: no secrets, allocator pinned.
+        """Return the whole environment of every measured process: no secrets, fixed allocator settings.
 
-        Source of the allocator and OpenMP settings: measured; without them fresh pages decide the time
-        of every elementwise kernel. Threads wait for work a little: asleep at once, sixty small operations
-        took 0.9 or 3.3 ms by turns, as the system liked to wake them; awake for long, they take the other
-        side's processors. The thread cache of malloc keeps the crumbs between large tensors from merging, so
-        that no freed tensor's place fits the next one and the heap grows on and on; without it, it does not.
+        The allocator and OpenMP settings were chosen by measurement. Without them, fresh pages decide the
+        time of every elementwise kernel. Idle threads spin briefly before they sleep. If they slept at once,
+        sixty small operations took either 0.9 or 3.3 ms, depending on the system's wake-ups. If they spun for
+        long, they would take processors from the other side. malloc's thread cache is off: its small blocks
+        lie between large tensors and keep freed space from merging, so the heap would grow without end.
         """
         cache = self._settings.cache_dir.resolve()
         for folder in (self.build_cache, cache / "inductor"):

@@ -229,7 +229,7 @@ class _Trial:
             raise Failure(Status.PARSE_ERROR, problem)
         with self._phase(Stage.BUILD):
             cache, limit_s = self._launcher.build_cache, self._settings.build_timeout_s
-            source, run = self._candidate.source, self._launcher.run_compiler
+            source, run = self._candidate.program, self._launcher.run_compiler
             built = build(source, cache, limit_s, run)
             if built.is_nothing and self._architecture:
                 built = build_cuda(source, self._architecture, cache, limit_s, run)
@@ -240,7 +240,7 @@ class _Trial:
             raise Failure(status, built.error, built.log)
 
     def _confirmed(self, judge: Callable[[], T]) -> T:
-        """Judge; what only clocks tell against a candidate, so many processes of its own must show."""
+        """Judge. A failure that rests on clocks alone counts only when several processes all show it."""
         for pause_s in CONFIRMED_AFTER_S:
             try:
                 return judge()
@@ -328,7 +328,7 @@ class _Trial:
         verification = Verification(contestant)
         try:
             with self._phase(Stage.LOAD):
-                contestant.load(self._candidate.source)
+                contestant.load(self._candidate.program)
             with self._phase(Stage.VERIFY):
                 verification.check_all(_draws(reference, is_timed_only=not is_first))
             with self._phase(Stage.TIME):
@@ -352,7 +352,7 @@ class _Trial:
 
     def _check_own_work(self, contestant: Contestant, draw: Draw) -> None:
         self._library_calls |= check_own_work(
-            self._settings.policy, contestant, self._candidate.source, draw, self._library,
+            self._settings.policy, contestant, self._candidate.program, draw, self._library,
             lambda library: Contestant(self._launcher, self._settings, contestant.reference, library),
         )  # fmt: skip
 

@@ -38,13 +38,13 @@ WARM_UP_CALLS, WARM_UP_S, SETTLED = 24, 2.0, 1.25
 FEW_FAULTS = 4
 """Page faults in a call after which its process still counts as one that has all its memory."""
 HINDERED = 1.3
-"""Threads do not stay pinned where a side takes so many times as long then: one that asks how many cores it
-may use, and does with one."""
+"""If pinning makes a side this many times as slow, all pins are removed. Such a side asks how many cores it
+may use, is told one, and then uses one."""
 QUICK_S = 0.05
 """Callables faster than this get a call that is not counted before every sample."""
 CLOCK_LOW, CLOCK_HIGH = 0.6, 1.15
-"""The worker's own clock: the median must reach one times the least that it can have taken, and not pass the
-other times what the parent measured."""
+"""Bounds on the worker's own clock, as medians over samples. The claimed time must be at least ``CLOCK_LOW``
+times the least that its processor time allows, and at most ``CLOCK_HIGH`` times what the parent saw."""
 CLOCK_SLACK_S = 0.0005
 """Difference between the clocks that is always allowed: waking up on a busy machine."""
 SHORT, N_RECALIBRATIONS = 0.25, 2
@@ -299,8 +299,9 @@ class Measurement:
     def _ms(self, side: _Side) -> list[float]:
         """Return the milliseconds of a call in every sample of a side.
 
-        What asking costs is what the trusted process saw less of by its own clock than the parent did, in
-        the median: more than an empty command, for threads that still spin stand in the answer's way.
+        The round-trip overhead of a command is subtracted. It is the median of the parent's elapsed time
+        minus the trusted process's own. It exceeds that of an empty command, because threads that still spin
+        delay the answer.
         """
         asking_s = statistics.median(self._asking_s or [self._round_trip_s])
         return [self._without(asking_s, seconds) * 1e3 / side.calls for seconds in side.samples_s]

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 BUSY = 0.1
 """A thread is busy that worked at least this share of what the busiest did."""
 ENDED = 0.1
-"""Share of a process's work that threads may have done which are no more. More: it starts threads for every
-call, and those would all be where the one is that starts them."""
+"""Largest share of a process's work that ended threads may have done. A process above it starts threads in
+every call. It is not pinned: all those threads would run on the core of the thread that starts them."""
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,9 @@
 from dataclasses import dataclass, replace
 
 from kernelwright.agents.roles import Choice, Situation
-from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import LoweringError, UnusableAnswer
 from kernelwright.memory.short_term import ShortTermMemory
-from kernelwright.runs.step_context import NO_WINDOW, Desk
+from kernelwright.runs.step_context import KNOWN, NO_WINDOW, Desk
 from kernelwright.runs.view import Selection
 from kernelwright.runs.windows import Window
 
@@ -25,7 +24,7 @@ class OneMove:
     code_window: Window = NO_WINDOW
     wants_anchors: bool = False
     has_short_term: bool = True
-    """False in an ablation: the Planner may repeat what was tried, and pays for it."""
+    """False in an ablation: the Planner may repeat what was tried, and pays for it with the step."""
 
     def run(self, desk: Desk, selection: Selection) -> None:
         """Hand in the base with one more move; without any move left the base is exhausted."""
@@ -62,11 +61,8 @@ class OneMove:
         except LoweringError as error:
             desk.fail(base_id, choice.move, str(error))
             return False
-        if self._is_repetition(desk, candidate):
-            desk.fail(base_id, choice.move, "gives a kernel that was evaluated already")
-            return False
+        if desk.is_known(candidate):
+            desk.fail(base_id, choice.move, KNOWN)
+            return not self.has_short_term  # a Planner that remembers nothing would draw it again
         desk.submit(candidate, base_id)
         return True
-
-    def _is_repetition(self, desk: Desk, candidate: Candidate) -> bool:
-        return self.has_short_term and desk.is_known(candidate)
