@@ -76,7 +76,7 @@ def show(evaluation: Evaluation) -> None:
         rows = [
             (row.workload, row.what, row.median, row.spread, row.speedup) for row in timing_rows(evaluation)
         ]
-        print_table(Table(TIMINGS, rows))
+        print_table(Table(TIMINGS, rows, numbers=TIMINGS[2:]))
     for note in evaluation.notes:
         tell(f"note: {note}")
     if evaluation.sandbox is not None:
@@ -90,4 +90,4 @@ def _errors(evaluation: Evaluation) -> Table:
         cells = (row.workload, row.family.replace("_", " "), row.output)
         rows.append((*cells, row.error, row.reference_error, row.allowed, used))
         styles.append("red" if row.share > 1 else "")
-    return Table(ERRORS, rows, styles)
+    return Table(ERRORS, rows, styles, numbers=ERRORS[3:])
