@@ -22,10 +22,11 @@ from kernelwright.core.target import Target
 from kernelwright.core.task import Task
 from kernelwright.report.html import render_report
 from kernelwright.runs.evaluator import Evaluator
+from kernelwright.runs.evaluators import JUST_THE_REFEREE, Around
 from kernelwright.runs.inspecting import InspectingEvaluator, Inspector, Profiler
 from kernelwright.runs.loop import RunOutcome
 from kernelwright.runs.prepare import gpu_of, prepare_on
-from kernelwright.runs.recording import RecordedEvaluator, Recording
+from kernelwright.runs.recording import Recording
 from kernelwright.settings import Settings, load_settings
 from kernelwright.store.base import Store
 from kernelwright.store.sqlstore import open_store
@@ -107,11 +108,12 @@ class StubProfiler:
 def play(
     store: Store,
     settings: Settings,
-    referee: Evaluator,
+    referee: Evaluator | None,
     n: int,
     inspect: Inspector | None,
     profile: Profiler | None = None,
     gpu: str = "h200",
+    around: Around = JUST_THE_REFEREE,
 ) -> RunOutcome:
     spec = RunSpec(
         task=TASK,
@@ -126,6 +128,7 @@ def play(
         store=store,
         settings=settings,
         referee=referee,
+        around=around,
         prepare=lambda spec, cache: prepare_on(spec, PEAKS, {"machine.n_threads": 2}, gpu_of(spec, cache)),
         inspect=inspect,
         profile=profile,
@@ -164,8 +167,9 @@ def test_compilers_and_profilers_are_asked_and_heard(store: Store, settings: Set
 
 def test_what_is_served_is_neither_built_nor_profiled_again(store: Store, settings: Settings) -> None:
     recording, stub, profiler = Recording(), Stub(), StubProfiler()
-    judges = [RecordedEvaluator(inner, recording) for inner in (FakeReferee({}), FakeReferee({}), None)]
-    runs = [play(store, settings, judge, 4, stub, profiler) for judge in judges]
+    kept = Around(recording=recording)
+    ways = [(FakeReferee({}), kept), (FakeReferee({}), kept), (None, replace(kept, is_measured=False))]
+    runs = [play(store, settings, judge, 4, stub, profiler, around=around) for judge, around in ways]
     first, *later = [evaluations(store, run.run_id) for run in runs]
     assert [found.status for found in first].count(Status.COMPILE_ERROR) == 1
     assert later == [first, first] and len(recording) == len(first)

@@ -99,6 +99,7 @@ class StubEngine:
         referee: object = None,
         profile: object = None,
         settings: object = None,
+        around: object = None,
     ) -> StubOutcome:
         """Append the made-up events, or fail as the test wants it."""
         self.played.append(store.get_run(run_id).spec.task.name)

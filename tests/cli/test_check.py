@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from kernelwright.cli.output import EXIT_INTERRUPTED
+from kernelwright.cli.interruption import EXIT_INTERRUPTED
 from kernelwright.core.checkup import NOT_CHECKED, Checkup, Flag, Severity
 from kernelwright.core.task import Mode, Task
 

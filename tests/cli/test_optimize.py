@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from kernelwright.core.errors import MachineError
 from kernelwright.targets.gpu.facts import GPUS, GpuFacts
 
 
@@ -135,6 +136,37 @@ def test_a_resumed_run_keeps_to_every_option_that_it_was_begun_with(
     assert Path("mine.py").exists() and Path("mine.html").exists()
     assert not Path("relu_fast.py").exists()
     assert f"Again: kernelwright optimize {task_file}" in cli("runs", "show", run_id).out
+
+
+def test_what_the_machine_failed_at_comes_with_the_line_that_carries_the_run_on(
+    cli: Any, engine: Any, task_file: Path
+) -> None:
+    engine.error = MachineError("the disk is full")
+    result = cli("optimize", task_file, "--json")
+    assert result.code == 2
+    assert "the disk is full. Carry on with: kernelwright runs resume " in result.json["error"]
+
+
+def test_an_interrupted_run_writes_its_best_kernel_so_far_and_marks_it(
+    cli: Any, engine: Any, task_file: Path, tmp_path: Path
+) -> None:
+    engine.interrupt_after = 12
+    result = cli("optimize", task_file, "--json")
+    assert result.code == 130
+    kernel = Path(result.json["kernel"]).read_text(encoding="utf-8")
+    assert kernel.startswith("# Interrupted: ") and "not measured again" in kernel.splitlines()[0]
+    assert f"kernelwright runs resume {result.json['run_id']}" in kernel.splitlines()[1]
+    assert Path(result.json["report"]).exists()
+    assert "best so far" in result.err
+
+
+def test_an_interrupted_run_without_a_faster_kernel_writes_none(
+    cli: Any, engine: Any, task_file: Path
+) -> None:
+    engine.interrupt_after = 2
+    result = cli("optimize", task_file, "--json")
+    assert result.code == 130 and result.json["kernel"] is None
+    assert "nothing faster was verified yet" in result.err
 
 
 def test_an_interrupted_json_run_still_prints_one_document(cli: Any, engine: Any, task_file: Path) -> None:

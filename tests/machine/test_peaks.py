@@ -1,5 +1,6 @@
 """Peaks: plausible, cached, only ever raised; the curve bounds bandwidth from above."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -94,3 +95,18 @@ def test_floor_uses_the_curve_and_two_levels_without_one() -> None:
     assert floor(work, make_peaks()).ms == pytest.approx(0.2)
     assert floor(work, make_peaks((1, 500.0), (1_000_000, 40.0), (3_000_000, 5.0))).ms == pytest.approx(0.05)
     assert floor(Work(flops=10**9, min_bytes=8), make_peaks()).bound_by == "compute"
+
+
+def test_a_probe_that_fails_says_its_last_words(tmp_path: Path) -> None:
+    with pytest.raises(MachineError) as failed:
+        module._run_probe(tmp_path / "missing.so", (64,))
+    assert "missing.so" in str(failed.value) and "-c" not in str(failed.value)
+
+
+def test_a_cache_that_is_mounted_noexec_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Mounted:
+        f_flag = os.ST_NOEXEC
+
+    monkeypatch.setattr(module.os, "statvfs", lambda path: Mounted())
+    with pytest.raises(MachineError, match="mounted noexec; put the cache where code may run"):
+        module._run_probe(tmp_path / "probe.so", (64,))

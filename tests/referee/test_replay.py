@@ -9,9 +9,10 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Check, Evaluation, Status
 from kernelwright.corpus.audit import honest_twin
 from kernelwright.corpus.load import load_corpus_task, load_specimens
+from kernelwright.referee.checks.replay import Replay
 from kernelwright.referee.session import admission
 from kernelwright.referee.session import referee as verdicts
-from kernelwright.referee.session.candidate_process import Contestant, Failure
+from kernelwright.referee.session.candidate_process import Failure
 from kernelwright.referee.session.referee import Referee, Session
 from kernelwright.referee.session.reference_process import Reference
 from kernelwright.referee.settings import RefereeSettings
@@ -69,12 +70,12 @@ def test_what_only_clocks_tell_must_be_found_by_three_processes(
     """As if a busy machine had made the first processes look slower than they are."""
     pids: list[int] = []
 
-    def find(contestant: Contestant, *_: object) -> None:
-        pids.append(contestant.child.pid)
+    def find(replay: Replay) -> None:
+        pids.append(replay._contestant.child.pid)
         if len(pids) <= times:
             raise Failure(Status.REJECTED, "slower", check=Check.REPLAY, is_by_clock=True)
 
-    monkeypatch.setattr("kernelwright.referee.timing.measure.check_afterwards", find)
+    monkeypatch.setattr(Replay, "check", find)
     monkeypatch.setattr(verdicts, "CONFIRMED_AFTER_S", (0.0, 0.0))
     found = judge(session, honest_twin(session.task))
     assert found.status is (Status.REJECTED if times == 3 else Status.VERIFIED), found.detail
@@ -85,11 +86,11 @@ def test_what_only_clocks_tell_must_be_found_by_three_processes(
 def test_what_outputs_tell_need_not_be_found_again(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     pids: list[int] = []
 
-    def find(contestant: Contestant, *_: object) -> None:
-        pids.append(contestant.child.pid)
+    def find(replay: Replay) -> None:
+        pids.append(replay._contestant.child.pid)
         raise Failure(Status.REJECTED, "wrong", check=Check.REPLAY)
 
-    monkeypatch.setattr("kernelwright.referee.timing.measure.check_afterwards", find)
+    monkeypatch.setattr(Replay, "check", find)
     assert judge(session, honest_twin(session.task)).status is Status.REJECTED
     assert len(pids) == 1
 

@@ -13,7 +13,7 @@ from kernelwright.core.evaluation import Evaluation, Stage, Status
 from kernelwright.core.roofline import Floor, Work
 from kernelwright.core.task import Task, Workload
 from kernelwright.remote.answers import DropRequest, Failed, Malformed, Refused, read_answer
-from kernelwright.runs.loop import is_faster_everywhere
+from kernelwright.runs.interruption import is_faster_everywhere
 from kernelwright.testing.fake_run import fake_evaluation
 
 KERNEL = Candidate(source="kernel")

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from lab.golden import check_golden
 from lab.sample_run import COMPILE_MS, EAGER_MS, FLOOR, StubStore, make_store
 
+from kernelwright.core.events import LoweringGaveUp
 from kernelwright.report.benchpicture import bench_picture
 from kernelwright.report.markdown import bench_markdown
 from kernelwright.report.measures import Interval
@@ -67,6 +68,15 @@ def test_a_run_that_did_not_end_is_a_failure(failure: str | None) -> None:
     assert not row.is_success
     assert row.speedup_eager is None
     assert row.detail == (failure or "not finished")
+
+
+def test_a_compiler_that_gave_up_has_a_column_and_its_reason_below_the_table() -> None:
+    store = make_store(has_winner=False)
+    events = [*store.events, LoweringGaveUp(step=0, workload="w", reason="too large")]
+    row = row_from_story(tell(events), task="t", task_id="t", category="c", group="main", run_id="r")
+    assert row.compiler == "gave up on w: too large"
+    text = bench_markdown("n", [row], [], date="d", command="c", environment={})
+    assert "| gave up |" in text and "- t: gave up on w: too large" in text
 
 
 def test_a_row_survives_json_with_its_intervals_named() -> None:

@@ -20,7 +20,7 @@ from kernelwright.core.models import ModelSettings
 from kernelwright.core.roofline import Floor
 from kernelwright.core.run import RunSpec
 from kernelwright.core.task import Task
-from kernelwright.methods import RECIPES
+from kernelwright.methods import recipes
 from kernelwright.runs.prepare import prepare_on
 from kernelwright.runs.step_context import KNOWN
 from kernelwright.settings import load_settings
@@ -71,7 +71,7 @@ def suite_task(name: str) -> Task:
 
 def play(spec: RunSpec, folder: Path) -> tuple[CountingReferee, list[object]]:
     store, referee = open_store(folder / "runs.db"), CountingReferee()
-    outcome = api.run_task(spec, store=store, settings=load_settings(), referee=referee, prepare=prepared)
+    outcome = api.play(spec, store=store, settings=load_settings(), referee=referee, prepare=prepared)
     return referee, [stored.event for stored in store.iter_events(outcome.run_id)]
 
 
@@ -90,7 +90,7 @@ def own_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("task", SUITE)
-@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize("recipe", recipes())
 def test_the_expert_team_has_no_program_evaluated_twice(recipe: str, task: str, tmp_path: Path) -> None:
     spec = RunSpec(
         task=suite_task(task),
@@ -102,7 +102,7 @@ def test_the_expert_team_has_no_program_evaluated_twice(recipe: str, task: str, 
     require_once(*play(spec, tmp_path))
 
 
-@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize("recipe", recipes())
 def test_a_model_team_has_no_program_evaluated_twice(recipe: str, tmp_path: Path) -> None:
     with BadServer(answers(_Forgetful())) as server:
         spec = RunSpec(

@@ -4,10 +4,8 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
 from kernelwright.agents.expert import expert_team
-from kernelwright.agents.expert.planner import ExpertPlanner
-from kernelwright.agents.roles import Situation, Team
-from kernelwright.core.errors import LoweringError, UserError
-from kernelwright.core.plan import Move
+from kernelwright.agents.roles import Team
+from kernelwright.core.errors import UserError
 from kernelwright.core.target import Target
 from kernelwright.skills.load import load_skills
 from kernelwright.targets.printers import PRINTERS
@@ -41,7 +39,7 @@ def find_team(name: str, client: "Client | None" = None, *, prompt_tokens: int |
     from kernelwright.agents.llm.analyst import MeasuringAnalyst
     from kernelwright.agents.llm.team import llm_team
 
-    moves = _moves_of(expert) if players["coder"] == EXPERT else None
+    moves = expert.moves if players["coder"] == EXPERT else None
     models = llm_team(client, expert, skills=skills, moves=moves, prompt_tokens=prompt_tokens)
     measuring = replace(expert, analyst=MeasuringAnalyst(expert.analyst, skills))
     teams = {EXPERT: measuring, LLM: models}
@@ -85,20 +83,3 @@ def _known(team: str, name: str) -> str:
         known = f"known: {', '.join(TEAMS)}, mixed as in expert+planner=llm,coder=llm"
         raise UserError(f"unknown team {team!r}{where}; {known}")
     return team.strip()
-
-
-class _Moves:
-    """What the expert Coder can carry out on a base."""
-
-    def __init__(self, planner: ExpertPlanner) -> None:
-        self._planner = planner
-
-    def __call__(self, situation: Situation) -> list[Move]:
-        try:
-            return list(self._planner.untried(situation))
-        except LoweringError:  # the base's own plan is in words
-            return []
-
-
-def _moves_of(expert: Team) -> _Moves | None:
-    return _Moves(expert.planner) if isinstance(expert.planner, ExpertPlanner) else None

@@ -26,14 +26,17 @@ from kernelwright.api.machines import bound_settings
 from kernelwright.api.optimizing import OptimizeResult
 from kernelwright.api.playing import carry_on, open_referee, play, record_run, replay_run
 from kernelwright.api.starting import Begun, begin, find_run, resume
+from kernelwright.runs.interruption import BestSoFar, best_so_far
 from kernelwright.store.sqlstore import open_store
 
 __all__ = [
     "Begun",
+    "BestSoFar",
     "OptimizeResult",
     "audit",
     "begin",
     "bench",
+    "best_so_far",
     "bound_settings",
     "carry_on",
     "check",

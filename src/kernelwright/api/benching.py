@@ -22,8 +22,8 @@ from kernelwright.report.benchprogress import RunsProgress, show_runs
 from kernelwright.report.results import BenchResult
 from kernelwright.report.tables import BenchRow
 from kernelwright.runs.evaluator import Evaluator
+from kernelwright.runs.evaluators import Around
 from kernelwright.runs.loop import create_run
-from kernelwright.runs.quick import Quick
 from kernelwright.settings import Settings
 from kernelwright.store.base import RunRecord, Store
 from kernelwright.store.sqlstore import open_store
@@ -70,8 +70,7 @@ class _Bench:
                 self.left.append(entry.task.name)
                 continue
             progress.start(entry.task.name)
-            judge = Quick(referee) if self.request.quick else referee
-            row = self._run_one(judge, entry, record, progress)
+            row = self._run_one(referee, entry, record, progress)
             progress.finish(row)
             self.rows.append(row)
 
@@ -101,6 +100,7 @@ class _Bench:
                     referee=referee,
                     on_event=progress.add,
                     profile=profile,
+                    around=Around(is_quick=self.request.quick),
                 )
             )
         return row_of(self.store, run_id, entry, failure)

@@ -25,8 +25,9 @@ from kernelwright.report.results import ComparisonResult
 from kernelwright.report.tables import BenchRow
 from kernelwright.runs import recording as recordings
 from kernelwright.runs.evaluator import Evaluator
+from kernelwright.runs.evaluators import JUST_THE_REFEREE, Around
 from kernelwright.runs.prepare import Preparation, prepare
-from kernelwright.runs.recording import RecordedEvaluator, RecordedMachine, Recording
+from kernelwright.runs.recording import RecordedMachine, Recording
 from kernelwright.settings import Settings
 from kernelwright.store.base import Store
 from kernelwright.store.sqlstore import open_store
@@ -40,8 +41,9 @@ OnResult = Callable[[ComparisonResult], object]
 class _Judging:
     """Who judges, and how tasks are prepared."""
 
-    evaluator: Evaluator
+    evaluator: Evaluator | None
     prepare: Preparation
+    around: Around = JUST_THE_REFEREE
 
 
 def run_compare(
@@ -159,6 +161,7 @@ def _play(roster: Roster, cell: Cell, judging: _Judging, progress: RunsProgress)
             referee=judging.evaluator,
             on_event=progress.add,
             prepare=judging.prepare,
+            around=judging.around,
         )
 
     is_replay = roster.request.replay is not None
@@ -196,7 +199,7 @@ def _judging(roster: Roster, referee: Evaluator | None, recording: Recording | N
     if referee is None and recording is not None and recording.machine is not None:
         roster.machine = _facts(recording.machine, device)
         as_recorded = recordings.prepare_as_recorded(recording.machine)
-        return _Judging(RecordedEvaluator(None, recording), as_recorded)
+        return _Judging(None, as_recorded, Around(recording=recording, is_measured=False))
     here = _machine_here(device, roster.settings)
     roster.machine = _facts(here, device)
     if recording is None:
@@ -206,7 +209,8 @@ def _judging(roster: Roster, referee: Evaluator | None, recording: Recording | N
         _check_machine(recording.machine or here, here)
         recording.add(here)
     is_served = roster.grid.conditions.measurements == "reused"
-    return _Judging(RecordedEvaluator(referee, recording, is_served=is_served), prepare)
+    around = Around(recording=recording, is_served=is_served, is_measured=referee is not None)
+    return _Judging(referee, prepare, around)
 
 
 def _machine_here(device: str, settings: Settings) -> RecordedMachine:

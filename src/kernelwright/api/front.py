@@ -113,6 +113,8 @@ def optimize(
         TaskError: the task does not load, raises, is not deterministic or gives non-finite outputs.
         UserError: an option that cannot be.
         MachineError: no compiler, or not enough memory.
+        KeyboardInterrupt: as it came, once the store is consistent: ``resume`` carries the run on, and
+            ``kernelwright.api.best_so_far`` has the best verified kernel by then.
 
     Example:
         >>> result = kernelwright.optimize(model, (x,))  # doctest: +SKIP

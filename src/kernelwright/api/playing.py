@@ -1,7 +1,7 @@
 """Runs carried to their end: who judges, who looks at candidates before and after, who plays."""
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TypedDict, Unpack
@@ -23,11 +23,12 @@ from kernelwright.referee.session.confined import confined_compiler, start_confi
 from kernelwright.referee.session.referee import Referee
 from kernelwright.referee.settings import make_referee_settings
 from kernelwright.runs.evaluator import Evaluator
-from kernelwright.runs.inspecting import InspectingEvaluator, Inspector, Profiler
+from kernelwright.runs.evaluators import JUST_THE_REFEREE, Around, compose
+from kernelwright.runs.inspecting import Inspector, Profiler
 from kernelwright.runs.loop import Crew, RunOutcome, Tools, continue_run, create_run, start_run
 from kernelwright.runs.prepare import Preparation, gpu_of, has_gpu_of, prepare
 from kernelwright.runs.recorded_run import load_run, save_run
-from kernelwright.runs.recording import RecordedEvaluator, RecordedMachine, prepare_as_recorded
+from kernelwright.runs.recording import RecordedMachine, prepare_as_recorded
 from kernelwright.settings import Settings, load_settings
 from kernelwright.store.base import Store
 from kernelwright.targets.gpu.inspect.ahead import TIMEOUT_S, Ahead, Ways, look_ahead
@@ -52,6 +53,8 @@ class How(TypedDict, total=False):
     """What builds candidates for a GPU before the referee sees them; default: ``inspector``."""
     profile: Profiler | None
     """What profiles the fastest so far on a GPU that is here; default: ``profiler``."""
+    around: Around
+    """What else stands around who judges."""
 
 
 def play(spec: RunSpec, *, store: Store, **how: Unpack[How]) -> RunOutcome:
@@ -78,6 +81,7 @@ def carry_on(
     prepare: Preparation = prepare,
     inspect: Inspector | None = None,
     profile: Profiler | None = None,
+    around: Around = JUST_THE_REFEREE,
 ) -> RunOutcome:
     """Carry a run to its end, one that has just been put into the store or one that was interrupted.
 
@@ -86,8 +90,9 @@ def carry_on(
     where = settings or load_settings()
     spec = store.get_run(run_id).spec
     clear_up()  # after the process that was interrupted, also where nothing is left to be done
-    with _referee(referee, where, spec) as judge:
-        tools = _tools(spec, store, where, _inspecting(judge, spec, where, inspect, profile), on_event)
+    wanted = _looking(around, spec, where, inspect, profile)
+    with _referee(referee, where, spec, wanted) as judge:
+        tools = _tools(spec, store, where, judge, on_event)
         return continue_run(run_id, replace(tools, prepare=prepare))
 
 
@@ -124,7 +129,7 @@ def replay_run(
     """
     where = settings or load_settings()
     recorded = load_run(Path(folder))
-    judge = RecordedEvaluator(None, recorded.recording)
+    judge = compose(None, Around(recording=recorded.recording, is_measured=False))
     tools = _tools(recorded.spec, store, where, judge, on_event, recorded.tape)
     return start_run(recorded.spec, replace(tools, prepare=prepare_as_recorded(recorded.machine)))
 
@@ -142,10 +147,14 @@ def open_referee(
     return Referee(make_referee_settings(settings or load_settings(), policy, device=device))
 
 
-def _referee(given: Evaluator | None, where: Settings, spec: RunSpec) -> AbstractContextManager[Evaluator]:
-    if given is not None:
-        return nullcontext(given)
-    return open_referee(where, spec.policy, device=spec.target.device)
+@contextmanager
+def _referee(given: Evaluator | None, where: Settings, spec: RunSpec, around: Around) -> Iterator[Evaluator]:
+    """Give the evaluator of a run: the one that was given, or a referee of its own, with all around it."""
+    if given is not None or not around.is_measured:
+        yield compose(given if around.is_measured else None, around)
+        return
+    with open_referee(where, spec.policy, device=spec.target.device) as own:
+        yield compose(own, around)
 
 
 def inspector(spec: RunSpec, settings: Settings) -> Inspector:
@@ -194,18 +203,15 @@ def no_profiler(why: str) -> Profiler:
     return lambda task, candidate: refused
 
 
-def _inspecting(
-    judge: Evaluator, spec: RunSpec, where: Settings, inspect: Inspector | None, profile: Profiler | None
-) -> Evaluator:
-    """Return the evaluator of a run: a processor's needs no look ahead, nor does a recorded measurement."""
-    if spec.target.device == "cpu":
-        return judge
-    if isinstance(judge, RecordedEvaluator):
-        if judge.inner is None:
-            return judge
-        inner = _inspecting(judge.inner, spec, where, inspect, profile)
-        return RecordedEvaluator(inner, judge.recording, is_served=judge.is_served)
-    return InspectingEvaluator(judge, inspect or inspector(spec, where), profile or profiler(spec, where))
+def _looking(
+    around: Around, spec: RunSpec, where: Settings, inspect: Inspector | None, profile: Profiler | None
+) -> Around:
+    """Add who looks at candidates for a GPU; a processor's need no look ahead, nor do recorded ones."""
+    if spec.target.device == "cpu" or not around.is_measured:
+        return around
+    return replace(
+        around, inspect=inspect or inspector(spec, where), profile=profile or profiler(spec, where)
+    )
 
 
 def assemble(spec: RunSpec, meter: Meter, tape: Tape) -> Crew:

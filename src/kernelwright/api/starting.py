@@ -1,6 +1,7 @@
 """From a request to a run in the store, ready to be carried on."""
 
 from dataclasses import dataclass
+from typing import cast
 
 from kernelwright import remote
 from kernelwright.agents.teams import check_team
@@ -15,7 +16,7 @@ from kernelwright.core.request import BenchRequest, RunRequest
 from kernelwright.core.run import RunSpec
 from kernelwright.core.task import Task
 from kernelwright.methods import find_recipe
-from kernelwright.runs.evaluator import Evaluator
+from kernelwright.runs.evaluator import Evaluator, EvaluatorElsewhere
 from kernelwright.runs.loop import RunOutcome, create_run
 from kernelwright.settings import Settings
 from kernelwright.store.base import RunRecord, Store
@@ -78,11 +79,12 @@ def begin(
     task = load_place(
         request.task, workloads=request.workloads, mode=request.mode, tolerance=request.tolerance
     )
-    judge = evaluator or (None if request.evaluator is None else remote.open_evaluator(request.evaluator))
-    if judge is not None and request.library_calls is not LibraryCalls.ALLOWED:
+    elsewhere = None if request.evaluator is None else remote.open_evaluator(request.evaluator)
+    judge = evaluator or elsewhere
+    if elsewhere is not None and request.library_calls is not LibraryCalls.ALLOWED:
         raise UserError("--library-calls: with --evaluator the evaluator's own policy holds; give it there")
     opened = store or open_store(request.store or where.store)
-    there = None if judge is None else "" if request.target.startswith("cpu/") else remote.gpu_there(judge)
+    there = _gpu_there(judge, request.target)
     find_recipe(request.recipe)
     check_team(request.team, parse_target(request.target, is_elsewhere=there is not None))
     models = ready_models(models, request.team, [request.recipe], request.budget.usd)
@@ -130,6 +132,13 @@ def resume(
         where,
         remote.open_evaluator(judge) if isinstance(judge, str) else judge,
     )
+
+
+def _gpu_there(judge: Evaluator | None, target: str) -> str | None:
+    """Return the model of the GPU of an evaluator elsewhere, empty: not known; None: it judges here."""
+    if judge is None or not hasattr(judge, "gpu"):
+        return None
+    return "" if target.startswith("cpu/") else remote.gpu_there(cast(EvaluatorElsewhere, judge))
 
 
 def find_run(store: Store, prefix: str) -> RunRecord:

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from kernelwright.cli.interruption import keeping
 from kernelwright.cli.options import AsJson, takes
-from kernelwright.cli.output import interruptible, print_json, print_table, tell
+from kernelwright.cli.output import print_json, print_table, tell
 from kernelwright.core.request import AuditRequest
 from kernelwright.report.files import require_writable
 
@@ -30,7 +31,7 @@ def audit(request: AuditRequest, *, as_json: AsJson = False) -> None:
             result.save(folder)
 
     kept = f"what was judged is in {folder}, go on with --resume" if folder else "nothing was kept"
-    with interruptible(kept, as_json=as_json):
+    with keeping(kept, as_json=as_json):
         result = api.run_audit(request, progress=True, on_result=save)
     if as_json:
         print_json(result.document())

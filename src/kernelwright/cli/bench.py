@@ -23,5 +23,8 @@ def _show(result: BenchResult, output: ExperimentOutput) -> None:
     for row in result.rows:
         if not row.is_success:
             tell(f"failed: {row.task}: {row.detail}")
+    for row in result.rows:
+        if row.compiler:
+            tell(f"compiler: {row.task}: {row.compiler}")
     if result.left:
         tell(f"{len(result.left)} tasks were not begun; go on with: {output.resume_command}")

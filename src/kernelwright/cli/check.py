@@ -4,8 +4,9 @@ from pathlib import Path
 
 import typer
 
+from kernelwright.cli.interruption import keeping
 from kernelwright.cli.options import AsJson, takes
-from kernelwright.cli.output import interruptible, print_json, print_table, print_verdict, tell
+from kernelwright.cli.output import print_json, print_table, print_verdict, tell
 from kernelwright.core.request import CheckRequest
 from kernelwright.report.checkups import checkup_verdict, counts_line
 from kernelwright.report.files import make_folder
@@ -25,7 +26,7 @@ def check(request: CheckRequest, *, as_json: AsJson = False) -> None:
             result.save(folder)
 
     kept = f"results are in {folder}, go on with --resume" if folder else "nothing was kept"
-    with interruptible(kept, as_json=as_json):
+    with keeping(kept, as_json=as_json):
         result = api.run_check(request, progress=True, on_result=save)
     if as_json:
         print_json(result.document())

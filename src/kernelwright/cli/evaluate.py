@@ -4,8 +4,9 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from kernelwright.cli.interruption import keeping
 from kernelwright.cli.options import AsJson, takes
-from kernelwright.cli.output import interruptible, print_json, print_table, print_verdict, say, stdout, tell
+from kernelwright.cli.output import print_json, print_table, print_verdict, say, stdout, tell
 from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.request import EvaluateRequest
 from kernelwright.report.measures import percent
@@ -29,7 +30,7 @@ def evaluate(request: EvaluateRequest, *, as_json: AsJson = False) -> None:
 
     verdicts = api.run_evaluate(request)
     names = tuple(str(kernel.title if kernel.kind == "text" else kernel) for kernel in request.kernels)
-    with interruptible("nothing was kept", as_json=as_json):
+    with keeping("nothing was kept", as_json=as_json):
         found = tuple(_judge(request, names, verdicts, as_json=as_json))
     if len(found) > 1:
         result = KernelComparison(request.task.title, names, found)

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import typer
 
-from kernelwright.cli.output import interruptible, print_json, print_table, tell
+from kernelwright.cli.interruption import keeping
+from kernelwright.cli.output import print_json, print_table, tell
 from kernelwright.core.request import BenchRequest, CompareRequest
 from kernelwright.report.files import make_folder
 from kernelwright.report.results import BenchResult, ComparisonResult
@@ -23,7 +24,7 @@ class ExperimentOutput:
 
     def interruptible(self, *, as_json: bool) -> AbstractContextManager[None]:
         """Say how to carry on when the experiment is interrupted."""
-        return interruptible("what was finished is kept", as_json=as_json, resume_with=self.resume_command)
+        return keeping("what was finished is kept", as_json=as_json, resume_with=self.resume_command)
 
     def save(self, result: BenchResult | ComparisonResult) -> None:
         """Write the files from what there is."""

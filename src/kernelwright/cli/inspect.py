@@ -10,8 +10,9 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
+from kernelwright.cli.interruption import keeping
 from kernelwright.cli.options import AsJson, ModeOption, RequireSandbox, WorkloadOption
-from kernelwright.cli.output import interruptible, print_json, print_table, say, stdout
+from kernelwright.cli.output import print_json, print_table, say, stdout
 from kernelwright.core.errors import UserError
 from kernelwright.core.places import AtPath
 from kernelwright.core.task import Mode, Task, Workload
@@ -108,7 +109,7 @@ def inspect(
     found = []
     chosen = None if mode is None else Mode(mode)
     with (
-        interruptible("nothing was kept", as_json=as_json),
+        keeping("nothing was kept", as_json=as_json),
         _looking(form, kernel_file, source, task_file, workload, chosen, timeout, where) as look,
     ):
         for one in wanted:

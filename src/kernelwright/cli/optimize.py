@@ -1,13 +1,17 @@
 """``kernelwright optimize``: a task file in, a verified faster module and a report out."""
 
+import contextlib
 import webbrowser
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn
 
 import typer
 
+from kernelwright.cli.interruption import deliver_best, leaving
 from kernelwright.cli.options import AsJson, takes
-from kernelwright.cli.output import interruptible, print_json, print_verdict, say
+from kernelwright.cli.output import print_json, print_verdict, say
+from kernelwright.core.errors import MachineError, StoreError
 from kernelwright.core.request import RunRequest
 from kernelwright.core.request_words import shown
 from kernelwright.report.asked import with_models
@@ -45,7 +49,7 @@ def optimize(
 
     places = places_for(request.task.title, request.output, request.report)
     begun = api.begin(request)
-    outcome = play(begun, as_json=as_json, store=request.store)
+    outcome = play(begun, places, as_json=as_json, store=request.store)
     deliver(begun.store, outcome, places, as_json=as_json, open_report=open_report)
 
 
@@ -57,15 +61,28 @@ def places_for(title: str, output: str | None, report: str | None) -> Places:
     )
 
 
-def play(begun: "Begun", *, as_json: bool, store: str | None) -> "RunOutcome":
-    """Carry a run to its end; an interruption says how to carry on."""
+def play(begun: "Begun", places: Places, *, as_json: bool, store: str | None) -> "RunOutcome":
+    """Carry a run to its end; an interruption writes its best so far and says how to carry on."""
     spec = begun.spec
     again = resume_command(begun.run_id, store)
-    with (
-        interruptible("what was finished is kept", as_json=as_json, resume_with=again),
-        show_run(spec.task.name, spec.budget.evaluations, progress=True) as progress,
-    ):
+
+    def leave() -> NoReturn:
+        deliver_best(
+            begun.store, begun.run_id, places.kernel, places.report, resume_with=again, as_json=as_json
+        )
+
+    progress = show_run(spec.task.name, spec.budget.evaluations, progress=True)
+    with leaving(leave), _resumable(again), progress:
         return begun.carry_on(progress.add)
+
+
+@contextlib.contextmanager
+def _resumable(resume_with: str) -> Iterator[None]:
+    """Add to what the machine or the store failed at how the run is carried on once that is mended."""
+    try:
+        yield
+    except (MachineError, StoreError) as error:
+        raise type(error)(f"{error}. Carry on with: {resume_with}") from error
 
 
 def resume_command(run_id: str, store: str | None) -> str:
@@ -124,6 +141,7 @@ def outcome_document(
         "answers": outcome.answers,
         "kernel": kernel,
         "report": report,
+        "compiler": tell_story(stored.event for stored in store.iter_events(outcome.run_id)).compiler,
         "floor_fraction": floor_fraction(evaluation) if evaluation else None,
         "evaluation": outcome.evaluation,
     }

@@ -1,11 +1,9 @@
 """Where words go: results to stdout, progress to stderr, one JSON document when it is asked for."""
 
-import contextlib
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import typer
 from rich.console import Console, JustifyMethod
 from rich.panel import Panel
 from rich.table import Table as RichTable
@@ -16,7 +14,6 @@ from kernelwright.report.progress import make_console
 from kernelwright.report.results import Table
 from kernelwright.report.verdict import Verdict
 
-EXIT_INTERRUPTED = 130
 _STYLES = {"good": "bold green", "neutral": "bold", "bad": "bold red"}
 
 
@@ -74,17 +71,3 @@ def print_error(message: str) -> None:
     console = stderr()
     line = Text("error: ", style="bold red") + Text(" ".join(message.split()))
     console.print(line, soft_wrap=True)
-
-
-@contextlib.contextmanager
-def interruptible(what_is_kept: str, *, as_json: bool, resume_with: str | None = None) -> Iterator[None]:
-    """Turn an interruption into a line that says what is kept and how to carry on, and exit code 130."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        carry_on = f". Carry on with: {resume_with}" if resume_with else ""
-        say(f"interrupted; {what_is_kept}{carry_on}")
-        if as_json:
-            more = {"resume_with": resume_with} if resume_with else {}
-            print_json({"interrupted": True, **more, "exit_code": EXIT_INTERRUPTED})
-        raise typer.Exit(EXIT_INTERRUPTED) from None

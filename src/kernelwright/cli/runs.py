@@ -126,7 +126,7 @@ def resume(
         output or (asked.output if asked else None),
         report or (asked.report if asked else None),
     )
-    outcome = play(begun, as_json=as_json, store=store)
+    outcome = play(begun, places, as_json=as_json, store=store)
     deliver(opened, outcome, places, as_json=as_json)
 
 

@@ -45,9 +45,11 @@ class Meter:
     interruption included. One meter belongs to one run and is used by one thread at a time.
     """
 
-    def __init__(self, budget: Budget, clock: Callable[[], float]) -> None:
+    def __init__(self, budget: Budget, clock: Callable[[], float], *, reserved_s: float = 0.0) -> None:
+        """Start at zero; ``reserved_s`` of the granted seconds are kept for what comes after the search."""
         self.budget = budget
         self._clock = clock
+        self._reserved_s = reserved_s
         self._spent = Spent()
 
     @property
@@ -60,7 +62,16 @@ class Meter:
         self._spent = self._spent.plus(more)
 
     def require(self, *amounts: str) -> None:
-        """Raise BudgetUsedUp when an amount, of those named or of all, is used up: nothing new may begin."""
-        used_up = self.spent.exhausts(self.budget, amounts)
+        """Raise BudgetUsedUp when an amount, of those named or of all, is used up: nothing new may begin.
+
+        Reserved seconds count as used.
+        """
+        spent = self.spent
+        known = spent.model_copy(update={"seconds": spent.seconds + self._reserved_s})
+        used_up = known.exhausts(self.budget, amounts)
         if used_up is not None:
             raise BudgetUsedUp(used_up)
+
+    def has_time(self) -> bool:
+        """Tell whether something new may begin after the search, reserved seconds included."""
+        return self.spent.exhausts(self.budget, ("seconds",)) is None

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, Self
 
+from pydantic import Field
+
 from kernelwright.core.frozen import Frozen, content_hash
 from kernelwright.core.plan import Plan
 from kernelwright.core.source import normalise
@@ -21,6 +23,9 @@ class Candidate(Frozen):
     plan: Plan = Plan()
     role: str = "user"
     """Who wrote it: ``generator``, ``coder``, ``debugger`` or ``user``."""
+    given_up: dict[str, str] = Field(default_factory=dict, exclude=True, repr=False)
+    """Workload -> why the compiler generated nothing for it and left all of it to torch. Not stored with the
+    candidate: the run's events tell it."""
 
     @cached_property
     def program(self) -> str:

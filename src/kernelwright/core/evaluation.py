@@ -17,6 +17,9 @@ class Stage(StrEnum):
     LOAD = "load"
     VERIFY = "verify"
     TIME = "time"
+    REPLAY = "replay"
+    """What is looked at when the timing is over: idle work, replay, tampering, late outputs, own work. In
+    evaluations stored before there was this stage it is part of ``time``."""
     DONE = "done"
 
 

@@ -34,6 +34,20 @@ class TaskPrepared(Frozen):
     baselines_ms: dict[str, float] = Field(default_factory=dict)
 
 
+class LoweringGaveUp(Frozen):
+    """The compiler generated nothing for a workload: all of it runs through torch.
+
+    Told once for each workload and reason. At step 0 of the module itself, before any move; later of a
+    candidate, whose moves led there.
+    """
+
+    kind: Literal["lowering_gave_up"] = "lowering_gave_up"
+    step: int
+    workload: str
+    reason: str
+    candidate: str | None = None
+
+
 class StepStarted(Frozen):
     kind: Literal["step_started"] = "step_started"
     step: int
@@ -122,9 +136,18 @@ class RunFinished(Frozen):
     """How the model's answers ended, by outcome; empty where no model was asked."""
 
 
+class RunInterrupted(Frozen):
+    """Somebody ended the process; the run can be carried on, and this is no part of its course."""
+
+    kind: Literal["run_interrupted"] = "run_interrupted"
+    best: str | None
+    """The candidate that was fastest by then, verified and faster than eager; None without any."""
+
+
 Event = Annotated[
     RunStarted
     | TaskPrepared
+    | LoweringGaveUp
     | StepStarted
     | Diagnosed
     | MoveChosen
@@ -134,7 +157,8 @@ Event = Annotated[
     | CandidateEvaluated
     | BaseReplaced
     | IncumbentImproved
-    | RunFinished,
+    | RunFinished
+    | RunInterrupted,
     Field(discriminator="kind"),
 ]
 """One thing that happened, discriminated by ``kind``."""

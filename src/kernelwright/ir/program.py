@@ -302,6 +302,8 @@ class Program:
     """(state-dict name of a buffer, buffer that holds its new value)."""
     constants: dict[str, object] = field(default_factory=dict, hash=False, compare=False)
     """Constant name -> torch.Tensor, for kind ``constant``."""
+    given_up: str | None = field(default=None, hash=False, compare=False)
+    """Why lowering generated no code and left the whole graph to torch; None when it did not give up."""
 
     def buffer(self, name: str) -> Buffer:
         """Return the buffer of that name; KeyError is a bug of ours."""

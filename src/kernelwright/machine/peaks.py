@@ -114,11 +114,23 @@ def _run_probe(library: Path, sizes: Sequence[int]) -> str:
     environment = {**os.environ, "OMP_WAIT_POLICY": "passive", "OMP_DYNAMIC": "false"}
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=120, check=True, env=environment
+            command, capture_output=True, text=True, timeout=120, check=False, env=environment
         )
-    except (OSError, subprocess.SubprocessError) as error:
+    except subprocess.TimeoutExpired as error:
+        raise MachineError(f"the peak probe gave no answer within {error.timeout:.0f} s") from error
+    except OSError as error:
         raise MachineError(f"the peak probe did not run: {error}") from error
+    if done.returncode:
+        raise MachineError(f"the peak probe did not run: {_why(library, done)}")
     return done.stdout
+
+
+def _why(library: Path, done: subprocess.CompletedProcess[str]) -> str:
+    """Say in one line why a probe failed: where its library may not be run, that; else its last words."""
+    if os.statvfs(library.parent).f_flag & os.ST_NOEXEC:
+        return f"{library.parent} is mounted noexec; put the cache where code may run (KERNELWRIGHT_CACHE)"
+    lines = done.stderr.strip().splitlines()
+    return lines[-1] if lines else f"it ended with code {done.returncode}"
 
 
 def _parse(output: str) -> tuple[float, dict[int, float]]:

@@ -4,10 +4,6 @@ from kernelwright.core.evaluation import Status
 from kernelwright.core.frozen import Frozen
 from kernelwright.core.plan import Move
 
-MAX_REPAIRS = 3
-"""Repairs of one idea before the search goes back to its base. Ours: KernelSkill's published code has no
-cap, and one unrepairable kernel eats all remaining rounds there."""
-
 
 class Link(Frozen):
     """One candidate of an idea: the first try, or a repair of the one before."""
@@ -45,15 +41,6 @@ class Attempt(Frozen):
     def is_verified(self) -> bool:
         """True when the chain ends in a verified candidate."""
         return self.last is not None and self.last.status is Status.VERIFIED
-
-    def is_open(self, max_repairs: int = MAX_REPAIRS) -> bool:
-        """True while the idea is broken and may still be repaired."""
-        return (
-            self.last is not None
-            and not self.is_verified
-            and self.failure is None
-            and self.repairs < max_repairs
-        )
 
     @property
     def speedup(self) -> float | None:

@@ -1,10 +1,9 @@
-"""Short-term: what this run tried on each base, the repair chain at work, and the leaderboard.
+"""Short-term: what this run tried on each base, and the repair chain at work.
 
 A pure function of the run's events: a resumed run replays them and stands where the interrupted one stood.
 """
 
-from collections.abc import Iterable
-from typing import Literal, NamedTuple, Self
+from typing import Literal
 
 from kernelwright.core.evaluation import Evaluation, Status
 from kernelwright.core.events import (
@@ -16,29 +15,17 @@ from kernelwright.core.events import (
     StepStarted,
 )
 from kernelwright.core.plan import Move
-from kernelwright.memory.attempts import MAX_REPAIRS, Attempt, Link
+from kernelwright.memory.attempts import Attempt, Link
 
 _Mode = StepMode | Literal["final"]
 _MOVING = ("optimize", "rewrite", "experiment")
 """Modes of steps whose candidates come of a move on a base."""
 
 
-class Standing(NamedTuple):
-    """A verified candidate on the leaderboard."""
-
-    candidate: str
-    speedup_eager: float
-
-
 class ShortTermMemory:
-    """Attempts per base, repair chains, leaderboard.
+    """Attempts per base and repair chains."""
 
-    Args:
-        max_repairs: repairs of one idea before the search goes back to its base.
-    """
-
-    def __init__(self, max_repairs: int = MAX_REPAIRS) -> None:
-        self.max_repairs = max_repairs
+    def __init__(self) -> None:
         self._attempts: dict[str, dict[str, Attempt]] = {}
         self._idea_of: dict[str, tuple[str, str]] = {}
         self._speedups: dict[str, float] = {}
@@ -115,14 +102,6 @@ class ShortTermMemory:
         else:
             self.record_seed(evaluation)
 
-    @classmethod
-    def replay(cls, events: Iterable[Event], max_repairs: int = MAX_REPAIRS) -> Self:
-        """Rebuild the memory of a run from its events, in their order."""
-        memory = cls(max_repairs)
-        for event in events:
-            memory.observe(event)
-        return memory
-
     def tried(self, base: str) -> tuple[Attempt, ...]:
         """Return the attempts on a base, in the order they were made."""
         return tuple(self._attempts.get(base, {}).values())
@@ -139,16 +118,6 @@ class ShortTermMemory:
         """Return the attempt that a candidate belongs to, as first try or as repair; None for a seed."""
         idea = self._idea_of.get(candidate)
         return None if idea is None else self._attempts[idea[0]][idea[1]]
-
-    def leaderboard(self) -> tuple[Standing, ...]:
-        """Return the verified candidates, fastest first; ties in order of id."""
-        standings = [Standing(candidate, speedup) for candidate, speedup in self._speedups.items()]
-        return tuple(sorted(standings, key=lambda s: (-s.speedup_eager, s.candidate)))
-
-    def describe(self, base: str, move: Move) -> str:
-        """Return how the move went on this base, in a few words."""
-        attempt = self.attempt(base, move)
-        return "not tried" if attempt is None else attempt.ended
 
     def _note(self, evaluation: Evaluation) -> None:
         speedup = evaluation.geomean_speedup()

@@ -7,14 +7,14 @@ from kernelwright.core.errors import UserError
 from kernelwright.settings import TOKEN_VARIABLE, load_secret
 
 if TYPE_CHECKING:
-    from kernelwright.runs.evaluator import Evaluator
+    from kernelwright.runs.evaluator import EvaluatorElsewhere
 
 __all__ = ["gpu_there", "open_evaluator"]
 
 DROP = "drop:"
 
 
-def open_evaluator(text: str) -> "Evaluator":
+def open_evaluator(text: str) -> "EvaluatorElsewhere":
     """Return the evaluator that ``http://host:port``, ``https://...`` or ``drop:FOLDER`` names.
 
     The bearer token of a service comes from the environment, variable ``KERNELWRIGHT_SERVE_TOKEN``.
@@ -36,18 +36,10 @@ def open_evaluator(text: str) -> "Evaluator":
     raise UserError(f"unknown evaluator {text!r}; use http://HOST:PORT, https://HOST:PORT or drop:FOLDER")
 
 
-def gpu_there(evaluator: "Evaluator") -> str:
+def gpu_there(evaluator: "EvaluatorElsewhere") -> str:
     """Return the model of an evaluator's GPU; empty where it does not say, as a folder never does.
 
     Raises:
         MachineError: the service does not answer.
     """
-    # lazy: most programs never need it
-    from kernelwright.remote.filedrop import FileDropEvaluator
-
-    if isinstance(evaluator, FileDropEvaluator):
-        return ""
-    # lazy: needs httpx, which only the extra "serve" brings
-    from kernelwright.remote.client import RemoteEvaluator
-
-    return evaluator.gpu() if isinstance(evaluator, RemoteEvaluator) else ""
+    return evaluator.gpu()

@@ -30,6 +30,10 @@ class FileDropEvaluator:
     kernel and what is asked, so a resumed run finds its answers and asks nothing twice.
     """
 
+    def gpu(self) -> str:
+        """Return nothing: a folder does not say what judges there."""
+        return ""
+
     def __init__(
         self,
         folder: Path,

@@ -19,6 +19,7 @@ TASK_HEADER = (
     "over eager",
     "over torch.compile",
     "floor",
+    "compiler",
 )
 
 
@@ -71,6 +72,8 @@ def bench_markdown(
         parts += [f"## Tasks: {group}", table(header, cells)]
         failed = [f"- {row.task}: {row.detail}" for row in members if not row.is_success]
         parts += ["Failed:\n\n" + "\n".join(failed)] if failed else []
+        stuck = [f"- {row.task}: {row.compiler}" for row in members if row.compiler]
+        parts += ["The compiler:\n\n" + "\n".join(stuck)] if stuck else []
     return "\n\n".join(parts) + "\n"
 
 
@@ -109,7 +112,15 @@ def row_cells(row: BenchRow) -> tuple[str, ...]:
         _interval(row.speedup_eager),
         _interval(row.speedup_compile),
         "" if row.floor_fraction is None else percent(row.floor_fraction),
+        _compiler(row),
     )
+
+
+def _compiler(row: BenchRow) -> str:
+    """Say in a word or two whether the compiler did its work; the reason stands below the table."""
+    if not row.compiler:
+        return "ok" if row.is_success else ""
+    return "not captured" if row.compiler.startswith("not captured") else "gave up"
 
 
 def _spread(value: Spread | None) -> str:

@@ -16,6 +16,7 @@ from kernelwright.core.events import (
     CandidateWritten,
     Diagnosed,
     Event,
+    LoweringGaveUp,
     MoveChosen,
     RunFinished,
     RunStarted,
@@ -98,6 +99,11 @@ def prepared_line(event: TaskPrepared) -> str:
     return ", ".join(parts)
 
 
+def given_up_line(event: LoweringGaveUp) -> str:
+    """Say where the compiler gave up, and why."""
+    return f"the compiler gave up on workload {event.workload}: {event.reason}"
+
+
 def activity(event: Event, story: Story) -> str | None:
     """Say what happens after this event; None where nothing changes."""
     if isinstance(event, RunStarted):
@@ -166,6 +172,8 @@ class PlainProgress:
         self._story.add(event)
         if isinstance(event, TaskPrepared):
             self._print(f"{self._name}: {prepared_line(event)}")
+        elif isinstance(event, LoweringGaveUp):
+            self._print(f"{self._name}: {given_up_line(event)}")
         elif isinstance(event, RunFinished):
             self._print(f"search ended: {event.reason}")
 
@@ -218,6 +226,7 @@ class LiveProgress:
     def render(self) -> ConsoleRenderable:
         """Return the whole display."""
         parts: list[ConsoleRenderable] = [self._header()]
+        parts += [Text(given_up_line(told), style="yellow") for told in self._story.given_up]
         if self._story.evaluated:
             parts.append(self._table())
         if self._story.finished is None:

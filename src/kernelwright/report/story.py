@@ -11,10 +11,12 @@ from kernelwright.core.events import (
     Diagnosed,
     Event,
     IncumbentImproved,
+    LoweringGaveUp,
     MoveChosen,
     MoveFailed,
     Noted,
     RunFinished,
+    RunInterrupted,
     RunStarted,
     StepStarted,
     TaskPrepared,
@@ -97,9 +99,14 @@ class Story:
     prepared: TaskPrepared | None = None
     steps: list[Step] = field(default_factory=list)
     finished: RunFinished | None = None
+    interrupted: RunInterrupted | None = None
+    """The last event of a run that was interrupted; None once it was carried on."""
+    given_up: list[LoweringGaveUp] = field(default_factory=list)
+    """Where the compiler generated nothing, each workload and reason once."""
 
     def add(self, event: Event) -> None:
         """Take in the next event."""
+        self.interrupted = event if isinstance(event, RunInterrupted) else None
         if isinstance(event, RunStarted):
             self.started = event
         elif isinstance(event, TaskPrepared):
@@ -109,8 +116,25 @@ class Story:
             self._close()
         elif isinstance(event, StepStarted):
             self._begin(event)
+        elif isinstance(event, LoweringGaveUp):
+            self._give_up(event)
+        elif isinstance(event, RunInterrupted):
+            self._close()
         else:
             self._attach(event)
+
+    @property
+    def compiler(self) -> str:
+        """What kept the compiler from its work, in one line; empty where nothing did."""
+        if self.prepared is not None and self.prepared.capture_error:
+            return f"not captured: {self.prepared.capture_error}"
+        words = dict.fromkeys(f"{told.workload}: {told.reason}" for told in self.given_up)
+        return f"gave up on {'; '.join(words)}" if words else ""
+
+    def _give_up(self, event: LoweringGaveUp) -> None:
+        known = {(told.workload, told.reason) for told in self.given_up}
+        if (event.workload, event.reason) not in known:  # a resumed run may tell it again
+            self.given_up.append(event)
 
     def _begin(self, event: StepStarted) -> None:
         # A resumed run tells the step in flight again, and later ones where it took another turn.

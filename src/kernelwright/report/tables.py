@@ -62,6 +62,8 @@ class BenchRow(Frozen):
     delivered_ms: float | None = None
     evaluations: int = 0
     seconds: float = 0.0
+    compiler: str = ""
+    """What kept the compiler from its work: the module was not captured, or lowering gave up, and why."""
 
     @field_serializer("speedup_eager", "speedup_compile")
     def _name_the_ends(self, value: Interval | None) -> dict[str, float] | None:
@@ -134,6 +136,7 @@ def row_from_story(
         detail=failure or (finished.reason if finished else "not finished"),
         evaluations=finished.spent.evaluations if finished else len(story.evaluated),
         seconds=finished.spent.seconds if finished else 0.0,
+        compiler=story.compiler,
     )
     if finished is None or failure is not None:
         return row

@@ -24,17 +24,46 @@ def run_verdict(story: Story, failure: str | None = None) -> Verdict:
     if failure is not None:
         return Verdict("bad", "The run failed", (failure,))
     if story.finished is None:
-        return Verdict("neutral", "The run has not ended", _unfinished_lines(story))
+        headline = "Interrupted; not measured again" if story.interrupted else "The run has not ended"
+        return Verdict("neutral", headline, (*_unfinished_lines(story), *_compiler(story)))
     evaluation = story.finished.evaluation
     why = f"The search ended because {_because(story.finished.reason)}."
     if story.finished.winner is None:
-        lines = (f"{len(story.evaluated)} candidates were measured and none beat it.", why)
-        return Verdict("neutral", "Nothing faster found: the module stays as it is", lines)
+        if evaluation is None and story.best is not None:
+            told = (*_unfinished_lines(story), "Grant more seconds to have it measured again.")
+            headline = "Out of time before the final measurement: the module stays as it is"
+            return Verdict("neutral", headline, (*told, *_compiler(story), why))
+        lines = (f"{len(story.evaluated)} candidates were measured and none beat it.", *_compiler(story), why)
+        return Verdict("neutral", _unchanged_headline(story), lines)
     if evaluation is None or not evaluation.is_verified:
         told = ("no final evaluation",) if evaluation is None else _failure(evaluation)
-        return Verdict("bad", "The winner did not pass its final evaluation", (*told, why))
+        lines = (*told, *_compiler(story), why)
+        return Verdict("bad", "The winner did not pass its final evaluation", lines)
     speedup = speedup_over(evaluation, "eager")
-    return Verdict("good", _headline(speedup), (*figures(evaluation), *_rules(evaluation), why))
+    lines = (*figures(evaluation), *_rules(evaluation), *_compiler(story), why)
+    return Verdict("good", _headline(speedup), lines)
+
+
+def _unchanged_headline(story: Story) -> str:
+    """Say that the module stays, and what stood in the way where that was no lack of speed."""
+    if story.prepared is not None and story.prepared.capture_error:
+        return "Not captured, so nothing was tried: the module stays as it is"
+    if story.given_up:
+        return "Nothing faster found, but the compiler gave up: the module stays as it is"
+    return "Nothing faster found: the module stays as it is"
+
+
+def _compiler(story: Story) -> tuple[str, ...]:
+    """Say where the compiler generated nothing and why, a line for each."""
+    return tuple(
+        f"The compiler gave up on workload {told.workload}: {told.reason}. "
+        + (
+            "All of it runs through torch."
+            if told.candidate is None
+            else "That candidate runs through torch."
+        )
+        for told in story.given_up
+    )
 
 
 def evaluation_verdict(evaluation: Evaluation) -> Verdict:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Protocol
+from typing import Protocol, Self
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Evaluation
@@ -36,9 +36,38 @@ class Session(Protocol):
     ) -> None: ...
 
 
+class SessionAround:
+    """A session around another one: what a subclass does not change is the inner one's."""
+
+    def __init__(self, inner: Session) -> None:
+        self._inner = inner
+
+    @property
+    def baseline_ms(self) -> Mapping[str, float]:
+        """Eager latency per workload."""
+        return self._inner.baseline_ms
+
+    def __enter__(self) -> Self:
+        self._inner.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None:
+        self._inner.__exit__(kind, error, trace)
+
+
 class Evaluator(Protocol):
     """The referee, one far away, or a stand-in in tests."""
 
     def open(self, task: Task) -> Session:
         """Admit a task; raises TaskError when nobody should trust a speedup on it."""
+        ...
+
+
+class EvaluatorElsewhere(Evaluator, Protocol):
+    """One on another machine."""
+
+    def gpu(self) -> str:
+        """Return the model of the GPU there; empty where it does not say. Raises MachineError."""
         ...

@@ -2,15 +2,14 @@
 
 import time
 from collections.abc import Callable, Mapping
-from types import TracebackType
-from typing import Self, TypeAlias
+from typing import TypeAlias
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Check, Evaluation, Stage, Status
 from kernelwright.core.evidence import FactValue
 from kernelwright.core.roofline import Floor
 from kernelwright.core.task import Task
-from kernelwright.runs.evaluator import Evaluator, Session
+from kernelwright.runs.evaluator import Evaluator, Session, SessionAround
 from kernelwright.targets.gpu.inspect.ahead import Ahead
 from kernelwright.targets.gpu.profilers.take import Profiled
 
@@ -36,19 +35,15 @@ class InspectingEvaluator:
         return InspectingSession(self.inner.open(task), task, self.inspect, self.profile)
 
 
-class InspectingSession:
+class InspectingSession(SessionAround):
     """See Session. A candidate is looked at once, and profiled once, however often it is measured."""
 
     def __init__(self, inner: Session, task: Task, inspect: Inspector, profile: Profiler | None) -> None:
-        self._inner, self._task, self._inspect, self._profile = inner, task, inspect, profile
+        super().__init__(inner)
+        self._task, self._inspect, self._profile = task, inspect, profile
         self._seen: dict[str, Ahead] = {}
         self._profiled: dict[str, Profiled] = {}
         self._best = 0.0
-
-    @property
-    def baseline_ms(self) -> Mapping[str, float]:
-        """Eager latency per workload."""
-        return self._inner.baseline_ms
 
     def evaluate(
         self,
@@ -105,15 +100,6 @@ class InspectingSession:
             is_final=is_final,
             sandbox=ahead.sandbox,
         )
-
-    def __enter__(self) -> Self:
-        self._inner.__enter__()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._inner.__exit__(kind, error, trace)
 
 
 def _facts_of(ahead: Ahead, hottest: str | None) -> dict[str, FactValue]:

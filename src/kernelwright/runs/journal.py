@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Evaluation
-from kernelwright.core.events import CandidateEvaluated, Event, RunFinished
+from kernelwright.core.events import CandidateEvaluated, Event, RunFinished, RunInterrupted
 from kernelwright.core.learned import ArchivedPlan
 from kernelwright.core.run import Outcome
 from kernelwright.store.base import Store
@@ -25,7 +25,8 @@ class Journal:
         self.run_id = run_id
         self._store = store
         self._listener = listener
-        self._recorded = [stored.event for stored in store.iter_events(run_id)]
+        stored = (stored.event for stored in store.iter_events(run_id))
+        self._recorded = [event for event in stored if not isinstance(event, RunInterrupted)]
         self._cursor = 0
         self._evaluations = {
             (event.candidate, event.evaluation.is_final): event.evaluation

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from kernelwright.agents.giving_up import lowering_failures
 from kernelwright.agents.llm.prices import require_prices, with_prices
 from kernelwright.agents.llm.tape import Tape
 from kernelwright.agents.problem import Problem
@@ -27,6 +28,7 @@ from kernelwright.core.run import RunSpec
 from kernelwright.core.run import RunState as StoredState
 from kernelwright.memory.librarian import learn
 from kernelwright.runs.evaluator import Evaluator, Session
+from kernelwright.runs.interruption import is_faster_everywhere, mark_interrupted
 from kernelwright.runs.journal import Journal, Listener
 from kernelwright.runs.knowledge import Knowledge
 from kernelwright.runs.prepare import prepare
@@ -39,6 +41,9 @@ from kernelwright.store.base import Store
 
 FINALISTS = 3
 """Verified candidates that are measured again, fastest first, until one holds; ours."""
+FINAL_SHARE = 0.3
+"""Of a budget in seconds: kept for the final measurement, so the search ends that much earlier; ours."""
+NO_TIME = "no time was left to measure the best candidate again"
 MAX_FRUITLESS = 8
 """Steps in a row without a new candidate after which the search ends; ours. A model that talks nonsense
 would otherwise go on until its budget is used up."""
@@ -122,7 +127,12 @@ def with_memory(spec: RunSpec, store: Store) -> RunSpec:
 
 
 def continue_run(run_id: str, tools: Tools) -> RunOutcome:
-    """Carry a run on from whatever the store has of it; a finished one is returned as it ended."""
+    """Carry a run on from whatever the store has of it; a finished one is returned as it ended.
+
+    Raises:
+        KeyboardInterrupt: as it came, once the store is consistent; the run can be carried on, and
+            ``best_so_far`` has what it came to.
+    """
     record = tools.store.get_run(run_id)
     journal = Journal(tools.store, run_id, tools.on_event)
     finished = journal.finished()
@@ -130,6 +140,9 @@ def continue_run(run_id: str, tools: Tools) -> RunOutcome:
         tools.store.set_state(run_id, StoredState.RUNNING)
         try:
             finished = _Loop(record.spec, tools, journal).play()
+        except KeyboardInterrupt:
+            mark_interrupted(tools.store, run_id)
+            raise
         except Exception as error:
             tools.store.set_state(run_id, StoredState.FAILED, failure=str(error))
             raise
@@ -161,7 +174,8 @@ class _Loop:
         self.journal = journal
         self.state = RunState()
         started = time.monotonic() - journal.recorded_seconds()
-        self.meter = Meter(spec.budget, lambda: time.monotonic() - started)
+        reserved_s = FINAL_SHARE * (spec.budget.seconds or 0.0)
+        self.meter = Meter(spec.budget, lambda: time.monotonic() - started, reserved_s=reserved_s)
         self.crew = tools.assemble(self.meter, StoreTape(tools.store, journal.run_id))
 
     def play(self) -> RunFinished:
@@ -176,8 +190,11 @@ class _Loop:
                     floors=floors, capture_error=capture_error, baselines_ms=dict(session.baseline_ms)
                 )
             )
+            desk.tell_given_up(lowering_failures(problem))
             reason = capture_error or self._search(desk)
             winner, evaluation = self._final(desk)
+        if evaluation is None and self.state.ranking():
+            reason = f"{reason}; {NO_TIME}"
         finished = RunFinished(
             reason=reason,
             winner=winner.id if winner else None,
@@ -251,9 +268,14 @@ class _Loop:
         return is_fruitful
 
     def _final(self, desk: Desk) -> tuple[Candidate | None, Evaluation | None]:
-        """Measure the best again in fresh processes; the first that holds and is faster wins."""
+        """Measure the best again in fresh processes; the first that holds and is faster wins.
+
+        None is begun when the budget of seconds is used up: only what has a final verdict is delivered.
+        """
         last: Evaluation | None = None
         for candidate_id in self.state.ranking()[:FINALISTS]:
+            if not (self.meter.has_time() or self.journal.recorded_evaluation(candidate_id, is_final=True)):
+                break
             self.state.step += 1
             desk.emit(StepStarted(step=self.state.step, mode="final", base=candidate_id))
             candidate = self.state.candidates[candidate_id]
@@ -263,9 +285,3 @@ class _Loop:
             if last.status is Status.VERIFIED:
                 break
         return None, last
-
-
-def is_faster_everywhere(evaluation: Evaluation) -> bool:
-    """Say whether a verified candidate is delivered: slower on no workload, faster on one, over eager."""
-    verdicts = [s.verdict for r in evaluation.results if (s := r.speedup("eager")) is not None]
-    return evaluation.is_verified and "faster" in verdicts and "slower" not in verdicts

@@ -1,14 +1,12 @@
 """A referee that measures nothing twice: verdicts of the search in the place of final ones."""
 
 from collections.abc import Mapping
-from types import TracebackType
-from typing import Self
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.roofline import Floor
 from kernelwright.core.task import Task
-from kernelwright.runs.evaluator import Evaluator, Session
+from kernelwright.runs.evaluator import Evaluator, Session, SessionAround
 
 
 class Quick:
@@ -22,17 +20,12 @@ class Quick:
         return QuickSession(self._inner.open(task))
 
 
-class QuickSession:
+class QuickSession(SessionAround):
     """See Session. A final verdict is the search's own, measured once more only for baselines it lacks."""
 
     def __init__(self, inner: Session) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._known: dict[str, Evaluation] = {}
-
-    @property
-    def baseline_ms(self) -> Mapping[str, float]:
-        """Eager latency per workload."""
-        return self._inner.baseline_ms
 
     def evaluate(
         self,
@@ -49,12 +42,3 @@ class QuickSession:
         found = self._inner.evaluate(candidate, floors=floors or {}, baselines=baselines)
         self._known[candidate.id] = found
         return found
-
-    def __enter__(self) -> Self:
-        self._inner.__enter__()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._inner.__exit__(kind, error, trace)

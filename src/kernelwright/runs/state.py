@@ -32,6 +32,8 @@ class RunState:
     failed_moves: dict[str, int] = field(default_factory=dict)
     fruitless: dict[str, int] = field(default_factory=dict)
     """Mode -> steps in a row that gave no new candidate."""
+    given_up: set[tuple[str, str]] = field(default_factory=set)
+    """(workload, reason) of lowering that gave up, as far as it was told."""
     step: int = 0
 
     def view(self) -> RunView:

@@ -1,7 +1,7 @@
 """Where a pipeline works: situations for the roles, and a place to hand candidates in."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from kernelwright.agents.problem import Problem
@@ -16,6 +16,7 @@ from kernelwright.core.events import (
     Diagnosed,
     Event,
     IncumbentImproved,
+    LoweringGaveUp,
     MoveChosen,
     MoveFailed,
     Noted,
@@ -170,6 +171,23 @@ class Desk:
         """Tell whether this program was evaluated in this run, whatever is written around it."""
         return candidate.id in self.state.evaluations
 
+    def repetition(self, candidate: Candidate) -> str:
+        """Say of a known candidate why it came up again; where the compiler gave up, record that."""
+        self.tell_given_up(candidate.given_up, candidate.id)
+        why = "".join(
+            f"; lowering gave up: {reason}" for reason in dict.fromkeys(candidate.given_up.values())
+        )
+        return f"{KNOWN}{why}"
+
+    def tell_given_up(self, given_up: Mapping[str, str], candidate: str | None = None) -> None:
+        """Record where the compiler gave up, once for each workload and reason."""
+        for workload, reason in given_up.items():
+            if (workload, reason) in self.state.given_up:
+                continue
+            self.state.given_up.add((workload, reason))
+            told = LoweringGaveUp(step=self.state.step, workload=workload, reason=reason, candidate=candidate)
+            self.emit(told)
+
     def affordable(self, count: int) -> int:
         """Return how many of so many candidates the budget allows to be evaluated."""
         granted = self.meter.budget.evaluations
@@ -196,6 +214,7 @@ class Desk:
         state.candidates.setdefault(candidate.id, candidate)
         self._journal.add_candidate(candidate)
         self.emit(CandidateWritten(step=state.step, candidate=candidate.id))
+        self.tell_given_up(candidate.given_up, candidate.id)
         best_before = state.view().incumbent
         evaluation = self.judge(candidate, final=False)
         self.meter.charge(Spent(evaluations=1))

@@ -1,5 +1,8 @@
 """The deterministic team: plans by the gate and the ledger, writes by lowering the plan."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 from kernelwright.agents.expert.aligner import ExpertAligner
 from kernelwright.agents.expert.analyst import ExpertAnalyst
 from kernelwright.agents.expert.breeder import ExpertBreeder
@@ -10,15 +13,23 @@ from kernelwright.agents.expert.generator import ExpertGenerator
 from kernelwright.agents.expert.plan_lowering import Workshop
 from kernelwright.agents.expert.planner import ExpertPlanner
 from kernelwright.agents.expert.selector import ExpertSelector
-from kernelwright.agents.roles import Team
+from kernelwright.agents.roles import Situation, Team
+from kernelwright.core.plan import Move
 from kernelwright.core.skill import Skill
 
 
-def expert_team(skills: dict[str, Skill]) -> Team:
+@dataclass(frozen=True)
+class ExpertTeam(Team):
+    """The team, and what its Coder can carry out, for teams that have only that seat of it."""
+
+    moves: Callable[[Situation], list[Move]]
+
+
+def expert_team(skills: dict[str, Skill]) -> ExpertTeam:
     """Return the team that needs neither a key nor a network."""
     workshop = Workshop(skills)
     planner, debugger = ExpertPlanner(workshop), ExpertDebugger(workshop)
-    return Team(
+    return ExpertTeam(
         name="expert",
         generator=ExpertGenerator(workshop),
         analyst=ExpertAnalyst(workshop),
@@ -29,4 +40,5 @@ def expert_team(skills: dict[str, Skill]) -> Team:
         designer=ExpertDesigner(workshop, planner),
         breeder=ExpertBreeder(workshop, planner),
         aligner=ExpertAligner(),
+        moves=planner.moves,
     )

@@ -71,7 +71,10 @@ class Workshop:
         if language not in PRINTERS and any(isinstance(step, Region) for step in steps):
             raise LoweringError(f"the expert writes no kernels in {language!r}; a model Coder may")
         source = write_source(problem.task, carried, plan)
-        return Candidate(source=source, target=problem.target, parents=parents, plan=plan, role=role)
+        given_up = {name: why for name, done in carried.items() if (why := done.program.given_up)}
+        return Candidate(
+            source=source, target=problem.target, parents=parents, plan=plan, role=role, given_up=given_up
+        )
 
     def _carried_where_possible(self, problem: Problem, plan: Plan, workload: str) -> Carried:
         kept = Plan()

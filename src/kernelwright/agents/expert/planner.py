@@ -8,6 +8,7 @@ from kernelwright.agents.expert.extend import way_out
 from kernelwright.agents.expert.plan_lowering import Workshop
 from kernelwright.agents.problem import Problem
 from kernelwright.agents.roles import Analysis, Choice, Situation
+from kernelwright.core.errors import LoweringError
 from kernelwright.core.evidence import Bottleneck
 from kernelwright.core.plan import Move, ParamValue, Plan
 from kernelwright.core.skill import RankedSkill
@@ -39,6 +40,13 @@ class ExpertPlanner:
                 return Choice(move=move, skipped=tuple(skipped[:MAX_SKIPPED_SHOWN]))
             skipped.append(attempt.describe())
         return None
+
+    def moves(self, situation: Situation) -> list[Move]:
+        """Return what the expert Coder can carry out on a base; nothing where its plan is in words."""
+        try:
+            return list(self.untried(situation))
+        except LoweringError:
+            return []
 
     def untried(self, situation: Situation) -> tuple[Move, ...]:
         """Return the moves that this base has not seen, best first; none without an analysis."""

@@ -1,6 +1,7 @@
 """Lower a captured graph to the loop IR, fusing what shares a loop."""
 
 import logging
+from dataclasses import replace
 
 from kernelwright.core.errors import LoweringError
 from kernelwright.ir.edits import FusionOptions
@@ -18,23 +19,34 @@ MAX_OBSTACLES = 60
 MAX_NODES = 20_000
 """Larger graphs (recurrences unrolled over hundreds of steps) stay with torch."""
 
+MAX_REASON = 300
+"""Characters of a reason for giving up."""
+
 _DEFAULT = FusionOptions()
 
 
 def lower(captured: Captured, options: FusionOptions = _DEFAULT) -> Program:
-    """Return the program of a captured graph; what cannot be generated stays a call of torch."""
+    """Return the program of a captured graph; what cannot be generated stays a call of torch.
+
+    Where nothing could be generated, ``Program.given_up`` says why.
+    """
     return analyse(captured, options).program
 
 
 def analyse(captured: Captured, options: FusionOptions = _DEFAULT) -> Lowered:
     """Return the program with the decisions behind it."""
-    if not options.enabled or len(captured.graph.nodes) > MAX_NODES:
+    if not options.enabled:
         return _as_calls(captured)
+    n_nodes = len(captured.graph.nodes)
+    if n_nodes > MAX_NODES:
+        return _given_up(captured, f"the graph has {n_nodes} nodes, lowering takes at most {MAX_NODES}")
     try:
         return fuse(captured, options)
-    except Exception:  # a mistake of ours must not cost the run: torch can carry out all of it
+    except LoweringError as error:
+        return _given_up(captured, _one_line(str(error)))
+    except Exception as error:  # a mistake of ours must not cost the run: torch can carry out all of it
         _log.exception("lowering failed; the graph runs through torch")
-        return _as_calls(captured)
+        return _given_up(captured, _one_line(f"a defect of ours: {type(error).__name__}: {error}"))
 
 
 def fuse(captured: Captured, options: FusionOptions) -> Lowered:
@@ -52,6 +64,15 @@ def fuse(captured: Captured, options: FusionOptions) -> Lowered:
             else:
                 calls.add((obstacle.reader or value).node)
     raise LoweringError(f"more than {MAX_OBSTACLES} values could not be fused")
+
+
+def _given_up(captured: Captured, reason: str) -> Lowered:
+    lowered = _as_calls(captured)
+    return replace(lowered, program=replace(lowered.program, given_up=reason))
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())[:MAX_REASON]
 
 
 def _as_calls(captured: Captured) -> Lowered:

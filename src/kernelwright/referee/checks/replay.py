@@ -72,32 +72,6 @@ class _Kept:
     output: SharedMemory
 
 
-def check_afterwards(
-    contestant: Contestant,
-    draws: Sequence[Draw],
-    timed_ms: Sequence[float],
-    eager_ms: Sequence[float],
-    size: PassSize | None = None,
-) -> str | None:
-    """Look at a candidate that has been timed: idle work, replay, tampering; raises Failure.
-
-    Returns why it was not replayed, None when it was.
-
-    Args:
-        contestant: At rest, with the weights of the draws loaded.
-        draws: Those whose inputs were timed. What lies in the candidate's slots is something else afterwards.
-        timed_ms: The candidate's samples, milliseconds a call.
-        eager_ms: The reference's, taken between those; empty when it was not timed.
-        size: Of a pass at most; None: what the device asks for.
-    """
-    contestant.check_idle()
-    contestant.watch.reset()
-    missing = Replay(contestant, draws, timed_ms, eager_ms, size).check()
-    contestant.check_idle()
-    contestant.check_untampered()
-    return missing
-
-
 class Replay:
     """The replay of one candidate after its timing."""
 
@@ -109,7 +83,16 @@ class Replay:
         eager_ms: Sequence[float],
         size: PassSize | None = None,
     ) -> None:
-        """See ``check_afterwards``."""
+        """Take what was timed.
+
+        Args:
+            contestant: At rest, with the weights of the draws loaded.
+            draws: Those whose inputs were timed. What lies in the candidate's slots is something else
+                afterwards.
+            timed_ms: The candidate's samples, milliseconds a call.
+            eager_ms: The reference's, taken between those; empty when it was not timed.
+            size: Of a pass at most; None: what the device asks for.
+        """
         self._contestant, self._reference = contestant, contestant.reference
         self._draws = draws
         self._timed = Timed(

@@ -1,9 +1,11 @@
 """Is the task one that can be judged here? One clear line each when it is not."""
 
 import ast
+import errno
+import os
 from pathlib import Path
 
-from kernelwright.core.errors import TaskError
+from kernelwright.core.errors import KernelwrightError, MachineError, TaskError
 from kernelwright.core.task import Task, Workload
 from kernelwright.referee.session.launcher import ChildDied, ChildError, ChildLate, ChildRefused
 
@@ -14,6 +16,7 @@ OUTPUT_COPIES = 16
 STATE_COPIES = 9
 """Three draws, the reference, its float64 copy, the candidate, dumps."""
 USABLE_SHARE = 0.8
+DISK_FULL = os.strerror(errno.ENOSPC)
 
 
 def available_bytes() -> int:
@@ -84,11 +87,15 @@ def is_out_of_memory(error: ChildError) -> bool:
     return False
 
 
-def explain(task: Task, workload: Workload, error: ChildError) -> TaskError:
-    """Turn what happened to the reference's process into one line about the task."""
+def explain(task: Task, workload: Workload, error: ChildError) -> KernelwrightError:
+    """Turn what happened to the reference's process into one line: about the task, or about the machine."""
     where = _where(task, workload)
     if isinstance(error, ChildRefused):
         first_line = error.text.strip().partition("\n")[0]
+        if DISK_FULL in error.text:
+            return MachineError(
+                f"the disk is full ({first_line}); make room where temporary files and caches are"
+            )
         if error.kind == "TaskError":
             return TaskError(first_line)
         if error.kind == "Unsupported":

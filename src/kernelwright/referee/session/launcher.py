@@ -36,7 +36,7 @@ from kernelwright.referee.sandbox.processes import (
 from kernelwright.referee.sandbox.scratch import ScratchSpace
 from kernelwright.referee.sandbox.view import view_from_json
 from kernelwright.referee.session.shared_memory import SharedMemory
-from kernelwright.referee.session.zygote_process import ZygoteProcess
+from kernelwright.referee.session.zygote_process import ZygoteProcess, describe_exit
 from kernelwright.referee.settings import RefereeSettings
 from kernelwright.referee.worker import wire
 from kernelwright.referee.worker.wire import Message
@@ -94,6 +94,8 @@ class Child:
         """What the zygote calls the keeper."""
         self._log_fd, self._scratch, self._limits = log_fd, scratch, limits
         self._ended_because = ""
+        self._reaped: int | None = None
+        """Its exit code, once it has ended and the zygote could tell."""
         self._ending = threading.Lock()
         self.is_alive = True
         self.answered_in_s = 0.0
@@ -109,7 +111,8 @@ class Child:
     ) -> Message:
         """Send one command, with memory to map, and return the answer.
 
-        Raises ChildDied, ChildLate (both after killing the group) or ChildRefused.
+        Raises ChildDied, ChildLate (both after killing the group) or ChildRefused; MachineError where it
+        ended because the zygote did.
         """
         if not self.is_alive:
             raise ChildDied("had ended before")
@@ -128,7 +131,10 @@ class Child:
             self.kill()
             raise ChildLate(f"no answer within {timeout_s:.3g} s") from error
         except (wire.Closed, wire.Malformed) as error:
-            raise ChildDied(self.kill()) from error
+            how = self.kill()
+            if self._reaped is None and (ended := self._zygote.how_it_ended()):
+                raise MachineError(ended) from error
+            raise ChildDied(how) from error
         if "error" in reply:
             raise ChildRefused(reply)
         return reply
@@ -145,7 +151,8 @@ class Child:
                 os.killpg(self.pid, signal.SIGKILL)
         self._end()
         self._sock.close()
-        how = describe_exit(self._zygote.reap(self._own_child))
+        self._reaped = self._zygote.reap(self._own_child)
+        how = describe_exit(self._reaped)
         shutil.rmtree(self._scratch, ignore_errors=True)
         return self._ended_because or how
 
@@ -458,18 +465,6 @@ class Launcher:
             "KERNELWRIGHT_BUILD_CACHE": str(self.build_cache.resolve()),
             **self._device.environment(os.environ),
         }
-
-
-def describe_exit(code: int | None) -> str:
-    """Say in words how a process ended."""
-    if code is None:
-        return "ended in an unknown way"
-    if code < 0:
-        try:
-            return f"killed by {signal.Signals(-code).name}"
-        except ValueError:
-            return f"killed by signal {-code}"
-    return f"exited with code {code}"
 
 
 def _make_log() -> int:

@@ -1,8 +1,10 @@
-"""The way from a candidate to a verdict."""
+"""The way from a candidate to a verdict; ``STAGES``, at the end, is all of it in order."""
 
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -17,6 +19,7 @@ from kernelwright.core.task import Task, Workload
 from kernelwright.referee.baselines import known_baselines
 from kernelwright.referee.checks.guard import find_syntax_problem
 from kernelwright.referee.checks.library_use import check_own_work
+from kernelwright.referee.checks.replay import Replay
 from kernelwright.referee.checks.verify import Verification
 from kernelwright.referee.sandbox.tiers import Sandbox, Tier
 from kernelwright.referee.session.advice import counter_facts, thread_scaling
@@ -27,7 +30,7 @@ from kernelwright.referee.session.input_samples import Draw, new_seed, share_of
 from kernelwright.referee.session.launcher import Launcher
 from kernelwright.referee.session.reference_process import Reference
 from kernelwright.referee.settings import RefereeSettings
-from kernelwright.referee.timing.measure import Measurement, check_plausible
+from kernelwright.referee.timing.measure import EAGER, Measurement, check_plausible
 from kernelwright.referee.timing.statistics import LOOKS, Samples, conclude, is_settled
 
 __all__ = ["Referee", "RefereeSettings", "Session"]
@@ -157,6 +160,47 @@ def _close_all(references: Sequence[Reference]) -> None:
         reference.close()
 
 
+class _When(Enum):
+    """How often a stage comes."""
+
+    ONCE = "before anything of the candidate runs"
+    EACH = "in each pair of a reference and a worker"
+    FIRST = "in the first pair"
+    LATER = "in the pairs after the first"
+    RESULT = "on what the pairs of a workload gave"
+
+
+@dataclass(frozen=True)
+class _Step:
+    """One stage, or a named part of one."""
+
+    stage: Stage
+    name: str
+    when: _When
+    run: Callable[["_Trial"], None]
+
+
+@dataclass
+class _Pair:
+    """A reference and a worker with the candidate, and what is under way between them."""
+
+    contestant: Contestant
+    baselines: tuple[str, ...]
+    turn: int
+    order: int
+    """Decides secretly which of the later pairs meets which input families."""
+    verification: Verification
+    draws: Sequence[Draw] = ()
+    """Those whose inputs are timed."""
+    measurement: Measurement | None = None
+
+    @property
+    def timing(self) -> Measurement:
+        """The measurement; asking for it before it was taken is a bug of ours."""
+        assert self.measurement is not None
+        return self.measurement
+
+
 class _Trial:
     """One evaluation under way."""
 
@@ -181,6 +225,8 @@ class _Trial:
         self._library: Path | None = None
         self._notes: dict[str, None] = {}
         self._library_calls: dict[str, int] = {}
+        self._pair: _Pair
+        self._result: WorkloadResult
 
     def judge(
         self, references: Sequence[Reference], floors: Mapping[str, Floor], baselines: tuple[str, ...]
@@ -190,19 +236,9 @@ class _Trial:
         A search evaluation is given the session's references, a final one opens its own.
         """
         results: list[WorkloadResult] = []
-        failure: Failure | None = None
-        try:
-            self._guard_and_build()
-            if self._is_final:
-                for workload in self._task.workloads:
-                    results.append(self._judge_finally(workload, floors.get(workload.name), baselines))
-            else:
-                for reference in references:
-                    judge = partial(self._judge_once, reference, floors, baselines)
-                    results.append(self._confirmed(judge))
+        failure = self._attempt(partial(self._judge_all, results, references, floors, baselines))
+        if failure is None:
             self._stage = Stage.DONE
-        except Failure as error:
-            failure = error
         return Evaluation(
             candidate_id=self._candidate.id,
             task_id=self._task.id,
@@ -223,16 +259,51 @@ class _Trial:
             sandbox=self._launcher.sandbox.tier.value,
         )
 
-    def _guard_and_build(self) -> None:
+    def _judge_all(
+        self,
+        results: list[WorkloadResult],
+        references: Sequence[Reference],
+        floors: Mapping[str, Floor],
+        baselines: tuple[str, ...],
+    ) -> None:
+        self._run(_When.ONCE)
+        if self._is_final:
+            for workload in self._task.workloads:
+                results.append(self._judge_finally(workload, floors.get(workload.name), baselines))
+            return
+        for reference in references:
+            judge = partial(self._judge_once, reference, floors, baselines)
+            results.append(self._confirmed(judge))
+
+    @staticmethod
+    def _attempt(run: Callable[[], object]) -> Failure | None:
+        """Run checks and return the first that fails: the one place where a Failure is caught."""
+        try:
+            run()
+        except Failure as failure:
+            return failure
+        return None
+
+    def _run(self, *when: _When) -> None:
+        """Carry out the stages that come then, in their order; the first takes no time worth telling."""
+        for step in STAGES:
+            if step.when in when:
+                with contextlib.nullcontext() if step.stage is Stage.GUARD else self._phase(step.stage):
+                    step.run(self)
+
+    def guard(self) -> None:
+        """Look at the text alone."""
         problem = find_syntax_problem(self._candidate.source)
         if problem:
             raise Failure(Status.PARSE_ERROR, problem)
-        with self._phase(Stage.BUILD):
-            cache, limit_s = self._launcher.build_cache, self._settings.build_timeout_s
-            source, run = self._candidate.program, self._launcher.run_compiler
-            built = build(source, cache, limit_s, run)
-            if built.is_nothing and self._architecture:
-                built = build_cuda(source, self._architecture, cache, limit_s, run)
+
+    def build(self) -> None:
+        """Compile what the text has for a compiler."""
+        cache, limit_s = self._launcher.build_cache, self._settings.build_timeout_s
+        source, run = self._candidate.program, self._launcher.run_compiler
+        built = build(source, cache, limit_s, run)
+        if built.is_nothing and self._architecture:
+            built = build_cuda(source, self._architecture, cache, limit_s, run)
         self._library = built.library
         self._facts.update(built.facts or {})
         if built.error:
@@ -241,14 +312,15 @@ class _Trial:
 
     def _confirmed(self, judge: Callable[[], T]) -> T:
         """Judge. A failure that rests on clocks alone counts only when several processes all show it."""
+        found: list[T] = []
         for pause_s in CONFIRMED_AFTER_S:
-            try:
-                return judge()
-            except Failure as failure:
-                if not failure.is_by_clock:
-                    raise
-                self._notes[f"not held against it unless found again: {failure.detail}"] = None
-                time.sleep(pause_s)
+            failure = self._attempt(lambda: found.append(judge()))
+            if failure is None:
+                return found[0]
+            if not failure.is_by_clock:
+                raise failure
+            self._notes[f"not held against it unless found again: {failure.detail}"] = None
+            time.sleep(pause_s)
         return judge()
 
     def _judge_once(
@@ -257,22 +329,31 @@ class _Trial:
         """Verify and time a workload in one worker, beside the session's host."""
         contestant = Contestant(self._launcher, self._settings, reference, self._library)
         try:
-            samples = self._judge_pair(contestant, baselines, is_first=True)
+            samples = self._judge_pair(contestant, baselines)
+            floor = floors.get(reference.workload.name)
+            result = self._conclude(
+                conclude(reference.workload.name, [samples], floor, spread=self._process_spread(reference))
+            )
             with self._phase(Stage.TIME):
-                floor = floors.get(reference.workload.name)
-                result = conclude(
-                    reference.workload.name, [samples], floor, spread=self._process_spread(reference)
-                )
-                check_plausible(result, self._settings.floor_margin)
-                if "run.thread_scaling" not in self._facts and not reference.device.is_apart:
-                    sets = list(reference.slots)
-                    self._facts |= counter_facts(contestant, sets, result.candidate)
-                    self._facts |= thread_scaling(
-                        contestant, sets, result.candidate, self._settings.n_threads
-                    )
+                self._advise(contestant, result)
             return result
         finally:
             contestant.close()
+
+    def _conclude(self, result: WorkloadResult) -> WorkloadResult:
+        """Return what the pairs of a workload gave once it has passed what is asked of it."""
+        self._result = result
+        self._run(_When.RESULT)
+        return result
+
+    def _advise(self, contestant: Contestant, result: WorkloadResult) -> None:
+        """Gather facts for the search; no verdict rests on them."""
+        reference = contestant.reference
+        if "run.thread_scaling" in self._facts or reference.device.is_apart:
+            return
+        sets = list(reference.slots)
+        self._facts |= counter_facts(contestant, sets, result.candidate)
+        self._facts |= thread_scaling(contestant, sets, result.candidate, self._settings.n_threads)
 
     def _judge_finally(
         self, workload: Workload, floor: Floor | None, baselines: tuple[str, ...]
@@ -287,9 +368,7 @@ class _Trial:
                 break
             judge = partial(self._judge_fresh_pair, workload, baselines, turn=len(pairs), order=order)
             pairs.append(self._confirmed(judge))
-        result = conclude(workload.name, pairs, floor)
-        check_plausible(result, self._settings.floor_margin)
-        return result
+        return self._conclude(conclude(workload.name, pairs, floor))
 
     def _judge_fresh_pair(
         self, workload: Workload, baselines: tuple[str, ...], *, turn: int, order: int
@@ -307,48 +386,91 @@ class _Trial:
         with contextlib.closing(reference):
             contestant = Contestant(launcher, settings, reference, self._library)
             with contextlib.closing(contestant):
-                samples = self._judge_pair(contestant, baselines, is_first=turn == 0)
-                if turn > 0:
-                    self._check_share(contestant, turn, order)
-                return samples
+                return self._judge_pair(contestant, baselines, turn=turn, order=order)
 
-    def _check_share(self, contestant: Contestant, turn: int, order: int) -> None:
-        reference, verification = contestant.reference, Verification(contestant)
+    def _judge_pair(
+        self, contestant: Contestant, baselines: tuple[str, ...], *, turn: int = 0, order: int = 0
+    ) -> Samples:
+        """Carry the candidate through the stages of one pair of processes."""
+        pair = self._pair = _Pair(contestant, baselines, turn, order, Verification(contestant))
         try:
-            with self._phase(Stage.VERIFY):
-                for key in share_of(reference.other_keys, turn, order, LOOKS[0] - 1):
-                    draw = reference.draw(key)
-                    if draw is not None:
-                        verification.check(draw)
+            self._run(_When.EACH, _When.FIRST if turn == 0 else _When.LATER)
         finally:
-            self._keep_worst(verification.errors)
+            if pair.measurement is not None:
+                pair.measurement.close()
+            self._skipped |= contestant.reference.skipped
+            self._keep_worst(pair.verification.errors)
+        return pair.timing.samples()
 
-    def _judge_pair(self, contestant: Contestant, baselines: tuple[str, ...], *, is_first: bool) -> Samples:
-        reference = contestant.reference
-        verification = Verification(contestant)
-        try:
-            with self._phase(Stage.LOAD):
-                contestant.load(self._candidate.program)
-            with self._phase(Stage.VERIFY):
-                verification.check_all(_draws(reference, is_timed_only=not is_first))
-            with self._phase(Stage.TIME):
-                draws = [draw for key in reference.timed_keys if (draw := reference.draw(key))]
-                measurement = Measurement(
-                    contestant, verification, draws, self._settings, is_final=self._is_final
-                )
-                samples = measurement.take(baselines)
-                self._notes |= {measurement.note: None} if measurement.note else {}
-                if is_first:
-                    self._check_own_work(contestant, draws[0])
-        finally:
-            self._skipped |= reference.skipped
-            self._keep_worst(verification.errors)
-        if is_first and verification.notes:
-            self._log += f"left changed in its process: {'; '.join(verification.notes)}\n"
-        for name in baselines if is_first else ():
+    def load(self) -> None:
+        """Import the candidate in its worker and construct it."""
+        self._pair.contestant.load(self._candidate.program)
+
+    def verify(self) -> None:
+        """Compare with the oracle on the draws of this pair."""
+        pair, is_first = self._pair, self._pair.turn == 0
+        pair.verification.check_all(_draws(pair.contestant.reference, is_timed_only=not is_first))
+        if is_first and pair.verification.notes:
+            self._log += f"left changed in its process: {'; '.join(pair.verification.notes)}\n"
+
+    def time(self) -> None:
+        """Time the candidate and the baselines alternately; say which baselines are missing."""
+        pair, reference = self._pair, self._pair.contestant.reference
+        pair.draws = [draw for key in reference.timed_keys if (draw := reference.draw(key))]
+        pair.measurement = Measurement(
+            pair.contestant, pair.verification, pair.draws, self._settings, is_final=self._is_final
+        )
+        pair.measurement.take(pair.baselines)
+        for name in pair.baselines if pair.turn == 0 else ():
             if why := reference.prepare_baseline(name):
                 self._log += f"baseline {name} is missing: {why}\n"
-        return samples
+
+    def check_clocks(self) -> None:
+        """Compare the clocks that saw the timed calls."""
+        self._pair.timing.check_clocks()
+
+    def check_idle(self) -> None:
+        """Look for work that its process does while nothing is asked of it."""
+        self._pair.contestant.check_idle()
+
+    def replay(self) -> None:
+        """Call it on inputs that it has never seen, every output kept."""
+        pair = self._pair
+        pair.contestant.watch.reset()
+        samples = pair.timing.samples()
+        eager_ms = samples.baselines.get(EAGER, ())
+        size = self._settings.replay_size
+        missing = Replay(pair.contestant, pair.draws, samples.candidate, eager_ms, size).check()
+        self._notes |= {missing: None} if missing else {}
+
+    def check_untampered(self) -> None:
+        """Look whether what does not belong to it is as it was."""
+        self._pair.contestant.check_untampered()
+
+    def check_late(self) -> None:
+        """Look at outputs and inputs once more after all calls; threads are let go of then."""
+        self._pair.timing.check_late()
+        self._pair.timing.close()
+
+    def check_own_work(self) -> None:
+        """Look at what it does itself and what it leaves to libraries, as the policy asks."""
+        self._check_own_work(self._pair.contestant, self._pair.draws[0])
+
+    def check_share(self) -> None:
+        """Verify on this pair's share of the other input families."""
+        pair, verification = self._pair, Verification(self._pair.contestant)
+        reference = pair.contestant.reference
+        try:
+            for key in share_of(reference.other_keys, pair.turn, pair.order, LOOKS[0] - 1):
+                draw = reference.draw(key)
+                if draw is not None:
+                    verification.check(draw)
+        finally:
+            self._keep_worst(verification.errors)
+
+    def check_floor(self) -> None:
+        """Hold the latency of a workload against what the machine can do."""
+        check_plausible(self._result, self._settings.floor_margin)
 
     def _check_own_work(self, contestant: Contestant, draw: Draw) -> None:
         self._library_calls |= check_own_work(
@@ -387,3 +509,23 @@ def _draws(reference: Reference, *, is_timed_only: bool) -> Iterator[Draw]:
             yield draw
     if not is_timed_only:
         yield reference.fresh_draw()
+
+
+STAGES = (
+    _Step(Stage.GUARD, "guard", _When.ONCE, _Trial.guard),
+    _Step(Stage.BUILD, "build", _When.ONCE, _Trial.build),
+    _Step(Stage.LOAD, "load", _When.EACH, _Trial.load),
+    _Step(Stage.VERIFY, "verify", _When.EACH, _Trial.verify),
+    _Step(Stage.TIME, "time", _When.EACH, _Trial.time),
+    _Step(Stage.TIME, "clocks", _When.EACH, _Trial.check_clocks),
+    _Step(Stage.REPLAY, "idle work after timing", _When.EACH, _Trial.check_idle),
+    _Step(Stage.REPLAY, "replay", _When.EACH, _Trial.replay),
+    _Step(Stage.REPLAY, "idle work after replay", _When.EACH, _Trial.check_idle),
+    _Step(Stage.REPLAY, "tamper", _When.EACH, _Trial.check_untampered),
+    _Step(Stage.REPLAY, "late outputs", _When.EACH, _Trial.check_late),
+    _Step(Stage.REPLAY, "own work", _When.FIRST, _Trial.check_own_work),
+    _Step(Stage.VERIFY, "share of the other families", _When.LATER, _Trial.check_share),
+    _Step(Stage.TIME, "floor", _When.RESULT, _Trial.check_floor),
+)
+"""What a candidate goes through, in this order; the first check that fails ends it. A search has one pair of
+processes for a workload, a final several."""

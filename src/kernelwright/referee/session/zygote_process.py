@@ -16,6 +16,8 @@ from kernelwright.referee.worker.wire import Message
 START_TIMEOUT_S = 300.0
 """Importing torch on a busy machine with cold disks."""
 _END_S = 5.0
+_DYING_S = 1.0
+"""Its children may be seen to have ended a moment before it is."""
 
 
 class ZygoteProcess:
@@ -68,7 +70,9 @@ class ZygoteProcess:
             wire.send(self._sock, message, fds)
             return wire.receive(self._sock, START_TIMEOUT_S)
         except (wire.Closed, wire.Late, wire.Malformed) as error:
-            raise MachineError("the process that forks workers has died; run again") from error
+            raise MachineError(
+                self.how_it_ended() or "the process that forks workers does not answer"
+            ) from error
 
     def reap(self, pid: int) -> int | None:
         """Return the exit code (negative: signal) of a dead child of its, None when it is gone itself."""
@@ -77,6 +81,17 @@ class ZygoteProcess:
         except MachineError:
             return None
         return None if code is None else int(code)
+
+    def how_it_ended(self) -> str | None:
+        """Say in one line how it came to its end, which nobody asked for; None while it runs.
+
+        What it has forked ended with it, through no fault of the task or of a candidate.
+        """
+        try:
+            code = self._process.wait(timeout=_DYING_S)
+        except subprocess.TimeoutExpired:
+            return None
+        return f"the process that forks workers {describe_exit(code)}: killed from outside, or out of memory"
 
     def close(self) -> None:
         """Hang up, and kill it with who runs it when that is not enough."""
@@ -95,3 +110,15 @@ class ZygoteProcess:
             return "no answer"
         lines = self._process.stderr.read().decode(errors="replace").strip().splitlines()
         return lines[-1] if lines else f"exit code {self._process.returncode}"
+
+
+def describe_exit(code: int | None) -> str:
+    """Say in words how a process ended."""
+    if code is None:
+        return "ended in an unknown way"
+    if code < 0:
+        try:
+            return f"killed by {signal.Signals(-code).name}"
+        except ValueError:
+            return f"killed by signal {-code}"
+    return f"exited with code {code}"

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from kernelwright.core.evaluation import Check, Status, WorkloadResult
-from kernelwright.referee.checks.replay import check_afterwards
 from kernelwright.referee.checks.verify import Verification, matches, still_matches
 from kernelwright.referee.checks.watch import cpu_s
 from kernelwright.referee.session.candidate_process import Contestant, Failure
@@ -101,20 +100,16 @@ class Measurement:
         self._pinning = Pinning()
         self._round_trip_s = 0.0
         self._asking_s: list[float] = []
-        self.note: str | None = None
-        """What was not looked at."""
+        self._all: list[_Side] = []
 
-    def take(self, baselines: Sequence[str]) -> Samples:
-        """Measure; raises Failure when a timed call gives a wrong output or the clocks disagree."""
-        try:
-            return self._take(baselines)
-        finally:
-            self._pinning.restore()
+    def take(self, baselines: Sequence[str]) -> None:
+        """Measure; raises Failure when a timed call gives a wrong output.
 
-    def _take(self, baselines: Sequence[str]) -> Samples:
+        Threads stay pinned until ``close``.
+        """
         self._prepare()
         candidate = _Side("candidate", "")
-        sides = [candidate]
+        self._all = sides = [candidate]
         for name in baselines:
             if self._reference.prepare_baseline(name) is None:
                 sides.append(_Side(name, name))
@@ -128,21 +123,30 @@ class Measurement:
                 break
             self._calibrate(candidate)
             self._take_rounds(sides)
+
+    def samples(self) -> Samples:
+        """Return what was measured, in milliseconds a call."""
+        return Samples(
+            candidate=tuple(self._ms(self._all[0])),
+            baselines={side.name: tuple(self._ms(side)) for side in self._all[1:]},
+            calls={side.name: side.calls for side in self._all},
+        )
+
+    def check_clocks(self) -> None:
+        """Raise Failure when the worker's clock, the parent's and a device's events disagree."""
         self._check_clocks()
         if problem := events_problem(self._clocks):
             raise Failure(Status.REJECTED, problem, check=Check.CLOCK, is_by_clock=True)
-        eager_ms = [ms for side in sides if side.callable == EAGER for ms in self._ms(side)]
-        self.note = check_afterwards(
-            self._contestant, self._draws, self._ms(candidate), eager_ms, self._settings.replay_size
-        )
+
+    def check_late(self) -> None:
+        """Put the timed inputs back and look at outputs once more; raises Failure."""
         for name, draw in self._place.items():
             self._fill(name, draw)
         self._check_late()
-        return Samples(
-            candidate=tuple(self._ms(candidate)),
-            baselines={side.name: tuple(self._ms(side)) for side in sides[1:]},
-            calls={side.name: side.calls for side in sides},
-        )
+
+    def close(self) -> None:
+        """Let threads go where they were; doing it twice is harmless."""
+        self._pinning.restore()
 
     def _prepare(self) -> None:
         for name, draw in self._place.items():

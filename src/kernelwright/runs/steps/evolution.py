@@ -11,7 +11,7 @@ from kernelwright.agents.roles import Node, Situation
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import LoweringError, UnusableAnswer
 from kernelwright.core.plan import Plan
-from kernelwright.runs.step_context import KNOWN, Desk
+from kernelwright.runs.step_context import Desk
 from kernelwright.runs.steps import Pipeline
 from kernelwright.runs.steps.mending import Repair
 from kernelwright.runs.view import Selection
@@ -86,7 +86,7 @@ def bring_up(desk: Desk, situation: Situation, plan: Plan, parents: tuple[str, .
         desk.note("coder", f"the plan cannot be carried out: {error}", plan=plan)
         return
     if desk.is_known(written):
-        desk.note("coder", f"the plan {KNOWN}", candidate=written.id)
+        desk.note("coder", f"the plan {desk.repetition(written)}", candidate=written.id)
         return
     child = written.model_copy(update={"parents": parents})
     desk.submit(child, parents[0])

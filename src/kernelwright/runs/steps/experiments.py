@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from kernelwright.agents.roles import Choice, Design, Node, Pick, Situation
 from kernelwright.core.errors import LoweringError, UnusableAnswer
 from kernelwright.core.plan import Move
-from kernelwright.runs.step_context import KNOWN, Desk
+from kernelwright.runs.step_context import Desk
 from kernelwright.runs.steps.experiment_choice import running_order
 from kernelwright.runs.view import Selection
 from kernelwright.runs.windows import Window
@@ -84,7 +84,7 @@ class Experiments:
             desk.fail(base_id, move, str(error))
             return False
         if desk.is_known(written):
-            desk.fail(base_id, move, KNOWN)
+            desk.fail(base_id, move, desk.repetition(written))
             return False
         parents = (base_id, *(node.candidate.id for node in situation.window))
         desk.submit(written.model_copy(update={"parents": parents}), base_id)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from kernelwright.agents.roles import Choice, Situation
 from kernelwright.core.errors import LoweringError, UnusableAnswer
 from kernelwright.memory.short_term import ShortTermMemory
-from kernelwright.runs.step_context import KNOWN, NO_WINDOW, Desk
+from kernelwright.runs.step_context import NO_WINDOW, Desk
 from kernelwright.runs.view import Selection
 from kernelwright.runs.windows import Window
 
@@ -62,7 +62,7 @@ class OneMove:
             desk.fail(base_id, choice.move, str(error))
             return False
         if desk.is_known(candidate):
-            desk.fail(base_id, choice.move, KNOWN)
+            desk.fail(base_id, choice.move, desk.repetition(candidate))
             return not self.has_short_term  # a Planner that remembers nothing would draw it again
         desk.submit(candidate, base_id)
         return True

@@ -1,0 +1,58 @@
+"""What failed is named: a process that was killed from outside or a full disk is not the task's fault."""
+
+import errno
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from kernelwright.core.errors import MachineError, TaskError
+from kernelwright.core.task import Task, Workload
+from kernelwright.referee.sandbox import Limits
+from kernelwright.referee.sandbox.processes import ENDED, state_of
+from kernelwright.referee.session.admission import explain
+from kernelwright.referee.session.launcher import ChildDied, ChildRefused, Launcher
+from kernelwright.referee.settings import RefereeSettings
+
+TASK, WORKLOAD = Task(name="t", source="", path="t.py"), Workload(name="default")
+
+
+def test_a_killed_zygote_is_named_and_not_the_task(tmp_path: Path) -> None:
+    launcher = Launcher(RefereeSettings(cache_dir=tmp_path))
+    try:
+        child = launcher.spawn("host", Limits())
+        zygote = launcher._zygote
+        assert zygote is not None
+        os.kill(zygote._process.pid, signal.SIGKILL)
+        while state_of(child.pid) not in ENDED:
+            time.sleep(0.01)
+        with pytest.raises(MachineError, match="the process that forks workers killed by SIGKILL"):
+            child.call("time", 10.0)
+    finally:
+        launcher.close()
+
+
+def test_a_child_that_dies_by_itself_is_still_its_own_fault(tmp_path: Path) -> None:
+    launcher = Launcher(RefereeSettings(cache_dir=tmp_path))
+    try:
+        child = launcher.spawn("host", Limits())
+        os.kill(child.pid, signal.SIGSEGV)
+        with pytest.raises(ChildDied, match="killed by SIGSEGV"):
+            child.call("time", 10.0)
+    finally:
+        launcher.close()
+
+
+def test_a_full_disk_is_the_machines_fault() -> None:
+    text = os.strerror(errno.ENOSPC)
+    error = explain(
+        TASK, WORKLOAD, ChildRefused({"error": "OSError", "message": f"[Errno 28] {text}: '/tmp/x'"})
+    )
+    assert isinstance(error, MachineError) and "the disk is full" in str(error) and "t.py" not in str(error)
+
+
+def test_what_the_reference_raises_is_the_tasks() -> None:
+    error = explain(TASK, WORKLOAD, ChildRefused({"error": "ValueError", "message": "no"}))
+    assert isinstance(error, TaskError) and str(error) == "t.py: the reference raised ValueError: no"

@@ -1,0 +1,62 @@
+"""The stages are one list: every stage is in it, in order, and a failure names the one it was found in."""
+
+import pytest
+
+from kernelwright.core.candidate import Candidate
+from kernelwright.core.evaluation import Check, Evaluation, Stage, Status
+from kernelwright.referee.checks.replay import Replay
+from kernelwright.referee.session.candidate_process import Contestant, Failure
+from kernelwright.referee.session.referee import STAGES, Session
+
+from .test_finals import RIGHT
+
+
+def test_every_stage_is_in_the_list_and_the_first_part_of_each_comes_in_the_order_of_the_enumeration() -> (
+    None
+):
+    first = list(dict.fromkeys(step.stage for step in STAGES))
+    assert [*first, Stage.DONE] == list(Stage)
+
+
+def test_every_part_has_a_name_of_its_own() -> None:
+    names = [step.name for step in STAGES]
+    assert len(set(names)) == len(names)
+
+
+def test_the_checks_after_timing_come_in_order(pointwise: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+    for owner, name in ((Contestant, "check_idle"), (Contestant, "check_untampered"), (Replay, "check")):
+        original = getattr(owner, name)
+
+        def told(self: object, original: object = original, name: str = name) -> object:
+            seen.append(name)
+            return original(self)  # type: ignore[operator]
+
+        monkeypatch.setattr(owner, name, told)
+    assert pointwise.evaluate(Candidate(source=RIGHT)).is_verified
+    assert seen[-4:] == ["check_idle", "check", "check_idle", "check_untampered"]
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "check"),
+    [
+        (Contestant, "check_idle", Check.IDLE_WORK),
+        (Replay, "check", Check.REPLAY),
+    ],
+)
+def test_what_is_found_after_timing_says_replay(
+    pointwise: Session, monkeypatch: pytest.MonkeyPatch, owner: type, name: str, check: Check
+) -> None:
+    def find(self: object) -> None:
+        raise Failure(Status.REJECTED, "planted", check=check)
+
+    monkeypatch.setattr(owner, name, find)
+    found = pointwise.evaluate(Candidate(source=RIGHT))
+    assert (found.status, found.stage, found.check) == (Status.REJECTED, Stage.REPLAY, check)
+
+
+def test_an_evaluation_stored_before_there_was_the_stage_can_be_read() -> None:
+    old = Evaluation(
+        candidate_id="c", task_id="t", stage=Stage.TIME, status=Status.REJECTED, check=Check.REPLAY
+    )
+    assert Evaluation.model_validate_json(old.model_dump_json()) == old
