@@ -176,6 +176,7 @@ def test_kernels_are_judged_alone_or_side_by_side(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(playing, "open_referee", StubReferee(fast))
     verdict = kernelwright.evaluate(TASK, KERNEL)
     assert verdict.is_verified and verdict.check is None and verdict.geomean_speedup() is not None
+    assert verdict._repr_html_() == "<b>verified</b>: 6.00x over eager"
     monkeypatch.setattr(playing, "open_referee", StubReferee(slow, fast))
     found = kernelwright.compare_kernels(TASK, {"mine": KERNEL, "theirs": KERNEL})
     assert found.best == "theirs" and found.is_success and "theirs" in found._repr_html_()
