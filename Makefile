@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 DEMO_TASK ?= examples/gelu_layernorm.py
 RECIPES ?= kernelwright,kernelskill,kernelskill-no-long-term,kernelskill-no-short-term,stark,stark-no-search,stark-no-plan,scientist,cupilot,fsr,best-of-n,refine
 
-.PHONY: help demo test check lint types bench compare learning turnaround small-model gpu-check clean
+.PHONY: help demo test test-slow check lint types bench compare learning turnaround small-model gpu-check clean
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -13,8 +13,11 @@ help: ## List the targets
 demo: $(VENV)/.ready ## Set up, make one real module faster, write an HTML report
 	$(BIN)/kernelwright optimize $(DEMO_TASK) --report out/demo.html -o out/demo_kernel.py
 
-test: $(VENV)/.ready-dev ## Set up and run all tests
+test: $(VENV)/.ready-dev ## Set up and run the tests
 	$(BIN)/python -m pytest -n auto --dist loadfile
+
+test-slow: $(VENV)/.ready-dev ## The tests that take long: the whole corpus of cheats, kills, real compilers
+	$(BIN)/python -m pytest -m slow -n auto --dist loadfile
 
 check: lint types ## Lint and strict types
 

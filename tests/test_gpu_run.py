@@ -263,6 +263,7 @@ def test_what_a_model_wrote_is_not_profiled(settings: Settings, monkeypatch: pyt
     )
 
 
+@pytest.mark.slow
 def test_without_a_stub_the_real_compiler_builds_for_the_gpu_that_is_named(
     store: Store, settings: Settings
 ) -> None:

@@ -32,7 +32,7 @@ from kernelwright.core.request import DEFAULT_RECIPE
 from kernelwright.core.run import RunSpec, RunState
 from kernelwright.core.task import Task
 from kernelwright.machine.processor import environment, machine_facts, measure_peaks
-from kernelwright.memory.librarian import learn
+from kernelwright.memory.study import learn
 from kernelwright.report.played import Played, played_run
 from kernelwright.runs.evaluator import Evaluator
 from kernelwright.runs.loop import with_memory

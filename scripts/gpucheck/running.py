@@ -46,6 +46,7 @@ def run(
                 stderr=subprocess.STDOUT,
                 env=None if environment is None else dict(environment),
                 start_new_session=True,
+                preexec_fn=_hear_interrupts,
             )
         except OSError as error:
             return Ran(127, 0.0, (f"cannot be started: {error}",))
@@ -54,6 +55,11 @@ def run(
         finally:
             _kill(process)
     return Ran(code, time.monotonic() - started, last_lines(log))
+
+
+def _hear_interrupts() -> None:
+    """Undo that SIGINT is ignored, which a job in the background of a script inherits."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _wait(process: "subprocess.Popen[bytes]", timeout_s: float, grace_s: float) -> int | None:

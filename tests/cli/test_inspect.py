@@ -249,6 +249,7 @@ def test_a_folder_that_cannot_be_written_is_said_before_any_work(
     assert result.code == 2 and "cannot write" in result.err and compilers.asked == []
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     isinstance(find_cuda_compiler(), Absent) or find_cuda_compiler().kind != "nvcc",  # type: ignore[union-attr]
     reason="needs nvcc",

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from tests.cli.conftest import PEAKS, TASK
+from tests.marks import first_quick
 
 from kernelwright.cli import serve
 from kernelwright.core.candidate import Candidate
@@ -151,7 +152,7 @@ def _is_zombie(pid: int) -> bool:
         return True
 
 
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("how", first_quick([signal.SIGTERM, signal.SIGINT]))
 def test_a_signal_ends_the_service_and_every_process_of_it(tmp_path: Path, how: signal.Signals) -> None:
     with started(tmp_path, "--port", "0") as (process, url):
         with RemoteEvaluator(url, TOKEN).open(RELU) as session:
@@ -168,6 +169,7 @@ def test_a_signal_ends_the_service_and_every_process_of_it(tmp_path: Path, how: 
         wait_until_gone(below)
 
 
+@pytest.mark.slow
 def test_a_folder_is_answered_until_a_signal_ends_it(tmp_path: Path) -> None:
     with started(tmp_path, "--drop", str(tmp_path / "drop")) as (process, folder):
         with FileDropEvaluator(Path(folder), 300.0, 0.05).open(RELU) as session:

@@ -93,7 +93,7 @@ def record(recipe: str, evaluator: RecordedEvaluator, machine: RecordedMachine) 
 
 
 def _drop_requests(file: Path) -> None:
-    """Leave the prompts out: a call is found by its key, and golden tests hold the prompts."""
+    """Leave the prompts out: a replay goes by the order of the calls, and golden tests hold the prompts."""
     calls = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
     lines = [json.dumps({**call, "request": "", "seconds": 0.0}) for call in calls]
     file.write_text("\n".join(lines) + "\n", encoding="utf-8")

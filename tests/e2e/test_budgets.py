@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 from lab.servers.bad_server import BadServer, answers, status
 from lab.servers.playing_model import TASK, PlayingModel, ScriptedReferee
+from tests.marks import mostly_slow
 
 from kernelwright.core.budget import Budget
 from kernelwright.core.errors import UserError
@@ -92,9 +93,11 @@ def test_no_seed_is_paid_for_that_could_not_be_judged(play: Play) -> None:
 
 MIXED = "expert+planner=llm,coder=llm"
 N_MIXED = 6
+QUICK = ("kernelwright", "kernelskill", "cupilot", "best-of-n")
+"""Recipes of different shape; the others run with the slow tests."""
 
 
-@pytest.mark.parametrize("recipe", recipes())
+@pytest.mark.parametrize("recipe", mostly_slow(recipes(), *QUICK))
 def test_every_recipe_is_played_by_a_mixed_team(recipe: str, play: Play, store: Store) -> None:
     with BadServer(answers(PlayingModel())) as server:
         spec = spec_for(server, recipe, Budget(evaluations=N_MIXED)).model_copy(update={"team": MIXED})
@@ -115,7 +118,7 @@ WRITERS = ("You write ", "You improve ", "You repair ")
 """How the prompts that ask for code begin."""
 
 
-@pytest.mark.parametrize("recipe", recipes())
+@pytest.mark.parametrize("recipe", mostly_slow(recipes(), *QUICK))
 def test_no_kernel_is_asked_for_that_could_not_be_judged(recipe: str, play: Play) -> None:
     with BadServer(answers(PlayingModel())) as server:
         outcome = play(spec_for(server, recipe, Budget(evaluations=6)), ScriptedReferee())

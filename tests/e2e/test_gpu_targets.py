@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from lab.servers.bad_server import BadServer, answers
 from lab.servers.playing_model import TASK, PlayingModel, ScriptedReferee
+from tests.marks import first_quick
 
 from kernelwright import api
 from kernelwright.agents.llm.languages import LANGUAGES
@@ -54,14 +55,17 @@ def spec_for(target: Target, recipe: str, url: str, *, team: str = "llm", evalua
 
 @pytest.mark.parametrize(
     ("target", "recipe", "team"),
-    [
-        (TRITON, "kernelskill", "llm"),
-        (CUDA, "kernelskill", "llm"),
-        (TRITON, "fsr", "llm"),
-        (CUDA, "cupilot", "llm"),
-        (TRITON, "stark", "llm"),
-        (TRITON, "kernelskill", "llm+generator=expert"),
-    ],
+    first_quick(
+        [
+            (TRITON, "kernelskill", "llm"),
+            (CUDA, "cupilot", "llm"),
+            (CUDA, "kernelskill", "llm"),
+            (TRITON, "fsr", "llm"),
+            (TRITON, "stark", "llm"),
+            (TRITON, "kernelskill", "llm+generator=expert"),
+        ],
+        count=2,
+    ),
     ids=str,
 )
 def test_a_team_of_models_goes_the_whole_way(

@@ -1,12 +1,13 @@
 """A recorded run of every recipe with models in every seat, played again: nobody is asked or measured.
 
-After a change of prompts, recipes or what they are grounded in: ``python -m tests.e2e.record``.
+After a change of recipes, roles or kinds of answer: ``python -m tests.e2e.record``. Words of prompts and
+skills may change: golden prompts (``tests/agents/llm``) pin them.
 """
 
 import json
 import shutil
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,16 @@ from lab.servers.playing_model import PlayingModel
 from tests.e2e.record import EVALUATIONS, EXPECTED, FOLDER, told
 
 from kernelwright import api
+from kernelwright.agents.llm import prompts
+from kernelwright.agents.llm.tape import FolderTape, MemoryTape
 from kernelwright.cli.main import run
 from kernelwright.core.errors import UserError
 from kernelwright.methods import recipes
 from kernelwright.runs.recorded_run import load_run, save_run
 from kernelwright.runs.recording import RecordedMachine
+from kernelwright.runs.tape import StoreTape
 from kernelwright.settings import Settings
+from kernelwright.skills.load import library_folder, load_skills
 from kernelwright.store.base import Store
 from kernelwright.store.sqlstore import open_store
 from kernelwright.testing.fake_run import PEAKS
@@ -40,6 +45,73 @@ def test_a_recorded_run_is_replayed_to_the_same_candidates_and_the_same_end(
     outcome = api.replay_run(FOLDER / recipe, store=store, settings=settings)
     expected = json.loads((FOLDER / recipe / EXPECTED).read_text(encoding="utf-8"))
     assert told(store, outcome) == expected
+
+
+def reword(folder: Path, copy: Path) -> Path:
+    """Copy a folder of Markdown files with other words in every one of them."""
+    for file in shutil.copytree(folder, copy).rglob("*.md"):
+        head, mark, body = file.read_text(encoding="utf-8").rpartition("\n---\n")
+        file.write_text(f"{head}{mark}Said in other words.\n\n{body}", encoding="utf-8")
+    return copy
+
+
+@pytest.fixture
+def reworded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Other words in every prompt and in every skill."""
+    folder = reword(prompts.prompts_folder(), tmp_path / "prompts")
+    skills = load_skills(reword(library_folder(), tmp_path / "skills"))
+    monkeypatch.setattr(prompts, "prompts_folder", lambda: folder)
+    monkeypatch.setattr("kernelwright.agents.llm.team.load_skills", lambda: skills)
+    prompts._environment.cache_clear()
+    yield
+    prompts._environment.cache_clear()
+
+
+@pytest.mark.parametrize("recipe", ["kernelskill", "cupilot"])
+def test_other_words_in_prompts_and_skills_change_nothing_in_a_replay(
+    recipe: str, settings: Settings, reworded: None
+) -> None:
+    store = open_store("sqlite://")
+    outcome = api.replay_run(FOLDER / recipe, store=store, settings=settings)
+    assert told(store, outcome) == json.loads((FOLDER / recipe / EXPECTED).read_text(encoding="utf-8"))
+
+
+def test_a_killed_run_asks_again_what_is_asked_in_other_words(
+    store: Store, play: Any, reworded: None
+) -> None:
+    """Its answers are found by the request's content: ``ReplayOnly`` alone goes by the order."""
+    recorded = load_run(FOLDER / "refine")
+    old, new = MemoryTape(), StoreTape(store, store.create_run(recorded.spec))
+    for call in FolderTape(FOLDER / "refine").calls():
+        old.add(call)
+        new.add(call)
+    question = next(old.calls()).question
+    assert question is not None
+    assert old.find("a hash of other words", question) is new.find("a hash of other words", question) is None
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"role": "planner"}, "call 3 asks coder .* recorded is one that asked planner"),
+        ({"answer": "prompted JSON (x)"}, r"asks coder .* for text; .* for prompted JSON \(x\)"),
+        ({"n_rejected": 1}, "recorded is one that asked coder .*, after 1 refused"),
+        ({"temperature": 0.7}, "recorded is one that asked coder .*temperature 0.7"),
+    ],
+)
+def test_who_is_asked_for_what_must_be_as_recorded(
+    tmp_path: Path, settings: Settings, change: dict[str, object], said: str
+) -> None:
+    folder = shutil.copytree(FOLDER / "refine", tmp_path / "changed")
+    calls = list(FolderTape(folder).calls())
+    (folder / "calls.jsonl").unlink()
+    tape = FolderTape(folder)
+    for number, call in enumerate(calls, 1):
+        assert call.question is not None
+        question = call.question.model_copy(update=change if number == 3 else {})
+        tape.add(call.model_copy(update={"question": question}))
+    with pytest.raises(UserError, match=said):
+        api.replay_run(folder, store=open_store("sqlite://"), settings=settings)
 
 
 @pytest.mark.parametrize("recipe", EVALUATIONS)

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from tests.marks import each_nth
 
 from .lowering_checks import Wrap, calls, check, regions
 
@@ -122,7 +123,7 @@ ONE_REGION: dict[str, tuple[Callable[..., Any], torch.Tensor]] = {
 }
 
 
-@pytest.mark.parametrize("name", ONE_REGION)
+@pytest.mark.parametrize("name", each_nth(ONE_REGION, 3))
 def test_operator_becomes_one_region(name: str) -> None:
     function, x = ONE_REGION[name]
     program = check(Wrap(function), x)

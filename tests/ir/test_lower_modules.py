@@ -6,6 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from lab.interpret import interpret
+from tests.marks import each_nth
 from torch import nn
 
 from kernelwright.ir.edits import FusionOptions
@@ -184,7 +185,7 @@ def _deep(x: torch.Tensor) -> torch.Tensor:
     return y
 
 
-@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.parametrize("name", each_nth(MODULES, 3))
 def test_program_matches_eager(name: str) -> None:
     module, inputs = MODULES[name]
     captured = capture_module(module, inputs)

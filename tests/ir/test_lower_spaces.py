@@ -3,6 +3,7 @@
 from math import prod
 
 import hypothesis.strategies as st
+import pytest
 import torch
 from hypothesis import given, settings
 
@@ -32,6 +33,7 @@ def test_normalising_over_any_axes(case: tuple[list[int], list[int]], keepdim: b
     assert not calls(program)
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None)
 @given(SHAPES, st.data())
 def test_broadcasting_any_shapes(shape: list[int], data: st.DataObject) -> None:
@@ -42,6 +44,7 @@ def test_broadcasting_any_shapes(shape: list[int], data: st.DataObject) -> None:
     assert len(regions(program)) == 1
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None)
 @given(st.permutations([2, 3, 4, 2]), st.permutations([4, 6, 2]), st.permutations([0, 1, 2]))
 def test_reshapes_of_computed_values(first: list[int], second: list[int], order: list[int]) -> None:

@@ -13,7 +13,8 @@ from kernelwright.core.intervals import mean_interval, student_quantile, wilson
 from kernelwright.core.learned import ArchivedPlan, Finding
 from kernelwright.core.plan import Move, Plan
 from kernelwright.core.run import Outcome
-from kernelwright.memory.librarian import judge, learn, propose
+from kernelwright.memory.librarian import judge, propose
+from kernelwright.memory.study import learn
 from kernelwright.memory.trials import trials_of
 
 CPU, REDUCTION, MEMORY = "cpu/cpp", "reduction", "memory_bandwidth"
@@ -124,7 +125,7 @@ def test_a_models_failures_make_no_skill_useless() -> None:
     found = propose(tried([None] * 12), [])
     assert {finding.claim for finding in found} == {"does_not_help"}
     trials = trials_of([outcome("t", None, coder="llm"), outcome("t", 1.3, coder="llm")])
-    assert [(len(trial.effects), trial.failed) for trial in trials] == [(1, 0)]
+    assert [(trial.tries, trial.failed) for trial in trials] == [(1, 0)]
 
 
 def test_what_holds_across_contexts_is_said_of_the_wider_one() -> None:

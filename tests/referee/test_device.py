@@ -1,6 +1,10 @@
 """Devices as the parent sees them: names, what a process is given to reach one, how many copies of inputs."""
 
+import contextlib
 import os
+import stat
+import tempfile
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,6 +12,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.marks import first_quick
 from tests.referee.conftest import POINTWISE
 from tests.referee.test_sandbox import STRONG, needs_linux, start_with
 
@@ -131,7 +136,7 @@ def test_without_a_device_nothing_is_said_of_events() -> None:
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has what is to be missing")
-@pytest.mark.parametrize("name", ["cuda", "hip"])
+@pytest.mark.parametrize("name", first_quick(["cuda", "hip"]))
 def test_a_device_that_is_not_there_is_the_machines_fault_in_one_line(name: str, tmp_path: Path) -> None:
     with Referee(RefereeSettings(cache_dir=tmp_path, device=name)) as referee:
         with pytest.raises(MachineError, match=rf"device {name}:0: not to be had here") as caught:
@@ -146,6 +151,7 @@ def test_waking_a_driver_that_is_not_there_changes_nothing() -> None:
         assert set(before) <= set(Device(kind).nodes())
 
 
+@pytest.mark.slow
 @needs_linux
 def test_address_space_is_limited_on_the_processor_and_not_for_a_driver(tmp_path: Path) -> None:
     settings = RefereeSettings(cache_dir=tmp_path)
@@ -169,12 +175,29 @@ def opens(path: str) -> bool:
     return True
 
 
+def is_open_to_all(path: str) -> bool:
+    """Whether every user may open it, as a GPU's device files: a candidate is another user than root."""
+    return opens(path) and os.stat(path).st_mode & 0o006 == 0o006
+
+
+@pytest.fixture
+def node() -> Iterator[str]:
+    """A device file that no view shows by itself: a second /dev/null, or one that the machine has."""
+    with tempfile.TemporaryDirectory() as folder:
+        own = f"{folder}/second-null"
+        with contextlib.suppress(OSError):  # only root may make one, and not everywhere
+            os.chmod(folder, 0o755)
+            os.mknod(own, stat.S_IFCHR, os.stat("/dev/null").st_rdev)
+            os.chmod(own, 0o666)
+        found = [path for path in (own, "/dev/fuse", "/dev/net/tun", "/dev/kvm") if is_open_to_all(path)]
+        if not found:
+            pytest.skip("no device file to try it with")
+        yield found[0]
+
+
 @needs_linux
 @pytest.mark.parametrize("tier", STRONG)
-def test_device_files_are_there_only_for_who_is_given_them(tier: Tier) -> None:
-    node = "/dev/fuse"
-    if not opens(node):
-        pytest.skip("no device file to try it with")
+def test_device_files_are_there_only_for_who_is_given_them(tier: Tier, node: str) -> None:
     bare, given_it = make_view(), make_view(nodes=[node])
     for view, expected in ((bare, False), (given_it, True), (given_it.without_nodes(), False)):
         with start_with(tier, view, lambda: opens(node)) as confined:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.marks import mostly_slow
 from tests.referee.conftest import HEAD, judge
 
 from kernelwright.core.candidate import Candidate
@@ -42,6 +43,11 @@ JUDGED_HERE = (
     "48_compile_never_ends",
     "48_includes_secrets",
 )
+QUICK = (
+    "48_null_pointer", "48_exit_zero", "48_memory_bomb", "48_disk_filler", "48_kills_parent", "47_network",
+    "32_socket_flood", "48_compile_never_ends", "48_includes_secrets",
+)  # fmt: skip
+"""One for each thing that is limited or hidden; the others run with the slow tests."""
 SPECIMENS = {specimen.name: specimen for specimen in load_specimens() if specimen.kind == "hostile"}
 
 
@@ -87,7 +93,7 @@ def traces(temporary: Path) -> tuple[set[int], list[str], list[str]]:
     return set(family_of(os.getpid())), sorted(os.listdir(temporary)), shared
 
 
-@pytest.mark.parametrize("name", JUDGED_HERE)
+@pytest.mark.parametrize("name", mostly_slow(JUDGED_HERE, *QUICK))
 def test_a_hostile_program_is_contained(
     strict: Referee, session: Session, temporary: Path, name: str
 ) -> None:

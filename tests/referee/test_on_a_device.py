@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from tests.marks import first_quick
 from tests.referee.conftest import HEAD, LINEAR, POINTWISE, judge
 
 from kernelwright.core.candidate import Candidate
@@ -267,7 +268,7 @@ class ModelNew(nn.Module):
 
 @pytest.mark.parametrize(
     ("size", "status"),
-    [(None, Status.VERIFIED), (ON_A_GPU, Status.REJECTED)],
+    first_quick([(ON_A_GPU, Status.REJECTED), (None, Status.VERIFIED)]),
 )
 def test_passes_as_on_a_gpu_have_many_more_calls(
     tmp_path: Path, size: PassSize | None, status: Status

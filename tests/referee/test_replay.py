@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.marks import mostly_slow
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Check, Evaluation, Status
@@ -31,12 +32,14 @@ def judge(session: Session, source: str) -> Evaluation:
     return session.evaluate(Candidate(source=source))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["15_ahead_twice", "15_ahead_dying"])
 def test_answers_cannot_be_made_between_new_values_and_the_clock(session: Session, name: str) -> None:
     found = judge(session, CHEATS[name])
     assert (found.status, found.check) == (Status.REJECTED, Check.REPLAY), found.detail
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("device", ["cpu", "copied"])
 def test_giving_anything_on_unseen_values_is_seen_beside_the_reference(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: str
@@ -54,6 +57,7 @@ def test_new_values_come_to_the_places_that_were_timed_too(session: Session) -> 
     assert (found.status, found.check) == (Status.REJECTED, Check.REPLAY), found.detail
 
 
+@pytest.mark.slow
 def test_a_candidate_that_takes_all_memory_is_replayed_nevertheless(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -63,7 +67,7 @@ def test_a_candidate_that_takes_all_memory_is_replayed_nevertheless(
     assert (found.status, found.check) == (Status.REJECTED, Check.REPLAY), found.detail
 
 
-@pytest.mark.parametrize("times", [1, 2, 3])
+@pytest.mark.parametrize("times", mostly_slow([1, 2, 3], 1, 3))
 def test_what_only_clocks_tell_must_be_found_by_three_processes(
     session: Session, monkeypatch: pytest.MonkeyPatch, times: int
 ) -> None:

@@ -11,11 +11,11 @@ import pytest
 
 from kernelwright.referee.sandbox.scratch import ScratchSpace, clear_up
 
-OWNER = """
+OWNER = r"""
 import sys, time
 from kernelwright.referee.sandbox.scratch import ScratchSpace
 space = ScratchSpace()
-print(space.new_folder(), space.new_folder(), flush=True)
+print(space.new_folder(), space.new_folder(), sep="\n", flush=True)
 time.sleep(600)
 """
 
@@ -29,14 +29,16 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_the_folders_of_a_killed_owner_go_and_those_of_a_living_one_stay(place: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", OWNER], stdout=subprocess.PIPE, text=True) as owner:
-        assert owner.stdout is not None
-        folders = [Path(name) for name in owner.stdout.readline().split()]
-        (folders[0] / "something").write_text("kept", encoding="utf-8")
-        early = ScratchSpace()
-        early.new_folder()
-        assert all(folder.is_dir() for folder in folders)
-        owner.send_signal(signal.SIGKILL)
-        owner.wait()
+        try:
+            assert owner.stdout is not None
+            folders = [Path(owner.stdout.readline().rstrip("\n")) for _ in range(2)]
+            (folders[0] / "something").write_text("kept", encoding="utf-8")
+            early = ScratchSpace()
+            early.new_folder()
+            assert all(folder.is_dir() for folder in folders)
+        finally:
+            owner.send_signal(signal.SIGKILL)
+            owner.wait()
     late = ScratchSpace()
     mine = Path(late.new_folder())
     assert not any(folder.exists() for folder in folders)

@@ -104,6 +104,7 @@ def test_no_code_of_a_task_or_a_kernel_runs_in_the_servers_process(
     assert evaluation.is_verified, evaluation.detail
 
 
+@pytest.mark.slow
 def test_a_folder_is_answered_with_the_real_verdict(cache: Path, tmp_path: Path) -> None:
     sessions = Sessions(lambda: quick(cache))
     service = DropService(tmp_path, sessions)

@@ -4,6 +4,8 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 from kernelwright.core.events import CandidateEvaluated
 from kernelwright.core.run import RunSpec
 from kernelwright.core.run import RunState as StoredState
@@ -18,9 +20,12 @@ from kernelwright.testing.fake_run import ScriptedTeam, fake_prepare
 WRITTEN = ("48_kills_parent", "48_disk_filler", "32_socket_garbage")
 
 
-def test_hostile_candidates_are_verdicts_and_the_runs_data_are_whole(tmp_path: Path) -> None:
+@pytest.mark.parametrize("written", [WRITTEN[:1], pytest.param(WRITTEN[1:], marks=pytest.mark.slow)])
+def test_hostile_candidates_are_verdicts_and_the_runs_data_are_whole(
+    tmp_path: Path, written: tuple[str, ...]
+) -> None:
     specimens = {specimen.name: specimen for specimen in load_specimens()}
-    team = ScriptedTeam([specimens[name].source for name in WRITTEN], [])
+    team = ScriptedTeam([specimens[name].source for name in written], [])
     file = tmp_path / "runs.db"
     store = open_store(file)
     spec = RunSpec(task=load_corpus_task("pointwise"), recipe="kernelskill")
@@ -40,9 +45,9 @@ def test_hostile_candidates_are_verdicts_and_the_runs_data_are_whole(tmp_path: P
         assert continue_run(outcome.run_id, tools) == outcome
     judged = {e.candidate: e.evaluation for e in kept if isinstance(e, CandidateEvaluated)}
     sources = {store.get_candidate(candidate).source for candidate in judged}
-    assert {specimens[name].source for name in WRITTEN} <= sources
+    assert {specimens[name].source for name in written} <= sources
     for candidate, evaluation in judged.items():
-        name = next(n for n in WRITTEN if specimens[n].source == store.get_candidate(candidate).source)
+        name = next(n for n in written if specimens[n].source == store.get_candidate(candidate).source)
         specimen = specimens[name]
         assert specimen.is_as_expected(evaluation.status, evaluation.check, evaluation.detail), evaluation
     assert store.get_run(outcome.run_id).state is StoredState.FINISHED

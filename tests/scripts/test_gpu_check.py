@@ -4,6 +4,7 @@ Stubs are labelled: ``stub(...)`` stands in for a command that would need a devi
 """
 
 import json
+import signal
 import subprocess
 import sys
 import time
@@ -23,6 +24,7 @@ from gpucheck.profile_slowest import slowest
 from gpucheck.results import Result, State, load, save
 from gpucheck.running import run
 from gpucheck.start import main as start
+from tests.marks import mostly_slow
 
 from kernelwright.core.errors import MachineError
 from kernelwright.core.run import RunSpec
@@ -102,6 +104,7 @@ def test_a_fault_of_the_machine_is_named_and_what_it_makes_pointless_is_left_out
     assert not (tmp_path / "suite" / "count").exists()
 
 
+@pytest.mark.slow
 def test_the_first_part_names_the_fault_and_tries_without_a_sandbox(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -147,6 +150,7 @@ def test_the_tests_for_a_gpu_are_found_with_no_more_than_what_is_packed(tmp_path
     assert "test_placement.py::" in (tmp_path / "log").read_text()
 
 
+@pytest.mark.slow
 def test_the_first_part_judges_what_is_right_with_no_more_than_what_is_packed(tmp_path: Path) -> None:
     """Really, on the stand-in device; the modules of the other commands are loaded, too."""
     (tmp_path / "without.py").write_text(WITHOUT)
@@ -297,12 +301,20 @@ def _read(path: Path) -> str:
         return ""
 
 
-def test_what_is_interrupted_has_a_moment_to_write_what_it_has(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "inherited", mostly_slow([signal.default_int_handler, signal.SIG_IGN], signal.SIG_IGN)
+)
+def test_what_is_interrupted_has_a_moment_to_write_what_it_has(tmp_path: Path, inherited: Any) -> None:
+    """Also where the check runs in the background of a script, whose jobs inherit that SIGINT is ignored."""
     script = (
         "import pathlib, time\ntry:\n    time.sleep(60)\n"
         f"except KeyboardInterrupt:\n    pathlib.Path({str(tmp_path / 'kept')!r}).write_text('x')"
     )
-    ran = run([sys.executable, "-c", script], tmp_path / "log", 4.0)
+    before = signal.signal(signal.SIGINT, inherited)
+    try:
+        ran = run([sys.executable, "-c", script], tmp_path / "log", 4.0)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert ran.code is None and (tmp_path / "kept").read_text() == "x"
 
 
@@ -406,6 +418,7 @@ def test_no_final_is_begun_that_lacks_the_time(tmp_path: Path) -> None:
     assert words[words.index("--stop-after") + 1] == "15"
 
 
+@pytest.mark.slow
 def test_a_bench_done_again_is_a_new_one_and_that_is_gone_on_with(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

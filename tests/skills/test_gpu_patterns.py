@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from tests.marks import each_nth
 
 from kernelwright.skills.lint import patterns
 from kernelwright.skills.load import load_skills
@@ -60,7 +61,7 @@ def test_triton_patterns_are_python_with_a_kernel(name: str) -> None:
         assert "@triton.jit" in code
 
 
-@pytest.mark.parametrize("name", TRITON)
+@pytest.mark.parametrize("name", each_nth(TRITON, 4))
 def test_triton_patterns_compile_ahead_of_time(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,12 +7,11 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.marks import first_quick
 
 from kernelwright.core.events import CandidateEvaluated
 from kernelwright.store.sqlstore import open_store
 from kernelwright.testing.store_contract import make_candidate, make_spec
-
-N_KILLS = 12
 
 WRITER = """
 import sys
@@ -44,11 +43,11 @@ def write_and_kill(path: Path, run_id: str, turn: int, rng: random.Random) -> in
     return int(whole[-1])
 
 
-@pytest.mark.slow
-def test_kill_at_random_moments_tears_and_loses_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("n_kills", first_quick([3, 12]))
+def test_kill_at_random_moments_tears_and_loses_nothing(tmp_path: Path, n_kills: int) -> None:
     path, rng = tmp_path / "s.db", random.Random(0)
     run_id = open_store(path).create_run(make_spec())
-    for turn in range(N_KILLS):
+    for turn in range(n_kills):
         acknowledged = write_and_kill(path, run_id, turn, rng)
         store = open_store(path)
         stored = list(store.iter_events(run_id))

@@ -1,29 +1,35 @@
 """The SQL store keeps the contract on every database at hand, and fails in one clear line."""
 
-import os
 import sqlite3
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import sqlalchemy as sa
 
 from kernelwright.core.errors import StoreError
 from kernelwright.core.events import CandidateWritten
-from kernelwright.store import schema
 from kernelwright.store.base import Store
 from kernelwright.store.sqlstore import SqlStore, open_store
 from kernelwright.testing.store_contract import StoreContract, make_candidate, make_finding, make_spec
-
-POSTGRES = os.environ.get("KERNELWRIGHT_TEST_POSTGRES")
-"""URL of an empty database that the tests may fill and clear."""
 
 
 class TestSqliteFile(StoreContract):
     @pytest.fixture
     def store(self, tmp_path: Path) -> Iterator[Store]:
         opened = open_store(tmp_path / "deep" / "store.db")
+        yield opened
+        opened.close()
+
+    @pytest.fixture
+    def second(self, store: Store, tmp_path: Path) -> Iterator[Store]:
+        opened = open_store(tmp_path / "deep" / "store.db")
+        yield opened
+        opened.close()
+
+    @pytest.fixture
+    def reader(self, store: Store, tmp_path: Path) -> Iterator[Store]:
+        opened = open_store(tmp_path / "deep" / "store.db", read_only=True)
         yield opened
         opened.close()
 
@@ -35,21 +41,18 @@ class TestInMemory(StoreContract):
         yield opened
         opened.close()
 
-    def test_threads_may_write_one_run_at_once(self, store: Store, run_id: str) -> None:
-        pytest.skip("one connection serves one thread")
-
-
-@pytest.mark.skipif(POSTGRES is None, reason="KERNELWRIGHT_TEST_POSTGRES names no database")
-class TestPostgres(StoreContract):
     @pytest.fixture
-    def store(self) -> Iterator[Store]:
-        assert POSTGRES is not None
-        engine = sa.create_engine(POSTGRES)
-        schema.metadata.drop_all(engine)
-        engine.dispose()
-        opened = open_store(POSTGRES)
-        yield opened
-        opened.close()
+    def second(self, store: Store) -> Store:
+        assert isinstance(store, SqlStore)
+        return SqlStore(store._engine, "a second of the same process")
+
+    @pytest.fixture
+    def reader(self, store: Store) -> Store:
+        assert isinstance(store, SqlStore)
+        return SqlStore(store._engine, "a reader of the same process", read_only=True)
+
+    def test_of_many_that_want_a_run_one_gets_it(self, store: Store, second: Store, run_id: str) -> None:
+        pytest.skip("one connection is shared by all who use one store object")
 
 
 def test_reopened_store_holds_everything(tmp_path: Path) -> None:
@@ -81,19 +84,12 @@ def test_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
         open_store(path)
 
 
-def test_database_of_something_else_is_refused(tmp_path: Path) -> None:
-    with sqlite3.connect(tmp_path / "other.db") as connection:
-        connection.execute("CREATE TABLE runs (distance REAL)")
-    with pytest.raises(StoreError, match="something else"):
-        open_store(tmp_path / "other.db")
-
-
 def test_other_schema_version_is_refused_naming_both(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
     open_store(path).close()
     with sqlite3.connect(path) as connection:
         connection.execute("UPDATE meta SET value = '99'")
-    with pytest.raises(StoreError, match=r"version 99.*reads version 3.*name another store"):
+    with pytest.raises(StoreError, match=r"version 99.*reads version 4.*name another store"):
         open_store(path)
 
 

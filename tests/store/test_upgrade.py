@@ -7,11 +7,15 @@ import threading
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
+from alembic.config import Config
+from alembic.script import ScriptDirectory
 
 from kernelwright.core.errors import StoreError
 from kernelwright.core.run import RunState
-from kernelwright.store import schema
+from kernelwright.store import schema, versions
 from kernelwright.store.sqlstore import open_store
+from kernelwright.store.versions import StoreOlder
 from kernelwright.testing.store_contract import make_finding, make_model_call, make_plan
 
 RUN = "1qf9h31pz2e"
@@ -49,6 +53,37 @@ def version(path: Path) -> str:
         return str(connection.execute("SELECT value FROM meta WHERE key = 'schema_version'").fetchone()[0])
     finally:
         connection.close()
+
+
+def test_the_revisions_come_to_what_a_new_store_is_made_of(tmp_path: Path) -> None:
+    engine = sa.create_engine(f"sqlite:///{tmp_path / 'revised.db'}")
+    with engine.begin() as connection:
+        versions.upgrade(connection, 0)
+    engine.dispose()
+    open_store(tmp_path / "new.db").close()
+    assert layout(tmp_path / "revised.db") == layout(tmp_path / "new.db")
+    assert version(tmp_path / "revised.db") == str(schema.SCHEMA_VERSION)
+
+
+def test_every_version_has_its_revision() -> None:
+    config = Config()
+    config.set_main_option("script_location", str(versions.MIGRATIONS))
+    revisions = [script.revision for script in ScriptDirectory.from_config(config).walk_revisions()]
+    assert revisions[::-1] == [f"{n:04}" for n in range(1, schema.SCHEMA_VERSION + 1)]
+
+
+def test_a_store_of_this_version_is_opened_without_alembic(tmp_path: Path) -> None:
+    open_store(tmp_path / "s.db").close()
+    code = "import sys; from kernelwright.store.sqlstore import open_store; open_store(sys.argv[1])"
+    code += "; sys.exit('alembic' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "s.db")], check=True)
+
+
+def test_an_older_store_is_not_read_as_it_is_and_left_as_it_is(old: Path) -> None:
+    before = old.read_bytes()
+    with pytest.raises(StoreOlder, match=r"schema version 1.*upgrades it"):
+        open_store(old, read_only=True)
+    assert old.read_bytes() == before
 
 
 def test_everything_in_a_version_1_file_stays_readable(old: Path) -> None:
@@ -116,11 +151,12 @@ def test_a_newer_version_is_refused_and_left_as_it_is(old: Path) -> None:
     with sqlite3.connect(old) as connection:
         connection.execute("UPDATE meta SET value = ?", (newer,))
     connection.close()
-    before = layout(old)
-    with pytest.raises(StoreError, match=f"version {newer}.*reads version 3 and older") as caught:
-        open_store(old)
-    assert "\n" not in str(caught.value)
-    assert (layout(old), version(old)) == (before, newer)
+    before, content = layout(old), old.read_bytes()
+    for read_only in (False, True):
+        with pytest.raises(StoreError, match=f"version {newer}.*reads version 4 and older") as caught:
+            open_store(old, read_only=read_only)
+        assert "\n" not in str(caught.value)
+    assert old.read_bytes() == content and (layout(old), version(old)) == (before, newer)
 
 
 def test_many_may_upgrade_one_file_at_once(old: Path) -> None:
@@ -143,9 +179,13 @@ def test_many_may_upgrade_one_file_at_once(old: Path) -> None:
 HALFWAY = """
 import os, sys
 import sqlalchemy as sa
-from kernelwright.store import schema
 from kernelwright.store.sqlstore import open_store
-sa.event.listen(schema.plans, "before_create", lambda *_args, **_options: os._exit(9))
+
+@sa.event.listens_for(sa.Engine, "before_cursor_execute")
+def kill(connection, cursor, statement, *_rest):
+    if "CREATE TABLE plans" in statement:
+        os._exit(9)
+
 open_store(sys.argv[1])
 """
 

@@ -190,7 +190,7 @@ def _read(replay: Path) -> Recording:
     """Read a recording, or a store's measurements."""
     if replay.is_dir() or replay.suffix == ".jsonl":
         return recordings.read_recording(replay)
-    return recordings.recording_of(open_store(replay))
+    return recordings.recording_of(open_store(replay, read_only=True))
 
 
 def _judging(roster: Roster, referee: Evaluator | None, recording: Recording | None) -> _Judging:

@@ -44,6 +44,7 @@ from kernelwright.report.runlist import RunList, list_runs
 from kernelwright.runs.evaluator import Evaluator
 from kernelwright.settings import Settings, load_settings
 from kernelwright.store.base import Store
+from kernelwright.store.reading import open_for_reading
 from kernelwright.store.sqlstore import open_store
 from kernelwright.tasks.live import task_from_module
 from kernelwright.tasks.places import save_task
@@ -306,8 +307,10 @@ def runs(
     settings: Settings | None = None,
 ) -> RunList:
     """Return the runs of a store, newest first."""
-    opened = store if _is_store(store) else open_store(str(store or (settings or load_settings()).store))
-    return list_runs(opened, experiment=experiment, limit=limit)
+    if not _is_store(store):
+        where = store or (settings or load_settings()).store
+        store = open_for_reading(str(where), must_exist=store is not None)
+    return list_runs(store, experiment=experiment, limit=limit)
 
 
 def request_for(request: type[AnyRequest], settings: Settings, **fields: Any) -> AnyRequest:

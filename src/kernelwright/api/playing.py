@@ -86,7 +86,13 @@ def carry_on(
     """Carry a run to its end, one that has just been put into the store or one that was interrupted.
 
     Finished evaluations are not repeated. The arguments are those of ``How``.
+
+    Raises:
+        RunHeld: another process is at work on it; nothing has begun then.
     """
+    at_work = store.lease_of(run_id)
+    if at_work is not None:
+        raise at_work.refusal()
     where = settings or load_settings()
     spec = store.get_run(run_id).spec
     clear_up()  # after the process that was interrupted, also where nothing is left to be done
@@ -124,8 +130,8 @@ def replay_run(
     """Play a recorded run again: the same answers, measurements and end; nobody is asked or measured.
 
     Raises:
-        UserError: nothing is recorded there, or the run now asks or measures what was not recorded: the
-            prompts, the recipe or what they are made from have changed since.
+        UserError: nothing is recorded there, or the run now asks for something or measures what was not
+            recorded: the recipe, the roles or their kinds of answer have changed since.
     """
     where = settings or load_settings()
     recorded = load_run(Path(folder))

@@ -1,6 +1,7 @@
 """From a request to a run in the store, ready to be carried on."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import cast
 
 from kernelwright import remote
@@ -40,6 +41,15 @@ class Begun:
         """What was asked for; None where an experiment asked."""
         return self.spec.request
 
+    @property
+    def paths(self) -> tuple[str, str]:
+        """Where its kernel and its report were to go, in the folder where it was asked for."""
+        name, asked = self.spec.task.name, self.request
+        kernel = asked.output if asked is not None else None
+        report = asked.report if asked is not None else None
+        folder = Path(self.spec.folder or "")
+        return str(folder / (kernel or f"{name}_fast.py")), str(folder / (report or f"{name}_report.html"))
+
     def carry_on(self, on_event: playing.OnEvent) -> RunOutcome:
         """Carry it to its end, and record it where that was asked for."""
         outcome = playing.carry_on(
@@ -50,7 +60,8 @@ class Begun:
             on_event=on_event,
         )
         if self.request is not None and self.request.record is not None:
-            playing.record_run(self.run_id, self.request.record, store=self.store, settings=self.settings)
+            folder = Path(self.spec.folder or "") / self.request.record
+            playing.record_run(self.run_id, folder, store=self.store, settings=self.settings)
         return outcome
 
 
@@ -92,6 +103,7 @@ def begin(
         update={
             "is_cold": request.cold or request.record is not None,
             "request": request.model_copy(update={"store": None}),
+            "folder": str(Path.cwd()),
         }
     )
     run_id = create_run(spec, opened)

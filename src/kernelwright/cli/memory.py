@@ -9,7 +9,7 @@ import typer
 
 from kernelwright.cli.options import AsJson, StoreOption
 from kernelwright.cli.output import print_json, print_table, stdout
-from kernelwright.cli.runs import open_store
+from kernelwright.cli.stores import open_for_reading, open_store
 from kernelwright.core.learned import Finding
 from kernelwright.report.results import Table
 
@@ -31,7 +31,7 @@ def show(store: StoreOption = None, as_json: AsJson = False) -> None:
     # lazy: keeps --help quick
     from kernelwright.memory.ledger import Ledger
 
-    opened = open_store(store)
+    opened = open_for_reading(store)
     outcomes = [outcome for _, outcome in opened.iter_outcomes()]
     effects = Ledger(outcomes).effects()
     states = Counter(finding.state for finding in opened.iter_findings())
@@ -69,7 +69,7 @@ def findings(
     # lazy: keeps --help quick
     from kernelwright.memory.findings import describe
 
-    found = [f for f in open_store(store).iter_findings() if state is None or f.state == state]
+    found = [f for f in open_for_reading(store).iter_findings() if state is None or f.state == state]
     if as_json:
         print_json([_as_document(finding) for finding in found])
         return
@@ -86,7 +86,7 @@ def archive(store: StoreOption = None, as_json: AsJson = False) -> None:
     # lazy: keeps --help quick
     from kernelwright.memory.archive import skills_in_order
 
-    plans = [plan for _, plan in open_store(store).iter_plans()]
+    plans = [plan for _, plan in open_for_reading(store).iter_plans()]
     if as_json:
         print_json(plans)
         return
@@ -105,24 +105,20 @@ def archive(store: StoreOption = None, as_json: AsJson = False) -> None:
 def learn(store: StoreOption = None, as_json: AsJson = False) -> None:
     """Propose findings from all finished runs and judge them on the tasks they were not taken from."""
     # lazy: keeps --help quick
-    from kernelwright.memory.librarian import learn as learn_findings
+    from kernelwright.memory.study import study
 
     opened = open_store(store)
-    outcomes = [outcome for _, outcome in opened.iter_outcomes()]
-    plans = [plan for _, plan in opened.iter_plans()]
     before = {finding.id: finding for finding in opened.iter_findings()}
-    after = learn_findings(outcomes, plans, tuple(before.values()))
-    changed = [finding for finding in after if before.get(finding.id) != finding]
-    for finding in changed:
-        opened.add_finding(finding)
+    changed, n_findings = opened.learn(study, anew=True)
+    n_outcomes, n_plans = opened.count_learned()
     if as_json:
-        print_json({"findings": len(after), "changed": [_as_document(finding) for finding in changed]})
+        print_json({"findings": n_findings, "changed": [_as_document(finding) for finding in changed]})
         return
-    looked_at = f"looked at {len(outcomes)} outcomes and {len(plans)} plans"
+    looked_at = f"looked at {n_outcomes} outcomes and {n_plans} plans"
     if not changed:
-        stdout().print(f"{looked_at}: nothing new, the findings ({len(after)}) stand as they were")
+        stdout().print(f"{looked_at}: nothing new, the findings ({n_findings}) stand as they were")
         return
-    stdout().print(f"{looked_at}: new or judged anew, {len(changed)} of {len(after)} findings:")
+    stdout().print(f"{looked_at}: new or judged anew, {len(changed)} of {n_findings} findings:")
     for finding in changed:
         was = before[finding.id].state if finding.id in before else "new"
         step = finding.state if was == finding.state else f"{was} -> {finding.state}"

@@ -4,7 +4,7 @@ import contextlib
 import webbrowser
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import typer
 
@@ -38,26 +38,24 @@ class Places(NamedTuple):
 def optimize(
     request: RunRequest,
     *,
-    open_report: Annotated[
-        bool, typer.Option("--open/--no-open", help="Open the report.", rich_help_panel="Results")
-    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Search for a faster module that computes the same, and prove it."""
     # lazy: loads torch
     from kernelwright import api
 
-    places = places_for(request.task.title, request.output, request.report)
+    title = request.task.title
+    places = places_for(request.output or f"{title}_fast.py", request.report or f"{title}_report.html")
     begun = api.begin(request)
     outcome = play(begun, places, as_json=as_json, store=request.store)
-    deliver(begun.store, outcome, places, as_json=as_json, open_report=open_report)
+    deliver(begun.store, outcome, places, as_json=as_json, open_report=request.open_report)
 
 
-def places_for(title: str, output: str | None, report: str | None) -> Places:
+def places_for(kernel: str, report: str) -> Places:
     """Return where files go; raises UserError where they cannot be written."""
     return Places(
-        require_writable(Path(output or f"{title}_fast.py")),
-        require_writable(Path(report or f"{title}_report.html")),
+        require_writable(Path(kernel)),
+        require_writable(Path(report)),
     )
 
 

@@ -38,8 +38,9 @@ def tell(text: str) -> None:
 
 
 def print_json(document: Any) -> None:
-    """Print one JSON document (see json_text)."""
+    """Print one JSON document (see json_text), at once: who reads a pipe may wait for it."""
     sys.stdout.write(json_text(document))
+    sys.stdout.flush()
 
 
 def print_table(table: Table, *, whole: Sequence[str] = ()) -> None:

@@ -15,18 +15,18 @@ from kernelwright.cli.options import (
     StoreOption,
 )
 from kernelwright.cli.output import print_json, print_table, print_verdict, say, stdout, tell
+from kernelwright.cli.stores import find_run, open_for_reading, open_store
 from kernelwright.core.errors import UserError
-from kernelwright.core.run import RunState
 from kernelwright.report.asked import with_models
 from kernelwright.report.files import write_text
 from kernelwright.report.measures import millis
 from kernelwright.report.progress import show_run
 from kernelwright.report.reproduce import command_line
 from kernelwright.report.results import Table
+from kernelwright.report.runlist import INTERRUPTED, list_runs, standing
 from kernelwright.report.story import Story
 from kernelwright.report.story import tell as tell_story
 from kernelwright.report.verdict import run_verdict
-from kernelwright.settings import load_settings
 
 if TYPE_CHECKING:
     from kernelwright.store.base import RunRecord, Store
@@ -39,7 +39,7 @@ RunId = Annotated[str, typer.Argument(metavar="RUN", help="Id of the run, or how
 
 
 @app.command("list")
-def list_runs(
+def list_all(
     experiment: Annotated[
         str | None, typer.Option("--experiment", help="Only runs of this bench or comparison.")
     ] = None,
@@ -48,10 +48,7 @@ def list_runs(
     as_json: AsJson = False,
 ) -> None:
     """List runs, newest first."""
-    # lazy: keeps --help quick
-    from kernelwright.report.runlist import list_runs
-
-    found = list_runs(open_store(store), experiment=experiment, limit=limit)
+    found = list_runs(open_for_reading(store), experiment=experiment, limit=limit)
     if as_json:
         print_json(list(found))
     elif not found:
@@ -60,36 +57,29 @@ def list_runs(
         print_table(found.table(), whole=("run",))
 
 
-def open_store(where: str | None) -> "Store":
-    """Open the store that the user named, or the configured one; raises StoreError."""
-    # lazy: SQLAlchemy takes a while to load
-    from kernelwright.store import sqlstore
-
-    return sqlstore.open_store(where or load_settings().store)
-
-
-def find(store: "Store", prefix: str) -> "RunRecord":
-    """Return the run whose id begins so; raises UserError when there is none."""
-    record = store.find_run(prefix)
-    if record is None:
-        raise UserError(f"no run {prefix!r} in this store; list them with: kernelwright runs list")
-    return record
-
-
 @app.command()
 def show(run: RunId, store: StoreOption = None, as_json: AsJson = False) -> None:
     """Show a run: its verdict, every step, and the command that starts it again."""
-    opened = open_store(store)
-    record = find(opened, run)
+    opened = open_for_reading(store)
+    record = find_run(opened, run)
     stored = list(opened.iter_events(record.run_id))
     if as_json:
-        print_json({"run": record, "events": stored, "command": command_line(record.spec)})
+        print_json(
+            {
+                "run": record,
+                "state": standing(opened, record),
+                "lease": opened.lease_of(record.run_id),
+                "command": command_line(record.spec),
+                "events": stored,
+            }
+        )
         return
     story = tell_story(item.event for item in stored)
-    hint = [] if record.state is not RunState.RUNNING else [f"Resume: {resume_command(record.run_id, store)}"]
+    stands = standing(opened, record)
+    hint = [f"Resume: {resume_command(record.run_id, store)}"] if stands == INTERRUPTED else []
     verdict = with_models(run_verdict(story, record.failure), record.spec.models, story)
     again = f"Again: {command_line(record.spec)}"
-    print_verdict(verdict, "", f"Run: {record.run_id}", *hint, again)
+    print_verdict(verdict, "", f"Run: {record.run_id} ({stands})", *hint, again)
     print_table(_steps(story))
 
 
@@ -119,15 +109,12 @@ def resume(
 
     opened = open_store(store)
     begun = api.resume(run, store=opened, evaluator=evaluator, require_sandbox=require_sandbox)
-    asked = begun.request
     say(f"carrying on {begun.run_id}: {command_line(begun.spec)}")
-    places = places_for(
-        begun.spec.task.name,
-        output or (asked.output if asked else None),
-        report or (asked.report if asked else None),
-    )
+    kernel, page = begun.paths
+    places = places_for(output or kernel, report or page)
     outcome = play(begun, places, as_json=as_json, store=store)
-    deliver(opened, outcome, places, as_json=as_json)
+    is_opened = begun.request is not None and begun.request.open_report
+    deliver(opened, outcome, places, as_json=as_json, open_report=is_opened)
 
 
 @app.command()
@@ -141,8 +128,8 @@ def record(
     # lazy: loads torch
     from kernelwright import api
 
-    opened = open_store(store)
-    run_id = find(opened, run).run_id
+    opened = open_for_reading(store)
+    run_id = find_run(opened, run).run_id
     api.record_run(run_id, folder, store=opened)
     if as_json:
         print_json({"run_id": run_id, "recording": folder})
@@ -172,6 +159,12 @@ def replay_recorded(
     deliver(opened, outcome, places, as_json=as_json)
 
 
+def _next(opened: "Store", record: "RunRecord", store: str | None) -> str:
+    if standing(opened, record) == INTERRUPTED:
+        return resume_command(record.run_id, store)
+    return f"it is being carried on: kernelwright runs show {record.run_id}"
+
+
 @app.command()
 def export(
     run: RunId,
@@ -182,11 +175,11 @@ def export(
     as_json: AsJson = False,
 ) -> None:
     """Print the winner's source, or write it to a file."""
-    opened = open_store(store)
-    record = find(opened, run)
+    opened = open_for_reading(store)
+    record = find_run(opened, run)
     finished = tell_story(stored.event for stored in opened.iter_events(record.run_id)).finished
     if finished is None:
-        raise UserError(f"run {record.run_id} has not ended; {resume_command(record.run_id, store)}")
+        raise UserError(f"run {record.run_id} has not ended; {_next(opened, record, store)}")
     if finished.winner is None:
         raise UserError(f"run {record.run_id} found nothing faster; there is no kernel to export")
     source = opened.get_candidate(finished.winner, record.run_id).source
@@ -212,8 +205,8 @@ def report(
     # lazy: Jinja2 is only needed here
     from kernelwright.report.html import render_report
 
-    opened = open_store(store)
-    record = find(opened, run)
+    opened = open_for_reading(store)
+    record = find_run(opened, run)
     path = output or Path(f"{record.spec.task.name}_report.html")
     write_text(path, render_report(opened, record.run_id))
     if as_json:

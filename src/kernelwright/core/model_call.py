@@ -102,11 +102,34 @@ class Price(Frozen):
         return (input_tokens * self.usd_per_million_input + output_tokens * self.usd_per_million_output) / 1e6
 
 
+class Question(Frozen):
+    """What a request asks for, without its words: a recorded run is replayed by this."""
+
+    role: str
+    model: str
+    """``provider:name``."""
+    answer: str
+    """``text``, or how JSON is asked for and its fields: ``prompted JSON (skill, why)``."""
+    n_rejected: int = 0
+    """Answers to it that were refused before."""
+    max_tokens: int | None = None
+    temperature: float | None = None
+
+    def __str__(self) -> str:
+        """Return it for a message to the user."""
+        limits = {"max_tokens": self.max_tokens, "temperature": self.temperature}
+        said = "".join(f", {name} {value}" for name, value in limits.items() if value is not None)
+        again = f", after {self.n_rejected} refused" if self.n_rejected else ""
+        return f"{self.role or 'nobody in particular'} ({self.model}{said}) for {self.answer}{again}"
+
+
 class ModelCall(Frozen):
     """One request and its answer, as recorded: enough to replay it and to account for it."""
 
     key: str
     """Content hash of role, model, settings and messages, and of how often they came before in the run."""
+    question: Question | None = None
+    """None in records of versions that did not keep it."""
     role: str
     model: str
     """``provider:name``."""

@@ -340,4 +340,5 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option("output", "--output", "Kernel file.", "Results", short="-o", default="FILE_fast.py"),
     Option("report", "--report", "HTML report.", "Results", default="FILE_report.html"),
+    Option("open_report", "--open", "Open the report.", "Results", kind=bool),
 )  # fmt: skip

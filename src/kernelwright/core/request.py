@@ -101,6 +101,8 @@ class RunRequest(_WithWorkloads, _Searching):
     """The kernel's file; None: ``TASK_fast.py``."""
     report: str | None = None
     """The report's file; None: ``TASK_report.html``."""
+    open_report: bool = False
+    """Show the report in a browser."""
 
     _baselines = field_validator("baselines")(_once)
 

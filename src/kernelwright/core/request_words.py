@@ -35,7 +35,7 @@ class Worded(Frozen):
 
 AnyRequest = TypeVar("AnyRequest", bound=Worded)
 MODELS, BUDGET = "models", "budget"
-_PASSWORD = re.compile(r"://[^/@]*:[^/@]*@|[?&][^=]*(password|passwd|pwd|secret|token)[^=]*=", re.IGNORECASE)
+_PASSWORD = re.compile(r"://.*:.*@|[?&][^=]*(password|passwd|pwd|secret|token)[^=]*=", re.IGNORECASE)
 
 
 def options_of(request: type[Worded]) -> Iterator[Option]:
@@ -149,4 +149,9 @@ def asks_models(team: str) -> bool:
 
 def shown(words: Iterable[str]) -> str:
     """Return a command as a line for a shell; the environment names a store whose address has a password."""
-    return " ".join('"$KERNELWRIGHT_STORE"' if _PASSWORD.search(w) else shlex.quote(w) for w in words)
+    said, before = [], ""
+    for word in words:
+        is_secret = before == "--store" and _PASSWORD.search(word)
+        said.append('"$KERNELWRIGHT_STORE"' if is_secret else shlex.quote(word))
+        before = word
+    return " ".join(said)

@@ -55,6 +55,8 @@ class RunSpec(Frozen):
     """Processor, versions, threads: what the figures hold for."""
     request: RunRequest | None = None
     """What the user asked for, without the store's address; None: the run belongs to an experiment."""
+    folder: str | None = None
+    """What relative paths in the request are relative to. Recordings leave it and the request out."""
 
     @property
     def coder(self) -> str:

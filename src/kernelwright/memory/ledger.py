@@ -38,28 +38,35 @@ class Effect(Frozen):
 
 
 class Ledger:
-    """Outcomes, aggregated by skill and context. Immutable: a newer ledger is built from all outcomes.
+    """Outcomes, aggregated by skill and context. Immutable: more outcomes make another one (``plus``).
 
     Args:
         outcomes: Of all runs.
         coder: Who is going to carry moves out. That one's own outcomes speak first; where there are too few,
             others' verified ones count as well. A failure of another's is left out: it tells of that one's
             code as likely as of the idea. None: everybody's count alike.
+        base: A ledger for the same coder, whose outcomes come before these.
     """
 
-    def __init__(self, outcomes: Iterable[Outcome] = (), coder: str | None = None) -> None:
+    def __init__(
+        self, outcomes: Iterable[Outcome] = (), coder: str | None = None, base: "Ledger | None" = None
+    ) -> None:
         self._outcomes: tuple[Outcome, ...] = tuple(outcomes)
-        self._coder = coder
-        groups: dict[_Context, list[Outcome]] = defaultdict(list)
+        self._coder, self._base = coder, base
+        self._groups: dict[_Context, list[Outcome]] = defaultdict(list)
+        self._stats: dict[_Context, SkillStats | None] = {}
         for outcome in self._outcomes:
             is_own = coder in (None, outcome.coder)
             for context in _contexts(outcome.skill, outcome.structure, outcome.bottleneck):
                 if is_own or (context[-1] and outcome.verified):
-                    groups[context].append(outcome)
-        self._stats = {context: _aggregate(context, group, coder) for context, group in groups.items()}
+                    self._groups[context].append(outcome)
+
+    def plus(self, outcomes: Iterable[Outcome]) -> "Ledger":
+        """Return a ledger with more outcomes; only what they are about is counted anew."""
+        return Ledger(outcomes, self._coder, self)
 
     def __len__(self) -> int:
-        return len(self._outcomes)
+        return len(self._outcomes) + (len(self._base) if self._base is not None else 0)
 
     def stats(self, skill: str, structure: str, bottleneck: str) -> SkillStats:
         """Return what was measured in the closest context with ENOUGH_TRIES tries.
@@ -69,7 +76,7 @@ class Ledger:
         The coder comes before the context: who writes decides whether a move works at all, the context only
         how much it gives.
         """
-        known = [self._stats.get(context) for context in _contexts(skill, structure, bottleneck)]
+        known = [self._known(context) for context in _contexts(skill, structure, bottleneck)]
         enough = (stats for stats in known if stats is not None and stats.tries >= ENOUGH_TRIES)
         return next(enough, known[-1] or SkillStats())
 
@@ -80,9 +87,26 @@ class Ledger:
     def effects(self) -> tuple[Effect, ...]:
         """Return expected against measured effect per skill, coder and expectation, in order of name."""
         groups: dict[tuple[str, str, str], list[Outcome]] = defaultdict(list)
-        for outcome in self._outcomes:
+        for outcome in self._all():
             groups[outcome.skill, outcome.coder, outcome.expected].append(outcome)
         return tuple(_effect(*key, group) for key, group in sorted(groups.items()))
+
+    def _known(self, context: _Context) -> SkillStats | None:
+        """Return what was measured in exactly this context, counted when it is first asked for."""
+        if context not in self._stats:
+            if self._base is not None and context not in self._groups:
+                self._stats[context] = self._base._known(context)
+            else:
+                group = self._group(context)
+                self._stats[context] = _aggregate(context, group, self._coder) if group else None
+        return self._stats[context]
+
+    def _group(self, context: _Context) -> list[Outcome]:
+        before = self._base._group(context) if self._base is not None else []
+        return [*before, *self._groups.get(context, ())]
+
+    def _all(self) -> tuple[Outcome, ...]:
+        return (*(self._base._all() if self._base is not None else ()), *self._outcomes)
 
 
 class InformedLedger:

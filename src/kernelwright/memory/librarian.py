@@ -1,12 +1,12 @@
-"""The Librarian: from what finished runs left behind to findings, and their proof on other tasks.
+"""The Librarian's rules: from what was tried to findings, and their proof on other tasks.
 
-Pure and deterministic. The unit of evidence is the task, not the try: ten tries on one task tell of one
-task (``memory/trials.py``). All thresholds are ours.
+``memory/study.py`` applies them run by run. Pure and deterministic. The unit of evidence is the task, not the
+try: ten tries on one task tell of one task (``memory/trials.py``). All thresholds are ours.
 """
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from statistics import median
 from typing import Literal, TypeAlias
 
@@ -31,27 +31,6 @@ Claim: TypeAlias = Literal["helps", "does_not_help"]
 CLAIMS: tuple[Claim, ...] = ("helps", "does_not_help")
 
 
-def learn(
-    outcomes: Sequence[Outcome], plans: Sequence[ArchivedPlan], existing: Sequence[Finding] = ()
-) -> tuple[Finding, ...]:
-    """Return all findings, the existing ones first, as the whole ledger now supports them.
-
-    Looks at the runs one after the other in the order of the ledger, proposing after each: a finding is
-    taken from the tasks up to there, and every later task can prove it. So one pass over a ledger gives what
-    as many passes as runs would have given, and a second pass changes nothing.
-    """
-    known = list(existing)
-    seen: list[Outcome] = []
-    runs: set[str] = set()
-    for run_id, group in _runs(outcomes).items():
-        seen += group
-        runs.add(run_id)
-        touched = {outcome.skill for outcome in group}
-        archived = [plan for plan in plans if plan.run_id in runs]
-        known += propose([outcome for outcome in seen if outcome.skill in touched], archived, known)
-    return tuple(judge(finding, outcomes) for finding in known)
-
-
 def propose(
     outcomes: Sequence[Outcome], plans: Sequence[ArchivedPlan], existing: Sequence[Finding] = ()
 ) -> tuple[Finding, ...]:
@@ -60,10 +39,10 @@ def propose(
     Whatever its state, an existing finding on the same skill, target, structure and bottleneck with the same
     claim stands for itself: it is judged again as outcomes come in, never proposed twice.
     """
-    found = {_key(finding): finding for finding in existing}
+    found = {key_of(finding): finding for finding in existing}
     n_existing = len(found)
     for finding in (*_from_outcomes(outcomes), *_from_plans(plans, {o.skill for o in outcomes})):
-        found.setdefault(_key(finding), finding)
+        found.setdefault(key_of(finding), finding)
     return tuple(found.values())[n_existing:]
 
 
@@ -79,11 +58,17 @@ def judge(finding: Finding, outcomes: Iterable[Outcome]) -> Finding:
         return finding
     subject = Subject(finding.skill, finding.target, finding.structure, finding.bottleneck)
     own = set(finding.taken_from)
-    trials = trials_of(o for o in outcomes if o.task_id not in own and subject.covers(o))
-    if not trials:
+    return judge_by(finding, trials_of(o for o in outcomes if o.task_id not in own and subject.covers(o)))
+
+
+def judge_by(finding: Finding, trials: Sequence[TaskTrial]) -> Finding:
+    """Return the finding in the state that the trials of its subject put it in, without its own tasks."""
+    own = set(finding.taken_from)
+    others = [trial for trial in trials if trial.task_id not in own]
+    if finding.claim is None or not others:
         return finding
-    proof = tuple(_proof_line(trial) for trial in trials)
-    return finding.model_copy(update={"state": _verdict(finding.claim, trials), "proof": proof})
+    proof = tuple(_proof_line(trial) for trial in others)
+    return finding.model_copy(update={"state": _verdict(finding.claim, others), "proof": proof})
 
 
 def _verdict(claim: Claim, trials: Sequence[TaskTrial]) -> Literal["proposed", "admitted", "rejected"]:
@@ -95,11 +80,19 @@ def _verdict(claim: Claim, trials: Sequence[TaskTrial]) -> Literal["proposed", "
 
 
 def _supports(claim: Claim, trials: Sequence[TaskTrial], z: float) -> bool:
-    share = wilson(sum(trial.is_won for trial in trials), len(trials), z)
-    if claim == "helps":
-        return share.low > HELPS_SHARE
-    gains = [max(trial.effect, 0.0) for trial in trials]
-    return share.high < USELESS_SHARE and mean_interval(gains, z).high < USELESS_GAIN
+    if not may_be_said(claim, sum(trial.is_won for trial in trials), len(trials), z):
+        return False
+    return claim == "helps" or mean_interval(_gains(trials), z).high < USELESS_GAIN
+
+
+def may_be_said(claim: Claim, won: int, n: int, z: float = Z_PROPOSE) -> bool:
+    """Tell whether so many tasks won of so many allow a claim; it may take more to support it."""
+    share = wilson(won, n, z)
+    return share.low > HELPS_SHARE if claim == "helps" else share.high < USELESS_SHARE
+
+
+def _gains(trials: Sequence[TaskTrial]) -> list[float]:
+    return [max(trial.effect, 0.0) for trial in trials]
 
 
 def _from_outcomes(outcomes: Sequence[Outcome]) -> Iterator[Finding]:
@@ -108,18 +101,23 @@ def _from_outcomes(outcomes: Sequence[Outcome]) -> Iterator[Finding]:
         for subject in subjects_of(outcome):
             groups[subject].append(outcome)
     for subject in sorted(groups, key=lambda s: tuple(part or "" for part in s)):
-        if _says_no_more_than_a_narrower_one(subject, groups[subject]):
+        group = groups[subject]
+        if says_no_more(subject, {o.structure for o in group}, {o.bottleneck for o in group}):
             continue
-        trials = trials_of(groups[subject])
-        for claim in CLAIMS:
-            if _supports(claim, trials, Z_PROPOSE):
-                yield _finding(subject, claim, trials)
+        yield from from_trials(subject, trials_of(groups[subject]))
 
 
-def _says_no_more_than_a_narrower_one(subject: Subject, group: Sequence[Outcome]) -> bool:
+def from_trials(subject: Subject, trials: Sequence[TaskTrial]) -> Iterator[Finding]:
+    """Yield what the trials of a subject suggest."""
+    for claim in CLAIMS:
+        if _supports(claim, trials, Z_PROPOSE):
+            yield _finding(subject, claim, trials)
+
+
+def says_no_more(subject: Subject, structures: Collection[str], bottlenecks: Collection[str]) -> bool:
     """Tell whether what it leaves open was always the same: "on any task" from scans alone."""
-    return (subject.structure is None and len({o.structure for o in group}) == 1) or (
-        subject.bottleneck is None and len({o.bottleneck for o in group}) == 1
+    return (subject.structure is None and len(structures) == 1) or (
+        subject.bottleneck is None and len(bottlenecks) == 1
     )
 
 
@@ -130,14 +128,29 @@ def _from_plans(plans: Iterable[ArchivedPlan], measured: set[str]) -> Iterator[F
     """
     groups: dict[tuple[str, str], dict[str, ArchivedPlan]] = defaultdict(dict)
     for plan in plans:
-        structure = plan.signature.get("graph.structure")
-        if isinstance(structure, str):
+        structure = structure_of(plan)
+        if structure is not None:
             best = groups[plan.target, structure].get(plan.task_id)
             if best is None or best.speedup < plan.speedup:
                 groups[plan.target, structure][plan.task_id] = plan
     for (target, structure), best_of in sorted(groups.items()):
-        kept = [skills_in_order(plan.plan) for plan in best_of.values()]
-        for skill in sorted({skill for skills in kept for skill in skills} & measured):
+        skills = {task: skills_in_order(plan.plan) for task, plan in best_of.items()}
+        yield from from_winners(target, structure, skills, measured)
+
+
+def structure_of(plan: ArchivedPlan) -> str | None:
+    """Return the structure of the task that the plan won on, None where it is not known."""
+    structure = plan.signature.get("graph.structure")
+    return structure if isinstance(structure, str) else None
+
+
+def from_winners(
+    target: str, structure: str, best_of: Mapping[str, Sequence[str]], measured: Collection[str]
+) -> Iterator[Finding]:
+    """Yield what the skills of each task's best plan suggest of the measured ones."""
+    kept = list(best_of.values())
+    if kept:
+        for skill in sorted({skill for skills in kept for skill in skills} & set(measured)):
             n_kept = sum(skill in skills for skills in kept)
             if wilson(n_kept, len(kept), Z_PROPOSE).low > HELPS_SHARE:
                 subject = Subject(skill, target, structure, None)
@@ -167,25 +180,19 @@ def _where(subject: Subject) -> str:
 
 
 def _count_tries(trials: Sequence[TaskTrial]) -> str:
-    n, failed = sum(len(trial.effects) for trial in trials), sum(trial.failed for trial in trials)
+    n, failed = sum(trial.tries for trial in trials), sum(trial.failed for trial in trials)
     return f"{n} tries, {failed} of them failed" if failed else f"{n} tries"
 
 
 def _proof_line(trial: TaskTrial) -> str:
-    n = len(trial.effects)
+    n = trial.tries
     tries = f"median of {n} tries" if n > 1 else "1 try"
     failed = f", {trial.failed} failed" if trial.failed else ""
     return f"task {trial.task_id}: {math.exp(trial.effect):.2f}x, {tries}{failed}"
 
 
-def _key(finding: Finding) -> tuple[str | None, ...]:
+def key_of(finding: Finding) -> tuple[str | None, ...]:
+    """Return what makes two findings say the same of the same."""
     if finding.claim is None:
         return (finding.id,)
     return finding.skill, finding.target, finding.structure, finding.bottleneck, finding.claim
-
-
-def _runs(outcomes: Iterable[Outcome]) -> dict[str, list[Outcome]]:
-    groups: dict[str, list[Outcome]] = defaultdict(list)
-    for outcome in outcomes:
-        groups[outcome.run_id].append(outcome)
-    return groups

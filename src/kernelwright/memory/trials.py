@@ -36,14 +36,10 @@ class TaskTrial(NamedTuple):
     """All tries of a subject on one task."""
 
     task_id: str
-    effects: tuple[float, ...]
-    """Log-speedups, 0 for a try that was not verified."""
+    effect: float
+    """Median log-speedup, a try that was not verified counting 0."""
+    tries: int
     failed: int
-
-    @property
-    def effect(self) -> float:
-        """Median log-speedup."""
-        return median(self.effects)
 
     @property
     def is_won(self) -> bool:
@@ -66,15 +62,24 @@ def trials_of(outcomes: Iterable[Outcome]) -> tuple[TaskTrial, ...]:
     """
     groups: dict[str, list[Outcome]] = defaultdict(list)
     for outcome in outcomes:
-        if _tells_of_the_skill(outcome):
+        if tells_of_the_skill(outcome):
             groups[outcome.task_id].append(outcome)
-    return tuple(_trial(task_id, group) for task_id, group in sorted(groups.items()))
+    return tuple(
+        trial_of(task_id, [effect_of(o) for o in group], failed=sum(not o.verified for o in group))
+        for task_id, group in sorted(groups.items())
+    )
 
 
-def _tells_of_the_skill(outcome: Outcome) -> bool:
+def tells_of_the_skill(outcome: Outcome) -> bool:
+    """Tell whether a try says something of its skill; see :func:`trials_of`."""
     return outcome.log_speedup is not None if outcome.verified else outcome.coder == EXPERT
 
 
-def _trial(task_id: str, outcomes: Sequence[Outcome]) -> TaskTrial:
-    effects = tuple(o.log_speedup or 0.0 if o.verified else 0.0 for o in outcomes)
-    return TaskTrial(task_id, effects, failed=sum(not o.verified for o in outcomes))
+def effect_of(outcome: Outcome) -> float:
+    """Return a try's log-speedup, 0 when it was not verified."""
+    return outcome.log_speedup or 0.0 if outcome.verified else 0.0
+
+
+def trial_of(task_id: str, effects: Sequence[float], *, failed: int) -> TaskTrial:
+    """Return the tries of a subject on one task."""
+    return TaskTrial(task_id, median(effects), len(effects), failed)

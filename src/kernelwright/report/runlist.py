@@ -8,9 +8,13 @@ from kernelwright.core.run import RunState
 from kernelwright.report.measures import speedup_over
 from kernelwright.report.results import Table, html_table
 from kernelwright.report.story import Story, tell
-from kernelwright.store.base import Store
+from kernelwright.store.base import RunRecord, Store
 
 HEADER = ("run", "task", "recipe", "state", "created", "result")
+
+
+INTERRUPTED = "interrupted"
+"""A run that has not ended and that no process is at work on: it can be resumed."""
 
 
 class RunLine(Frozen):
@@ -20,7 +24,8 @@ class RunLine(Frozen):
     task: str
     recipe: str
     experiment: str | None
-    state: RunState
+    state: str
+    """As ``standing`` says it."""
     created_at: str
     """UTC, to the minute."""
     result: str
@@ -73,12 +78,19 @@ def list_runs(store: Store, *, experiment: str | None = None, limit: int | None 
             "task": record.spec.task.name,
             "recipe": record.spec.recipe,
             "experiment": record.spec.experiment,
-            "state": record.state,
+            "state": standing(store, record),
             "created_at": f"{record.created_at:%Y-%m-%d %H:%M}",
             "result": result_text(story, record.failure),
         }
         lines.append(RunLine(**known))
     return RunList(lines)
+
+
+def standing(store: Store, record: RunRecord) -> str:
+    """Return a run's state as people see it: one that nobody is at work on any more is interrupted."""
+    if record.state is RunState.RUNNING and store.lease_of(record.run_id) is None:
+        return INTERRUPTED
+    return record.state.value
 
 
 def result_text(story: Story, failure: str | None) -> str:

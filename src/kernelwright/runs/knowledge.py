@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from kernelwright.agents.problem import Problem
 from kernelwright.agents.roles import Analysis
@@ -50,7 +51,12 @@ class Knowledge:
         if not self.has_long_term:
             return EmptyLedger()
         factors = Findings(self.learned).for_target(self.target)
-        return InformedLedger(Ledger([*self.outcomes, *own], self.coder), factors)
+        return InformedLedger(self._others.plus(own), factors)
+
+    @cached_property
+    def _others(self) -> Ledger:
+        """What other runs measured: counted once a run, however often it is asked."""
+        return Ledger(self.outcomes, self.coder)
 
     def findings(self, analysis: Analysis | None) -> tuple[Finding, ...]:
         """Return admitted findings that fit a diagnosed base; without a diagnosis, those for anywhere."""

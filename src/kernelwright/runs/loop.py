@@ -26,8 +26,9 @@ from kernelwright.core.learned import ArchivedPlan
 from kernelwright.core.model_call import CallOutcome
 from kernelwright.core.run import RunSpec
 from kernelwright.core.run import RunState as StoredState
-from kernelwright.memory.librarian import learn
+from kernelwright.memory.study import study
 from kernelwright.runs.evaluator import Evaluator, Session
+from kernelwright.runs.holding import held
 from kernelwright.runs.interruption import is_faster_everywhere, mark_interrupted
 from kernelwright.runs.journal import Journal, Listener
 from kernelwright.runs.knowledge import Knowledge
@@ -37,7 +38,8 @@ from kernelwright.runs.step_context import Desk
 from kernelwright.runs.steps import Pipeline
 from kernelwright.runs.tape import StoreTape
 from kernelwright.runs.view import SearchPolicy, Selection
-from kernelwright.store.base import Store
+from kernelwright.store.base import RunRecord, Store
+from kernelwright.store.lease import LeaseLost
 
 FINALISTS = 3
 """Verified candidates that are measured again, fastest first, until one holds; ours."""
@@ -132,37 +134,47 @@ def continue_run(run_id: str, tools: Tools) -> RunOutcome:
     Raises:
         KeyboardInterrupt: as it came, once the store is consistent; the run can be carried on, and
             ``best_so_far`` has what it came to.
+        RunHeld: another process is at work on it; nothing is written then.
+        LeaseLost: another process took it over, because this one was not heard of for too long.
     """
     record = tools.store.get_run(run_id)
-    journal = Journal(tools.store, run_id, tools.on_event)
+    if record.state is StoredState.FINISHED:
+        ended = Journal(tools.store, run_id, tools.on_event).finished()
+        if ended is not None:
+            return _outcome(record, ended, tools.store)
+    with held(tools.store, run_id):
+        finished = _finish(record, tools)
+    return _outcome(record, finished, tools.store)
+
+
+def _finish(record: RunRecord, tools: Tools) -> RunFinished:
+    """Bring a run that this process holds to its end."""
+    store, run_id = tools.store, record.run_id
+    journal = Journal(store, run_id, tools.on_event)
     finished = journal.finished()
     if finished is None:
-        tools.store.set_state(run_id, StoredState.RUNNING)
+        store.set_state(run_id, StoredState.RUNNING)
         try:
             finished = _Loop(record.spec, tools, journal).play()
         except KeyboardInterrupt:
-            mark_interrupted(tools.store, run_id)
+            mark_interrupted(store, run_id)
             raise
+        except LeaseLost:
+            raise  # the run is another process's: its state is no more ours to say
         except Exception as error:
-            tools.store.set_state(run_id, StoredState.FAILED, failure=str(error))
+            store.set_state(run_id, StoredState.FAILED, failure=str(error))
             raise
-    if tools.store.get_run(run_id).state is not StoredState.FINISHED:
-        _learn_findings(record.spec, tools.store)
-        tools.store.set_state(run_id, StoredState.FINISHED)
-    winner = tools.store.get_candidate(finished.winner, run_id) if finished.winner else None
-    return RunOutcome(run_id, winner, finished.evaluation, finished.reason, finished.spent, finished.answers)
+    if not record.spec.is_cold:
+        store.learn(study)
+    store.set_state(run_id, StoredState.FINISHED)
+    return finished
 
 
-def _learn_findings(spec: RunSpec, store: Store) -> None:
-    """Let the Librarian look at what all runs left; doing it twice changes nothing."""
-    if spec.is_cold:
-        return
-    outcomes = [outcome for _, outcome in store.iter_outcomes()]
-    plans = [plan for _, plan in store.iter_plans()]
-    known = tuple(store.iter_findings())
-    for finding in learn(outcomes, plans, known):
-        if finding not in known:
-            store.add_finding(finding)
+def _outcome(record: RunRecord, finished: RunFinished, store: Store) -> RunOutcome:
+    winner = store.get_candidate(finished.winner, record.run_id) if finished.winner else None
+    return RunOutcome(
+        record.run_id, winner, finished.evaluation, finished.reason, finished.spent, finished.answers
+    )
 
 
 class _Loop:

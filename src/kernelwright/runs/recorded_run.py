@@ -53,7 +53,8 @@ def save_run(store: Store, run_id: str, folder: Path, machine: RecordedMachine) 
         folder.mkdir(parents=True, exist_ok=True)
         for name in (FILE_NAME, "calls.jsonl"):
             (folder / name).unlink(missing_ok=True)
-        (folder / SPEC_NAME).write_text(record.spec.model_dump_json(indent=1) + "\n", encoding="utf-8")
+        spec = record.spec.model_copy(update={"request": None, "folder": None})
+        (folder / SPEC_NAME).write_text(spec.model_dump_json(indent=1) + "\n", encoding="utf-8")
         tape = FolderTape(folder)
         for call in store.iter_model_calls(run_id):
             tape.add(call)

@@ -1,6 +1,6 @@
 """A run's model traffic, kept in the store: a resumed run is given the answers it had already."""
 
-from kernelwright.core.model_call import ModelCall
+from kernelwright.core.model_call import ModelCall, Question
 from kernelwright.store.base import Store
 
 
@@ -11,7 +11,7 @@ class StoreTape:
         self._store, self._run_id = store, run_id
         self._calls = {call.key: call for call in store.iter_model_calls(run_id)}
 
-    def find(self, key: str) -> ModelCall | None:
+    def find(self, key: str, question: Question | None = None) -> ModelCall | None:
         """Return the recorded call with that key; None when it has to be made."""
         return self._calls.get(key)
 

@@ -1,8 +1,8 @@
 """What a store keeps and how it is asked; implementations keep the contract of testing/store_contract.py."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias, TypeVar
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Evaluation
@@ -11,6 +11,9 @@ from kernelwright.core.frozen import Frozen
 from kernelwright.core.learned import ArchivedPlan, Finding
 from kernelwright.core.model_call import ModelCall
 from kernelwright.core.run import Outcome, RunSpec, RunState
+from kernelwright.store.lease import LEASE_S, Lease, Owner
+
+T = TypeVar("T")
 
 FindingState: TypeAlias = Literal["proposed", "admitted", "rejected"]
 
@@ -37,6 +40,42 @@ class StoredEvent(Frozen):
     at: datetime
     """UTC."""
     event: Event
+
+
+class Notebook(Protocol):
+    """What the Librarian reads and writes while it learns; all of it is kept, or nothing.
+
+    Notes are texts under a topic and a name. They are made from outcomes and plans alone and say how far the
+    Librarian has come, so that it need not look at everything again.
+    """
+
+    def new_outcomes(self) -> Sequence[Outcome]:
+        """Return the outcomes that no earlier notebook has been given, in order."""
+        ...
+
+    def plans_of(self, run_ids: Collection[str]) -> Sequence[ArchivedPlan]:
+        """Return the archived plans of some runs, in order."""
+        ...
+
+    def read(self, keys: Collection[tuple[str, str]]) -> Mapping[tuple[str, str], str]:
+        """Return the notes under these topics and names, as far as there are any."""
+        ...
+
+    def read_topic(self, topic: str) -> Mapping[str, str]:
+        """Return the notes of a topic by name."""
+        ...
+
+    def write(self, notes: Mapping[tuple[str, str], str]) -> None:
+        """Write notes, in place of those that are there."""
+        ...
+
+    def findings(self) -> Sequence[Finding]:
+        """Return all findings in the order their ids first came up."""
+        ...
+
+    def add_finding(self, finding: Finding) -> None:
+        """Record a finding, or replace the record of the one that has its id."""
+        ...
 
 
 class LearnedStore(Protocol):
@@ -78,9 +117,24 @@ class LearnedStore(Protocol):
         """Yield the findings in the order their ids first came up; only those in that state when named."""
         ...
 
+    def count_learned(self) -> tuple[int, int]:
+        """Return how many outcomes and plans there are."""
+        ...
+
+    def learn(self, study: Callable[[Notebook], T], *, anew: bool = False) -> T:
+        """Let the Librarian study what is new, in one transaction; of several, one after the other.
+
+        ``anew`` forgets all notes first, so that everything is new. ``study`` may be called more than once,
+        each time with a notebook of its own; what the last one wrote is kept.
+        """
+        ...
+
 
 class Store(LearnedStore, Protocol):
     """Runs and what happened in them; every write is durable when its call returns.
+
+    A run that has a lease is written by the lease's holder alone: every write checks it in the same
+    transaction and raises LeaseLost otherwise. A run without one may be written by anybody.
 
     Safe to use from several threads, and from several processes that opened it each for themselves (a
     forked child must open it anew). Every method may raise StoreError; so does naming an unknown run.
@@ -100,6 +154,26 @@ class Store(LearnedStore, Protocol):
 
     def iter_runs(self, experiment: str | None = None) -> Iterator[RunRecord]:
         """Yield the runs, oldest first; only those of the experiment when one is named."""
+        ...
+
+    def take_lease(self, run_id: str, owner: Owner, *, seconds: float = LEASE_S) -> Lease:
+        """Make this store, for ``owner``, the only one that writes the run.
+
+        Raises:
+            RunHeld: a live lease is another's: not run out, and its owner not known to be dead.
+        """
+        ...
+
+    def renew_lease(self, lease: Lease, *, seconds: float = LEASE_S) -> None:
+        """Keep a lease that this store took for longer; raises LeaseLost when another has taken the run."""
+        ...
+
+    def release_lease(self, lease: Lease) -> None:
+        """Give a lease back; harmless when it is lost already."""
+        ...
+
+    def lease_of(self, run_id: str) -> Lease | None:
+        """Return the run's live lease, None when nobody is at work on it."""
         ...
 
     def set_state(self, run_id: str, state: RunState, failure: str | None = None) -> None:

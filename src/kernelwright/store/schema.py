@@ -1,9 +1,15 @@
 """The tables. Payloads are the JSON text of the nouns; columns are only what queries need."""
 
-from sqlalchemy import Column, ForeignKey, Index, Integer, MetaData, String, Table, Text
+from sqlalchemy import Column, ForeignKey, Index, Integer, MetaData, PrimaryKeyConstraint, String, Table, Text
 
-SCHEMA_VERSION = 3
-"""Raised whenever a table or a stored noun changes so that older or newer code would misread it."""
+SCHEMA_VERSION = 4
+"""Raised whenever a table or a stored noun changes so that older or newer code would misread it.
+
+The version is in ``meta``, where every kernelwright since the first looks for it. A new version comes with a
+revision in ``migrations/versions``, named by its number in four digits, and with the same change here.
+"""
+VERSION_KEY = "schema_version"
+"""Its key in ``meta``."""
 
 metadata = MetaData()
 
@@ -95,5 +101,39 @@ plans = Table(
     sqlite_autoincrement=True,
 )
 
-ADDED_IN: dict[int, tuple[Table, ...]] = {2: (model_calls, findings, plans)}
-"""Version -> the tables it added to the one before it. Version 3 added none: outcomes name their coder."""
+leases = Table(
+    "leases",
+    metadata,
+    Column("run_id", ForeignKey("runs.run_id"), primary_key=True),
+    # Grows with every owner: what an earlier one still writes is known by its smaller number.
+    Column("token", Integer, nullable=False),
+    # JSON of the owner; NULL when the run is free.
+    Column("owner", Text),
+    Column("taken_at", String(32), nullable=False),
+    Column("expires_at", String(32), nullable=False),
+)
+
+notes = Table(
+    "notes",
+    metadata,
+    # What the Librarian has counted so far; made anew from outcomes and plans whenever that is wanted.
+    Column("topic", Text, primary_key=True),
+    Column("name", Text, primary_key=True),
+    Column("payload", Text, nullable=False),
+)
+
+writers = Table(
+    "writers",
+    metadata,
+    # The last transaction of each writing thread, by which it learns whether a lost commit was carried out.
+    Column("writer", String(32), primary_key=True),
+    Column("number", Integer, nullable=False),
+)
+
+alembic_version = Table(
+    "alembic_version",
+    metadata,
+    # Alembic's own, as Alembic makes it.
+    Column("version_num", String(32), nullable=False),
+    PrimaryKeyConstraint("version_num", name="alembic_version_pkc"),
+)

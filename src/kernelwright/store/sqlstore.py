@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,35 +20,48 @@ from kernelwright.core.run import Outcome, RunSpec, RunState
 from kernelwright.store.base import RunRecord, Store, StoredEvent
 from kernelwright.store.engine import open_database
 from kernelwright.store.ids import new_run_id
+from kernelwright.store.lease import utc_now
 from kernelwright.store.schema import candidates, events, model_calls, run_candidates, runs
-from kernelwright.store.sqllearned import SqlLearned, insert_outcome, insert_plan
+from kernelwright.store.sqllearned import SqlLearned, insert_outcome, insert_plan, lock_ledger
+from kernelwright.store.sqlleases import SqlLeases, to_text
 from kernelwright.store.sqlrecords import exists, insert
 
 _EVENT: TypeAdapter[Event] = TypeAdapter(Event)
 _EVALUATING = ("candidate_evaluated", "run_finished")
 
 
-def open_store(where: Path | str) -> Store:
+def open_store(where: Path | str, *, read_only: bool = False) -> Store:
     """Open the store, creating it when it is not there and upgrading an older one.
 
     Args:
-        where: path of an SQLite file, or an SQLAlchemy URL such as ``postgresql+psycopg://…``;
+        where: path of an SQLite file, or an SQLAlchemy URL such as ``postgresql://USER@HOST/DATABASE``;
             ``sqlite://`` keeps everything in memory.
+        read_only: Only read: it works while others write and where nobody may write, and nothing is created
+            or upgraded.
 
     Raises:
-        StoreError: it cannot be created or written, or holds a newer schema version.
+        StoreMissing: it is to be read and not there.
+        StoreOlder: it is to be read and of an older version.
+        StoreError: it cannot be created or written, is something else, or holds a newer schema version; it
+            is left as it was.
     """
-    engine, name = open_database(where)
-    return SqlStore(engine, name)
+    engine, name = open_database(where, read_only=read_only)
+    return SqlStore(engine, name, read_only=read_only)
 
 
-class SqlStore(SqlLearned, Store):
+class SqlStore(SqlLearned, SqlLeases, Store):
     """See Store."""
 
-    def __init__(self, engine: Engine, name: str, clock: Callable[[], datetime] | None = None) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        name: str,
+        clock: Callable[[], datetime] | None = None,
+        *,
+        read_only: bool = False,
+    ) -> None:
         """Use an opened database; ``name`` is for messages, ``clock`` returns UTC times."""
-        super().__init__(engine, name)
-        self._clock = clock or _utc_now
+        super().__init__(engine, name, clock or utc_now, read_only=read_only)
         self._rng = random.SystemRandom()
 
     def create_run(self, spec: RunSpec) -> str:
@@ -58,8 +71,8 @@ class SqlStore(SqlLearned, Store):
             "run_id": run_id,
             "experiment": spec.experiment,
             "state": RunState.RUNNING.value,
-            "created_at": _to_text(now),
-            "updated_at": _to_text(now),
+            "created_at": to_text(now),
+            "updated_at": to_text(now),
             "spec": spec.model_dump_json(),
         }
         self._write(lambda connection: connection.execute(runs.insert().values(row)))
@@ -101,6 +114,7 @@ class SqlStore(SqlLearned, Store):
             if exists(connection, is_closing):
                 return
             self._append(connection, run_id, finished)
+            lock_ledger(connection)
             for outcome in outcomes:
                 insert_outcome(connection, outcome)
             if plan is not None:
@@ -116,7 +130,7 @@ class SqlStore(SqlLearned, Store):
         row = {
             "run_id": run_id,
             "seq": seq,
-            "at": _to_text(self._clock()),
+            "at": to_text(self._clock()),
             "kind": event.kind,
             "candidate": _candidate_of(event),
             "payload": event.model_dump_json(),
@@ -189,14 +203,16 @@ class SqlStore(SqlLearned, Store):
         return (self._parse(ModelCall.model_validate_json, row.payload) for row in rows)
 
     def _touch(self, connection: Connection, run_id: str, **values: str | None) -> None:
-        """Set the run's columns and the time of its last change."""
+        """Set the run's columns and the time of its last change, and lock its row until the transaction ends.
+
+        Raises:
+            LeaseLost: another process has the run's lease.
+        """
         change = runs.update().where(runs.c.run_id == run_id)
-        done = connection.execute(change.values(updated_at=_to_text(self._clock()), **values))
+        done = connection.execute(change.values(updated_at=to_text(self._clock()), **values))
         if done.rowcount == 0:
             raise self._unknown_run(run_id)
-
-    def _unknown_run(self, run_id: str) -> StoreError:
-        return StoreError(f"no run {run_id!r} in {self._name}; `kernelwright runs list` shows them")
+        self._require_lease(connection, run_id)
 
     def _run_record(self, row: Row[Any]) -> RunRecord:
         return RunRecord(
@@ -218,14 +234,6 @@ class SqlStore(SqlLearned, Store):
             found = found.model_copy(update={"source": row.source})
         # An older version made ids of other text; what it stored is still found under them.
         return found if found.id == row.candidate_id else found.known_as(row.candidate_id)
-
-
-def _utc_now() -> datetime:
-    return datetime.now(UTC)
-
-
-def _to_text(time: datetime) -> str:
-    return time.astimezone(UTC).isoformat(timespec="microseconds")
 
 
 def _candidate_of(event: Event) -> str | None:

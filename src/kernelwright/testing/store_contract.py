@@ -1,7 +1,9 @@
-"""What every store must do; subclass StoreContract and give it a ``store`` fixture."""
+"""What every store must do; subclass StoreContract, with fixtures ``store``, ``second`` and ``reader``."""
 
 import math
 import threading
+from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC
 
 import pytest
@@ -18,7 +20,8 @@ from kernelwright.core.model_call import CallOutcome, ModelCall
 from kernelwright.core.plan import Move, Plan
 from kernelwright.core.run import Outcome, RunSpec, RunState
 from kernelwright.core.task import Task, Workload
-from kernelwright.store.base import Store
+from kernelwright.store.base import Notebook, Store
+from kernelwright.store.lease import Lease, LeaseLost, Owner, RunHeld
 
 OPEN_SETTINGS = settings(
     max_examples=25,
@@ -100,10 +103,28 @@ def make_plan(n: int = 0, **changes: object) -> ArchivedPlan:
     return ArchivedPlan.model_validate(fields | changes)
 
 
+def make_owner(n: int = 0, **changes: object) -> Owner:
+    """Return a process on another machine; ``changes`` replace its fields."""
+    fields: dict[str, object] = {"host": f"host-{n}", "place": f"boot-{n}", "pid": 1, "started": "7"}
+    return Owner.model_validate(fields | changes)
+
+
 def make_finding(n: int = 0, **changes: object) -> Finding:
     """Return a proposed finding; ``changes`` replace its fields."""
     fields: dict[str, object] = {"text": f"unroll {n}", "target": "cpu/cpp", "taken_from": ("a", "b")}
     return Finding.model_validate(fields | changes)
+
+
+def writes_of(store: Store, run_id: str) -> list[Callable[[], object]]:
+    """Return every way to write a run."""
+    finished = RunFinished(reason="done", winner=None, evaluation=None, spent=Spent())
+    return [
+        lambda: store.append_event(run_id, CandidateWritten(step=1, candidate="c")),
+        lambda: store.add_candidate(run_id, make_candidate()),
+        lambda: store.add_model_call(run_id, make_model_call()),
+        lambda: store.close_run(run_id, finished, [make_outcome()], make_plan()),
+        lambda: store.set_state(run_id, RunState.FINISHED),
+    ]
 
 
 class StoreContract:
@@ -112,6 +133,16 @@ class StoreContract:
     @pytest.fixture
     def store(self) -> Store:
         """Return an empty store; subclasses override it."""
+        raise NotImplementedError
+
+    @pytest.fixture
+    def second(self, store: Store) -> Store:
+        """Return the same store as another process opens it; subclasses override it."""
+        raise NotImplementedError
+
+    @pytest.fixture
+    def reader(self, store: Store) -> Store:
+        """Return the same store opened for reading; subclasses override it."""
         raise NotImplementedError
 
     @pytest.fixture
@@ -284,6 +315,125 @@ class StoreContract:
         assert list(store.iter_findings("admitted")) == [admitted]
         assert list(store.iter_findings("proposed")) == [make_finding(0), make_finding(2)]
         assert list(store.iter_findings("rejected")) == []
+
+    def test_a_run_has_one_owner_at_a_time(self, store: Store, second: Store, run_id: str) -> None:
+        assert store.lease_of(run_id) is None
+        lease = store.take_lease(run_id, Owner.here())
+        assert second.lease_of(run_id) == lease and lease.owner.pid == Owner.here().pid
+        before = store.get_run(run_id)
+        with pytest.raises(RunHeld, match=f"run {run_id} .* process {lease.owner.pid} on this machine since"):
+            second.take_lease(run_id, make_owner())
+        assert second.get_run(run_id) == before
+        store.release_lease(lease)
+        assert second.take_lease(run_id, make_owner()).token > lease.token
+
+    def test_only_the_owner_writes_a_run(self, store: Store, second: Store, run_id: str) -> None:
+        store.take_lease(run_id, Owner.here())
+        other = second.create_run(make_spec())
+        for write in writes_of(second, run_id):
+            with pytest.raises(LeaseLost, match=run_id):
+                write()
+        assert list(store.iter_events(run_id)) == [] == list(store.iter_candidates(run_id))
+        assert list(store.iter_model_calls(run_id)) == [] == list(store.iter_outcomes())
+        assert store.get_run(run_id).state is RunState.RUNNING
+        for write in writes_of(store, run_id):
+            write()
+        second.append_event(other, CandidateWritten(step=1, candidate="c"))
+
+    def test_an_owner_that_was_not_heard_of_is_replaced_and_writes_no_more(
+        self, store: Store, second: Store, run_id: str
+    ) -> None:
+        paused = store.take_lease(run_id, make_owner(1), seconds=0.0)
+        assert second.lease_of(run_id) is None
+        taken = second.take_lease(run_id, make_owner(2))
+        for write in writes_of(store, run_id):
+            with pytest.raises(LeaseLost, match="taken over"):
+                write()
+        with pytest.raises(LeaseLost):
+            store.renew_lease(paused)
+        store.release_lease(paused)
+        assert second.lease_of(run_id) == taken
+        for write in writes_of(second, run_id):
+            write()
+
+    def test_an_owner_that_is_replaced_by_nobody_goes_on(self, store: Store, run_id: str) -> None:
+        lease = store.take_lease(run_id, make_owner(), seconds=0.0)
+        store.append_event(run_id, CandidateWritten(step=1, candidate="c"))
+        store.renew_lease(lease)
+        assert store.lease_of(run_id) is not None
+
+    def test_a_dead_owner_on_this_machine_is_replaced_at_once(
+        self, store: Store, second: Store, run_id: str
+    ) -> None:
+        dead = Owner.here().model_copy(update={"started": "before"})
+        store.take_lease(run_id, dead)
+        assert second.lease_of(run_id) is None
+        second.take_lease(run_id, Owner.here())
+        with pytest.raises(LeaseLost):
+            store.set_state(run_id, RunState.FINISHED)
+
+    def test_of_many_that_want_a_run_one_gets_it(self, store: Store, second: Store, run_id: str) -> None:
+        taken: list[Lease] = []
+
+        def take(which: Store) -> None:
+            with suppress(RunHeld):
+                taken.append(which.take_lease(run_id, Owner.here()))
+
+        threads = [threading.Thread(target=take, args=(which,)) for which in (store, second) * 4]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert taken == [store.lease_of(run_id)]
+
+    def test_reading_sees_all_and_writes_nothing(self, store: Store, run_id: str, reader: Store) -> None:
+        store.append_event(run_id, CandidateWritten(step=1, candidate="c"))
+        store.add_outcome(make_outcome())
+        assert [record.run_id for record in reader.iter_runs()] == [run_id]
+        assert [item.seq for item in reader.iter_events(run_id)] == [1]
+        assert reader.last_outcome_id() == store.last_outcome_id()
+        with pytest.raises(StoreError, match="opened for reading"):
+            reader.create_run(make_spec())
+        with pytest.raises(StoreError, match="opened for reading"):
+            reader.take_lease(run_id, Owner.here())
+
+    def test_the_librarian_is_given_every_outcome_once(self, store: Store) -> None:
+        for n in range(3):
+            store.add_outcome(make_outcome(n, run_id=f"run-{n}"))
+            store.add_plan(make_plan(n))
+
+        def study(book: Notebook) -> tuple[list[Outcome], list[ArchivedPlan]]:
+            return list(book.new_outcomes()), list(book.plans_of(["run-2", "run-0", "nosuch"]))
+
+        outcomes, plans = store.learn(study)
+        assert outcomes == [make_outcome(n, run_id=f"run-{n}") for n in range(3)]
+        assert plans == [make_plan(0), make_plan(2)] and store.count_learned() == (3, 3)
+        store.add_outcome(make_outcome(9))
+        assert store.learn(study)[0] == [make_outcome(9)] and store.learn(study)[0] == []
+        assert len(store.learn(study, anew=True)[0]) == 4
+
+    def test_notes_are_kept_with_findings_or_not_at_all(self, store: Store) -> None:
+        def study(book: Notebook) -> None:
+            book.new_outcomes()
+            book.write({("a", str(n)): f"note {n}" for n in range(900)} | {("b", ""): "é"})
+            book.write({("a", "7"): "seven"})
+            book.add_finding(make_finding())
+
+        def fail(book: Notebook) -> None:
+            study(book)
+            raise ZeroDivisionError
+
+        store.add_outcome(make_outcome())
+        with pytest.raises(ZeroDivisionError):
+            store.learn(fail)
+        assert list(store.iter_findings()) == []
+        assert store.learn(lambda book: (len(book.new_outcomes()), book.read_topic("a"))) == (1, {})
+        store.learn(study)
+        found = store.learn(lambda book: book.read([("a", "7"), ("b", ""), ("b", "none")]))
+        assert found == {("a", "7"): "seven", ("b", ""): "é"}
+        assert len(store.learn(lambda book: book.read_topic("a"))) == 900
+        assert store.learn(lambda book: list(book.findings())) == [make_finding()]
+        assert store.learn(lambda book: book.read_topic("a"), anew=True) == {}
 
     def test_threads_may_write_one_run_at_once(self, store: Store, run_id: str) -> None:
         events: list[Event] = [CandidateWritten(step=n, candidate="c") for n in range(8)]

@@ -369,7 +369,6 @@ except KeyboardInterrupt:
 """
 
 
-@pytest.mark.slow
 def test_an_interrupt_ends_a_question_that_hangs() -> None:
     with BadServer(hangs()) as server:
         process = subprocess.Popen([sys.executable, "-c", INTERRUPTED, server.url], stderr=subprocess.PIPE)

@@ -22,7 +22,7 @@ from kernelwright.agents.llm.model_client import ModelClient
 from kernelwright.agents.llm.tape import FolderTape, MemoryTape, ReplayOnly, Tape
 from kernelwright.core.budget import Budget, Meter, Spent
 from kernelwright.core.errors import ModelUnavailable, StoreError, UserError
-from kernelwright.core.model_call import CallOutcome, ModelCall
+from kernelwright.core.model_call import CallOutcome, ModelCall, Question
 from kernelwright.core.models import ModelSettings, OutputMode
 
 
@@ -142,15 +142,57 @@ def test_a_changed_request_has_no_answer_in_the_recording(change: dict[str, obje
 
 
 @pytest.mark.parametrize("question", [("planner", "s", "u2"), ("planner", "s2", "u"), ("coder", "s", "u")])
-def test_role_system_and_user_all_belong_to_the_request(question: tuple[str, str, str]) -> None:
+def test_role_system_and_user_all_belong_to_the_request_of_a_run_that_goes_on(
+    question: tuple[str, str, str],
+) -> None:
+    tape = MemoryTape()
+    with BadServer(says("hello"), says("another")) as server:
+        settings = ModelSettings(model="openai:m", base_url=server.url)
+        ModelClient(settings, Meter(Budget(), lambda: 0.0), tape).ask_text("planner", "s", "u")
+        resumed = ModelClient(settings, Meter(Budget(), lambda: 0.0), tape)
+        assert resumed.ask_text("planner", "s", "u").value == "hello"
+        assert len(server.requests) == 1
+        assert resumed.ask_text(*question).value == "another"
+
+
+def replay_of_one(role: str = "planner") -> ModelClient:
+    """A client that replays one recorded question: the planner's, for text."""
     tape = MemoryTape()
     with BadServer(says("hello")) as server:
         settings = ModelSettings(model="openai:m", base_url=server.url)
-        ModelClient(settings, Meter(Budget(), lambda: 0.0), tape).ask_text("planner", "s", "u")
-    replay = ModelClient(settings, Meter(Budget(), lambda: 0.0), ReplayOnly(tape))
-    assert replay.ask_text("planner", "s", "u").value == "hello"
-    with pytest.raises(UserError):
-        replay.ask_text(*question)
+        ModelClient(settings, Meter(Budget(), lambda: 0.0), tape).ask_text(role, "s", "u")
+    return ModelClient(settings, Meter(Budget(), lambda: 0.0), ReplayOnly(tape))
+
+
+def test_a_replay_goes_by_the_order_and_not_by_the_words() -> None:
+    assert replay_of_one().ask_text("planner", "other words", "here too").value == "hello"
+
+
+def test_a_replay_says_when_somebody_else_is_asked() -> None:
+    with pytest.raises(UserError, match=r"call 1 asks coder \(openai:m.*recorded .* asked planner"):
+        replay_of_one().ask_text("coder", "s", "u")
+
+
+def test_a_replay_says_when_something_else_is_asked_for() -> None:
+    with pytest.raises(UserError, match=r"asks planner .* for prompted JSON \(x\); recorded .* for text"):
+        replay_of_one().ask("planner", "s", "u", Answer)
+
+
+def test_a_replay_says_where_the_recording_ends() -> None:
+    replay = replay_of_one()
+    replay.ask_text("planner", "s", "u")
+    with pytest.raises(UserError, match="no answer left: it ends after 1 calls, and call 2 asks planner"):
+        replay.ask_text("planner", "s", "u")
+
+
+def test_a_record_that_kept_no_question_is_replayed_by_role_and_model() -> None:
+    tape = MemoryTape()
+    tape.add(
+        ModelCall(key="k", role="planner", model="openai:m", request="", response=None, outcome="timed_out")
+    )
+    assert ReplayOnly(tape).find("", Question(role="planner", model="openai:m", answer="text")).key == "k"
+    with pytest.raises(UserError, match="recorded is one that asked planner"):
+        ReplayOnly(tape).find("", Question(role="coder", model="openai:m", answer="text"))
 
 
 def test_a_record_says_what_was_asked_and_what_it_cost() -> None:

@@ -12,6 +12,7 @@ from tests.ir.rewrites.support import (
     rewrite_and_check,
     targets,
 )
+from tests.marks import mostly_slow
 from torch import nn
 from torch.nn import functional as F
 
@@ -87,7 +88,7 @@ def _check_if_it_pays(forward, *inputs):
         assert_same(before, REWRITES[NAME].apply(before, "*"), seeds=(0,))
 
 
-@pytest.mark.parametrize("dims", [(2,), (3, 4), (2, 3, 4)])
+@pytest.mark.parametrize("dims", mostly_slow([(2,), (3, 4), (2, 3, 4)], (3, 4)))
 def test_mean_over_depth_of_a_transposed_convolution(dims):
     layer = nn.ConvTranspose3d(4, 6, 3, stride=2, padding=1, output_padding=1).double()
     rewrite_and_check(

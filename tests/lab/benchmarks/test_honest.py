@@ -11,6 +11,7 @@ import pytest
 from lab.honest import Honest, written_by_hand
 from lab.trials import Journal, trial_of
 from tests.lab.benchmarks.conftest import load_benchmark
+from tests.marks import mostly_slow
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import MachineError, UserError
@@ -47,7 +48,7 @@ def referee(benchmark: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> 
         yield referee
 
 
-@pytest.mark.parametrize("name", REPRESENTATIVE)
+@pytest.mark.parametrize("name", mostly_slow(REPRESENTATIVE, "bias_workspace", "rowsum_atomic"))
 def test_an_honest_kernel_is_verified(referee: Referee, by_hand: dict[str, Honest], name: str) -> None:
     honest = by_hand[name]
     with referee.open(honest.task) as session:
@@ -134,6 +135,7 @@ def apart(benchmark: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> It
         yield referee
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ON_A_DEVICE)
 def test_an_honest_kernel_for_a_gpu_is_verified_on_the_stand_in(
     apart: Referee, by_hand: dict[str, Honest], name: str

@@ -54,6 +54,7 @@ def session(benchmark: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> 
         yield session
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", KILLED)
 def test_a_planted_bug_is_found(
     benchmark: ModuleType, session: Session, mutants: dict[str, Mutant], name: str
@@ -62,6 +63,7 @@ def test_a_planted_bug_is_found(
     assert str(evaluation.status) == KILLED[name], evaluation.detail
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["kernel/float_total", "meaning/subnormals_flushed"])
 def test_what_is_no_bug_is_verified(
     benchmark: ModuleType, session: Session, mutants: dict[str, Mutant], name: str
@@ -72,6 +74,7 @@ def test_what_is_no_bug_is_verified(
     assert evaluation.is_verified, evaluation.detail
 
 
+@pytest.mark.slow
 def test_the_originals_are_verified(
     benchmark: ModuleType, session: Session, mutants: dict[str, Mutant]
 ) -> None:
@@ -80,6 +83,7 @@ def test_the_originals_are_verified(
         assert evaluation.is_verified, evaluation.detail
 
 
+@pytest.mark.slow
 def test_a_kernel_is_compared_with_its_mutant_to_the_last_bit(
     benchmark: ModuleType, mutants: dict[str, Mutant], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -32,6 +32,7 @@ def made(number: int) -> tuple[Mutant, ...]:
     return mutants_of(base(number))
 
 
+@pytest.mark.slow
 def test_every_operator_finds_a_place() -> None:
     used = {(m.layer, m.operator) for number in PRINTED for m in made(number)}
     layers = {"kernel": BODY, "prelude": PRELUDE, "module": MODULE, "meaning": MEANING}

@@ -16,6 +16,13 @@ from kernelwright.targets.cpp.schedules import SCHEDULE_EDITS, with_default_sche
 from kernelwright.tasks.capture import capture_module
 
 
+@pytest.fixture(autouse=True)
+def two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is offered and printed depends on the cores: of these tests' machine, not of this one."""
+    for module in ("cpp.choices", "schedules.finders"):
+        monkeypatch.setattr(f"kernelwright.kernels.{module}.processors", lambda: 2)
+
+
 def program_of(region: Region, shape: tuple[int, ...], kind: str = "input") -> Program:
     """One region from x to out, both of one shape; ``temporary``: x comes from a library call."""
     stride = tuple(int(s) for s in torch.empty(shape).stride())

@@ -4,6 +4,7 @@ import importlib.util
 from functools import cache
 
 import pytest
+from tests.marks import mostly_slow
 
 from kernelwright.core.evidence import METRICS, FactValue
 from kernelwright.core.task import Task
@@ -73,7 +74,7 @@ def lowered(gpu: Gpu) -> tuple[str, Program]:
     return render_triton_candidate(task, {"default": (captured, program)}, "1. seed"), program
 
 
-@pytest.fixture(scope="module", params=TARGETS)
+@pytest.fixture(scope="module", params=mostly_slow(TARGETS, "sm_90"))
 def built(request: pytest.FixtureRequest) -> tuple[str, Inspection, dict[str, dict[str, FactValue]]]:
     """Target, what was found, and facts by form."""
     target = str(request.param)
@@ -119,6 +120,7 @@ def test_the_machine_code_shows_what_each_form_is_for(
         assert forms[form]["aot.matrix_instructions"] == forms[form]["aot.atomics"] == 0
 
 
+@pytest.mark.slow
 def test_the_width_of_accesses_is_what_the_edit_makes_it() -> None:
     task = Task(name="t", source=THREE)
     captured = capture_task(task, task.workloads[0])

@@ -80,9 +80,9 @@ def test_tiles_of_any_shape_match_torch(
 @pytest.mark.parametrize(
     "choices",
     [
-        {"num_stages": 1},
+        pytest.param({"num_stages": 1}, marks=pytest.mark.slow),
         {"num_stages": 3, "block_columns": 32},
-        {"programs": 3},
+        pytest.param({"programs": 3}, marks=pytest.mark.slow),
         {"programs": 7, "block_kept": 32, "block_inner": 32, "precision": "tf32x3"},
     ],
     ids=["one stage", "three stages", "persistent", "persistent, wide tiles"],

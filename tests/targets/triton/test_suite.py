@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from tests.marks import each_nth
 from tests.targets.triton.interpreted import Interpreter
 from tests.targets.triton.judging import FEW, Judge
 from tests.targets.triton.suite import SMALL, TINY, check, lowered, short_name, small
@@ -32,7 +33,7 @@ COSTLY = ("8_ColumnMax", "10_ArgmaxRows", "22_AvgPool3d")
 """Tried at the tiny sizes here: the interpreter takes seconds for the others."""
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", each_nth(KINDS, 3))
 def test_candidate_is_what_the_referee_wants(interpreter: Interpreter, kind: str) -> None:
     task = TASKS[KINDS[kind]]
     check(interpreter, small(task, TINY if KINDS[kind] in COSTLY else SMALL), keys=FEW)

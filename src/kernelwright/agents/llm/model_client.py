@@ -17,7 +17,7 @@ from kernelwright.agents.llm.client import Reply
 from kernelwright.agents.llm.keys import Keys
 from kernelwright.agents.llm.models import make_model
 from kernelwright.agents.llm.prices import require_prices, with_prices
-from kernelwright.agents.llm.recorded import CallFailed, Line, RecordedModel, sdk_settings
+from kernelwright.agents.llm.recorded import TEXT, CallFailed, Line, RecordedModel, sdk_settings
 from kernelwright.agents.llm.structured import NotAnswered, ask_for_json, parse
 from kernelwright.agents.llm.tape import ReplayOnly, Tape
 from kernelwright.core.budget import Meter
@@ -68,13 +68,15 @@ class ModelClient:
 
     def ask_text(self, role: str, system: str, user: str) -> Reply[str]:
         """Return the model's text."""
-        return self._ask(role, system, user, self._agent(role, str))
+        return self._ask(role, system, user, self._agent(role, str), TEXT)
 
     def ask(self, role: str, system: str, user: str, output: type[T]) -> Reply[T]:
         """Return a validated ``output``."""
-        if self._settings.output_mode in ("auto", "prompted"):
+        mode = "prompted" if self._settings.output_mode == "auto" else self._settings.output_mode
+        if mode == "prompted":
             system = ask_for_json(system, output)
-        return self._ask(role, system, user, self._agent(role, output))
+        answer = f"{mode} JSON ({', '.join(output.model_fields)})"
+        return self._ask(role, system, user, self._agent(role, output), answer)
 
     def note(self, role: str, outcome: CallOutcome, detail: str) -> None:
         """Replace the outcome of the role's last answer."""
@@ -108,8 +110,9 @@ class ModelClient:
             return NativeOutput(output)
         return TextOutput(_reader(output))
 
-    def _ask(self, role: str, system: str, user: str, agent: Agent[object, V]) -> Reply[V]:
+    def _ask(self, role: str, system: str, user: str, agent: Agent[object, V], answer: str) -> Reply[V]:
         model = self._model(role)
+        model.answer = answer
         try:
             value = _run(agent, _unicode(system), _unicode(user))
         except CallFailed as failed:

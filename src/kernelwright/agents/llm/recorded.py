@@ -33,11 +33,12 @@ from kernelwright.agents.llm.transport import Failure, Patience
 from kernelwright.agents.llm.window import correction_tokens
 from kernelwright.core.budget import Meter, Spent
 from kernelwright.core.frozen import content_hash
-from kernelwright.core.model_call import CallOutcome, ModelCall
+from kernelwright.core.model_call import CallOutcome, ModelCall, Question
 from kernelwright.core.models import ModelSettings
 
 BYTES_PER_TOKEN = 3
 """For servers that do not say what they counted; on the high side for English and code; ours."""
+TEXT = "text"
 SAME_WHATEVER_THE_TIME = ("part_kind", "content", "tool_name", "args")
 """What of a message's part belongs to the request; times and identifiers do not."""
 
@@ -75,6 +76,8 @@ class RecordedModel(WrapperModel):
         self._line = line
         self._choice = line.settings.for_role(role)
         self._price = line.settings.price_of(self._choice)
+        self.answer = TEXT
+        """What is asked for now; see ``Question.answer``."""
         self.last_text = ""
         """What the model wrote in the last request that it answered."""
 
@@ -88,17 +91,19 @@ class RecordedModel(WrapperModel):
         request = self._line.keys.scrub(
             _canonical(self._role, self._choice.model, messages, model_settings, model_request_parameters)
         )
+        question = self._question(messages, model_settings)
         patience = Patience(self._line.rng)
         self.last_text = ""
         while True:
             self._line.meter.require()
             key = self._next_key(request)
-            call = self._line.tape.find(key)
+            call = self._line.tape.find(key, question)
             is_new, failure = call is None, Failure(CallOutcome.OK, "")
             if call is None:
                 call, failure = await self._try(
                     key, request, messages, model_settings, model_request_parameters
                 )
+                call = call.model_copy(update={"question": question})
                 self._line.tape.add(call)
             elif call.outcome is not CallOutcome.OK:
                 failure = Failure(call.outcome, call.detail)
@@ -126,6 +131,16 @@ class RecordedModel(WrapperModel):
             [_plain(message) for message in messages], model_request_parameters
         )
         return bounded(prepared, correction_tokens(self._line.settings.prompt_tokens()))
+
+    def _question(self, messages: list[ModelMessage], settings: SdkSettings | None) -> Question:
+        return Question(
+            role=self._role,
+            model=self._choice.model,
+            answer=self.answer,
+            n_rejected=sum(isinstance(message, ModelResponse) for message in messages),
+            max_tokens=(settings or {}).get("max_tokens"),
+            temperature=(settings or {}).get("temperature"),
+        )
 
     def _next_key(self, request: str) -> str:
         digest = content_hash(request)

@@ -1,4 +1,9 @@
-"""Recordings of a run's model traffic, and their replay."""
+"""Recordings of a run's model traffic, and their replay.
+
+A run that goes on after it was killed finds an answer by its request's content: a changed prompt is asked
+anew. A replay of a recorded run takes the answers in their order, whatever the prompts' words are by now; who
+is asked for what must be the same. Prompts may be reworded without recording anything again.
+"""
 
 import os
 from collections.abc import Iterator
@@ -8,13 +13,13 @@ from typing import Protocol
 from pydantic import ValidationError
 
 from kernelwright.core.errors import StoreError, UserError
-from kernelwright.core.model_call import ModelCall
+from kernelwright.core.model_call import ModelCall, Question
 
 
 class Tape(Protocol):
     """Where every request of a run is looked up before it is sent, and recorded once it is answered."""
 
-    def find(self, key: str) -> ModelCall | None:
+    def find(self, key: str, question: Question) -> ModelCall | None:
         """Return the recorded call, None when it must be sent."""
         ...
 
@@ -29,8 +34,8 @@ class MemoryTape:
     def __init__(self) -> None:
         self._calls: dict[str, ModelCall] = {}
 
-    def find(self, key: str) -> ModelCall | None:
-        """Return the recorded call."""
+    def find(self, key: str, question: Question | None = None) -> ModelCall | None:
+        """Return the recorded call with that key."""
         return self._calls.get(key)
 
     def add(self, call: ModelCall) -> None:
@@ -64,8 +69,8 @@ class FolderTape:
             raise StoreError(f"line {number} of {self.path} is damaged: restore it or record anew") from None
         self._calls[call.key] = call
 
-    def find(self, key: str) -> ModelCall | None:
-        """Return the recorded call."""
+    def find(self, key: str, question: Question | None = None) -> ModelCall | None:
+        """Return the recorded call with that key."""
         return self._calls.get(key)
 
     def add(self, call: ModelCall) -> None:
@@ -85,22 +90,50 @@ class FolderTape:
         yield from self._calls.values()
 
 
+class RecordedCalls(Protocol):
+    """The calls of a run that has ended."""
+
+    def calls(self) -> Iterator[ModelCall]:
+        """Yield the calls in the order they were made."""
+        ...
+
+
 class ReplayOnly:
-    """A recording that is all there is: nothing is ever sent, so no key and no server are needed."""
+    """A recording that is all there is: nothing is ever sent, so no key and no server are needed.
 
-    def __init__(self, tape: Tape) -> None:
-        self._tape = tape
+    The nth request of the replay gets the nth answer of the recording. For one replay only.
+    """
 
-    def find(self, key: str) -> ModelCall:
-        """Return the recorded call; raises UserError when there is none."""
-        call = self._tape.find(key)
-        if call is None:
+    def __init__(self, tape: RecordedCalls) -> None:
+        self._calls = list(tape.calls())
+        self._n_found = 0
+
+    def find(self, key: str, question: Question) -> ModelCall:
+        """Return the next recorded call; raises UserError when there is none or it asked something else."""
+        number = self._n_found + 1
+        if number > len(self._calls):
             raise UserError(
-                "the recording has no answer for this request: recipe, task, seed, settings or prompts "
-                "differ from when it was made; record it anew"
+                f"the recording has no answer left: it ends after {len(self._calls)} calls, and call "
+                f"{number} asks {question}; {_RECORD_ANEW}"
             )
+        call = self._calls[self._n_found]
+        asked = _question_of(call, question)
+        if asked != question:
+            raise UserError(
+                f"the recording has no answer for this request: call {number} asks {question}; recorded is "
+                f"one that asked {asked}; {_RECORD_ANEW}"
+            )
+        self._n_found = number
         return call
 
     def add(self, call: ModelCall) -> None:
         """Never called: nothing is sent."""
         raise UserError(f"a replayed run cannot ask {call.model} anything new")
+
+
+_RECORD_ANEW = "recipe, task, seed, settings or kinds of answer differ from when it was made: record it anew"
+
+
+def _question_of(call: ModelCall, asked: Question) -> Question:
+    """Return what the call asked for; of an older record, as far as it says."""
+    return call.question or asked.model_copy(update={"role": call.role, "model": call.model})

@@ -1,0 +1,1 @@
+"""Alembic's script directory: how a store of an older version becomes one of the next."""

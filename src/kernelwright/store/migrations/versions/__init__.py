@@ -1,0 +1,1 @@
+"""One file a version; the number is that of the version it leads to."""

@@ -1,0 +1,33 @@
+"""The same place for every test, whatever shell starts them: environment, signals, file modes."""
+
+import os
+import signal
+import time
+
+OF_THE_SHELL = (
+    "KERNELWRIGHT_", "OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "TORCHINDUCTOR_", "PYTORCH_", "XDG_",
+    "PYTHONUNBUFFERED", "PYTHONWARNINGS", "COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "CLICOLOR",
+)  # fmt: skip
+"""How variables begin that change what is tested."""
+KEPT = ("KERNELWRIGHT_TEST_", "KERNELWRIGHT_CACHE", "KERNELWRIGHT_DATA", "KERNELWRIGHT_STORE")
+"""What is meant for the tests, and where a caller wants files kept."""
+OF_THE_NETWORK = ("_API_KEY", "_PROXY", "_BASE_URL")
+"""How variables end that would take a test off this machine."""
+
+
+def pytest_configure() -> None:
+    """Make the process like a fresh one: in the foreground, with plain text, UTC and usual file modes."""
+    for name in list(os.environ):
+        if name.startswith(KEPT):
+            continue
+        if name.startswith(OF_THE_SHELL) or name.upper().endswith(OF_THE_NETWORK):
+            del os.environ[name]
+    os.environ.update(LC_ALL="C.UTF-8", TERM="dumb", TZ="UTC")
+    time.tzset()
+    os.umask(0o022)
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background has it ignored
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
