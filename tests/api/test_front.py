@@ -102,7 +102,7 @@ def test_an_interrupted_run_is_resumed_by_its_id(engine: StubEngine) -> None:
     with pytest.raises(KeyboardInterrupt):
         kernelwright.optimize(TASK, seed=5)
     (line,) = kernelwright.runs()
-    assert line.state == "running"
+    assert line.state == "interrupted"
     result = kernelwright.optimize(resume=line.run_id[:-1], progress=False)
     assert result.run_id == line.run_id and result.speedup is not None
     assert [kept.state for kept in kernelwright.runs()] == ["finished"]

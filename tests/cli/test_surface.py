@@ -57,6 +57,16 @@ def test_help_loads_neither_torch_nor_a_database() -> None:
     assert done.stdout.splitlines()[-1] == "0 []"
 
 
+def test_commands_can_be_completed_by_a_shell(cli: Any) -> None:
+    assert "--install-completion" in cli("--help").out
+
+
+def test_options_stand_in_panels(cli: Any) -> None:
+    shown = cli("optimize", "--help").out
+    for panel in ("Task", "Search", "Budget", "Judging", "Language models", "Results"):
+        assert f"─ {panel} ─" in shown
+
+
 def test_version(cli: Any) -> None:
     assert cli("--version").out.startswith("kernelwright ")
 

@@ -25,8 +25,8 @@ from kernelwright.runs.evaluator import Evaluator
 from kernelwright.runs.evaluators import Around
 from kernelwright.runs.loop import create_run
 from kernelwright.settings import Settings
+from kernelwright.store import sqlstore
 from kernelwright.store.base import RunRecord, Store
-from kernelwright.store.sqlstore import open_store
 from kernelwright.tasks.places import BenchTask, collect
 
 
@@ -150,7 +150,7 @@ def _begin(request: BenchRequest, title: str, settings: Settings | None, store: 
     entries = collect(
         request.sources, manifest=manifest, groups=request.groups, only=request.only, limit=request.limit
     )
-    opened = store or open_store(request.store or where.store)
+    opened = store or sqlstore.open_store(request.store or where.store)
     earlier = {record.spec.task.id: record for record in opened.iter_runs(title)}
     check_title(title, is_known=bool(earlier), is_resume=request.resume is not None)
     models = check_models(request.models, request.team, request.target)

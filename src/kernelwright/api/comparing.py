@@ -29,8 +29,8 @@ from kernelwright.runs.evaluators import JUST_THE_REFEREE, Around
 from kernelwright.runs.prepare import Preparation, prepare
 from kernelwright.runs.recording import RecordedMachine, Recording
 from kernelwright.settings import Settings
+from kernelwright.store import sqlstore
 from kernelwright.store.base import Store
-from kernelwright.store.sqlstore import open_store
 from kernelwright.targets.gpu import peaks as gpu_peaks
 from kernelwright.tasks.places import collect
 
@@ -105,7 +105,7 @@ def _begin(request: CompareRequest, title: str, settings: Settings | None, store
     for contestant in grid.contestants:
         find_recipe(contestant.recipe)
         check_team(contestant.team, grid.target)
-    roster = Roster(store or open_store(request.store or where.store), grid, request, where)
+    roster = Roster(store or sqlstore.open_store(request.store or where.store), grid, request, where)
     roster.check_earlier(is_resume=request.resume is not None)
     for team, models in asked.items():
         grid.models[team] = ready_models(models, team, request.recipes, request.budget.usd)
@@ -190,7 +190,7 @@ def _read(replay: Path) -> Recording:
     """Read a recording, or a store's measurements."""
     if replay.is_dir() or replay.suffix == ".jsonl":
         return recordings.read_recording(replay)
-    return recordings.recording_of(open_store(replay, read_only=True))
+    return recordings.recording_of(sqlstore.open_store(replay, read_only=True))
 
 
 def _judging(roster: Roster, referee: Evaluator | None, recording: Recording | None) -> _Judging:

@@ -43,9 +43,9 @@ from kernelwright.report.results import BenchResult, CheckResult, ComparisonResu
 from kernelwright.report.runlist import RunList, list_runs
 from kernelwright.runs.evaluator import Evaluator
 from kernelwright.settings import Settings, load_settings
+from kernelwright.store import sqlstore
 from kernelwright.store.base import Store
 from kernelwright.store.reading import open_for_reading
-from kernelwright.store.sqlstore import open_store
 from kernelwright.tasks.live import task_from_module
 from kernelwright.tasks.places import save_task
 
@@ -126,7 +126,7 @@ def optimize(
     judge = None if isinstance(evaluator, str) else evaluator
     module = what if isinstance(what, nn.Module) else None
     if resume is not None:
-        kept = opened or open_store(str(store or where.store))
+        kept = opened or sqlstore.open_store(str(store or where.store))
         begun = resume_run(
             resume, settings=where, store=kept, evaluator=evaluator, require_sandbox=require_sandbox
         )

@@ -20,8 +20,8 @@ from kernelwright.methods import find_recipe
 from kernelwright.runs.evaluator import Evaluator, EvaluatorElsewhere
 from kernelwright.runs.loop import RunOutcome, create_run
 from kernelwright.settings import Settings
+from kernelwright.store import sqlstore
 from kernelwright.store.base import RunRecord, Store
-from kernelwright.store.sqlstore import open_store
 from kernelwright.tasks.places import load_place
 
 
@@ -94,7 +94,7 @@ def begin(
     judge = evaluator or elsewhere
     if elsewhere is not None and request.library_calls is not LibraryCalls.ALLOWED:
         raise UserError("--library-calls: with --evaluator the evaluator's own policy holds; give it there")
-    opened = store or open_store(request.store or where.store)
+    opened = store or sqlstore.open_store(request.store or where.store)
     there = _gpu_there(judge, request.target)
     find_recipe(request.recipe)
     check_team(request.team, parse_target(request.target, is_elsewhere=there is not None))
@@ -131,7 +131,7 @@ def resume(
         UserError: there is no such run.
     """
     where = bound_settings(settings, require_sandbox)
-    opened = store or open_store(where.store)
+    opened = store or sqlstore.open_store(where.store)
     record = find_run(opened, run)
     asked = record.spec.request
     if asked is not None and require_sandbox is None:

@@ -121,7 +121,7 @@ OPTIONS: tuple[Option, ...] = (
         parse=parse_place, only=("evaluate",), is_argument=True,
     ),
     Option(
-        "kernels", "KERNEL...", "Files that define ModelNew.", "Task",
+        "kernels", "KERNEL...", "Files that define ModelNew.", "Task", metavar="KERNEL",
         parse=parse_place, many=True, is_argument=True,
     ),
     Option(
