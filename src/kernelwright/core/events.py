@@ -12,11 +12,12 @@ from kernelwright.core.plan import Move, Plan
 from kernelwright.core.roofline import Floor
 from kernelwright.core.skill import RankedSkill
 
-StepMode: TypeAlias = Literal[
-    "root", "seed", "populate", "optimize", "rewrite", "cross", "experiment", "repair"
-]
-"""What a step does: evaluate the reference, write seeds, fill a population, make one move, improve without
-a plan, cross two plans, run designed experiments, repair."""
+StepMode: TypeAlias = str
+"""Names a kind of step; a recipe says which names it uses and how each is carried out.
+
+In use: ``root`` evaluates the reference, ``seed`` writes seed candidates, ``populate`` fills a population,
+``optimize`` makes one move, ``rewrite`` improves without a plan, ``cross`` crosses two plans, ``experiment``
+runs designed experiments, ``repair`` repairs a failing base, ``final`` measures the winner again."""
 
 
 class RunStarted(Frozen):
@@ -51,7 +52,7 @@ class LoweringGaveUp(Frozen):
 class StepStarted(Frozen):
     kind: Literal["step_started"] = "step_started"
     step: int
-    mode: StepMode | Literal["final"]
+    mode: StepMode
     base: str | None
     """Candidate id the step starts from."""
     reference: str | None = None

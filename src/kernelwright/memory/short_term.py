@@ -3,8 +3,6 @@
 A pure function of the run's events: a resumed run replays them and stands where the interrupted one stood.
 """
 
-from typing import Literal
-
 from kernelwright.core.evaluation import Evaluation, Status
 from kernelwright.core.events import (
     CandidateEvaluated,
@@ -17,10 +15,6 @@ from kernelwright.core.events import (
 from kernelwright.core.plan import Move
 from kernelwright.memory.attempts import Attempt, Link
 
-_Mode = StepMode | Literal["final"]
-_MOVING = ("optimize", "rewrite", "experiment")
-"""Modes of steps whose candidates come of a move on a base."""
-
 
 class ShortTermMemory:
     """Attempts per base and repair chains."""
@@ -29,7 +23,7 @@ class ShortTermMemory:
         self._attempts: dict[str, dict[str, Attempt]] = {}
         self._idea_of: dict[str, tuple[str, str]] = {}
         self._speedups: dict[str, float] = {}
-        self._mode: _Mode = "seed"
+        self._mode: StepMode = "seed"
         self._step_base: str | None = None
         self._chosen: MoveChosen | None = None
 
@@ -97,7 +91,7 @@ class ShortTermMemory:
         broken = self.idea_of(self._step_base) if self._mode == "repair" and self._step_base else None
         if broken is not None:
             self.record(broken.base, broken.move, evaluation)
-        elif self._mode in _MOVING and self._chosen is not None:
+        elif self._mode != "repair" and self._chosen is not None:
             self.record(self._chosen.base, self._chosen.move, evaluation)
         else:
             self.record_seed(evaluation)

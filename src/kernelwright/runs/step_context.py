@@ -34,8 +34,6 @@ from kernelwright.runs.view import Attempt, SearchPolicy, Selection
 from kernelwright.runs.windows import Window
 
 NO_WINDOW = Window()
-FIRST_MODES = ("root", "seed")
-"""Steps that choose the first base themselves, when all their candidates are judged."""
 KNOWN = "gives a kernel that was evaluated already"
 """Why a move, or a plan, comes to no candidate."""
 
@@ -62,6 +60,7 @@ class Desk:
         self._eager_ms = _told_before(journal) or dict(session.baseline_ms)
         self._analyses: dict[str, Analysis] = {}
         self._mode: StepMode = "seed"
+        self._has_base = False
         self._reference: str | None = None
 
     def begin(self, selection: Selection) -> Selection:
@@ -73,6 +72,7 @@ class Desk:
         assert selection.mode != "stop"
         self.state.step += 1
         self._mode, self._reference = selection.mode, selection.reference
+        self._has_base = selection.base is not None
         self.emit(
             StepStarted(
                 step=self.state.step,
@@ -224,7 +224,7 @@ class Desk:
         self._credit(candidate)
         if speedup is not None and (best_before is None or speedup > (best_before.speedup or 0.0)):
             self.emit(IncumbentImproved(step=state.step, candidate=candidate.id, speedup=speedup))
-        is_later = speedup is not None and self._mode not in FIRST_MODES
+        is_later = speedup is not None and self._has_base  # a step without one chooses the first base itself
         if is_later and self._policy.accepts_as_base(state.speedup(state.base), speedup or 0.0):
             self.replace_base(candidate.id)
         return evaluation

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Protocol
 
 from kernelwright.core.evaluation import Stage
 from kernelwright.core.events import StepMode
@@ -88,7 +88,7 @@ class RunView:
 class Selection:
     """What to do next."""
 
-    mode: StepMode | Literal["stop"]
+    mode: StepMode
     base: str | None = None
     """Candidate to start from, to cross or to repair."""
     reference: str | None = None

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from kernelwright.core.evaluation import Stage
 from kernelwright.runs.view import Attempt, RunView, SearchPolicy, Selection
 
-FIRST_MODES = ("root", "seed")
 FAILING_STAGES = (Stage.GUARD, Stage.BUILD, Stage.LOAD, Stage.VERIFY)
 
 
@@ -64,10 +63,9 @@ def play(
 def check_selection(view: RunView, selection: Selection) -> None:
     """Check that a selection can be carried out; AssertionError when it cannot."""
     assert selection.count >= 1
-    if selection.mode in FIRST_MODES:
-        assert selection.base is None
-        return
-    base = view.attempt(selection.base or "")
+    if selection.base is None:
+        return  # a first step: nothing to start from
+    base = view.attempt(selection.base)
     assert base is not None, "an unknown base"
     assert base.candidate not in view.exhausted, "an exhausted base"
     assert base.is_verified == (selection.mode != "repair"), "a repair of what works, or the other way round"
