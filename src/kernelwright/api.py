@@ -144,7 +144,7 @@ def run_task(
     where = settings or load_settings()
     check_team(spec.team, spec.target)
     if spec.models is not None:
-        require_room(spec.models, model_seats(spec.team), spec.target.language)
+        require_room(spec.models, model_seats(spec.team), spec.target)
     with _referee(referee, where, spec) as judge:
         tools = _tools(spec, store, where, _inspecting(judge, spec, where, inspect, profile), on_event)
         return start_run(spec, replace(tools, prepare=prepare))

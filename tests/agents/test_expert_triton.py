@@ -17,7 +17,7 @@ from kernelwright.agents.signature import task_signature
 from kernelwright.core.errors import LoweringError
 from kernelwright.core.evidence import Bottleneck
 from kernelwright.core.plan import Move, Plan
-from kernelwright.core.target import Target
+from kernelwright.core.target import TargetName
 from kernelwright.core.task import TolerancePolicy
 from kernelwright.memory.ledger import Ledger
 from kernelwright.skills.load import load_skills
@@ -35,7 +35,7 @@ from kernelwright.testing.fake_run import fake_evaluation
 
 @pytest.fixture(scope="module")
 def problem() -> Problem:
-    return replace(expert_problem(), target=Target.parse("cuda/triton", to_run=False))
+    return replace(expert_problem(), target=TargetName.parse("cuda/triton", to_run=False))
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +105,7 @@ def test_a_signature_needs_no_c_plus_plus(problem: Problem) -> None:
 def test_a_language_that_nobody_here_writes_is_read_and_not_written(
     problem: Problem, workshop: Workshop
 ) -> None:
-    cuda = replace(problem, target=Target(device="cuda", language="cuda"))
+    cuda = replace(problem, target=TargetName(device="cuda", language="cuda"))
     root = ExpertGenerator(workshop).root(cuda)
     assert "ModelNew" in root.source and "triton" not in root.source, "torch's calls alone"
     seeds = ExpertGenerator(workshop).seeds(Situation(cuda), 3)

@@ -17,18 +17,18 @@ from kernelwright.targets.gpu.inspect.inspection import Inspection, InspectionSt
 @pytest.mark.parametrize("to_run", [True, False])
 def test_what_is_only_inspected_can_neither_be_written_nor_run(text: str, to_run: bool) -> None:
     with pytest.raises(UserError, match="kernelwright inspect") as raised:
-        Target.parse(text, to_run=to_run)
+        TargetName.parse(text, to_run=to_run)
     assert "cpu/cpp" in str(raised.value) and "\n" not in str(raised.value)
 
 
 @pytest.mark.parametrize("text", GPU_TARGETS)
 def test_what_needs_a_gpu_runs_where_that_kind_is(text: str) -> None:
     kind = text.partition("/")[0]
-    assert str(Target.parse(text, has_device=lambda asked: asked == kind)) == text
+    assert str(TargetName.parse(text, has_device=lambda asked: asked == kind)) == text
     with pytest.raises(UserError, match="needs a GPU"):
-        Target.parse(text, has_device=lambda asked: asked != kind)
+        TargetName.parse(text, has_device=lambda asked: asked != kind)
     if text in PRINTED_TARGETS:
-        assert str(Target.parse(text, to_run=False)) == text
+        assert str(TargetName.parse(text, to_run=False)) == text
 
 
 @pytest.mark.parametrize(("form", "architecture"), [(f, a) for f in KernelForm for a in ("sm_90a", "gfx942")])

@@ -22,7 +22,8 @@ from kernelwright.ir.program import (
     StageValue,
     Store,
 )
-from kernelwright.targets.cpp.printer import print_source, signature
+from kernelwright.ir.arguments import signature
+from kernelwright.targets.cpp.printer import print_source
 from kernelwright.targets.cpp.runtime_source import cxx_flags
 
 F = "float32"

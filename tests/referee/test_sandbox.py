@@ -31,13 +31,13 @@ from tests.referee.bubbles import fork_into, wrapped
 
 from kernelwright.core.errors import UserError
 from kernelwright.referee.sandbox import ORDER, Limits, Sandbox, Tier
-from kernelwright.referee.sandbox.choose import DRIVERS, choose, require
+from kernelwright.referee.sandbox.choose import choose, require
 from kernelwright.referee.sandbox.enter import Cell, enter
 from kernelwright.referee.sandbox.processes import children_of, family_of, stat_of, unnamed_bytes
 from kernelwright.referee.sandbox.report import describe
 from kernelwright.referee.sandbox.seccomp import REFUSED, make_filter
 from kernelwright.referee.sandbox.view import View, make_view
-from kernelwright.referee.worker.driver import DriverError
+from kernelwright.referee.worker.driver import DRIVERS, DriverError
 
 SCRATCH_BYTES = 4 << 20
 N_PROCESSES = 40

@@ -8,7 +8,7 @@ from kernelwright.agents.expert.planner import ExpertPlanner
 from kernelwright.agents.roles import Situation, Team
 from kernelwright.core.errors import LoweringError, UserError
 from kernelwright.core.plan import Move
-from kernelwright.core.target import Target
+from kernelwright.core.target import TargetName
 from kernelwright.skills.load import load_skills
 from kernelwright.targets.printers import PRINTERS
 
@@ -58,7 +58,7 @@ def model_seats(name: str) -> frozenset[str]:
     return frozenset(seat for seat, team in _players(name).items() if team == LLM)
 
 
-def check_team(name: str, target: Target) -> None:
+def check_team(name: str, target: TargetName) -> None:
     """Raise UserError for an unknown team or seat, or an expert's where only models write the language."""
     if EXPERT in _players(name).values() and target.language not in PRINTERS:
         raise UserError(

@@ -14,7 +14,7 @@ from kernelwright.core.errors import KernelwrightError, StoreError, UserError
 from kernelwright.core.evidence import FactValue
 from kernelwright.core.models import ModelSettings
 from kernelwright.core.run import RunSpec, RunState
-from kernelwright.core.target import Target
+from kernelwright.core.target import TargetName
 from kernelwright.report.comparison import Conditions
 from kernelwright.report.played import Contestant, Played, played_run
 from kernelwright.report.story import tell
@@ -89,14 +89,14 @@ class Roster:
         """What the figures hold for."""
         self._learned: dict[str, Any] | None = None
 
-    def target(self) -> Target:
+    def target(self) -> TargetName:
         """Return what is written for; raises UserError where it is unknown, or is to run on a GPU that is
         not here."""
         # lazy: keeps --help quick
         from kernelwright.targets.gpu.torch_devices import has_gpu
 
         is_replay = self.sources.replay is not None
-        return Target.parse(self.grid.target, has_device=lambda kind: is_replay or has_gpu(kind))
+        return TargetName.parse(self.grid.target, has_device=lambda kind: is_replay or has_gpu(kind))
 
     def check_earlier(self, *, is_resume: bool) -> None:
         """Raise UserError rather than mix two experiments, or two sets of conditions, under one name."""

@@ -9,6 +9,7 @@ import typer
 from kernelwright.core.budget import Budget
 from kernelwright.core.errors import UserError
 from kernelwright.core.models import ModelSettings, RoleModel
+from kernelwright.core.target import CPU_CPP, TargetName
 
 PANEL = "Language models"
 
@@ -128,10 +129,9 @@ def make_models(
         settings = settings.model_copy(update={"max_output_tokens": max_output_tokens})
     # lazy: reads the prompts
     from kernelwright.agents.llm.context_check import require_room
-    from kernelwright.agents.llm.languages import LANGUAGES
+    from kernelwright.targets.registry import known_names
 
-    language = target.partition("/")[2]
-    require_room(settings, seats, language if language in LANGUAGES else "cpp")
+    require_room(settings, seats, TargetName.parse(target) if target in known_names() else CPU_CPP)
     return settings
 
 

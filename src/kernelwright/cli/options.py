@@ -10,7 +10,7 @@ from kernelwright.core.errors import UserError
 from kernelwright.core.models import ModelSettings
 from kernelwright.core.policy import LibraryCalls, Policy
 from kernelwright.core.run import RunSpec
-from kernelwright.core.target import Target
+from kernelwright.core.target import TargetName
 from kernelwright.core.task import Literal_, Mode, Task, TolerancePolicy, Workload
 from kernelwright.referee.sandbox.tiers import Tier
 from kernelwright.settings import SANDBOX_VARIABLE, load_settings, require_sandbox
@@ -236,7 +236,7 @@ def make_spec(
         "usd": usd,
     }
     budget |= {name: amount for name, amount in asked.items() if amount is not None}
-    chosen_target = Target.parse(target, has_device=lambda kind: gpu_there is not None or has_gpu(kind))
+    chosen_target = TargetName.parse(target, has_device=lambda kind: gpu_there is not None or has_gpu(kind))
 
     # lazy: loads torch
     from kernelwright.agents.teams import check_team

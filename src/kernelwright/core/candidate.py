@@ -4,14 +4,14 @@ from functools import cached_property
 
 from kernelwright.core.frozen import Frozen, content_hash
 from kernelwright.core.plan import Plan
-from kernelwright.core.target import CPU_CPP, Target
+from kernelwright.core.target import CPU_CPP, TargetName
 
 
 class Candidate(Frozen):
     """One self-contained Python source that defines ``ModelNew``, a drop-in for ``Model``."""
 
     source: str
-    target: Target = CPU_CPP
+    target: TargetName = CPU_CPP
     parents: tuple[str, ...] = ()
     """Ids of the candidates this one was made from; empty for a seed."""
     plan: Plan = Plan()

@@ -10,7 +10,7 @@ from kernelwright.core.frozen import Frozen
 from kernelwright.core.learned import Finding
 from kernelwright.core.models import ModelSettings
 from kernelwright.core.policy import Policy
-from kernelwright.core.target import CPU_CPP, Target
+from kernelwright.core.target import CPU_CPP, TargetName
 from kernelwright.core.task import Task
 
 DEFAULT_RECIPE = "kernelwright"
@@ -32,7 +32,7 @@ class RunSpec(Frozen):
     """Everything needed to start a run, or to carry on with it elsewhere."""
 
     task: Task
-    target: Target = CPU_CPP
+    target: TargetName = CPU_CPP
     recipe: str
     team: str = "expert"
     models: ModelSettings | None = None

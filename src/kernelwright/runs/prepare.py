@@ -11,7 +11,7 @@ from kernelwright.core.errors import CaptureError
 from kernelwright.core.evidence import FactValue
 from kernelwright.core.roofline import Floor, Peaks, Work, floor
 from kernelwright.core.run import RunSpec
-from kernelwright.core.target import Target
+from kernelwright.core.target import TargetName
 from kernelwright.core.task import Task, TolerancePolicy
 from kernelwright.machine.processor import machine_facts, measure_peaks
 from kernelwright.targets.gpu import roofline as gpu_roofline
@@ -62,7 +62,7 @@ def floors_on(task: Task, kind: str, cache_dir: Path, *, index: int = 0) -> dict
         return dict(prepare(RunSpec(task=task, recipe="none"), cache_dir)[0].floors)
     if index and not are_alike():
         return {}
-    spec = RunSpec(task=task, recipe="none", target=Target(device=kind, language="triton"))
+    spec = RunSpec(task=task, recipe="none", target=TargetName(device=kind, language="triton"))
     gpu = gpu_of(spec, cache_dir)
     if gpu is None:
         return {}

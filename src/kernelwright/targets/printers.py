@@ -9,7 +9,8 @@ from kernelwright.core.task import Task
 from kernelwright.ir.edits import Gpu, ScheduleEdit
 from kernelwright.ir.program import Program
 from kernelwright.targets.cpp.schedules import SCHEDULE_EDITS, with_default_schedules
-from kernelwright.targets.module_file.candidate import Programs, render_candidate
+from kernelwright.targets.cpp.candidate import render_cpp_candidate
+from kernelwright.targets.module_file.candidate import Programs
 from kernelwright.targets.triton.candidate import render_triton_candidate
 from kernelwright.targets.triton.defaults import with_triton_schedules
 from kernelwright.targets.triton.edits import triton_edits
@@ -41,7 +42,7 @@ CPU_REWRITES = frozenset(
 )
 """Other ways to call a library that pay with the libraries of a CPU; algebra is for every device."""
 PRINTERS = {
-    "cpp": Printer(with_default_schedules, lambda gpu: SCHEDULE_EDITS, render_candidate),
+    "cpp": Printer(with_default_schedules, lambda gpu: SCHEDULE_EDITS, render_cpp_candidate),
     "triton": Printer(with_triton_schedules, triton_edits, render_triton_candidate, CPU_REWRITES),
 }
 """Language of a target -> how it is printed."""

@@ -9,7 +9,7 @@ from tests.targets.triton.judging import FEW, Judge
 
 from kernelwright.core.errors import LoweringError, UserError
 from kernelwright.core.plan import Plan
-from kernelwright.core.target import Target
+from kernelwright.core.target import TargetName
 from kernelwright.core.task import Task
 from kernelwright.targets.plan_lowering import carry_out, known_lowerings, sites, write_source
 from kernelwright.targets.printers import printer_for
@@ -84,15 +84,15 @@ def test_lowerings_and_sites_are_those_of_the_language() -> None:
 
 
 def test_a_gpu_target_is_known_and_not_run_here() -> None:
-    assert Target.parse("cuda/triton", to_run=False).language == "triton"
+    assert TargetName.parse("cuda/triton", to_run=False).language == "triton"
     with pytest.raises(UserError, match="'hip/triton' needs a GPU"):
-        Target.parse("hip/triton")
+        TargetName.parse("hip/triton")
 
 
 def test_a_gpu_target_is_run_where_its_own_kind_of_device_is() -> None:
     def has_device(kind: str) -> bool:
         return kind == "cuda"
 
-    assert Target.parse("cuda/triton", has_device=has_device).device == "cuda"
+    assert TargetName.parse("cuda/triton", has_device=has_device).device == "cuda"
     with pytest.raises(UserError, match="'hip/triton' needs a GPU"):
-        Target.parse("hip/triton", has_device=has_device)
+        TargetName.parse("hip/triton", has_device=has_device)

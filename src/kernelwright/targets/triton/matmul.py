@@ -28,7 +28,7 @@ from kernelwright.ir.program import (
     StageValue,
 )
 from kernelwright.ir.regions import find_region
-from kernelwright.targets.cpp.printer import signature
+from kernelwright.ir.arguments import signature
 from kernelwright.targets.module_file.forward import is_dense, n_bytes
 from kernelwright.targets.triton.schedule import TritonSchedule, complete, decide
 from kernelwright.targets.triton.worth import FusedProduct, fusion_gain

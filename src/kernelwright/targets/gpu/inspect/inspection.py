@@ -7,7 +7,7 @@ from pydantic import Field
 
 from kernelwright.core.evidence import FactValue
 from kernelwright.core.frozen import Frozen
-from kernelwright.core.target import Target
+from kernelwright.core.target import TargetName
 
 
 class KernelForm(StrEnum):
@@ -125,10 +125,10 @@ class Inspection(Frozen):
     """End of what the process wrote to stdout and stderr."""
 
     @property
-    def target(self) -> Target:
+    def target(self) -> TargetName:
         """Device and language of the candidate, as it was built here."""
         device = "cuda" if self.architecture.startswith("sm_") else "hip"
-        return Target(device=device, language=_LANGUAGES[self.form])
+        return TargetName(device=device, language=_LANGUAGES[self.form])
 
     @property
     def can_run(self) -> bool:
