@@ -15,6 +15,7 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Check, Evaluation, Stage, Status
 from kernelwright.core.events import CandidateEvaluated, Diagnosed
 from kernelwright.core.evidence import FactValue
+from kernelwright.core.machine import Machine
 from kernelwright.core.models import ModelSettings
 from kernelwright.core.run import DEFAULT_RECIPE, RunSpec
 from kernelwright.core.target import TargetName
@@ -125,7 +126,7 @@ def play(
         store=store,
         settings=settings,
         referee=referee,
-        prepare=lambda spec, cache: prepare_on(spec, PEAKS, {"machine.n_threads": 2}, gpu_of(spec, cache)),
+        prepare=lambda spec, cache: prepare_on(spec, Machine(cores=2, peaks=PEAKS), gpu_of(spec, cache)),
         inspect=inspect,
         profile=profile,
     )
@@ -217,9 +218,9 @@ def test_a_run_for_nobody_knows_which_gpu_says_that_nothing_was_built(
         ({"gpu": "NVIDIA GeForce RTX 4090"}, "rtx-4090", True),
         ({"gpu": "h200-sxm"}, "h200-sxm", False),
         ({"gpu": "nobody's"}, None, False),
-        ({gpu_peaks.ELSEWHERE: True, "gpu": "h200-sxm"}, "h200-sxm", False),
-        ({gpu_peaks.ELSEWHERE: True, "gpu": "rtx-4090"}, "rtx-4090", False),
-        ({gpu_peaks.ELSEWHERE: True}, None, False),
+        ({"gpu_elsewhere": True, "gpu": "h200-sxm"}, "h200-sxm", False),
+        ({"gpu_elsewhere": True, "gpu": "rtx-4090"}, "rtx-4090", False),
+        ({"gpu_elsewhere": True}, None, False),
     ],
 )
 def test_a_run_is_for_the_gpu_that_its_record_names(

@@ -36,7 +36,7 @@ from kernelwright.core.roofline import Floor
 from kernelwright.core.run import RunSpec
 from kernelwright.core.target import CPU_CPP, TargetName
 from kernelwright.core.task import Task
-from kernelwright.machine.processor import environment
+from kernelwright.machine.probe import probe_machine
 from kernelwright.referee.device import Device, parse_device
 from kernelwright.referee.session.referee import Referee, RefereeSettings
 from kernelwright.runs.prepare import floors_on, prepare
@@ -242,7 +242,7 @@ def main() -> int:
     result = {
         "date": datetime.date.today().isoformat(),
         "command": command_of(options, device),
-        "environment": environment(),
+        "environment": probe_machine().environment(),
         "device": str(device),
         "gpus": "".join(f"{gpu.name}, driver {gpu.driver}; " for gpu in find_gpus() if device.has_driver),
         "runs": options.runs,

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from kernelwright.core.plan import Plan
 from kernelwright.core.task import Literal_, Task, Workload
-from kernelwright.targets.plan_lowering import carry_out, write_source
+from kernelwright.ir.plan_lowering import carry_out, write_source
 from kernelwright.tasks.capture import capture_task
 from kernelwright.tasks.suite import suite_tasks
 

@@ -20,8 +20,8 @@ from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.events import Event
 from kernelwright.core.policy import Policy
 from kernelwright.core.run import DEFAULT_RECIPE, RunSpec
+from kernelwright.core.target import CPU_CPP
 from kernelwright.core.task import Mode, Task
-from kernelwright.machine.processor import environment, machine_facts, measure_peaks
 from kernelwright.methods import find_recipe
 from kernelwright.referee.sandbox.choose import tier_here
 from kernelwright.referee.sandbox.scratch import clear_up
@@ -31,7 +31,8 @@ from kernelwright.report.html import render_report
 from kernelwright.runs.evaluator import Evaluator
 from kernelwright.runs.inspecting import InspectingEvaluator, Inspector, Profiler
 from kernelwright.runs.loop import Crew, RunOutcome, Tools, continue_run, start_run
-from kernelwright.runs.prepare import Preparation, gpu_of, has_gpu_of, prepare
+from kernelwright.runs.machine import machine_of_run
+from kernelwright.runs.prepare import Preparation, gpu_of, has_gpu_of, machine_to_plan_for, prepare
 from kernelwright.runs.recorded_run import load_run, save_run
 from kernelwright.runs.recording import RecordedEvaluator, RecordedMachine, prepare_as_recorded
 from kernelwright.settings import Settings, load_settings
@@ -39,6 +40,7 @@ from kernelwright.store.base import Store
 from kernelwright.store.sqlstore import open_store
 from kernelwright.targets.gpu.inspect.ahead import TIMEOUT_S, Ahead, Ways, look_ahead
 from kernelwright.targets.gpu.profilers.take import Profiled, take_profile
+from kernelwright.targets.registry import target_of
 from kernelwright.tasks.live import task_from_module
 from kernelwright.tasks.namespace import bind_source
 
@@ -104,8 +106,14 @@ def optimize(
     title = name or type(module).__name__
     task = task_from_module(module, example_inputs, name=title, folder=where.data_dir / "modules")
     chosen = find_recipe(recipe)
-    facts = {**environment(), "sandbox": tier_here()}
-    spec = RunSpec(task=task, recipe=recipe, budget=budget or chosen.budget, environment=facts)
+    machine = machine_of_run(CPU_CPP, where.cache_dir, sandbox=tier_here())
+    spec = RunSpec(
+        task=task,
+        recipe=recipe,
+        budget=budget or chosen.budget,
+        machine=machine,
+        environment=machine.environment(),
+    )
     store = open_store(where.store)
     outcome = run_task(spec, store=store, settings=where, on_event=on_event)
     fast = load_winner(outcome.winner, module) if outcome.winner else module
@@ -177,15 +185,10 @@ def record_run(run_id: str, folder: str | Path, *, store: Store, settings: Setti
         UserError: the run has not ended, it knew of other runs, or the folder cannot be written.
     """
     where = settings or load_settings()
-    peaks = measure_peaks(where.cache_dir)
     spec = store.get_run(run_id).spec
-    machine = RecordedMachine(
-        peaks=peaks,
-        facts=machine_facts(peaks),
-        environment=spec.environment,
-        gpu=gpu_of(spec, where.cache_dir),
-    )
-    save_run(store, run_id, Path(folder), machine)
+    machine = machine_to_plan_for(spec, where.cache_dir)
+    recorded = RecordedMachine(machine=machine, gpu=gpu_of(spec, where.cache_dir))
+    save_run(store, run_id, Path(folder), recorded)
 
 
 def replay_run(
@@ -317,7 +320,7 @@ def _inspecting(
     judge: Evaluator, spec: RunSpec, where: Settings, inspect: Inspector | None, profile: Profiler | None
 ) -> Evaluator:
     """Return the evaluator of a run: a processor's needs no look ahead, nor does a recorded measurement."""
-    if spec.target.device == "cpu":
+    if not target_of(spec.target).device.is_apart:
         return judge
     if isinstance(judge, RecordedEvaluator):
         if judge.inner is None:

@@ -16,6 +16,7 @@ from kernelwright.agents.roles import Node, Situation
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import LoweringError
 from kernelwright.core.evaluation import Status
+from kernelwright.core.machine import Machine
 from kernelwright.core.plan import Move, Plan
 from kernelwright.core.roofline import floor
 from kernelwright.core.target import CPU_CPP
@@ -59,7 +60,7 @@ TASK = Task(
 def problem() -> Problem:
     captured = {w.name: capture_task(TASK, w) for w in TASK.workloads}
     floors = {name: floor(count_work(c), PEAKS) for name, c in captured.items()}
-    return Problem(TASK, CPU_CPP, captured, floors, PEAKS, {"machine.n_threads": 2})
+    return Problem(TASK, CPU_CPP, captured, floors, PEAKS, Machine(cores=2))
 
 
 @pytest.fixture
@@ -167,7 +168,7 @@ def test_nothing_is_generated_where_every_operator_stays_a_call(workshop: Worksh
     source = SOURCE.replace("torch.softmax(self.linear(x).sum(dim=1), dim=0)", "self.linear(x)")
     task = Task(name="linear", source=source)
     captured = {"default": capture_task(task, task.workloads[0])}
-    problem = Problem(task, CPU_CPP, captured, {}, PEAKS, {})
+    problem = Problem(task, CPU_CPP, captured, {}, PEAKS, Machine())
     assert way_out(workshop, problem, Plan(moves=(LIBRARY_MOVE,))) is None
 
 

@@ -28,7 +28,7 @@ from kernelwright.targets.gpu.inspect.inspection import (
     KernelOutcome,
     KernelReport,
 )
-from kernelwright.targets.plan_lowering import known_lowerings, sites
+from kernelwright.ir.plan_lowering import known_lowerings, sites
 from kernelwright.targets.printers import CPU_REWRITES
 from kernelwright.testing.fake_run import fake_evaluation
 

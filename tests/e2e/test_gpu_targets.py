@@ -14,6 +14,7 @@ from kernelwright.agents.problem import Problem
 from kernelwright.core.budget import Budget
 from kernelwright.core.errors import UserError
 from kernelwright.core.events import CandidateEvaluated, StepStarted
+from kernelwright.core.machine import Machine
 from kernelwright.core.models import ModelSettings
 from kernelwright.core.run import RunSpec
 from kernelwright.core.target import TargetName
@@ -34,8 +35,8 @@ def prepared(spec: RunSpec, cache_dir: Path) -> tuple[Problem, str | None]:
     """Prepare for a GPU that is known by its datasheet, beside a processor with a name of its own."""
     if spec.target not in _PREPARED:
         peaks = PEAKS.model_copy(update={"device": PROCESSOR})
-        machine = {"machine.n_threads": 2, "machine.vector_bytes": 32}
-        _PREPARED[spec.target] = prepare_on(spec, peaks, machine, find_gpu("h100-sxm"))
+        machine = Machine(processor=PROCESSOR, cores=2, vector_bytes=32, peaks=peaks)
+        _PREPARED[spec.target] = prepare_on(spec, machine, find_gpu("h100-sxm"))
     return _PREPARED[spec.target]
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kernelwright.core.evidence import FactValue
+from kernelwright.core.machine import Machine
 from kernelwright.core.roofline import Floor, Peaks
 from kernelwright.core.target import TargetName
 from kernelwright.core.task import Task
@@ -22,8 +22,8 @@ class Problem:
     """Roofline floor per captured workload."""
     peaks: Peaks
     """Of what candidates run on; the processor's, and to be left alone, where a GPU is not known."""
-    machine: Mapping[str, FactValue]
-    """``machine.*`` facts of the processor; for a GPU's target those of the GPU, with ``gpu.*``."""
+    machine: Machine
+    """What candidates are planned for and judged on; for a GPU's target it has an accelerator."""
 
     @property
     def main_workload(self) -> str:

@@ -10,7 +10,7 @@ from kernelwright.core.errors import LoweringError, UserError
 from kernelwright.core.plan import Move
 from kernelwright.core.target import TargetName
 from kernelwright.skills.load import load_skills
-from kernelwright.targets.printers import PRINTERS
+from kernelwright.targets.registry import target_of
 
 if TYPE_CHECKING:
     from kernelwright.agents.llm.client import Client
@@ -60,7 +60,7 @@ def model_seats(name: str) -> frozenset[str]:
 
 def check_team(name: str, target: TargetName) -> None:
     """Raise UserError for an unknown team or seat, or an expert's where only models write the language."""
-    if EXPERT in _players(name).values() and target.language not in PRINTERS:
+    if EXPERT in _players(name).values() and target_of(target).writer is None:
         raise UserError(
             f"team {name!r}: the expert does not write for target {str(target)!r}; name a whole team of "
             "models: --team llm --model PROVIDER:NAME"

@@ -97,20 +97,20 @@ def _judge(
     """Judge what is not known yet; ends at once where nothing is left."""
     # lazy: only when something is judged
     from kernelwright.corpus.audit import audit as judge_all
+    from kernelwright.corpus.audit import first_gpu
     from kernelwright.referee.device import parse_device
-    from kernelwright.targets.gpu.torch_devices import has_gpu
 
     done = {finding.specimen.name for finding in known}
     due = [specimen for specimen in specimens if specimen.name not in done]
     device = str(how["device"])
-    kind = parse_device(device).kind
+    place = parse_device(device)
     elsewhere = device
-    if kind == "cpu":
-        needs_gpu = any(not specimen.runs_on("cpu") for specimen in due)
-        elsewhere = "cuda" if needs_gpu and has_gpu("cuda") else ""
+    if not place.is_apart:
+        needs_gpu = any(specimen.needs_device for specimen in due)
+        elsewhere = first_gpu().name if needs_gpu and first_gpu().is_here() else ""
     on_device = partial(_open_referee, device=elsewhere) if elsewhere else None
     number = len(done)
-    for finding in judge_all(due, _open_referee, _floors, on_device, device=kind):
+    for finding in judge_all(due, _open_referee, _floors, on_device, device=place.kind):
         number += 1
         stderr().print(f"[{number}/{len(specimens)}] {describe(finding)}", soft_wrap=True)
         yield _with_naive(finding) if how["naive"] else finding
@@ -144,6 +144,7 @@ def _known(out: Path, specimens: "Sequence[Specimen]", how: Mapping[str, object]
     """
     # lazy: keeps --help quick
     from kernelwright.corpus.audit import Finding
+    from kernelwright.referee.device import parse_device
 
     if not (out / AUDIT).exists():
         return []
@@ -158,7 +159,8 @@ def _known(out: Path, specimens: "Sequence[Specimen]", how: Mapping[str, object]
         for specimen in specimens:
             record = earlier.get(specimen.name, {})
             if record.get("source") == content_hash(specimen.source):
-                own = specimen if how["device"] == "cpu" else specimen.on_device()
+                is_apart = parse_device(str(how["device"])).is_apart
+                own = specimen.on_device() if is_apart else specimen
                 kept = {key: record[key] for key in Finding.model_fields if key != "specimen"}
                 found.append(Finding.model_validate({**kept, "specimen": own}, strict=False))
     except (OSError, ValueError, KeyError, TypeError) as error:

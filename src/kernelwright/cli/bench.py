@@ -302,10 +302,10 @@ def write_results(
 ) -> tuple[dict[str, object], list[Path]]:
     """Write the three files and return the document and where they are; ``left``: tasks without a row."""
     # lazy: probes the machine
-    from kernelwright.machine.processor import environment
+    from kernelwright.machine.probe import probe_machine
 
     sums = summaries(rows)
-    facts = environment()
+    facts = probe_machine().environment()
     date = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
     command = shlex.join(["kernelwright", *sys.argv[1:]])
     document: dict[str, object] = {

@@ -217,12 +217,12 @@ def read_results(folder: Path) -> dict[str, Checkup]:
 def document(found: Sequence[Checkup]) -> dict[str, object]:
     """Return the JSON document."""
     # lazy: probes the machine
-    from kernelwright.machine.processor import environment
+    from kernelwright.machine.probe import probe_machine
 
     return {
         "command": shlex.join(["kernelwright", *sys.argv[1:]]),
         "date": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
-        "environment": environment(),
+        "environment": probe_machine().environment(),
         "tasks": list(found),
     }
 

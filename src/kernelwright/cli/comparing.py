@@ -12,6 +12,7 @@ from kernelwright.cli.output import stderr, write_trace
 from kernelwright.cli.running import create_run
 from kernelwright.core.errors import KernelwrightError, StoreError, UserError
 from kernelwright.core.evidence import FactValue
+from kernelwright.core.machine import Machine
 from kernelwright.core.models import ModelSettings
 from kernelwright.core.run import RunSpec, RunState
 from kernelwright.core.target import TargetName
@@ -85,7 +86,7 @@ class Roster:
         self.store, self.grid, self.sources = store, grid, sources
         # The newest run of a cell counts: a failed one may have been played again.
         self._records = {_key(record.spec): record for record in store.iter_runs(grid.title)}
-        self.machine: dict[str, FactValue] = {}
+        self.machine = Machine()
         """What the figures hold for."""
         self._learned: dict[str, Any] | None = None
 
@@ -93,10 +94,10 @@ class Roster:
         """Return what is written for; raises UserError where it is unknown, or is to run on a GPU that is
         not here."""
         # lazy: keeps --help quick
-        from kernelwright.targets.gpu.torch_devices import has_gpu
+        from kernelwright.targets.registry import find_target
 
         is_replay = self.sources.replay is not None
-        return TargetName.parse(self.grid.target, has_device=lambda kind: is_replay or has_gpu(kind))
+        return find_target(self.grid.target, has_device=(lambda kind: True) if is_replay else None).name
 
     def check_earlier(self, *, is_resume: bool) -> None:
         """Raise UserError rather than mix two experiments, or two sets of conditions, under one name."""
@@ -172,7 +173,8 @@ class Roster:
             seed=cell.seed,
             experiment=self.grid.title,
             is_cold=conditions.memory == "cold",
-            environment={**self.machine, **facts},
+            machine=self.machine,
+            environment={**self.machine.environment(), **facts},
         )
 
     def _warm(self, spec: RunSpec) -> RunSpec:
@@ -311,13 +313,12 @@ def _judging(roster: Roster, referee: "Evaluator | None", recording: "Recording 
     # lazy: loads torch
     from kernelwright.runs.recording import RecordedEvaluator, prepare_as_recorded
 
-    device = roster.target().device
     if referee is None and recording is not None and recording.machine is not None:
-        roster.machine = _facts(recording.machine, device)
+        roster.machine = recording.machine.machine
         prepare = prepare_as_recorded(recording.machine)
         return Judging(RecordedEvaluator(None, recording), {"prepare": prepare})
-    here = _machine_here(device)
-    roster.machine = _facts(here, device)
+    here = _machine_here(roster.target())
+    roster.machine = here.machine
     if recording is None:
         assert referee is not None
         return Judging(referee, {})
@@ -328,32 +329,26 @@ def _judging(roster: Roster, referee: "Evaluator | None", recording: "Recording 
     return Judging(RecordedEvaluator(referee, recording, is_served=is_served), {})
 
 
-def _machine_here(device: str) -> "RecordedMachine":
+def _machine_here(target: TargetName) -> "RecordedMachine":
     """Return this machine as a recording keeps it: with its GPU, where that is what runs are for."""
     # lazy: loads torch
-    from kernelwright.machine.processor import environment, machine_facts, measure_peaks
+    from kernelwright.runs.machine import machine_of_run
     from kernelwright.runs.recording import RecordedMachine
-    from kernelwright.targets.gpu.peaks import gpu_environment, run_gpu
+    from kernelwright.targets.gpu.peaks import run_gpu
 
     cache_dir = load_settings().cache_dir
-    peaks = measure_peaks(cache_dir)
-    known = {} if device == "cpu" else gpu_environment(device, cache_dir)
-    return RecordedMachine(
-        peaks=peaks,
-        facts=machine_facts(peaks),
-        environment={**environment(), **known},
-        gpu=None if device == "cpu" else run_gpu(device, cache_dir),
-    )
-
-
-def _facts(machine: "RecordedMachine", device: str) -> dict[str, FactValue]:
-    """Return what a run's record says of the machine; of the processor beside a GPU no peaks."""
-    return {**machine.environment, **(machine.facts if device == "cpu" else {})}
+    gpu = run_gpu(target.device, cache_dir)  # None where the target is for the processor
+    return RecordedMachine(machine=machine_of_run(target, cache_dir), gpu=gpu)
 
 
 def _check_machine(recorded: "RecordedMachine", here: "RecordedMachine") -> None:
-    there, this = (m.peaks.device if m.gpu is None else m.gpu.name for m in (recorded, here))
+    there, this = map(_device_of, (recorded, here))
     if there != this:
         raise UserError(
             f"--record: that recording was made on {there!r}, this is {this!r}; record to another file"
         )
+
+
+def _device_of(recorded: "RecordedMachine") -> str | None:
+    """Return the model of what candidates were measured on."""
+    return recorded.machine.processor if recorded.gpu is None else recorded.gpu.name

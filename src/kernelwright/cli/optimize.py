@@ -12,7 +12,6 @@ from kernelwright.cli.progress import make_progress
 from kernelwright.cli.running import (
     create_run,
     find_evaluator,
-    gpu_of_evaluator,
     open_store,
     play,
     resume_command,
@@ -107,7 +106,7 @@ def optimize(
         usd=budget_usd,
         library_calls=library_calls,
         baselines=baselines,
-        gpu_there=None if judge is None else gpu_of_evaluator(judge, target),
+        evaluator=judge,
     )
     run_id = create_run(opened, spec.model_copy(update={"is_cold": record is not None}))
     outcome = play(

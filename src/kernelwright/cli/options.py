@@ -1,7 +1,7 @@
 """Options that several commands share, and how their text becomes our nouns."""
 
 import ast
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,6 +14,9 @@ from kernelwright.core.target import TargetName
 from kernelwright.core.task import Literal_, Mode, Task, TolerancePolicy, Workload
 from kernelwright.referee.sandbox.tiers import Tier
 from kernelwright.settings import SANDBOX_VARIABLE, load_settings, require_sandbox
+
+if TYPE_CHECKING:
+    from kernelwright.runs.evaluator import Evaluator
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print exactly one JSON document on stdout.")]
 StoreOption = Annotated[
@@ -94,10 +97,9 @@ def require_device(device: str) -> None:
     """Raise UserError where there is no such device."""
     # lazy: keeps --help quick
     from kernelwright.referee.device import parse_device
-    from kernelwright.targets.gpu.torch_devices import has_gpu
 
     found = parse_device(device)
-    if found.has_driver and not has_gpu(found.kind):
+    if found.has_driver and not found.about.is_here():
         raise UserError(
             f"--device {device}: torch finds no such device here; leave it out to judge on the CPU"
         )
@@ -210,22 +212,19 @@ def make_spec(
     usd: float | None = None,
     library_calls: LibraryCalls = LibraryCalls.ALLOWED,
     baselines: tuple[str, ...] | None = None,
-    gpu_there: str | None = None,
+    evaluator: "Evaluator | None" = None,
 ) -> RunSpec:
-    """Return the spec of a run on this machine; ``baselines`` None: the usual ones.
-
-    ``gpu_there``: an evaluator elsewhere has the target's device; the model of its GPU, empty: not known.
+    """Return the spec of a run; ``baselines`` None: the usual ones, ``evaluator`` None: the referee here.
 
     Raises:
         UserError: unknown recipe, team or target.
         MachineError: no compiler to measure the machine's peaks with.
     """
     # lazy: keeps --help quick
-    from kernelwright.machine.processor import environment, machine_facts, measure_peaks
     from kernelwright.methods import find_recipe
     from kernelwright.referee.sandbox.choose import tier_here
-    from kernelwright.targets.gpu.peaks import gpu_environment
-    from kernelwright.targets.gpu.torch_devices import has_gpu
+    from kernelwright.runs.machine import machine_of_run
+    from kernelwright.targets.registry import find_target
 
     budget = find_recipe(recipe).budget.model_dump()
     asked = {
@@ -236,16 +235,15 @@ def make_spec(
         "usd": usd,
     }
     budget |= {name: amount for name, amount in asked.items() if amount is not None}
-    chosen_target = TargetName.parse(target, has_device=lambda kind: gpu_there is not None or has_gpu(kind))
+    chosen_target = find_target(
+        target, has_device=(lambda kind: True) if evaluator is not None else None
+    ).name
 
     # lazy: loads torch
     from kernelwright.agents.teams import check_team
 
     check_team(team, chosen_target)
-    cache_dir = load_settings().cache_dir
-    peaks = measure_peaks(cache_dir)
-    kind = chosen_target.device
-    machine = machine_facts(peaks) if kind == "cpu" else gpu_environment(kind, cache_dir, gpu_there)
+    machine = machine_of_run(chosen_target, load_settings().cache_dir, evaluator, sandbox=tier_here())
     return RunSpec(
         task=task,
         target=chosen_target,
@@ -257,5 +255,6 @@ def make_spec(
         seed=seed,
         baselines=baselines or RunSpec.model_fields["baselines"].default,
         experiment=experiment,
-        environment={**environment(), **machine, "sandbox": tier_here()},
+        machine=machine,
+        environment=machine.environment(),
     )

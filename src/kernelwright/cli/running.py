@@ -96,18 +96,6 @@ def resume_command(run_id: str, store: str | None, evaluator: str | None = None)
     return shlex.join(["kernelwright", "runs", "resume", run_id, *more])
 
 
-def gpu_of_evaluator(evaluator: "Evaluator", target: str) -> str:
-    """Return the model of the GPU that an evaluator judges on, empty where it is not known or not wanted.
-
-    Raises:
-        MachineError: the service does not answer.
-    """
-    # lazy: needs what only some installations have
-    from kernelwright.remote import gpu_there
-
-    return "" if target.startswith("cpu/") else gpu_there(evaluator)
-
-
 def find_evaluator(text: str | None) -> "Evaluator | None":
     """Return the evaluator that ``--evaluator`` names, None for the referee here; raises UserError."""
     # lazy: needs what only some installations have

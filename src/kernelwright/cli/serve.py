@@ -92,10 +92,11 @@ def _peaks(where: Settings, device: str) -> "Peaks | None":
     whether its tolerance allows them.
     """
     # lazy: compiles a probe
-    from kernelwright.machine.processor import measure_peaks
+    from kernelwright.machine.probe import measure_peaks
+    from kernelwright.referee.device import parse_device
     from kernelwright.targets.gpu.roofline import ceilings, gpu_peaks
 
-    if device == "cpu":
+    if not parse_device(device).is_apart:
         return measure_peaks(where.cache_dir)
     gpu = _gpu(where, device)
     return None if gpu is None else gpu_peaks(ceilings(gpu), is_strict=False)

@@ -1,13 +1,15 @@
 """One recipe on one task, and groups of such runs."""
 
 from enum import StrEnum
+from typing import Any
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from kernelwright.core.budget import Budget
 from kernelwright.core.evidence import FactValue
 from kernelwright.core.frozen import Frozen
 from kernelwright.core.learned import Finding
+from kernelwright.core.machine import Machine, machine_of_environment
 from kernelwright.core.models import ModelSettings
 from kernelwright.core.policy import Policy
 from kernelwright.core.target import CPU_CPP, TargetName
@@ -53,8 +55,19 @@ class RunSpec(Frozen):
     """The findings that were admitted when the run began."""
     is_cold: bool = False
     """Begins with no memory of other runs, whatever the store holds: comparisons are fair only so."""
+    machine: Machine = Machine()
+    """What candidates are planned for and judged on; of an older record, what ``environment`` says of it."""
     environment: dict[str, FactValue] = Field(default_factory=dict)
-    """Processor, versions, threads: what the figures hold for."""
+    """Processor, versions, threads: what the figures hold for, for a reader."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_older(cls, data: Any) -> Any:
+        if not isinstance(data, dict) or "machine" in data or not isinstance(data.get("environment"), dict):
+            return data
+        target = data.get("target", CPU_CPP)
+        kind = target.device if isinstance(target, TargetName) else str(dict(target).get("device", CPU_CPP.device))
+        return {**data, "machine": machine_of_environment(data["environment"], kind)}
 
     @property
     def coder(self) -> str:

@@ -18,24 +18,6 @@ from kernelwright.tasks.capture import Captured
 
 
 @dataclass(frozen=True)
-class Gpu:
-    """What schedules may know of the device they are for."""
-
-    device: str = "cuda"
-    """Kind: ``cuda`` or ``hip``."""
-    units: int | None = None
-    """SMs or CUs of the model; None: not known, any of its kind."""
-    fp32_flops: float | None = None
-    """Float32 operations a second at best, as exact as float32; None: not known."""
-    bandwidth: float | None = None
-    """Bytes a second of its memory; None: not known."""
-
-
-ANY_GPU = Gpu()
-"""Any NVIDIA GPU; what processors have nothing to say about."""
-
-
-@dataclass(frozen=True)
 class Site:
     """One place where an edit applies."""
 
@@ -161,8 +143,6 @@ class FieldEdit(Generic[F]):
     find: Callable[[F], Found | None]
     fields: ScheduleFields[F]
     resets: tuple[str, ...] = ()
-    lowers_precision: bool = False
-    """It rounds what the task's tolerance must allow."""
 
     def sites(self, program: Program) -> tuple[Site, ...]:
         """Return the regions where another value could change something, most promising first."""

@@ -1,7 +1,7 @@
 """What a language says of lowered programs: how they are scheduled, changed, mended and printed."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 from kernelwright.core.machine import Machine
@@ -46,7 +46,7 @@ class Repair:
 
 @dataclass(frozen=True)
 class Lowering:
-    """How a target carries out programs. A target that only prints needs the first field alone."""
+    """How a target carries out programs. A target may leave out all but the first field."""
 
     with_schedules: Callable[[Program, Machine], Program]
     """Decides every open field of every region's schedule."""
@@ -54,5 +54,7 @@ class Lowering:
     """What ``schedule:NAME`` means; the names are the same for every machine."""
     no_rewrites: frozenset[str] = frozenset()
     """Rewrites of the graph that have no place here."""
-    repairs: tuple[Repair, ...] = field(default=())
+    loosens: frozenset[str] = frozenset()
+    """Lowerings, ``schedule:NAME``, that round more than float32 does: only where the tolerance allows it."""
+    repairs: tuple[Repair, ...] = ()
     """Tried in this order."""

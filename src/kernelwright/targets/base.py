@@ -12,7 +12,6 @@ command line looks at targets before it needs any of it.
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -20,12 +19,13 @@ from typing import TYPE_CHECKING, Protocol
 from pydantic import BaseModel, ConfigDict
 
 from kernelwright.core.evidence import FactValue
+from kernelwright.core.machine import Accelerator, Machine
 from kernelwright.core.target import TargetName
 from kernelwright.core.task import Task
 from kernelwright.targets.device import DeviceKind
 
 if TYPE_CHECKING:
-    from kernelwright.ir.plan_lowering import Lowering, Write
+    from kernelwright.ir.lowering import Lowering, Write
     from kernelwright.machine.compiler import RunCompiler
 
 
@@ -135,6 +135,27 @@ class Target(ABC):
     def writer(self) -> "Write | None":
         """Prints a candidate; None: only models and people write this language."""
         return None
+
+    @property
+    def library_writer(self) -> "Write | None":
+        """Prints a candidate without kernels, all of whose operators stay calls of torch."""
+        return self.writer
+
+    @property
+    def unknown_accelerator(self) -> Accelerator | None:
+        """The device as plans see it where nothing is known of it; None: the processor."""
+        return Accelerator(kind=self.device.name) if self.device.is_apart else None
+
+    def probe_machine(self, cache_dir: Path) -> Machine:
+        """Return this machine as runs for the target plan for it; measured once, kept in the folder.
+
+        Raises:
+            MachineError: it cannot be measured.
+        """
+        # lazy: compiles a probe
+        from kernelwright.machine.probe import probe_machine
+
+        return probe_machine(cache_dir)
 
     @property
     def build(self) -> Build | None:

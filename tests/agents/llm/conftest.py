@@ -13,6 +13,7 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Evaluation, Stage, Status
 from kernelwright.core.evidence import Bottleneck, Diagnosis, Evidence, Headroom, Reason
 from kernelwright.core.learned import ArchivedPlan, Finding
+from kernelwright.core.machine import Machine
 from kernelwright.core.plan import Move, Plan
 from kernelwright.core.roofline import Floor, Work
 from kernelwright.core.run import Outcome
@@ -57,7 +58,7 @@ def skills() -> dict[str, Skill]:
 @pytest.fixture
 def situation(captured: Captured) -> Situation:
     floor = Floor(ms=0.21, bound_by="memory", work=Work(flops=1_572_864, min_bytes=2_103_296))
-    problem = Problem(TASK, CPU_CPP, {"default": captured}, {"default": floor}, PEAKS, {})
+    problem = Problem(TASK, CPU_CPP, {"default": captured}, {"default": floor}, PEAKS, Machine())
     return Situation(
         problem=problem,
         base=Node(BASE, fake_evaluation(BASE, TASK, 2.5), "base"),

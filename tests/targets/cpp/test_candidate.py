@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from kernelwright.core.errors import LoweringError
+from kernelwright.core.machine import Machine
 from kernelwright.core.task import Task, Workload
 from kernelwright.ir.lower import lower
 from kernelwright.targets.cpp.schedules import with_default_schedules
@@ -62,7 +63,7 @@ def candidate(task: Task) -> str:
     programs = {}
     for workload in task.workloads:
         captured = capture_task(task, workload)
-        programs[workload.name] = (captured, with_default_schedules(lower(captured)))
+        programs[workload.name] = (captured, with_default_schedules(lower(captured), Machine(cores=2)))
     return render_cpp_candidate(task, programs, "1. seed")
 
 

@@ -11,7 +11,7 @@ from kernelwright.core.errors import LoweringError, UserError
 from kernelwright.core.plan import Plan
 from kernelwright.core.target import TargetName
 from kernelwright.core.task import Task
-from kernelwright.targets.plan_lowering import carry_out, known_lowerings, sites, write_source
+from kernelwright.ir.plan_lowering import carry_out, known_lowerings, sites, write_source
 from kernelwright.targets.printers import printer_for
 from kernelwright.tasks.capture import capture_task
 

@@ -11,7 +11,7 @@ from kernelwright.agents.roles import Analysis, Design, Experiment, Situation
 from kernelwright.core.plan import Move
 from kernelwright.skills.ranking import PRIOR_TRIES, expected_factor
 from kernelwright.skills.stats import SkillStats
-from kernelwright.targets.plan_lowering import sites
+from kernelwright.ir.plan_lowering import sites
 
 PRIOR_SPREAD = 0.15
 """Standard deviation of a move's log-speedup before any was measured; ours."""

@@ -3,14 +3,15 @@
 from kernelwright.core.errors import LoweringError
 from kernelwright.core.task import Task
 from kernelwright.ir.arguments import signature
+from kernelwright.ir.lowering import Programs
 from kernelwright.ir.program import Region
 from kernelwright.targets.cpp.printer import print_source
 from kernelwright.targets.cpp.runtime_source import LOADER, cxx_flags
-from kernelwright.targets.module_file.candidate import CandidateWriter, Programs
+from kernelwright.targets.module_file.candidate import CandidateWriter
 
 
 def render_cpp_candidate(task: Task, programs: Programs, note: str) -> str:
-    """Return the source of a candidate that runs these programs with C++ kernels (see ``ir.plan_lowering.Write``)."""
+    """Return the source of a candidate that runs these programs with C++ kernels (see ``ir.lowering.Write``)."""
     return CppWriter(task, programs, note).text()
 
 

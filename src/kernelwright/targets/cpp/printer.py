@@ -1,12 +1,14 @@
 """One region as one C function: signature, threads, tiles; the nests inside are ``nest.py``'s."""
 
+from kernelwright.core.machine import UNKNOWN_MACHINE
 from kernelwright.ir.arguments import Argument, signature
 from kernelwright.ir.dag import Dag
+from kernelwright.ir.lanes import LANES_PER_VECTOR
 from kernelwright.ir.normalise import axis_sizes, coefficient
 from kernelwright.ir.program import Region
 from kernelwright.ir.text import Names, extent, wrapped
 from kernelwright.ir.writer import Writer
-from kernelwright.targets.cpp.choices import LANES_PER_VECTOR, Choices, resolve
+from kernelwright.targets.cpp.choices import Choices, resolve
 from kernelwright.targets.cpp.nest import NestWriter
 from kernelwright.targets.cpp.prelude import prelude_for
 from kernelwright.targets.cpp.text import ELEMENT_CTYPES, CppRenderer
@@ -25,14 +27,17 @@ def print_source(regions: tuple[Region, ...]) -> str:
 
 
 def print_region(region: Region) -> str:
-    """Return the C++ text of one region: ``extern "C" void NAME(inputs…, outputs…)``."""
+    """Return the C++ text of one region: ``extern "C" void NAME(inputs…, outputs…)``.
+
+    What its schedule leaves open is decided as for a machine of which nothing is known.
+    """
     return _RegionPrinter(region).text()
 
 
 class _RegionPrinter:
     def __init__(self, region: Region) -> None:
         self.region = region
-        self.choices: Choices = resolve(region)
+        self.choices: Choices = resolve(region, UNKNOWN_MACHINE)
         self.sizes = axis_sizes(self.choices.region)
         self.arguments = signature(region)
         taken = [a.name for a in self.arguments] + [region.name, "l", "part", "begin", "end"]

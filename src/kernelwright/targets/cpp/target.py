@@ -8,7 +8,7 @@ from kernelwright.targets.base import Build, Loader, Prompting, Target
 from kernelwright.targets.device import PROCESSOR
 
 if TYPE_CHECKING:
-    from kernelwright.ir.plan_lowering import Lowering, Write
+    from kernelwright.ir.lowering import Lowering, Write
 
 
 class CppTarget(Target):
@@ -21,7 +21,7 @@ class CppTarget(Target):
     def lowering(self) -> "Lowering":
         """The rules and edits of ``schedules/``."""
         # lazy: loads torch
-        from kernelwright.targets.cpp.schedules import LOWERING
+        from kernelwright.targets.cpp.lowering import LOWERING
 
         return LOWERING
 

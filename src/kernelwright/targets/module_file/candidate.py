@@ -7,7 +7,6 @@ import dataclasses
 import operator
 import textwrap
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from functools import partial
 
 import torch
@@ -15,16 +14,13 @@ from torch import nn
 
 from kernelwright.core.errors import LoweringError
 from kernelwright.core.task import Task
+from kernelwright.ir.lowering import Programs
 from kernelwright.ir.program import Buffer, Call, Program, Region
 from kernelwright.targets.module_file.constructor import NEW_NAME, constructor_source, forward_arguments
 from kernelwright.targets.module_file.forward import check_unique, dotted, forward_method
 from kernelwright.targets.module_file.shared_source import DECLARE, LAID_OUT, UNPACK
 from kernelwright.tasks.capture import Captured, Placeholder
 from kernelwright.tasks.namespace import bind_source, construct_model, load_namespace
-
-Programs = Mapping[str, tuple[Captured, Program]]
-"""Workload name -> what was captured and what replaces it."""
-
 
 class CandidateWriter(ABC):
     """Writes candidate files; a language says what generated kernels are and how they are called.

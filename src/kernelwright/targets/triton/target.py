@@ -11,7 +11,7 @@ from kernelwright.targets.gpu.target import GpuTarget
 from kernelwright.targets.hip.device import AMD
 
 if TYPE_CHECKING:
-    from kernelwright.ir.plan_lowering import Lowering, Write
+    from kernelwright.ir.lowering import Lowering, Write
 
 
 class TritonTarget(GpuTarget):
