@@ -115,7 +115,7 @@ def play(
 ) -> RunOutcome:
     spec = RunSpec(
         task=TASK,
-        target=TargetName.parse("cuda/triton", to_run=False),
+        target=TargetName.parse("cuda/triton"),
         recipe=DEFAULT_RECIPE,
         budget=Budget(evaluations=n),
         environment={"gpu": gpu},
@@ -205,7 +205,7 @@ def test_what_compilers_said_is_of_the_kernel_that_was_profiled(
 def test_a_run_for_nobody_knows_which_gpu_says_that_nothing_was_built(
     tmp_path: Path, settings: Settings
 ) -> None:
-    spec = RunSpec(task=TASK, target=TargetName.parse("cuda/triton", to_run=False), recipe=DEFAULT_RECIPE)
+    spec = RunSpec(task=TASK, target=TargetName.parse("cuda/triton"), recipe=DEFAULT_RECIPE)
     ahead = api.inspector(spec, settings)(TASK, Candidate(source="class ModelNew: ..."))
     assert ahead == Ahead(note="not built ahead of time: no GPU is known that this run is for")
     assert api.profiler(spec, settings) is None
@@ -235,7 +235,7 @@ def test_a_run_is_for_the_gpu_that_its_record_names(
     monkeypatch.setattr(gpu_peaks, "gpu_here", lambda kind, cache: here)
     spec = RunSpec(
         task=TASK,
-        target=TargetName.parse("cuda/triton", to_run=False),
+        target=TargetName.parse("cuda/triton"),
         recipe=DEFAULT_RECIPE,
         environment=environment,
     )
@@ -248,7 +248,7 @@ def test_what_a_model_wrote_is_not_profiled(settings: Settings, monkeypatch: pyt
     monkeypatch.setattr(gpu_peaks, "has_gpu", lambda kind: True)
     spec = RunSpec(
         task=TASK,
-        target=TargetName.parse("cuda/triton", to_run=False),
+        target=TargetName.parse("cuda/triton"),
         recipe=DEFAULT_RECIPE,
         models=ModelSettings(model="openai:any"),
     )
@@ -288,7 +288,7 @@ def test_what_the_real_compiler_refuses_is_not_paid_for(settings: Settings) -> N
     referee = FakeReferee({})
     spec = RunSpec(
         task=TASK,
-        target=TargetName.parse("cuda/triton", to_run=False),
+        target=TargetName.parse("cuda/triton"),
         recipe="none",
         environment={"gpu": "sm_90"},
     )

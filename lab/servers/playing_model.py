@@ -16,8 +16,8 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Evaluation, Status
 from kernelwright.core.roofline import Floor
 from kernelwright.core.task import Task
-from kernelwright.testing.fake_run import FakeReferee, fake_evaluation
 from kernelwright.targets.registry import all_targets
+from kernelwright.testing.fake_run import FakeReferee, fake_evaluation
 from lab.servers.bad_server import Request
 
 _EXAMPLES = {

@@ -40,7 +40,9 @@ def prepared(spec: RunSpec, cache_dir: Path) -> tuple[Problem, str | None]:
     return _PREPARED[spec.target]
 
 
-def spec_for(target: TargetName, recipe: str, url: str, *, team: str = "llm", evaluations: int = 7) -> RunSpec:
+def spec_for(
+    target: TargetName, recipe: str, url: str, *, team: str = "llm", evaluations: int = 7
+) -> RunSpec:
     return RunSpec(
         task=TASK,
         recipe=recipe,

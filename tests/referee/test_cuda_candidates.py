@@ -22,9 +22,9 @@ from kernelwright.machine.compiler import run_here
 from kernelwright.referee.checks.library_use import ghost_library
 from kernelwright.referee.session.referee import Referee, Session
 from kernelwright.referee.settings import RefereeSettings
-from kernelwright.targets.cuda.nvcc.find import Absent, find_cuda_compiler
 from kernelwright.targets.base import BuildSite
 from kernelwright.targets.cuda.build import build_cuda
+from kernelwright.targets.cuda.nvcc.find import Absent, find_cuda_compiler
 from kernelwright.targets.cuda.nvcc.outcome import BuildStatus, NotBuilt
 from kernelwright.targets.cuda.runtime_source import render_cuda_candidate
 from kernelwright.targets.gpu.facts import GPUS

@@ -392,8 +392,8 @@ def test_a_tier_in_which_the_driver_does_not_begin_is_not_chosen(
     driver: Callable[[], None], is_at_fault: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     at(Tier.NAMESPACES)
-    monkeypatch.setitem(DRIVERS, "cuda", driver)
-    found = choose(make_view(nodes=[NODE], driver="cuda"))
+    monkeypatch.setitem(DRIVERS, "libcuda", driver)
+    found = choose(make_view(nodes=[NODE], driver="libcuda"))
     if is_at_fault:
         assert found.tier is not Tier.NAMESPACES
         assert found.why_not["namespaces"] == "DriverError: cuInit: CUDA_ERROR_OPERATING_SYSTEM"

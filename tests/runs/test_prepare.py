@@ -30,7 +30,7 @@ def get_init_inputs():
 
 def spec_of(target: str, **environment: str) -> RunSpec:
     task = Task(name="small", source=SOURCE)
-    aim = TargetName.parse(target, to_run=False)
+    aim = TargetName.parse(target)
     return RunSpec(task=task, recipe="kernelwright", target=aim, environment=dict(environment))
 
 

@@ -13,8 +13,8 @@ from kernelwright.core.machine import Accelerator
 from kernelwright.skills.gate import EmptyLedger, diagnose, rank
 from kernelwright.skills.lint import TEXT_VALUES
 from kernelwright.skills.load import load_skills
-from kernelwright.targets.triton.edits import triton_edits
 from kernelwright.targets.registry import all_targets
+from kernelwright.targets.triton.edits import triton_edits
 
 SKILLS = load_skills()
 GPU = {name: skill for name, skill in SKILLS.items() if "cpu/cpp" not in skill.targets}

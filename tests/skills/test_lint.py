@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from kernelwright.core.skill import Skill
+from kernelwright.ir.plan_lowering import LIBRARY_SEED, known_lowerings
 from kernelwright.skills.lint import SkillTarget, lint, patterns
 from kernelwright.skills.load import load_skills
 from kernelwright.skills.predicate import parse_predicate
-from kernelwright.ir.plan_lowering import LIBRARY_SEED, known_lowerings
 from kernelwright.targets.for_skills import skill_targets
 from kernelwright.targets.registry import find_target
 

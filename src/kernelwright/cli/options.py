@@ -10,7 +10,6 @@ from kernelwright.core.errors import UserError
 from kernelwright.core.models import ModelSettings
 from kernelwright.core.policy import LibraryCalls, Policy
 from kernelwright.core.run import RunSpec
-from kernelwright.core.target import TargetName
 from kernelwright.core.task import Literal_, Mode, Task, TolerancePolicy, Workload
 from kernelwright.referee.sandbox.tiers import Tier
 from kernelwright.settings import SANDBOX_VARIABLE, load_settings, require_sandbox

@@ -66,7 +66,11 @@ class RunSpec(Frozen):
         if not isinstance(data, dict) or "machine" in data or not isinstance(data.get("environment"), dict):
             return data
         target = data.get("target", CPU_CPP)
-        kind = target.device if isinstance(target, TargetName) else str(dict(target).get("device", CPU_CPP.device))
+        kind = (
+            target.device
+            if isinstance(target, TargetName)
+            else str(dict(target).get("device", CPU_CPP.device))
+        )
         return {**data, "machine": machine_of_environment(data["environment"], kind)}
 
     @property

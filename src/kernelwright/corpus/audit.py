@@ -92,8 +92,8 @@ def audit(
         open_referee: How a referee is opened for a policy.
         floors: The processor's, of a task.
         on_device: How one is opened for those that need a GPU; None: there is none, and they are not judged.
-        device: Another kind of device than the processor: all that can be is judged there, by ``on_device``, those
-            first that can be nowhere else; the others are not judged.
+        device: Another kind of device than the processor: all that can be is judged there, by
+            ``on_device``, those first that can be nowhere else; the others are not judged.
 
     Raises:
         MachineError: no process, memory or compiler; never because of what a specimen does.

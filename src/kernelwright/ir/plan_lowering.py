@@ -52,7 +52,8 @@ def carry_out(
 ) -> Carried:
     """Apply a plan to one captured workload.
 
-    ``lowering_of`` maps skill names to lowerings; ``lowering`` is the target's. Raises LoweringError when a move does not apply.
+    ``lowering_of`` maps skill names to lowerings; ``lowering`` is the target's. Raises LoweringError when a
+    move does not apply.
     """
     known = known_lowerings(lowering)
     options = FusionOptions()

@@ -202,8 +202,8 @@ class Stage:
 class Schedule:
     """How a region is carried out. No choice in it can change the result's meaning.
 
-    Each language has fields of its own in a subclass, None where its printer decides by documented rules. This
-    class itself leaves everything to them.
+    Each language has fields of its own in a subclass, None where its printer decides by documented rules.
+    This class itself leaves everything to them.
     """
 
 

@@ -1,4 +1,4 @@
-"""What printers of every language share: unique names, index arithmetic, and the text of a node once named."""
+"""What printers of every language share: unique names, index arithmetic, the text of named nodes."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,8 +17,8 @@ _RESERVED_TEXT = (
     "round trunc sqrt abs fabs floorf y0 y1 yn j0 j1 jn gamma lgamma tgamma index"
 )
 RESERVED = frozenset(_RESERVED_TEXT.split())
-"""Words that name no variable: C++'s keywords, our own, and the C library's built-in functions. Arguments avoid
-them in every language, so that a buffer has one name whatever is printed."""
+"""Words that name no variable: C++'s keywords, our own, and the C library's built-in functions. Arguments
+avoid them in every language, so that a buffer has one name whatever is printed."""
 
 
 class Names:

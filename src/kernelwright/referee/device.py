@@ -24,9 +24,7 @@ MAX_LANES = 64
 """Copies of one argument set at most; sets that are too small for these to fill the caches are timed warm."""
 MEMORY_SHARE = 0.25
 """Of a device's free memory, at most this share goes to one process's argument sets."""
-_COPIED_KIND = DeviceKind(
-    COPIED, is_apart=True, baselines=("eager_tf32", "torch_compile_max_autotune")
-)
+_COPIED_KIND = DeviceKind(COPIED, is_apart=True, baselines=("eager_tf32", "torch_compile_max_autotune"))
 _WAKE_S = 60.0
 
 
@@ -149,7 +147,9 @@ def parse_device(text: str) -> Device:
 def known_devices() -> tuple[str, ...]:
     """Return how devices are written, for messages."""
     return tuple(
-        word for kind in device_kinds() for word in ((kind.name, f"{kind.name}:N") if kind.driver else (kind.name,))
+        word
+        for kind in device_kinds()
+        for word in ((kind.name, f"{kind.name}:N") if kind.driver else (kind.name,))
     )
 
 

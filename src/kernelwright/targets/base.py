@@ -11,7 +11,7 @@ command line looks at targets before it needs any of it.
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -21,7 +21,6 @@ from pydantic import BaseModel, ConfigDict
 from kernelwright.core.evidence import FactValue
 from kernelwright.core.machine import Accelerator, Machine
 from kernelwright.core.target import TargetName
-from kernelwright.core.task import Task
 from kernelwright.targets.device import DeviceKind
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from kernelwright.core.budget import Budget, Meter
 from kernelwright.core.errors import BudgetUsedUp, UserError
 from kernelwright.core.model_call import CallOutcome
 from kernelwright.core.models import ModelSettings
-from kernelwright.core.target import TargetName
 from kernelwright.core.skill import Skill
+from kernelwright.core.target import TargetName
 
 GOOD = json.dumps({"skill": "free", "why": "it is slow"})
 PROSE = "I would rather talk about the weather. " * 1_000

@@ -20,8 +20,8 @@ from kernelwright.core.plan import Move, Plan
 from kernelwright.core.skill import Skill
 from kernelwright.core.target import TargetName
 from kernelwright.core.task import TolerancePolicy
-from kernelwright.testing.fake_run import PEAKS
 from kernelwright.targets.registry import all_targets
+from kernelwright.testing.fake_run import PEAKS
 
 GOLDEN = Path(__file__).parent / "golden"
 MOVE = Move(skill="unroll-accumulators", text="1. split `sum` into four\n2. add them after the loop")

@@ -14,8 +14,8 @@ from kernelwright.core.errors import LoweringError
 from kernelwright.core.machine import Machine
 from kernelwright.core.task import Task, Workload
 from kernelwright.ir.lower import lower
-from kernelwright.targets.cpp.schedules import with_default_schedules
 from kernelwright.targets.cpp.candidate import render_cpp_candidate
+from kernelwright.targets.cpp.schedules import with_default_schedules
 from kernelwright.targets.module_file.constructor import constructor_source
 from kernelwright.tasks.capture import capture_task
 from kernelwright.tasks.live import task_from_module

@@ -4,7 +4,6 @@ from kernelwright.core.task import Task
 from kernelwright.ir.lowering import Programs
 from kernelwright.ir.program import Region
 from kernelwright.targets.module_file.candidate import CandidateWriter
-
 from numpy_target.printer import HELPERS, print_region
 
 

@@ -57,7 +57,12 @@ TEMPLATES = {
 }  # fmt: skip
 """Operation -> its text; the result is then given the operation's type."""
 REDUCTIONS = {"sum": "sum", "prod": "prod", "max": "max", "min": "min", "any": "any", "all": "all"}
-SCANS = {"sum": "np.cumsum", "prod": "np.cumprod", "max": "np.maximum.accumulate", "min": "np.minimum.accumulate"}
+SCANS = {
+    "sum": "np.cumsum",
+    "prod": "np.cumprod",
+    "max": "np.maximum.accumulate",
+    "min": "np.minimum.accumulate",
+}
 
 
 def print_region(region: Region) -> str:
@@ -84,7 +89,9 @@ class _RegionPrinter:
         lines = [f"def {self.region.name}({names}):", f'    """{self.region.comment or "Generated."}"""']
         lines += [f"    {a.name} = _flat({a.name})" for a in self.arguments]
         for position, axis in enumerate(self.axes):
-            lines.append(f"    {self.axis_names[axis.name]} = _axis({axis.size}, {position}, {len(self.axes)})")
+            lines.append(
+                f"    {self.axis_names[axis.name]} = _axis({axis.size}, {position}, {len(self.axes)})"
+            )
         lines.append('    with np.errstate(all="ignore"):')
         return "\n".join([*lines, *(f"        {line}" for line in self.lines)])
 
@@ -140,7 +147,9 @@ class _RegionPrinter:
             case Const():
                 return _literal(expr)
             case IndexValue():
-                return self._assign("position", f"np.asarray({self._index(expr.index)}).astype(np.{_type(expr.dtype)})")
+                return self._assign(
+                    "position", f"np.asarray({self._index(expr.index)}).astype(np.{_type(expr.dtype)})"
+                )
             case Inside():
                 return self._assign("inside", self._holds(expr.bounds))
             case Load():

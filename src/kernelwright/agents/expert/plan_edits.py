@@ -12,8 +12,8 @@ from kernelwright.core.errors import LoweringError
 from kernelwright.core.evaluation import Evaluation, Stage, Status
 from kernelwright.core.plan import Move, Plan
 from kernelwright.ir.edits import Site
-from kernelwright.memory.archive import distil
 from kernelwright.ir.plan_lowering import sites
+from kernelwright.memory.archive import distil
 
 MAX_SITES = 8
 """Places at which one archived move is taken up; ours, so that a large network stays affordable."""

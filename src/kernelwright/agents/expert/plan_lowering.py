@@ -70,10 +70,14 @@ class Workshop:
         for workload in problem.task.workloads[1:]:
             carried[workload.name] = self._carried_where_possible(problem, plan, workload.name)
         own = target_of(problem.target)
-        has_kernels = any(isinstance(step, Region) for done in carried.values() for step in done.program.steps)
+        has_kernels = any(
+            isinstance(step, Region) for done in carried.values() for step in done.program.steps
+        )
         write = own.writer if has_kernels else own.library_writer
         if write is None:
-            raise LoweringError(f"the expert writes no kernels for {str(problem.target)!r}; a model Coder may")
+            raise LoweringError(
+                f"the expert writes no kernels for {str(problem.target)!r}; a model Coder may"
+            )
         source = write_source(problem.task, carried, plan, write)
         return Candidate(source=source, target=problem.target, parents=parents, plan=plan, role=role)
 

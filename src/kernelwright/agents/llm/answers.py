@@ -128,7 +128,7 @@ def read_line(text: str, label: str) -> str:
 
 
 def has_native_kernel(source: str, target: TargetName) -> bool:
-    """Tell whether the file brings a kernel in the target's language; true where models are not asked for it."""
+    """Tell whether the file brings a kernel in the target's language; true where models are not asked."""
     language = target_of(target).prompting
     return language is None or language.own.search(source) is not None
 

@@ -239,9 +239,7 @@ def _view_on(name: str, compiler: str) -> View:
 
     device = parse_device(name)
     device.wake()
-    return make_view(
-        compiler or None, device.nodes(), device.files(), device.driver
-    )
+    return make_view(compiler or None, device.nodes(), device.files(), device.driver)
 
 
 if __name__ == "__main__":

@@ -16,9 +16,7 @@ def check_sandbox() -> Check:
     Where there is a GPU it is tried for one too: its driver may not begin in what is enough for others.
     """
     try:
-        on_gpus = {
-            kind.name: probe(device=kind.name) for kind in device_kinds() if Device(kind.name).nodes()
-        }
+        on_gpus = {kind.name: probe(device=kind.name) for kind in device_kinds() if Device(kind.name).nodes()}
         return describe(probe(), on_gpus)
     except MachineError as error:
         return Check("sandbox", False, "none", str(error), is_required=True)

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from kernelwright.ir.text import bare
 from kernelwright.ir.dag import Action, Group, Node
 from kernelwright.ir.normalise import coefficient
 from kernelwright.ir.patterns import Moments, Online, find_moments, find_online
 from kernelwright.ir.program import Affine
+from kernelwright.ir.text import bare
 from kernelwright.targets.cpp.accumulate import Accumulator, running
 from kernelwright.targets.cpp.choices import PARTS
 from kernelwright.targets.cpp.one_pass import write_moments, write_online

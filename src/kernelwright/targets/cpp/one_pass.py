@@ -6,9 +6,9 @@ of the chunks before it. Row form only.
 
 from collections.abc import Callable, Sequence
 
-from kernelwright.ir.text import bare
 from kernelwright.ir.dag import Group
 from kernelwright.ir.patterns import Moments, Online
+from kernelwright.ir.text import bare
 from kernelwright.targets.cpp.values import Loop, ValueWriter
 
 CHUNK = 2048

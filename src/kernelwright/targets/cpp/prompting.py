@@ -55,9 +55,7 @@ CPP_PROMPTING = Prompting(
     features=CodeFeatures,
     foreign={
         "Triton": re.compile(r"^\s*(?:import triton\b|from triton\b)|@triton\.jit", re.M),
-        "CUDA": re.compile(
-            r"__global__|<<<\s*\w+\s*,|\bcuda_sources\s*=\s*(?!\[\]|None|\"\"|'')|\.cuda\(\)"
-        ),
+        "CUDA": re.compile(r"__global__|<<<\s*\w+\s*,|\bcuda_sources\s*=\s*(?!\[\]|None|\"\"|'')|\.cuda\(\)"),
     },
     approaches=(
         "the plain way. Keep library calls for matrix products, convolutions and attention; write one simple "

@@ -33,6 +33,7 @@ def _kernel(name, n_tensors):
     return function
 '''
 
+
 def cxx_flags() -> tuple[str, ...]:
     """Return the compiler flags of candidates on this kind of machine; ``-shared -fPIC`` are added.
 

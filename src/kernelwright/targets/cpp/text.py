@@ -46,6 +46,8 @@ TEMPLATES = {
     "isinf": "(vabs({0}) == INF)",
     "where": "({0} ? {1} : {2})",
 }
+
+
 def literal(value: float | int | bool, dtype: DType) -> str:
     """Return a constant as C++."""
     if dtype == "bool":

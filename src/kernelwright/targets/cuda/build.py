@@ -37,9 +37,7 @@ def build_cuda(source: str, site: BuildSite) -> BuildResult | None:
     )  # fmt: skip
     if isinstance(checked, NotBuilt):
         return _result(checked)
-    return _result(
-        build_launcher(form, architecture, site.cache_dir, timeout_s=site.timeout_s, run=site.run)
-    )
+    return _result(build_launcher(form, architecture, site.cache_dir, timeout_s=site.timeout_s, run=site.run))
 
 
 def _result(built: Product | NotBuilt) -> BuildResult:

@@ -32,7 +32,9 @@ def accelerator_of(kind: str, gpu: GpuFacts | None, peaks: Peaks | None = None) 
 
 def kind_of(gpu: GpuFacts) -> str:
     """Return the kind of device that a GPU is, ``cuda`` or ``hip``."""
-    return next(kind.name for kind in device_kinds() if kind.driver and kind.driver.vendor == gpu.limits.vendor)
+    return next(
+        kind.name for kind in device_kinds() if kind.driver and kind.driver.vendor == gpu.limits.vendor
+    )
 
 
 def probe_gpu_machine(kind: str, cache_dir: Path) -> Machine:

@@ -22,6 +22,7 @@ from kernelwright.targets.module_file.shared_source import DECLARE, LAID_OUT, UN
 from kernelwright.tasks.capture import Captured, Placeholder
 from kernelwright.tasks.namespace import bind_source, construct_model, load_namespace
 
+
 class CandidateWriter(ABC):
     """Writes candidate files; a language says what generated kernels are and how they are called.
 

@@ -5,8 +5,8 @@ import math
 from collections.abc import Callable, Collection, Mapping
 
 from kernelwright.core.errors import LoweringError
-from kernelwright.ir.program import Buffer, BufferRef, Call, CallArg, Program, Region
 from kernelwright.ir.arguments import signature
+from kernelwright.ir.program import Buffer, BufferRef, Call, CallArg, Program, Region
 
 FREE_FROM_BYTES = 1 << 20
 """Temporaries of this size are released after their last use, so that the next one gets warm memory."""

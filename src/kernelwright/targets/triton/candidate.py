@@ -3,9 +3,9 @@
 import dataclasses
 
 from kernelwright.core.task import Task
+from kernelwright.ir.arguments import signature
 from kernelwright.ir.lowering import Programs
 from kernelwright.ir.program import Buffer, Call, CallArg, Program, Region
-from kernelwright.ir.arguments import signature
 from kernelwright.targets.module_file.candidate import CandidateWriter, inputs_of
 from kernelwright.targets.triton.prelude import prelude_for
 from kernelwright.targets.triton.printer import IMPORTS, least_traffic, megabytes, print_kernel

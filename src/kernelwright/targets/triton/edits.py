@@ -190,7 +190,9 @@ def _precision(facts: Facts) -> Found | None:
     how = facts.how
     if how.dot is None:
         return None
-    values: tuple[ParamValue, ...] = tuple(p for p in reversed(PRECISIONS[facts.gpu.kind]) if p != how.precision)
+    values: tuple[ParamValue, ...] = tuple(
+        p for p in reversed(PRECISIONS[facts.gpu.kind]) if p != how.precision
+    )
     return Found(f"products in {how.precision}, if the task allows less", 1.0, values)
 
 

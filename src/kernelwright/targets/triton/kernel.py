@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
-from kernelwright.ir.text import bare, extent
 from kernelwright.ir.dag import Action, Dag, Group
 from kernelwright.ir.normalise import axis_sizes
 from kernelwright.ir.patterns import Moments, Online, find_moments, find_online
 from kernelwright.ir.program import Stage, Store
+from kernelwright.ir.text import bare, extent
 from kernelwright.targets.triton.reducer import Reducer
 from kernelwright.targets.triton.schedule import Decided, power_of_two
 from kernelwright.targets.triton.text import REPEATS, Flat, PythonNames, TritonRenderer, joined
