@@ -9,6 +9,7 @@ NAMES = frozenset(
     {"cpu", "cuda", "hip", "cpp", "triton", "cpu/cpp", "cuda/triton", "hip/triton", "cuda/cuda", "hip/hip"}
 )
 PREFIXES = ("sm_", "gfx", "cpu/", "cuda/", "hip/", "torch.cuda", "cuda:")
+DATA = ("tasks/suite", "corpus/cheats", "corpus/hostile", "corpus/tasks")
 HOMES = ("targets",)
 """Packages that are the seam."""
 

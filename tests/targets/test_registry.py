@@ -60,7 +60,7 @@ def test_what_is_only_inspected_can_neither_be_written_nor_run() -> None:
 def test_what_needs_a_gpu_runs_where_that_kind_is(text: str) -> None:
     kind = find_device_kind(text.partition("/")[0])
     assert str(find_target(text, has_device=lambda asked: asked == kind)) == text
-    with pytest.raises(UserError, match="needs a GPU of .* to run without one: cpu/cpp"):
+    with pytest.raises(UserError, match=r"needs a GPU of .* to run without one: cpu/cpp"):
         find_target(text, has_device=lambda asked: asked != kind)
     target = registry.target_of(find_target(text, has_device=lambda asked: True).name)
     if target.writer is not None:

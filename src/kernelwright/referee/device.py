@@ -2,6 +2,7 @@
 
 import contextlib
 import glob
+import itertools
 import math
 import os
 import re
@@ -146,11 +147,8 @@ def parse_device(text: str) -> Device:
 
 def known_devices() -> tuple[str, ...]:
     """Return how devices are written, for messages."""
-    return tuple(
-        word
-        for kind in device_kinds()
-        for word in ((kind.name, f"{kind.name}:N") if kind.driver else (kind.name,))
-    )
+    names = ((kind.name, f"{kind.name}:N") if kind.driver else (kind.name,) for kind in device_kinds())
+    return tuple(itertools.chain.from_iterable(names))
 
 
 def n_lanes(set_bytes: int, n_sets: int, cache_bytes: int, room_bytes: int) -> int:

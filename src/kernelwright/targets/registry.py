@@ -1,6 +1,5 @@
 """The targets by name: ours, which are always there, and those of installed packages."""
 
-import re
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module

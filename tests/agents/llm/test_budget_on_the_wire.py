@@ -11,7 +11,7 @@ from tests.agents.llm.test_prompts import FACTS, crowded
 
 from kernelwright.agents.llm.answers import Judged
 from kernelwright.agents.llm.asking import Asker
-from kernelwright.agents.llm.context_check import least_prompt, require_room
+from kernelwright.agents.llm.context_check import STRUCTURED, least_prompt, require_room
 from kernelwright.agents.llm.model_client import ModelClient
 from kernelwright.agents.llm.outputs import ProposedMove
 from kernelwright.agents.llm.prompt_input import Told

@@ -118,8 +118,8 @@ class _RegionPrinter:
         along = tuple(n for n, axis in enumerate(self.axes) if axis.name in stage.axes)
         double = ", dtype=np.float64" if stage.combine in ("sum", "prod") and "float" in stage.dtype else ""
         whole = f"np.broadcast_to({value}, {self._shape(stage.axes)})"
-        text = f"{whole}.{REDUCTIONS[stage.combine]}(axis={along}, keepdims=True{double}).astype(np.{_type(stage.dtype)})"
-        return self._assign(stage.name, text)
+        text = f"{whole}.{REDUCTIONS[stage.combine]}(axis={along}, keepdims=True{double})"
+        return self._assign(stage.name, f"{text}.astype(np.{_type(stage.dtype)})")
 
     def _scanned(self, stage: Stage, value: str) -> str:
         if stage.combine not in SCANS:

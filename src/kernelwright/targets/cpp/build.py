@@ -1,8 +1,9 @@
 """Build the C++ of a candidate before any of it runs.
 
-A candidate whose C++ is a module-level string literal ``CPP_SOURCE`` with ``CXX_FLAGS`` beside it is built
-by the referee's parent process, which runs the compiler confined; the candidate then loads ``$KERNELWRIGHT_BUILD_CACHE/KEY.so``. Whatever else a candidate compiles
-(``load_inline``) it compiles itself when it is imported.
+A candidate whose C++ is a module-level string literal ``CPP_SOURCE`` with ``CXX_FLAGS`` beside it is built by
+the referee's parent process, which runs the compiler confined. The candidate then loads
+``$KERNELWRIGHT_BUILD_CACHE/KEY.so``. Whatever else a candidate compiles (``load_inline``) it compiles itself
+when it is imported.
 """
 
 import ast

@@ -11,7 +11,7 @@ from kernelwright.targets.module_file.candidate import CandidateWriter
 
 
 def render_cpp_candidate(task: Task, programs: Programs, note: str) -> str:
-    """Return the source of a candidate that runs these programs with C++ kernels (see ``ir.lowering.Write``)."""
+    """Return the source of a candidate with C++ kernels (see ``ir.lowering.Write``)."""
     return CppWriter(task, programs, note).text()
 
 

@@ -66,9 +66,9 @@ CPP_PROMPTING = Prompting(
         "write everything yourself, the heaviest operator included, blocked for the caches.",
     ),
     advice={
-        "memory": "fewer bytes, fewer passes, longer contiguous runs, stores that bypass caches, values kept in "
-        "registers or cache.",
-        "compute": "vector width, independent accumulators, fewer and cheaper instructions, reuse in registers, "
-        "balanced threads, algebra that removes work.",
+        "memory": "fewer bytes, fewer passes, longer contiguous runs, stores that bypass caches, values kept "
+        "in registers or cache.",
+        "compute": "vector width, independent accumulators, fewer and cheaper instructions, reuse in "
+        "registers, balanced threads, algebra that removes work.",
     },
 )

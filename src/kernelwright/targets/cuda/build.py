@@ -1,8 +1,9 @@
 """Build the CUDA C++ of a candidate before any of it runs: its launchers, one library without torch.
 
 A candidate whose kernels are a module-level string literal ``CUDA_SOURCE`` with ``LAUNCHES`` beside it
-(docs/cuda.md) is built by the referee's parent process, with the compiler confined; it then loads ``$KERNELWRIGHT_BUILD_CACHE/KEY.so``. What
-``load_inline`` builds, it builds when it is imported, whatever name its sources have.
+(docs/cuda.md) is built by the referee's parent process, which runs the compiler confined. The candidate then
+loads ``$KERNELWRIGHT_BUILD_CACHE/KEY.so``. What ``load_inline`` builds, it builds when it is imported, whatever
+name its sources have.
 """
 
 from kernelwright.core.errors import MachineError

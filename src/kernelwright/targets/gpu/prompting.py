@@ -21,12 +21,17 @@ APPROACHES = (
     "memory.",
 )
 ADVICE = {
-    "memory": "fewer bytes, fewer passes, wide loads by neighbouring threads, enough of them under way, values "
-    "kept in registers or shared memory.",
-    "compute": "matrix units where the tolerance allows them, reuse in registers and shared memory, independent "
-    "accumulators, fewer and cheaper instructions, all of the device busy, algebra that removes work.",
+    "memory": "fewer bytes, fewer passes, wide loads by neighbouring threads, enough of them under way, "
+    "values kept in registers or shared memory.",
+    "compute": "matrix units where the tolerance allows them, reuse in registers and shared memory, "
+    "independent accumulators, fewer and cheaper instructions, all of the device busy, algebra that removes "
+    "work.",
 }
-CAUSES = "On a GPU also: does a block reach beyond its tensor without a mask or a condition? Do blocks or threads write to the same place, or read before a barrier? Is a block too large for registers or shared memory? Does an index pass 2**31? Does an operand lie on the processor?"
+CAUSES = (
+    "On a GPU also: does a block reach beyond its tensor without a mask or a condition? Do blocks or threads "
+    "write to the same place, or read before a barrier? Is a block too large for registers or shared memory? "
+    "Does an index pass 2**31? Does an operand lie on the processor?"
+)
 """What else makes a kernel fail on a GPU."""
 
 

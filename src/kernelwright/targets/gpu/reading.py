@@ -1,4 +1,4 @@
-"""Programs for GPUs as they are read where only models write: cut into kernels as for Triton, nothing to choose."""
+"""Programs for GPUs as they are read where only models write: cut into kernels as for Triton."""
 
 from dataclasses import replace
 

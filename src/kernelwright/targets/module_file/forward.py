@@ -41,8 +41,8 @@ def forward_method(
     """Return the lines of one workload's method.
 
     ``arguments``: names of forward's arguments; ``kernel_names``: region -> its function, which takes
-    tensors, or addresses where ``takes_addresses``; ``attribute``: Python expression of a parameter, buffer or
-    constant; ``device``: Python expression of where tensors live that are not on the processor.
+    tensors, or addresses where ``takes_addresses``; ``attribute``: Python expression of a parameter, buffer
+    or constant; ``device``: Python expression of where tensors live that are not on the processor.
     """
     writer = _ForwardWriter(program, kernel_names, attribute, arguments, device, takes_addresses)
     head = [f"def {name}({', '.join(['self', *arguments])}):"]
