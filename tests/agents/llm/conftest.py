@@ -24,7 +24,8 @@ from kernelwright.memory.ledger import Ledger
 from kernelwright.memory.short_term import ShortTermMemory
 from kernelwright.skills.load import load_skills
 from kernelwright.targets.gpu.facts import find_gpu
-from kernelwright.targets.gpu.roofline import gpu_peaks, machine_facts
+from kernelwright.targets.gpu.machine import accelerator_of
+from kernelwright.targets.gpu.roofline import gpu_peaks
 from kernelwright.tasks.capture import Captured, capture_task
 from kernelwright.testing.fake_run import PEAKS, fake_evaluation
 
@@ -159,7 +160,8 @@ def on_gpu(
     gpu = find_gpu("mi300x" if target.device == "hip" else "h100-sxm")
     task = problem.task.model_copy(update={"tolerance": tolerance})
     peaks = gpu_peaks(gpu, is_strict=tolerance is TolerancePolicy.STRICT)
-    facts = {**machine_facts(gpu, peaks), "run.latency_ms": 4.0, "aot.occupancy": 0.25}
+    machine = Machine(accelerator=accelerator_of(target.device, gpu, peaks))
+    facts = {**machine.facts(), "run.latency_ms": 4.0, "aot.occupancy": 0.25}
     analysis = _analysis()
     ranked = tuple(
         r.model_copy(update={"skill": name}) for r, name in zip(analysis.ranked, GPU_SKILLS, strict=True)
@@ -169,7 +171,7 @@ def on_gpu(
     base = Candidate(source=kernel, target=target, plan=Plan(moves=(SEED,)), role="generator")
     return replace(
         situation,
-        problem=replace(problem, task=task, target=target, peaks=peaks, machine=machine_facts(gpu, peaks)),
+        problem=replace(problem, task=task, target=target, peaks=peaks, machine=machine),
         base=Node(base, fake_evaluation(base, task, 2.5), "base"),
         analysis=replace(analysis, evidence=Evidence(facts=facts), ranked=ranked),
         window=(),

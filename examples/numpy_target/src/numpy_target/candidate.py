@@ -23,4 +23,5 @@ class NumpyWriter(CandidateWriter):
 
     def generated(self, regions: list[Region]) -> list[str]:
         """Return the helpers, then one function for each region."""
-        return [HELPERS.strip(), *(print_region(region) for region in regions)] if regions else []
+        parts = [HELPERS.strip(), *(print_region(region) for region in regions)] if regions else []
+        return [f"\n{part}" for part in parts]

@@ -127,7 +127,8 @@ class _RegionPrinter:
         along = [axis.name for axis in self.axes].index(str(stage.scan_axis))
         whole = f"np.broadcast_to({value}, {self._shape(stage.axes)})"
         whole = f"np.flip({whole}, {along})" if stage.reverse else whole
-        text = f"{SCANS[stage.combine]}({whole}, axis={along})"
+        double = ", dtype=np.float64" if stage.combine in ("sum", "prod") and "float" in stage.dtype else ""
+        text = f"{SCANS[stage.combine]}({whole}, axis={along}{double})"
         text = f"np.flip({text}, {along})" if stage.reverse else text
         return self._assign(stage.name, f"{text}.astype(np.{_type(stage.dtype)})")
 

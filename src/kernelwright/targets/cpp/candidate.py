@@ -27,6 +27,10 @@ class CppWriter(CandidateWriter):
         kernels = "\n".join(f'_{r.name} = _kernel("{r.name}", {len(signature(r))})' for r in regions)
         return [self._cpp(regions), LOADER.strip(), kernels]
 
+    def function_name(self, region: Region) -> str:
+        """Return the variable that holds a region's C function."""
+        return f"_{region.name}"
+
     def imports(self, has_kernels: bool) -> str:
         """Return the import statements."""
         names = ["ctypes", "hashlib", "os", "subprocess", "tempfile"] if has_kernels else []

@@ -204,8 +204,8 @@ class CandidateWriter(ABC):
         return [f"x{i}" for i in range(n_inputs)]
 
     def function_name(self, region: Region) -> str:
-        """Return the variable that holds a region's function."""
-        return f"_{region.name}"
+        """Return the function that carries out a region."""
+        return region.name
 
     def attribute(self, program: Program, buffer: Buffer) -> str:
         """Python expression of a parameter, buffer or constant."""

@@ -92,10 +92,6 @@ class _TritonWriter(CandidateWriter):
             parts.append(ON_DEVICE.strip())
         return [f"\n{part}" for part in parts if part]
 
-    def function_name(self, region: Region) -> str:
-        """Return the function that launches a region."""
-        return region.name
-
     def attribute(self, program: Program, buffer: Buffer) -> str:
         """Return a parameter, buffer or constant, on the device."""
         text = super().attribute(program, buffer)
