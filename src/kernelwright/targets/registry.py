@@ -134,10 +134,8 @@ def _from_package(entry: EntryPoint) -> object:
     try:
         return entry.load()
     except Exception as error:  # whatever another package's import raises is that package's fault
-        words = re.sub(r"\s+", " ", f"{type(error).__name__}: {error}")[:200]
-        raise UserError(
-            f"target {entry.name!r}: its package does not load ({entry.value}): {words}"
-        ) from error
+        words = " ".join(f"{entry.value}: {type(error).__name__}: {error}".split())[:250]
+        raise UserError(f"target {entry.name!r}: its package does not load: {words}") from error
 
 
 def _checked(name: str, found: object) -> Target:
