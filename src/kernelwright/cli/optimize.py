@@ -108,6 +108,8 @@ def optimize(
         baselines=baselines,
         evaluator=judge,
     )
+    if spec.machine.is_assumed:
+        stderr().print(f"{evaluator} does not say what its machine is: kernels are planned for one like this")
     run_id = create_run(opened, spec.model_copy(update={"is_cold": record is not None}))
     outcome = play(
         opened,

@@ -135,8 +135,9 @@ class Machine(Frozen):
         shown |= {f"l{level}_bytes": self.cache_bytes(level) for level in (1, 2, 3)}
         if self.accelerator is None and self.peaks is not None:
             shown |= self.facts()
-        if self.accelerator is not None and self.accelerator.name is not None:
-            shown |= {"gpu": self.accelerator.name, "gpu_peaks": self.accelerator.source}
+        if self.accelerator is not None:
+            named = {"gpu": self.accelerator.name, "gpu_peaks": self.accelerator.source}
+            shown |= {name: value for name, value in named.items() if value is not None}
         if self.is_elsewhere:
             shown["machine_elsewhere" if self.accelerator is None else "gpu_elsewhere"] = True
         if self.is_assumed:

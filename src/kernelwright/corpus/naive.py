@@ -22,6 +22,7 @@ from typing import Any
 from kernelwright.core.frozen import Frozen
 from kernelwright.corpus.load import FOLDERS, HERE
 from kernelwright.corpus.specimen import Specimen
+from kernelwright.machine.children import whole_environment
 from kernelwright.targets.base import BuildSite
 from kernelwright.targets.registry import build_candidate
 
@@ -54,7 +55,7 @@ def ask(specimen: Specimen, cache_dir: Path) -> NaiveVerdict:
         sys.executable, "-m", "kernelwright.corpus.naive",
         str(HERE / "tasks" / f"{specimen.task}.py"), str(FOLDERS[specimen.kind] / f"{specimen.name}.py"),
     ]  # fmt: skip
-    environment = os.environ | {"KERNELWRIGHT_BUILD_CACHE": str(cache_dir.resolve())}
+    environment = whole_environment(KERNELWRIGHT_BUILD_CACHE=str(cache_dir.resolve()))
     for _ in range(specimen.attempts - 1):
         _run(command, environment)
     return _run(command, environment)

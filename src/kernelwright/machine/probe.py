@@ -11,6 +11,8 @@ from kernelwright.machine import counters, topology
 from kernelwright.machine.compiler import find_compiler
 from kernelwright.machine.peaks import measure_peaks
 
+__all__ = ["compiler_version", "measure_peaks", "probe_machine", "version_of"]
+
 
 def probe_machine(cache_dir: Path | None = None) -> Machine:
     """Return this machine, with the peaks that ``cache_dir`` keeps, measured where it has none.

@@ -9,7 +9,7 @@ from kernelwright.settings import TOKEN_VARIABLE, load_secret
 if TYPE_CHECKING:
     from kernelwright.runs.evaluator import Evaluator
 
-__all__ = ["gpu_there", "open_evaluator"]
+__all__ = ["open_evaluator"]
 
 DROP = "drop:"
 
@@ -34,20 +34,3 @@ def open_evaluator(text: str) -> "Evaluator":
 
         return RemoteEvaluator(text, load_secret(TOKEN_VARIABLE))
     raise UserError(f"unknown evaluator {text!r}; use http://HOST:PORT, https://HOST:PORT or drop:FOLDER")
-
-
-def gpu_there(evaluator: "Evaluator") -> str:
-    """Return the model of an evaluator's GPU; empty where it does not say, as a folder never does.
-
-    Raises:
-        MachineError: the service does not answer.
-    """
-    # lazy: most programs never need it
-    from kernelwright.remote.filedrop import FileDropEvaluator
-
-    if isinstance(evaluator, FileDropEvaluator):
-        return ""
-    # lazy: needs httpx, which only the extra "serve" brings
-    from kernelwright.remote.client import RemoteEvaluator
-
-    return evaluator.gpu() if isinstance(evaluator, RemoteEvaluator) else ""

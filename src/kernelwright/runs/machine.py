@@ -1,6 +1,5 @@
 """Which machine a run is for: this one, or the one where its evaluator judges."""
 
-import logging
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -9,8 +8,6 @@ from kernelwright.core.target import TargetName
 from kernelwright.machine.probe import probe_machine
 from kernelwright.runs.evaluator import Evaluator
 from kernelwright.targets.registry import target_of
-
-log = logging.getLogger(__name__)
 
 
 @runtime_checkable

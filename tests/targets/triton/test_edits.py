@@ -96,7 +96,7 @@ def test_every_value_of_every_site_is_taken_and_prints(name: str, gpu: Accelerat
                     assert changed != program
                     assert all(print_kernel(s).text for s in changed.steps if isinstance(s, Region)), value
                     reached.add(edit.name)
-    assert reached >= wanted - ({"triton-precision"} if gpu.device == "hip" else set())
+    assert reached >= wanted - ({"triton-precision"} if gpu.kind == "hip" else set())
     assert len(reached) >= 5
 
 

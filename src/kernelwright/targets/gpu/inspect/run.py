@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 from pydantic import ValidationError
 
 from kernelwright.core.errors import MachineError, TaskError, UserError
+from kernelwright.machine.children import bare_environment
 from kernelwright.targets.gpu.facts import GPUS, GpuFacts, find_gpu
 from kernelwright.targets.gpu.inspect.inspection import (
     Inspection,
@@ -99,32 +100,17 @@ class _Heard:
 
 
 def start_here(command: Sequence[str], folder: str, answers: int, log: int) -> "subprocess.Popen[bytes]":
-    """Start a command as a plain child in a session of its own."""
+    """Start a command as a plain child in a session of its own, with no secrets in its environment."""
     return subprocess.Popen(
         command,
         cwd=folder,
-        env=environment(folder),
+        env=bare_environment(folder, threads=1, LANG="C.UTF-8", PYTHONDONTWRITEBYTECODE="1"),
         stdin=subprocess.PIPE,
         stdout=log,
         stderr=log,
         pass_fds=[answers],
         start_new_session=True,
     )
-
-
-def environment(folder: str) -> dict[str, str]:
-    """Return the whole environment: no secrets, no cache of others', compiling and not interpreting."""
-    return {
-        "PATH": os.environ.get("PATH", "/usr/local/bin:/usr/bin:/bin"),
-        "LANG": "C.UTF-8",
-        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "HOME": folder,
-        "TMPDIR": folder,
-        "TRITON_CACHE_DIR": os.path.join(folder, "triton"),
-        "OMP_NUM_THREADS": "1",
-        "OPENBLAS_NUM_THREADS": "1",
-    }
 
 
 def _ask(request: bytes, timeout_s: float, start: Start) -> _Heard:

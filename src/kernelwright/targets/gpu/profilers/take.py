@@ -6,13 +6,14 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from pydantic import Field
 
 from kernelwright.core.evidence import FactValue
 from kernelwright.core.frozen import Frozen
+from kernelwright.machine.children import bare_environment
 from kernelwright.targets.gpu.profilers.choose import function_name, profilers_here
 from kernelwright.targets.gpu.profilers.nsight_compute import ncu_command, parse_ncu
 from kernelwright.targets.gpu.profilers.nsight_systems import nsys_commands, parse_nsys
@@ -131,10 +132,15 @@ def _table(folder: Path, pattern: str) -> str:
     return found[0].read_text(encoding="utf-8", errors="replace") if found else ""
 
 
+_KEPT = ("LD_LIBRARY_PATH", "LANG", "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_HOME", "ROCM_PATH")
+"""Variables by which a profiler finds its libraries and the device."""
+
+
 def _run(command: Sequence[str], folder: Path, timeout_s: float) -> str:
     """Return what a command wrote; at the end of its time it and all that it started are killed."""
     process = subprocess.Popen(
-        command, cwd=folder, env=_environment(os.environ, folder), stdin=subprocess.DEVNULL,
+        command, cwd=folder, env=bare_environment(str(folder), kept=_KEPT, CUDA_DEVICE_ORDER="PCI_BUS_ID"),
+        stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
     )  # fmt: skip
     with process:
@@ -144,20 +150,3 @@ def _run(command: Sequence[str], folder: Path, timeout_s: float) -> str:
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-
-
-def _environment(outer: Mapping[str, str], folder: Path) -> dict[str, str]:
-    """Return the environment without what a candidate has no business with."""
-    kept = (
-        "PATH",
-        "LD_LIBRARY_PATH",
-        "LANG",
-        "CUDA_VISIBLE_DEVICES",
-        "HIP_VISIBLE_DEVICES",
-        "CUDA_HOME",
-        "ROCM_PATH",
-    )
-    found = {name: outer[name] for name in kept if name in outer}
-    paths = os.pathsep.join(path for path in sys.path if path)
-    home = {"HOME": str(folder), "TMPDIR": str(folder), "TRITON_CACHE_DIR": str(folder / "triton")}
-    return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "PYTHONPATH": paths, **found, **home}
