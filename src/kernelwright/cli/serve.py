@@ -114,10 +114,12 @@ def _machine(where: Settings, device: str) -> "Machine":
     # lazy: compiles a probe
     from kernelwright.machine.probe import probe_machine
     from kernelwright.referee.sandbox.choose import tier_here
+    from kernelwright.referee.device import parse_device
     from kernelwright.targets.gpu.machine import accelerator_of
 
     kind = _kind(device)
-    accelerator = None if kind == "cpu" else accelerator_of(kind, _gpu(where, device))
+    is_apart = parse_device(device).is_apart
+    accelerator = accelerator_of(kind, _gpu(where, device)) if is_apart else None
     return probe_machine(where.cache_dir).model_copy(
         update={"accelerator": accelerator, "sandbox": tier_here()}
     )
