@@ -38,8 +38,8 @@ from kernelwright.runs.recording import RecordedEvaluator, RecordedMachine, prep
 from kernelwright.settings import Settings, load_settings
 from kernelwright.store.base import Store
 from kernelwright.store.sqlstore import open_store
-from kernelwright.targets.gpu.inspect.ahead import TIMEOUT_S, Ahead, Ways, look_ahead
-from kernelwright.targets.gpu.profilers.take import Profiled, take_profile
+from kernelwright.targets.gpu.inspect.ahead import TIMEOUT_S, Ahead, Ways
+from kernelwright.targets.gpu.profilers.profile import Profiled
 from kernelwright.targets.registry import target_of
 from kernelwright.tasks.live import task_from_module
 from kernelwright.tasks.namespace import bind_source
@@ -281,8 +281,8 @@ def inspector(spec: RunSpec, settings: Settings) -> Inspector:
     The GPU is the one that the run's record names, else the one that is here; where neither is known nothing
     is built, and a note says so.
     """
-    gpu = gpu_of(spec, settings.cache_dir)
-    if gpu is None:
+    gpu, look = gpu_of(spec, settings.cache_dir), target_of(spec.target).inspect
+    if gpu is None or look is None:
         unknown = Ahead(note="not built ahead of time: no GPU is known that this run is for")
         return lambda task, candidate: unknown
     limits = RefereeSettings(cache_dir=settings.cache_dir, require_sandbox=settings.require_sandbox)
@@ -293,7 +293,7 @@ def inspector(spec: RunSpec, settings: Settings) -> Inspector:
     def inspect(task: Task, candidate: Candidate) -> Ahead:
         source = bind_source(task, task.workloads[0])
         is_training = task.mode is Mode.TRAIN
-        return look_ahead(candidate.source, gpu, task_source=source, is_training=is_training, ways=ways)
+        return look(candidate.source, gpu, task_source=source, is_training=is_training, ways=ways)
 
     return inspect
 
@@ -303,24 +303,22 @@ def profiler(spec: RunSpec, settings: Settings) -> Profiler | None:
 
     Profilers run candidates unconfined, so what models wrote is not profiled.
     """
-    if not has_gpu_of(spec, settings.cache_dir):
+    profile = target_of(spec.target).profile
+    if profile is None or not has_gpu_of(spec, settings.cache_dir):
         return None
     if spec.models is not None:
         refused = Profiled(note="not profiled: a model wrote it, and profilers run candidates unconfined")
         return lambda task, candidate: refused
-    return lambda task, candidate: take_profile(
-        candidate.source,
-        bind_source(task, task.workloads[0]),
-        spec.target.device,
-        mode=task.mode.value,
+    return lambda task, candidate: profile(
+        candidate.source, bind_source(task, task.workloads[0]), mode=task.mode.value
     )
 
 
 def _inspecting(
     judge: Evaluator, spec: RunSpec, where: Settings, inspect: Inspector | None, profile: Profiler | None
 ) -> Evaluator:
-    """Return the evaluator of a run: a processor's needs no look ahead, nor does a recorded measurement."""
-    if not target_of(spec.target).device.is_apart:
+    """Return the evaluator of a run: its target may look ahead, a recorded measurement needs none."""
+    if target_of(spec.target).inspect is None:
         return judge
     if isinstance(judge, RecordedEvaluator):
         if judge.inner is None:

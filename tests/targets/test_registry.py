@@ -97,7 +97,7 @@ TARGET = Theirs()
         (THEIRS.replace("LANGUAGE", "theirs"), ""),
         (THEIRS.replace("LANGUAGE", "other"), "gives the target 'cpu/other'"),
         ("TARGET = 3", "gives int, not a Target"),
-        ("import no_such_package_at_all", "does not load .*no_such_package_at_all"),
+        ("import no_such_package_at_all", "does not load: .*no_such_package_at_all"),
     ],
 )
 def test_an_installed_package_adds_a_target_or_is_named_as_the_one_at_fault(

@@ -275,7 +275,7 @@ def _run_one(
 def _no_profile() -> "Profiler":
     """Return what looks at nothing."""
     # lazy: keeps --help quick
-    from kernelwright.targets.gpu.profilers.take import Profiled
+    from kernelwright.targets.gpu.profilers.profile import Profiled
 
     refused = Profiled(note="not profiled: this bench takes no profiles")
     return lambda task, candidate: refused

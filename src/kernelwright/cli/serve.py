@@ -113,8 +113,8 @@ def _machine(where: Settings, device: str) -> "Machine":
     """Return what is told to clients, so that they plan for it."""
     # lazy: compiles a probe
     from kernelwright.machine.probe import probe_machine
-    from kernelwright.referee.sandbox.choose import tier_here
     from kernelwright.referee.device import parse_device
+    from kernelwright.referee.sandbox.choose import tier_here
     from kernelwright.targets.gpu.machine import accelerator_of
 
     kind = _kind(device)

@@ -78,7 +78,10 @@ class FusionEdit(Protocol):
 class ScheduleEdit(Protocol):
     """A change of one region's schedule."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """What skills call it: ``schedule:NAME``."""
+        ...
 
     def sites(self, program: Program) -> tuple[Site, ...]:
         """Return where it applies and which parameter values are worth trying."""
@@ -166,7 +169,7 @@ class FieldEdit(Generic[F]):
         if not self.fields.takes(old, self.field, value):
             raise LoweringError(f"{self.name}: {self.field} cannot be {value!r} in region {old.name}")
         changes: dict[str, object] = {**dict.fromkeys(self.resets), self.field: value}
-        schedule = replace(self.fields.given(old), **changes)  # type: ignore[arg-type]
+        schedule = replace(self.fields.given(old), **changes)
         changed = replace(old, schedule=schedule)
         self.fields.check(self.name, changed)
         return replace_region(program, replace(changed, schedule=self.fields.complete(changed)))

@@ -26,6 +26,10 @@ from kernelwright.targets.device import DeviceKind
 if TYPE_CHECKING:
     from kernelwright.ir.lowering import Lowering, Write
     from kernelwright.machine.compiler import RunCompiler
+    from kernelwright.targets.gpu.facts import GpuFacts
+    from kernelwright.targets.gpu.inspect.findings import Ahead, Ways
+    from kernelwright.targets.gpu.inspect.form import AotForm
+    from kernelwright.targets.gpu.profilers.profile import Profiled
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,24 @@ class BuildResult:
     library: Path | None = None
     is_late: bool = False
     """The error is that a compiler did not end in time."""
+
+
+class Inspect(Protocol):
+    """Looks at a candidate before a device is used, for one that need not be here."""
+
+    def __call__(
+        self, source: str, gpu: "GpuFacts", *, task_source: str, is_training: bool, ways: "Ways"
+    ) -> "Ahead":
+        """Return what compilers say of it; never raises for what is missing or bad."""
+        ...
+
+
+class Profile(Protocol):
+    """Calls a candidate under profilers, unconfined: give it only what was verified and is trusted."""
+
+    def __call__(self, source: str, task_source: str, *, mode: str) -> "Profiled":
+        """Return what a profiler says; never raises for one that cannot be had."""
+        ...
 
 
 class Build(Protocol):
@@ -159,6 +181,21 @@ class Target(ABC):
     @property
     def build(self) -> Build | None:
         """Builds candidates before they run; None: they need no compiler, or bring their own."""
+        return None
+
+    @property
+    def aot_forms(self) -> "tuple[AotForm, ...]":
+        """How ``kernelwright inspect`` finds and compiles its kernels where nothing runs them; none by default."""
+        return ()
+
+    @property
+    def inspect(self) -> "Inspect | None":
+        """Looks at candidates of a run before they are judged; None: the referee is the first who does."""
+        return None
+
+    @property
+    def profile(self) -> "Profile | None":
+        """Profiles a verified candidate; None: there is no profiler."""
         return None
 
     @property

@@ -1,11 +1,15 @@
 """CUDA C++ on GPUs of NVIDIA."""
 
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from kernelwright.core.target import TargetName
 from kernelwright.targets.base import Build, Loader, Prompting
 from kernelwright.targets.cuda.device import NVIDIA
 from kernelwright.targets.gpu.target import GpuTarget
+
+if TYPE_CHECKING:
+    from kernelwright.targets.gpu.inspect.form import AotForm
 
 
 class CudaTarget(GpuTarget):
@@ -37,6 +41,14 @@ class CudaTarget(GpuTarget):
         from kernelwright.targets.cuda.prompting import CUDA_PROMPTING
 
         return CUDA_PROMPTING
+
+    @cached_property
+    def aot_forms(self) -> "tuple[AotForm, ...]":
+        """In literals of the module, or for load_inline."""
+        # lazy: needed where candidates are inspected
+        from kernelwright.targets.cuda.aot import CUDA_FORM, INLINE_FORM
+
+        return (CUDA_FORM, INLINE_FORM)
 
 
 CUDA_CUDA = CudaTarget()

@@ -1,11 +1,11 @@
 """What targets for GPUs share."""
 
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernelwright.core.machine import Machine
-from kernelwright.targets.base import Target
+from kernelwright.targets.base import Inspect, Profile, Target
 
 if TYPE_CHECKING:
     from kernelwright.ir.lowering import Lowering, Write
@@ -31,6 +31,22 @@ class GpuTarget(Target):
         from kernelwright.targets.gpu.reading import render_library_candidate
 
         return render_library_candidate
+
+    @cached_property
+    def inspect(self) -> Inspect:
+        """Builds kernels for the GPU, as their form wants it."""
+        # lazy: needed where candidates are judged
+        from kernelwright.targets.gpu.inspect.ahead import look_ahead
+
+        return look_ahead
+
+    @cached_property
+    def profile(self) -> Profile:
+        """Asks the vendor's profilers, then torch's."""
+        # lazy: needed where candidates are judged
+        from kernelwright.targets.gpu.profilers.take import take_profile
+
+        return partial(take_profile, kind=self.device.name)
 
     def probe_machine(self, cache_dir: Path) -> Machine:
         """Return this machine with the GPU that candidates run on."""
