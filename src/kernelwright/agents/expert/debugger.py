@@ -8,7 +8,7 @@ from kernelwright.core.errors import LoweringError
 from kernelwright.core.evaluation import Evaluation, Status
 from kernelwright.core.plan import Move, Plan
 from kernelwright.ir.program import Region
-from kernelwright.targets.registry import target_of
+from kernelwright.targets.registry import all_targets, target_of
 
 
 class ExpertDebugger:
@@ -16,6 +16,8 @@ class ExpertDebugger:
 
     def __init__(self, workshop: Workshop) -> None:
         self._workshop = workshop
+        for target in all_targets():
+            workshop.lowering_of |= {safer.name: safer.lowering for safer in target.lowering.repairs}
         workshop.lowering_of.update({"leave-to-torch": "fusion:keep-call"})
 
     def repair(self, situation: Situation, tried: tuple[str, ...]) -> tuple[Candidate, Move] | None:

@@ -9,7 +9,7 @@ from kernelwright.core.skill import Skill
 from kernelwright.core.task import TolerancePolicy
 from kernelwright.ir.plan_lowering import LIBRARY_SEED, Carried, carry_out, write_source
 from kernelwright.ir.program import Region
-from kernelwright.targets.registry import all_targets, target_of
+from kernelwright.targets.registry import target_of
 
 LIBRARY_MOVE = Move(skill="library-seed", why="every operator as torch calls it: correct first")
 """The seed that changes nothing but the interpreter's overhead."""
@@ -25,8 +25,6 @@ class Workshop:
         self.skills = skills
         self.lowering_of = {s.name: s.lowering for s in skills.values() if s.lowering is not None}
         self.lowering_of[LIBRARY_MOVE.skill] = f"fusion:{LIBRARY_SEED}"
-        for target in all_targets():
-            self.lowering_of |= {repair.name: repair.lowering for repair in target.lowering.repairs}
         self._carried: dict[tuple[str, str, Machine, str, str], Carried] = {}
 
     def lowerings(self, problem: Problem) -> dict[str, str]:
