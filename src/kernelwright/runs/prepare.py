@@ -32,9 +32,15 @@ def prepare(spec: RunSpec, cache_dir: Path) -> tuple[Problem, str | None]:
 
 
 def machine_to_plan_for(spec: RunSpec, cache_dir: Path) -> Machine:
-    """Return a run's machine; what an older record does not say of it is taken from this one."""
+    """Return a run's machine.
+
+    Where its peaks are not known they are this one's; with them comes what an older record does not say.
+    """
     known = spec.machine
-    return known if known.peaks is not None else known.completed(probe_machine(cache_dir))
+    if known.peaks is not None:
+        return known
+    here = probe_machine(cache_dir)
+    return known.model_copy(update={"peaks": here.peaks}) if known.is_elsewhere else known.completed(here)
 
 
 def gpu_of(spec: RunSpec, cache_dir: Path) -> GpuFacts | None:
