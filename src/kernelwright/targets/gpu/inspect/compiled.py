@@ -110,7 +110,7 @@ def inspect_compiled(
     check_vendor(form, gpu)
     wanted = architecture or gpu.architecture
     how = find_form(form)
-    report = how and how.report(source, wanted, cache_dir, timeout_s=timeout_s, run=run)
+    report = None if how is None else how.report(source, wanted, cache_dir, timeout_s=timeout_s, run=run)
     if report is None:
         raise UserError(f"the candidate holds no kernels in the form {form}")
     if report.status is BuildStatus.NO_COMPILER:
