@@ -185,7 +185,7 @@ class Target(ABC):
 
     @property
     def aot_forms(self) -> "tuple[AotForm, ...]":
-        """How ``kernelwright inspect`` finds and compiles its kernels where nothing runs them; none by default."""
+        """How ``kernelwright inspect`` finds and compiles its kernels; empty: it does not."""
         return ()
 
     @property

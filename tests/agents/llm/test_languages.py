@@ -90,7 +90,7 @@ def test_words_about_other_languages_are_no_kernels_in_them() -> None:
 
 
 def test_a_language_that_nobody_is_asked_for_is_one_clear_line() -> None:
-    with pytest.raises(UserError, match="asked for kernels for cpu/cpp, .*cuda/cuda; not for 'hip/hip'"):
+    with pytest.raises(UserError, match=r"asked for kernels for cpu/cpp, .*cuda/cuda; not for 'hip/hip'"):
         prompting_of(TargetName(device="hip", language="hip"))
 
 

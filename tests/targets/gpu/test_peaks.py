@@ -14,11 +14,10 @@ from kernelwright.core.evidence import METRICS
 from kernelwright.core.roofline import Work, floor
 from kernelwright.targets.gpu import peaks as gpu_peaks
 from kernelwright.targets.gpu.facts import GPUS, PeakFlops
+from kernelwright.targets.gpu.machine import accelerator_of
 from kernelwright.targets.gpu.peaks import facts_of, gpu_here, run_gpu
 from kernelwright.targets.gpu.probe import GpuSeen, probe
-from kernelwright.targets.gpu.machine import accelerator_of
 from kernelwright.targets.gpu.roofline import ceilings, source_of
-from kernelwright.targets.gpu.machine import accelerator_of
 from kernelwright.targets.gpu.roofline import gpu_peaks as peaks_of
 
 DAY = datetime.date(2026, 11, 21)

@@ -11,8 +11,8 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import BudgetUsedUp, ModelUnavailable, UnusableAnswer
 
 ANY_APPROACH = "the way that you think fastest."
-"""What is asked for where a target names no approaches (``Prompting.approaches``); ours. KernelSkill asks for a
-set of seeds and does not say how it varies."""
+"""What is asked for where a target names no approaches (``Prompting.approaches``); ours. KernelSkill asks for
+a set of seeds and does not say how it varies."""
 
 
 class ModelGenerator:

@@ -1,4 +1,4 @@
-"""CUDA C++ in candidates, as it is compiled ahead of time: in literals of the module, or for ``load_inline``."""
+"""CUDA C++ in candidates, as it is compiled ahead of time: literals of the module, or ``load_inline``."""
 
 from kernelwright.targets.cuda.nvcc.find import Absent, find_cuda_compiler
 from kernelwright.targets.cuda.nvcc.form import CudaSource

@@ -2,8 +2,8 @@
 
 A candidate whose kernels are a module-level string literal ``CUDA_SOURCE`` with ``LAUNCHES`` beside it
 (docs/cuda.md) is built by the referee's parent process, which runs the compiler confined. The candidate then
-loads ``$KERNELWRIGHT_BUILD_CACHE/KEY.so``. What ``load_inline`` builds, it builds when it is imported, whatever
-name its sources have.
+loads ``$KERNELWRIGHT_BUILD_CACHE/KEY.so``. What ``load_inline`` builds, it builds when it is imported,
+whatever name its sources have.
 """
 
 from kernelwright.core.errors import MachineError

@@ -6,8 +6,8 @@ import pytest
 
 from kernelwright.core.errors import MachineError, UserError
 from kernelwright.core.evidence import METRICS
-from kernelwright.targets.cuda.nvcc.find import Absent, find_cuda_compiler
 from kernelwright.targets.cuda import aot as cuda_aot
+from kernelwright.targets.cuda.nvcc.find import Absent, find_cuda_compiler
 from kernelwright.targets.gpu.inspect.compiled import default_gpu, form_of, inspect_compiled, require_compiler
 from kernelwright.targets.gpu.inspect.inspection import (
     Inspection,

@@ -1,6 +1,5 @@
 """What a run asks of the compilers before a candidate goes to a GPU: facts, or why it cannot run there."""
 
-
 from kernelwright.core.errors import MachineError, UserError
 from kernelwright.targets.gpu.facts import GpuFacts
 from kernelwright.targets.gpu.inspect.compiled import find_form, form_of, inspect_compiled
@@ -36,9 +35,7 @@ def look_ahead(source: str, gpu: GpuFacts, *, task_source: str, is_training: boo
                 start=ways.start,
             )
         elif ways.compiling is None:
-            return Ahead(
-                note=f"not built ahead of time: kernels in the form {form} are not looked at here"
-            )
+            return Ahead(note=f"not built ahead of time: kernels in the form {form} are not looked at here")
         else:
             with ways.compiling() as compiler:
                 found = inspect_compiled(

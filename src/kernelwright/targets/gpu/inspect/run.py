@@ -32,6 +32,7 @@ ANSWER_BYTES = 16 << 20
 LOG_BYTES = 4 << 20
 LOG_TAIL = 4000
 
+
 def find_device(name: str) -> GpuFacts:
     """Return a model by its name, a driver's name for it, or an architecture's (``sm_90``: its first model).
 
