@@ -287,9 +287,9 @@ def test_what_cannot_be_asked_of_cuda(
 def test_a_missing_compiler_is_one_line(
     cli: Cli, cuda_file: Path, source: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("find_cuda_compiler", "find_hip_compiler"):
+    for name in ("cuda.aot.find_cuda_compiler", "hip.aot.find_hip_compiler"):
         monkeypatch.setattr(
-            f"kernelwright.targets.gpu.inspect.compiled.{name}", lambda: Absent("install one")
+            f"kernelwright.targets.{name}", lambda: Absent("install one")
         )
     cuda_file.write_text(source)
     result = cli("inspect", cuda_file)
