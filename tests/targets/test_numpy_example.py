@@ -69,8 +69,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 def _forget() -> None:
     importlib.invalidate_caches()
-    registry._plug_ins.cache_clear()
-    registry._loaded.cache_clear()
+    registry.forget()
 
 
 def test_nothing_of_the_product_knows_it() -> None:

@@ -25,8 +25,7 @@ ON_GPUS = ("cuda/triton", "hip/triton", "cuda/cuda")
 @pytest.fixture(autouse=True)
 def forgotten() -> Iterator[None]:
     yield
-    registry._plug_ins.cache_clear()
-    registry._loaded.cache_clear()
+    registry.forget()
 
 
 def install(folder: Path, name: str, value: str, source: str) -> None:
@@ -37,13 +36,12 @@ def install(folder: Path, name: str, value: str, source: str) -> None:
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: their-target\nVersion: 1\n")
     (info / "entry_points.txt").write_text(f"[{registry.GROUP}]\n{name} = {value}\n")
     importlib.invalidate_caches()
-    registry._plug_ins.cache_clear()
-    registry._loaded.cache_clear()
+    registry.forget()
 
 
 def test_ours_are_there_without_any_metadata(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "entry_points", lambda group: ())
-    registry._plug_ins.cache_clear()
+    registry.forget()
     assert known_names() == tuple(BUILT_IN)
     assert [str(target) for target in all_targets()] == list(BUILT_IN)
     assert [kind.name for kind in device_kinds()] == ["cpu", "cuda", "hip"]

@@ -65,6 +65,7 @@ def find_target(text: str, *, to_run: bool = True, has_device: HasDevice | None 
     return target
 
 
+@cache
 def all_targets() -> tuple[Target, ...]:
     """Return every target that loads, ours first; a package of others that does not load is left out."""
     found = []
@@ -76,6 +77,7 @@ def all_targets() -> tuple[Target, ...]:
     return tuple(found)
 
 
+@cache
 def device_kinds() -> tuple[DeviceKind, ...]:
     """Return the kinds of devices that targets run on, each once."""
     return tuple(dict.fromkeys(target.device for target in all_targets()))
@@ -87,6 +89,12 @@ def find_device_kind(name: str) -> DeviceKind:
         if kind.name == name:
             return kind
     raise UserError(f"unknown device {name!r}; known: {', '.join(kind.name for kind in device_kinds())}")
+
+
+def forget() -> None:
+    """Look for installed packages anew; for tests that install one."""
+    for known in (_plug_ins, _loaded, all_targets, device_kinds):
+        known.cache_clear()
 
 
 def build_candidate(source: str, site: BuildSite) -> BuildResult:
