@@ -7,9 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from kernelwright.agents.llm.answers import has_native_kernel
+from kernelwright.agents.llm.prompts import least_tokens
+from kernelwright.agents.teams import check_team
 from kernelwright.core.errors import UserError
 from kernelwright.targets import registry
 from kernelwright.targets.device import PROCESSOR, DeviceKind
+from kernelwright.targets.for_skills import skill_targets
 from kernelwright.targets.registry import (
     BUILT_IN,
     all_targets,
@@ -129,3 +133,46 @@ def test_a_kind_of_device_says_what_the_referee_needs() -> None:
     assert not PROCESSOR.is_apart and PROCESSOR.driver is None and PROCESSOR.is_here()
     for name in ("cuda", "hip"):
         assert kinds[name].is_apart and kinds[name].driver is not None and kinds[name].baselines
+
+
+THEIR_GPU = """
+import re
+from pathlib import Path
+
+from kernelwright.core.target import TargetName
+from kernelwright.targets.base import Prompting
+from kernelwright.targets.cuda.device import NVIDIA
+from kernelwright.targets.gpu.prompting import GPU_FOLDER, GpuCodeFeatures
+from kernelwright.targets.gpu.target import GpuTarget
+
+class Theirs(GpuTarget):
+    name = TargetName(device="cuda", language="theirs")
+    device = NVIDIA
+    prompting = Prompting(
+        language="Theirs",
+        own=re.compile("@theirs"),
+        folders=(Path(__file__).parent / "prompts", GPU_FOLDER),
+        features=GpuCodeFeatures,
+        facts={"foreign_kernels": "is Triton"},
+    )
+
+TARGET = Theirs()
+"""
+
+
+def test_a_gpu_s_language_that_models_write_is_one_object_and_its_prompts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "their_target", raising=False)
+    install(tmp_path, "cuda/theirs", "their_target:TARGET", THEIR_GPU)
+    (tmp_path / "prompts").mkdir()
+    for name in ("rules", "brief", "example"):
+        (tmp_path / "prompts" / f"{name}.md").write_text(f"Their {name}.\n")
+    name = find_target("cuda/theirs", has_device=lambda kind: True).name
+    check_team("llm", name)
+    with pytest.raises(UserError, match="the expert does not write for target 'cuda/theirs'"):
+        check_team("expert", name)
+    assert least_tokens("coder_write", name) > 0
+    assert has_native_kernel("@theirs\ndef kernel(): ...", name) and not has_native_kernel("x = 1", name)
+    assert skill_targets()["cuda/theirs"].shows_host_side
