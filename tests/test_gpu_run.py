@@ -15,10 +15,11 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Check, Evaluation, Stage, Status
 from kernelwright.core.events import CandidateEvaluated, Diagnosed
 from kernelwright.core.evidence import FactValue
+from kernelwright.core.machine import Machine
 from kernelwright.core.models import ModelSettings
 from kernelwright.core.request import DEFAULT_RECIPE
 from kernelwright.core.run import RunSpec
-from kernelwright.core.target import Target
+from kernelwright.core.target import TargetName
 from kernelwright.core.task import Task
 from kernelwright.report.html import render_report
 from kernelwright.runs.evaluator import Evaluator
@@ -33,7 +34,7 @@ from kernelwright.store.sqlstore import open_store
 from kernelwright.targets.gpu import peaks as gpu_peaks
 from kernelwright.targets.gpu.facts import GPUS
 from kernelwright.targets.gpu.inspect.ahead import Ahead
-from kernelwright.targets.gpu.profilers.take import Profiled
+from kernelwright.targets.gpu.profilers.profile import Profiled
 from kernelwright.testing.fake_run import PEAKS, FakeReferee
 
 SOURCE = """
@@ -117,7 +118,7 @@ def play(
 ) -> RunOutcome:
     spec = RunSpec(
         task=TASK,
-        target=Target.parse("cuda/triton", to_run=False),
+        target=TargetName.parse("cuda/triton"),
         recipe=DEFAULT_RECIPE,
         budget=Budget(evaluations=n),
         environment={"gpu": gpu},
@@ -129,7 +130,7 @@ def play(
         settings=settings,
         referee=referee,
         around=around,
-        prepare=lambda spec, cache: prepare_on(spec, PEAKS, {"machine.n_threads": 2}, gpu_of(spec, cache)),
+        prepare=lambda spec, cache: prepare_on(spec, Machine(cores=2, peaks=PEAKS), gpu_of(spec, cache)),
         inspect=inspect,
         profile=profile,
     )
@@ -209,7 +210,7 @@ def test_what_compilers_said_is_of_the_kernel_that_was_profiled(
 def test_a_run_for_nobody_knows_which_gpu_says_that_nothing_was_built(
     tmp_path: Path, settings: Settings
 ) -> None:
-    spec = RunSpec(task=TASK, target=Target.parse("cuda/triton", to_run=False), recipe=DEFAULT_RECIPE)
+    spec = RunSpec(task=TASK, target=TargetName.parse("cuda/triton"), recipe=DEFAULT_RECIPE)
     ahead = playing.inspector(spec, settings)(TASK, Candidate(source="class ModelNew: ..."))
     assert ahead == Ahead(note="not built ahead of time: no GPU is known that this run is for")
     assert playing.profiler(spec, settings) is None
@@ -222,9 +223,9 @@ def test_a_run_for_nobody_knows_which_gpu_says_that_nothing_was_built(
         ({"gpu": "NVIDIA GeForce RTX 4090"}, "rtx-4090", True),
         ({"gpu": "h200-sxm"}, "h200-sxm", False),
         ({"gpu": "nobody's"}, None, False),
-        ({gpu_peaks.ELSEWHERE: True, "gpu": "h200-sxm"}, "h200-sxm", False),
-        ({gpu_peaks.ELSEWHERE: True, "gpu": "rtx-4090"}, "rtx-4090", False),
-        ({gpu_peaks.ELSEWHERE: True}, None, False),
+        ({"gpu_elsewhere": True, "gpu": "h200-sxm"}, "h200-sxm", False),
+        ({"gpu_elsewhere": True, "gpu": "rtx-4090"}, "rtx-4090", False),
+        ({"gpu_elsewhere": True}, None, False),
     ],
 )
 def test_a_run_is_for_the_gpu_that_its_record_names(
@@ -239,7 +240,7 @@ def test_a_run_is_for_the_gpu_that_its_record_names(
     monkeypatch.setattr(gpu_peaks, "gpu_here", lambda kind, cache: here)
     spec = RunSpec(
         task=TASK,
-        target=Target.parse("cuda/triton", to_run=False),
+        target=TargetName.parse("cuda/triton"),
         recipe=DEFAULT_RECIPE,
         environment=environment,
     )
@@ -252,7 +253,7 @@ def test_what_a_model_wrote_is_not_profiled(settings: Settings, monkeypatch: pyt
     monkeypatch.setattr(gpu_peaks, "has_gpu", lambda kind: True)
     spec = RunSpec(
         task=TASK,
-        target=Target.parse("cuda/triton", to_run=False),
+        target=TargetName.parse("cuda/triton"),
         recipe=DEFAULT_RECIPE,
         models=ModelSettings(model="openai:any"),
     )
@@ -293,7 +294,7 @@ def test_what_the_real_compiler_refuses_is_not_paid_for(settings: Settings) -> N
     referee = FakeReferee({})
     spec = RunSpec(
         task=TASK,
-        target=Target.parse("cuda/triton", to_run=False),
+        target=TargetName.parse("cuda/triton"),
         recipe="none",
         environment={"gpu": "sm_90"},
     )

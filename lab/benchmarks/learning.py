@@ -31,7 +31,7 @@ from kernelwright.core.errors import KernelwrightError
 from kernelwright.core.request import DEFAULT_RECIPE
 from kernelwright.core.run import RunSpec, RunState
 from kernelwright.core.task import Task
-from kernelwright.machine.processor import environment, machine_facts, measure_peaks
+from kernelwright.machine.probe import probe_machine
 from kernelwright.memory.study import learn
 from kernelwright.report.played import Played, played_run
 from kernelwright.runs.evaluator import Evaluator
@@ -159,11 +159,17 @@ def main() -> None:
     """Run both directions, write learning.json and learning.md after each."""
     options = _options()
     tasks = {half: members[: options.limit] for half, members in halves(suite_tasks()).items()}
-    peaks = measure_peaks(load_settings().cache_dir)
-    facts = {**environment(), **machine_facts(peaks)}
+    machine = probe_machine(load_settings().cache_dir)
     budget = Budget(evaluations=options.budget_evaluations)
     first = tasks[HALVES[0]][0]
-    spec = RunSpec(task=first, recipe=options.recipe, budget=budget, seed=options.seed, environment=facts)
+    spec = RunSpec(
+        task=first,
+        recipe=options.recipe,
+        budget=budget,
+        seed=options.seed,
+        machine=machine,
+        environment=machine.environment(),
+    )
     options.work.mkdir(parents=True, exist_ok=True)
     rows: list[LearningRow] = []
     notes: list[str] = []
@@ -187,7 +193,7 @@ def _write(options: argparse.Namespace, rows: list[LearningRow], notes: list[str
     about: dict[str, Any] = {
         "date": f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d %H:%M} UTC",
         "command": shlex.join(["python", "-m", "lab.benchmarks.learning", *sys.argv[1:]]),
-        "environment": environment(),
+        "environment": probe_machine().environment(),
         "notes": notes,
     }
     options.out.mkdir(parents=True, exist_ok=True)

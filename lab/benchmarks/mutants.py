@@ -30,7 +30,7 @@ from typing import Any
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Evaluation
-from kernelwright.machine.processor import environment
+from kernelwright.machine.probe import probe_machine
 from kernelwright.referee.session.referee import Referee, RefereeSettings, Session
 from kernelwright.settings import load_settings
 from lab.benchmarks import RESULTS
@@ -237,7 +237,7 @@ def main() -> int:
     result = {
         "date": datetime.date.today().isoformat(),
         "command": f"python -m lab.benchmarks.mutants{limit}{only}",
-        "environment": environment(),
+        "environment": probe_machine().environment(),
         "counts": dict(Counter(r["verdict"] for r in rows)),
         "rows": rows,
     }

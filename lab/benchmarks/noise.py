@@ -37,7 +37,7 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import KernelwrightError, UserError
 from kernelwright.core.intervals import wilson
 from kernelwright.core.task import Task
-from kernelwright.machine.processor import environment
+from kernelwright.machine.probe import probe_machine
 from kernelwright.referee.device import parse_device
 from kernelwright.referee.session.referee import Referee, RefereeSettings
 from kernelwright.referee.timing.statistics import NORMAL_975
@@ -463,7 +463,7 @@ def main() -> int:
     if not trials:
         sys.stderr.write("noise: no trial was made; give it more --seconds\n")
         return INTERRUPTED if is_interrupted else FAULT
-    where = environment()
+    where = probe_machine().environment()
     gpus = ", ".join(f"{gpu.name} (driver {gpu.driver})" for gpu in find_gpus()) if device.has_driver else ""
     processor = f"{where['processor']}, {where['cores']} cores; torch {where['torch']}"
     about: dict[str, object] = {

@@ -30,7 +30,7 @@ from typing import Any
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.task import Task
-from kernelwright.machine.processor import environment
+from kernelwright.machine.probe import probe_machine
 from kernelwright.referee.sandbox import BARE, Tier
 from kernelwright.referee.session.referee import Referee, RefereeSettings, Session
 from kernelwright.targets.cpp.runtime_source import LOADER, cxx_flags
@@ -213,7 +213,7 @@ def main() -> int:
         "date": datetime.date.today().isoformat(),
         "command": f"python -m lab.benchmarks.sandbox_cost --rounds {options.rounds} "
         f"--starts {options.starts}",
-        "environment": environment(),
+        "environment": probe_machine().environment(),
         "rounds": options.rounds,
         "summary": summarise(rows),
         "rows": rows,

@@ -26,7 +26,7 @@ from typing import Any
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.task import Task
-from kernelwright.machine.processor import environment
+from kernelwright.machine.probe import probe_machine
 from kernelwright.referee.session.referee import Referee, RefereeSettings, Session
 from kernelwright.targets.cpp.runtime_source import LOADER, cxx_flags
 from lab.benchmarks import RESULTS
@@ -203,7 +203,7 @@ def main() -> int:
     result = {
         "date": datetime.date.today().isoformat(),
         "command": f"python -m lab.benchmarks.turnaround --pairs {options.pairs}",
-        "environment": environment(),
+        "environment": probe_machine().environment(),
         "pairs": options.pairs,
         "elements": ROWS * COLUMNS,
         "summary": summarise(rows),

@@ -18,7 +18,7 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import KernelwrightError
 from kernelwright.core.evaluation import Evaluation
 from kernelwright.corpus.load import honest_twin, load_corpus_task
-from kernelwright.machine.processor import measure_peaks
+from kernelwright.machine.probe import measure_peaks
 from kernelwright.referee.sandbox.tiers import BARE
 from kernelwright.referee.session.referee import Referee
 from kernelwright.referee.settings import RefereeSettings

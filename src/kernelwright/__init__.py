@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from kernelwright.core.checkup import Checkup
     from kernelwright.core.errors import KernelwrightError, MachineError, StoreError, TaskError, UserError
     from kernelwright.core.evaluation import Evaluation, Status
+    from kernelwright.core.machine import Machine
     from kernelwright.core.models import ModelSettings, RoleModel
     from kernelwright.core.plan import Move, Plan
     from kernelwright.core.policy import LibraryCalls, Policy
@@ -38,12 +39,13 @@ if TYPE_CHECKING:
         EvaluateRequest,
         RunRequest,
     )
-    from kernelwright.core.target import Target
+    from kernelwright.core.target import TargetName
     from kernelwright.core.task import Mode, Task, TolerancePolicy, Workload
     from kernelwright.report.results import BenchResult, CheckResult, ComparisonResult, KernelComparison
     from kernelwright.settings import Settings, load_settings
     from kernelwright.store.base import Store
     from kernelwright.store.sqlstore import open_store
+    from kernelwright.targets.base import Target
 
 _HOMES = {
     "api.front": (
@@ -61,7 +63,9 @@ _HOMES = {
     "core.request": (
         "AuditRequest", "BenchRequest", "CheckRequest", "CompareRequest", "EvaluateRequest", "RunRequest",
     ),
-    "core.target": ("Target",),
+    "core.machine": ("Machine",),
+    "core.target": ("TargetName",),
+    "targets.base": ("Target",),
     "core.task": ("Mode", "Task", "TolerancePolicy", "Workload"),
     "report.results": ("BenchResult", "CheckResult", "ComparisonResult", "KernelComparison"),
     "settings": ("Settings", "load_settings"),
@@ -87,6 +91,7 @@ __all__ = [
     "KernelComparison",
     "KernelwrightError",
     "LibraryCalls",
+    "Machine",
     "MachineError",
     "Mode",
     "ModelSettings",
@@ -101,6 +106,7 @@ __all__ = [
     "Store",
     "StoreError",
     "Target",
+    "TargetName",
     "Task",
     "TaskError",
     "TolerancePolicy",

@@ -1,6 +1,7 @@
 """A small captured task for the expert roles: linear, sum over features, softmax; on two batch sizes."""
 
 from kernelwright.agents.problem import Problem
+from kernelwright.core.machine import Machine
 from kernelwright.core.roofline import Peaks, floor
 from kernelwright.core.target import CPU_CPP
 from kernelwright.core.task import Task, Workload
@@ -41,4 +42,4 @@ def expert_problem(peaks: Peaks = PEAKS) -> Problem:
     """Capture the task; ``peaks`` decide on which side of the ridge it lies."""
     captured = {w.name: capture_task(TASK, w) for w in TASK.workloads}
     floors = {name: floor(count_work(c), peaks) for name, c in captured.items()}
-    return Problem(TASK, CPU_CPP, captured, floors, peaks, {"machine.n_threads": 2})
+    return Problem(TASK, CPU_CPP, captured, floors, peaks, Machine(cores=2))

@@ -6,7 +6,7 @@ import pytest
 
 from kernelwright.agents.expert.analyst import ExpertAnalyst
 from kernelwright.agents.expert.coder import ExpertCoder
-from kernelwright.agents.expert.debugger import SAFER_SUMS, ExpertDebugger
+from kernelwright.agents.expert.debugger import ExpertDebugger
 from kernelwright.agents.expert.extend import GENERATE, extend, way_out
 from kernelwright.agents.expert.generator import ExpertGenerator
 from kernelwright.agents.expert.plan_lowering import LIBRARY_MOVE, Workshop
@@ -16,6 +16,7 @@ from kernelwright.agents.roles import Node, Situation
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import LoweringError
 from kernelwright.core.evaluation import Status
+from kernelwright.core.machine import Machine
 from kernelwright.core.plan import Move, Plan
 from kernelwright.core.roofline import floor
 from kernelwright.core.target import CPU_CPP
@@ -59,7 +60,7 @@ TASK = Task(
 def problem() -> Problem:
     captured = {w.name: capture_task(TASK, w) for w in TASK.workloads}
     floors = {name: floor(count_work(c), PEAKS) for name, c in captured.items()}
-    return Problem(TASK, CPU_CPP, captured, floors, PEAKS, {"machine.n_threads": 2})
+    return Problem(TASK, CPU_CPP, captured, floors, PEAKS, Machine(cores=2))
 
 
 @pytest.fixture
@@ -167,7 +168,7 @@ def test_nothing_is_generated_where_every_operator_stays_a_call(workshop: Worksh
     source = SOURCE.replace("torch.softmax(self.linear(x).sum(dim=1), dim=0)", "self.linear(x)")
     task = Task(name="linear", source=source)
     captured = {"default": capture_task(task, task.workloads[0])}
-    problem = Problem(task, CPU_CPP, captured, {}, PEAKS, {})
+    problem = Problem(task, CPU_CPP, captured, {}, PEAKS, Machine())
     assert way_out(workshop, problem, Plan(moves=(LIBRARY_MOVE,))) is None
 
 
@@ -185,7 +186,7 @@ def test_a_rewrite_of_a_failing_base_is_a_repair(problem: Problem, workshop: Wor
     situation = at(problem, workshop, candidate(problem, workshop, Plan()), Status.INCORRECT_NUMERICS)
     repaired = coder(workshop).rewrite(situation, 2)
     assert len({c.id for c in repaired}) == 2
-    assert {c.plan.moves[-1].skill for c in repaired} <= {*SAFER_SUMS, "leave-to-torch"}
+    assert {c.plan.moves[-1].skill for c in repaired} <= {"safer-chunk", "two-pass-moments", "leave-to-torch"}
 
 
 def test_the_debugger_ends_at_code_that_torch_runs(problem: Problem, workshop: Workshop) -> None:

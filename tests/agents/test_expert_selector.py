@@ -10,13 +10,14 @@ from kernelwright.agents.problem import Problem
 from kernelwright.agents.roles import Node, Situation
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Evaluation, Speedup, Stage, Status, Timing, WorkloadResult
+from kernelwright.core.machine import Machine
 from kernelwright.core.plan import Move, Plan
 from kernelwright.core.target import CPU_CPP
 from kernelwright.core.task import Task
 from kernelwright.testing.fake_run import PEAKS
 
 TASK = Task(name="t", source="reference")
-PROBLEM = Problem(TASK, CPU_CPP, {}, {}, PEAKS, {})
+PROBLEM = Problem(TASK, CPU_CPP, {}, {}, PEAKS, Machine())
 SELECTOR = ExpertSelector()
 
 

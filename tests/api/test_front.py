@@ -29,9 +29,7 @@ def own_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(f"KERNELWRIGHT_{name}", str(tmp_path / name.lower()))
     monkeypatch.setenv("KERNELWRIGHT_STORE", str(tmp_path / "runs.db"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.setattr(
-        "kernelwright.machine.processor.measure_peaks", lambda cache_dir, *, refresh=False: PEAKS
-    )
+    monkeypatch.setattr("kernelwright.machine.probe.measure_peaks", lambda cache_dir, *, refresh=False: PEAKS)
 
 
 @pytest.fixture

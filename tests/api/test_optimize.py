@@ -45,8 +45,7 @@ def measured(request: pytest.FixtureRequest, settings: Settings, monkeypatch: py
         cache_dir=settings.cache_dir, search_timing_s=0.1, final_timing_s=0.2, batch_s=0.001
     )
     monkeypatch.setattr(playing, "open_referee", lambda *_, **__: Referee(quick))
-    for module in ("machine.processor", "runs.prepare", "api.playing"):
-        monkeypatch.setattr(f"kernelwright.{module}.measure_peaks", lambda cache_dir, *, refresh=False: PEAKS)
+    monkeypatch.setattr("kernelwright.machine.probe.measure_peaks", lambda cache_dir, *, refresh=False: PEAKS)
     return replace(settings, defaults={"baseline": ["eager"]})
 
 

@@ -22,7 +22,7 @@ from kernelwright.targets.gpu import peaks as gpu_peaks
 from kernelwright.targets.gpu import torch_devices as gpu_present
 from kernelwright.targets.gpu.facts import GPUS
 from kernelwright.targets.gpu.inspect.ahead import Ahead
-from kernelwright.targets.gpu.profilers.take import Profiled
+from kernelwright.targets.gpu.profilers.profile import Profiled
 from kernelwright.testing.fake_run import FakeReferee, ScriptedTeam, fake_prepare
 
 RECIPES = "kernelskill,kernelskill-no-long-term"

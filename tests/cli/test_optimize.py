@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 
 from kernelwright.core.errors import MachineError
+from kernelwright.core.machine import Accelerator, Machine
 from kernelwright.targets.gpu.facts import GPUS, GpuFacts
 
 
@@ -77,9 +78,8 @@ def test_a_gpu_s_target_is_for_where_the_gpu_is(
     run_id = cli(*words, "--evaluator", "drop:there", "--json").json["run_id"]
     spec = cli("runs", "show", run_id, "--json").json["run"]["spec"]
     assert spec["target"] == {"device": "cuda", "language": "triton"} and "gpu" not in spec["environment"]
-    monkeypatch.setattr(
-        "kernelwright.remote.gpu_there", lambda evaluator: "h200-sxm"
-    )  # a stub of a service's
+    there = Machine(accelerator=Accelerator(name="h200-sxm"))  # a stub of a service's
+    monkeypatch.setattr("kernelwright.remote.client.RemoteEvaluator.machine", lambda evaluator: there)
     run_id = cli(*words, "--evaluator", "http://127.0.0.1:1", "--json").json["run_id"]
     spec = cli("runs", "show", run_id, "--json").json["run"]["spec"]
     assert spec["environment"]["gpu"] == "h200-sxm"
@@ -103,7 +103,8 @@ def test_a_gpu_here_is_not_asked_about_what_is_judged_elsewhere(
     for module in ("torch_devices", "peaks"):  # stubs: neither GPU is there
         monkeypatch.setattr(f"kernelwright.targets.gpu.{module}.has_gpu", lambda kind: True)
     monkeypatch.setattr("kernelwright.targets.gpu.peaks.gpu_here", measured)
-    monkeypatch.setattr("kernelwright.remote.gpu_there", lambda evaluator: there)
+    machine = Machine(accelerator=Accelerator(name=there)) if there else None
+    monkeypatch.setattr("kernelwright.remote.filedrop.FileDropEvaluator.machine", lambda evaluator: machine)
     assert gpu_facts() == {"gpu": "rtx-4090", "gpu_peaks": "published"} and asked
     asked.clear()
     elsewhere: dict[str, Any] = {"gpu_elsewhere": True, "gpu": there}

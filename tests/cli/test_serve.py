@@ -31,11 +31,11 @@ TOKEN = "a-token-for-tests-only"
 KERNEL = Candidate(source=TASK.replace("class Model(", "class ModelNew("))
 RELU = Task(name="relu", source=TASK)
 PROGRAM = f"""
-import sys, kernelwright.machine.processor
+import sys, kernelwright.machine.probe
 from kernelwright.core.roofline import Peaks
 from kernelwright.cli.main import run
 PEAKS = Peaks.model_validate_json({PEAKS.model_dump_json()!r})
-kernelwright.machine.processor.measure_peaks = lambda cache: PEAKS
+kernelwright.machine.probe.measure_peaks = lambda cache: PEAKS
 sys.exit(run(sys.argv[1:]))
 """
 """The command line as it is, without the seconds of measuring the machine's peaks."""

@@ -12,6 +12,7 @@ from kernelwright import api
 from kernelwright.agents.problem import Problem
 from kernelwright.api import playing
 from kernelwright.cli.main import run
+from kernelwright.core.machine import Machine
 from kernelwright.core.run import RunSpec
 from kernelwright.runs.loop import RunOutcome
 from kernelwright.runs.prepare import prepare_on
@@ -20,7 +21,7 @@ from kernelwright.store.base import Store
 from kernelwright.store.sqlstore import open_store
 from kernelwright.testing.fake_run import PEAKS, FakeReferee
 
-MACHINE = {"machine.n_threads": 2, "machine.vector_bytes": 32}
+MACHINE = Machine(cores=2, vector_bytes=32, peaks=PEAKS)
 KEY = "sk-e2e-0123456789-secret"
 
 
@@ -51,7 +52,7 @@ _PREPARED: dict[str, tuple[Problem, str | None]] = {}
 def prepared(spec: RunSpec, cache_dir: Path) -> tuple[Problem, str | None]:
     """Prepare a task on made-up peaks, once for all tests: capture is most of what a run here costs."""
     if spec.task.id not in _PREPARED:
-        _PREPARED[spec.task.id] = prepare_on(spec, PEAKS, MACHINE)
+        _PREPARED[spec.task.id] = prepare_on(spec, MACHINE)
     return _PREPARED[spec.task.id]
 
 
@@ -88,8 +89,7 @@ def referee(monkeypatch: pytest.MonkeyPatch) -> ScriptedReferee:
     """Put a scripted referee and made-up peaks where commands look for the real ones."""
     scripted = ScriptedReferee(lambda source: 1.5)
     monkeypatch.setattr(playing, "open_referee", lambda *_, **__: scripted)
-    for module in ("machine.processor", "runs.prepare", "api.playing"):
-        monkeypatch.setattr(f"kernelwright.{module}.measure_peaks", lambda cache_dir, *, refresh=False: PEAKS)
+    monkeypatch.setattr("kernelwright.machine.probe.measure_peaks", lambda cache_dir, *, refresh=False: PEAKS)
     return scripted
 
 

@@ -15,9 +15,10 @@ from lab.servers.playing_model import TASK, PlayingModel
 
 from kernelwright import api
 from kernelwright.core.budget import Budget
+from kernelwright.core.machine import Machine
 from kernelwright.core.models import ModelSettings
 from kernelwright.core.run import RunSpec
-from kernelwright.machine.processor import environment, machine_facts, measure_peaks
+from kernelwright.machine.probe import probe_machine
 from kernelwright.referee.session.referee import Referee
 from kernelwright.referee.settings import RefereeSettings
 from kernelwright.runs.loop import RunOutcome
@@ -52,7 +53,7 @@ EVALUATIONS = {
 EXPECTED = "expected.json"
 NOWHERE = "http://127.0.0.1:1/v1"
 """Stands in a recording for the address of the server that answered."""
-TOLD_OF_MACHINE = ("processor", "cores", "torch", "compiler")
+TOLD_OF_MACHINE = ("processor", "cores", "vector_bytes", "caches", "torch", "compiler", "peaks")
 
 
 def told(store: Store, outcome: RunOutcome) -> dict[str, object]:
@@ -106,9 +107,8 @@ def _known() -> Recording:
 
 
 def _this_machine() -> RecordedMachine:
-    peaks = measure_peaks(load_settings().cache_dir)
-    facts = {name: value for name, value in environment().items() if name in TOLD_OF_MACHINE}
-    return RecordedMachine(peaks=peaks, facts=machine_facts(peaks), environment=facts)
+    here = probe_machine(load_settings().cache_dir)
+    return RecordedMachine(machine=Machine(**{name: getattr(here, name) for name in TOLD_OF_MACHINE}))
 
 
 def main(words: list[str]) -> None:

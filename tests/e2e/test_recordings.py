@@ -21,6 +21,7 @@ from kernelwright.agents.llm import prompts
 from kernelwright.agents.llm.tape import FolderTape, MemoryTape
 from kernelwright.cli.main import run
 from kernelwright.core.errors import UserError
+from kernelwright.core.machine import Machine
 from kernelwright.methods import recipes
 from kernelwright.runs.recorded_run import load_run, save_run
 from kernelwright.runs.recording import RecordedMachine
@@ -157,7 +158,7 @@ def test_a_folder_that_is_no_recording_is_refused(tmp_path: Path) -> None:
 def test_a_run_that_has_not_ended_is_not_recorded(tmp_path: Path, store: Store) -> None:
     run_id = store.create_run(load_run(FOLDER / "refine").spec)
     with pytest.raises(UserError, match="has not ended"):
-        save_run(store, run_id, tmp_path / "r", RecordedMachine(peaks=PEAKS, facts={}))
+        save_run(store, run_id, tmp_path / "r", RecordedMachine(machine=Machine(peaks=PEAKS)))
     assert not (tmp_path / "r").exists()
 
 

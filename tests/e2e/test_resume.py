@@ -12,6 +12,7 @@ from kernelwright.agents.problem import Problem
 from kernelwright.core.budget import Budget
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Evaluation
+from kernelwright.core.machine import Machine
 from kernelwright.core.model_call import Price
 from kernelwright.core.models import ModelSettings
 from kernelwright.core.run import RunSpec
@@ -43,7 +44,7 @@ class KillingReferee(ScriptedReferee):
 
 
 def prepare(spec: RunSpec, cache_dir: Path) -> tuple[Problem, str | None]:
-    return prepare_on(spec, PEAKS, {})
+    return prepare_on(spec, Machine(peaks=PEAKS))
 
 
 def spec_for(server: BadServer, recipe: str) -> RunSpec:

@@ -40,6 +40,11 @@ def test_measured_peaks_are_plausible_and_cached(tmp_path: Path, monkeypatch: py
     measured = measure_peaks(tmp_path)
     assert 0.5 < measured.bandwidth_gbps < 20_000 and 0.5 < measured.fma_gflops < 1_000_000
     assert [point.working_set for point in measured.curve] == [64 << 10, 4 << 20]
+    spread = measured.spread
+    assert spread is not None and spread.fma_gflops.repeats == 2 and measured.measured_on is not None
+    assert spread.fma_gflops.low <= spread.fma_gflops.median <= spread.fma_gflops.high == measured.fma_gflops
+    assert spread.bandwidth_gbps.high == measured.bandwidth_gbps
+    assert spread.cache_bandwidth_gbps.high == measured.cache_bandwidth_gbps
     monkeypatch.setattr(module, "_measure", lambda *_: pytest.fail("measured again"))
     assert measure_peaks(tmp_path) == measured
 

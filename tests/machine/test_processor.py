@@ -7,20 +7,20 @@ from pathlib import Path
 import pytest
 
 from kernelwright.core.evidence import METRICS
-from kernelwright.machine import compiler, counters, doctor, topology
-from kernelwright.machine import processor as cpu
+from kernelwright.machine import compiler, counters, doctor, probe, topology
 from kernelwright.machine.counters import Counts
 
 
 def test_facts_are_named_as_the_vocabulary_has_them() -> None:
-    facts = cpu.machine_facts() | Counts().facts()
+    facts = probe.probe_machine().facts() | Counts().facts()
     assert set(facts) <= set(METRICS)
     assert facts["machine.n_threads"] == topology.n_threads() and facts["machine.bandwidth_gbps"] is None
 
 
 def test_environment_names_versions_without_loading_torch() -> None:
     script = (
-        "import sys; from kernelwright.machine import processor, doctor; found = processor.environment(); "
+        "import sys; from kernelwright.machine import probe, doctor; "
+        "found = probe.probe_machine().environment(); "
         "assert found['torch'] and found['compiler'] and found['memory_bytes'], found; "
         "assert 'torch' not in sys.modules"
     )
@@ -29,8 +29,8 @@ def test_environment_names_versions_without_loading_torch() -> None:
 
 def test_environment_without_a_compiler_says_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CXX", "nosuchcompiler")
-    assert cpu.environment()["compiler"] is None
-    assert cpu.version_of("nosuchdistribution") is None
+    assert probe.probe_machine().environment()["compiler"] is None
+    assert probe.version_of("nosuchdistribution") is None
 
 
 @pytest.mark.parametrize(("text", "expected"), [("48K", 48 << 10), ("2M", 2 << 20), ("", 0), ("512", 512)])
@@ -61,7 +61,7 @@ def test_ratios_of_unknown_counts_are_unknown() -> None:
 
 def test_doctor_finds_this_machine_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        cpu, "measure_peaks", lambda _: (_ for _ in ()).throw(doctor.MachineError("no probe"))
+        probe, "measure_peaks", lambda _: (_ for _ in ()).throw(doctor.MachineError("no probe"))
     )
     found = {check.name: check for check in doctor.checks(tmp_path)}
     assert all(check.ok for check in found.values() if check.is_required), found

@@ -171,9 +171,11 @@ def start_service(stub: StubReferee) -> Iterator[Callable[..., Service]]:
     with ExitStack() as stack:
         stack.callback(stub.go.set)  # the first thing at the end: nothing may be held up while it ends
 
-        def start(*, token: str | None = TOKEN, peaks: Any = None, **limits: Any) -> Service:
+        def start(
+            *, token: str | None = TOKEN, peaks: Any = None, machine: Any = None, **limits: Any
+        ) -> Service:
             settings = ServiceSettings(**{"max_wait_s": LIMIT_S, **limits})
-            app = make_app(lambda: stub, token=token, peaks=peaks, settings=settings)
+            app = make_app(lambda: stub, token=token, peaks=peaks, machine=machine, settings=settings)
             url = stack.enter_context(serving(app))
             stack.callback(stub.go.set)
             headers = {"Authorization": f"Bearer {token}"} if token else {}

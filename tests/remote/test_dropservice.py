@@ -9,9 +9,10 @@ import pytest
 from tests.remote.conftest import StubReferee
 
 from kernelwright.core.candidate import Candidate
-from kernelwright.core.errors import MachineError, TaskError
+from kernelwright.core.errors import MachineError, TaskError, UserError
+from kernelwright.core.machine import Machine
 from kernelwright.core.roofline import Floor, Peaks, Work
-from kernelwright.core.target import Target
+from kernelwright.core.target import TargetName
 from kernelwright.core.task import Task
 from kernelwright.remote.dropservice import DropService
 from kernelwright.remote.filedrop import FileDropEvaluator
@@ -58,7 +59,7 @@ def test_a_kernel_for_another_device_is_not_judged(tmp_path: Path, stub: StubRef
         asker(tmp_path, service).open(TASK) as session,
     ):
         session.evaluate(KERNEL)
-    there = Candidate(source=KERNEL.source, target=Target(device="cuda", language="triton"))
+    there = Candidate(source=KERNEL.source, target=TargetName(device="cuda", language="triton"))
     with asker(tmp_path, service).open(TASK) as session:
         assert session.evaluate(there).is_verified
     assert stub.asked == ["kernel"]
@@ -145,3 +146,18 @@ def test_it_goes_on_until_it_is_interrupted(tmp_path: Path, stub: StubReferee) -
     with pytest.raises(KeyboardInterrupt):
         make(tmp_path / "new", stub).answer_forever(0.25, sleep)
     assert pauses == [0.25] * 3
+
+
+def test_who_answers_a_folder_says_on_which_machine(tmp_path: Path, stub: StubReferee) -> None:
+    evaluator, machine = FileDropEvaluator(tmp_path), Machine(cores=64, peaks=PEAKS)
+    assert evaluator.machine() is None
+    with pytest.raises(KeyboardInterrupt):
+        make(tmp_path, stub, machine=machine).answer_forever(sleep=_interrupt)
+    assert evaluator.machine() == machine
+    (tmp_path / "machine.json").write_text('{"cores": "many"}')
+    with pytest.raises(UserError, match=r"machine\.json: it tells of no machine"):
+        evaluator.machine()
+
+
+def _interrupt(seconds: float) -> None:
+    raise KeyboardInterrupt

@@ -12,6 +12,7 @@ from tests.remote.conftest import TOKEN, serving
 
 from kernelwright import api
 from kernelwright.core.budget import Budget
+from kernelwright.core.machine import Machine
 from kernelwright.core.run import RunSpec
 from kernelwright.remote.client import RemoteEvaluator
 from kernelwright.remote.filedrop import FileDropEvaluator
@@ -24,7 +25,7 @@ from kernelwright.store.base import Store
 from kernelwright.store.sqlstore import open_store
 from kernelwright.testing.fake_run import PEAKS
 
-MACHINE = {"machine.n_threads": 2, "machine.vector_bytes": 32}
+MACHINE = Machine(cores=2, vector_bytes=32, peaks=PEAKS)
 N_EVALUATIONS = 6
 
 
@@ -44,7 +45,7 @@ def play(evaluator: Evaluator, folder: Path) -> tuple[RunOutcome, Store]:
         store=store,
         settings=Settings(store=str(folder / "runs.db"), cache_dir=folder, data_dir=folder),
         referee=evaluator,
-        prepare=lambda spec, cache_dir: prepare_on(spec, PEAKS, MACHINE),
+        prepare=lambda spec, cache_dir: prepare_on(spec, MACHINE),
     )
     return outcome, store
 

@@ -8,12 +8,15 @@ import httpx
 import pytest
 from tests.remote.conftest import LIMIT_S, TASK, TOKEN, Service, serving
 
+from kernelwright.core.errors import UserError
 from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.frozen import content_hash
+from kernelwright.core.machine import Accelerator, Machine
 from kernelwright.core.roofline import Floor, Peaks, Work
 from kernelwright.core.task import Task, Workload
 from kernelwright.core.version import __version__
-from kernelwright.remote import gpu_there, open_evaluator
+from kernelwright.remote import open_evaluator
+from kernelwright.remote.client import RemoteEvaluator
 from kernelwright.remote.service import make_app
 
 PEAKS = Peaks(
@@ -190,7 +193,6 @@ def test_a_service_on_a_gpu_takes_what_is_for_it_and_nothing_else(
 ) -> None:
     """The GPU is said to be there; a stub is in the referee's place."""
     service = start_service(device="cuda", gpu="h200-sxm", baselines=("eager", "eager_tf32"))
-    assert gpu_there(open_evaluator(service.url)) == "h200-sxm"
     service.admit()
     body: dict[str, Any] = {"task_id": TASK.id, "candidate": {"source": "k"}, "baselines": ["eager_tf32"]}
     refused = service.http.post("/evaluations", json=body)
@@ -198,6 +200,24 @@ def test_a_service_on_a_gpu_takes_what_is_for_it_and_nothing_else(
     body["candidate"]["target"] = {"device": "cuda", "language": "triton"}
     taken = service.http.post("/evaluations", json=body)
     assert taken.status_code == 202 and service.result(taken.json()["id"])["state"] == "done"
+
+
+def test_a_service_tells_its_machine_to_who_has_the_token(
+    start_service: Callable[..., Service], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = Machine(cores=64, peaks=PEAKS, accelerator=Accelerator(name="h200-sxm"))
+    service = start_service(machine=machine)
+    monkeypatch.setenv("KERNELWRIGHT_SERVE_TOKEN", TOKEN)
+    told = open_evaluator(service.url)
+    assert isinstance(told, RemoteEvaluator) and told.machine() == machine
+    monkeypatch.setenv("KERNELWRIGHT_SERVE_TOKEN", "another")
+    refused = open_evaluator(service.url)
+    with pytest.raises(UserError, match="refuses the token"):
+        assert isinstance(refused, RemoteEvaluator) and refused.machine()
+
+
+def test_a_service_that_does_not_tell_its_machine_is_one_of_an_unknown_machine(service: Service) -> None:
+    assert RemoteEvaluator(service.url, TOKEN).machine() is None
 
 
 def test_floors_are_of_the_machine_that_measures(start_service: Callable[..., Service]) -> None:

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from kernelwright.core.machine import Machine
 from kernelwright.core.run import RunSpec
-from kernelwright.core.target import Target
+from kernelwright.core.target import TargetName
 from kernelwright.core.task import Task, TolerancePolicy
 from kernelwright.runs.prepare import floors_on, gpu_of, prepare_on
 from kernelwright.targets.gpu import driver_files as gpu_here
@@ -14,6 +15,7 @@ from kernelwright.targets.gpu.driver_files import GpuHere
 from kernelwright.targets.gpu.facts import GPUS, MeasuredPeaks, PeakFlops, with_measured
 from kernelwright.testing.fake_run import PEAKS
 
+MACHINE = Machine(cores=2, peaks=PEAKS)
 SOURCE = """
 import torch
 class Model(torch.nn.Module):
@@ -28,27 +30,28 @@ def get_init_inputs():
 
 def spec_of(target: str, **environment: str) -> RunSpec:
     task = Task(name="small", source=SOURCE)
-    aim = Target.parse(target, to_run=False)
+    aim = TargetName.parse(target)
     return RunSpec(task=task, recipe="kernelwright", target=aim, environment=dict(environment))
 
 
 def test_on_the_processor_peaks_facts_and_floors_are_its_own() -> None:
-    problem, reason = prepare_on(spec_of("cpu/cpp"), PEAKS, {"machine.n_threads": 2}, GPUS["h200-sxm"])
+    problem, reason = prepare_on(spec_of("cpu/cpp"), MACHINE, GPUS["h200-sxm"])
     assert reason is None and set(problem.captured) == set(problem.floors) == {"default"}
-    assert problem.peaks == PEAKS and problem.machine == {"machine.n_threads": 2}
+    assert problem.peaks == PEAKS and problem.machine == MACHINE
 
 
 def test_a_gpu_brings_its_own_and_nothing_of_the_processor_is_left() -> None:
-    problem, _ = prepare_on(spec_of("cuda/triton"), PEAKS, {"machine.n_threads": 2}, GPUS["h200-sxm"])
+    problem, _ = prepare_on(spec_of("cuda/triton"), MACHINE, GPUS["h200-sxm"])
     assert problem.peaks.device == "NVIDIA H200 SXM" and problem.peaks.source == "published"
-    assert problem.machine["machine.bandwidth_gbps"] == 4800 and "machine.n_threads" not in problem.machine
-    assert problem.machine["gpu.architecture"] == "sm_90" and problem.machine["gpu.units"] == 132
+    facts = problem.machine.facts()
+    assert facts["machine.bandwidth_gbps"] == 4800 and "machine.n_threads" not in facts
+    assert facts["gpu.architecture"] == "sm_90" and facts["gpu.units"] == 132
     assert 0 < problem.floors["default"].ms < 1e-4
 
 
 def test_of_an_unknown_gpu_nothing_is_said() -> None:
-    problem, _ = prepare_on(spec_of("cuda/triton"), PEAKS, {"machine.bandwidth_gbps": 10.0})
-    assert (problem.floors, problem.machine) == ({}, {}) and set(problem.captured) == {"default"}
+    problem, _ = prepare_on(spec_of("cuda/triton"), MACHINE)
+    assert (problem.floors, problem.machine.facts()) == ({}, {}) and set(problem.captured) == {"default"}
 
 
 def test_the_gpu_is_the_one_that_the_record_names_else_the_one_that_is_here(
@@ -85,7 +88,7 @@ def test_floors_of_products_take_the_matrix_units_for_granted(
 ) -> None:
     task = Task(name="product", source=source, tolerance=tolerance)
     spec = spec_of("cuda/triton").model_copy(update={"task": task})
-    floor = prepare_on(spec, PEAKS, {}, GPUS["h200-sxm"])[0].floors["default"]
+    floor = prepare_on(spec, MACHINE, GPUS["h200-sxm"])[0].floors["default"]
     assert floor.bound_by == "compute"
     assert floor.ms == pytest.approx(floor.work.flops / getattr(GPUS["h200-sxm"].flops, peak) * 1e3)
 
@@ -94,8 +97,8 @@ def test_floors_keep_to_published_peaks_where_less_was_measured() -> None:
     slow = MeasuredPeaks(memory_bandwidth=3e12, flops=PeakFlops(tf32=1e14), source="measured 2026-11-21")
     gpu = with_measured(GPUS["h200-sxm"], slow)
     spec = spec_of("cuda/triton").model_copy(update={"task": Task(name="product", source=WHOLE)})
-    problem, _ = prepare_on(spec, PEAKS, {}, gpu)
-    published, _ = prepare_on(spec, PEAKS, {}, GPUS["h200-sxm"])
+    problem, _ = prepare_on(spec, MACHINE, gpu)
+    published, _ = prepare_on(spec, MACHINE, GPUS["h200-sxm"])
     assert problem.floors == published.floors
     assert problem.peaks.bandwidth_gbps == 3000 and problem.peaks.fma_gflops == 1e5
     assert problem.peaks.source == "measured 2026-11-21"
@@ -107,7 +110,7 @@ def test_floors_on_a_gpu_are_those_of_a_run_for_it(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(gpu_here, "find_gpus", lambda: (GpuHere("NVIDIA H200"), GpuHere("NVIDIA H200")))
     task = Task(name="product", source=WHOLE)
     problem, _ = prepare_on(
-        spec_of("cuda/triton").model_copy(update={"task": task}), PEAKS, {}, GPUS["h200-sxm"]
+        spec_of("cuda/triton").model_copy(update={"task": task}), MACHINE, GPUS["h200-sxm"]
     )
     assert (
         floors_on(task, "cuda", tmp_path)

@@ -7,6 +7,7 @@ import pytest
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import CaptureError, UserError
 from kernelwright.core.evaluation import Status
+from kernelwright.core.machine import Machine
 from kernelwright.core.run import RunSpec
 from kernelwright.core.task import Task
 from kernelwright.methods.kernelskill import KERNELSKILL, KernelSkillPolicy
@@ -137,13 +138,13 @@ def test_floors_of_a_replay_are_those_of_the_recorded_machine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "r.jsonl"
-    open_recording(path).add(RecordedMachine(peaks=PEAKS, facts={"machine.n_threads": 2}))
+    open_recording(path).add(RecordedMachine(machine=Machine(cores=2, peaks=PEAKS)))
     machine = read_recording(path).machine
     assert machine is not None
     # The reference here cannot be captured: the machine's figures are all that is asked for.
     monkeypatch.setattr("kernelwright.runs.prepare.capture_task", _refuse)
     problem, why = prepare_as_recorded(machine)(SPEC, Path("unused"))
-    assert (problem.peaks, problem.machine, why) == (PEAKS, {"machine.n_threads": 2}, "not here")
+    assert (problem.peaks, problem.machine.cores, why) == (PEAKS, 2, "not here")
 
 
 def _refuse(*arguments: object) -> None:

@@ -9,14 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernelwright.core.evidence import METRICS, Bottleneck, Evidence
-from kernelwright.ir.edits import Gpu
+from kernelwright.core.machine import Accelerator
 from kernelwright.skills.gate import EmptyLedger, diagnose, rank
-from kernelwright.skills.lint import TEXT_VALUES, WITH_HOST_SIDE
+from kernelwright.skills.lint import TEXT_VALUES
 from kernelwright.skills.load import load_skills
+from kernelwright.targets.registry import all_targets
 from kernelwright.targets.triton.edits import triton_edits
 
 SKILLS = load_skills()
 GPU = {name: skill for name, skill in SKILLS.items() if "cpu/cpp" not in skill.targets}
+WITH_HOST_SIDE = [str(target) for target in all_targets() if target.shows_host_side]
 SHARED = [s for s in SKILLS.values() if "cpu/cpp" in s.targets and set(s.targets) & set(WITH_HOST_SIDE)]
 
 
@@ -46,7 +48,7 @@ def test_every_lowering_in_triton_is_in_the_table_of_the_docs() -> None:
     text = DOCS.read_text(encoding="utf-8").partition("## What the expert carries out in Triton")[2]
     table = dict(re.findall(r"^\| ([\w-]+) \| `([\w:-]+)`", text, re.MULTILINE))
     assert table == {name: skill.lowering for name, skill in GPU.items() if skill.lowering}
-    assert {f"schedule:{name}" for name in triton_edits(Gpu())} <= set(table.values())
+    assert {f"schedule:{name}" for name in triton_edits(Accelerator())} <= set(table.values())
 
 
 def names(target: str, **facts: Any) -> list[str]:

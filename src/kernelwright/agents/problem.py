@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kernelwright.core.evidence import FactValue
+from kernelwright.core.machine import Machine
 from kernelwright.core.roofline import Floor, Peaks
-from kernelwright.core.target import Target
+from kernelwright.core.target import TargetName
 from kernelwright.core.task import Task
 from kernelwright.tasks.capture import Captured
 
@@ -15,15 +15,15 @@ class Problem:
     """A task with its graphs, floors and machine."""
 
     task: Task
-    target: Target
+    target: TargetName
     captured: Mapping[str, Captured]
     """Graph per workload, in the task's order; empty when the module cannot be captured."""
     floors: Mapping[str, Floor]
     """Roofline floor per captured workload."""
     peaks: Peaks
-    """Of the device that candidates run on. For an unknown GPU they are the processor's: do not use them."""
-    machine: Mapping[str, FactValue]
-    """``machine.*`` facts of the processor; for a GPU's target those of the GPU, with ``gpu.*``."""
+    """Of what candidates run on; the processor's, and to be left alone, where a GPU is not known."""
+    machine: Machine
+    """What candidates are planned for and judged on; for a GPU's target it has an accelerator."""
 
     @property
     def main_workload(self) -> str:

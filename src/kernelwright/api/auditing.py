@@ -22,7 +22,6 @@ from kernelwright.referee.device import parse_device
 from kernelwright.report.progress import progress_console
 from kernelwright.runs.prepare import floors_on
 from kernelwright.settings import Settings
-from kernelwright.targets.gpu import torch_devices
 
 
 def run_audit(
@@ -66,18 +65,18 @@ def _judge(
     """Judge what is not known yet; ends at once where nothing is left."""
     done = {finding.specimen.name for finding in known}
     due = [specimen for specimen in specimens if specimen.name not in done]
-    kind = parse_device(request.device).kind
+    place = parse_device(request.device)
     elsewhere = request.device
-    if kind == "cpu":
-        needs_gpu = any(not specimen.runs_on("cpu") for specimen in due)
-        elsewhere = "cuda" if needs_gpu and torch_devices.has_gpu("cuda") else ""
+    if not place.is_apart:
+        needs_gpu = any(specimen.needs_device for specimen in due)
+        elsewhere = audits.first_gpu().name if needs_gpu and audits.first_gpu().is_here() else ""
     here = partial(playing.open_referee, settings)
     on_device = partial(here, device=elsewhere) if elsewhere else None
 
     def floors(task: Task) -> Mapping[str, Floor]:
         return floors_on(task, "cpu", settings.cache_dir)
 
-    for finding in audits.audit(due, here, floors, on_device, device=kind):
+    for finding in audits.audit(due, here, floors, on_device, device=place.kind):
         yield _with_naive(finding, settings) if request.naive else finding
 
 
@@ -96,7 +95,7 @@ def _known(request: AuditRequest, specimens: Sequence[Specimen], how: Mapping[st
         document: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
         if document["settings"] != how:
             raise UserError(f"{file} was judged with {document['settings']}; name another folder with --out")
-        return known_findings(document, specimens, is_cpu=request.device == "cpu")
+        return known_findings(document, specimens, is_cpu=not parse_device(request.device).is_apart)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(f"{file} cannot be gone on with ({error}); leave out --resume") from error
 

@@ -16,7 +16,7 @@ from kernelwright.core.models import ModelSettings
 from kernelwright.core.policy import Policy
 from kernelwright.core.request import BenchRequest
 from kernelwright.core.run import RunSpec, RunState
-from kernelwright.machine import processor
+from kernelwright.machine import probe
 from kernelwright.methods import find_recipe
 from kernelwright.report.benchprogress import RunsProgress, show_runs
 from kernelwright.report.results import BenchResult
@@ -55,7 +55,7 @@ class _Bench:
             rows=tuple(self.rows),
             left=(*self.left, *waiting),
             command=self.request.command_line(),
-            environment=processor.environment(),
+            environment=probe.probe_machine().environment(),
             is_quick=self.request.quick,
         )
 

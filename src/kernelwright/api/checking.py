@@ -11,7 +11,7 @@ from kernelwright.core.checkup import NOT_CHECKED, Checkup, Flag, Severity
 from kernelwright.core.errors import CaptureError, UserError
 from kernelwright.core.request import CheckRequest
 from kernelwright.core.task import Literal_, Task, Workload
-from kernelwright.machine import processor
+from kernelwright.machine import probe
 from kernelwright.referee.checkup import checker as checkers
 from kernelwright.referee.settings import make_referee_settings
 from kernelwright.report.benchprogress import ChecksProgress, show_checks
@@ -49,7 +49,7 @@ def run_check(
     where = bound_settings(settings, request.require_sandbox)
     tasks = _tasks(request)
     earlier = read_results(Path(request.out)) if request.out and request.resume else {}
-    environment = processor.environment()
+    environment = probe.probe_machine().environment()
 
     def result(checkups: list[Checkup]) -> CheckResult:
         return CheckResult(tuple(checkups), request.command_line(), environment)

@@ -9,14 +9,13 @@ from kernelwright.agents.teams import check_team, needs_model
 from kernelwright.api import playing
 from kernelwright.api.experiments import failure_of, row_of, title_for
 from kernelwright.api.grid import Cell, Grid, Roster
-from kernelwright.api.machines import bound_settings, parse_target
+from kernelwright.api.machines import bound_settings, machine_for, parse_target
 from kernelwright.api.models import check_models, ready_models
 from kernelwright.core.errors import UserError
-from kernelwright.core.evidence import FactValue
 from kernelwright.core.models import ModelSettings
 from kernelwright.core.request import CompareRequest
 from kernelwright.core.run import RunState
-from kernelwright.machine import processor
+from kernelwright.core.target import TargetName
 from kernelwright.methods import find_recipe
 from kernelwright.report.benchprogress import RunsProgress, show_runs
 from kernelwright.report.comparison import Conditions, compare_runs
@@ -31,7 +30,7 @@ from kernelwright.runs.recording import RecordedMachine, Recording
 from kernelwright.settings import Settings
 from kernelwright.store import sqlstore
 from kernelwright.store.base import Store
-from kernelwright.targets.gpu import peaks as gpu_peaks
+from kernelwright.targets.gpu.peaks import run_gpu
 from kernelwright.tasks.places import collect
 
 OnResult = Callable[[ComparisonResult], object]
@@ -195,13 +194,12 @@ def _read(replay: Path) -> Recording:
 
 def _judging(roster: Roster, referee: Evaluator | None, recording: Recording | None) -> _Judging:
     """Bring referee and recording together; the roster is told what machine the figures hold for."""
-    device = roster.grid.target.device
     if referee is None and recording is not None and recording.machine is not None:
-        roster.machine = _facts(recording.machine, device)
+        roster.machine = recording.machine.machine
         as_recorded = recordings.prepare_as_recorded(recording.machine)
         return _Judging(None, as_recorded, Around(recording=recording, is_measured=False))
-    here = _machine_here(device, roster.settings)
-    roster.machine = _facts(here, device)
+    here = _machine_here(roster.grid.target, roster.settings)
+    roster.machine = here.machine
     if recording is None:
         assert referee is not None
         return _Judging(referee, prepare)
@@ -213,27 +211,20 @@ def _judging(roster: Roster, referee: Evaluator | None, recording: Recording | N
     return _Judging(referee, prepare, around)
 
 
-def _machine_here(device: str, settings: Settings) -> RecordedMachine:
+def _machine_here(target: TargetName, settings: Settings) -> RecordedMachine:
     """Return this machine as a recording keeps it: with its GPU, where that is what runs are for."""
-    cache_dir = settings.cache_dir
-    peaks = processor.measure_peaks(cache_dir)
-    known = {} if device == "cpu" else gpu_peaks.gpu_environment(device, cache_dir)
-    return RecordedMachine(
-        peaks=peaks,
-        facts=processor.machine_facts(peaks),
-        environment={**processor.environment(), **known},
-        gpu=None if device == "cpu" else gpu_peaks.run_gpu(device, cache_dir),
-    )
-
-
-def _facts(machine: RecordedMachine, device: str) -> dict[str, FactValue]:
-    """Return what a run's record says of the machine; of the processor beside a GPU no peaks."""
-    return {**machine.environment, **(machine.facts if device == "cpu" else {})}
+    gpu = run_gpu(target.device, settings.cache_dir)  # None where the target is for the processor
+    return RecordedMachine(machine=machine_for(target, settings), gpu=gpu)
 
 
 def _check_machine(recorded: RecordedMachine, here: RecordedMachine) -> None:
-    there, this = (m.peaks.device if m.gpu is None else m.gpu.name for m in (recorded, here))
+    there, this = map(_device_of, (recorded, here))
     if there != this:
         raise UserError(
             f"--record: that recording was made on {there!r}, this is {this!r}; record to another file"
         )
+
+
+def _device_of(recorded: RecordedMachine) -> str | None:
+    """Return the model of what candidates were measured on."""
+    return recorded.machine.processor if recorded.gpu is None else recorded.gpu.name

@@ -36,7 +36,7 @@ from kernelwright.core.request import (
     RunRequest,
 )
 from kernelwright.core.request_words import defaults_for, make_request, read_values
-from kernelwright.core.target import Target
+from kernelwright.core.target import TargetName
 from kernelwright.core.task import Mode, Task, TolerancePolicy, Workload
 from kernelwright.corpus.results import AuditResult
 from kernelwright.report.results import BenchResult, CheckResult, ComparisonResult, KernelComparison
@@ -63,7 +63,7 @@ def optimize(
     recipe: str | None = None,
     team: str | None = None,
     models: ModelSettings | str | None = None,
-    target: str | Target | None = None,
+    target: str | TargetName | None = None,
     seed: int | None = None,
     budget: Budget | None = None,
     baselines: Sequence[str] | None = None,

@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 from kernelwright.api.experiments import check_title
 from kernelwright.core.errors import UserError
 from kernelwright.core.evidence import FactValue
+from kernelwright.core.machine import Machine
 from kernelwright.core.models import ModelSettings
 from kernelwright.core.request import CompareRequest
 from kernelwright.core.run import RunSpec, RunState
-from kernelwright.core.target import Target
+from kernelwright.core.target import TargetName
 from kernelwright.report.comparison import Conditions
 from kernelwright.report.played import Contestant, Played, played_run
 from kernelwright.runs.loop import create_run, with_memory
@@ -45,7 +46,7 @@ class Grid:
     entries: tuple[BenchTask, ...]
     seeds: tuple[int, ...]
     contestants: tuple[Contestant, ...]
-    target: Target
+    target: TargetName
     conditions: Conditions
     models: dict[str, ModelSettings | None] = field(default_factory=dict)
     """By team."""
@@ -70,7 +71,7 @@ class Roster:
         self.store, self.grid, self.request, self.settings = store, grid, request, settings
         # The newest run of a cell counts: a failed one may have been played again.
         self._records = {_key(record.spec): record for record in store.iter_runs(grid.title)}
-        self.machine: dict[str, FactValue] = {}
+        self.machine = Machine()
         """What the figures hold for."""
         self._learned: dict[str, Any] | None = None
 
@@ -143,7 +144,8 @@ class Roster:
             seed=cell.seed,
             experiment=self.grid.title,
             is_cold=conditions.memory == "cold",
-            environment={**self.machine, **facts},
+            machine=self.machine,
+            environment={**self.machine.environment(), **facts},
         )
 
     def _warm(self, spec: RunSpec) -> RunSpec:

@@ -7,14 +7,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from kernelwright.core.errors import UserError
-from kernelwright.core.evidence import FactValue
-from kernelwright.core.target import Target
-from kernelwright.machine import processor
+from kernelwright.core.machine import Machine
+from kernelwright.core.target import TargetName
 from kernelwright.referee.baselines import known_baselines
 from kernelwright.referee.device import parse_device
 from kernelwright.referee.sandbox import choose
+from kernelwright.runs.evaluator import Evaluator
+from kernelwright.runs.machine import machine_of_run
 from kernelwright.settings import Settings, load_settings
-from kernelwright.targets.gpu import peaks, torch_devices
+from kernelwright.targets.registry import find_target
 
 
 def bound_settings(settings: Settings | None = None, require_sandbox: str | None = None) -> Settings:
@@ -30,35 +31,27 @@ def bound_settings(settings: Settings | None = None, require_sandbox: str | None
     return replace(where, require_sandbox=wanted)
 
 
-def parse_target(text: str, *, is_elsewhere: bool = False) -> Target:
+def parse_target(text: str, *, is_elsewhere: bool = False) -> TargetName:
     """Return the target; raises UserError where it is unknown, or is to run on a GPU that is not here.
 
     ``is_elsewhere``: candidates are judged on another machine, or their measurements are replayed.
     """
-    return Target.parse(text, has_device=lambda kind: is_elsewhere or torch_devices.has_gpu(kind))
+    return find_target(text, has_device=(lambda kind: True) if is_elsewhere else None).name
 
 
-def run_environment(target: Target, settings: Settings, gpu_there: str | None = None) -> dict[str, FactValue]:
-    """Return what a run's record says of where it runs: versions, the sandbox and the target's machine.
-
-    ``gpu_there``: an evaluator elsewhere has the target's device; the model of its GPU, empty: not known.
+def machine_for(target: TargetName, settings: Settings, evaluator: Evaluator | None = None) -> Machine:
+    """Return the machine that candidates are planned for and judged on: this one, or an evaluator's.
 
     Raises:
-        MachineError: no compiler to measure the machine's peaks with.
+        MachineError: no compiler to measure the machine's peaks with, or the evaluator does not answer.
     """
-    known = processor.measure_peaks(settings.cache_dir)
-    kind = target.device
-    if kind == "cpu":
-        machine = processor.machine_facts(known)
-    else:
-        machine = peaks.gpu_environment(kind, settings.cache_dir, gpu_there)
-    return {**processor.environment(), **machine, "sandbox": choose.tier_here()}
+    return machine_of_run(target, settings.cache_dir, evaluator, sandbox=choose.tier_here())
 
 
 def require_device(device: str) -> None:
     """Raise UserError where there is no such device."""
     found = parse_device(device)
-    if found.has_driver and not torch_devices.has_gpu(found.kind):
+    if found.has_driver and not found.about.is_here():
         raise UserError(
             f"--device {device}: torch finds no such device here; leave it out to judge on the CPU"
         )

@@ -3,14 +3,15 @@
 from collections.abc import Sequence
 
 from kernelwright.agents.llm.context_check import require_room
-from kernelwright.agents.llm.languages import LANGUAGES
 from kernelwright.agents.llm.preflight import preflight
 from kernelwright.agents.llm.prices import require_prices, with_prices
 from kernelwright.agents.teams import SEATS, model_seats
 from kernelwright.core.budget import Budget
 from kernelwright.core.errors import UserError
 from kernelwright.core.models import ModelSettings
+from kernelwright.core.target import CPU_CPP, TargetName
 from kernelwright.methods import find_recipe
+from kernelwright.targets.registry import known_names
 
 
 def check_models(models: ModelSettings | None, team: str, target: str) -> ModelSettings | None:
@@ -35,8 +36,7 @@ def check_models(models: ModelSettings | None, team: str, target: str) -> ModelS
     unknown = [role for role in models.roles if role not in SEATS]
     if unknown:
         raise UserError(f"--role-model: no role {unknown[0]!r}; roles: {', '.join(SEATS)}")
-    language = target.partition("/")[2]
-    require_room(models, seats, language if language in LANGUAGES else "cpp")
+    require_room(models, seats, TargetName.parse(target) if target in known_names() else CPU_CPP)
     return models
 
 

@@ -16,7 +16,6 @@ from kernelwright.core.events import Event
 from kernelwright.core.policy import Policy
 from kernelwright.core.run import RunSpec
 from kernelwright.core.task import Mode, Task
-from kernelwright.machine.processor import machine_facts, measure_peaks
 from kernelwright.methods import find_recipe
 from kernelwright.referee.sandbox.scratch import clear_up
 from kernelwright.referee.session.confined import confined_compiler, start_confined
@@ -26,13 +25,14 @@ from kernelwright.runs.evaluator import Evaluator
 from kernelwright.runs.evaluators import JUST_THE_REFEREE, Around, compose
 from kernelwright.runs.inspecting import Inspector, Profiler
 from kernelwright.runs.loop import Crew, RunOutcome, Tools, continue_run, create_run, start_run
-from kernelwright.runs.prepare import Preparation, gpu_of, has_gpu_of, prepare
+from kernelwright.runs.prepare import Preparation, gpu_of, has_gpu_of, machine_to_plan_for, prepare
 from kernelwright.runs.recorded_run import load_run, save_run
 from kernelwright.runs.recording import RecordedMachine, prepare_as_recorded
 from kernelwright.settings import Settings, load_settings
 from kernelwright.store.base import Store
-from kernelwright.targets.gpu.inspect.ahead import TIMEOUT_S, Ahead, Ways, look_ahead
-from kernelwright.targets.gpu.profilers.take import Profiled, take_profile
+from kernelwright.targets.gpu.inspect.ahead import TIMEOUT_S, Ahead, Ways
+from kernelwright.targets.gpu.profilers.profile import Profiled
+from kernelwright.targets.registry import target_of
 from kernelwright.tasks.namespace import bind_source
 
 OnEvent = Callable[[Event], None]
@@ -67,7 +67,7 @@ def play(spec: RunSpec, *, store: Store, **how: Unpack[How]) -> RunOutcome:
     """
     check_team(spec.team, spec.target)
     if spec.models is not None:
-        require_room(spec.models, model_seats(spec.team), spec.target.language)
+        require_room(spec.models, model_seats(spec.team), spec.target)
     return carry_on(create_run(spec, store), store=store, **how)
 
 
@@ -109,15 +109,10 @@ def record_run(run_id: str, folder: str | Path, *, store: Store, settings: Setti
         UserError: the run has not ended, it knew of other runs, or the folder cannot be written.
     """
     where = settings or load_settings()
-    peaks = measure_peaks(where.cache_dir)
     spec = store.get_run(run_id).spec
-    machine = RecordedMachine(
-        peaks=peaks,
-        facts=machine_facts(peaks),
-        environment=spec.environment,
-        gpu=gpu_of(spec, where.cache_dir),
-    )
-    save_run(store, run_id, Path(folder), machine)
+    machine = machine_to_plan_for(spec, where.cache_dir)
+    recorded = RecordedMachine(machine=machine, gpu=gpu_of(spec, where.cache_dir))
+    save_run(store, run_id, Path(folder), recorded)
 
 
 def replay_run(
@@ -169,8 +164,8 @@ def inspector(spec: RunSpec, settings: Settings) -> Inspector:
     The GPU is the one that the run's record names, else the one that is here; where neither is known nothing
     is built, and a note says so.
     """
-    gpu = gpu_of(spec, settings.cache_dir)
-    if gpu is None:
+    gpu, look = gpu_of(spec, settings.cache_dir), target_of(spec.target).inspect
+    if gpu is None or look is None:
         unknown = Ahead(note="not built ahead of time: no GPU is known that this run is for")
         return lambda task, candidate: unknown
     limits = make_referee_settings(settings)
@@ -181,7 +176,7 @@ def inspector(spec: RunSpec, settings: Settings) -> Inspector:
     def inspect(task: Task, candidate: Candidate) -> Ahead:
         source = bind_source(task, task.workloads[0])
         is_training = task.mode is Mode.TRAIN
-        return look_ahead(candidate.program, gpu, task_source=source, is_training=is_training, ways=ways)
+        return look(candidate.program, gpu, task_source=source, is_training=is_training, ways=ways)
 
     return inspect
 
@@ -191,15 +186,13 @@ def profiler(spec: RunSpec, settings: Settings) -> Profiler | None:
 
     Profilers run candidates unconfined, so what models wrote is not profiled.
     """
-    if not has_gpu_of(spec, settings.cache_dir):
+    profile = target_of(spec.target).profile
+    if profile is None or not has_gpu_of(spec, settings.cache_dir):
         return None
     if spec.models is not None:
         return no_profiler("a model wrote it, and profilers run candidates unconfined")
-    return lambda task, candidate: take_profile(
-        candidate.program,
-        bind_source(task, task.workloads[0]),
-        spec.target.device,
-        mode=task.mode.value,
+    return lambda task, candidate: profile(
+        candidate.program, bind_source(task, task.workloads[0]), mode=task.mode.value
     )
 
 
@@ -213,7 +206,7 @@ def _looking(
     around: Around, spec: RunSpec, where: Settings, inspect: Inspector | None, profile: Profiler | None
 ) -> Around:
     """Add who looks at candidates for a GPU; a processor's need no look ahead, nor do recorded ones."""
-    if spec.target.device == "cpu" or not around.is_measured:
+    if target_of(spec.target).inspect is None or not around.is_measured:
         return around
     return replace(
         around, inspect=inspect or inspector(spec, where), profile=profile or profiler(spec, where)

@@ -2,12 +2,11 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
 
 from kernelwright import remote
 from kernelwright.agents.teams import check_team
 from kernelwright.api import playing
-from kernelwright.api.machines import bound_settings, further_baselines, parse_target, run_environment
+from kernelwright.api.machines import bound_settings, further_baselines, machine_for, parse_target
 from kernelwright.api.models import check_models, ready_models
 from kernelwright.core.budget import Budget
 from kernelwright.core.errors import UserError
@@ -17,8 +16,9 @@ from kernelwright.core.request import BenchRequest, RunRequest
 from kernelwright.core.run import RunSpec
 from kernelwright.core.task import Task
 from kernelwright.methods import find_recipe
-from kernelwright.runs.evaluator import Evaluator, EvaluatorElsewhere
+from kernelwright.runs.evaluator import Evaluator
 from kernelwright.runs.loop import RunOutcome, create_run
+from kernelwright.runs.machine import Elsewhere
 from kernelwright.settings import Settings
 from kernelwright.store import sqlstore
 from kernelwright.store.base import RunRecord, Store
@@ -95,11 +95,11 @@ def begin(
     if elsewhere is not None and request.library_calls is not LibraryCalls.ALLOWED:
         raise UserError("--library-calls: with --evaluator the evaluator's own policy holds; give it there")
     opened = store or sqlstore.open_store(request.store or where.store)
-    there = _gpu_there(judge, request.target)
+    is_elsewhere = isinstance(judge, Elsewhere)
     find_recipe(request.recipe)
-    check_team(request.team, parse_target(request.target, is_elsewhere=there is not None))
+    check_team(request.team, parse_target(request.target, is_elsewhere=is_elsewhere))
     models = ready_models(models, request.team, [request.recipe], request.budget.usd)
-    spec = spec_for(request, task, models, settings=where, gpu_there=there).model_copy(
+    spec = spec_for(request, task, models, settings=where, evaluator=judge).model_copy(
         update={
             "is_cold": request.cold or request.record is not None,
             "request": request.model_copy(update={"store": None}),
@@ -146,13 +146,6 @@ def resume(
     )
 
 
-def _gpu_there(judge: Evaluator | None, target: str) -> str | None:
-    """Return the model of the GPU of an evaluator elsewhere, empty: not known; None: it judges here."""
-    if judge is None or not hasattr(judge, "gpu"):
-        return None
-    return "" if target.startswith("cpu/") else remote.gpu_there(cast(EvaluatorElsewhere, judge))
-
-
 def find_run(store: Store, prefix: str) -> RunRecord:
     """Return the run whose id begins so; raises UserError when there is none."""
     record = store.find_run(prefix)
@@ -167,13 +160,11 @@ def spec_for(
     models: ModelSettings | None,
     *,
     settings: Settings,
-    gpu_there: str | None = None,
+    evaluator: Evaluator | None = None,
     experiment: str | None = None,
     baselines: tuple[str, ...] | None = None,
 ) -> RunSpec:
-    """Return what a request becomes on this machine.
-
-    ``gpu_there``: an evaluator elsewhere has the target's device; the model of its GPU, empty: not known.
+    """Return what a request becomes on the machine where its evaluator, None: the referee here, judges.
 
     Raises:
         UserError: unknown recipe, team, target or baseline.
@@ -181,8 +172,9 @@ def spec_for(
     """
     granted = find_recipe(request.recipe).budget.model_dump()
     granted |= request.budget.model_dump(exclude_none=True)
-    target = parse_target(request.target, is_elsewhere=gpu_there is not None)
+    target = parse_target(request.target, is_elsewhere=isinstance(evaluator, Elsewhere))
     chosen = baselines or further_baselines(request.baselines, request.target)
+    machine = machine_for(target, settings, evaluator)
     return RunSpec(
         task=task,
         target=target,
@@ -194,5 +186,6 @@ def spec_for(
         seed=request.seed,
         baselines=chosen or RunSpec.model_fields["baselines"].default,
         experiment=experiment,
-        environment=run_environment(target, settings, gpu_there),
+        machine=machine,
+        environment=machine.environment(),
     )

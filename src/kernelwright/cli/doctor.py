@@ -18,7 +18,7 @@ def doctor(
     """Check compiler, torch, memory, peaks, counters, sandbox; exits 2 when a needed one is missing."""
     # lazy: probes the machine
     from kernelwright.machine.doctor import checks
-    from kernelwright.machine.processor import measure_peaks
+    from kernelwright.machine.probe import measure_peaks
     from kernelwright.referee.sandbox.report import check_sandbox
     from kernelwright.targets.gpu.doctor import LOOKS
     from kernelwright.targets.gpu.peaks import refresh_here

@@ -113,7 +113,7 @@ def inspect(
         _looking(form, kernel_file, source, task_file, workload, chosen, timeout, where) as look,
     ):
         for one in wanted:
-            say(f"building {kernel_file} ({form.value}) for {one.architecture} ({one.gpu.name}) ...")
+            say(f"building {kernel_file} ({form}) for {one.architecture} ({one.gpu.name}) ...")
             found.append(look(one))
     written = [] if out is None else write_report(out, kernel_file.name, source, found)
     if as_json:
@@ -125,16 +125,16 @@ def inspect(
     raise typer.Exit(0 if all(inspection.can_run for inspection in found) else 1)
 
 
-def _wanted(name: str, form: KernelForm) -> Wanted:
+def _wanted(name: str, form: str) -> Wanted:
     gpu = find_device(name)
     check_vendor(form, gpu)
-    has_suffix = form is not KernelForm.TRITON and name.startswith(gpu.architecture)
+    has_suffix = form != KernelForm.TRITON and name.startswith(gpu.architecture)
     return Wanted(gpu, name if has_suffix else gpu.architecture)
 
 
 @contextlib.contextmanager
 def _looking(
-    form: KernelForm,
+    form: str,
     kernel_file: Path,
     source: str,
     task_file: Path | None,
@@ -144,7 +144,7 @@ def _looking(
     where: Settings,
 ) -> Iterator[Look]:
     """Yield what inspects the candidate for one GPU, confined; everything that it needs is there."""
-    if form is KernelForm.TRITON:
+    if form == KernelForm.TRITON:
         task_source, is_training = _task(kernel_file, source, task_file, workload, mode)
         yield lambda one: inspect_candidate(
             source,

@@ -47,6 +47,8 @@ def optimize(
     title = request.task.title
     places = places_for(request.output or f"{title}_fast.py", request.report or f"{title}_report.html")
     begun = api.begin(request)
+    if begun.spec.machine.is_assumed:
+        say(f"{request.evaluator} does not say what its machine is: kernels are planned for one like this")
     outcome = play(begun, places, as_json=as_json, store=request.store)
     deliver(begun.store, outcome, places, as_json=as_json, open_report=request.open_report)
 

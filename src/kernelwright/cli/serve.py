@@ -17,6 +17,7 @@ from kernelwright.remote.access import require_loopback, require_token
 from kernelwright.settings import TOKEN_VARIABLE, Settings, load_secret
 
 if TYPE_CHECKING:
+    from kernelwright.core.machine import Machine
     from kernelwright.core.roofline import Peaks
     from kernelwright.runs.evaluator import Evaluator
     from kernelwright.targets.gpu.facts import GpuFacts
@@ -78,7 +79,13 @@ def serve(
     with listen(host, port) as sock:
         say("measuring this machine's peaks where they are not known ...")
         peaks = _peaks(where, device)
-        app = make_app(_referee(where, policy, device), token=token, peaks=peaks, settings=limits)
+        app = make_app(
+            _referee(where, policy, device),
+            token=token,
+            peaks=peaks,
+            machine=_machine(where, device),
+            settings=limits,
+        )
         by = "no token" if no_token else f"the token in {token_env}"
         serve_http(app, sock, partial(_announce, by=by, as_json=as_json))
     say("ended")
@@ -95,13 +102,30 @@ def _peaks(where: Settings, device: str) -> "Peaks | None":
     whether its tolerance allows them.
     """
     # lazy: compiles a probe
-    from kernelwright.machine.processor import measure_peaks
+    from kernelwright.machine.probe import measure_peaks
+    from kernelwright.referee.device import parse_device
     from kernelwright.targets.gpu.roofline import ceilings, gpu_peaks
 
-    if device == "cpu":
+    if not parse_device(device).is_apart:
         return measure_peaks(where.cache_dir)
     gpu = _gpu(where, device)
     return None if gpu is None else gpu_peaks(ceilings(gpu), is_strict=False)
+
+
+def _machine(where: Settings, device: str) -> "Machine":
+    """Return what is told to clients, so that they plan for it."""
+    # lazy: compiles a probe
+    from kernelwright.machine.probe import probe_machine
+    from kernelwright.referee.device import parse_device
+    from kernelwright.referee.sandbox.choose import tier_here
+    from kernelwright.targets.gpu.machine import accelerator_of
+
+    kind = _kind(device)
+    is_apart = parse_device(device).is_apart
+    accelerator = accelerator_of(kind, _gpu(where, device)) if is_apart else None
+    return probe_machine(where.cache_dir).model_copy(
+        update={"accelerator": accelerator, "sandbox": tier_here()}
+    )
 
 
 def _gpu(where: Settings, device: str) -> "GpuFacts | None":
@@ -145,7 +169,9 @@ def _serve_folder(
 
     make_folders(folder)
     sessions = Sessions(_referee(where, policy, device))
-    service = DropService(folder, sessions, _peaks(where, device), max_bytes, _kind(device))
+    service = DropService(
+        folder, sessions, _peaks(where, device), max_bytes, _kind(device), _machine(where, device)
+    )
     before = signal.signal(signal.SIGTERM, _interrupt)
     try:
         _announce(str(folder), by="everyone who can write there", as_json=as_json)

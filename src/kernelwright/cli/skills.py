@@ -74,11 +74,10 @@ def lint(folder: Folder = None, as_json: AsJson = False) -> None:
     # lazy: loads torch
     from kernelwright.skills.lint import lint as find_problems
     from kernelwright.skills.load import load_skills
-    from kernelwright.targets.plan_lowering import known_lowerings
-    from kernelwright.targets.printers import PRINTERS
+    from kernelwright.targets.for_skills import skill_targets
 
     known = load_skills(folder)
-    problems = find_problems(known, {language: known_lowerings(language) for language in PRINTERS})
+    problems = find_problems(known, skill_targets())
     if as_json:
         print_json({"skills": len(known), "problems": [problem.model_dump() for problem in problems]})
     else:

@@ -1,5 +1,6 @@
 """What a machine can do at best, and what a task needs at least."""
 
+import datetime
 from typing import Literal
 
 from kernelwright.core.frozen import Frozen
@@ -12,6 +13,23 @@ class BandwidthPoint(Frozen):
     """Bytes that a call touches."""
     gbps: float
     """Bytes read plus bytes written, 1e9 per second; best of all access patterns tried."""
+
+
+class Spread(Frozen):
+    """What the repeats of one measurement gave."""
+
+    low: float
+    median: float
+    high: float
+    repeats: int
+
+
+class PeakSpread(Frozen):
+    """How far the repeats of each figure of Peaks lie apart, in its unit."""
+
+    bandwidth_gbps: Spread
+    cache_bandwidth_gbps: Spread
+    fma_gflops: Spread
 
 
 class Peaks(Frozen):
@@ -30,6 +48,10 @@ class Peaks(Frozen):
     """Float32 fused multiply-adds on all threads, counting two operations each, 1e9 per second."""
     source: str
     """How the figures were obtained: ``measured 2026-11-20`` or a datasheet."""
+    measured_on: datetime.date | None = None
+    """Day of the last measurement; None for figures of a datasheet and of older records."""
+    spread: PeakSpread | None = None
+    """Of the last measurement, which may have come out below the figures here: the better ones are kept."""
     curve: tuple[BandwidthPoint, ...] = ()
     """By growing working set; large shared caches make it fall in several steps. Empty: two levels."""
 

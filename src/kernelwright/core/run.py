@@ -1,17 +1,19 @@
 """One recipe on one task, and groups of such runs."""
 
 from enum import StrEnum
+from typing import Any
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from kernelwright.core.budget import Budget
 from kernelwright.core.evidence import FactValue
 from kernelwright.core.frozen import Frozen
 from kernelwright.core.learned import Finding
+from kernelwright.core.machine import Machine, machine_of_environment
 from kernelwright.core.models import ModelSettings
 from kernelwright.core.policy import Policy
 from kernelwright.core.request import RunRequest
-from kernelwright.core.target import CPU_CPP, Target
+from kernelwright.core.target import CPU_CPP, TargetName
 from kernelwright.core.task import Task
 
 
@@ -30,7 +32,7 @@ class RunSpec(Frozen):
     """Everything needed to start a run, or to carry on with it elsewhere."""
 
     task: Task
-    target: Target = CPU_CPP
+    target: TargetName = CPU_CPP
     recipe: str
     team: str = "expert"
     models: ModelSettings | None = None
@@ -51,12 +53,27 @@ class RunSpec(Frozen):
     """The findings that were admitted when the run began."""
     is_cold: bool = False
     """Begins with no memory of other runs, whatever the store holds: comparisons are fair only so."""
+    machine: Machine = Machine()
+    """What candidates are planned for and judged on; of an older record, what ``environment`` says of it."""
     environment: dict[str, FactValue] = Field(default_factory=dict)
-    """Processor, versions, threads: what the figures hold for."""
+    """Processor, versions, threads: what the figures hold for, for a reader."""
     request: RunRequest | None = None
     """What the user asked for, without the store's address; None: the run belongs to an experiment."""
     folder: str | None = None
     """What relative paths in the request are relative to. Recordings leave it and the request out."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_older(cls, data: Any) -> Any:
+        if not isinstance(data, dict) or "machine" in data or not isinstance(data.get("environment"), dict):
+            return data
+        target = data.get("target", CPU_CPP)
+        kind = (
+            target.device
+            if isinstance(target, TargetName)
+            else str(dict(target).get("device", CPU_CPP.device))
+        )
+        return {**data, "machine": machine_of_environment(data["environment"], kind)}
 
     @property
     def coder(self) -> str:

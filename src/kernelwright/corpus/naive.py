@@ -22,7 +22,9 @@ from typing import Any
 from kernelwright.core.frozen import Frozen
 from kernelwright.corpus.load import FOLDERS, HERE
 from kernelwright.corpus.specimen import Specimen
-from kernelwright.referee.session.build import build
+from kernelwright.machine.children import whole_environment
+from kernelwright.targets.base import BuildSite
+from kernelwright.targets.registry import build_candidate
 
 SEED = 42
 N_TRIALS = 5
@@ -48,12 +50,12 @@ class NaiveVerdict(Frozen):
 
 def ask(specimen: Specimen, cache_dir: Path) -> NaiveVerdict:
     """Run a specimen through the naive harness, in a process group of its own, unconfined."""
-    build(specimen.source, cache_dir, TIMEOUT_S)
+    build_candidate(specimen.source, BuildSite(cache_dir, TIMEOUT_S))
     command = [
         sys.executable, "-m", "kernelwright.corpus.naive",
         str(HERE / "tasks" / f"{specimen.task}.py"), str(FOLDERS[specimen.kind] / f"{specimen.name}.py"),
     ]  # fmt: skip
-    environment = os.environ | {"KERNELWRIGHT_BUILD_CACHE": str(cache_dir.resolve())}
+    environment = whole_environment(KERNELWRIGHT_BUILD_CACHE=str(cache_dir.resolve()))
     for _ in range(specimen.attempts - 1):
         _run(command, environment)
     return _run(command, environment)

@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from kernelwright.core.errors import MachineError
-from kernelwright.machine import counters, topology
-from kernelwright.machine import processor as cpu
+from kernelwright.machine import counters, probe, topology
 from kernelwright.machine.check import Check
 from kernelwright.machine.compiler import CompileFailure, compile_library, find_compiler
 
@@ -83,7 +82,7 @@ def _openmp(cache_dir: Path) -> Check:
 
 
 def _torch(_: Path) -> Check:
-    version = cpu.version_of("torch")
+    version = probe.version_of("torch")
     advice = "" if version else "pip install torch (for a CPU-only build see the README)"
     return Check("torch", version is not None, version or "not installed", advice, is_required=True)
 
@@ -104,7 +103,7 @@ def _memory(_: Path) -> Check:
 
 
 def _peaks(cache_dir: Path) -> Check:
-    peaks = cpu.measure_peaks(cache_dir)
+    peaks = probe.measure_peaks(cache_dir)
     ends = f"{peaks.curve[0].gbps:.0f} GB/s in cache, " if peaks.curve else ""
     text = f"{ends}{peaks.bandwidth_gbps:.1f} GB/s to memory, {peaks.fma_gflops:.0f} GFLOP/s ({peaks.source})"
     return Check("peaks", True, text)

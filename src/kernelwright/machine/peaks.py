@@ -3,9 +3,11 @@
 import datetime
 import fcntl
 import os
+import statistics
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
@@ -13,7 +15,7 @@ from pydantic import ValidationError
 
 from kernelwright.core.errors import MachineError
 from kernelwright.core.frozen import content_hash
-from kernelwright.core.roofline import BandwidthPoint, Peaks
+from kernelwright.core.roofline import BandwidthPoint, Peaks, PeakSpread, Spread
 from kernelwright.machine.compiler import CompileFailure, compile_library
 from kernelwright.machine.topology import Caches, available_memory, caches, n_threads, processor_model
 
@@ -94,16 +96,25 @@ def _measure(cache_dir: Path, sizes: Sequence[int]) -> Peaks:
     built = compile_library(_probe_source(), _FLAGS, cache_dir)
     if isinstance(built, CompileFailure):
         raise MachineError(f"the compiler cannot build the peak probe: {built.log.splitlines()[0]}")
-    fma, bandwidth = _parse(_run_probe(built.path, sizes))
+    rounds = _parse(_run_probe(built.path, sizes))
+    bandwidth = {size: max(found.bandwidth[size] for found in rounds) for size in sizes}
     l2 = caches().l2
+    in_cache = [size for size in sizes if size >= l2 // 2]
+    today = datetime.date.today()
     return Peaks(
         device=processor_model(),
         n_threads=n_threads(),
         bandwidth_gbps=bandwidth[max(sizes)],
-        cache_bandwidth_gbps=max(gbps for size, gbps in bandwidth.items() if size >= l2 // 2),
+        cache_bandwidth_gbps=max(bandwidth[size] for size in in_cache),
         cache_bytes=l2,
-        fma_gflops=fma,
-        source=f"measured {datetime.date.today().isoformat()}",
+        fma_gflops=max(found.fma for found in rounds),
+        source=f"measured {today.isoformat()}",
+        measured_on=today,
+        spread=PeakSpread(
+            bandwidth_gbps=_spread(found.bandwidth[max(sizes)] for found in rounds),
+            cache_bandwidth_gbps=_spread(max(found.bandwidth[size] for size in in_cache) for found in rounds),
+            fma_gflops=_spread(found.fma for found in rounds),
+        ),
         curve=tuple(BandwidthPoint(working_set=size, gbps=bandwidth[size]) for size in sorted(bandwidth)),
     )
 
@@ -133,20 +144,36 @@ def _why(library: Path, done: subprocess.CompletedProcess[str]) -> str:
     return lines[-1] if lines else f"it ended with code {done.returncode}"
 
 
-def _parse(output: str) -> tuple[float, dict[int, float]]:
-    """Return GFLOP/s, and GB/s of the best kernel per working-set size."""
-    fma = 0.0
-    bandwidth: dict[int, float] = {}
+@dataclass
+class _Round:
+    """The probe's figures of one moment: GFLOP/s, and GB/s of the best kernel per working-set size."""
+
+    fma: float
+    bandwidth: dict[int, float] = field(default_factory=dict)
+
+
+def _parse(output: str) -> list[_Round]:
+    """Return what each round of the probe measured; a round begins with its line ``fma``."""
+    rounds: list[_Round] = []
     for name, size, rate in (line.split() for line in output.splitlines()):
         if name == "fma":
-            fma = max(fma, float(rate) / 1e9)
+            rounds.append(_Round(float(rate) / 1e9))
         else:
-            bandwidth[int(size)] = max(bandwidth.get(int(size), 0.0), float(rate) / 1e9)
-    return fma, bandwidth
+            known = rounds[-1].bandwidth
+            known[int(size)] = max(known.get(int(size), 0.0), float(rate) / 1e9)
+    return rounds
+
+
+def _spread(figures: Iterable[float]) -> Spread:
+    found = list(figures)
+    return Spread(low=min(found), median=statistics.median(found), high=max(found), repeats=len(found))
 
 
 def _better(new: Peaks, old: Peaks | None) -> Peaks:
-    """Return the higher figure of each pair: load only ever lowers what a machine seems to reach."""
+    """Return the higher figure of each pair, with date and spread of the new ones.
+
+    Load only ever lowers what a machine seems to reach.
+    """
     if old is None:
         return new
     curve = tuple(

@@ -2,9 +2,12 @@
 
 import os
 import platform
+from collections import defaultdict
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+from kernelwright.core.machine import Cache
 
 _CPUINFO = Path("/proc/cpuinfo")
 _MEMINFO = Path("/proc/meminfo")
@@ -26,7 +29,14 @@ class Caches:
 
 def n_threads() -> int:
     """Return how many processors this process may run on."""
-    return len(os.sched_getaffinity(0))
+    return len(usable_cores())
+
+
+def usable_cores() -> tuple[int, ...]:
+    """Return the numbers of the processors this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return tuple(sorted(os.sched_getaffinity(0)))
+    return tuple(range(os.cpu_count() or 1))
 
 
 @cache
@@ -42,6 +52,17 @@ def vector_bytes() -> int | None:
     widths = {"avx512f": 64, "avx": 32, "sse2": 16}
     found = [width for flag, width in widths.items() if flag in flags]
     return max(found) if found else {"aarch64": 16, "arm64": 16}.get(platform.machine())
+
+
+_ISA = ("sse4_2", "avx", "fma", "f16c", "amx", "asimd", "neon", "sve", "bf16", "i8mm")
+"""Beginnings of the names of extensions that matter to kernels."""
+
+
+@cache
+def isa() -> tuple[str, ...]:
+    """Return the extensions of the instruction set that matter to kernels, by the kernel's names, sorted."""
+    flags = set(_cpuinfo().get("flags", _cpuinfo().get("Features", "")).split())
+    return tuple(sorted(flag for flag in flags if flag.startswith(_ISA)))
 
 
 @cache
@@ -75,15 +96,37 @@ def _meminfo(name: str) -> int | None:
 
 def caches() -> Caches:
     """Return the sizes of the data caches; typical ones where the kernel names none."""
-    instances: dict[tuple[int, str], int] = {}
-    for cpu in os.sched_getaffinity(0):
-        for folder in (_CPU_FOLDER / f"cpu{cpu}" / "cache").glob("index*"):
-            if _read(folder / "type") != "Instruction":
-                level, shared = int(_read(folder / "level") or 0), _read(folder / "shared_cpu_list")
-                instances[level, shared] = _parse_size(_read(folder / "size"))
-    total = {n: sum(size for (level, _), size in instances.items() if level == n) for n in (1, 2, 3)}
+    total = {cache.level: cache.instance_bytes * cache.instances for cache in cache_levels()}
     typical = {level: size * n_threads() for level, size in _TYPICAL_BYTES.items()}
-    return Caches(l1=total[1] or typical[1], l2=total[2] or typical[2], l3=total[3] or None)
+    return Caches(l1=total.get(1) or typical[1], l2=total.get(2) or typical[2], l3=total.get(3))
+
+
+def cache_levels() -> tuple[Cache, ...]:
+    """Return the data caches that the usable cores reach, by level; empty where the kernel names none.
+
+    Where a machine has cores of several kinds, a level has the smallest of its sizes.
+    """
+    instances: defaultdict[int, dict[str, int]] = defaultdict(dict)
+    for cpu in usable_cores():
+        for folder in (_CPU_FOLDER / f"cpu{cpu}" / "cache").glob("index*"):
+            size = _parse_size(_read(folder / "size"))
+            if _read(folder / "type") != "Instruction" and size:
+                instances[int(_read(folder / "level") or 0)][_read(folder / "shared_cpu_list")] = size
+    return tuple(
+        Cache(
+            level=level,
+            instance_bytes=min(found.values()),
+            shared_by=max(map(_count_cores, found)),
+            instances=len(found),
+        )
+        for level, found in sorted(instances.items())
+    )
+
+
+def _count_cores(text: str) -> int:
+    """Return how many cores a list such as ``0-3,8`` names; 1 for an empty one."""
+    ends = [part.split("-") for part in text.split(",") if part]
+    return sum(int(pair[-1]) - int(pair[0]) + 1 for pair in ends) or 1
 
 
 def _read(path: Path) -> str:

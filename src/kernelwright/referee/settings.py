@@ -1,10 +1,10 @@
 """Everything about judging that a user or a test may want to change."""
 
-import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from kernelwright.core.policy import Policy
+from kernelwright.machine.topology import n_threads
 from kernelwright.referee.checks.replay_statistics import PassSize
 from kernelwright.settings import Settings
 
@@ -23,7 +23,7 @@ class RefereeSettings:
     ``cpu``."""
     device_architecture: str | None = None
     """What CUDA C++ is built for, ``sm_90a``; None: what the device says. For tests."""
-    n_threads: int = len(os.sched_getaffinity(0))
+    n_threads: int = field(default_factory=n_threads)
     """OpenMP threads of every measured process."""
     build_timeout_s: float = 60.0
     """Compiler run of one candidate."""

@@ -7,14 +7,14 @@ from kernelwright.core.errors import UserError
 from kernelwright.settings import TOKEN_VARIABLE, load_secret
 
 if TYPE_CHECKING:
-    from kernelwright.runs.evaluator import EvaluatorElsewhere
+    from kernelwright.runs.evaluator import Evaluator
 
-__all__ = ["gpu_there", "open_evaluator"]
+__all__ = ["open_evaluator"]
 
 DROP = "drop:"
 
 
-def open_evaluator(text: str) -> "EvaluatorElsewhere":
+def open_evaluator(text: str) -> "Evaluator":
     """Return the evaluator that ``http://host:port``, ``https://...`` or ``drop:FOLDER`` names.
 
     The bearer token of a service comes from the environment, variable ``KERNELWRIGHT_SERVE_TOKEN``.
@@ -34,12 +34,3 @@ def open_evaluator(text: str) -> "EvaluatorElsewhere":
 
         return RemoteEvaluator(text, load_secret(TOKEN_VARIABLE))
     raise UserError(f"unknown evaluator {text!r}; use http://HOST:PORT, https://HOST:PORT or drop:FOLDER")
-
-
-def gpu_there(evaluator: "EvaluatorElsewhere") -> str:
-    """Return the model of an evaluator's GPU; empty where it does not say, as a folder never does.
-
-    Raises:
-        MachineError: the service does not answer.
-    """
-    return evaluator.gpu()

@@ -10,6 +10,7 @@ from typing import Self
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import KernelwrightError, MachineError, TaskError
 from kernelwright.core.evaluation import Evaluation
+from kernelwright.core.machine import Machine
 from kernelwright.core.roofline import Floor
 from kernelwright.core.task import Task
 from kernelwright.remote.http import Http, refusal, require_url
@@ -36,11 +37,22 @@ class RemoteEvaluator:
         self._url, self._token = url, token
         self._patience, self._sleep = patience or Patience(), sleep
 
-    def gpu(self) -> str:
-        """Return the model of the service's GPU, empty where it knows none; raises MachineError."""
+    def machine(self) -> Machine | None:
+        """Return the machine on which the service judges, None where it does not say.
+
+        Raises:
+            UserError: wrong or missing token.
+            MachineError: no service there, or one of another version.
+        """
         http = Http(self._url, self._token, patience=self._patience, sleep=self._sleep)
         try:
-            return http.require_service().gpu
+            http.require_service()
+            answer = http.send("GET", "/machine")
+            if answer.status_code == 404:
+                return None
+            if answer.status_code != 200:
+                raise http.unexpected(answer)
+            return http.parse(answer, Machine)
         finally:
             http.close()
 

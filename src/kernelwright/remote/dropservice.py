@@ -12,9 +12,10 @@ from pydantic import ValidationError
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import KernelwrightError, TaskError
 from kernelwright.core.frozen import Frozen
+from kernelwright.core.machine import Machine
 from kernelwright.core.roofline import Peaks
 from kernelwright.remote.answers import DropRequest, Failed, Refused
-from kernelwright.remote.filedrop import make_folders, write_answer
+from kernelwright.remote.filedrop import make_folders, write_answer, write_machine
 from kernelwright.remote.floors import floors_here
 from kernelwright.remote.lines import one_line
 from kernelwright.remote.sessions import Sessions
@@ -38,15 +39,19 @@ class DropService:
     """Size of a request's larger file; ours."""
     device: str = "cpu"
     """Kind of device that candidates are judged on."""
+    machine: Machine | None = None
+    """This one, told to who asks; None: it is not told."""
 
     def answer_forever(self, poll_s: float = 1.0, sleep: Callable[[float], None] = time.sleep) -> None:
         """Answer what comes until an exception, such as an interruption, ends it.
 
         Raises:
             UserError: the folder cannot be made.
-            MachineError: an answer cannot be written.
+            MachineError: an answer or ``machine.json`` cannot be written.
         """
         make_folders(self.folder)
+        if self.machine is not None:
+            write_machine(self.folder, self.machine)
         while True:
             if not self.answer_waiting():
                 sleep(poll_s)

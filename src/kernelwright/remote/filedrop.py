@@ -8,10 +8,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from pydantic import ValidationError
+
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import MachineError, TaskError, UserError
 from kernelwright.core.evaluation import Evaluation, Stage, Status
 from kernelwright.core.frozen import content_hash
+from kernelwright.core.machine import Machine
 from kernelwright.core.roofline import Floor
 from kernelwright.core.task import Task
 from kernelwright.remote.answers import DropRequest, Failed, Malformed, Refused, read_answer
@@ -20,6 +23,10 @@ MARGIN = 1.25
 """Assumed uncertainty of a ratio of two single latencies, as a factor; ours. Each may be off by 12 %."""
 MAX_ANSWER_BYTES = 4_000_000
 """A longer answer is malformed; ours."""
+
+
+MACHINE_FILE = "machine.json"
+"""Where the folder says on which machine it is answered; whoever answers writes it, or a person does."""
 
 
 class FileDropEvaluator:
@@ -65,6 +72,21 @@ class FileDropEvaluator:
         self._timeout_s, self._poll_s, self._margin = timeout_s, poll_s, margin
         self._clock, self._sleep = clock, sleep
         make_folders(folder)
+
+    def machine(self) -> Machine | None:
+        """Return the machine that ``machine.json`` tells of, None where there is no such file.
+
+        Raises:
+            UserError: the file cannot be read, or is something else.
+        """
+        path = self.folder / MACHINE_FILE
+        try:
+            return Machine.model_validate_json(path.read_bytes())
+        except FileNotFoundError:
+            return None
+        except (OSError, ValidationError) as error:
+            line = " ".join(str(error).split())[:200]
+            raise UserError(f"{path}: it tells of no machine ({line}); mend or remove it") from error
 
     def open(self, task: Task) -> "FileDropSession":
         """Return a session; nothing is written yet, and the task is refused, if so, with its first kernel.
@@ -208,12 +230,22 @@ def write_request(folder: Path, name: str, request: DropRequest, source: str) ->
 
 def write_answer(folder: Path, name: str, text: str) -> None:
     """Write an answer in one step; raises MachineError."""
-    draft = folder / "inbox" / f".{name}.{os.getpid()}.tmp"
+    _write(folder, f"inbox/{name}.json", text)
+
+
+def write_machine(folder: Path, machine: Machine) -> None:
+    """Say on which machine a folder is answered; raises MachineError."""
+    _write(folder, MACHINE_FILE, machine.model_dump_json(indent=1) + "\n")
+
+
+def _write(folder: Path, file: str, text: str) -> None:
+    path = folder / file
+    draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         draft.write_text(text, encoding="utf-8")
-        draft.replace(folder / "inbox" / f"{name}.json")
+        draft.replace(path)
     except OSError as error:
-        raise MachineError(f"inbox/{name}.json cannot be written: {error.strerror}") from error
+        raise MachineError(f"{file} cannot be written: {error.strerror}") from error
 
 
 def _malformed(name: str, why: str) -> str:

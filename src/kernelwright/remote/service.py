@@ -12,6 +12,7 @@ from functools import partial
 
 from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.frozen import Frozen, content_hash
+from kernelwright.core.machine import Machine
 from kernelwright.core.roofline import Floor, Peaks
 from kernelwright.core.task import Task
 from kernelwright.core.version import __version__
@@ -83,6 +84,7 @@ def make_app(
     *,
     token: str | None,
     peaks: Peaks | None = None,
+    machine: Machine | None = None,
     settings: ServiceSettings | None = None,
 ) -> Starlette:
     """Return the application; its lifespan owns the thread, the referee and the open tasks.
@@ -94,11 +96,13 @@ def make_app(
         token: What clients must send. None admits everyone who names this machine in the Host header:
             listen on a loopback address only.
         peaks: Of this machine, to compute floors with; None takes the client's floors as they are.
+        machine: This one, told to clients so that they plan for it; None: it is not told.
         settings: Limits.
     """
-    service = _Service(start, token, peaks, settings or ServiceSettings())
+    service = _Service(start, token, peaks, machine, settings or ServiceSettings())
     routes = [
         Route("/health", service.health, methods=["GET"]),
+        Route("/machine", service.machine, methods=["GET"]),
         Route("/tasks", service.add_task, methods=["POST"]),
         Route("/evaluations", service.add_evaluation, methods=["POST"]),
         Route("/evaluations/{id}", service.get_evaluation, methods=["GET"]),
@@ -115,9 +119,10 @@ class _Service:
         start: Callable[[], AbstractContextManager[Evaluator]],
         token: str | None,
         peaks: Peaks | None,
+        machine: Machine | None,
         settings: ServiceSettings,
     ) -> None:
-        self._peaks, self._settings = peaks, settings
+        self._peaks, self._machine, self._settings = peaks, machine, settings
         self._intake = Intake(token, max_bytes=settings.max_bytes, max_wait_s=settings.max_wait_s)
         self._sessions = Sessions(start, max_open=settings.max_open)
         self._tasks: OrderedDict[str, tuple[Task, Admitted]] = OrderedDict()
@@ -157,6 +162,13 @@ class _Service:
             gpu=self._settings.gpu,
         )
         return _json(health)
+
+    async def machine(self, request: Request) -> Response:
+        """Say what candidates are judged on."""
+        self._intake.require_access(request)
+        if self._machine is None:
+            raise HTTPException(404, "this service does not say what its machine is")
+        return _json(self._machine)
 
     async def add_task(self, request: Request) -> Response:
         """Admit a task, or say how far that has come."""

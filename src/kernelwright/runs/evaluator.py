@@ -63,11 +63,3 @@ class Evaluator(Protocol):
     def open(self, task: Task) -> Session:
         """Admit a task; raises TaskError when nobody should trust a speedup on it."""
         ...
-
-
-class EvaluatorElsewhere(Evaluator, Protocol):
-    """One on another machine."""
-
-    def gpu(self) -> str:
-        """Return the model of the GPU there; empty where it does not say. Raises MachineError."""
-        ...

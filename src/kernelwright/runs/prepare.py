@@ -7,17 +7,18 @@ from typing import TypeAlias
 import torch
 
 from kernelwright.agents.problem import Problem
-from kernelwright.core.errors import CaptureError
-from kernelwright.core.evidence import FactValue
-from kernelwright.core.roofline import Floor, Peaks, Work, floor
+from kernelwright.core.errors import CaptureError, MachineError
+from kernelwright.core.machine import Machine
+from kernelwright.core.roofline import Floor, Work, floor
 from kernelwright.core.run import RunSpec
-from kernelwright.core.target import Target
 from kernelwright.core.task import Task, TolerancePolicy
-from kernelwright.machine.processor import machine_facts, measure_peaks
+from kernelwright.machine.probe import probe_machine
 from kernelwright.targets.gpu import roofline as gpu_roofline
 from kernelwright.targets.gpu.driver_files import are_alike
 from kernelwright.targets.gpu.facts import GpuFacts
-from kernelwright.targets.gpu.peaks import ELSEWHERE, is_gpu_here, published_gpu, run_gpu
+from kernelwright.targets.gpu.machine import accelerator_of
+from kernelwright.targets.gpu.peaks import is_gpu_here, published_gpu, run_gpu
+from kernelwright.targets.registry import all_targets, target_of
 from kernelwright.tasks.capture import Captured, capture_task
 from kernelwright.tasks.work import count_work
 
@@ -26,9 +27,20 @@ Preparation: TypeAlias = Callable[[RunSpec, Path], tuple[Problem, str | None]]
 
 
 def prepare(spec: RunSpec, cache_dir: Path) -> tuple[Problem, str | None]:
-    """Return the problem on this machine, and why it could not be captured (None when it could)."""
-    peaks = measure_peaks(cache_dir)
-    return prepare_on(spec, peaks, machine_facts(peaks), gpu_of(spec, cache_dir))
+    """Return the problem on the run's machine, and why it could not be captured (None when it could)."""
+    return prepare_on(spec, machine_to_plan_for(spec, cache_dir), gpu_of(spec, cache_dir))
+
+
+def machine_to_plan_for(spec: RunSpec, cache_dir: Path) -> Machine:
+    """Return a run's machine.
+
+    Where its peaks are not known they are this one's; with them comes what an older record does not say.
+    """
+    known = spec.machine
+    if known.peaks is not None:
+        return known
+    here = probe_machine(cache_dir)
+    return known.model_copy(update={"peaks": here.peaks}) if known.is_elsewhere else known.completed(here)
 
 
 def gpu_of(spec: RunSpec, cache_dir: Path) -> GpuFacts | None:
@@ -37,17 +49,17 @@ def gpu_of(spec: RunSpec, cache_dir: Path) -> GpuFacts | None:
     The one that its record names, measured where it is the one here; where none is named, the one here. Of a
     GPU that the record places elsewhere, what is published.
     """
-    if spec.target.device == "cpu":
+    if not target_of(spec.target).device.is_apart:
         return None
     named = _named_gpu(spec)
-    if spec.environment.get(ELSEWHERE):
+    if spec.machine.is_elsewhere:
         return published_gpu(named)
     return run_gpu(spec.target.device, cache_dir, named)
 
 
 def has_gpu_of(spec: RunSpec, cache_dir: Path) -> bool:
     """Tell whether the GPU of a run is the one here."""
-    if spec.target.device == "cpu" or spec.environment.get(ELSEWHERE):
+    if not target_of(spec.target).device.is_apart or spec.machine.is_elsewhere:
         return False
     return is_gpu_here(spec.target.device, cache_dir, _named_gpu(spec))
 
@@ -58,37 +70,41 @@ def floors_on(task: Task, kind: str, cache_dir: Path, *, index: int = 0) -> dict
     Empty where there are none to be had: the task cannot be captured, or the device is not known. The first
     GPU is the one that is known; others are where all are of one model.
     """
-    if kind == "cpu":
-        return dict(prepare(RunSpec(task=task, recipe="none"), cache_dir)[0].floors)
-    if index and not are_alike():
+    own = next((target for target in all_targets() if target.device.name == kind), None)
+    if own is None or (index and not are_alike()):
         return {}
-    spec = RunSpec(task=task, recipe="none", target=Target(device=kind, language="triton"))
+    spec = RunSpec(task=task, recipe="none", target=own.name)
+    if not own.device.is_apart:
+        return dict(prepare(spec, cache_dir)[0].floors)
     gpu = gpu_of(spec, cache_dir)
     if gpu is None:
         return {}
-    peaks = gpu_roofline.gpu_peaks(gpu, is_strict=False)
-    return dict(prepare_on(spec, peaks, {}, gpu)[0].floors)
+    return dict(prepare_on(spec, Machine(), gpu)[0].floors)
 
 
-def prepare_on(
-    spec: RunSpec, peaks: Peaks, machine: Mapping[str, FactValue], gpu: GpuFacts | None = None
-) -> tuple[Problem, str | None]:
-    """Return the problem as on a machine with these peaks and ``machine.*`` facts.
+def prepare_on(spec: RunSpec, machine: Machine, gpu: GpuFacts | None = None) -> tuple[Problem, str | None]:
+    """Return the problem as on a machine.
 
-    For a GPU's target both are the GPU's, whatever the processor's are; of one that is not known there are no
-    facts and no floors, and nobody reads the peaks. Evidence is held against measured peaks, floors against
-    the higher of measured and published ones.
+    For a GPU's target peaks and facts are the GPU's, whatever the processor's are; of one that is not known
+    there are no facts and no floors, and nobody reads the peaks. Evidence is held against measured peaks,
+    floors against the higher of measured and published ones.
+
+    Raises:
+        MachineError: nothing is known of what the machine sustains.
     """
     captured, works, reason = _capture(spec)
-    ceilings = peaks
-    if spec.target.device != "cpu":
+    peaks = ceilings = machine.peaks
+    is_apart = target_of(spec.target).device.is_apart
+    if is_apart:
         is_strict = _is_strict(spec, captured)
-        machine = {}
         if gpu is not None:
             peaks = gpu_roofline.gpu_peaks(gpu, is_strict=is_strict)
             ceilings = gpu_roofline.gpu_peaks(gpu_roofline.ceilings(gpu), is_strict=is_strict)
-            machine = gpu_roofline.machine_facts(gpu, peaks)
-    has_floors = spec.target.device == "cpu" or gpu is not None
+        accelerator = accelerator_of(spec.target.device, gpu, peaks if gpu is not None else None)
+        machine = machine.model_copy(update={"accelerator": accelerator})
+    if peaks is None or ceilings is None:
+        raise MachineError("the machine's peaks are not known; measure them with `kernelwright doctor`")
+    has_floors = not is_apart or gpu is not None
     floors = {name: floor(work, ceilings) for name, work in works.items() if has_floors}
     problem = Problem(
         task=spec.task,
@@ -102,8 +118,7 @@ def prepare_on(
 
 
 def _named_gpu(spec: RunSpec) -> str | None:
-    named = spec.environment.get("gpu")
-    return named if isinstance(named, str) else None
+    return None if spec.machine.accelerator is None else spec.machine.accelerator.name
 
 
 def _capture(spec: RunSpec) -> tuple[dict[str, Captured], dict[str, Work], str | None]:

@@ -10,22 +10,23 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import UserError
 from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.events import CandidateEvaluated, TaskPrepared
-from kernelwright.core.evidence import FactValue
 from kernelwright.core.frozen import Frozen
+from kernelwright.core.machine import Machine, machine_of_environment
 from kernelwright.core.roofline import Floor, Peaks
 from kernelwright.core.task import Task
 from kernelwright.runs.evaluator import Evaluator, Session
 from kernelwright.runs.prepare import Preparation, prepare_on
 from kernelwright.store.base import Store
 from kernelwright.targets.gpu.facts import GpuFacts
+from kernelwright.targets.gpu.machine import accelerator_of, kind_of
 
 FILE_NAME = "recording.jsonl"
 """What a recording is called where only its folder is named."""
@@ -35,13 +36,24 @@ class RecordedMachine(Frozen):
     """Where the figures were measured: floors and diagnoses of a replay are those of this machine."""
 
     kind: Literal["machine"] = "machine"
-    peaks: Peaks
-    facts: dict[str, FactValue]
-    """``machine.*`` facts."""
-    environment: dict[str, FactValue] = Field(default_factory=dict)
-    """Processor and versions, for a reader."""
+    machine: Machine
     gpu: GpuFacts | None = None
-    """Of a GPU's target; peaks and facts above are the processor's."""
+    """Of a GPU's target, with all its figures."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_older(cls, data: Any) -> Any:
+        """Take the form with peaks, facts and environment side by side."""
+        if not isinstance(data, dict) or "machine" in data or "peaks" not in data:
+            return data
+        older = dict(data)
+        known = {**older.pop("environment", {}), **older.pop("facts", {})}
+        peaks = Peaks.model_validate(older.pop("peaks"))
+        gpu = None if older.get("gpu") is None else GpuFacts.model_validate(older["gpu"])
+        found: dict[str, object] = {"peaks": peaks, "processor": peaks.device}
+        if gpu is not None:
+            found["accelerator"] = accelerator_of(kind_of(gpu), gpu)
+        return {**older, "machine": machine_of_environment(known).model_copy(update=found)}
 
 
 class RecordedTask(Frozen):
@@ -280,4 +292,4 @@ class RecordedSession:
 
 def prepare_as_recorded(machine: RecordedMachine) -> Preparation:
     """Return a way to prepare tasks as on the recorded machine, whatever this one is."""
-    return lambda spec, cache_dir: prepare_on(spec, machine.peaks, machine.facts, machine.gpu)
+    return lambda spec, cache_dir: prepare_on(spec, machine.machine, machine.gpu)

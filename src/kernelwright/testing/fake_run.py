@@ -12,6 +12,7 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import LoweringError
 from kernelwright.core.evaluation import Evaluation, Speedup, Stage, Status, Timing, WorkloadResult
 from kernelwright.core.evidence import Bottleneck, Diagnosis, Evidence, Headroom
+from kernelwright.core.machine import Machine
 from kernelwright.core.plan import Move, Plan
 from kernelwright.core.roofline import Floor, Peaks
 from kernelwright.core.run import RunSpec
@@ -192,4 +193,4 @@ def _base(situation: Situation) -> Candidate:
 
 def fake_prepare(spec: RunSpec, cache_dir: Path) -> tuple[Problem, str | None]:
     """Return a problem without graphs."""
-    return Problem(spec.task, spec.target, {}, {}, PEAKS, {}), None
+    return Problem(spec.task, spec.target, {}, {}, PEAKS, Machine()), None

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from kernelwright.agents.llm.answers import find_blocks
-from kernelwright.agents.llm.prompts import prompts_folder
+from kernelwright.agents.llm.prompts import prompting_of
 from kernelwright.agents.llm.sources import unfold
 from kernelwright.agents.problem import Problem
 from kernelwright.agents.roles import Analysis, Node, Situation
@@ -13,21 +13,23 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Evaluation, Stage, Status
 from kernelwright.core.evidence import Bottleneck, Diagnosis, Evidence, Headroom, Reason
 from kernelwright.core.learned import ArchivedPlan, Finding
+from kernelwright.core.machine import Machine
 from kernelwright.core.plan import Move, Plan
 from kernelwright.core.roofline import Floor, Work
 from kernelwright.core.run import Outcome
 from kernelwright.core.skill import RankedSkill, Skill
-from kernelwright.core.target import CPU_CPP, Target
+from kernelwright.core.target import CPU_CPP, TargetName
 from kernelwright.core.task import Task, TolerancePolicy
 from kernelwright.memory.ledger import Ledger
 from kernelwright.memory.short_term import ShortTermMemory
 from kernelwright.skills.load import load_skills
 from kernelwright.targets.gpu.facts import find_gpu
-from kernelwright.targets.gpu.roofline import gpu_peaks, machine_facts
+from kernelwright.targets.gpu.machine import accelerator_of
+from kernelwright.targets.gpu.roofline import gpu_peaks
 from kernelwright.tasks.capture import Captured, capture_task
 from kernelwright.testing.fake_run import PEAKS, fake_evaluation
 
-_EXAMPLE = find_blocks((prompts_folder() / "example_cpp.md").read_text(encoding="utf-8"))
+_EXAMPLE = find_blocks(prompting_of(CPU_CPP).file("example.md").read_text(encoding="utf-8"))
 REFERENCE, KERNEL = _EXAMPLE[0].text, unfold(_EXAMPLE[1].text)
 """The worked example of the prompts."""
 TASK = Task(name="relu_sum", source=REFERENCE)
@@ -57,7 +59,7 @@ def skills() -> dict[str, Skill]:
 @pytest.fixture
 def situation(captured: Captured) -> Situation:
     floor = Floor(ms=0.21, bound_by="memory", work=Work(flops=1_572_864, min_bytes=2_103_296))
-    problem = Problem(TASK, CPU_CPP, {"default": captured}, {"default": floor}, PEAKS, {})
+    problem = Problem(TASK, CPU_CPP, {"default": captured}, {"default": floor}, PEAKS, Machine())
     return Situation(
         problem=problem,
         base=Node(BASE, fake_evaluation(BASE, TASK, 2.5), "base"),
@@ -151,24 +153,25 @@ def _archived() -> ArchivedPlan:
 
 
 def on_gpu(
-    situation: Situation, target: Target, tolerance: TolerancePolicy = TolerancePolicy.STRICT
+    situation: Situation, target: TargetName, tolerance: TolerancePolicy = TolerancePolicy.STRICT
 ) -> Situation:
     """Return the same on a GPU: its rates and facts, and kernels in its language."""
     problem = situation.problem
     gpu = find_gpu("mi300x" if target.device == "hip" else "h100-sxm")
     task = problem.task.model_copy(update={"tolerance": tolerance})
     peaks = gpu_peaks(gpu, is_strict=tolerance is TolerancePolicy.STRICT)
-    facts = {**machine_facts(gpu, peaks), "run.latency_ms": 4.0, "aot.occupancy": 0.25}
+    machine = Machine(accelerator=accelerator_of(target.device, gpu, peaks))
+    facts = {**machine.facts(), "run.latency_ms": 4.0, "aot.occupancy": 0.25}
     analysis = _analysis()
     ranked = tuple(
         r.model_copy(update={"skill": name}) for r, name in zip(analysis.ranked, GPU_SKILLS, strict=True)
     )
-    file = prompts_folder() / f"example_{target.language}.md"
+    file = prompting_of(target).file("example.md")
     kernel = unfold(find_blocks(file.read_text(encoding="utf-8"))[1].text)
     base = Candidate(source=kernel, target=target, plan=Plan(moves=(SEED,)), role="generator")
     return replace(
         situation,
-        problem=replace(problem, task=task, target=target, peaks=peaks, machine=machine_facts(gpu, peaks)),
+        problem=replace(problem, task=task, target=target, peaks=peaks, machine=machine),
         base=Node(base, fake_evaluation(base, task, 2.5), "base"),
         analysis=replace(analysis, evidence=Evidence(facts=facts), ranked=ranked),
         window=(),

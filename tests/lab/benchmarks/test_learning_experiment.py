@@ -14,6 +14,7 @@ import pytest
 from kernelwright.api import playing
 from kernelwright.core.events import CandidateEvaluated, Event
 from kernelwright.core.task import Task
+from kernelwright.machine import probe
 from kernelwright.runs.loop import Crew
 from kernelwright.store.sqlstore import open_store
 from kernelwright.testing.fake_run import PEAKS, FakeReferee, ScriptedTeam, fake_prepare
@@ -49,7 +50,7 @@ def stop_at(monkeypatch: pytest.MonkeyPatch, learning: ModuleType, tmp_path: Pat
     keywords = {**(playing.carry_on.__kwdefaults__ or {}), "prepare": fake_prepare}
     monkeypatch.setattr(playing.carry_on, "__kwdefaults__", keywords)
     monkeypatch.setattr(playing, "open_referee", lambda **_: FakeReferee({"a": 1.5, "a>x": 1.6, "a>y": 3.0}))
-    monkeypatch.setattr(learning, "measure_peaks", lambda cache_dir: PEAKS)
+    monkeypatch.setattr(probe, "measure_peaks", lambda cache_dir: PEAKS)
     words = ["--limit", "1", "--budget-evaluations", "3"]
     folders = ["--work", str(tmp_path / "work"), "--out", str(tmp_path / "out")]
     monkeypatch.setattr(sys, "argv", ["learning.py", *words, *folders])

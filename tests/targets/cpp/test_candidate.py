@@ -11,10 +11,11 @@ import torch
 from torch import nn
 
 from kernelwright.core.errors import LoweringError
+from kernelwright.core.machine import Machine
 from kernelwright.core.task import Task, Workload
 from kernelwright.ir.lower import lower
+from kernelwright.targets.cpp.candidate import render_cpp_candidate
 from kernelwright.targets.cpp.schedules import with_default_schedules
-from kernelwright.targets.module_file.candidate import render_candidate
 from kernelwright.targets.module_file.constructor import constructor_source
 from kernelwright.tasks.capture import capture_task
 from kernelwright.tasks.live import task_from_module
@@ -62,8 +63,8 @@ def candidate(task: Task) -> str:
     programs = {}
     for workload in task.workloads:
         captured = capture_task(task, workload)
-        programs[workload.name] = (captured, with_default_schedules(lower(captured)))
-    return render_candidate(task, programs, "1. seed")
+        programs[workload.name] = (captured, with_default_schedules(lower(captured), Machine(cores=2)))
+    return render_cpp_candidate(task, programs, "1. seed")
 
 
 def load(source: str) -> types.ModuleType:

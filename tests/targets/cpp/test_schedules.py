@@ -9,11 +9,15 @@ from tests.ir.regions import layer_norm, pool, reduction, run, scan, softmax
 from torch import nn
 
 from kernelwright.core.errors import LoweringError
+from kernelwright.core.machine import Machine
 from kernelwright.ir.lower import lower
 from kernelwright.ir.program import Buffer, BufferRef, Call, Program, Region, Store
 from kernelwright.targets.cpp.printer import print_region
-from kernelwright.targets.cpp.schedules import SCHEDULE_EDITS, with_default_schedules
+from kernelwright.targets.cpp.schedules import schedule_edits, with_default_schedules
 from kernelwright.tasks.capture import capture_module
+
+MACHINE = Machine(cores=2, vector_bytes=64)
+EDITS = schedule_edits(MACHINE)
 
 
 @pytest.fixture(autouse=True)
@@ -34,7 +38,7 @@ def program_of(region: Region, shape: tuple[int, ...], kind: str = "input") -> P
     if kind == "temporary":
         steps = (Call("mm", "torch.mm", (BufferRef("given"), BufferRef("given")), ("x",)), region)
         buffers = (given, x, out)
-    return with_default_schedules(Program(buffers, steps, ("out",), returns_tuple=False))
+    return with_default_schedules(Program(buffers, steps, ("out",), returns_tuple=False), MACHINE)
 
 
 def only_region(program: Program) -> Region:
@@ -84,12 +88,12 @@ def test_completed_schedule_prints_the_same_kernel() -> None:
 )
 def test_each_edit_finds_its_region_and_changes_the_code(edit: str, region: Region) -> None:
     program = program_of(region, (1024, 4096))
-    sites = SCHEDULE_EDITS[edit].sites(program)
+    sites = EDITS[edit].sites(program)
     assert [s.region for s in sites] == [region.name]
     site = sites[0]
     assert site.gain >= 1.0 and site.why
     ((name, values),) = site.params.items()
-    changed = SCHEDULE_EDITS[edit].apply(program, region.name, {name: values[0]})
+    changed = EDITS[edit].apply(program, region.name, {name: values[0]})
     assert print_region(only_region(changed)) != print_region(only_region(program))
 
 
@@ -99,21 +103,23 @@ def test_edits_do_not_offer_themselves_to_pointwise_work(edit: str) -> None:
     stage = dataclasses.replace(region.stages[0], kind="map", axes=(), combine=None)
     stage = dataclasses.replace(stage, stores=(Store("out", stage.expr.index),))  # type: ignore[union-attr]
     region = dataclasses.replace(region, kept=softmax(64, 500).kept + softmax(64, 500).inner, stages=(stage,))
-    assert SCHEDULE_EDITS[edit].sites(program_of(region, (64, 500))) == ()
+    assert EDITS[edit].sites(program_of(region, (64, 500))) == ()
 
 
 def test_edits_that_would_lose_are_not_offered() -> None:
     program = program_of(softmax(64, 500), (64, 500))
     for edit in ("vector-axis", "online-softmax", "streaming-stores"):
-        assert SCHEDULE_EDITS[edit].sites(program) == ()
+        assert EDITS[edit].sites(program) == ()
 
 
 def test_epilogue_of_a_matmul_writes_over_its_result_by_default() -> None:
     program = program_of(softmax(8, 64), (8, 64), "temporary")
     mm = dataclasses.replace(program.steps[0], target="torch.ops.aten.mm.default")
-    changed = with_default_schedules(dataclasses.replace(program, steps=(mm, program.steps[1])))
+    changed = with_default_schedules(dataclasses.replace(program, steps=(mm, program.steps[1])), MACHINE)
     assert changed.outputs == ("x",) and {b.name for b in changed.buffers} == {"given", "x"}
-    assert with_default_schedules(program).outputs == ("out",)  # who knows what torch.mm stands for here
+    assert with_default_schedules(program, MACHINE).outputs == (
+        "out",
+    )  # who knows what torch.mm stands for here
 
 
 @pytest.mark.parametrize(
@@ -130,18 +136,18 @@ def test_epilogue_of_a_matmul_writes_over_its_result_by_default() -> None:
 def test_values_that_make_no_sense_are_refused(edit: str, params: dict[str, object]) -> None:
     program = program_of(softmax(64, 500), (64, 500))
     with pytest.raises(LoweringError):
-        SCHEDULE_EDITS[edit].apply(program, "softmax", params)  # type: ignore[arg-type]
+        EDITS[edit].apply(program, "softmax", params)  # type: ignore[arg-type]
 
 
 def test_unknown_region_is_refused_with_the_known_ones() -> None:
     with pytest.raises(LoweringError, match="softmax"):
-        SCHEDULE_EDITS["chunk"].apply(program_of(softmax(64, 500), (64, 500)), "nope", {"chunk": 64})
+        EDITS["chunk"].apply(program_of(softmax(64, 500), (64, 500)), "nope", {"chunk": 64})
 
 
 def test_in_place_epilogue_takes_over_a_dead_temporary(tmp_path: Path) -> None:
     program = program_of(softmax(64, 64), (64, 64), kind="temporary")
-    (site,) = SCHEDULE_EDITS["in-place-epilogue"].sites(program)
-    changed = SCHEDULE_EDITS["in-place-epilogue"].apply(program, site.region, {})
+    (site,) = EDITS["in-place-epilogue"].sites(program)
+    changed = EDITS["in-place-epilogue"].apply(program, site.region, {})
     assert changed.outputs == ("x",) and {b.name for b in changed.buffers} == {"given", "x"}
     x = torch.randn(64, 64)
     want = torch.softmax(x.double(), 1)
@@ -154,15 +160,15 @@ def test_in_place_epilogue_spares_inputs_and_outputs(kind: str) -> None:
     program = program_of(softmax(64, 64), (64, 64), kind="input" if kind == "input" else "temporary")
     if kind == "returned":
         program = dataclasses.replace(program, outputs=("out", "x"))
-    assert SCHEDULE_EDITS["in-place-epilogue"].sites(program) == ()
+    assert EDITS["in-place-epilogue"].sites(program) == ()
 
 
 def test_in_place_epilogue_refuses_reads_of_neighbours() -> None:
     program = program_of(scan(64, 64, "sum", "j", reverse=False), (64, 64), kind="temporary")
     moved = pool(1, 64, 3, 1, 1, "max")
-    assert SCHEDULE_EDITS["in-place-epilogue"].sites(program)
+    assert EDITS["in-place-epilogue"].sites(program)
     steps = (program.steps[0], moved)
-    assert SCHEDULE_EDITS["in-place-epilogue"].sites(dataclasses.replace(program, steps=steps)) == ()
+    assert EDITS["in-place-epilogue"].sites(dataclasses.replace(program, steps=steps)) == ()
 
 
 def test_a_sum_of_two_library_results_is_written_over_one_of_them_only() -> None:
@@ -171,6 +177,6 @@ def test_a_sum_of_two_library_results_is_written_over_one_of_them_only() -> None
             return torch.relu(a @ b + b @ a)
 
     inputs = [torch.randn(32, 32), torch.randn(32, 32)]
-    program = with_default_schedules(lower(capture_module(TwoProducts(), inputs)))
-    assert SCHEDULE_EDITS["in-place-epilogue"].sites(program) == ()
+    program = with_default_schedules(lower(capture_module(TwoProducts(), inputs)), MACHINE)
+    assert EDITS["in-place-epilogue"].sites(program) == ()
     assert program.outputs[0] in {r for s in program.steps if isinstance(s, Call) for r in s.results}

@@ -52,7 +52,7 @@ def test_gpus_of_both_vendors_are_named(bare: Path, monkeypatch: pytest.MonkeyPa
         (bare / "nodes" / str(number) / "properties").write_text(f"a 1\ngfx_target_version {version}\n")
     h200 = GpuHere("NVIDIA H200", "570.86.15")
     assert find_gpus() == (h200, h200, GpuHere("AMD gfx942"), GpuHere("AMD gfx950"))
-    monkeypatch.setattr("kernelwright.machine.processor.version_of", lambda name: "2.13.0+cpu")
+    monkeypatch.setattr("kernelwright.machine.probe.version_of", lambda name: "2.13.0+cpu")
     check = check_gpu(HERE)
     assert check.ok and check.value.startswith("2 x NVIDIA H200, driver 570.86.15; 1 x AMD gfx942")
     assert "built for the CPU" in check.advice
@@ -98,10 +98,10 @@ def test_a_triton_without_an_assembler_is_noted(tmp_path: Path, monkeypatch: pyt
         "triton", tmp_path / "triton" / "__init__.py", submodule_search_locations=[str(tmp_path / "triton")]
     )
     monkeypatch.setattr(ptxas_here.importlib.util, "find_spec", lambda name: spec)
-    monkeypatch.setattr("kernelwright.machine.processor.version_of", lambda name: "3.0.0")
+    monkeypatch.setattr("kernelwright.machine.probe.version_of", lambda name: "3.0.0")
     check = check_triton(HERE)
     assert check.ok and check.value == "3.0.0, no ptxas in it" and check.advice
-    monkeypatch.setattr("kernelwright.machine.processor.version_of", lambda name: None)
+    monkeypatch.setattr("kernelwright.machine.probe.version_of", lambda name: None)
     assert check_triton(HERE).value == "none"
 
 

@@ -14,9 +14,10 @@ from kernelwright.core.evidence import METRICS
 from kernelwright.core.roofline import Work, floor
 from kernelwright.targets.gpu import peaks as gpu_peaks
 from kernelwright.targets.gpu.facts import GPUS, PeakFlops
+from kernelwright.targets.gpu.machine import accelerator_of
 from kernelwright.targets.gpu.peaks import facts_of, gpu_here, run_gpu
 from kernelwright.targets.gpu.probe import GpuSeen, probe
-from kernelwright.targets.gpu.roofline import ceilings, machine_facts, source_of
+from kernelwright.targets.gpu.roofline import ceilings, source_of
 from kernelwright.targets.gpu.roofline import gpu_peaks as peaks_of
 
 DAY = datetime.date(2026, 11, 21)
@@ -83,7 +84,7 @@ def test_a_probe_that_fails_leaves_the_published_figures(
 
 def test_the_facts_are_of_the_vocabulary() -> None:
     for gpu in GPUS.values():
-        assert set(machine_facts(gpu, peaks_of(gpu, is_strict=True))) <= set(METRICS)
+        assert set(accelerator_of("cuda", gpu, peaks_of(gpu, is_strict=True)).facts()) <= set(METRICS)
 
 
 @given(st.sampled_from(sorted(GPUS)), st.integers(0, 1 << 36), st.integers(0, 1 << 50), st.booleans())

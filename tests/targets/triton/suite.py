@@ -15,6 +15,7 @@ from tests.targets.triton.interpreted import Interpreter
 from tests.targets.triton.judging import Judge
 
 from kernelwright.core.errors import CaptureError
+from kernelwright.core.machine import UNKNOWN_MACHINE
 from kernelwright.core.task import Literal_, Task, Workload
 from kernelwright.ir.lower import lower
 from kernelwright.ir.program import Call, Program, Region
@@ -72,7 +73,7 @@ def lowered(task: Task, schedule: TritonSchedule | None = None) -> tuple[str, Pr
     """Return the candidate's source and its program."""
     workload = task.workloads[0]
     captured = capture_task(task, workload)
-    program = with_triton_schedules(lower(captured))
+    program = with_triton_schedules(lower(captured), UNKNOWN_MACHINE)
     if schedule is not None:
         steps = tuple(
             dataclasses.replace(s, schedule=schedule) if isinstance(s, Region) else s for s in program.steps

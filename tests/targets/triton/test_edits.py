@@ -14,7 +14,7 @@ from tests.ir.regions import layer_norm, pool, reduction, scan, softmax
 from tests.targets.triton.interpreted import Interpreter
 
 from kernelwright.core.errors import LoweringError
-from kernelwright.ir.edits import Gpu
+from kernelwright.core.machine import UNKNOWN_MACHINE, Accelerator
 from kernelwright.ir.lower import lower
 from kernelwright.ir.program import Buffer, Program, Region
 from kernelwright.targets.triton.defaults import with_triton_schedules
@@ -41,7 +41,7 @@ def _dense(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def scheduled(program: Program) -> Program:
-    return with_triton_schedules(program)
+    return with_triton_schedules(program, UNKNOWN_MACHINE)
 
 
 def only(program: Program) -> Region:
@@ -78,9 +78,13 @@ REACHED = {
 """Which edits must find a place there."""
 
 
-@pytest.mark.parametrize("gpu", [Gpu("cuda"), Gpu("cuda", 132), Gpu("hip", 304)], ids=str)
+@pytest.mark.parametrize(
+    "gpu",
+    [Accelerator(kind="cuda"), Accelerator(kind="cuda", units=132), Accelerator(kind="hip", units=304)],
+    ids=str,
+)
 @pytest.mark.parametrize("name", MAKE)
-def test_every_value_of_every_site_is_taken_and_prints(name: str, gpu: Gpu) -> None:
+def test_every_value_of_every_site_is_taken_and_prints(name: str, gpu: Accelerator) -> None:
     program, reached = MAKE[name](), set[str]()
     wanted = {f"triton-{edit}" for edit in REACHED[name].split()}
     for edit in triton_edits(gpu).values():
@@ -92,15 +96,15 @@ def test_every_value_of_every_site_is_taken_and_prints(name: str, gpu: Gpu) -> N
                     assert changed != program
                     assert all(print_kernel(s).text for s in changed.steps if isinstance(s, Region)), value
                     reached.add(edit.name)
-    assert reached >= wanted - ({"triton-precision"} if gpu.device == "hip" else set())
+    assert reached >= wanted - ({"triton-precision"} if gpu.kind == "hip" else set())
     assert len(reached) >= 5
 
 
 def test_products_are_rounded_only_as_every_model_of_the_kind_can() -> None:
     program = product_program(64, 32, 48)
-    (site,) = triton_edits(Gpu("cuda"))["triton-precision"].sites(program)
+    (site,) = triton_edits(Accelerator(kind="cuda"))["triton-precision"].sites(program)
     assert site.params["precision"] == ("tf32x3", "tf32")
-    amd = triton_edits(Gpu("hip"))["triton-precision"]
+    amd = triton_edits(Accelerator(kind="hip"))["triton-precision"]
     assert amd.sites(program) == ()
     with pytest.raises(LoweringError, match="precision cannot be 'tf32'"):
         amd.apply(program, site.region, {"precision": "tf32"})
@@ -126,7 +130,7 @@ def test_tiles_of_products_stay_such_that_compilers_end() -> None:
 
 def test_persistent_programs_are_counted_by_the_device() -> None:
     program = row_program(softmax(300_000, 200))
-    (site,) = triton_edits(Gpu("cuda", 132))["triton-programs"].sites(program)
+    (site,) = triton_edits(Accelerator(kind="cuda", units=132))["triton-programs"].sites(program)
     assert site.params["programs"] == (264, 528, 1056) and "132 units" in site.why
 
 
@@ -212,7 +216,7 @@ def test_what_is_split_is_right_as_printed(interpreter: Interpreter, which: str)
     program = split_case(which, 2, 700)
     (want,) = interpret(program, {"x": x}).outputs
     (region,) = regions(program)
-    changed = with_triton_schedules(split(program, region, 4))
+    changed = with_triton_schedules(split(program, region, 4), UNKNOWN_MACHINE)
     tensors = {b.name: torch.empty(b.shape, dtype=getattr(torch, b.dtype)) for b in changed.buffers}
     tensors |= {"x": x}
     for step in regions(changed):
@@ -249,7 +253,7 @@ def test_a_scan_is_not_split() -> None:
 
 def test_few_long_rows_are_split_by_default_and_add_up(interpreter: Interpreter) -> None:
     region = reduction(2, 40_000, "sum", "j")
-    program = with_triton_schedules(program_of(region, (2, 40_000), (2,)))
+    program = with_triton_schedules(program_of(region, (2, 40_000), (2,)), UNKNOWN_MACHINE)
     names = [step.name for step in program.steps]
     assert names == ["reduction_part", "reduction_total"]
     x = torch.rand(2, 40_000)

@@ -7,8 +7,8 @@ import pytest
 from tests.marks import mostly_slow
 
 from kernelwright.core.evidence import METRICS, FactValue
+from kernelwright.core.machine import UNKNOWN_MACHINE, Accelerator
 from kernelwright.core.task import Task
-from kernelwright.ir.edits import Gpu
 from kernelwright.ir.lower import lower
 from kernelwright.ir.program import Program, Region
 from kernelwright.targets.gpu.inspect.inspection import Inspection, KernelOutcome
@@ -62,11 +62,11 @@ TARGETS = (*NVIDIA, "gfx942")
 
 
 @cache
-def lowered(gpu: Gpu) -> tuple[str, Program]:
+def lowered(gpu: Accelerator) -> tuple[str, Program]:
     """Return source and program; the product in the least precision that the device's edits know."""
     task = Task(name="t", source=SOURCE)
     captured = capture_task(task, task.workloads[0])
-    edits, program = triton_edits(gpu), with_triton_schedules(lower(captured))
+    edits, program = triton_edits(gpu), with_triton_schedules(lower(captured), UNKNOWN_MACHINE)
     (site,) = edits["triton-matmul"].sites(program)
     program = edits["triton-matmul"].apply(program, site.region, {})
     for precision in edits["triton-precision"].sites(program):
@@ -78,7 +78,7 @@ def lowered(gpu: Gpu) -> tuple[str, Program]:
 def built(request: pytest.FixtureRequest) -> tuple[str, Inspection, dict[str, dict[str, FactValue]]]:
     """Target, what was found, and facts by form."""
     target = str(request.param)
-    source, program = lowered(Gpu("cuda" if target in NVIDIA else "hip"))
+    source, program = lowered(Accelerator(kind="cuda" if target in NVIDIA else "hip"))
     forms = {f"{s.name}_kernel": decide(s).form for s in program.steps if isinstance(s, Region)}
     assert set(forms.values()) == {"flat", "row", "block", "dot"}
     found = inspect_candidate(source, find_device(target), task_source=SOURCE, timeout_s=PATIENCE_S)
@@ -124,7 +124,10 @@ def test_the_machine_code_shows_what_each_form_is_for(
 def test_the_width_of_accesses_is_what_the_edit_makes_it() -> None:
     task = Task(name="t", source=THREE)
     captured = capture_task(task, task.workloads[0])
-    program, edit = with_triton_schedules(lower(captured)), triton_edits(Gpu())["triton-vector"]
+    program, edit = (
+        with_triton_schedules(lower(captured), UNKNOWN_MACHINE),
+        triton_edits(Accelerator())["triton-vector"],
+    )
     sites = edit.sites(program)
     assert len(sites) == 3
     wanted = {f"{site.region}_kernel": width for site, width in zip(sites, (4, 8, 16), strict=True)}

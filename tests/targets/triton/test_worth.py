@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.ir.lowering_checks import Wrap
 
-from kernelwright.ir.edits import ANY_GPU, Gpu
+from kernelwright.core.machine import ANY_GPU, Accelerator
 from kernelwright.ir.lower import lower
 from kernelwright.ir.program import Program
 from kernelwright.targets.triton.edits import triton_edits
 from kernelwright.targets.triton.worth import FusedProduct, busy_share, fusion_gain
 from kernelwright.tasks.capture import capture_module
 
-H200 = Gpu("cuda", 132, 67e12, 4.8e12)
+H200 = Accelerator(kind="cuda", units=132, fp32_flops=67e12, bandwidth=4.8e12)
 
 
 def product(rows: int, inner: int, columns: int, *, tile: int = 64, batches: int = 1) -> FusedProduct:
@@ -56,9 +56,15 @@ def test_a_product_so_small_that_launches_are_all_gains_a_launch_at_most() -> No
 sizes = st.integers(1, 1 << 14)
 
 
-@given(sizes, sizes, sizes, st.integers(1, 64), st.sampled_from([ANY_GPU, H200, Gpu("hip", 304)]))
+@given(
+    sizes,
+    sizes,
+    sizes,
+    st.integers(1, 64),
+    st.sampled_from([ANY_GPU, H200, Accelerator(kind="hip", units=304)]),
+)
 def test_a_gain_is_one_at_least_and_no_more_than_the_traffic_and_the_launch_that_are_saved(
-    rows: int, inner: int, columns: int, batches: int, gpu: Gpu
+    rows: int, inner: int, columns: int, batches: int, gpu: Accelerator
 ) -> None:
     assert 1.0 <= fusion_gain(product(rows, inner, columns, batches=batches), gpu) <= 3.0
 

@@ -7,9 +7,9 @@ from kernelwright.agents.roles import Analysis
 from kernelwright.core.evidence import Evidence, FactValue
 from kernelwright.core.plan import Plan
 from kernelwright.ir.facts import program_facts
+from kernelwright.ir.plan_lowering import sites
 from kernelwright.skills.gate import diagnose, rank
 from kernelwright.skills.stats import LedgerView
-from kernelwright.targets.plan_lowering import sites
 
 
 def static_analysis(workshop: Workshop, problem: Problem, plan: Plan, ledger: LedgerView) -> Analysis:
@@ -19,7 +19,7 @@ def static_analysis(workshop: Workshop, problem: Problem, plan: Plan, ledger: Le
     the diagnosis never says that the floor is reached, so something is always ranked.
     """
     carried = workshop.carried(problem, plan)
-    facts: dict[str, FactValue] = dict(problem.machine)
+    facts: dict[str, FactValue] = problem.machine.facts()
     facts.update(program_facts(carried.captured, carried.program))
     rewrites = [low for low in workshop.lowerings(problem).values() if low.startswith("rewrite:")]
     gains = (site.gain for low in rewrites for site in sites(carried, low))

@@ -30,7 +30,7 @@ class View:
     nodes: tuple[str, ...] = ()
     """Device files that may be opened beside ``DEVICES``: a GPU's."""
     driver: str = ""
-    """Whose they are: ``cuda``, ``hip``; unknown where it is empty."""
+    """Name of the driver whose they are; unknown where it is empty."""
 
     @property
     def has_driver(self) -> bool:

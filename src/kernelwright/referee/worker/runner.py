@@ -76,7 +76,7 @@ class Runner:
 
     def place(self, message: Message) -> Message:
         """Have tensors live on a device from now on; answers with what is to be known of it."""
-        self.placement, facts = place(message["kind"])
+        self.placement, facts = place(message["device"])
         use_tf32(message["tf32"])
         return facts
 

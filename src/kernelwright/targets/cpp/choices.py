@@ -1,23 +1,26 @@
 """From a schedule, with its open fields decided by the rules below, to the numbers that are printed."""
 
 import math
-import os
 from dataclasses import dataclass
 from typing import Literal
 
+from kernelwright.core.machine import Machine
 from kernelwright.ir.dag import Dag
-from kernelwright.ir.normalise import axis_sizes, coefficient, normalise
-from kernelwright.ir.program import Affine, Region, Schedule, Stage
+from kernelwright.ir.lanes import LANES_PER_VECTOR, best_lane_axis, estimate_ns, points
+from kernelwright.ir.normalise import axis_sizes, normalise
+from kernelwright.ir.program import Region
+from kernelwright.targets.cpp.schedule import CppSchedule, schedule_of
 
 SERIAL_BELOW_NS = 30_000.0
 """Estimated single-thread time under which waking sleeping threads costs more than it saves."""
-STREAM_FROM_BYTES = 32 << 20
-"""Output size from which non-temporal stores pay: beyond any cache that keeps it for the next reader."""
+ASSUMED_CORES = 8
+"""Cores of a machine of which the number is not known."""
+ASSUMED_LAST_CACHE_BYTES = 32 << 20
+"""Last-level cache of a machine of which it is not known."""
 SCRATCH_BYTES = 192 << 10
 """Stack scratch per thread that still lies in a private level 2 cache."""
 PARTS = 16
 """Pieces of an inner range that threads share; fixed, so that sums do not depend on the thread count."""
-LANES_PER_VECTOR = 16
 
 
 @dataclass(frozen=True)
@@ -43,16 +46,16 @@ class Choices:
     interior_split: bool
 
 
-def processors() -> int:
-    """Return the processors that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+def cores_of(machine: Machine) -> int:
+    """Return the cores that the rules reckon with."""
+    return machine.cores or ASSUMED_CORES
 
 
-def complete(region: Region) -> Schedule:
+def complete(region: Region, machine: Machine) -> CppSchedule:
     """Return the region's schedule with every open field decided; rules in the functions below."""
-    choices = resolve(region)
-    given = region.schedule
-    return Schedule(
+    choices = resolve(region, machine)
+    given = schedule_of(region)
+    return CppSchedule(
         parallel=choices.parallel,
         vector_axis=choices.lane_axis,
         tile=choices.lanes if choices.is_column else None,
@@ -69,10 +72,10 @@ def complete(region: Region) -> Schedule:
     )
 
 
-def resolve(region: Region) -> Choices:
-    """Decide everything for one region."""
+def resolve(region: Region, machine: Machine) -> Choices:
+    """Decide everything for one region; a schedule from ``complete`` leaves the machine nothing to decide."""
     region = normalise(region)
-    schedule = region.schedule
+    schedule = schedule_of(region)
     sizes = axis_sizes(region)
     lane_axis = schedule.vector_axis if schedule.vector_axis in sizes else best_lane_axis(region)
     if (schedule.rows_together or 1) > 1 and region.kept:
@@ -81,9 +84,9 @@ def resolve(region: Region) -> Choices:
     dag = Dag(region)
     groups = dag.groups
     lanes = _lanes(region, dag, lane_axis, is_column)
-    parallel = schedule.parallel or _parallel(region, lane_axis, is_column, lanes)
+    parallel = schedule.parallel or _parallel(region, lane_axis, is_column, lanes, machine)
     if is_column and parallel == "kept" and schedule.tile is None and schedule.rows_together is None:
-        lanes = _share_tiles(region, lane_axis or "", lanes)
+        lanes = _share_tiles(region, lane_axis or "", lanes, machine)
     return (
         Choices(
             region=region,
@@ -94,7 +97,7 @@ def resolve(region: Region) -> Choices:
             simdlen=None if schedule.vector_bytes in (None, 64) else (schedule.vector_bytes or 64) // 4,
             parallel=parallel,
             threads=schedule.threads,
-            stream=_stream(region) if schedule.stream is None else schedule.stream,
+            stream=_stream(region, machine) if schedule.stream is None else schedule.stream,
             cache_rows=(parallel != "inner") if schedule.cache_rows is None else schedule.cache_rows,
             online=bool(schedule.online),
             one_pass=schedule.moments == "one_pass",
@@ -116,75 +119,11 @@ def _nothing(region: Region) -> Choices:
     return Choices(region, None, False, 1, 64, None, "none", None, False, False, False, False, False)
 
 
-def points(region: Region, stage: Stage) -> int:
-    """Return how often a stage's expression is evaluated."""
-    sizes = axis_sizes(region)
-    return math.prod(a.size for a in region.kept) * math.prod(sizes[a] for a in stage.axes)
-
-
-def estimate_ns(region: Region) -> float:
-    """Return a rough single-thread time: 0.15 ns a point and access, 0.03 ns per instruction."""
-    dag = Dag(region)
-    total = 0.0
-    for group in dag.groups:
-        needed = dag.needed([a.node for a in group.actions])
-        loads = sum(1 for n in needed if dag.nodes[n].kind == "load") + len(group.stores)
-        work = sum(dag.own_cost(n) for n in needed)
-        count = points(region, group.actions[0].stage)
-        total += count * (0.15 * max(loads, 1) + 0.03 * work)
-    return total
-
-
-def best_lane_axis(region: Region) -> str | None:
-    """Return the axis along which most accesses are contiguous; inner axes win ties.
-
-    Weighted by how often each stage runs. Strided accesses cost one load an element, so they count
-    against an axis; an axis shorter than a vector uses only a part of it.
-    """
-    scan_axes = {s.scan_axis for s in region.stages if s.scan_axis is not None}
-    names = [a.name for a in region.kept] + [a.name for a in region.inner]
-    if scan_axes:
-        names = [a.name for a in region.kept] + [a for a in scan_axes if len(scan_axes) == 1]
-    if not names:
-        return None
-    sizes = axis_sizes(region)
-    inner = {a.name for a in region.inner}
-    return max(names, key=lambda n: (lane_quality(region, n), n in inner, sizes[n]))
-
-
-def lane_quality(region: Region, axis: str) -> float:
-    """Return how well lanes along an axis use memory and vectors: 1 is best, below 0 mostly strided."""
-    size = axis_sizes(region)[axis]
-    dag = Dag(region)
-    score = weight = 0.0
-    for group in dag.groups:
-        count = points(region, group.actions[0].stage)
-        needed = dag.needed([a.node for a in group.actions])
-        indices = [dag.nodes[n].index for n in needed if dag.nodes[n].kind == "load"]
-        indices += [a.store.index for a in group.stores if a.store is not None]
-        score += count * sum(_stride_quality(index, axis) for index in indices)
-        weight += count * len(indices)
-    is_inner = any(a.name == axis for a in region.inner)
-    whole = 4 * LANES_PER_VECTOR if is_inner else LANES_PER_VECTOR  # lanes end in a horizontal sum
-    usable = min(size, whole) / whole
-    mean = score / weight if weight else 0.0
-    return usable * mean if mean > 0 else mean
-
-
-def _stride_quality(index: Affine, axis: str) -> float:
-    stride = abs(coefficient(index, axis))
-    if stride == 1:
-        return 1.0
-    if stride == 0:
-        return 0.5
-    return 0.4 if stride <= 4 else -0.5
-
-
 def _lanes(region: Region, dag: Dag, lane_axis: str | None, is_column: bool) -> int:
     if lane_axis is None:
         return 1
     size = axis_sizes(region)[lane_axis]
-    schedule = region.schedule
+    schedule = schedule_of(region)
     if is_column and (schedule.rows_together or 1) > 1:
         return min(schedule.rows_together or 1, size)
     if is_column:
@@ -199,11 +138,11 @@ def _outer_count(region: Region, lane_axis: str | None) -> int:
     return math.prod(a.size for a in region.kept if a.name != lane_axis)
 
 
-def _share_tiles(region: Region, lane_axis: str, lanes: int) -> int:
+def _share_tiles(region: Region, lane_axis: str, lanes: int, machine: Machine) -> int:
     """Smaller tiles where there are too few for the threads, in whole vectors."""
     size = axis_sizes(region)[lane_axis]
     outer = _outer_count(region, lane_axis)
-    wanted = 4 * processors()
+    wanted = 4 * cores_of(machine)
     if outer * math.ceil(size / lanes) >= wanted or outer >= wanted:
         return lanes
     share = math.ceil(size * outer / wanted / LANES_PER_VECTOR) * LANES_PER_VECTOR
@@ -211,14 +150,14 @@ def _share_tiles(region: Region, lane_axis: str, lanes: int) -> int:
 
 
 def _parallel(
-    region: Region, lane_axis: str | None, is_column: bool, lanes: int
+    region: Region, lane_axis: str | None, is_column: bool, lanes: int, machine: Machine
 ) -> Literal["kept", "inner", "none"]:
     if estimate_ns(region) < SERIAL_BELOW_NS:
         return "none"
     units = _outer_count(region, lane_axis if is_column else None)
     if is_column:
         units *= math.ceil(axis_sizes(region)[lane_axis or ""] / min(lanes, 64))
-    threads = processors()
+    threads = cores_of(machine)
     has_scan = any(stage.kind == "scan" for stage in region.stages)
     if units >= 4 * threads or (units >= threads and units % threads == 0) or has_scan:
         return "kept" if units > 1 else "none"
@@ -226,18 +165,12 @@ def _parallel(
     return "inner" if has_inner else "kept"
 
 
-def _stream(region: Region) -> bool:
+def _stream(region: Region, machine: Machine) -> bool:
+    """Tell whether non-temporal stores pay: no cache keeps an output so large for its next reader."""
+    last = machine.cache(3)
     kept = math.prod(a.size for a in region.kept)
     written = 0
     for stage in region.stages:
         n = kept if stage.kind == "reduce" else points(region, stage)
         written += 4 * n * len(stage.stores)
-    return written >= STREAM_FROM_BYTES
-
-
-def has_bounds(region: Region) -> bool:
-    """True when some load of a kept axis is guarded (padding)."""
-    dag = Dag(region)
-    _ = dag.groups
-    kept = {a.name for a in region.kept}
-    return any(n.kind == "bound" and kept & {a for a, _ in n.index.terms} for n in dag.nodes)
+    return written >= (ASSUMED_LAST_CACHE_BYTES if last is None else last.instance_bytes)

@@ -4,7 +4,7 @@ from collections import Counter
 from pathlib import Path
 
 from kernelwright.core.errors import UserError
-from kernelwright.machine import processor as cpu
+from kernelwright.machine import probe
 from kernelwright.machine.check import Check
 from kernelwright.targets.cuda.nvcc.find import Absent, find_cuda_compiler
 from kernelwright.targets.gpu.driver_files import find_gpus
@@ -24,7 +24,7 @@ def check_gpu(_: Path) -> Check:
             "gpu", False, "none", "not needed: candidates are built for GPUs ahead of time (inspect)"
         )
     names = Counter(f"{gpu.name}, driver {gpu.driver}" if gpu.driver else gpu.name for gpu in found)
-    torch = cpu.version_of("torch") or ""
+    torch = probe.version_of("torch") or ""
     advice = "the torch here is built for the CPU and will not see it" if torch.endswith("+cpu") else ""
     return Check("gpu", True, "; ".join(f"{n} x {name}" for name, n in names.items()), advice)
 
@@ -54,7 +54,7 @@ def _peaks_line(gpu: GpuFacts) -> str:
 
 def check_triton(_: Path) -> Check:
     """Name Triton's version and the assemblers of NVIDIA's code that it brings along."""
-    version = cpu.version_of("triton")
+    version = probe.version_of("triton")
     if version is None:
         return Check("triton", False, "none", "needed only for Triton kernels: pip install triton")
     bundled = find_triton_ptxas()

@@ -11,22 +11,17 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from kernelwright.core.errors import MachineError, UserError
-from kernelwright.core.evidence import FactValue
 from kernelwright.core.frozen import content_hash
-from kernelwright.machine.processor import version_of
+from kernelwright.machine.probe import version_of
 from kernelwright.targets.gpu.driver_files import find_gpus
 from kernelwright.targets.gpu.facts import GpuFacts, MeasuredPeaks, find_gpu, with_measured
 from kernelwright.targets.gpu.inspect.run import find_device
 from kernelwright.targets.gpu.limits import find_architecture
 from kernelwright.targets.gpu.probe import GpuSeen
-from kernelwright.targets.gpu.roofline import source_of
 from kernelwright.targets.gpu.torch_devices import NODES, has_gpu
 
 PROBE_S = 180.0
 _VISIBLE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
-
-ELSEWHERE = "gpu_elsewhere"
-"""Where a run's record says that its GPU is another machine's."""
 
 Ask = Callable[[], GpuSeen]
 
@@ -54,18 +49,6 @@ def published_gpu(named: str | None) -> GpuFacts | None:
         return find_device(named) if named else None
     except UserError:
         return None
-
-
-def gpu_environment(kind: str, cache_dir: Path, there: str | None = None) -> dict[str, FactValue]:
-    """Return what a run's record says of its GPU: ``gpu`` names it so that ``run_gpu`` finds it again.
-
-    ``there``: candidates are judged on another machine, on a GPU of this model, empty: not known. Then
-    nothing is asked of this machine's, and the record says so.
-    """
-    if there is not None:
-        return {ELSEWHERE: True, **({"gpu": there} if there else {})}
-    gpu = run_gpu(kind, cache_dir)
-    return {} if gpu is None else {"gpu": gpu.name, "gpu_peaks": source_of(gpu)}
 
 
 def refresh_here(cache_dir: Path) -> None:
@@ -177,7 +160,7 @@ def _key(kind: str) -> str:
 
 @cache
 def _probe_source() -> str:
-    return Path(__file__).with_name("gpu_probe.py").read_text(encoding="utf-8")
+    return Path(__file__).with_name("probe.py").read_text(encoding="utf-8")
 
 
 def _load(path: Path) -> GpuSeen | None:

@@ -1,8 +1,7 @@
 """What a GPU can do at best, in the form in which a processor's peaks are known."""
 
-from kernelwright.core.evidence import FactValue
 from kernelwright.core.roofline import BandwidthPoint, Peaks
-from kernelwright.targets.gpu.facts import GPUS, GpuFacts, gpu_facts
+from kernelwright.targets.gpu.facts import GPUS, GpuFacts
 
 BYTES_A_CLOCK = 128
 """Between one SM or CU and L2, at most: 64 in, as vendors say, and as many out; a ceiling of ours."""
@@ -69,16 +68,6 @@ def ceilings(gpu: GpuFacts) -> GpuFacts:
         }
         bandwidth = max(gpu.memory_bandwidth, published.memory_bandwidth)
     return gpu.model_copy(update={"memory_bandwidth": bandwidth, "flops": gpu.flops.model_copy(update=flops)})
-
-
-def machine_facts(gpu: GpuFacts, peaks: Peaks) -> dict[str, FactValue]:
-    """Return what evidence says of the GPU; ``machine.*`` of the processor beside it is not among it."""
-    return {
-        **gpu_facts(gpu),
-        "machine.bandwidth_gbps": peaks.bandwidth_gbps,
-        "machine.fma_gflops": peaks.fma_gflops,
-        "machine.fp32_gflops": gpu.flops.fp32 and gpu.flops.fp32 / 1e9,
-    }
 
 
 def source_of(gpu: GpuFacts) -> str:

@@ -9,9 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kernelwright.core.errors import LoweringError
+from kernelwright.core.machine import ANY_GPU, Accelerator
 from kernelwright.core.plan import ParamValue
+from kernelwright.ir.arguments import signature
 from kernelwright.ir.dag import Dag
-from kernelwright.ir.edits import ANY_GPU, Gpu, Site
+from kernelwright.ir.edits import Site
 from kernelwright.ir.normalise import coefficient, map_affines
 from kernelwright.ir.program import (
     Affine,
@@ -28,7 +30,6 @@ from kernelwright.ir.program import (
     StageValue,
 )
 from kernelwright.ir.regions import find_region
-from kernelwright.targets.cpp.printer import signature
 from kernelwright.targets.module_file.forward import is_dense, n_bytes
 from kernelwright.targets.triton.schedule import TritonSchedule, complete, decide
 from kernelwright.targets.triton.worth import FusedProduct, fusion_gain
@@ -63,7 +64,7 @@ class FuseMatmul:
     """Carries out a matrix product and the pointwise region after it in one kernel."""
 
     name: str = "triton-matmul"
-    gpu: Gpu = ANY_GPU
+    gpu: Accelerator = ANY_GPU
 
     def sites(self, program: Program) -> tuple[Site, ...]:
         """Return the pointwise regions that alone read a matrix product, the most promising first."""

@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kernelwright.core.errors import LoweringError
+from kernelwright.core.machine import ANY_GPU, Accelerator
 from kernelwright.core.plan import ParamValue
 from kernelwright.ir.dag import Dag
-from kernelwright.ir.edits import ANY_GPU, Gpu, Site
+from kernelwright.ir.edits import Site
 from kernelwright.ir.program import Program, Region
 from kernelwright.ir.regions import find_region, replace_region
 from kernelwright.targets.triton.schedule import TritonSchedule, complete, decide
@@ -28,7 +29,7 @@ class VectorWidth:
     """Gives every thread so many neighbouring bytes of what is read."""
 
     name: str = "triton-vector"
-    gpu: Gpu = ANY_GPU
+    gpu: Accelerator = ANY_GPU
 
     def sites(self, program: Program) -> tuple[Site, ...]:
         """Return the regions where threads could have more or fewer."""
@@ -39,7 +40,7 @@ class VectorWidth:
             now = decide(step).num_warps
             values = tuple(w for w in WIDTHS if self._warps(step, w) not in (None, now))
             if values:
-                why = f"{_tile_bytes(step) // (now * LANES[self.gpu.device])} bytes of a tile for each thread"
+                why = f"{_tile_bytes(step) // (now * LANES[self.gpu.kind])} bytes of a tile for each thread"
                 found.append(Site(step.name, why, 1.05, {"vector_bytes": values}))
         return tuple(found)
 
@@ -55,7 +56,7 @@ class VectorWidth:
         )
 
     def _warps(self, region: Region, width: int) -> int | None:
-        lanes = LANES[self.gpu.device]
+        lanes = LANES[self.gpu.kind]
         warps = _tile_bytes(region) // (width * lanes)
         return warps if 1 <= warps <= MAX_THREADS // lanes and decide(region).dot is None else None
 

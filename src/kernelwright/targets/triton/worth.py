@@ -6,7 +6,7 @@ as exact as float32 on both sides.
 
 from dataclasses import dataclass
 
-from kernelwright.ir.edits import Gpu
+from kernelwright.core.machine import Accelerator
 
 LIBRARY_SHARE, TILE_SHARE = 0.85, 0.6
 """Of the float32 peak: what the library reaches, which picks tile and split so that every unit has work, and
@@ -42,7 +42,7 @@ def busy_share(tiles: int, units: int) -> float:
     return tiles / (-(-tiles // units) * units)
 
 
-def fusion_gain(product: FusedProduct, gpu: Gpu) -> float:
+def fusion_gain(product: FusedProduct, gpu: Accelerator) -> float:
     """Return the library's product and another kernel over one kernel of ours, in time; at least 1.
 
     The one kernel neither writes nor reads the product, and is launched once; the library's arithmetic is

@@ -1,6 +1,6 @@
 """How regions are carried out: the default rules, and the edits that skills lower to."""
 
 from kernelwright.targets.cpp.schedules.defaults import default_schedule, with_default_schedules
-from kernelwright.targets.cpp.schedules.edits import SCHEDULE_EDITS
+from kernelwright.targets.cpp.schedules.edits import schedule_edits
 
-__all__ = ["SCHEDULE_EDITS", "default_schedule", "with_default_schedules"]
+__all__ = ["default_schedule", "schedule_edits", "with_default_schedules"]

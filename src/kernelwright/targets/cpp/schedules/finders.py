@@ -1,43 +1,32 @@
 """Where each schedule field could matter, and which values are worth trying there."""
 
 import math
-import os
 from dataclasses import dataclass
 
+from kernelwright.core.machine import Machine
 from kernelwright.core.plan import ParamValue
 from kernelwright.ir.dag import COST_CACHED, Dag
+from kernelwright.ir.edits import Found
+from kernelwright.ir.lanes import estimate_ns, has_bounds, lane_quality, points
 from kernelwright.ir.normalise import axis_sizes
 from kernelwright.ir.patterns import find_moments, find_online
-from kernelwright.ir.program import Buffer, Call, Program, Region, Schedule
+from kernelwright.ir.program import Buffer, Call, Program, Region
 from kernelwright.targets.cpp.choices import (
     SCRATCH_BYTES,
     SERIAL_BELOW_NS,
     Choices,
-    estimate_ns,
-    has_bounds,
-    lane_quality,
-    points,
-    processors,
+    cores_of,
     resolve,
 )
+from kernelwright.targets.cpp.schedule import CppSchedule, schedule_of
 
-L2_BYTES = 1 << 20
-"""Private cache per core that the rules assume."""
+ASSUMED_L2_BYTES = 1 << 20
+"""A core's share of the level 2 cache where that is not known."""
 ITEM_BYTES = {"float64": 8, "int64": 8, "float32": 4, "int32": 4, "int16": 2}
 SHORT_ROW_BYTES, SHORT_SCAN_BYTES = 256, 2048
 """Rows up to this size may be worth taking side by side: of a reduction, of a scan."""
 CALL_SHARE = 4.0
 """A library call is guessed to take as long as this many regions."""
-
-
-@dataclass(frozen=True)
-class Found:
-    """What an edit could do to one region."""
-
-    why: str
-    gain: float
-    """Guess of old over new latency of the region alone."""
-    values: tuple[ParamValue, ...]
 
 
 @dataclass(frozen=True)
@@ -49,11 +38,12 @@ class Facts:
     dag: Dag
     share: float
     written: tuple[Buffer, ...]
+    machine: Machine
 
     @classmethod
-    def of(cls, region: Region, program: Program) -> "Facts":
+    def of(cls, region: Region, program: Program, machine: Machine) -> "Facts":
         """Gather them."""
-        choices = resolve(region)
+        choices = resolve(region, machine)
         dag = Dag(choices.region, choices.lane_axis)
         own = estimate_ns(choices.region)
         regions = [estimate_ns(s) for s in program.steps if isinstance(s, Region)]
@@ -66,6 +56,7 @@ class Facts:
             dag=dag,
             share=own / total if total else 0.0,
             written=tuple(b for b in program.buffers if b.name in stores),
+            machine=machine,
         )
 
     @staticmethod
@@ -74,9 +65,15 @@ class Facts:
         return math.prod(buffer.shape) * ITEM_BYTES.get(buffer.dtype, 1)
 
     @property
-    def schedule(self) -> Schedule:
+    def schedule(self) -> CppSchedule:
         """The schedule as given."""
-        return self.region.schedule
+        return schedule_of(self.region)
+
+    @property
+    def l2_bytes(self) -> int:
+        """A core's share of the level 2 cache."""
+        found = self.machine.cache(2)
+        return ASSUMED_L2_BYTES if found is None else found.instance_bytes // found.shared_by
 
     @property
     def has_reduction(self) -> bool:
@@ -128,7 +125,7 @@ def tile(facts: Facts) -> Found | None:
         v for v in (current // 2, current * 2) if 32 <= v <= min(size, 1024)
     )
     why = f"{current} of {size} columns together, {facts.slice_bytes} bytes a block"
-    return Found(why, 1.1 if facts.n_passes > 1 and facts.slice_bytes > L2_BYTES else 1.02, values)
+    return Found(why, 1.1 if facts.n_passes > 1 and facts.slice_bytes > facts.l2_bytes else 1.02, values)
 
 
 def chunk(facts: Facts) -> Found | None:
@@ -149,7 +146,7 @@ def moments(facts: Facts) -> Found | None:
     """One pass over memory instead of two where a slice does not stay in a core's cache."""
     if find_moments(facts.dag) is None or facts.choices.is_column or facts.choices.parallel == "inner":
         return None
-    is_large = facts.slice_bytes > L2_BYTES
+    is_large = facts.slice_bytes > facts.l2_bytes
     one_pass = facts.choices.one_pass
     why = f"mean and variance over slices of {facts.slice_bytes / 1e6:.2f} MB, {facts.n_passes} passes"
     if is_large and not one_pass:
@@ -161,7 +158,7 @@ def online(facts: Facts) -> Found | None:
     """Maximum and sum of exponentials in one pass over memory."""
     if find_online(facts.dag) is None or facts.choices.is_column or facts.choices.parallel == "inner":
         return None
-    is_large = facts.slice_bytes > L2_BYTES
+    is_large = facts.slice_bytes > facts.l2_bytes
     megabytes = facts.slice_bytes / 1e6
     why = f"maximum, then exponentials, over rows of {megabytes:.2f} MB in {facts.n_passes} passes"
     if is_large and not facts.choices.online:
@@ -217,7 +214,7 @@ def rows_together(facts: Facts) -> Found | None:
 
 def parallel_axis(facts: Facts) -> Found | None:
     """Threads over kept points or over the inner axes."""
-    if estimate_ns(facts.choices.region) < SERIAL_BELOW_NS or processors() < 2:
+    if estimate_ns(facts.choices.region) < SERIAL_BELOW_NS or cores_of(facts.machine) < 2:
         return None
     kept = math.prod(a.size for a in facts.choices.region.kept)
     current = facts.choices.parallel
@@ -227,15 +224,15 @@ def parallel_axis(facts: Facts) -> Found | None:
         for p in ("kept", "inner")
         if p != current and (p != "inner" or can_inner) and (p != "kept" or kept > 1)
     ]
-    if not others or kept >= 16 * processors():
+    if not others or kept >= 16 * cores_of(facts.machine):
         return None
-    return Found(f"{kept} kept points for {processors()} threads", 1.02, tuple(others))
+    return Found(f"{kept} kept points for {cores_of(facts.machine)} threads", 1.02, tuple(others))
 
 
 def threads(facts: Facts) -> Found | None:
     """Fewer threads where waking them costs as much as they save."""
     estimate = estimate_ns(facts.choices.region)
-    available = int(os.environ.get("OMP_NUM_THREADS", "0") or 0) or processors()
+    available = cores_of(facts.machine)
     if facts.choices.parallel == "none" or estimate > 8 * SERIAL_BELOW_NS or available < 2:
         return None
     values: tuple[ParamValue, ...] = tuple(

@@ -4,12 +4,14 @@ import dataclasses
 from collections.abc import Mapping
 
 from kernelwright.core.errors import LoweringError
+from kernelwright.core.machine import UNKNOWN_MACHINE, Machine
 from kernelwright.core.plan import ParamValue
 from kernelwright.ir.dag import Dag
 from kernelwright.ir.edits import Site
 from kernelwright.ir.normalise import map_loads
 from kernelwright.ir.program import Buffer, BufferRef, Call, CallArg, Program, Region, Store
 from kernelwright.ir.regions import find_region, replace_region
+from kernelwright.targets.cpp.schedule import schedule_of
 from kernelwright.targets.cpp.schedules.finders import Facts
 
 ANCHORS = frozenset(
@@ -27,6 +29,9 @@ class InPlaceEpilogue:
 
     name = "in-place-epilogue"
 
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+
     def sites(self, program: Program) -> tuple[Site, ...]:
         """Return the regions that could write over what they read, largest first."""
         found = []
@@ -38,7 +43,7 @@ class InPlaceEpilogue:
                 continue
             old = pair[0]
             megabytes = Facts.n_bytes(old) / 1e6
-            facts = Facts.of(step, program)
+            facts = Facts.of(step, program, self._machine)
             why = f"writes {megabytes:.1f} MB to a new tensor though {old.name} of that size dies here"
             found.append(Site(step.name, why, 1.0 + 0.3 * facts.share))
         return tuple(sorted(found, key=lambda site: -site.gain))
@@ -59,7 +64,7 @@ class InPlaceEpilogue:
             )
             for s in step.stages
         )
-        schedule = dataclasses.replace(step.schedule, stream=False)
+        schedule = dataclasses.replace(schedule_of(step), stream=False)
         program = replace_region(program, dataclasses.replace(step, stages=stages, schedule=schedule))
         return _without_buffer(program, new.name, old.name)
 
@@ -69,7 +74,7 @@ def with_results_in_place(program: Program) -> Program:
 
     Limited to operators that always allocate what they return; the edit is for the other cases.
     """
-    edit = InPlaceEpilogue()
+    edit = InPlaceEpilogue(UNKNOWN_MACHINE)  # where it applies does not depend on the machine
     for step in program.steps:
         if isinstance(step, Region):
             pair = _reusable(step, program)

@@ -9,14 +9,16 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any
 
 from pydantic import ValidationError
 
 from kernelwright.core.errors import MachineError, TaskError, UserError
+from kernelwright.machine.children import bare_environment
 from kernelwright.targets.gpu.facts import GPUS, GpuFacts, find_gpu
+from kernelwright.targets.gpu.inspect.findings import Start
 from kernelwright.targets.gpu.inspect.inspection import (
     Inspection,
     InspectionStatus,
@@ -29,9 +31,6 @@ TIMEOUT_S = 300.0
 ANSWER_BYTES = 16 << 20
 LOG_BYTES = 4 << 20
 LOG_TAIL = 4000
-
-Start: TypeAlias = Callable[[Sequence[str], str, int, int], "subprocess.Popen[bytes]"]
-"""Starts a command in a folder, with the descriptor it answers on and the one it logs to."""
 
 
 def find_device(name: str) -> GpuFacts:
@@ -99,32 +98,17 @@ class _Heard:
 
 
 def start_here(command: Sequence[str], folder: str, answers: int, log: int) -> "subprocess.Popen[bytes]":
-    """Start a command as a plain child in a session of its own."""
+    """Start a command as a plain child in a session of its own, with no secrets in its environment."""
     return subprocess.Popen(
         command,
         cwd=folder,
-        env=environment(folder),
+        env=bare_environment(folder, threads=1, LANG="C.UTF-8", PYTHONDONTWRITEBYTECODE="1"),
         stdin=subprocess.PIPE,
         stdout=log,
         stderr=log,
         pass_fds=[answers],
         start_new_session=True,
     )
-
-
-def environment(folder: str) -> dict[str, str]:
-    """Return the whole environment: no secrets, no cache of others', compiling and not interpreting."""
-    return {
-        "PATH": os.environ.get("PATH", "/usr/local/bin:/usr/bin:/bin"),
-        "LANG": "C.UTF-8",
-        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "HOME": folder,
-        "TMPDIR": folder,
-        "TRITON_CACHE_DIR": os.path.join(folder, "triton"),
-        "OMP_NUM_THREADS": "1",
-        "OPENBLAS_NUM_THREADS": "1",
-    }
 
 
 def _ask(request: bytes, timeout_s: float, start: Start) -> _Heard:

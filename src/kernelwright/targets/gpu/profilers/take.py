@@ -6,24 +6,22 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from pydantic import Field
-
-from kernelwright.core.evidence import FactValue
-from kernelwright.core.frozen import Frozen
+from kernelwright.machine.children import bare_environment
 from kernelwright.targets.gpu.profilers.choose import function_name, profilers_here
 from kernelwright.targets.gpu.profilers.nsight_compute import ncu_command, parse_ncu
 from kernelwright.targets.gpu.profilers.nsight_systems import nsys_commands, parse_nsys
 from kernelwright.targets.gpu.profilers.one_call import WARM_UPS
-from kernelwright.targets.gpu.profilers.profile import Profile, ProfileStatus
+from kernelwright.targets.gpu.profilers.profile import Profile, Profiled, ProfileStatus
 from kernelwright.targets.gpu.profilers.rocprof import (
     parse_rocprof_counters,
     parse_rocprof_stats,
     rocprof_commands,
 )
 from kernelwright.targets.gpu.profilers.torch_trace import parse_torch_trace
+from kernelwright.targets.registry import find_device_kind
 
 TIMEOUT_S = 90.0
 """For each tool."""
@@ -31,18 +29,6 @@ CALLS = 3
 """Under tools that time; ncu, which repeats every launch for its counters, sees one call."""
 MOST_LAUNCHES = 200
 """That ncu looks at."""
-VENDORS = {"cuda": "nvidia", "hip": "amd"}
-
-
-class Profiled(Frozen):
-    """What a profiler found, or why there is nothing."""
-
-    facts: dict[str, FactValue] = Field(default_factory=dict)
-    """Of the hottest kernel and of one call; empty without a profile."""
-    hottest: str | None = None
-    """Name of the function that takes the most time."""
-    note: str
-    """One line: which tool said what, and what the better ones refused."""
 
 
 def take_profile(
@@ -58,8 +44,9 @@ def take_profile(
         folder = Path(name)
         (folder / "task.py").write_text(task_source, encoding="utf-8")
         (folder / "kernel.py").write_text(source, encoding="utf-8")
-        device = "cpu" if kind == "cpu" else "cuda:0"  # torch's name for AMD's too
-        for tool in profilers_here(VENDORS.get(kind, kind)):
+        where = find_device_kind(kind)
+        device = where.torch_device
+        for tool in profilers_here(where.driver.vendor if where.driver else kind):
             if tool not in _TAKES:
                 continue
             try:
@@ -131,10 +118,15 @@ def _table(folder: Path, pattern: str) -> str:
     return found[0].read_text(encoding="utf-8", errors="replace") if found else ""
 
 
+_KEPT = ("LD_LIBRARY_PATH", "LANG", "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_HOME", "ROCM_PATH")
+"""Variables by which a profiler finds its libraries and the device."""
+
+
 def _run(command: Sequence[str], folder: Path, timeout_s: float) -> str:
     """Return what a command wrote; at the end of its time it and all that it started are killed."""
     process = subprocess.Popen(
-        command, cwd=folder, env=_environment(os.environ, folder), stdin=subprocess.DEVNULL,
+        command, cwd=folder, env=bare_environment(str(folder), kept=_KEPT, CUDA_DEVICE_ORDER="PCI_BUS_ID"),
+        stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
     )  # fmt: skip
     with process:
@@ -144,20 +136,3 @@ def _run(command: Sequence[str], folder: Path, timeout_s: float) -> str:
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-
-
-def _environment(outer: Mapping[str, str], folder: Path) -> dict[str, str]:
-    """Return the environment without what a candidate has no business with."""
-    kept = (
-        "PATH",
-        "LD_LIBRARY_PATH",
-        "LANG",
-        "CUDA_VISIBLE_DEVICES",
-        "HIP_VISIBLE_DEVICES",
-        "CUDA_HOME",
-        "ROCM_PATH",
-    )
-    found = {name: outer[name] for name in kept if name in outer}
-    paths = os.pathsep.join(path for path in sys.path if path)
-    home = {"HOME": str(folder), "TMPDIR": str(folder), "TRITON_CACHE_DIR": str(folder / "triton")}
-    return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "PYTHONPATH": paths, **found, **home}

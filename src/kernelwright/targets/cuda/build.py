@@ -1,45 +1,44 @@
 """Build the CUDA C++ of a candidate before any of it runs: its launchers, one library without torch.
 
 A candidate whose kernels are a module-level string literal ``CUDA_SOURCE`` with ``LAUNCHES`` beside it
-(docs/cuda.md) is built here, by the parent; it then loads ``$KERNELWRIGHT_BUILD_CACHE/KEY.so``. What
-``load_inline`` builds, it builds when it is imported, whatever name its sources have.
+(docs/cuda.md) is built by the referee's parent process, which runs the compiler confined. The candidate then
+loads ``$KERNELWRIGHT_BUILD_CACHE/KEY.so``. What ``load_inline`` builds, it builds when it is imported,
+whatever name its sources have.
 """
 
-from pathlib import Path
-
 from kernelwright.core.errors import MachineError
-from kernelwright.machine.compiler import RunCompiler
-from kernelwright.referee.session.build import BuildResult
+from kernelwright.targets.base import BuildResult, BuildSite
 from kernelwright.targets.cuda.nvcc.build import compile_cubin
 from kernelwright.targets.cuda.nvcc.form import checked_text
-from kernelwright.targets.cuda.nvcc.launcher import build_launcher
+from kernelwright.targets.cuda.nvcc.launcher import build_launcher, launcher_architecture
 from kernelwright.targets.cuda.nvcc.load_inline import read_load_inline
 from kernelwright.targets.cuda.nvcc.outcome import BuildStatus, NotBuilt, Product
 from kernelwright.targets.cuda.nvcc.read import read_cuda_source
 
 
-def build_cuda(
-    source: str, architecture: str, cache_dir: Path, timeout_s: float, run: RunCompiler | None = None
-) -> BuildResult:
-    """Compile the candidate's launchers for an architecture unless they have been compiled.
+def build_cuda(source: str, site: BuildSite) -> BuildResult | None:
+    """Compile the candidate's launchers for the device's architecture unless they have been compiled.
 
     First the kernels alone, with assertions that they take what their launches give them: a launch that
-    gives a kernel something else would read whatever lies there. ``run`` confines the compiler.
+    gives a kernel something else would read whatever lies there. Nothing is built where the device has no
+    architecture (see ``targets.base.Build``).
 
     Raises:
         MachineError: no nvcc that works, or the cache folder cannot be written.
     """
-    form = read_cuda_source(source)
-    if form is None:
-        return BuildResult()
+    form = read_cuda_source(source) if site.architecture else None
+    if form is None or site.architecture is None:
+        return None
+    architecture = launcher_architecture(site.architecture)
     if isinstance(form, NotBuilt):
-        return BuildResult() if read_load_inline(source) is not None else _result(form)
+        return None if read_load_inline(source) is not None else _result(form)
     checked = compile_cubin(
-        checked_text(form), architecture, cache_dir, flags=form.flags, timeout_s=timeout_s, run=run
-    )
+        checked_text(form), architecture, site.cache_dir,
+        flags=form.flags, timeout_s=site.timeout_s, run=site.run,
+    )  # fmt: skip
     if isinstance(checked, NotBuilt):
         return _result(checked)
-    return _result(build_launcher(form, architecture, cache_dir, timeout_s=timeout_s, run=run))
+    return _result(build_launcher(form, architecture, site.cache_dir, timeout_s=site.timeout_s, run=site.run))
 
 
 def _result(built: Product | NotBuilt) -> BuildResult:

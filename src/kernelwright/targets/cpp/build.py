@@ -1,18 +1,18 @@
-"""Compile what a candidate asks for before any of it runs.
+"""Build the C++ of a candidate before any of it runs.
 
-A candidate whose C++ is a module-level string literal ``CPP_SOURCE`` with ``CXX_FLAGS`` beside it is built
-here, by the parent; it then loads ``$KERNELWRIGHT_BUILD_CACHE/KEY.so``. Whatever else a candidate compiles
-(``load_inline``) it compiles itself when it is imported.
+A candidate whose C++ is a module-level string literal ``CPP_SOURCE`` with ``CXX_FLAGS`` beside it is built by
+the referee's parent process, which runs the compiler confined. The candidate then loads
+``$KERNELWRIGHT_BUILD_CACHE/KEY.so``. Whatever else a candidate compiles (``load_inline``) it compiles itself
+when it is imported.
 """
 
 import ast
 import re
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from kernelwright.core.evidence import FactValue
-from kernelwright.machine.compiler import CompileFailure, RunCompiler, compile_library, report_facts
+from kernelwright.machine.compiler import CompileFailure, compile_library, report_facts
+from kernelwright.targets.base import BuildResult, BuildSite
 
 LOG_CHARS = 4000
 ALLOWED_FLAG = re.compile(
@@ -28,23 +28,6 @@ class CppSource:
 
     text: str
     flags: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class BuildResult:
-    """``error`` is None when the library is there or none was asked for."""
-
-    error: str | None = None
-    log: str = ""
-    facts: dict[str, FactValue] | None = None
-    library: Path | None = None
-    is_late: bool = False
-    """The error is that the compiler of a GPU's code did not end in time."""
-
-    @property
-    def is_nothing(self) -> bool:
-        """True when nothing was asked for."""
-        return self.error is None and self.library is None
 
 
 def find_cpp_source(source: str) -> CppSource | None:
@@ -68,18 +51,15 @@ def find_cpp_source(source: str) -> CppSource | None:
     return CppSource(text, tuple(str(flag) for flag in flags))
 
 
-def build(source: str, cache_dir: Path, timeout_s: float, run: RunCompiler | None = None) -> BuildResult:
-    """Compile the candidate's C++ unless it has been compiled; raises MachineError without a compiler.
-
-    ``run`` is what confines the compiler: what it reads may name any file, and need not end.
-    """
+def build_cpp(source: str, site: BuildSite) -> BuildResult | None:
+    """Compile the candidate's C++ unless it has been compiled (see ``targets.base.Build``)."""
     wanted = find_cpp_source(source)
     if wanted is None:
-        return BuildResult()
+        return None
     refused = [flag for flag in wanted.flags if not ALLOWED_FLAG.fullmatch(flag)]
     if refused:
         return BuildResult(error=f"compiler flags that are not allowed: {' '.join(refused)}")
-    built = compile_library(wanted.text, wanted.flags, cache_dir, timeout_s, run)
+    built = compile_library(wanted.text, wanted.flags, site.cache_dir, site.timeout_s, site.run)
     if isinstance(built, CompileFailure):
         return BuildResult(error=_first_error(built.log), log=built.log[-LOG_CHARS:])
     facts = report_facts(built.log, built.path)

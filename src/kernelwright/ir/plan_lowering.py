@@ -4,14 +4,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from kernelwright.core.errors import LoweringError
+from kernelwright.core.machine import UNKNOWN_MACHINE, Machine
 from kernelwright.core.plan import Move, Plan
 from kernelwright.core.task import Task
-from kernelwright.ir.edits import ANY_GPU, FusionOptions, Gpu, Site
+from kernelwright.ir.edits import FusionOptions, Site
 from kernelwright.ir.fusion_edits import FUSION_EDITS
 from kernelwright.ir.lower import lower
+from kernelwright.ir.lowering import Lowering, Write
 from kernelwright.ir.program import Program
 from kernelwright.ir.rewrites import REWRITES
-from kernelwright.targets.printers import printer_for
 from kernelwright.tasks.capture import Captured
 
 LIBRARY_SEED = "library"
@@ -26,20 +27,19 @@ class Carried:
     """After the rewrites."""
     options: FusionOptions
     program: Program
-    language: str = "cpp"
-    """Kernel language that the schedules are for."""
-    gpu: Gpu = ANY_GPU
-    """Device that they are for; processors have no such thing."""
+    lowering: Lowering
+    """Of the target that the schedules are for."""
+    machine: Machine = UNKNOWN_MACHINE
+    """What they are for."""
 
 
-def known_lowerings(language: str = "cpp") -> frozenset[str]:
-    """Return every ``phase:name`` that a skill may lower to in a kernel language."""
-    printer = printer_for(language)
+def known_lowerings(lowering: Lowering) -> frozenset[str]:
+    """Return every ``phase:name`` that a skill may lower to for a target."""
     return frozenset(
-        {f"rewrite:{name}" for name in REWRITES if name not in printer.no_rewrites}
+        {f"rewrite:{name}" for name in REWRITES if name not in lowering.no_rewrites}
         | {f"fusion:{name}" for name in FUSION_EDITS}
         | {f"fusion:{LIBRARY_SEED}"}
-        | {f"schedule:{name}" for name in printer.edits_for(ANY_GPU)}
+        | {f"schedule:{name}" for name in lowering.edits_for(UNKNOWN_MACHINE)}
     )
 
 
@@ -47,17 +47,15 @@ def carry_out(
     captured: Captured,
     plan: Plan,
     lowering_of: Mapping[str, str],
-    language: str = "cpp",
-    gpu: Gpu | None = None,
+    lowering: Lowering,
+    machine: Machine = UNKNOWN_MACHINE,
 ) -> Carried:
     """Apply a plan to one captured workload.
 
-    ``lowering_of`` maps skill names to lowerings; ``language`` is the target's, ``gpu`` what is known of
-    its device. Raises LoweringError when a move does not apply.
+    ``lowering_of`` maps skill names to lowerings; ``lowering`` is the target's. Raises LoweringError when a
+    move does not apply.
     """
-    gpu = gpu or ANY_GPU
-    printer = printer_for(language)
-    known = known_lowerings(language)
+    known = known_lowerings(lowering)
     options = FusionOptions()
     rewritten = captured
     for move, name in _moves(plan, lowering_of, known, "rewrite"):
@@ -67,19 +65,19 @@ def carry_out(
             options = FusionOptions(enabled=False)
         else:
             options = FUSION_EDITS[name].apply(options, _region(move))
-    program = printer.with_schedules(lower(rewritten, options))
-    edits = printer.edits_for(gpu)
+    program = lowering.with_schedules(lower(rewritten, options), machine)
+    edits = lowering.edits_for(machine)
     for move, name in _moves(plan, lowering_of, known, "schedule"):
         program = edits[name].apply(program, _region(move), move.params)
-    return Carried(captured=rewritten, options=options, program=program, language=language, gpu=gpu)
+    return Carried(captured=rewritten, options=options, program=program, lowering=lowering, machine=machine)
 
 
 def sites(carried: Carried, lowering: str) -> tuple[Site, ...]:
     """Return where a lowering applies on top of a carried-out plan; none for an unknown one."""
     phase, _, name = lowering.partition(":")
-    if lowering not in known_lowerings(carried.language):
+    if lowering not in known_lowerings(carried.lowering):
         return ()
-    edits = printer_for(carried.language).edits_for(carried.gpu)
+    edits = carried.lowering.edits_for(carried.machine)
     finders: dict[str, Callable[[], tuple[Site, ...]]] = {
         "rewrite": lambda: REWRITES[name].sites(carried.captured),
         "fusion": lambda: (
@@ -90,12 +88,11 @@ def sites(carried: Carried, lowering: str) -> tuple[Site, ...]:
     return finders[phase]()
 
 
-def write_source(task: Task, carried: Mapping[str, Carried], plan: Plan) -> str:
-    """Print the candidate for all workloads, in the task's order, in the language of their schedules."""
+def write_source(task: Task, carried: Mapping[str, Carried], plan: Plan, write: Write) -> str:
+    """Print the candidate for all workloads, in the task's order; ``write`` is their target's."""
     lines = [f"{n}. {move.skill}: {move.why}" for n, move in enumerate(plan.moves, start=1)]
     programs = {name: (done.captured, done.program) for name, done in carried.items()}
-    (language,) = {done.language for done in carried.values()}
-    return printer_for(language).render(task, programs, "\n".join(lines))
+    return write(task, programs, "\n".join(lines))
 
 
 def _moves(
