@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelwright import api
+from kernelwright.api import playing
 from kernelwright.core.budget import Budget
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Check, Evaluation, Stage, Status
@@ -17,8 +17,9 @@ from kernelwright.core.events import CandidateEvaluated, Diagnosed
 from kernelwright.core.evidence import FactValue
 from kernelwright.core.machine import Machine
 from kernelwright.core.models import ModelSettings
-from kernelwright.core.run import DEFAULT_RECIPE, RunSpec
-from kernelwright.core.target import Target
+from kernelwright.core.request import DEFAULT_RECIPE
+from kernelwright.core.run import RunSpec
+from kernelwright.core.target import TargetName
 from kernelwright.core.task import Task
 from kernelwright.report.html import render_report
 from kernelwright.runs.evaluator import Evaluator
@@ -33,7 +34,7 @@ from kernelwright.store.sqlstore import open_store
 from kernelwright.targets.gpu import peaks as gpu_peaks
 from kernelwright.targets.gpu.facts import GPUS
 from kernelwright.targets.gpu.inspect.ahead import Ahead
-from kernelwright.targets.gpu.profilers.take import Profiled
+from kernelwright.targets.gpu.profilers.profile import Profiled
 from kernelwright.testing.fake_run import PEAKS, FakeReferee
 
 SOURCE = """
@@ -66,7 +67,7 @@ FINE = Ahead(
 @pytest.fixture(autouse=True)
 def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu_peaks, "has_gpu", lambda kind: False)
-    monkeypatch.setattr(api, "TIMEOUT_S", 3000.0)  # a busy machine is no fault of the candidate's
+    monkeypatch.setattr(playing, "TIMEOUT_S", 3000.0)  # a busy machine is no fault of the candidate's
 
 
 @pytest.fixture
@@ -117,13 +118,13 @@ def play(
 ) -> RunOutcome:
     spec = RunSpec(
         task=TASK,
-        target=Target.parse("cuda/triton", to_run=False),
+        target=TargetName.parse("cuda/triton"),
         recipe=DEFAULT_RECIPE,
         budget=Budget(evaluations=n),
         environment={"gpu": gpu},
         is_cold=True,
     )
-    return api.run_task(
+    return playing.play(
         spec,
         store=store,
         settings=settings,
@@ -209,10 +210,10 @@ def test_what_compilers_said_is_of_the_kernel_that_was_profiled(
 def test_a_run_for_nobody_knows_which_gpu_says_that_nothing_was_built(
     tmp_path: Path, settings: Settings
 ) -> None:
-    spec = RunSpec(task=TASK, target=Target.parse("cuda/triton", to_run=False), recipe=DEFAULT_RECIPE)
-    ahead = api.inspector(spec, settings)(TASK, Candidate(source="class ModelNew: ..."))
+    spec = RunSpec(task=TASK, target=TargetName.parse("cuda/triton"), recipe=DEFAULT_RECIPE)
+    ahead = playing.inspector(spec, settings)(TASK, Candidate(source="class ModelNew: ..."))
     assert ahead == Ahead(note="not built ahead of time: no GPU is known that this run is for")
-    assert api.profiler(spec, settings) is None
+    assert playing.profiler(spec, settings) is None
 
 
 @pytest.mark.parametrize(
@@ -239,24 +240,24 @@ def test_a_run_is_for_the_gpu_that_its_record_names(
     monkeypatch.setattr(gpu_peaks, "gpu_here", lambda kind, cache: here)
     spec = RunSpec(
         task=TASK,
-        target=Target.parse("cuda/triton", to_run=False),
+        target=TargetName.parse("cuda/triton"),
         recipe=DEFAULT_RECIPE,
         environment=environment,
     )
     found = gpu_of(spec, settings.cache_dir)
     assert (found and found.name) == gpu and (found == here) is is_profiled
-    assert (api.profiler(spec, settings) is not None) is is_profiled
+    assert (playing.profiler(spec, settings) is not None) is is_profiled
 
 
 def test_what_a_model_wrote_is_not_profiled(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu_peaks, "has_gpu", lambda kind: True)
     spec = RunSpec(
         task=TASK,
-        target=Target.parse("cuda/triton", to_run=False),
+        target=TargetName.parse("cuda/triton"),
         recipe=DEFAULT_RECIPE,
         models=ModelSettings(model="openai:any"),
     )
-    profile = api.profiler(spec, settings)
+    profile = playing.profiler(spec, settings)
     assert profile is not None
     assert profile(TASK, Candidate(source="")) == Profiled(
         note="not profiled: a model wrote it, and profilers run candidates unconfined"
@@ -293,11 +294,11 @@ def test_what_the_real_compiler_refuses_is_not_paid_for(settings: Settings) -> N
     referee = FakeReferee({})
     spec = RunSpec(
         task=TASK,
-        target=Target.parse("cuda/triton", to_run=False),
+        target=TargetName.parse("cuda/triton"),
         recipe="none",
         environment={"gpu": "sm_90"},
     )
-    judge = InspectingEvaluator(referee, api.inspector(spec, settings))
+    judge = InspectingEvaluator(referee, playing.inspector(spec, settings))
     with judge.open(TASK) as session:
         found = session.evaluate(Candidate(source=WRONG, target=spec.target))
     assert found.status is Status.COMPILE_ERROR and "no_such_function" in found.detail

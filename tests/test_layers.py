@@ -9,7 +9,8 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent / "src" / "kernelwright"
 
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("core", "settings"),
+    ("core",),
+    ("settings",),
     ("machine", "tasks", "store", "skills"),
     ("ir", "memory"),
     ("targets",),

@@ -63,7 +63,7 @@ def test_a_run_recorded_on_two_cores_replays_on_one(tmp_path: Path) -> None:
         machine=Machine(cores=2, vector_bytes=64, peaks=PEAKS),
         is_cold=True,
     )
-    outcome = api.run_task(spec, store=store, settings=settings, referee=ScriptedReferee(speed))
+    outcome = api.play(spec, store=store, settings=settings, referee=ScriptedReferee(speed))
     api.record_run(outcome.run_id, tmp_path / "recorded", store=store, settings=settings)
     command = [sys.executable, "-m", "kernelwright", "runs", "replay", str(tmp_path / "recorded"), "--json"]
     done = subprocess.run([*ON_ONE_CORE, *command], capture_output=True, text=True, cwd=tmp_path, check=False)

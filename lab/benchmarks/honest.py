@@ -34,7 +34,7 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import KernelwrightError
 from kernelwright.core.roofline import Floor
 from kernelwright.core.run import RunSpec
-from kernelwright.core.target import CPU_CPP, Target
+from kernelwright.core.target import CPU_CPP, TargetName
 from kernelwright.core.task import Task
 from kernelwright.machine.probe import probe_machine
 from kernelwright.referee.device import Device, parse_device
@@ -57,7 +57,7 @@ class Preparing:
     def __init__(self, cache_dir: Path, device: Device) -> None:
         self._cache_dir, self._device = cache_dir, device
         self._found: dict[str, Problem] = {}
-        self.target = Target(device=device.kind, language="triton") if device.has_driver else CPU_CPP
+        self.target = TargetName(device=device.kind, language="triton") if device.has_driver else CPU_CPP
 
     def __call__(self, task: Task) -> Problem:
         """Return the task's graph, as for the target."""

@@ -101,7 +101,7 @@ def play(recording: Path) -> None:
     run = next(store.iter_runs(), None)
     run_id = run.run_id if run else store.create_run(recorded.spec)
     judge = RecordedEvaluator(None, recorded.recording)
-    api.resume_run(run_id, store=store, referee=judge, prepare=prepare_as_recorded(recorded.machine))
+    api.carry_on(run_id, store=store, referee=judge, prepare=prepare_as_recorded(recorded.machine))
 
 
 def plan(kills: int, real: int) -> list[Kill]:

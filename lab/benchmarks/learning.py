@@ -25,10 +25,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from kernelwright import api
+from kernelwright.api import playing
 from kernelwright.core.budget import Budget
 from kernelwright.core.errors import KernelwrightError
-from kernelwright.core.run import DEFAULT_RECIPE, RunSpec, RunState
+from kernelwright.core.request import DEFAULT_RECIPE
+from kernelwright.core.run import RunSpec, RunState
 from kernelwright.core.task import Task
 from kernelwright.machine.probe import probe_machine
 from kernelwright.memory.study import learn
@@ -137,7 +138,7 @@ class Experiment:
         what = f"{spec.experiment} {'cold' if spec.is_cold else 'warm'} {spec.task.name}"
         if self.store.get_run(run_id).state is RunState.RUNNING:
             try:
-                api.resume_run(run_id, store=self.store, referee=self.evaluator)
+                playing.carry_on(run_id, store=self.store, referee=self.evaluator)
             except KernelwrightError as error:
                 say(f"{what}: failed: {error}")
         record = self.store.get_run(run_id)
@@ -173,7 +174,7 @@ def main() -> None:
     rows: list[LearningRow] = []
     notes: list[str] = []
     known = open_recording(options.recording) if options.recording else Recording()
-    with api.open_referee() as referee:
+    with playing.open_referee() as referee:
         for source, target in (("A", "B"), ("B", "A")):
             experiment = Experiment(
                 open_store(options.work / f"learned-from-{source}.db"), referee, spec, known

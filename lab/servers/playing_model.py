@@ -11,19 +11,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from kernelwright.agents.llm.answers import find_blocks
-from kernelwright.agents.llm.languages import LANGUAGES
-from kernelwright.agents.llm.prompts import prompts_folder
 from kernelwright.agents.llm.span_markers import BEGINS, ENDS
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Evaluation, Status
 from kernelwright.core.roofline import Floor
 from kernelwright.core.task import Task
+from kernelwright.targets.registry import all_targets
 from kernelwright.testing.fake_run import FakeReferee, fake_evaluation
 from lab.servers.bad_server import Request
 
 _EXAMPLES = {
-    language: find_blocks((prompts_folder() / f"example_{language}.md").read_text(encoding="utf-8"))
-    for language in LANGUAGES
+    target.name.language: find_blocks(target.prompting.file("example.md").read_text(encoding="utf-8"))
+    for target in all_targets()
+    if target.prompting is not None
 }
 REFERENCE = _EXAMPLES["cpp"][0].text
 TASK = Task(name="relu_sum", source=REFERENCE)

@@ -18,7 +18,8 @@ from kernelwright.corpus.load import honest_twin
 from kernelwright.report.story import tell
 from kernelwright.store.base import Store
 from kernelwright.store.sqlstore import open_store
-from kernelwright.targets.gpu.profilers.take import Profiled, take_profile
+from kernelwright.targets.gpu.profilers.profile import Profiled
+from kernelwright.targets.gpu.profilers.take import take_profile
 from kernelwright.tasks.namespace import bind_source
 
 N_SLOWEST = 5

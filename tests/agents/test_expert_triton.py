@@ -17,25 +17,27 @@ from kernelwright.agents.signature import task_signature
 from kernelwright.core.errors import LoweringError
 from kernelwright.core.evidence import Bottleneck
 from kernelwright.core.plan import Move, Plan
-from kernelwright.core.target import Target
+from kernelwright.core.target import TargetName
 from kernelwright.core.task import TolerancePolicy
+from kernelwright.ir.plan_lowering import known_lowerings, sites
 from kernelwright.memory.ledger import Ledger
 from kernelwright.skills.load import load_skills
 from kernelwright.skills.stats import EmptyLedger
+from kernelwright.targets.cpp.lowering import LOWERING as CPP
 from kernelwright.targets.gpu.inspect.inspection import (
     Inspection,
     InspectionStatus,
     KernelOutcome,
     KernelReport,
 )
-from kernelwright.targets.plan_lowering import known_lowerings, sites
-from kernelwright.targets.printers import CPU_REWRITES
+from kernelwright.targets.triton.lowering import CPU_REWRITES
+from kernelwright.targets.triton.lowering import LOWERING as TRITON
 from kernelwright.testing.fake_run import fake_evaluation
 
 
 @pytest.fixture(scope="module")
 def problem() -> Problem:
-    return replace(expert_problem(), target=Target.parse("cuda/triton", to_run=False))
+    return replace(expert_problem(), target=TargetName.parse("cuda/triton"))
 
 
 @pytest.fixture(scope="module")
@@ -58,11 +60,11 @@ def test_seeds_are_triton_files_for_the_target(problem: Problem, workshop: Works
 
 def test_the_menu_holds_triton_s_edits_and_algebra_only(problem: Problem, workshop: Workshop) -> None:
     offered = set(workshop.lowerings(problem).values())
-    assert offered <= known_lowerings("triton")
+    assert offered <= known_lowerings(TRITON)
     assert {"schedule:triton-warps", "schedule:triton-online", "rewrite:reduce_linear"} <= offered
     assert not {f"rewrite:{name}" for name in CPU_REWRITES} & offered
     cpu = workshop.lowerings(replace(problem, target=expert_problem().target))
-    assert set(cpu.values()) | {"fusion:library"} == known_lowerings("cpp")
+    assert set(cpu.values()) | {"fusion:library"} == known_lowerings(CPP)
 
 
 def test_precision_is_offered_where_the_tolerance_allows_it(problem: Problem, workshop: Workshop) -> None:
@@ -105,12 +107,12 @@ def test_a_signature_needs_no_c_plus_plus(problem: Problem) -> None:
 def test_a_language_that_nobody_here_writes_is_read_and_not_written(
     problem: Problem, workshop: Workshop
 ) -> None:
-    cuda = replace(problem, target=Target(device="cuda", language="cuda"))
+    cuda = replace(problem, target=TargetName(device="cuda", language="cuda"))
     root = ExpertGenerator(workshop).root(cuda)
     assert "ModelNew" in root.source and "triton" not in root.source, "torch's calls alone"
     seeds = ExpertGenerator(workshop).seeds(Situation(cuda), 3)
     assert [seed.source for seed in seeds] == [root.source]
-    with pytest.raises(LoweringError, match="writes no kernels in 'cuda'"):
+    with pytest.raises(LoweringError, match="writes no kernels for 'cuda/cuda'"):
         workshop.candidate(cuda, Plan(), parents=(), role="coder")
     offered = workshop.lowerings(cuda).values()
     assert not [lowering for lowering in offered if lowering.startswith("schedule:")]

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 from lab.sample_run import make_store
 
+from kernelwright.api import playing
 from kernelwright.cli.main import run
 from kernelwright.core.budget import Spent
 from kernelwright.core.candidate import Candidate
@@ -90,7 +90,7 @@ class StubEngine:
     """What the last run was to be profiled with."""
     played: list[str] = field(default_factory=list)
 
-    def resume_run(
+    def carry_on(
         self,
         run_id: str,
         *,
@@ -98,6 +98,7 @@ class StubEngine:
         on_event: Callable[[Event], None],
         referee: object = None,
         profile: object = None,
+        settings: object = None,
         around: object = None,
     ) -> StubOutcome:
         """Append the made-up events, or fail as the test wants it."""
@@ -142,6 +143,7 @@ def cli(
     for name in ("CACHE", "DATA"):
         monkeypatch.setenv(f"KERNELWRIGHT_{name}", str(tmp_path / name.lower()))
     monkeypatch.setenv("KERNELWRIGHT_STORE", str(tmp_path / "runs.db"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setattr("kernelwright.machine.probe.measure_peaks", lambda cache_dir, *, refresh=False: PEAKS)
 
     def call(*arguments: str | Path) -> Result:
@@ -166,9 +168,6 @@ def task_file(tmp_path: Path) -> Path:
 def engine(monkeypatch: pytest.MonkeyPatch) -> StubEngine:
     """Put the stub where commands look for the engine."""
     stub = StubEngine()
-    module = ModuleType("kernelwright.api")
-    monkeypatch.setattr(module, "resume_run", stub.resume_run, raising=False)
-    monkeypatch.setattr(module, "open_referee", lambda **_: nullcontext(), raising=False)
-    monkeypatch.setitem(sys.modules, "kernelwright.api", module)
-    monkeypatch.setattr("kernelwright.api", module, raising=False)
+    monkeypatch.setattr(playing, "carry_on", stub.carry_on)
+    monkeypatch.setattr(playing, "open_referee", lambda *_, **__: nullcontext())
     return stub

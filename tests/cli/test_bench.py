@@ -66,7 +66,7 @@ def test_after_its_time_no_task_is_begun_and_what_is_finished_still_counts(
     cli("bench", folder / "2_Second.py", "--name", "trial")
     clock = iter(range(0, 1000, 100))
     timer = SimpleNamespace(monotonic=lambda: float(next(clock)))
-    monkeypatch.setattr("kernelwright.cli.bench.time", timer)
+    monkeypatch.setattr("kernelwright.api.benching.time", timer)
     engine.played.clear()
     result = cli("bench", folder, "--resume", "trial", "--stop-after", "50", "--json")
     assert result.code == 0 and engine.played == []

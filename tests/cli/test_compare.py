@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kernelwright import api
+from kernelwright.api import playing
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import MachineError
 from kernelwright.core.evaluation import Evaluation, Status
@@ -22,7 +22,7 @@ from kernelwright.targets.gpu import peaks as gpu_peaks
 from kernelwright.targets.gpu import torch_devices as gpu_present
 from kernelwright.targets.gpu.facts import GPUS
 from kernelwright.targets.gpu.inspect.ahead import Ahead
-from kernelwright.targets.gpu.profilers.take import Profiled
+from kernelwright.targets.gpu.profilers.profile import Profiled
 from kernelwright.testing.fake_run import FakeReferee, ScriptedTeam, fake_prepare
 
 RECIPES = "kernelskill,kernelskill-no-long-term"
@@ -67,7 +67,7 @@ class Arena:
 @pytest.fixture
 def arena(monkeypatch: pytest.MonkeyPatch) -> Arena:
     """Put scripted teams and the arena's referee where the machine would be."""
-    arena, real = Arena(), api._tools
+    arena, real = Arena(), playing._tools
 
     def tools(spec: Any, store: Any, where: Any, referee: Any, on_event: Callable[[Event], None]) -> Any:
         def listen(event: Event) -> None:
@@ -77,11 +77,9 @@ def arena(monkeypatch: pytest.MonkeyPatch) -> Arena:
         made = real(spec, store, where, referee, listen)
         return replace(made, assemble=lambda meter, tape: Crew(ScriptedTeam(["a"], ["x", "y"]).team()))
 
-    monkeypatch.setattr(api, "_tools", tools)
-    monkeypatch.setattr(api, "open_referee", arena.open)
-    monkeypatch.setattr(
-        api.resume_run, "__kwdefaults__", {**(api.resume_run.__kwdefaults__ or {}), "prepare": arena.prepare}
-    )
+    monkeypatch.setattr(playing, "_tools", tools)
+    monkeypatch.setattr(playing, "open_referee", lambda settings, **how: arena.open(**how))
+    monkeypatch.setattr("kernelwright.api.comparing.prepare", arena.prepare)
     monkeypatch.setattr(
         "kernelwright.runs.recording.prepare_on", lambda spec, *a: arena.prepare(spec, Path())
     )
@@ -247,8 +245,8 @@ def stub_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (gpu_peaks, gpu_present):
         monkeypatch.setattr(module, "has_gpu", lambda kind: kind == "cuda")
     monkeypatch.setattr(gpu_peaks, "gpu_here", lambda kind, cache: GPUS["h200-sxm"])
-    monkeypatch.setattr(api, "inspector", lambda spec, settings: stub_inspect)
-    monkeypatch.setattr(api, "profiler", lambda spec, settings: lambda task, candidate: PROFILED)
+    monkeypatch.setattr(playing, "inspector", lambda spec, settings: stub_inspect)
+    monkeypatch.setattr(playing, "profiler", lambda spec, settings: lambda task, candidate: PROFILED)
 
 
 PROFILED = Profiled(facts={"gpu.dram_fraction": 0.5}, note="a stub's profile")

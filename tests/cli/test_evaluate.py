@@ -4,14 +4,15 @@ from typing import Any
 import pytest
 from lab.sample_run import KERNEL, failed, verified
 
-from kernelwright.cli import evaluate
+from kernelwright.api import judging, playing
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Evaluation, Stage, Status
 from kernelwright.core.policy import LibraryCalls, Policy
 from kernelwright.core.roofline import Work, floor
 from kernelwright.core.task import Task
-from kernelwright.referee.settings import RefereeSettings
 from kernelwright.testing.fake_run import PEAKS
+
+FLOORS = {"default": floor(Work(flops=1, min_bytes=1), PEAKS)}
 
 
 @pytest.fixture
@@ -22,16 +23,38 @@ def kernel_file(tmp_path: Path) -> Path:
     return file
 
 
-def stub_judge(monkeypatch: pytest.MonkeyPatch, evaluation: Evaluation) -> dict[str, Any]:
-    """Put a fixed verdict where the referee would be; return what it is asked."""
-    asked: dict[str, Any] = {}
+class StubReferee:
+    """Stands in for the referee and its session: gives fixed verdicts, one after the other."""
 
-    def judge(task: Any, candidate: Candidate, **how: Any) -> Evaluation:
-        asked.update(how, source=candidate.source)
-        return evaluation
+    def __init__(self, *evaluations: Evaluation) -> None:
+        self.left = list(evaluations)
+        self.opened: dict[str, Any] = {}
+        self.asked: list[dict[str, Any]] = []
 
-    monkeypatch.setattr(evaluate, "judge", judge)
-    return asked
+    def __call__(self, settings: Any, policy: Policy, *, device: str) -> "StubReferee":
+        self.opened = {"policy": policy, "device": device}
+        return self
+
+    def __enter__(self) -> "StubReferee":
+        return self
+
+    def __exit__(self, *error: object) -> None: ...
+
+    def open(self, task: Task) -> "StubReferee":
+        return self
+
+    def evaluate(self, candidate: Candidate, **how: Any) -> Evaluation:
+        self.asked.append({**how, "source": candidate.source})
+        return self.left.pop(0)
+
+
+def stub_referee(monkeypatch: pytest.MonkeyPatch, *evaluations: Evaluation) -> StubReferee:
+    """Put fixed verdicts where the referee would be; floors are known of none but a second GPU."""
+    referee = StubReferee(*evaluations)
+    monkeypatch.setattr(playing, "open_referee", referee)
+    floors = {("cuda", 1): FLOORS}
+    monkeypatch.setattr(judging, "floors_on", lambda task, kind, cache, index: floors.get((kind, index), {}))
+    return referee
 
 
 def test_a_verified_kernel_exits_0_with_errors_and_timings(
@@ -39,16 +62,16 @@ def test_a_verified_kernel_exits_0_with_errors_and_timings(
 ) -> None:
     note = "no replay: [one call] takes 2 GB"
     found = verified(Candidate(source=KERNEL), 1.6, final=True).model_copy(update={"notes": (note,)})
-    asked = stub_judge(monkeypatch, found)
+    referee = stub_referee(monkeypatch, found)
     words = ["--final", "--baseline", "eager", "--baseline", "torch_compile"]
     words += ["--library-calls", "forbidden"]
     result = cli("evaluate", task_file, kernel_file, *words)
     assert result.code == 0
     policy = Policy(library_calls=LibraryCalls.FORBIDDEN)
     baselines = ("eager", "torch_compile")
-    assert asked == {
-        "is_final": True, "baselines": baselines, "policy": policy, "device": "cpu", "source": KERNEL,
-    }  # fmt: skip
+    assert referee.opened == {"policy": policy, "device": "cpu"}
+    (asked,) = referee.asked
+    assert asked == {"final": True, "baselines": baselines, "floors": {}, "source": KERNEL}
     assert result.out.startswith("Verified, 6.00x faster than eager")
     for words_ in ("sparse spikes", "8.00e-08", "67 %", "not used: heavy tail", "1.94x [1.86, 2.03]"):
         assert words_ in result.out
@@ -61,7 +84,7 @@ def test_a_wrong_kernel_exits_1_and_says_stage_status_and_why(
 ) -> None:
     why = "out0 on as_is: error 3.1e-02, allowed 1.2e-07"
     wrong = failed(Candidate(source=KERNEL), Status.INCORRECT_NUMERICS, Stage.VERIFY, why, "tail of the log")
-    stub_judge(monkeypatch, wrong)
+    stub_referee(monkeypatch, wrong)
     result = cli("evaluate", task_file, kernel_file)
     assert result.code == 1
     assert f"Stopped at stage verify: incorrect numerics: {why}" in result.out
@@ -72,7 +95,7 @@ def test_json_is_the_whole_evaluation(
     cli: Any, monkeypatch: pytest.MonkeyPatch, task_file: Path, kernel_file: Path
 ) -> None:
     evaluation = verified(Candidate(source=KERNEL), 1.6)
-    stub_judge(monkeypatch, evaluation)
+    stub_referee(monkeypatch, evaluation)
     result = cli("evaluate", task_file, kernel_file, "--json")
     assert Evaluation.model_validate(result.json) == evaluation
 
@@ -80,9 +103,10 @@ def test_json_is_the_whole_evaluation(
 def test_the_device_reaches_the_referee_with_its_own_baselines(
     cli: Any, monkeypatch: pytest.MonkeyPatch, task_file: Path, kernel_file: Path
 ) -> None:
-    asked = stub_judge(monkeypatch, verified(Candidate(source=KERNEL), 1.6))
+    referee = stub_referee(monkeypatch, verified(Candidate(source=KERNEL), 1.6))
     assert cli("evaluate", task_file, kernel_file, "--device", "cuda:1", "--baseline", "eager_tf32").code == 0
-    assert (asked["device"], asked["baselines"]) == ("cuda:1", ("eager_tf32",))
+    assert referee.opened["device"] == "cuda:1"
+    assert (referee.asked[0]["baselines"], referee.asked[0]["floors"]) == (("eager_tf32",), FLOORS)
 
 
 @pytest.mark.parametrize("words", [("--device", "tpu"), ("--baseline", "eager_tf32")])
@@ -92,35 +116,23 @@ def test_an_unknown_device_and_anothers_baseline_are_wrong_usage(
     assert cli("evaluate", task_file, kernel_file, *words).code == 2
 
 
-def test_the_referee_is_told_the_floors_of_its_device(
+def test_several_kernels_are_judged_in_turn_and_ranked(
     cli: Any, monkeypatch: pytest.MonkeyPatch, task_file: Path, kernel_file: Path
 ) -> None:
-    told: dict[str, Any] = {}
-    opened: list[str] = []
-    floors = {"default": floor(Work(flops=1, min_bytes=1), PEAKS)}
-
-    class Stub:
-        """Stands in for the referee and its session."""
-
-        def __init__(self, settings: RefereeSettings) -> None:
-            opened.append(settings.device)
-
-        def __enter__(self) -> "Stub":
-            return self
-
-        def __exit__(self, *error: object) -> None: ...
-
-        def open(self, task: Task) -> "Stub":
-            return self
-
-        def evaluate(self, candidate: Candidate, **how: Any) -> Evaluation:
-            told.update(how)
-            return verified(candidate, 1.6)
-
-    monkeypatch.setattr("kernelwright.referee.session.referee.Referee", Stub)
-    by_device = {("cuda", 1): floors}
-    monkeypatch.setattr(
-        "kernelwright.runs.prepare.floors_on", lambda task, kind, cache, index: by_device[kind, index]
-    )
-    assert cli("evaluate", task_file, kernel_file, "--device", "cuda:1").code == 0
-    assert opened == ["cuda:1"] and told["floors"] == floors
+    slow, fast = verified(Candidate(source=KERNEL), 3.0), verified(Candidate(source=KERNEL), 1.6)
+    other = kernel_file.with_name("other.py")
+    other.write_text(KERNEL, encoding="utf-8")
+    referee = stub_referee(monkeypatch, slow, fast)
+    result = cli("evaluate", task_file, kernel_file, other)
+    assert result.code == 0 and result.err.count("judging ") == 2
+    assert result.out.strip().splitlines()[-1] == f"fastest: {other}"
+    assert len(referee.asked) == 2
+    wrong = failed(Candidate(source=KERNEL), Status.INCORRECT_NUMERICS, Stage.VERIFY, "no", "")
+    stub_referee(monkeypatch, wrong, fast)
+    result = cli("evaluate", task_file, kernel_file, other, "--json")
+    assert result.code == 1
+    assert [row["evaluation"]["status"] for row in result.json["kernels"]] == [
+        "incorrect_numerics",
+        "verified",
+    ]
+    assert result.json["best"] == str(other)

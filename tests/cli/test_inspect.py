@@ -288,10 +288,8 @@ def test_what_cannot_be_asked_of_cuda(
 def test_a_missing_compiler_is_one_line(
     cli: Cli, cuda_file: Path, source: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("find_cuda_compiler", "find_hip_compiler"):
-        monkeypatch.setattr(
-            f"kernelwright.targets.gpu.inspect.compiled.{name}", lambda: Absent("install one")
-        )
+    for name in ("cuda.aot.find_cuda_compiler", "hip.aot.find_hip_compiler"):
+        monkeypatch.setattr(f"kernelwright.targets.{name}", lambda: Absent("install one"))
     cuda_file.write_text(source)
     result = cli("inspect", cuda_file)
     assert result.code == 2 and result.err.strip() == "error: install one" and result.out == ""

@@ -123,6 +123,22 @@ def test_an_interrupted_run_says_how_to_resume_and_can_be(cli: Any, engine: Any,
     assert resumed.json["verified"]
 
 
+def test_a_resumed_run_keeps_to_every_option_that_it_was_begun_with(
+    cli: Any, engine: Any, task_file: Path
+) -> None:
+    engine.interrupt_after = 9
+    words = ["-o", "mine.py", "--report", "mine.html", "--baseline", "eager", "--seed", "7"]
+    run_id = cli("optimize", task_file, *words, "--json").json["resume_with"].split()[3]
+    resumed = cli("runs", "resume", run_id)
+    assert resumed.code == 0
+    first = resumed.err.splitlines()[0]
+    assert first.startswith(f"carrying on {run_id}: kernelwright optimize {task_file}")
+    assert all(word in first for word in ("--output mine.py", "mine.html", "--baseline eager", "--seed 7"))
+    assert Path("mine.py").exists() and Path("mine.html").exists()
+    assert not Path("relu_fast.py").exists()
+    assert f"Again: kernelwright optimize {task_file}" in cli("runs", "show", run_id).out
+
+
 def test_what_the_machine_failed_at_comes_with_the_line_that_carries_the_run_on(
     cli: Any, engine: Any, task_file: Path
 ) -> None:

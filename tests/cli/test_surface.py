@@ -10,11 +10,11 @@ from lab.sample_run import make_store
 from rich.console import Console
 
 from kernelwright.cli import memory, runs, skills
-from kernelwright.cli.options import parse_workload
-from kernelwright.cli.output import json_text
-from kernelwright.cli.progress import LiveProgress
 from kernelwright.core.errors import UserError
+from kernelwright.core.workload_words import parse_workload
 from kernelwright.methods import recipes
+from kernelwright.report.files import json_text
+from kernelwright.report.progress import LiveProgress
 
 COMMANDS = [
     ["optimize"],
@@ -55,6 +55,16 @@ def test_help_loads_neither_torch_nor_a_database() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "0 []"
+
+
+def test_commands_can_be_completed_by_a_shell(cli: Any) -> None:
+    assert "--install-completion" in cli("--help").out
+
+
+def test_options_stand_in_panels(cli: Any) -> None:
+    shown = cli("optimize", "--help").out
+    for panel in ("Task", "Search", "Budget", "Judging", "Language models", "Results"):
+        assert f"─ {panel} ─" in shown
 
 
 def test_version(cli: Any) -> None:

@@ -5,7 +5,7 @@ import pytest
 from kernelwright.core.evidence import METRICS
 from kernelwright.core.machine import UNKNOWN_MACHINE, Accelerator, Cache, Machine, machine_of_environment
 from kernelwright.core.run import RunSpec
-from kernelwright.core.target import Target
+from kernelwright.core.target import TargetName
 from kernelwright.core.task import Task
 from kernelwright.testing.fake_run import PEAKS
 
@@ -79,7 +79,7 @@ def test_the_spec_of_an_older_store_is_read_with_the_machine_that_its_environmen
     older = spec.model_dump(mode="json", exclude={"machine"})
     older |= {"target": {"device": "cuda", "language": "triton"}, "environment": {"gpu": "h200-sxm"}}
     read = RunSpec.model_validate(older)
-    assert read.target == Target(device="cuda", language="triton")
+    assert read.target == TargetName(device="cuda", language="triton")
     assert read.machine.accelerator == Accelerator(kind="cuda", name="h200-sxm")
     kept = spec.model_copy(update={"machine": MACHINE})
     assert RunSpec.model_validate_json(kept.model_dump_json()) == kept

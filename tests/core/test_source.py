@@ -15,7 +15,7 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.cpp_source import without_comments
 from kernelwright.core.plan import Move, Plan
 from kernelwright.core.source import NATIVE_SOURCES, normalise
-from kernelwright.core.target import Target
+from kernelwright.core.target import TargetName
 
 KERNEL = '''"""A kernel."""
 import torch
@@ -75,7 +75,7 @@ def test_plan_parents_and_role_are_no_part_of_the_id_and_the_target_is() -> None
     plan = Plan(moves=(Move(skill="unroll", why="because"),))
     seed = Candidate(source=KERNEL)
     assert seed.id == Candidate(source=KERNEL, plan=plan, parents=("p",), role="coder").id
-    assert seed.id != Candidate(source=KERNEL, target=Target(device="cuda", language="triton")).id
+    assert seed.id != Candidate(source=KERNEL, target=TargetName(device="cuda", language="triton")).id
 
 
 def test_a_copy_with_another_source_is_another_candidate() -> None:

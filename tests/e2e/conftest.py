@@ -10,6 +10,7 @@ from lab.servers.playing_model import REFERENCE, ScriptedReferee
 
 from kernelwright import api
 from kernelwright.agents.problem import Problem
+from kernelwright.api import playing
 from kernelwright.cli.main import run
 from kernelwright.core.machine import Machine
 from kernelwright.core.run import RunSpec
@@ -63,7 +64,7 @@ def play(store: Store, settings: Settings) -> Play:
     """Play a run with the real team and client, on made-up peaks."""
 
     def start(spec: RunSpec, referee: FakeReferee) -> RunOutcome:
-        return api.run_task(
+        return api.play(
             spec,
             store=store,
             settings=settings,
@@ -87,7 +88,7 @@ class Result:
 def referee(monkeypatch: pytest.MonkeyPatch) -> ScriptedReferee:
     """Put a scripted referee and made-up peaks where commands look for the real ones."""
     scripted = ScriptedReferee(lambda source: 1.5)
-    monkeypatch.setattr(api, "open_referee", lambda settings=None, policy=None, device="cpu": scripted)
+    monkeypatch.setattr(playing, "open_referee", lambda *_, **__: scripted)
     monkeypatch.setattr("kernelwright.machine.probe.measure_peaks", lambda cache_dir, *, refresh=False: PEAKS)
     return scripted
 

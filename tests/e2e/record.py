@@ -82,7 +82,7 @@ def record(recipe: str, evaluator: RecordedEvaluator, machine: RecordedMachine) 
             baselines=("eager",),
             is_cold=True,
         )
-        outcome = api.run_task(spec, store=store, referee=evaluator, prepare=prepare_as_recorded(machine))
+        outcome = api.play(spec, store=store, referee=evaluator, prepare=prepare_as_recorded(machine))
         save_run(store, outcome.run_id, folder, machine)
         for file in folder.iterdir():
             text = file.read_text(encoding="utf-8").replace(server.url, NOWHERE)

@@ -9,7 +9,7 @@ from lab.servers.playing_model import TASK, PlayingModel, ScriptedReferee
 from tests.marks import first_quick
 
 from kernelwright import api
-from kernelwright.agents.llm.languages import LANGUAGES
+from kernelwright.agents.llm.prompts import prompting_of
 from kernelwright.agents.llm.sources import LOADER_LINE
 from kernelwright.agents.problem import Problem
 from kernelwright.core.budget import Budget
@@ -18,7 +18,7 @@ from kernelwright.core.events import CandidateEvaluated, StepStarted
 from kernelwright.core.machine import Machine
 from kernelwright.core.models import ModelSettings
 from kernelwright.core.run import RunSpec
-from kernelwright.core.target import Target
+from kernelwright.core.target import TargetName
 from kernelwright.runs.prepare import prepare_on
 from kernelwright.settings import Settings
 from kernelwright.store.base import Store
@@ -26,10 +26,10 @@ from kernelwright.targets.gpu.facts import find_gpu
 from kernelwright.targets.gpu.inspect.ahead import Ahead
 from kernelwright.testing.fake_run import PEAKS
 
-TRITON, CUDA = Target(device="cuda", language="triton"), Target(device="cuda", language="cuda")
+TRITON, CUDA = TargetName(device="cuda", language="triton"), TargetName(device="cuda", language="cuda")
 PROCESSOR = "Processor 9000"
 BUILT = Ahead(facts={"aot.registers": 32, "aot.occupancy": 0.25, "gpu.waves": 0.5}, note="stand-in")
-_PREPARED: dict[Target, tuple[Problem, str | None]] = {}
+_PREPARED: dict[TargetName, tuple[Problem, str | None]] = {}
 
 
 def prepared(spec: RunSpec, cache_dir: Path) -> tuple[Problem, str | None]:
@@ -41,7 +41,9 @@ def prepared(spec: RunSpec, cache_dir: Path) -> tuple[Problem, str | None]:
     return _PREPARED[spec.target]
 
 
-def spec_for(target: Target, recipe: str, url: str, *, team: str = "llm", evaluations: int = 7) -> RunSpec:
+def spec_for(
+    target: TargetName, recipe: str, url: str, *, team: str = "llm", evaluations: int = 7
+) -> RunSpec:
     return RunSpec(
         task=TASK,
         recipe=recipe,
@@ -70,10 +72,10 @@ def spec_for(target: Target, recipe: str, url: str, *, team: str = "llm", evalua
     ids=str,
 )
 def test_a_team_of_models_goes_the_whole_way(
-    target: Target, recipe: str, team: str, store: Store, settings: Settings
+    target: TargetName, recipe: str, team: str, store: Store, settings: Settings
 ) -> None:
     with BadServer(answers(PlayingModel(target.language))) as server:
-        outcome = api.run_task(
+        outcome = api.play(
             spec_for(target, recipe, server.url, team=team),
             store=store,
             settings=settings,
@@ -84,7 +86,7 @@ def test_a_team_of_models_goes_the_whole_way(
         sent = [json.dumps(request.body["messages"]) for request in server.requests]
     assert outcome.winner is not None and outcome.winner.target == target
     assert set(outcome.answers) == {"ok"}, outcome.answers
-    assert LANGUAGES[target.language].own.search(outcome.winner.source)
+    assert prompting_of(target).own.search(outcome.winner.source)
     assert LOADER_LINE not in outcome.winner.source
     events = [stored.event for stored in store.iter_events(outcome.run_id)]
     assert sum(isinstance(event, CandidateEvaluated) for event in events) >= 5
@@ -111,10 +113,8 @@ def test_who_cannot_write_the_language_is_refused_before_anything_starts(
 ) -> None:
     for team in ("expert", "llm+coder=expert"):
         with pytest.raises(UserError, match="the expert does not write for target 'cuda/cuda'"):
-            api.run_task(
-                spec_for(CUDA, "fsr", "http://127.0.0.1:1", team=team), store=store, settings=settings
-            )
-    hip = Target(device="hip", language="hip")
-    with pytest.raises(UserError, match="models are asked for kernels in cpp, triton, cuda; not in 'hip'"):
-        api.run_task(spec_for(hip, "fsr", "http://127.0.0.1:1"), store=store, settings=settings)
+            api.play(spec_for(CUDA, "fsr", "http://127.0.0.1:1", team=team), store=store, settings=settings)
+    hip = TargetName(device="hip", language="hip")
+    with pytest.raises(UserError, match="not for 'hip/hip'"):
+        api.play(spec_for(hip, "fsr", "http://127.0.0.1:1"), store=store, settings=settings)
     assert list(store.iter_runs()) == []

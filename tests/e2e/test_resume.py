@@ -65,11 +65,11 @@ def test_a_resumed_run_keeps_to_the_prices_that_it_began_with(
         at = price.model_copy(update={"model": f"openai:scripted at {server.url}"})
         monkeypatch.setattr("kernelwright.agents.llm.prices.find_price", lambda choice: at)
         with pytest.raises(Killed):
-            api.run_task(spec_for(server, "refine"), referee=KillingReferee(3), **tools)
+            api.play(spec_for(server, "refine"), referee=KillingReferee(3), **tools)
         dearer = at.model_copy(update={"usd_per_million_input": 1e6})
         monkeypatch.setattr("kernelwright.agents.llm.prices.find_price", lambda choice: dearer)
         run_id = next(store.iter_runs()).run_id
-        resumed = api.resume_run(run_id, referee=ScriptedReferee(), **tools)
+        resumed = api.carry_on(run_id, referee=ScriptedReferee(), **tools)
     models = store.get_run(run_id).spec.models
     assert models is not None and models.prices == (at,)
     assert resumed.spent.usd == pytest.approx(resumed.spent.model_calls * at.cost(11, 7))
@@ -85,7 +85,7 @@ def test_a_resumed_run_asks_nothing_again_and_ends_the_same(
     tmp_path: Path, settings: Settings, recipe: str, killed_in: int
 ) -> None:
     with BadServer(answers(PlayingModel())) as server:
-        whole = api.run_task(
+        whole = api.play(
             spec_for(server, recipe),
             store=open_store(tmp_path / "whole.db"),
             settings=settings,
@@ -96,7 +96,7 @@ def test_a_resumed_run_asks_nothing_again_and_ends_the_same(
     store: Store = open_store(tmp_path / "killed.db")
     with BadServer(answers(PlayingModel())) as server:
         with pytest.raises(Killed):
-            api.run_task(
+            api.play(
                 spec_for(server, recipe),
                 store=store,
                 settings=settings,
@@ -105,7 +105,7 @@ def test_a_resumed_run_asks_nothing_again_and_ends_the_same(
             )
         asked_before = len(server.requests)
         run_id = next(store.iter_runs()).run_id
-        resumed = api.resume_run(
+        resumed = api.carry_on(
             run_id, store=store, settings=settings, referee=ScriptedReferee(), prepare=prepare
         )
         assert 0 < asked_before < len(server.requests) == n_requests

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import torch
 
+from kernelwright.ir.arguments import signature
 from kernelwright.ir.program import (
     Affine,
     Axis,
@@ -17,13 +18,13 @@ from kernelwright.ir.program import (
     Load,
     Op,
     Region,
-    Schedule,
     Stage,
     StageValue,
     Store,
 )
-from kernelwright.targets.cpp.printer import print_source, signature
+from kernelwright.targets.cpp.printer import print_source
 from kernelwright.targets.cpp.runtime_source import cxx_flags
+from kernelwright.targets.cpp.schedule import CppSchedule
 
 F = "float32"
 
@@ -58,7 +59,7 @@ def pointwise(rows: int, columns: int, fn: Callable[[Expr, Expr], Expr], **sched
     """fn(x[i, j], bias[j])."""
     value = fn(Load("x", at(i=columns, j=1), F), Load("bias", at(j=1), F))
     stage = Stage("y", "map", (), value, F, stores=(Store("out", at(i=columns, j=1)),))
-    return Region("chain", (Axis("i", rows), Axis("j", columns)), (), (stage,), Schedule(**schedule))  # type: ignore[arg-type]
+    return Region("chain", (Axis("i", rows), Axis("j", columns)), (), (stage,), CppSchedule(**schedule))  # type: ignore[arg-type]
 
 
 def softmax(rows: int, columns: int, **schedule: object) -> Region:
@@ -75,7 +76,7 @@ def softmax(rows: int, columns: int, **schedule: object) -> Region:
             Stage("y", "map", ("j",), op("div", e, StageValue("total", F)), F,
                   stores=(Store("out", at(i=columns, j=1)),)),
         ),
-        Schedule(**schedule),  # type: ignore[arg-type]
+        CppSchedule(**schedule),  # type: ignore[arg-type]
     )  # fmt: skip
 
 
@@ -95,7 +96,7 @@ def layer_norm(rows: int, columns: int, **schedule: object) -> Region:
             Stage("y", "map", ("j",), op("mul", distance, op("rsqrt", variance)), F,
                   stores=(Store("out", at(i=columns, j=1)),)),
         ),
-        Schedule(**schedule),  # type: ignore[arg-type]
+        CppSchedule(**schedule),  # type: ignore[arg-type]
     )  # fmt: skip
 
 
@@ -111,7 +112,7 @@ def reduction(rows: int, columns: int, combine: str, over: str, **schedule: obje
         stores=(Store("out", at(**{a.name: 1 for a in kept})),),
     )  # fmt: skip
     return Region(
-        "reduction", kept, tuple(Axis(a, sizes[a]) for a in inner), (stage,), Schedule(**schedule)  # type: ignore[arg-type]
+        "reduction", kept, tuple(Axis(a, sizes[a]) for a in inner), (stage,), CppSchedule(**schedule)  # type: ignore[arg-type]
     )  # fmt: skip
 
 
@@ -123,7 +124,7 @@ def scan(rows: int, columns: int, combine: str, axis: str, *, reverse: bool, **s
         scan_axis=axis, reverse=reverse, stores=(Store("out", at(i=columns, j=1)),),
     )  # fmt: skip
     kept = tuple(Axis(a, n) for a, n in sizes.items() if a != axis)
-    return Region("scan", kept, (Axis(axis, sizes[axis]),), (stage,), Schedule(**schedule))  # type: ignore[arg-type]
+    return Region("scan", kept, (Axis(axis, sizes[axis]),), (stage,), CppSchedule(**schedule))  # type: ignore[arg-type]
 
 
 def pool(
@@ -145,5 +146,5 @@ def pool(
         (Axis("n", images), Axis("y", out), Axis("x", out)),
         (Axis("ky", kernel), Axis("kx", kernel)),
         (stage,),
-        Schedule(**schedule),  # type: ignore[arg-type]
+        CppSchedule(**schedule),  # type: ignore[arg-type]
     )

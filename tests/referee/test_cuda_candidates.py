@@ -20,11 +20,11 @@ from kernelwright.core.evaluation import Check, Evaluation, Status
 from kernelwright.core.task import Task
 from kernelwright.machine.compiler import run_here
 from kernelwright.referee.checks.library_use import ghost_library
-from kernelwright.referee.session.build_cuda import build_cuda
 from kernelwright.referee.session.referee import Referee, Session
 from kernelwright.referee.settings import RefereeSettings
+from kernelwright.targets.base import BuildSite
+from kernelwright.targets.cuda.build import build_cuda
 from kernelwright.targets.cuda.nvcc.find import Absent, find_cuda_compiler
-from kernelwright.targets.cuda.nvcc.launcher import launcher_architecture
 from kernelwright.targets.cuda.nvcc.outcome import BuildStatus, NotBuilt
 from kernelwright.targets.cuda.runtime_source import render_cuda_candidate
 from kernelwright.targets.gpu.facts import GPUS
@@ -166,22 +166,24 @@ def test_what_is_built_ahead_is_what_the_referee_builds(tmp_path: Path) -> None:
     ways = Ways(tmp_path, compiling=lambda: nullcontext(compiling))
     seen = look_ahead(source, GPUS["h100-sxm"], task_source="", is_training=False, ways=ways)
     assert seen.problem == "" and "sm_90a" in seen.note, seen
-    built = build_cuda(source, launcher_architecture(GPUS["h100-sxm"].architecture), tmp_path, 120.0)
-    assert built.error is None and built.library is not None, built
+    built = build_cuda(source, BuildSite(tmp_path, 120.0, architecture=GPUS["h100-sxm"].architecture))
+    assert built is not None and built.error is None and built.library is not None, built
 
 
 @pytest.mark.parametrize("text", [repr("__global__ void k() {}"), "'__global__ ' + made()"])
 def test_sources_of_load_inline_are_left_to_it_whatever_their_name(text: str, tmp_path: Path) -> None:
     source = f"CUDA_SOURCE = {text}\nmodule = load_inline('m', cpp_sources='', cuda_sources=CUDA_SOURCE)\n"
-    assert build_cuda(source, "sm_90a", tmp_path, 60.0).is_nothing
+    site = BuildSite(tmp_path, 60.0, architecture="sm_90a")
+    assert build_cuda(source, site) is None
     ours = f"CUDA_SOURCE = {text}\n"
-    assert build_cuda(ours, "sm_90a", tmp_path, 60.0).error
+    built = build_cuda(ours, site)
+    assert built is not None and built.error
 
 
 def test_a_compiler_that_does_not_end_in_time_is_a_timeout(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     late = NotBuilt(BuildStatus.TIMED_OUT, "the compiler ran past 60 s and was killed")
-    monkeypatch.setattr("kernelwright.referee.session.build_cuda.compile_cubin", lambda *_, **__: late)
+    monkeypatch.setattr("kernelwright.targets.cuda.build.compile_cubin", lambda *_, **__: late)
     found = judge(session)
     assert (found.status, found.check, found.detail) == (Status.TIMEOUT, Check.LIMITS, late.message)

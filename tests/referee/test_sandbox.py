@@ -31,13 +31,13 @@ from tests.referee.bubbles import fork_into, wrapped
 
 from kernelwright.core.errors import UserError
 from kernelwright.referee.sandbox import ORDER, Limits, Sandbox, Tier
-from kernelwright.referee.sandbox.choose import DRIVERS, choose, require
+from kernelwright.referee.sandbox.choose import choose, require
 from kernelwright.referee.sandbox.enter import Cell, enter
 from kernelwright.referee.sandbox.processes import children_of, family_of, stat_of, unnamed_bytes
 from kernelwright.referee.sandbox.report import describe
 from kernelwright.referee.sandbox.seccomp import REFUSED, make_filter
 from kernelwright.referee.sandbox.view import View, make_view
-from kernelwright.referee.worker.driver import DriverError
+from kernelwright.referee.worker.driver import DRIVERS, DriverError
 
 SCRATCH_BYTES = 4 << 20
 N_PROCESSES = 40
@@ -392,8 +392,8 @@ def test_a_tier_in_which_the_driver_does_not_begin_is_not_chosen(
     driver: Callable[[], None], is_at_fault: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     at(Tier.NAMESPACES)
-    monkeypatch.setitem(DRIVERS, "cuda", driver)
-    found = choose(make_view(nodes=[NODE], driver="cuda"))
+    monkeypatch.setitem(DRIVERS, "libcuda", driver)
+    found = choose(make_view(nodes=[NODE], driver="libcuda"))
     if is_at_fault:
         assert found.tier is not Tier.NAMESPACES
         assert found.why_not["namespaces"] == "DriverError: cuInit: CUDA_ERROR_OPERATING_SYSTEM"

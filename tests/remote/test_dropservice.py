@@ -12,7 +12,7 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import MachineError, TaskError, UserError
 from kernelwright.core.machine import Machine
 from kernelwright.core.roofline import Floor, Peaks, Work
-from kernelwright.core.target import Target
+from kernelwright.core.target import TargetName
 from kernelwright.core.task import Task
 from kernelwright.remote.dropservice import DropService
 from kernelwright.remote.filedrop import FileDropEvaluator
@@ -59,7 +59,7 @@ def test_a_kernel_for_another_device_is_not_judged(tmp_path: Path, stub: StubRef
         asker(tmp_path, service).open(TASK) as session,
     ):
         session.evaluate(KERNEL)
-    there = Candidate(source=KERNEL.source, target=Target(device="cuda", language="triton"))
+    there = Candidate(source=KERNEL.source, target=TargetName(device="cuda", language="triton"))
     with asker(tmp_path, service).open(TASK) as session:
         assert session.evaluate(there).is_verified
     assert stub.asked == ["kernel"]

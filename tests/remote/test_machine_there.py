@@ -39,7 +39,7 @@ def play(evaluator: Evaluator, machine: Machine, folder: Path) -> tuple[Machine,
         machine=machine,
         is_cold=True,
     )
-    run_id = api.run_task(spec, store=store, settings=settings, referee=evaluator).run_id
+    run_id = api.play(spec, store=store, settings=settings, referee=evaluator).run_id
     seeds = {c.id for c in store.iter_candidates(run_id) if c.role == "generator"}
     return store.get_run(run_id).spec.machine, seeds
 

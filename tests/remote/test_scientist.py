@@ -40,7 +40,7 @@ def play(evaluator: Evaluator, folder: Path) -> tuple[RunOutcome, Store]:
     spec = RunSpec(
         task=TASK, recipe="scientist", budget=Budget(evaluations=N_EVALUATIONS), baselines=("eager",)
     )
-    outcome = api.run_task(
+    outcome = api.play(
         spec,
         store=store,
         settings=Settings(store=str(folder / "runs.db"), cache_dir=folder, data_dir=folder),

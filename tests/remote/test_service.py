@@ -8,13 +8,13 @@ import httpx
 import pytest
 from tests.remote.conftest import LIMIT_S, TASK, TOKEN, Service, serving
 
-from kernelwright import __version__
 from kernelwright.core.errors import UserError
 from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.frozen import content_hash
 from kernelwright.core.machine import Accelerator, Machine
 from kernelwright.core.roofline import Floor, Peaks, Work
 from kernelwright.core.task import Task, Workload
+from kernelwright.core.version import __version__
 from kernelwright.remote import open_evaluator
 from kernelwright.remote.client import RemoteEvaluator
 from kernelwright.remote.service import make_app

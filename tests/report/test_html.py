@@ -22,7 +22,8 @@ def test_report_says_what_was_found_and_how() -> None:
         "It runs at 31 % of the rate the floor allows, so most of the time can go.",
         "streaming-stores[k0]() was not applicable",
         "the reference itself is not finite there",
-        "kernelwright optimize tasks/softplus_scale.py --recipe kernelskill",
+        "kernelwright optimize tasks/softplus_scale.py ",
+        " --recipe kernelskill ",
     ):
         assert words in text.replace("&#39;", "'"), words
 

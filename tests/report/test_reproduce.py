@@ -4,10 +4,12 @@ import shlex
 
 from kernelwright.core.budget import Budget
 from kernelwright.core.models import ModelSettings, RoleModel
+from kernelwright.core.places import AsSaved, OfSuite
 from kernelwright.core.policy import LibraryCalls, Policy
+from kernelwright.core.request import RunRequest
 from kernelwright.core.run import RunSpec
-from kernelwright.core.task import Task, Workload
-from kernelwright.report.reproduce import command_line
+from kernelwright.core.task import Mode, Task, TolerancePolicy, Workload
+from kernelwright.report.reproduce import command_line, request_of
 
 
 def spec(**changes: object) -> RunSpec:
@@ -57,3 +59,22 @@ def test_workloads_and_a_policy_are_said() -> None:
     task = Task(name="relu", source="x", workloads=(Workload(name="wide", overrides={"N": 8}),))
     said = options(command_line(spec(task=task, policy=Policy(library_calls=LibraryCalls.FORBIDDEN))))
     assert said["--workload"] == ["wide:N=8"] and said["--library-calls"] == ["forbidden"]
+
+
+def test_nothing_that_was_asked_for_is_left_out() -> None:
+    asked = RunRequest(
+        task=OfSuite(name="27_Softmax"), baselines=("eager",), evaluator="drop:there", output="k.py",
+        report="r.html", record="rec", require_sandbox="landlock",
+    )  # fmt: skip
+    task = Task(name="27_Softmax", source="x", mode=Mode.EVAL)
+    found = request_of(spec(task=task, baselines=("eager",), request=asked, is_cold=True))
+    assert found == asked.model_copy(
+        update={"recipe": "stark", "mode": Mode.EVAL, "tolerance": TolerancePolicy.STRICT}
+    )
+    assert "--baseline eager" in command_line(spec(baselines=("eager",)))
+    assert "--cold" in command_line(spec(is_cold=True))
+
+
+def test_a_live_modules_task_is_where_it_was_saved() -> None:
+    task = Task(name="Gate", source="x", artifact="/data/modules/abc.pkl")
+    assert request_of(spec(task=task)).task == AsSaved(path=f"/data/modules/abc.{task.id}.json")

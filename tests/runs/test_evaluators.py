@@ -9,7 +9,7 @@ from kernelwright.core.task import Task
 from kernelwright.runs.evaluators import Around, compose
 from kernelwright.runs.recording import Recording
 from kernelwright.targets.gpu.inspect.ahead import Ahead
-from kernelwright.targets.gpu.profilers.take import Profiled
+from kernelwright.targets.gpu.profilers.profile import Profiled
 from kernelwright.testing.fake_run import FakeReferee
 
 TASK = Task(name="t", source="reference")

@@ -8,6 +8,7 @@ import pytest
 from kernelwright.agents.teams import find_team
 from kernelwright.core.budget import Budget
 from kernelwright.core.events import LoweringGaveUp
+from kernelwright.core.machine import Machine
 from kernelwright.core.run import RunSpec
 from kernelwright.core.task import Task
 from kernelwright.ir import lower as lowering
@@ -45,7 +46,7 @@ def store(tmp_path: Path) -> Store:
 def play(store: Store, source: str = PLAIN) -> RunOutcome:
     recipe = find_recipe("kernelskill")
     tools = tools_of(recipe, recipe.make_policy(0), store, FakeReferee({}), find_team("expert"))
-    tools = replace(tools, prepare=lambda spec, cache_dir: prepare_on(spec, PEAKS, {"machine.n_threads": 2}))
+    tools = replace(tools, prepare=lambda spec, cache_dir: prepare_on(spec, Machine(cores=2, peaks=PEAKS)))
     task = Task(name="t", source=source)
     return start_run(RunSpec(task=task, recipe=recipe.name, budget=Budget(evaluations=3)), tools)
 

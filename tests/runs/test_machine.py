@@ -6,7 +6,7 @@ import pytest
 
 from kernelwright.core.machine import Accelerator, Machine
 from kernelwright.core.run import RunSpec
-from kernelwright.core.target import CPU_CPP, Target
+from kernelwright.core.target import CPU_CPP, TargetName
 from kernelwright.core.task import Task
 from kernelwright.machine import probe
 from kernelwright.runs.evaluator import Session
@@ -15,7 +15,7 @@ from kernelwright.runs.prepare import machine_to_plan_for
 from kernelwright.targets.gpu import peaks as gpu_peaks
 from kernelwright.testing.fake_run import PEAKS
 
-CUDA = Target(device="cuda", language="triton")
+CUDA = TargetName(device="cuda", language="triton")
 THERE = Machine(processor="Another CPU", cores=64, sandbox="seccomp")
 
 
@@ -56,7 +56,7 @@ def test_a_gpu_elsewhere_counts_only_for_its_kind(tmp_path: Path) -> None:
     there = There(THERE.model_copy(update={"accelerator": gpu}))
     assert machine_of_run(CUDA, tmp_path, there).accelerator == gpu
     assert machine_of_run(CPU_CPP, tmp_path, there).accelerator is None
-    hip = Target(device="hip", language="triton")
+    hip = TargetName(device="hip", language="triton")
     assert machine_of_run(hip, tmp_path, there).accelerator == Accelerator(kind="hip")
 
 

@@ -16,6 +16,7 @@ from kernelwright.core.budget import Budget
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Evaluation, Status
 from kernelwright.core.events import CandidateEvaluated, MoveFailed
+from kernelwright.core.machine import Machine
 from kernelwright.core.models import ModelSettings
 from kernelwright.core.roofline import Floor
 from kernelwright.core.run import RunSpec
@@ -59,9 +60,7 @@ class CountingReferee(FakeReferee):
 def prepared(spec: RunSpec, cache_dir: Path) -> tuple[Problem, str | None]:
     """Prepare on made-up peaks, once a task: capture is most of what a run here costs."""
     if spec.task.id not in _PREPARED:
-        _PREPARED[spec.task.id] = prepare_on(
-            spec, PEAKS, {"machine.n_threads": 2, "machine.vector_bytes": 32}
-        )
+        _PREPARED[spec.task.id] = prepare_on(spec, Machine(cores=2, vector_bytes=32, peaks=PEAKS))
     return _PREPARED[spec.task.id]
 
 
@@ -71,7 +70,7 @@ def suite_task(name: str) -> Task:
 
 def play(spec: RunSpec, folder: Path) -> tuple[CountingReferee, list[object]]:
     store, referee = open_store(folder / "runs.db"), CountingReferee()
-    outcome = api.run_task(spec, store=store, settings=load_settings(), referee=referee, prepare=prepared)
+    outcome = api.play(spec, store=store, settings=load_settings(), referee=referee, prepare=prepared)
     return referee, [stored.event for stored in store.iter_events(outcome.run_id)]
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from kernelwright.core.machine import Machine
 from kernelwright.core.run import RunSpec
-from kernelwright.core.target import Target
+from kernelwright.core.target import TargetName
 from kernelwright.core.task import Task, TolerancePolicy
 from kernelwright.runs.prepare import floors_on, gpu_of, prepare_on
 from kernelwright.targets.gpu import driver_files as gpu_here
@@ -30,7 +30,7 @@ def get_init_inputs():
 
 def spec_of(target: str, **environment: str) -> RunSpec:
     task = Task(name="small", source=SOURCE)
-    aim = Target.parse(target, to_run=False)
+    aim = TargetName.parse(target)
     return RunSpec(task=task, recipe="kernelwright", target=aim, environment=dict(environment))
 
 

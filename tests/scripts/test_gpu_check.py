@@ -33,7 +33,7 @@ from kernelwright.referee.session.referee import Referee
 from kernelwright.referee.settings import RefereeSettings
 from kernelwright.settings import load_settings
 from kernelwright.store.sqlstore import open_store
-from kernelwright.targets.gpu.profilers.take import Profiled
+from kernelwright.targets.gpu.profilers.profile import Profiled
 
 ROOT = Path(__file__).parents[2]
 H200: dict[str, Any] = {

@@ -11,12 +11,14 @@ from hypothesis import strategies as st
 from kernelwright.core.evidence import METRICS, Bottleneck, Evidence
 from kernelwright.core.machine import Accelerator
 from kernelwright.skills.gate import EmptyLedger, diagnose, rank
-from kernelwright.skills.lint import TEXT_VALUES, WITH_HOST_SIDE
+from kernelwright.skills.lint import TEXT_VALUES
 from kernelwright.skills.load import load_skills
+from kernelwright.targets.registry import all_targets
 from kernelwright.targets.triton.edits import triton_edits
 
 SKILLS = load_skills()
 GPU = {name: skill for name, skill in SKILLS.items() if "cpu/cpp" not in skill.targets}
+WITH_HOST_SIDE = [str(target) for target in all_targets() if target.shows_host_side]
 SHARED = [s for s in SKILLS.values() if "cpu/cpp" in s.targets and set(s.targets) & set(WITH_HOST_SIDE)]
 
 

@@ -5,11 +5,12 @@ from typing import Any
 import pytest
 
 from kernelwright.core.skill import Skill
-from kernelwright.skills.lint import lint, patterns
+from kernelwright.ir.plan_lowering import LIBRARY_SEED, known_lowerings
+from kernelwright.skills.lint import SkillTarget, lint, patterns
 from kernelwright.skills.load import load_skills
 from kernelwright.skills.predicate import parse_predicate
-from kernelwright.targets.plan_lowering import LIBRARY_SEED, known_lowerings
-from kernelwright.targets.printers import PRINTERS
+from kernelwright.targets.for_skills import skill_targets
+from kernelwright.targets.registry import find_target
 
 BODY = "## When\nx\n## How\nx\n## Worked pattern\n```cpp\nint x;\n```\n## Pitfalls\nx\n"
 EVERY = [
@@ -42,8 +43,14 @@ def skill(**changes: Any) -> Skill:
     return Skill.model_validate({**fields, **changes})
 
 
+TARGETS = {
+    "cpu/cpp": SkillTarget(lowerings=frozenset({"schedule:unroll"})),
+    **dict.fromkeys(("cuda/triton", "cuda/cuda", "hip/hip"), SkillTarget(shows_host_side=True)),
+}
+
+
 def problems(*skills: Skill) -> list[str]:
-    return [p.text for p in lint({str(n): s for n, s in enumerate(skills)}, {"cpp": {"schedule:unroll"}})]
+    return [p.text for p in lint({str(n): s for n, s in enumerate(skills)}, TARGETS)]
 
 
 def test_a_good_skill_is_clean() -> None:
@@ -119,11 +126,14 @@ def test_reachable_borders_are_not_reported() -> None:
 
 
 def test_the_library_is_clean_against_the_real_edits() -> None:
-    assert lint(load_skills(), {language: known_lowerings(language) for language in PRINTERS}) == ()
+    assert lint(load_skills(), skill_targets()) == ()
 
 
 def test_a_lowering_must_exist_in_a_language_that_the_skill_is_for() -> None:
-    lowerings = {"cpp": {"schedule:unroll"}, "triton": {"schedule:triton-warps"}}
+    lowerings = {
+        "cpu/cpp": SkillTarget(lowerings=frozenset({"schedule:unroll"})),
+        "cuda/triton": SkillTarget(lowerings=frozenset({"schedule:triton-warps"})),
+    }
     both = skill(targets=("cpu/cpp", "cuda/triton"), lowering="schedule:triton-warps")
     for one, is_clean in ((both, True), (skill(lowering="schedule:triton-warps"), False)):
         texts = [problem.text for problem in lint({"one": one}, lowerings)]
@@ -139,7 +149,8 @@ def test_every_edit_but_the_seed_has_exactly_one_skill(target: str) -> None:
     language = target.partition("/")[2]
     skills = [skill for skill in load_skills().values() if target in skill.targets]
     used = sorted(skill.lowering for skill in skills if skill.lowering is not None)
-    assert used == sorted(known_lowerings(language) - {f"fusion:{LIBRARY_SEED}"} - NO_SKILL[language])
+    known = known_lowerings(find_target(target, to_run=False).lowering)
+    assert used == sorted(known - {f"fusion:{LIBRARY_SEED}"} - NO_SKILL[language])
 
 
 def test_tensor_cores_are_the_only_edit_that_amd_lacks() -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from kernelwright.core.machine import Machine
 from kernelwright.core.roofline import Floor, Peaks
-from kernelwright.core.target import Target
+from kernelwright.core.target import TargetName
 from kernelwright.core.task import Task
 from kernelwright.tasks.capture import Captured
 
@@ -15,7 +15,7 @@ class Problem:
     """A task with its graphs, floors and machine."""
 
     task: Task
-    target: Target
+    target: TargetName
     captured: Mapping[str, Captured]
     """Graph per workload, in the task's order; empty when the module cannot be captured."""
     floors: Mapping[str, Floor]

@@ -4,9 +4,9 @@ from kernelwright.agents.problem import Problem
 from kernelwright.core.evidence import FactValue
 from kernelwright.core.plan import Plan
 from kernelwright.ir.facts import program_facts
+from kernelwright.ir.plan_lowering import carry_out
 from kernelwright.memory.archive import signature_of
-from kernelwright.targets.plan_lowering import carry_out
-from kernelwright.targets.printers import reading_language
+from kernelwright.targets.registry import target_of
 
 
 def task_signature(problem: Problem) -> dict[str, FactValue]:
@@ -14,8 +14,7 @@ def task_signature(problem: Problem) -> dict[str, FactValue]:
     captured = problem.captured.get(problem.main_workload)
     if captured is None:
         return {}
-    language = reading_language(problem.target.language)
-    lowered = carry_out(captured, Plan(), {}, language, problem.machine)
+    lowered = carry_out(captured, Plan(), {}, target_of(problem.target).lowering, problem.machine)
     facts: dict[str, FactValue] = program_facts(captured, lowered.program)
     floor = problem.main_floor
     if floor is not None:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 from kernelwright.agents.expert import expert_team
 from kernelwright.agents.roles import Team
 from kernelwright.core.errors import UserError
-from kernelwright.core.target import Target
+from kernelwright.core.target import TargetName
 from kernelwright.skills.load import load_skills
-from kernelwright.targets.printers import PRINTERS
+from kernelwright.targets.registry import target_of
 
 if TYPE_CHECKING:
     from kernelwright.agents.llm.client import Client
@@ -56,9 +56,9 @@ def model_seats(name: str) -> frozenset[str]:
     return frozenset(seat for seat, team in _players(name).items() if team == LLM)
 
 
-def check_team(name: str, target: Target) -> None:
+def check_team(name: str, target: TargetName) -> None:
     """Raise UserError for an unknown team or seat, or an expert's where only models write the language."""
-    if EXPERT in _players(name).values() and target.language not in PRINTERS:
+    if EXPERT in _players(name).values() and target_of(target).writer is None:
         raise UserError(
             f"team {name!r}: the expert does not write for target {str(target)!r}; name a whole team of "
             "models: --team llm --model PROVIDER:NAME"

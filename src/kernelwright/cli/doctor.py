@@ -4,16 +4,16 @@ import dataclasses
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
-from kernelwright.cli import options
-from kernelwright.cli.output import print_json, stderr, stdout
+from kernelwright.cli.options import AsJson
+from kernelwright.cli.output import print_json, print_table, say, tell
+from kernelwright.report.results import Table
 from kernelwright.settings import load_settings
 
 
 def doctor(
     refresh: Annotated[bool, typer.Option("--refresh", help="Measure the peaks anew.")] = False,
-    as_json: options.AsJson = False,
+    as_json: AsJson = False,
 ) -> None:
     """Check compiler, torch, memory, peaks, counters, sandbox; exits 2 when a needed one is missing."""
     # lazy: probes the machine
@@ -25,7 +25,7 @@ def doctor(
 
     settings = load_settings()
     if refresh:
-        stderr().print("measuring this machine's peaks ...")
+        say("measuring this machine's peaks ...")
         measure_peaks(settings.cache_dir, refresh=True)
         refresh_here(settings.cache_dir)
     found = (*checks(settings.cache_dir, LOOKS), check_sandbox())
@@ -34,11 +34,11 @@ def doctor(
         listed = [dataclasses.asdict(check) for check in found]
         print_json({"ok": not missing, "checks": listed, "store": settings.store})
         raise typer.Exit(2 if missing else 0)
-    table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
+    rows, styles = [], []
     for check in found:
         mark = "ok" if check.ok else ("missing" if check.is_required else "note")
-        style = {"ok": "green", "missing": "bold red", "note": "yellow"}[mark]
-        table.add_row(mark, check.name, check.value, check.advice, style=style if mark != "ok" else "")
-    stdout().print(table)
-    stdout().print(f"store: {settings.store}", soft_wrap=True)
+        rows.append((mark, check.name, check.value, check.advice))
+        styles.append({"ok": "", "missing": "bold red", "note": "yellow"}[mark])
+    print_table(Table(("",) * 4, rows, styles, is_text=True))
+    tell(f"store: {settings.store}")
     raise typer.Exit(2 if missing else 0)

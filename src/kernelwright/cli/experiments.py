@@ -1,38 +1,45 @@
-"""What commands that run an experiment of many runs share: its folder, and how it is carried on."""
+"""What commands that run an experiment of many runs print and write alike."""
 
-import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
-from kernelwright.core.errors import UserError
+import typer
+
+from kernelwright.cli.interruption import keeping
+from kernelwright.cli.output import print_json, print_table, tell
+from kernelwright.core.request import BenchRequest, CompareRequest
+from kernelwright.report.files import make_folder
+from kernelwright.report.results import BenchResult, ComparisonResult
 
 
-def make_folder(folder: Path) -> Path:
-    """Create the folder for the results; raises UserError before any work is spent."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"cannot write to {folder}: {error.strerror}; name another with --out") from error
-    return folder
+class ExperimentOutput:
+    """The folder, the files and the last words of one experiment."""
 
+    def __init__(self, request: BenchRequest | CompareRequest, title: str) -> None:
+        self.title = title
+        self.resume_command = request.resumed(title).command_line()
+        self._folder = make_folder(Path(request.out or title))
+        self._written: list[Path] = []
 
-def resume_command(title: str) -> str:
-    """Return the command line at work, as one that carries the experiment on."""
-    words = [word for word in sys.argv[1:] if not word.startswith("--name=")]
-    if "--name" in words:
-        at = words.index("--name")
-        del words[at : at + 2]
-    has_resume = any(word == "--resume" or word.startswith("--resume=") for word in words)
-    return shown(["kernelwright", *words, *([] if has_resume else ["--resume", title])])
+    def interruptible(self, *, as_json: bool) -> AbstractContextManager[None]:
+        """Say how to carry on when the experiment is interrupted."""
+        return keeping("what was finished is kept", as_json=as_json, resume_with=self.resume_command)
 
+    def save(self, result: BenchResult | ComparisonResult) -> None:
+        """Write the files from what there is."""
+        self._written = result.save(self._folder)
 
-def command_at_work() -> str:
-    """Return the command line at work as documents may hold it."""
-    return shown(["kernelwright", *sys.argv[1:]])
-
-
-def shown(words: list[str]) -> str:
-    """Return a command line without the password that a store's address may hold."""
-    # lazy: SQLAlchemy takes a while to load
-    from kernelwright.store.address import shown_command
-
-    return shown_command(words)
+    def finish(
+        self, result: BenchResult | ComparisonResult, show_more: Callable[[], None], *, as_json: bool
+    ) -> None:
+        """Print the results and exit with 1 unless every run succeeded."""
+        if as_json:
+            print_json({**result.document(), "files": self._written})
+        else:
+            for table in result.tables():
+                print_table(table)
+                tell("")
+            show_more()
+            tell(f"\nResults: {', '.join(map(str, self._written))}")
+        raise typer.Exit(0 if result.is_success else 1)

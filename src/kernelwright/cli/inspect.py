@@ -5,22 +5,21 @@ import contextlib
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import typer
-from rich.table import Table
 
-from kernelwright.cli import options
-from kernelwright.cli.evaluate import read_kernel
-from kernelwright.cli.experiments import make_folder
-from kernelwright.cli.interruption import EXIT_INTERRUPTED
-from kernelwright.cli.output import json_text, print_json, require_writable, stderr, stdout, write_text
+from kernelwright.cli.interruption import keeping
+from kernelwright.cli.options import AsJson, ModeOption, RequireSandbox, WorkloadOption
+from kernelwright.cli.output import print_json, print_table, say, stdout
 from kernelwright.core.errors import UserError
+from kernelwright.core.places import AtPath
 from kernelwright.core.task import Mode, Task, Workload
+from kernelwright.core.workload_words import parse_workload
 from kernelwright.referee.session.confined import confined_compiler, start_confined
-from kernelwright.referee.settings import RefereeSettings
+from kernelwright.referee.settings import make_referee_settings
+from kernelwright.report.files import json_text, make_folder, require_writable, write_text
 from kernelwright.report.inspections import (
     HEADER,
     NUMBERS,
@@ -29,7 +28,8 @@ from kernelwright.report.inspections import (
     inspections_markdown,
     kernel_name,
 )
-from kernelwright.settings import load_settings
+from kernelwright.report.results import Table, date_now
+from kernelwright.settings import Settings
 from kernelwright.targets.gpu.facts import GpuFacts
 from kernelwright.targets.gpu.inspect.compiled import (
     check_vendor,
@@ -80,38 +80,41 @@ def inspect(
             show_default="sm_90, for HIP gfx942",
         ),
     ] = None,
-    workload: options.WorkloadOption = None,
-    mode: options.ModeOption = None,
+    workload: WorkloadOption = None,
+    mode: ModeOption = None,
     timeout: Annotated[float, typer.Option("--timeout", min=1.0, help="Seconds for each GPU.")] = TIMEOUT_S,
     out: Annotated[
         Path | None,
         typer.Option("--out", metavar="FOLDER", help=f"Write {FILES[0]}, .md and .html there."),
     ] = None,
-    as_json: options.AsJson = False,
+    require_sandbox: RequireSandbox = None,
+    as_json: AsJson = False,
 ) -> None:
     """Build every GPU kernel of a candidate for GPUs that need not be here; runs none.
 
     Exits 0 when all of them are built and nothing speaks against launching them, else 1; 2 where a
     compiler is missing.
     """
-    source = read_kernel(kernel_file)
+    # lazy: loads torch
+    from kernelwright.api import bound_settings
+    from kernelwright.api.judging import read_kernel
+
+    where = bound_settings(require_sandbox=require_sandbox)
+    source = read_kernel(AtPath(path=str(kernel_file)))
     form = form_of(source)
     wanted = [_wanted(name, form) for name in dict.fromkeys(gpu or [default_gpu(form)])]
     if out is not None:
         for name in FILES:
             require_writable(make_folder(out) / name)
     found = []
-    try:
-        with _looking(form, kernel_file, source, task_file, workload, mode, timeout) as look:
-            for one in wanted:
-                words = f"building {kernel_file} ({form.value}) for {one.architecture} ({one.gpu.name}) ..."
-                stderr().print(words, soft_wrap=True)
-                found.append(look(one))
-    except KeyboardInterrupt:
-        stderr().print("interrupted; nothing was kept")
-        if as_json:
-            print_json({"interrupted": True, "exit_code": EXIT_INTERRUPTED})
-        raise typer.Exit(EXIT_INTERRUPTED) from None
+    chosen = None if mode is None else Mode(mode)
+    with (
+        keeping("nothing was kept", as_json=as_json),
+        _looking(form, kernel_file, source, task_file, workload, chosen, timeout, where) as look,
+    ):
+        for one in wanted:
+            say(f"building {kernel_file} ({form}) for {one.architecture} ({one.gpu.name}) ...")
+            found.append(look(one))
     written = [] if out is None else write_report(out, kernel_file.name, source, found)
     if as_json:
         print_json(document(found))
@@ -122,25 +125,26 @@ def inspect(
     raise typer.Exit(0 if all(inspection.can_run for inspection in found) else 1)
 
 
-def _wanted(name: str, form: KernelForm) -> Wanted:
+def _wanted(name: str, form: str) -> Wanted:
     gpu = find_device(name)
     check_vendor(form, gpu)
-    has_suffix = form is not KernelForm.TRITON and name.startswith(gpu.architecture)
+    has_suffix = form != KernelForm.TRITON and name.startswith(gpu.architecture)
     return Wanted(gpu, name if has_suffix else gpu.architecture)
 
 
 @contextlib.contextmanager
 def _looking(
-    form: KernelForm,
+    form: str,
     kernel_file: Path,
     source: str,
     task_file: Path | None,
     workload: list[str] | None,
     mode: Mode | None,
     timeout_s: float,
+    where: Settings,
 ) -> Iterator[Look]:
     """Yield what inspects the candidate for one GPU, confined; everything that it needs is there."""
-    if form is KernelForm.TRITON:
+    if form == KernelForm.TRITON:
         task_source, is_training = _task(kernel_file, source, task_file, workload, mode)
         yield lambda one: inspect_candidate(
             source,
@@ -154,9 +158,7 @@ def _looking(
     if workload:
         raise UserError("--workload rebinds globals of a task; sizes in CUDA C++ and HIP C++ are fixed")
     require_compiler(form)
-    where = load_settings()
-    settings = RefereeSettings(cache_dir=where.cache_dir, require_sandbox=where.require_sandbox)
-    with confined_compiler(settings) as compiler:
+    with confined_compiler(make_referee_settings(where)) as compiler:
         yield lambda one: inspect_compiled(
             source,
             one.gpu,
@@ -175,7 +177,7 @@ def write_report(folder: Path, name: str, source: str, found: Sequence[Inspectio
     from kernelwright.report.inspectionpage import render_inspection
 
     command = shlex.join(["kernelwright", *sys.argv[1:]])
-    date = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
+    date = date_now()
     texts = (
         json_text({"command": command, "date": date, **document(found)}),
         inspections_markdown(name, found, date=date, command=command),
@@ -196,10 +198,10 @@ def _task(
     # lazy: keeps --help quick
     from kernelwright.tasks.kernelbench import load_task
 
-    task = load_task(task_file, workloads=options.parse_workloads(workload), mode=mode)
+    task = load_task(task_file, workloads=tuple(map(parse_workload, workload or ())), mode=mode)
     if len(task.workloads) > 1:
         names = ", ".join(w.name for w in task.workloads)
-        stderr().print(f"of the workloads {names} the first is taken", soft_wrap=True)
+        say(f"of the workloads {names} the first is taken")
     return _bound(task, task.workloads[0]), task.mode is Mode.TRAIN
 
 
@@ -243,7 +245,7 @@ def show(found: Sequence[Inspection]) -> None:
             console.print()
         console.print(headline(inspection), style="green" if inspection.can_run else "red", soft_wrap=True)
         if inspection.kernels:
-            console.print(_table(inspection))
+            print_table(_table(inspection))
         for note in inspection.notes:
             console.print(note, soft_wrap=True)
         for kernel in inspection.kernels:
@@ -256,11 +258,6 @@ def show(found: Sequence[Inspection]) -> None:
 
 
 def _table(inspection: Inspection) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    for name in HEADER:
-        folds = HEADER.index(name) <= HEADER.index("occupancy")
-        justify: Any = "right" if name in NUMBERS else "left"
-        table.add_column(name, justify=justify, overflow="fold" if folds else "ellipsis")
-    for kernel in inspection.kernels:
-        table.add_row(*cells(kernel), style="" if kernel.outcome.can_run else "red")
-    return table
+    rows = [cells(kernel) for kernel in inspection.kernels]
+    styles = ["" if kernel.outcome.can_run else "red" for kernel in inspection.kernels]
+    return Table(HEADER, rows, styles, numbers=NUMBERS)

@@ -1,12 +1,15 @@
 """What an interrupted run leaves behind: its best kernel so far, its report, how to carry it on."""
 
 import contextlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
-from kernelwright.cli.output import print_json, stderr, write_text
+from kernelwright.cli.output import print_json, say
+from kernelwright.cli.signals import interruptible
+from kernelwright.report.files import write_text
 from kernelwright.report.measures import speedup_over
 
 if TYPE_CHECKING:
@@ -16,13 +19,34 @@ if TYPE_CHECKING:
 EXIT_INTERRUPTED = 130
 
 
-def interrupted(resume_with: str, *, as_json: bool) -> NoReturn:
-    """Say how to carry on and exit with 130."""
-    message = f"interrupted; what was finished is kept. Carry on with: {resume_with}"
-    stderr().print(message, soft_wrap=True)
-    if as_json:
-        print_json({"interrupted": True, "resume_with": resume_with, "exit_code": EXIT_INTERRUPTED})
-    raise typer.Exit(EXIT_INTERRUPTED)
+@contextlib.contextmanager
+def leaving(leave: Callable[[], NoReturn]) -> Iterator[None]:
+    """Have an interruption of the block, by Ctrl-C or a signal, end in ``leave``."""
+    with interruptible() as signals:
+        try:
+            yield
+        except (KeyboardInterrupt, OSError) as error:
+            # A display on a terminal that was closed fails too, and in the interruption's place.
+            if not (isinstance(error, KeyboardInterrupt) or signals.has_come):
+                raise
+            leave()
+
+
+def keeping(
+    what_is_kept: str, *, as_json: bool, resume_with: str | None = None
+) -> contextlib.AbstractContextManager[None]:
+    """Have an interruption say what is kept and how to carry on, and exit with 130."""
+
+    def leave() -> NoReturn:
+        carry_on = f". Carry on with: {resume_with}" if resume_with else ""
+        more = {"resume_with": resume_with} if resume_with else {}
+        with contextlib.suppress(OSError):
+            say(f"interrupted; {what_is_kept}{carry_on}")
+            if as_json:
+                print_json({"interrupted": True, **more, "exit_code": EXIT_INTERRUPTED})
+        raise typer.Exit(EXIT_INTERRUPTED)
+
+    return leaving(leave)
 
 
 def deliver_best(
@@ -51,10 +75,8 @@ def deliver_best(
     }
     with contextlib.suppress(OSError):
         found = f"best so far {_standing(best)}: {kernel_path}" if best else "nothing faster was verified yet"
-        stderr().print(f"{found}. Report: {report_path}", soft_wrap=True)
-        stderr().print(
-            f"interrupted; what was finished is kept. Carry on with: {resume_with}", soft_wrap=True
-        )
+        say(f"{found}. Report: {report_path}")
+        say(f"interrupted; what was finished is kept. Carry on with: {resume_with}")
         if as_json:
             print_json(document)
     raise typer.Exit(EXIT_INTERRUPTED)

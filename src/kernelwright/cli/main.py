@@ -10,7 +10,6 @@ from typing import Annotated
 
 import typer
 
-from kernelwright import __version__
 from kernelwright.cli import (
     audit,
     bench,
@@ -25,8 +24,10 @@ from kernelwright.cli import (
     serve,
     skills,
 )
-from kernelwright.cli.output import print_error, print_json, write_trace
+from kernelwright.cli.output import print_error, print_json
 from kernelwright.core.errors import KernelwrightError
+from kernelwright.core.traces import write_trace
+from kernelwright.core.version import __version__
 
 EXIT_FAULT = 2
 
@@ -37,7 +38,6 @@ app = typer.Typer(
     "130 interrupted.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    add_completion=False,
 )
 app.command(name="optimize")(optimize.optimize)
 app.command(name="evaluate")(evaluate.evaluate)

@@ -1,16 +1,17 @@
 """``kernelwright memory``: what finished runs taught."""
 
 from collections import Counter
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
-from kernelwright.cli import options
-from kernelwright.cli.output import print_json, stdout
-from kernelwright.cli.running import open_for_reading, open_store
+from kernelwright.cli.options import AsJson, StoreOption
+from kernelwright.cli.output import print_json, print_table, stdout
+from kernelwright.cli.stores import open_for_reading, open_store
 from kernelwright.core.learned import Finding
+from kernelwright.report.results import Table
 
 app = typer.Typer(help="What finished runs taught: show, findings, archive, learn.", no_args_is_help=True)
 EMPTY = "nothing learned yet; every run that ends adds to it: kernelwright optimize FILE"
@@ -25,7 +26,7 @@ class State(StrEnum):
 
 
 @app.command()
-def show(store: options.StoreOption = None, as_json: options.AsJson = False) -> None:
+def show(store: StoreOption = None, as_json: AsJson = False) -> None:
     """Show what there is, and of every skill the expected beside the measured effect."""
     # lazy: keeps --help quick
     from kernelwright.memory.ledger import Ledger
@@ -50,19 +51,19 @@ def show(store: options.StoreOption = None, as_json: options.AsJson = False) -> 
     found = ", ".join(f"{states[state.value]} {state}" for state in State)
     tallies = ", ".join(f"{counts[name]} {name}" for name in ("outcomes", "skills", "tasks", "plans"))
     stdout().print(f"Ledger and archive: {tallies}\nFindings: {found}\n")
-    table = _table("skill", "by", "expected", "tries", "verified", "wins", "median")
+    rows = []
     for effect in effects:
         measured = "" if effect.median_speedup is None else f"{effect.median_speedup:.2f}x"
         numbers = (str(n) for n in (effect.tries, effect.verified, effect.wins))
-        table.add_row(effect.skill, effect.coder, effect.expected, *numbers, measured)
-    stdout().print(table)
+        rows.append((effect.skill, effect.coder, effect.expected, *numbers, measured))
+    _print(("skill", "by", "expected", "tries", "verified", "wins", "median"), rows)
 
 
 @app.command()
 def findings(
     state: Annotated[State | None, typer.Option("--state", help="Only those in this state.")] = None,
-    store: options.StoreOption = None,
-    as_json: options.AsJson = False,
+    store: StoreOption = None,
+    as_json: AsJson = False,
 ) -> None:
     """List findings with their state and how they were tested."""
     # lazy: keeps --help quick
@@ -75,14 +76,12 @@ def findings(
     if not found:
         stdout().print("no findings; look for some with: kernelwright memory learn")
         return
-    table = _table("finding", "state", "target", "what it says")
-    for finding in found:
-        table.add_row(finding.id, finding.state, finding.target, describe(finding))
-    stdout().print(table)
+    rows = [(finding.id, finding.state, finding.target, describe(finding)) for finding in found]
+    _print(("finding", "state", "target", "what it says"), rows)
 
 
 @app.command()
-def archive(store: options.StoreOption = None, as_json: options.AsJson = False) -> None:
+def archive(store: StoreOption = None, as_json: AsJson = False) -> None:
     """List archived plans: what won on which task."""
     # lazy: keeps --help quick
     from kernelwright.memory.archive import skills_in_order
@@ -94,16 +93,16 @@ def archive(store: options.StoreOption = None, as_json: options.AsJson = False) 
     if not plans:
         stdout().print("no archived plans; every run that finds something faster adds one")
         return
-    table = _table("run", "task", "target", "structure", "speedup", "skills")
+    rows = []
     for plan in plans:
         structure = str(plan.signature.get("graph.structure") or "")
         skills = " > ".join(skills_in_order(plan.plan))
-        table.add_row(plan.run_id, plan.task_name, plan.target, structure, f"{plan.speedup:.2f}x", skills)
-    stdout().print(table)
+        rows.append((plan.run_id, plan.task_name, plan.target, structure, f"{plan.speedup:.2f}x", skills))
+    _print(("run", "task", "target", "structure", "speedup", "skills"), rows)
 
 
 @app.command()
-def learn(store: options.StoreOption = None, as_json: options.AsJson = False) -> None:
+def learn(store: StoreOption = None, as_json: AsJson = False) -> None:
     """Propose findings from all finished runs and judge them on the tasks they were not taken from."""
     # lazy: keeps --help quick
     from kernelwright.memory.study import study
@@ -130,8 +129,5 @@ def _as_document(finding: Finding) -> dict[str, Any]:
     return {"id": finding.id, **finding.model_dump(mode="json")}
 
 
-def _table(*columns: str) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    for name in columns:
-        table.add_column(name, no_wrap=name in ("skill", "finding", "run"))
-    return table
+def _print(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    print_table(Table(header, rows, is_text=True), whole=("skill", "finding", "run"))

@@ -1,169 +1,117 @@
 """``kernelwright optimize``: a task file in, a verified faster module and a report out."""
 
+import contextlib
 import webbrowser
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import typer
 
-from kernelwright.cli import modeloptions, options
-from kernelwright.cli.output import print_json, print_verdict, require_writable, stderr, write_text
-from kernelwright.cli.progress import make_progress
-from kernelwright.cli.running import (
-    create_run,
-    find_evaluator,
-    open_store,
-    play,
-    resume_command,
-    save_recording,
-)
-from kernelwright.core.errors import UserError
-from kernelwright.core.policy import LibraryCalls
-from kernelwright.core.run import DEFAULT_RECIPE, Delivery
+from kernelwright.cli.interruption import deliver_best, leaving
+from kernelwright.cli.options import AsJson, takes
+from kernelwright.cli.output import print_json, print_verdict, say
+from kernelwright.core.errors import MachineError, StoreError
+from kernelwright.core.request import RunRequest
+from kernelwright.core.request_words import shown
 from kernelwright.report.asked import with_models
+from kernelwright.report.files import require_writable, write_text
 from kernelwright.report.measures import floor_fraction, speedup_over
-from kernelwright.report.story import tell
+from kernelwright.report.progress import show_run
+from kernelwright.report.story import tell as tell_story
 from kernelwright.report.verdict import run_verdict
-from kernelwright.settings import load_settings
 
 if TYPE_CHECKING:
+    from kernelwright.api import Begun
     from kernelwright.runs.loop import RunOutcome
     from kernelwright.store.base import Store
 
 
+class Places(NamedTuple):
+    """Where a run's kernel and report go."""
+
+    kernel: Path
+    report: Path
+
+
+@takes(RunRequest)
 def optimize(
-    file: Annotated[Path, typer.Argument(help="KernelBench-format file with Model and get_inputs.")],
-    recipe: options.RecipeOption = DEFAULT_RECIPE,
-    team: options.TeamOption = "expert",
-    target: options.TargetOption = "cpu/cpp",
-    budget_evaluations: options.BudgetEvaluations = None,
-    budget_seconds: options.BudgetSeconds = None,
-    budget_calls: modeloptions.BudgetCalls = None,
-    budget_tokens: modeloptions.BudgetTokens = None,
-    budget_usd: modeloptions.BudgetUsd = None,
-    model: modeloptions.ModelOption = None,
-    base_url: modeloptions.BaseUrl = None,
-    role_model: modeloptions.RoleModels = None,
-    temperature: modeloptions.Temperature = None,
-    max_output_tokens: modeloptions.MaxOutputTokens = None,
-    context_tokens: modeloptions.ContextTokens = None,
-    price: modeloptions.Prices = None,
-    seed: options.SeedOption = 0,
-    workload: options.WorkloadOption = None,
-    mode: options.ModeOption = None,
-    tolerance: options.ToleranceOption = None,
-    evaluator: options.EvaluatorOption = None,
-    store: options.StoreOption = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Kernel file.", show_default="FILE_fast.py")
-    ] = None,
-    report: Annotated[
-        Path | None, typer.Option("--report", help="HTML report.", show_default="FILE_report.html")
-    ] = None,
-    open_report: Annotated[bool, typer.Option("--open/--no-open", help="Open the report.")] = False,
-    record: Annotated[
-        Path | None,
-        typer.Option("--record", help="Folder for the run's answers and measurements: see runs replay."),
-    ] = None,
-    library_calls: options.LibraryCallsOption = LibraryCalls.ALLOWED,
-    baseline: options.BaselineOption = None,
-    require_sandbox: options.RequireSandbox = None,
-    as_json: options.AsJson = False,
+    request: RunRequest,
+    *,
+    as_json: AsJson = False,
 ) -> None:
     """Search for a faster module that computes the same, and prove it."""
-    # lazy: keeps --help quick
-    from kernelwright.tasks.kernelbench import load_task
+    # lazy: loads torch
+    from kernelwright import api
 
-    baselines = options.further_baselines(baseline, target)
-    models = modeloptions.make_models(
-        team,
-        model=model,
-        base_url=base_url,
-        role_models=role_model,
-        temperature=temperature,
-        max_output_tokens=max_output_tokens,
-        context_tokens=context_tokens,
-        price=price,
-        target=target,
+    title = request.task.title
+    places = places_for(request.output or f"{title}_fast.py", request.report or f"{title}_report.html")
+    begun = api.begin(request)
+    if begun.spec.machine.is_assumed:
+        say(f"{request.evaluator} does not say what its machine is: kernels are planned for one like this")
+    outcome = play(begun, places, as_json=as_json, store=request.store)
+    deliver(begun.store, outcome, places, as_json=as_json, open_report=request.open_report)
+
+
+def places_for(kernel: str, report: str) -> Places:
+    """Return where files go; raises UserError where they cannot be written."""
+    return Places(
+        require_writable(Path(kernel)),
+        require_writable(Path(report)),
     )
-    task = load_task(file, workloads=options.parse_workloads(workload), mode=mode, tolerance=tolerance)
-    kernel_path = require_writable(output or Path(f"{file.stem}_fast.py"))
-    report_path = require_writable(report or Path(f"{file.stem}_report.html"))
-    judge = find_evaluator(evaluator)
-    if judge is not None and library_calls is not LibraryCalls.ALLOWED:
-        raise UserError("--library-calls: with --evaluator the evaluator's own policy holds; give it there")
-    opened = open_store(store)
-    spec = options.make_spec(
-        task,
-        recipe=recipe,
-        team=team,
-        target=target,
-        evaluations=budget_evaluations,
-        seconds=budget_seconds,
-        seed=seed,
-        models=modeloptions.checked(models, team=team, recipes=[recipe], usd=budget_usd),
-        calls=budget_calls,
-        tokens=budget_tokens,
-        usd=budget_usd,
-        library_calls=library_calls,
-        baselines=baselines,
-        evaluator=judge,
-    )
-    delivery = Delivery(
-        output=str(kernel_path.resolve()),
-        report=str(report_path.resolve()),
-        record=None if record is None else str(record.resolve()),
-        opens_report=open_report,
-        evaluator=evaluator,
-        require_sandbox=load_settings().require_sandbox,
-    )
-    asked = {"is_cold": record is not None, "delivery": delivery}
-    if spec.machine.is_assumed:
-        stderr().print(f"{evaluator} does not say what its machine is: kernels are planned for one like this")
-    run_id = create_run(opened, spec.model_copy(update=asked))
-    outcome = play(
-        opened,
-        run_id,
-        make_progress(task.name),
-        kernel_path=kernel_path,
-        report_path=report_path,
-        resume_with=resume_command(run_id, store),
-        as_json=as_json,
-        evaluator=judge,
-    )
-    if record is not None:
-        save_recording(opened, run_id, record)
-    deliver(opened, outcome, kernel_path, report_path, as_json=as_json, open_report=open_report)
+
+
+def play(begun: "Begun", places: Places, *, as_json: bool, store: str | None) -> "RunOutcome":
+    """Carry a run to its end; an interruption writes its best so far and says how to carry on."""
+    spec = begun.spec
+    again = resume_command(begun.run_id, store)
+
+    def leave() -> NoReturn:
+        deliver_best(
+            begun.store, begun.run_id, places.kernel, places.report, resume_with=again, as_json=as_json
+        )
+
+    progress = show_run(spec.task.name, spec.budget.evaluations, progress=True)
+    with leaving(leave), _resumable(again), progress:
+        return begun.carry_on(progress.add)
+
+
+@contextlib.contextmanager
+def _resumable(resume_with: str) -> Iterator[None]:
+    """Add to what the machine or the store failed at how the run is carried on once that is mended."""
+    try:
+        yield
+    except (MachineError, StoreError) as error:
+        raise type(error)(f"{error}. Carry on with: {resume_with}") from error
+
+
+def resume_command(run_id: str, store: str | None) -> str:
+    """Return the command line that carries a run on as it was begun."""
+    return shown(["kernelwright", "runs", "resume", run_id, *(["--store", store] if store else [])])
 
 
 def deliver(
-    store: "Store",
-    outcome: "RunOutcome",
-    kernel_path: Path,
-    report_path: Path,
-    *,
-    as_json: bool,
-    open_report: bool = False,
+    store: "Store", outcome: "RunOutcome", places: Places, *, as_json: bool, open_report: bool = False
 ) -> None:
     """Write what a finished run has to give, say its verdict and exit with its code."""
     # lazy: Jinja2 is only needed here
     from kernelwright.report.html import render_report
 
-    write_text(report_path, render_report(store, outcome.run_id))
+    write_text(places.report, render_report(store, outcome.run_id))
+    written = None
     if outcome.winner is not None:
-        write_text(kernel_path, outcome.winner.source)
-    written = kernel_path if outcome.winner is not None else None
+        written = write_text(places.kernel, outcome.winner.source)
     if as_json:
-        print_json(outcome_document(store, outcome, written, report_path))
+        print_json(outcome_document(store, outcome, written, places.report))
     else:
-        story = tell(stored.event for stored in store.iter_events(outcome.run_id))
+        story = tell_story(stored.event for stored in store.iter_events(outcome.run_id))
         paths = [f"Kernel: {written}"] if written else []
         if outcome.every_call_failed:
-            stderr().print("error: every call to the model failed; what the expert seats made is kept")
+            say("error: every call to the model failed; what the expert seats made is kept")
         verdict = with_models(run_verdict(story), store.get_run(outcome.run_id).spec.models, story)
-        print_verdict(verdict, "", *paths, f"Report: {report_path}", f"Run: {outcome.run_id}")
-    if open_report and not webbrowser.open(report_path.resolve().as_uri()):
-        stderr().print(f"no browser to open {report_path} with")
+        print_verdict(verdict, "", *paths, f"Report: {places.report}", f"Run: {outcome.run_id}")
+    if open_report and not webbrowser.open(places.report.resolve().as_uri()):
+        say(f"no browser to open {places.report} with")
     raise typer.Exit(exit_code(outcome))
 
 
@@ -181,10 +129,11 @@ def outcome_document(
     store: "Store", outcome: "RunOutcome", kernel: Path | None, report: Path | None
 ) -> dict[str, Any]:
     """Return a run's outcome as JSON-ready data."""
+    spec = store.get_run(outcome.run_id).spec
     evaluation = outcome.evaluation if outcome.winner is not None else None
     document: dict[str, Any] = {
         "run_id": outcome.run_id,
-        "task": store.get_run(outcome.run_id).spec.task.name,
+        "task": spec.task.name,
         "verified": exit_code(outcome) == 0,
         "improved": outcome.winner is not None,
         "reason": outcome.reason,
@@ -192,11 +141,11 @@ def outcome_document(
         "answers": outcome.answers,
         "kernel": kernel,
         "report": report,
-        "compiler": tell(stored.event for stored in store.iter_events(outcome.run_id)).compiler,
+        "compiler": tell_story(stored.event for stored in store.iter_events(outcome.run_id)).compiler,
         "floor_fraction": floor_fraction(evaluation) if evaluation else None,
         "evaluation": outcome.evaluation,
     }
-    for baseline in dict.fromkeys(("eager", "torch_compile", *store.get_run(outcome.run_id).spec.baselines)):
+    for baseline in dict.fromkeys(("eager", "torch_compile", *spec.baselines)):
         speedup = speedup_over(evaluation, baseline) if evaluation else None
         document[f"speedup_over_{baseline}"] = speedup._asdict() if speedup else None
     return document

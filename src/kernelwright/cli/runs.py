@@ -4,28 +4,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
-from kernelwright import settings
-from kernelwright.cli import options
-from kernelwright.cli.optimize import deliver
-from kernelwright.cli.output import print_json, print_verdict, require_writable, stdout, write_text
-from kernelwright.cli.progress import make_progress
-from kernelwright.cli.running import (
-    find_evaluator,
-    find_run,
-    open_for_reading,
-    open_store,
-    play,
-    replay,
-    resume_command,
-    save_recording,
+from kernelwright.cli.optimize import Places, deliver, places_for, play, resume_command
+from kernelwright.cli.options import (
+    AsJson,
+    EvaluatorOption,
+    OutputOption,
+    ReportOption,
+    RequireSandbox,
+    StoreOption,
 )
+from kernelwright.cli.output import print_json, print_table, print_verdict, say, stdout, tell
+from kernelwright.cli.stores import find_run, open_for_reading, open_store
 from kernelwright.core.errors import UserError
-from kernelwright.core.run import RunState
 from kernelwright.report.asked import with_models
-from kernelwright.report.measures import millis, speedup_over
-from kernelwright.report.story import Story, tell
+from kernelwright.report.files import write_text
+from kernelwright.report.measures import millis
+from kernelwright.report.progress import show_run
+from kernelwright.report.reproduce import command_line
+from kernelwright.report.results import Table
+from kernelwright.report.runlist import INTERRUPTED, list_runs, standing
+from kernelwright.report.story import Story
+from kernelwright.report.story import tell as tell_story
 from kernelwright.report.verdict import run_verdict
 
 if TYPE_CHECKING:
@@ -34,159 +34,107 @@ if TYPE_CHECKING:
 app = typer.Typer(
     help="Runs in the store: list, show, resume, record, replay, export, report.", no_args_is_help=True
 )
-LISTED = ("run_id", "task", "recipe", "state", "created_at", "result")
-"""Columns of the list."""
 IN_MEMORY = "sqlite://"
-INTERRUPTED = "interrupted"
-"""A run that has not ended and that no process is at work on: it can be resumed."""
 RunId = Annotated[str, typer.Argument(metavar="RUN", help="Id of the run, or how it begins.")]
 
 
 @app.command("list")
-def list_runs(
+def list_all(
     experiment: Annotated[
         str | None, typer.Option("--experiment", help="Only runs of this bench or comparison.")
     ] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, help="Only the newest N.")] = 20,
-    store: options.StoreOption = None,
-    as_json: options.AsJson = False,
+    store: StoreOption = None,
+    as_json: AsJson = False,
 ) -> None:
     """List runs, newest first."""
-    opened = open_for_reading(store)
-    records = list(opened.iter_runs(experiment))[-limit:][::-1]
-    rows = []
-    for record in records:
-        story = tell(stored.event for stored in opened.iter_events(record.run_id))
-        rows.append(
-            {
-                "run_id": record.run_id,
-                "task": record.spec.task.name,
-                "recipe": record.spec.recipe,
-                "experiment": record.spec.experiment,
-                "state": standing(opened, record),
-                "created_at": f"{record.created_at:%Y-%m-%d %H:%M}",
-                "result": result_text(story, record.failure),
-            }
-        )
+    found = list_runs(open_for_reading(store), experiment=experiment, limit=limit)
     if as_json:
-        print_json(rows)
-        return
-    if not rows:
-        stdout().print("no runs yet; start one with: kernelwright optimize FILE")
-        return
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    for name in LISTED:
-        table.add_column(name.removesuffix("_at").replace("_id", ""), no_wrap=name == "run_id")
-    for row in rows:
-        table.add_row(*(str(row[name]) for name in LISTED))
-    stdout().print(table)
-
-
-def _next(opened: "Store", record: "RunRecord", store: str | None) -> str:
-    if standing(opened, record) == RunState.RUNNING:
-        return f"it is being carried on: kernelwright runs show {record.run_id}"
-    return resume_command(record.run_id, store)
-
-
-def standing(store: "Store", record: "RunRecord") -> str:
-    """Return a run's state as people see it: one that nobody is at work on any more is interrupted."""
-    if record.state is RunState.RUNNING and store.lease_of(record.run_id) is None:
-        return INTERRUPTED
-    return record.state.value
-
-
-def result_text(story: Story, failure: str | None) -> str:
-    """Return a run's result in a few words."""
-    if failure is not None:
-        return failure
-    if story.finished is None:
-        best = story.best
-        return f"not ended; best {best.speedup}" if best is not None else "not ended"
-    if story.finished.winner is None or story.finished.evaluation is None:
-        return "nothing faster found"
-    speedup = speedup_over(story.finished.evaluation, "eager")
-    return f"{speedup} over eager" if speedup is not None else "not verified"
+        print_json(list(found))
+    elif not found:
+        tell("no runs yet; start one with: kernelwright optimize FILE")
+    else:
+        print_table(found.table(), whole=("run",))
 
 
 @app.command()
-def show(run: RunId, store: options.StoreOption = None, as_json: options.AsJson = False) -> None:
-    """Show a run: its verdict and every step."""
+def show(run: RunId, store: StoreOption = None, as_json: AsJson = False) -> None:
+    """Show a run: its verdict, every step, and the command that starts it again."""
     opened = open_for_reading(store)
     record = find_run(opened, run)
     stored = list(opened.iter_events(record.run_id))
     if as_json:
-        lease = opened.lease_of(record.run_id)
-        print_json({"run": record, "state": standing(opened, record), "lease": lease, "events": stored})
+        print_json(
+            {
+                "run": record,
+                "state": standing(opened, record),
+                "lease": opened.lease_of(record.run_id),
+                "command": command_line(record.spec),
+                "events": stored,
+            }
+        )
         return
-    story = tell(item.event for item in stored)
+    story = tell_story(item.event for item in stored)
     stands = standing(opened, record)
     hint = [f"Resume: {resume_command(record.run_id, store)}"] if stands == INTERRUPTED else []
     verdict = with_models(run_verdict(story, record.failure), record.spec.models, story)
-    print_verdict(verdict, "", f"Run: {record.run_id} ({stands})", *hint)
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    for name in ("step", "mode", "move", "latency", "result"):
-        table.add_column(name)
+    again = f"Again: {command_line(record.spec)}"
+    print_verdict(verdict, "", f"Run: {record.run_id} ({stands})", *hint, again)
+    print_table(_steps(story))
+
+
+def _steps(story: Story) -> Table:
+    rows = []
     for step in story.steps:
         results = step.evaluation.results if step.evaluation else ()
         latency = millis(results[0].candidate.median_ms) if results else ""
         shown = str(step.speedup) if step.speedup else f"{step.outcome} {step.explanation}"
-        table.add_row(str(step.number), step.mode, step.title, latency, shown)
-    stdout().print(table)
+        rows.append((str(step.number), step.mode, step.title, latency, shown))
+    return Table(("step", "mode", "move", "latency", "result"), rows, is_text=True)
 
 
 @app.command()
 def resume(
     run: RunId,
-    evaluator: options.EvaluatorOption = None,
-    store: options.StoreOption = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Kernel file.", show_default="as it began")
-    ] = None,
-    report: Annotated[
-        Path | None, typer.Option("--report", help="HTML report.", show_default="as it began")
-    ] = None,
-    require_sandbox: options.RequireSandbox = None,
-    as_json: options.AsJson = False,
+    evaluator: EvaluatorOption = None,
+    store: StoreOption = None,
+    output: OutputOption = None,
+    report: ReportOption = None,
+    require_sandbox: RequireSandbox = None,
+    as_json: AsJson = False,
 ) -> None:
-    """Carry an interrupted run on as it was asked for; finished evaluations are not repeated."""
+    """Carry an interrupted run on as it was begun; finished evaluations are not repeated."""
+    # lazy: loads torch
+    from kernelwright import api
+
     opened = open_store(store)
-    record = find_run(opened, run)
-    name, asked = record.spec.task.name, record.spec.delivery
-    judge = find_evaluator(evaluator or asked.evaluator)
-    if asked.require_sandbox is not None and require_sandbox is None:
-        settings.require_sandbox(asked.require_sandbox)
-    kernel_path = require_writable(output or Path(asked.output or f"{name}_fast.py"))
-    report_path = require_writable(report or Path(asked.report or f"{name}_report.html"))
-    outcome = play(
-        opened,
-        record.run_id,
-        make_progress(name),
-        kernel_path=kernel_path,
-        report_path=report_path,
-        resume_with=resume_command(record.run_id, store),
-        as_json=as_json,
-        evaluator=judge,
-    )
-    if asked.record is not None:
-        save_recording(opened, record.run_id, Path(asked.record))
-    deliver(opened, outcome, kernel_path, report_path, as_json=as_json, open_report=asked.opens_report)
+    begun = api.resume(run, store=opened, evaluator=evaluator, require_sandbox=require_sandbox)
+    say(f"carrying on {begun.run_id}: {command_line(begun.spec)}")
+    kernel, page = begun.paths
+    places = places_for(output or kernel, report or page)
+    outcome = play(begun, places, as_json=as_json, store=store)
+    is_opened = begun.request is not None and begun.request.open_report
+    deliver(opened, outcome, places, as_json=as_json, open_report=is_opened)
 
 
 @app.command()
 def record(
     run: RunId,
     folder: Annotated[Path, typer.Argument(help="Where to write it.")],
-    store: options.StoreOption = None,
-    as_json: options.AsJson = False,
+    store: StoreOption = None,
+    as_json: AsJson = False,
 ) -> None:
     """Write a finished run's answers and measurements into a folder, for replay."""
+    # lazy: loads torch
+    from kernelwright import api
+
     opened = open_for_reading(store)
     run_id = find_run(opened, run).run_id
-    save_recording(opened, run_id, folder)
+    api.record_run(run_id, folder, store=opened)
     if as_json:
         print_json({"run_id": run_id, "recording": folder})
     else:
-        stdout().print(f"Recording: {folder}", soft_wrap=True)
+        tell(f"Recording: {folder}")
 
 
 @app.command("replay")
@@ -195,20 +143,26 @@ def replay_recorded(
     store: Annotated[
         str | None, typer.Option("--store", help="Keep the replayed run there.", show_default="nowhere")
     ] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Kernel file.", show_default="FOLDER_fast.py")
-    ] = None,
-    report: Annotated[
-        Path | None, typer.Option("--report", help="HTML report.", show_default="FOLDER_report.html")
-    ] = None,
-    as_json: options.AsJson = False,
+    output: OutputOption = None,
+    report: ReportOption = None,
+    as_json: AsJson = False,
 ) -> None:
     """Play a recorded run again: no model is asked and nothing is measured."""
+    # lazy: loads torch
+    from kernelwright import api
+
     opened = open_store(store or IN_MEMORY)
     name = folder.resolve().name
-    outcome = replay(opened, folder, make_progress(name))
-    kernel_path, report_path = output or Path(f"{name}_fast.py"), report or Path(f"{name}_report.html")
-    deliver(opened, outcome, kernel_path, report_path, as_json=as_json)
+    with show_run(name, progress=True) as progress:
+        outcome = api.replay_run(folder, store=opened, on_event=progress.add)
+    places = Places(Path(output or f"{name}_fast.py"), Path(report or f"{name}_report.html"))
+    deliver(opened, outcome, places, as_json=as_json)
+
+
+def _next(opened: "Store", record: "RunRecord", store: str | None) -> str:
+    if standing(opened, record) == INTERRUPTED:
+        return resume_command(record.run_id, store)
+    return f"it is being carried on: kernelwright runs show {record.run_id}"
 
 
 @app.command()
@@ -217,13 +171,13 @@ def export(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Kernel file.", show_default="stdout")
     ] = None,
-    store: options.StoreOption = None,
-    as_json: options.AsJson = False,
+    store: StoreOption = None,
+    as_json: AsJson = False,
 ) -> None:
     """Print the winner's source, or write it to a file."""
     opened = open_for_reading(store)
     record = find_run(opened, run)
-    finished = tell(stored.event for stored in opened.iter_events(record.run_id)).finished
+    finished = tell_story(stored.event for stored in opened.iter_events(record.run_id)).finished
     if finished is None:
         raise UserError(f"run {record.run_id} has not ended; {_next(opened, record, store)}")
     if finished.winner is None:
@@ -235,7 +189,7 @@ def export(
     elif written is None:
         stdout().out(source, end="", highlight=False)
     else:
-        stdout().print(f"Kernel: {written}", soft_wrap=True)
+        tell(f"Kernel: {written}")
 
 
 @app.command()
@@ -244,8 +198,8 @@ def report(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="HTML file.", show_default="TASK_report.html")
     ] = None,
-    store: options.StoreOption = None,
-    as_json: options.AsJson = False,
+    store: StoreOption = None,
+    as_json: AsJson = False,
 ) -> None:
     """Write a run's HTML report, finished or not."""
     # lazy: Jinja2 is only needed here
@@ -258,4 +212,4 @@ def report(
     if as_json:
         print_json({"run_id": record.run_id, "report": path})
     else:
-        stdout().print(f"Report: {path}", soft_wrap=True)
+        tell(f"Report: {path}")

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from kernelwright import __version__
-from kernelwright.cli import options
-from kernelwright.cli.output import print_json, stderr
+from kernelwright.cli.options import AsJson, LibraryCallsOption, RequireSandbox
+from kernelwright.cli.output import print_json, say
 from kernelwright.core.policy import LibraryCalls, Policy
+from kernelwright.core.version import __version__
 from kernelwright.remote.access import require_loopback, require_token
-from kernelwright.settings import TOKEN_VARIABLE, Settings, load_secret, load_settings
+from kernelwright.settings import TOKEN_VARIABLE, Settings, load_secret
 
 if TYPE_CHECKING:
     from kernelwright.core.machine import Machine
@@ -43,18 +43,22 @@ def serve(
     device: Annotated[
         str, typer.Option("--device", help="Where candidates are judged: cpu, cuda, cuda:N, hip or hip:N.")
     ] = "cpu",
-    library_calls: options.LibraryCallsOption = LibraryCalls.ALLOWED,
-    require_sandbox: options.RequireSandbox = None,
-    as_json: options.AsJson = False,
+    library_calls: LibraryCallsOption = None,
+    require_sandbox: RequireSandbox = None,
+    as_json: AsJson = False,
 ) -> None:
     """Judge kernels for programs elsewhere; ends with Ctrl-C or SIGTERM.
 
     Whoever may ask can run code on this machine as you: see docs/serve.md.
     """
-    policy = Policy(library_calls=library_calls)
-    options.require_device(device)
+    # lazy: loads torch
+    from kernelwright.api.machines import bound_settings, require_device
+
+    policy = Policy(library_calls=LibraryCalls(library_calls or LibraryCalls.ALLOWED))
+    where = bound_settings(require_sandbox=require_sandbox)
+    require_device(device)
     if drop is not None:
-        _serve_folder(drop, max_bytes, policy, device, as_json=as_json)
+        _serve_folder(drop, max_bytes, policy, device, where, as_json=as_json)
         return
     token = None if no_token else require_token(load_secret(token_env), token_env)
     if no_token:
@@ -64,7 +68,6 @@ def serve(
     from kernelwright.remote.server import listen, serve_http
     from kernelwright.remote.service import ServiceSettings, make_app
 
-    where = load_settings()
     limits = ServiceSettings(
         max_queue=max_queue,
         max_per_client=max_per_client,
@@ -74,7 +77,7 @@ def serve(
         gpu=_gpu_name(where, device),
     )
     with listen(host, port) as sock:
-        stderr().print("measuring this machine's peaks where they are not known ...")
+        say("measuring this machine's peaks where they are not known ...")
         peaks = _peaks(where, device)
         app = make_app(
             _referee(where, policy, device),
@@ -85,7 +88,7 @@ def serve(
         )
         by = "no token" if no_token else f"the token in {token_env}"
         serve_http(app, sock, partial(_announce, by=by, as_json=as_json))
-    stderr().print("ended")
+    say("ended")
 
 
 def _kind(device: str) -> str:
@@ -100,9 +103,10 @@ def _peaks(where: Settings, device: str) -> "Peaks | None":
     """
     # lazy: compiles a probe
     from kernelwright.machine.probe import measure_peaks
+    from kernelwright.referee.device import parse_device
     from kernelwright.targets.gpu.roofline import ceilings, gpu_peaks
 
-    if device == "cpu":
+    if not parse_device(device).is_apart:
         return measure_peaks(where.cache_dir)
     gpu = _gpu(where, device)
     return None if gpu is None else gpu_peaks(ceilings(gpu), is_strict=False)
@@ -112,11 +116,13 @@ def _machine(where: Settings, device: str) -> "Machine":
     """Return what is told to clients, so that they plan for it."""
     # lazy: compiles a probe
     from kernelwright.machine.probe import probe_machine
+    from kernelwright.referee.device import parse_device
     from kernelwright.referee.sandbox.choose import tier_here
     from kernelwright.targets.gpu.machine import accelerator_of
 
     kind = _kind(device)
-    accelerator = None if kind == "cpu" else accelerator_of(kind, _gpu(where, device))
+    is_apart = parse_device(device).is_apart
+    accelerator = accelerator_of(kind, _gpu(where, device)) if is_apart else None
     return probe_machine(where.cache_dir).model_copy(
         update={"accelerator": accelerator, "sandbox": tier_here()}
     )
@@ -142,28 +148,26 @@ def _referee(
     where: Settings, policy: Policy, device: str
 ) -> Callable[[], "AbstractContextManager[Evaluator]"]:
     # lazy: loads much
-    from kernelwright.referee.session.referee import Referee, RefereeSettings
+    from kernelwright.api import open_referee
 
-    chosen = RefereeSettings(
-        cache_dir=where.cache_dir, policy=policy, require_sandbox=where.require_sandbox, device=device
-    )
-    return lambda: Referee(chosen)
+    return partial(open_referee, where, policy, device=device)
 
 
 def _announce(where: str, *, by: str, as_json: bool) -> None:
-    stderr().print(f"serving on {where} with {by}; end with Ctrl-C", soft_wrap=True)
+    say(f"serving on {where} with {by}; end with Ctrl-C")
     if as_json:
         print_json({"serving": where, "version": __version__})
 
 
-def _serve_folder(folder: Path, max_bytes: int, policy: Policy, device: str, *, as_json: bool) -> None:
+def _serve_folder(
+    folder: Path, max_bytes: int, policy: Policy, device: str, where: Settings, *, as_json: bool
+) -> None:
     # lazy: loads much
     from kernelwright.remote.dropservice import DropService
     from kernelwright.remote.filedrop import make_folders
     from kernelwright.remote.sessions import Sessions
 
     make_folders(folder)
-    where = load_settings()
     sessions = Sessions(_referee(where, policy, device))
     service = DropService(
         folder, sessions, _peaks(where, device), max_bytes, _kind(device), _machine(where, device)
@@ -173,7 +177,7 @@ def _serve_folder(folder: Path, max_bytes: int, policy: Policy, device: str, *, 
         _announce(str(folder), by="everyone who can write there", as_json=as_json)
         service.answer_forever()
     except KeyboardInterrupt:
-        stderr().print("ended; what is not answered will be when this is started again")
+        say("ended; what is not answered will be when this is started again")
     finally:
         sessions.close()
         signal.signal(signal.SIGTERM, before)

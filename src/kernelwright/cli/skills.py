@@ -5,11 +5,11 @@ from typing import Annotated
 
 import typer
 from rich.markdown import Markdown
-from rich.table import Table
 
-from kernelwright.cli import options
-from kernelwright.cli.output import print_json, stdout
+from kernelwright.cli.options import AsJson
+from kernelwright.cli.output import print_json, print_table, stdout
 from kernelwright.core.errors import UserError
+from kernelwright.report.results import Table
 
 app = typer.Typer(help="Skills: list, show, lint.", no_args_is_help=True)
 Folder = Annotated[
@@ -21,7 +21,7 @@ Folder = Annotated[
 def list_skills(
     target: Annotated[str | None, typer.Option("--target", help="Only those for this target.")] = None,
     folder: Folder = None,
-    as_json: options.AsJson = False,
+    as_json: AsJson = False,
 ) -> None:
     """List skills with what they are for."""
     # lazy: keeps --help quick
@@ -35,20 +35,19 @@ def list_skills(
     if as_json:
         print_json([skill.model_dump(mode="json", exclude={"body"}) for skill in found])
         return
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    for name in ("skill", "against", "carried out by", "summary"):
-        table.add_column(name, no_wrap=name == "skill")
+    rows = []
     for skill in found:
         against = ", ".join(b.replace("_", " ") for b in skill.bottlenecks)
-        table.add_row(skill.name, against, skill.lowering or "guidance only", skill.summary)
-    stdout().print(table)
+        rows.append((skill.name, against, skill.lowering or "guidance only", skill.summary))
+    header = ("skill", "against", "carried out by", "summary")
+    print_table(Table(header, rows, is_text=True), whole=("skill",))
 
 
 @app.command()
 def show(
     name: Annotated[str, typer.Argument(metavar="SKILL")],
     folder: Folder = None,
-    as_json: options.AsJson = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show one skill in full."""
     # lazy: keeps --help quick
@@ -70,16 +69,15 @@ def show(
 
 
 @app.command()
-def lint(folder: Folder = None, as_json: options.AsJson = False) -> None:
+def lint(folder: Folder = None, as_json: AsJson = False) -> None:
     """Check the library; exits 1 when something is wrong with it."""
     # lazy: loads torch
     from kernelwright.skills.lint import lint as find_problems
     from kernelwright.skills.load import load_skills
-    from kernelwright.targets.plan_lowering import known_lowerings
-    from kernelwright.targets.printers import PRINTERS
+    from kernelwright.targets.for_skills import skill_targets
 
     known = load_skills(folder)
-    problems = find_problems(known, {language: known_lowerings(language) for language in PRINTERS})
+    problems = find_problems(known, skill_targets())
     if as_json:
         print_json({"skills": len(known), "problems": [problem.model_dump() for problem in problems]})
     else:

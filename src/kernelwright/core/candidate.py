@@ -9,7 +9,7 @@ from pydantic import Field
 from kernelwright.core.frozen import Frozen, content_hash
 from kernelwright.core.plan import Plan
 from kernelwright.core.source import normalise
-from kernelwright.core.target import CPU_CPP, Target
+from kernelwright.core.target import CPU_CPP, TargetName
 
 
 class Candidate(Frozen):
@@ -17,7 +17,7 @@ class Candidate(Frozen):
 
     source: str
     """As it was written, with comments and docstrings; people and models read this text."""
-    target: Target = CPU_CPP
+    target: TargetName = CPU_CPP
     parents: tuple[str, ...] = ()
     """Ids of the candidates this one was made from; empty for a seed."""
     plan: Plan = Plan()

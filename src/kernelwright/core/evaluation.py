@@ -1,6 +1,7 @@
 """The outcome of one candidate before the referee."""
 
 from enum import StrEnum
+from html import escape
 from typing import Literal
 
 from pydantic import Field, model_validator
@@ -233,6 +234,13 @@ class Evaluation(Frozen):
     def is_verified(self) -> bool:
         """True when every check passed."""
         return self.status is Status.VERIFIED
+
+    def _repr_html_(self) -> str:
+        """Return the verdict in a line, for a notebook."""
+        speedup = self.geomean_speedup()
+        how = "" if speedup is None else f": {speedup:.2f}x over eager"
+        why = f" at stage {self.stage}: {escape(self.detail)}" if not self.is_verified else ""
+        return f"<b>{self.status.replace('_', ' ')}</b>{how}{why}"
 
     def geomean_speedup(self, baseline: str = "eager") -> float | None:
         """Return the geometric mean over the workloads; None if not verified or not compared with it."""

@@ -7,6 +7,7 @@ decides or generates gets it as an argument. What nobody could find out is None.
 from kernelwright.core.evidence import FactValue
 from kernelwright.core.frozen import Frozen
 from kernelwright.core.roofline import Peaks
+from kernelwright.core.target import CPU_CPP
 
 
 class Cache(Frozen):
@@ -171,7 +172,7 @@ _OWN = ("accelerator", "is_elsewhere", "is_assumed")
 """Fields that are never taken from another machine."""
 
 
-def machine_of_environment(environment: dict[str, FactValue], kind: str = "cpu") -> Machine:
+def machine_of_environment(environment: dict[str, FactValue], kind: str = CPU_CPP.device) -> Machine:
     """Return what the flat form says of a machine; older records have nothing else.
 
     ``kind`` is the target's device. The flat form has caches only as sums over all cores, so those are not
@@ -186,7 +187,7 @@ def machine_of_environment(environment: dict[str, FactValue], kind: str = "cpu")
     return Machine.model_validate(
         {
             **{name: _fitting(name, value) for name, value in fields.items()},
-            "accelerator": {"kind": kind, "name": _fitting("gpu", gpu)} if kind != "cpu" else None,
+            "accelerator": {"kind": kind, "name": _fitting("gpu", gpu)} if kind != CPU_CPP.device else None,
             "is_elsewhere": bool(environment.get("gpu_elsewhere") or environment.get("machine_elsewhere")),
             "is_assumed": bool(environment.get("machine_assumed")),
         }

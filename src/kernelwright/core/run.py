@@ -12,11 +12,9 @@ from kernelwright.core.learned import Finding
 from kernelwright.core.machine import Machine, machine_of_environment
 from kernelwright.core.models import ModelSettings
 from kernelwright.core.policy import Policy
-from kernelwright.core.target import CPU_CPP, Target
+from kernelwright.core.request import RunRequest
+from kernelwright.core.target import CPU_CPP, TargetName
 from kernelwright.core.task import Task
-
-DEFAULT_RECIPE = "kernelwright"
-"""How to search when nobody says otherwise; docs/recipes/kernelwright.md has the evidence."""
 
 
 class RunState(StrEnum):
@@ -30,30 +28,11 @@ class RunState(StrEnum):
     """The task or the machine was at fault; the record's ``failure`` says how."""
 
 
-class Delivery(Frozen):
-    """Options of a run besides its search: where its results go, and who judges.
-
-    A resumed run uses the same ones. They do not affect what the run finds, and recordings omit them.
-    """
-
-    output: str | None = None
-    """Absolute path of the kernel's file."""
-    report: str | None = None
-    """Absolute path of the HTML report."""
-    record: str | None = None
-    """Absolute path of the folder for the run's answers and measurements; None: not recorded."""
-    opens_report: bool = False
-    evaluator: str | None = None
-    """Who judges, as ``--evaluator`` names it; None: the referee here."""
-    require_sandbox: str | None = None
-    """The weakest sandbox tier that candidates may be judged in; None: whatever there is."""
-
-
 class RunSpec(Frozen):
     """Everything needed to start a run, or to carry on with it elsewhere."""
 
     task: Task
-    target: Target = CPU_CPP
+    target: TargetName = CPU_CPP
     recipe: str
     team: str = "expert"
     models: ModelSettings | None = None
@@ -78,7 +57,10 @@ class RunSpec(Frozen):
     """What candidates are planned for and judged on; of an older record, what ``environment`` says of it."""
     environment: dict[str, FactValue] = Field(default_factory=dict)
     """Processor, versions, threads: what the figures hold for, for a reader."""
-    delivery: Delivery = Delivery()
+    request: RunRequest | None = None
+    """What the user asked for, without the store's address; None: the run belongs to an experiment."""
+    folder: str | None = None
+    """What relative paths in the request are relative to. Recordings leave it and the request out."""
 
     @model_validator(mode="before")
     @classmethod
@@ -86,7 +68,11 @@ class RunSpec(Frozen):
         if not isinstance(data, dict) or "machine" in data or not isinstance(data.get("environment"), dict):
             return data
         target = data.get("target", CPU_CPP)
-        kind = target.device if isinstance(target, Target) else str(dict(target).get("device", "cpu"))
+        kind = (
+            target.device
+            if isinstance(target, TargetName)
+            else str(dict(target).get("device", CPU_CPP.device))
+        )
         return {**data, "machine": machine_of_environment(data["environment"], kind)}
 
     @property

@@ -17,6 +17,8 @@ from kernelwright.corpus.naive import NaiveVerdict
 from kernelwright.corpus.specimen import NOT_FASTER, REFUSED, Kind, Specimen
 from kernelwright.referee.device import parse_device
 from kernelwright.referee.session.referee import Referee, Session
+from kernelwright.targets.device import PROCESSOR, DeviceKind
+from kernelwright.targets.registry import device_kinds
 
 NEEDS_DEVICE = "needs a device"
 NEEDS_SANDBOX = "needs a stronger sandbox"
@@ -62,10 +64,15 @@ class Finding(Frozen):
         return is_calm and self.specimen.is_as_expected(self.outcome, self.check, self.detail)
 
 
+def first_gpu() -> DeviceKind:
+    """Return the kind of device that specimens go to which the processor cannot judge."""
+    return next(kind for kind in device_kinds() if kind.driver is not None)
+
+
 def listed(specimens: Sequence[Specimen]) -> list[Finding]:
     """Return what an audit would judge, unjudged."""
     return [
-        Finding(specimen=specimen, outcome=LISTED if specimen.runs_on("cpu") else NEEDS_DEVICE)
+        Finding(specimen=specimen, outcome=NEEDS_DEVICE if specimen.needs_device else LISTED)
         for specimen in specimens
     ]
 
@@ -76,7 +83,7 @@ def audit(
     floors: Floors,
     on_device: OpenReferee | None = None,
     *,
-    device: str = "cpu",
+    device: str = PROCESSOR.name,
 ) -> Iterator[Finding]:
     """Judge specimen by specimen, those of one policy and task in one session.
 
@@ -85,22 +92,23 @@ def audit(
         open_referee: How a referee is opened for a policy.
         floors: The processor's, of a task.
         on_device: How one is opened for those that need a GPU; None: there is none, and they are not judged.
-        device: Another kind of device than ``cpu``: all that can be is judged there, by ``on_device``, those
-            first that can be nowhere else; the others are not judged.
+        device: Another kind of device than the processor: all that can be is judged there, by
+            ``on_device``, those first that can be nowhere else; the others are not judged.
 
     Raises:
         MachineError: no process, memory or compiler; never because of what a specimen does.
     """
-    kind = "cuda" if device == "cpu" else device
-    is_here = {specimen.name: device == "cpu" and specimen.runs_on("cpu") for specimen in specimens}
+    is_apart = parse_device(device).is_apart
+    kind = device if is_apart else first_gpu().name
+    is_here = {specimen.name: not (is_apart or specimen.needs_device) for specimen in specimens}
     yield from _audit_on([s for s in specimens if is_here[s.name]], open_referee, floors)
     others = [s for s in specimens if not is_here[s.name]]
-    there = sorted((s for s in others if s.runs_on(kind)), key=lambda s: s.target == "cpu")
+    there = sorted((s for s in others if s.runs_on(kind)), key=lambda s: not parse_device(s.target).is_apart)
     if on_device is not None:
         yield from _audit_on([s.on_device() for s in there], on_device, lambda task: {})
     for specimen in others:
         if on_device is None or not specimen.runs_on(kind):
-            yield Finding(specimen=specimen, outcome=STAYS if specimen.runs_on("cpu") else NEEDS_DEVICE)
+            yield Finding(specimen=specimen, outcome=NEEDS_DEVICE if specimen.needs_device else STAYS)
 
 
 def _audit_on(specimens: Sequence[Specimen], open_referee: OpenReferee, floors: Floors) -> Iterator[Finding]:

@@ -23,7 +23,8 @@ from kernelwright.core.frozen import Frozen
 from kernelwright.corpus.load import FOLDERS, HERE
 from kernelwright.corpus.specimen import Specimen
 from kernelwright.machine.children import whole_environment
-from kernelwright.referee.session.build import build
+from kernelwright.targets.base import BuildSite
+from kernelwright.targets.registry import build_candidate
 
 SEED = 42
 N_TRIALS = 5
@@ -49,7 +50,7 @@ class NaiveVerdict(Frozen):
 
 def ask(specimen: Specimen, cache_dir: Path) -> NaiveVerdict:
     """Run a specimen through the naive harness, in a process group of its own, unconfined."""
-    build(specimen.source, cache_dir, TIMEOUT_S)
+    build_candidate(specimen.source, BuildSite(cache_dir, TIMEOUT_S))
     command = [
         sys.executable, "-m", "kernelwright.corpus.naive",
         str(HERE / "tasks" / f"{specimen.task}.py"), str(FOLDERS[specimen.kind] / f"{specimen.name}.py"),

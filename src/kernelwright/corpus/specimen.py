@@ -12,7 +12,10 @@ from kernelwright.core.evaluation import Check, Status
 from kernelwright.core.frozen import Frozen
 from kernelwright.core.policy import Policy
 from kernelwright.corpus.families import FAMILIES
+from kernelwright.referee.device import parse_device
 from kernelwright.referee.sandbox.tiers import Tier
+from kernelwright.targets.device import PROCESSOR
+from kernelwright.targets.registry import device_kinds
 
 REFUSED = "refused"
 """Outcome when the task itself is not admitted."""
@@ -48,8 +51,9 @@ class Specimen(Frozen):
     check: tuple[Check, ...] = ()
     """Checks that may have found it; empty: none is asked for."""
     mechanism: str
-    target: Literal["cpu", "cuda"] = "cpu"
-    only: Literal["", "cpu", "cuda"] = ""
+    target: str = PROCESSOR.name
+    """Kind of device that it is written for."""
+    only: str = ""
     """The one kind of device that its mechanism is for."""
     device_expect: tuple[str, ...] = ()
     """How it may end on a device; empty: as ``expect`` says."""
@@ -69,6 +73,9 @@ class Specimen(Frozen):
             raise ValueError(f"expect: {', '.join(unknown) or 'nothing'} is no status")
         if not self.check and not set(self.expect) <= NO_CHECK:
             raise ValueError("check: must say which check may find it")
+        known = {kind.name for kind in device_kinds()}
+        if not {self.target, self.only or self.target} <= known:
+            raise ValueError(f"target, only: known are {', '.join(sorted(known))}")
         if self.attempts < 1:
             raise ValueError("attempts: at least one")
         return self
@@ -77,9 +84,15 @@ class Specimen(Frozen):
         """True where it is judged on this kind of device: own C++ is the processor's, all else is torch's."""
         if self.only:
             return kind == self.only
-        if self.target == "cuda":
-            return kind != "cpu"
-        return kind == "cpu" or not OWN_CPP.search(self.source)
+        is_apart = parse_device(kind).is_apart
+        if parse_device(self.target).is_apart:
+            return is_apart
+        return not is_apart or not OWN_CPP.search(self.source)
+
+    @property
+    def needs_device(self) -> bool:
+        """True where it cannot be judged on the processor."""
+        return not self.runs_on(PROCESSOR.name)
 
     def on_device(self) -> "Specimen":
         """Return it as it is judged on a device."""

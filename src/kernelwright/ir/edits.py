@@ -5,12 +5,15 @@ Three phases, in this order whatever the order of a plan's moves: *rewrites* cha
 A skill names its edit as ``rewrite:NAME``, ``fusion:NAME`` or ``schedule:NAME``.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Generic, Protocol, TypeVar
 
+from kernelwright.core.errors import LoweringError
 from kernelwright.core.plan import ParamValue
-from kernelwright.ir.program import Program
+from kernelwright.ir.program import Program, Region, Schedule
+from kernelwright.ir.regions import find_region, replace_region
 from kernelwright.tasks.capture import Captured
 
 
@@ -75,7 +78,10 @@ class FusionEdit(Protocol):
 class ScheduleEdit(Protocol):
     """A change of one region's schedule."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """What skills call it: ``schedule:NAME``."""
+        ...
 
     def sites(self, program: Program) -> tuple[Site, ...]:
         """Return where it applies and which parameter values are worth trying."""
@@ -84,3 +90,86 @@ class ScheduleEdit(Protocol):
     def apply(self, program: Program, region: str, params: Mapping[str, ParamValue]) -> Program:
         """Return the changed program; raises LoweringError for an unknown region or value."""
         ...
+
+
+F = TypeVar("F")
+
+
+@dataclass(frozen=True)
+class Found:
+    """What an edit could do to one region."""
+
+    why: str
+    gain: float
+    """Guess of old over new latency of the region alone."""
+    values: tuple[ParamValue, ...]
+    """Worth trying, best guess first; empty: none."""
+
+
+class ScheduleFields(ABC, Generic[F]):
+    """The fields of one language's schedules, on one machine: what an edit needs to set one of them.
+
+    ``F`` is what its finders read of a region.
+    """
+
+    @abstractmethod
+    def facts(self, region: Region, program: Program) -> F:
+        """Return what finders read."""
+
+    @abstractmethod
+    def given(self, region: Region) -> Schedule:
+        """Return the region's schedule, of the language's own type."""
+
+    @abstractmethod
+    def complete(self, region: Region) -> Schedule:
+        """Return the region's schedule with every open field decided."""
+
+    @abstractmethod
+    def takes(self, region: Region, field: str, value: ParamValue) -> bool:
+        """Tell whether a field can have a value."""
+
+    def gain(self, found: Found, facts: F) -> float:
+        """Return the guessed gain of the whole program."""
+        return found.gain
+
+    def check(self, edit: str, region: Region) -> None:
+        """Raise LoweringError where the fields of a changed schedule do not go together."""
+
+
+@dataclass(frozen=True)
+class FieldEdit(Generic[F]):
+    """Sets one field of a region's schedule; fields that depended on the old value are decided anew."""
+
+    name: str
+    field: str
+    """Field of the schedule, and the name of the parameter."""
+    find: Callable[[F], Found | None]
+    fields: ScheduleFields[F]
+    resets: tuple[str, ...] = ()
+
+    def sites(self, program: Program) -> tuple[Site, ...]:
+        """Return the regions where another value could change something, most promising first."""
+        found: list[Site] = []
+        for step in program.steps:
+            if not isinstance(step, Region):
+                continue
+            facts = self.fields.facts(step, program)
+            match = self.find(facts)
+            if match is not None and match.values:
+                gain = self.fields.gain(match, facts)
+                found.append(Site(step.name, match.why, gain, {self.field: match.values}))
+        return tuple(sorted(found, key=lambda site: -site.gain))
+
+    def apply(self, program: Program, region: str, params: Mapping[str, ParamValue]) -> Program:
+        """Return the program with that region's field set; LoweringError when it cannot be."""
+        old = find_region(program, region)
+        if self.field not in params:
+            raise LoweringError(f"{self.name}: parameter {self.field!r} is missing")
+        value = params[self.field]
+        if not self.fields.takes(old, self.field, value):
+            raise LoweringError(f"{self.name}: {self.field} cannot be {value!r} in region {old.name}")
+        changes: dict[str, object] = {**dict.fromkeys(self.resets), self.field: value}
+        schedule = replace(self.fields.given(old), **changes)
+        changed = replace(old, schedule=schedule)
+        self.fields.check(self.name, changed)
+        return replace_region(program, replace(changed, schedule=self.fields.complete(changed)))

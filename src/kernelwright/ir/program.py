@@ -1,7 +1,7 @@
 """The loop IR: what a generated kernel computes (regions of stages) and how (its schedule).
 
 A Program is a straight line of steps over named buffers. A step is a Call (a library anchor or an
-operator that stays with torch) or a Region (one generated C++ function). A Region iterates its *kept*
+operator that stays with torch) or a Region (one generated function). A Region iterates its *kept*
 axes; at each kept point its stages run in order, each over its own subset of the *inner* axes.
 
 Examples, writing kept | inner:
@@ -200,37 +200,11 @@ class Stage:
 
 @dataclass(frozen=True)
 class Schedule:
-    """How a region is carried out. Every field is a choice that cannot change the result's meaning.
+    """How a region is carried out. No choice in it can change the result's meaning.
 
-    ``None`` means that the printer decides by its documented default.
+    Each language has fields of its own in a subclass, None where its printer decides by documented rules.
+    This class itself leaves everything to them.
     """
-
-    parallel: Literal["kept", "inner", "none"] | None = None
-    """Threads over kept points, over chunks of the inner axes (partial results, then a combine), or not."""
-    vector_axis: str | None = None
-    """Innermost, vectorised loop: the last inner axis ("row" form) or a kept axis ("column" form)."""
-    tile: int | None = None
-    """Column form: kept points per block that stay in registers or L1 while the inner axes run."""
-    unroll: int | None = None
-    """Independent vectors in flight per iteration; of a reduction: accumulators."""
-    chunk: int | None = None
-    """Elements summed in float32 before the partial sum goes to a float64 accumulator."""
-    vector_bytes: int | None = None
-    """Preferred vector width: 16, 32 or 64."""
-    moments: Literal["two_pass", "one_pass"] | None = None
-    """Mean and variance: subtract the mean in a second pass, or shifted sums in one."""
-    online: bool | None = None
-    """Softmax-like max and sum of exponentials in one pass with rescaling."""
-    cache_rows: bool | None = None
-    """Values that several stages need at the same inner point are kept in scratch, not computed again."""
-    stream: bool | None = None
-    """Non-temporal stores for outputs that do not fit the cache."""
-    rows_together: int | None = None
-    """Scan and short-row reductions: kept points processed side by side to hide latency."""
-    threads: int | None = None
-    """Threads to use; None: all."""
-    interior_split: bool | None = None
-    """Window stages: border points apart, so that the interior needs no bounds."""
 
 
 @dataclass(frozen=True)

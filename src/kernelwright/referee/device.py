@@ -2,6 +2,7 @@
 
 import contextlib
 import glob
+import itertools
 import math
 import os
 import re
@@ -11,9 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kernelwright.core.errors import UserError
+from kernelwright.targets.device import PROCESSOR, DeviceKind
 from kernelwright.targets.gpu.facts import find_gpu
+from kernelwright.targets.registry import device_kinds, find_device_kind
 
-KNOWN_DEVICES = ("cpu", "cuda", "cuda:N", "hip", "hip:N")
 COPIED = "copied"
 """The processor as a device: tensors have memory of their own, as on a GPU. For tests; works everywhere."""
 CACHES = 3
@@ -21,96 +23,92 @@ CACHES = 3
 MAX_LANES = 64
 """Most copies of one argument set. Sets so small that these copies do not fill the caches are timed warm."""
 MEMORY_SHARE = 0.25
-"""Largest share of a device's free memory that one process's argument sets may take."""
-_NODES = {
-    "cuda": (
-        "/dev/nvidiactl",
-        "/dev/nvidia-uvm",
-        "/dev/nvidia-uvm-tools",
-        "/dev/nvidia[0-9]*",
-        "/dev/nvidia-caps/*",
-        "/dev/dxg",
-    ),
-    "hip": ("/dev/kfd", "/dev/dri/renderD*"),
-}
-_READ = {
-    "cuda": ("/sys/module/nvidia", "/sys/module/nvidia_uvm", "/etc/nvidia"),
-    "hip": (
-        "/sys/class/kfd",
-        "/sys/class/drm",
-        "/sys/dev/char",
-        "/sys/devices/virtual/kfd",
-        "/sys/devices/pci*",
-        "/sys/module/amdgpu",
-        "/opt/rocm",
-    ),
-}
-_MADE_LATE = {"cuda": ("/dev/nvidia-uvm", "/dev/dxg")}
-"""Device files that the driver makes when a process first uses a GPU, if none of them exists yet."""
-_WAKE = "import ctypes; ctypes.CDLL('libcuda.so.1').cuInit(0)"
+"""Of a device's free memory, at most this share goes to one process's argument sets."""
+_COPIED_KIND = DeviceKind(COPIED, is_apart=True, baselines=("eager_tf32", "torch_compile_max_autotune"))
 _WAKE_S = 60.0
-_VISIBLE = {"cuda": "CUDA_VISIBLE_DEVICES", "hip": "HIP_VISIBLE_DEVICES"}
 
 
 @dataclass(frozen=True)
 class Device:
     """One device of this machine."""
 
-    kind: str = "cpu"
-    """``cpu``, ``cuda``, ``hip``, or ``copied``."""
+    kind: str = PROCESSOR.name
+    """Name of a kind of device that some target runs on, or ``copied``."""
     index: int = 0
 
     def __str__(self) -> str:
         return f"{self.kind}:{self.index}" if self.has_driver else self.kind
 
     @property
+    def about(self) -> DeviceKind:
+        """What is known of its kind."""
+        return _COPIED_KIND if self.kind == COPIED else find_device_kind(self.kind)
+
+    @property
     def is_apart(self) -> bool:
-        """True when tensors live in memory of their own and not in the processes' shared memory."""
-        return self.kind != "cpu"
+        """True when tensors live in memory that is not the processes' shared one."""
+        return self.about.is_apart
 
     @property
     def has_driver(self) -> bool:
-        """True for a GPU, whose driver needs device files, other files and more address space."""
-        return self.kind in _NODES
+        """True for a GPU: its driver needs devices, files and address space that others do without."""
+        return self.about.driver is not None
+
+    @property
+    def driver(self) -> str:
+        """Name of its driver; empty where it has none."""
+        return self.about.driver.name if self.about.driver else ""
+
+    def placing(self) -> dict[str, str]:
+        """Return what a process is told that is to have its tensors there."""
+        driver = self.about.driver
+        return {
+            "kind": self.kind,
+            "torch_device": self.about.torch_device,
+            "driver": self.driver,
+            "torch_field": driver.torch_field if driver else "",
+        }
 
     def environment(self, outer: Mapping[str, str]) -> dict[str, str]:
-        """Return environment variables that show processes this device only, given our environment."""
-        if not self.has_driver:
+        """Return what processes are to find in their environment, given ours: they see this device only."""
+        driver = self.about.driver
+        if driver is None:
             return {}
-        variable = _VISIBLE[self.kind]
-        seen = [name.strip() for name in outer.get(variable, "").split(",") if name.strip()]
+        seen = [name.strip() for name in outer.get(driver.visible, "").split(",") if name.strip()]
         own = seen[self.index] if self.index < len(seen) else str(self.index)
-        found = {variable: own, "PYTORCH_NVML_BASED_CUDA_CHECK": "1"}  # a check must not initialise the GPU
-        if self.kind == "cuda":
-            found["CUDA_DEVICE_ORDER"] = outer.get("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
+        found = {driver.visible: own, "PYTORCH_NVML_BASED_CUDA_CHECK": "1"}  # looking must not begin using it
+        found |= {name: outer.get(name, value) for name, value in driver.passed_on}
         if "LD_LIBRARY_PATH" in outer:
             found["LD_LIBRARY_PATH"] = outer["LD_LIBRARY_PATH"]  # where containers put the driver
         return found
 
     def wake(self) -> None:
-        """Use the GPU once in a process of its own, so that the driver makes its device files."""
-        late = _MADE_LATE.get(self.kind, ())
-        if late and not _found(late):
+        """Have the driver make device files that it makes on first use, in a process of its own."""
+        driver = self.about.driver
+        if driver is not None and driver.made_late and not _found(driver.made_late):
             with contextlib.suppress(OSError, subprocess.SubprocessError):
                 subprocess.run(
-                    [sys.executable, "-I", "-c", _WAKE], capture_output=True, check=False, timeout=_WAKE_S
-                )
+                    [sys.executable, "-I", "-c", driver.wake],
+                    capture_output=True, check=False, timeout=_WAKE_S,
+                )  # fmt: skip
 
     def nodes(self) -> list[str]:
-        """Return the device files that the driver opens."""
-        return _found(_NODES.get(self.kind, ()))
+        """Return the device files that its driver opens."""
+        return _found(self.about.driver.nodes) if self.about.driver else []
 
     def files(self) -> list[str]:
-        """Return the files and folders that the driver reads besides the system's libraries."""
-        folders = os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep) if self.has_driver else []
-        return _found((*_READ.get(self.kind, ()), *filter(None, folders)))
+        """Return what its driver reads beside the system's libraries."""
+        if self.about.driver is None:
+            return []
+        folders = os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)
+        return _found((*self.about.driver.reads, *filter(None, folders)))
 
 
 @dataclass(frozen=True)
 class DeviceFacts:
     """Facts of a device, as reported by a process that uses it."""
 
-    name: str = "cpu"
+    name: str = PROCESSOR.name
     cache_bytes: int = 0
     """Size of the device's largest cache; 0: unknown, or timed calls need not avoid it."""
     free_bytes: int | None = None
@@ -138,10 +136,18 @@ def parse_device(text: str) -> Device:
         >>> str(parse_device("cuda"))
         'cuda:0'
     """
-    found = re.fullmatch(r"(cpu|copied)|(cuda|hip)(?::(\d{1,3}))?", text)
-    if found is None:
-        raise UserError(f"unknown device {text!r}; known: {', '.join(KNOWN_DEVICES)}")
-    return Device(found[1] or found[2], int(found[3] or 0))
+    name, _, index = text.partition(":")
+    kinds = {kind.name: kind for kind in (*device_kinds(), _COPIED_KIND)}
+    has_index = name in kinds and kinds[name].driver is not None
+    if name not in kinds or (text != name and not (has_index and re.fullmatch(r"\d{1,3}", index))):
+        raise UserError(f"unknown device {text!r}; known: {', '.join(known_devices())}")
+    return Device(name, int(index or 0))
+
+
+def known_devices() -> tuple[str, ...]:
+    """Return how devices are written, for messages."""
+    names = ((kind.name, f"{kind.name}:N") if kind.driver else (kind.name,) for kind in device_kinds())
+    return tuple(itertools.chain.from_iterable(names))
 
 
 def n_lanes(set_bytes: int, n_sets: int, cache_bytes: int, room_bytes: int) -> int:

@@ -6,6 +6,7 @@ from pathlib import Path
 from kernelwright.core.policy import Policy
 from kernelwright.machine.topology import n_threads
 from kernelwright.referee.checks.replay_statistics import PassSize
+from kernelwright.settings import Settings
 
 
 @dataclass(frozen=True)
@@ -72,3 +73,21 @@ class RefereeSettings:
     require_sandbox: str | None = None
     """Refuse to judge under a weaker tier than this one: ``namespaces``, ``bubblewrap``, ``landlock`` or
     ``limits``."""
+
+
+def make_referee_settings(
+    where: Settings, policy: Policy | None = None, *, device: str = "cpu"
+) -> RefereeSettings:
+    """Return the settings of a referee that keeps to what the user requires; the only place that does.
+
+    Args:
+        where: caches, and the sandbox that is required.
+        policy: what it judges by; None: the default one.
+        device: where candidates run.
+    """
+    return RefereeSettings(
+        cache_dir=where.cache_dir,
+        policy=policy or Policy(),
+        require_sandbox=where.require_sandbox,
+        device=device,
+    )

@@ -7,14 +7,14 @@ from kernelwright.core.errors import UserError
 from kernelwright.settings import TOKEN_VARIABLE, load_secret
 
 if TYPE_CHECKING:
-    from kernelwright.runs.evaluator import EvaluatorElsewhere
+    from kernelwright.runs.evaluator import Evaluator
 
 __all__ = ["open_evaluator"]
 
 DROP = "drop:"
 
 
-def open_evaluator(text: str) -> "EvaluatorElsewhere":
+def open_evaluator(text: str) -> "Evaluator":
     """Return the evaluator that ``http://host:port``, ``https://...`` or ``drop:FOLDER`` names.
 
     The bearer token of a service comes from the environment, variable ``KERNELWRIGHT_SERVE_TOKEN``.

@@ -9,7 +9,7 @@ from pydantic import Field, ValidationError
 from kernelwright.core.evaluation import Evaluation, Speedup, Stage, Status, Timing, WorkloadResult
 from kernelwright.core.frozen import Frozen
 from kernelwright.core.roofline import Floor
-from kernelwright.core.target import Target
+from kernelwright.core.target import TargetName
 from kernelwright.core.task import Task
 from kernelwright.remote.lines import first_fault, one_line
 
@@ -31,7 +31,7 @@ class DropRequest(Frozen):
     task: Task
     candidate_id: str
     """Content hash of target and kernel: a kernel that was cut short is found out."""
-    target: Target
+    target: TargetName
     final: bool = False
     floors: dict[str, Floor] = Field(default_factory=dict)
     baselines: tuple[str, ...] = ("eager",)

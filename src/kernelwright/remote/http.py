@@ -7,9 +7,9 @@ from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
-from kernelwright import __version__
 from kernelwright.core.errors import MachineError, UserError
 from kernelwright.core.frozen import Frozen
+from kernelwright.core.version import __version__
 from kernelwright.remote.access import is_loopback
 from kernelwright.remote.extra import missing
 from kernelwright.remote.records import Health, Refusal

@@ -10,12 +10,12 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 
-from kernelwright import __version__
 from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.frozen import Frozen, content_hash
 from kernelwright.core.machine import Machine
 from kernelwright.core.roofline import Floor, Peaks
 from kernelwright.core.task import Task
+from kernelwright.core.version import __version__
 from kernelwright.remote.extra import missing
 from kernelwright.remote.floors import floors_here
 from kernelwright.remote.intake import Intake

@@ -148,7 +148,7 @@ def note_lines(found: Sequence[Inspection]) -> list[str]:
 def facts_line(found: Sequence[Inspection]) -> str:
     """Return target, versions and sandbox in one line."""
     targets = dict.fromkeys(str(inspection.target) for inspection in found)
-    parts = [f"target {', '.join(targets)} ({found[0].form.value})"]
+    parts = [f"target {', '.join(targets)} ({found[0].form})"]
     for name, version in {pair: None for i in found for pair in i.versions.items()}:
         parts.append(f"{name} {version}")
     tiers = dict.fromkeys(i.sandbox for i in found if i.sandbox is not None)

@@ -64,12 +64,3 @@ class Evaluator(Protocol):
     def open(self, task: Task) -> Session:
         """Admit a task; raises TaskError when nobody should trust a speedup on it."""
         ...
-
-
-@runtime_checkable
-class EvaluatorElsewhere(Evaluator, Protocol):
-    """An evaluator on another machine."""
-
-    def machine(self) -> Machine | None:
-        """Return the machine that judges, None where it is not told; raises MachineError for no answer."""
-        ...

@@ -11,7 +11,7 @@ from kernelwright.core.roofline import Floor
 from kernelwright.core.task import Task
 from kernelwright.runs.evaluator import Evaluator, Session, SessionAround
 from kernelwright.targets.gpu.inspect.ahead import Ahead
-from kernelwright.targets.gpu.profilers.take import Profiled
+from kernelwright.targets.gpu.profilers.profile import Profiled
 
 Inspector: TypeAlias = Callable[[Task, Candidate], Ahead]
 """Builds a candidate and returns what compilers report; never raises for a bad candidate."""

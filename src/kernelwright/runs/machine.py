@@ -1,16 +1,26 @@
 """Which machine a run is for: this one, or the one where its evaluator judges."""
 
 from pathlib import Path
+from typing import Protocol, runtime_checkable
 
-from kernelwright.core.machine import Accelerator, Machine
-from kernelwright.core.target import Target
+from kernelwright.core.machine import Machine
+from kernelwright.core.target import TargetName
 from kernelwright.machine.probe import probe_machine
-from kernelwright.runs.evaluator import Evaluator, EvaluatorElsewhere
-from kernelwright.targets.gpu.machine import probe_gpu_machine
+from kernelwright.runs.evaluator import Evaluator
+from kernelwright.targets.registry import target_of
+
+
+@runtime_checkable
+class Elsewhere(Protocol):
+    """An evaluator that judges on another machine."""
+
+    def machine(self) -> Machine | None:
+        """Return that machine, None where it is not told; raises MachineError where nobody answers."""
+        ...
 
 
 def machine_of_run(
-    target: Target, cache_dir: Path, evaluator: Evaluator | None = None, *, sandbox: str | None = None
+    target: TargetName, cache_dir: Path, evaluator: Evaluator | None = None, *, sandbox: str | None = None
 ) -> Machine:
     """Return the machine that a run plans for: the evaluator's, this one where the referee is here.
 
@@ -20,20 +30,16 @@ def machine_of_run(
     Raises:
         MachineError: the evaluator does not answer, or this machine's peaks cannot be measured.
     """
-    kind = target.device
-    if not isinstance(evaluator, EvaluatorElsewhere):
-        here = probe_machine(cache_dir) if kind == "cpu" else probe_gpu_machine(kind, cache_dir)
-        return here.model_copy(update={"sandbox": sandbox})
-    there = evaluator.machine()
+    own = target_of(target)
+    if not isinstance(evaluator, Elsewhere):
+        return own.probe_machine(cache_dir).model_copy(update={"sandbox": sandbox})
+    there, unknown = evaluator.machine(), own.unknown_accelerator
     if there is not None:
-        accelerator = there.accelerator
-        if kind != "cpu" and (accelerator is None or accelerator.kind != kind):
-            accelerator = Accelerator(kind=kind)
-        return there.model_copy(
-            update={"accelerator": accelerator if kind != "cpu" else None, "is_elsewhere": True}
-        )
-    unknown = {"is_elsewhere": True, "is_assumed": True}
-    if kind == "cpu":
-        return probe_machine(cache_dir).model_copy(update=unknown)
-    unknown_gpu = {"accelerator": Accelerator(kind=kind), "is_elsewhere": True}
-    return probe_machine(cache_dir).model_copy(update=unknown_gpu)
+        found = there.accelerator
+        is_wanted = unknown is not None and found is not None and found.kind == unknown.kind
+        accelerator = found if is_wanted else unknown
+        return there.model_copy(update={"accelerator": accelerator, "is_elsewhere": True})
+    here = probe_machine(cache_dir)
+    return here.model_copy(
+        update={"accelerator": unknown, "is_elsewhere": True, "is_assumed": unknown is None}
+    )

@@ -11,7 +11,6 @@ from kernelwright.core.errors import CaptureError, MachineError
 from kernelwright.core.machine import Machine
 from kernelwright.core.roofline import Floor, Work, floor
 from kernelwright.core.run import RunSpec
-from kernelwright.core.target import Target
 from kernelwright.core.task import Task, TolerancePolicy
 from kernelwright.machine.probe import probe_machine
 from kernelwright.targets.gpu import roofline as gpu_roofline
@@ -19,6 +18,7 @@ from kernelwright.targets.gpu.driver_files import are_alike
 from kernelwright.targets.gpu.facts import GpuFacts
 from kernelwright.targets.gpu.machine import accelerator_of
 from kernelwright.targets.gpu.peaks import is_gpu_here, published_gpu, run_gpu
+from kernelwright.targets.registry import all_targets, target_of
 from kernelwright.tasks.capture import Captured, capture_task
 from kernelwright.tasks.work import count_work
 
@@ -49,7 +49,7 @@ def gpu_of(spec: RunSpec, cache_dir: Path) -> GpuFacts | None:
     The one that its record names, measured where it is the one here; where none is named, the one here. Of a
     GPU that the record places elsewhere, what is published.
     """
-    if spec.target.device == "cpu":
+    if not target_of(spec.target).device.is_apart:
         return None
     named = _named_gpu(spec)
     if spec.machine.is_elsewhere:
@@ -59,7 +59,7 @@ def gpu_of(spec: RunSpec, cache_dir: Path) -> GpuFacts | None:
 
 def has_gpu_of(spec: RunSpec, cache_dir: Path) -> bool:
     """Tell whether the GPU of a run is the one here."""
-    if spec.target.device == "cpu" or spec.machine.is_elsewhere:
+    if not target_of(spec.target).device.is_apart or spec.machine.is_elsewhere:
         return False
     return is_gpu_here(spec.target.device, cache_dir, _named_gpu(spec))
 
@@ -70,11 +70,12 @@ def floors_on(task: Task, kind: str, cache_dir: Path, *, index: int = 0) -> dict
     Empty where there are none to be had: the task cannot be captured, or the device is not known. The first
     GPU is the one that is known; others are where all are of one model.
     """
-    if kind == "cpu":
-        return dict(prepare(RunSpec(task=task, recipe="none"), cache_dir)[0].floors)
-    if index and not are_alike():
+    own = next((target for target in all_targets() if target.device.name == kind), None)
+    if own is None or (index and not are_alike()):
         return {}
-    spec = RunSpec(task=task, recipe="none", target=Target(device=kind, language="triton"))
+    spec = RunSpec(task=task, recipe="none", target=own.name)
+    if not own.device.is_apart:
+        return dict(prepare(spec, cache_dir)[0].floors)
     gpu = gpu_of(spec, cache_dir)
     if gpu is None:
         return {}
@@ -93,7 +94,8 @@ def prepare_on(spec: RunSpec, machine: Machine, gpu: GpuFacts | None = None) -> 
     """
     captured, works, reason = _capture(spec)
     peaks = ceilings = machine.peaks
-    if spec.target.device != "cpu":
+    is_apart = target_of(spec.target).device.is_apart
+    if is_apart:
         is_strict = _is_strict(spec, captured)
         if gpu is not None:
             peaks = gpu_roofline.gpu_peaks(gpu, is_strict=is_strict)
@@ -102,7 +104,7 @@ def prepare_on(spec: RunSpec, machine: Machine, gpu: GpuFacts | None = None) -> 
         machine = machine.model_copy(update={"accelerator": accelerator})
     if peaks is None or ceilings is None:
         raise MachineError("the machine's peaks are not known; measure them with `kernelwright doctor`")
-    has_floors = spec.target.device == "cpu" or gpu is not None
+    has_floors = not is_apart or gpu is not None
     floors = {name: floor(work, ceilings) for name, work in works.items() if has_floors}
     problem = Problem(
         task=spec.task,

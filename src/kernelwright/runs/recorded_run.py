@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from kernelwright.agents.llm.tape import FolderTape, ReplayOnly
 from kernelwright.core.errors import UserError
-from kernelwright.core.run import Delivery, RunSpec, RunState
+from kernelwright.core.run import RunSpec, RunState
 from kernelwright.runs.recording import (
     FILE_NAME,
     RecordedMachine,
@@ -53,7 +53,7 @@ def save_run(store: Store, run_id: str, folder: Path, machine: RecordedMachine) 
         folder.mkdir(parents=True, exist_ok=True)
         for name in (FILE_NAME, "calls.jsonl"):
             (folder / name).unlink(missing_ok=True)
-        spec = record.spec.model_copy(update={"delivery": Delivery()})
+        spec = record.spec.model_copy(update={"request": None, "folder": None})
         (folder / SPEC_NAME).write_text(spec.model_dump_json(indent=1) + "\n", encoding="utf-8")
         tape = FolderTape(folder)
         for call in store.iter_model_calls(run_id):

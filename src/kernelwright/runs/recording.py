@@ -26,7 +26,7 @@ from kernelwright.runs.evaluator import Evaluator, Session
 from kernelwright.runs.prepare import Preparation, prepare_on
 from kernelwright.store.base import Store
 from kernelwright.targets.gpu.facts import GpuFacts
-from kernelwright.targets.gpu.machine import accelerator_of
+from kernelwright.targets.gpu.machine import accelerator_of, kind_of
 
 FILE_NAME = "recording.jsonl"
 """File name of a recording when only its folder is given."""
@@ -52,8 +52,7 @@ class RecordedMachine(Frozen):
         gpu = None if older.get("gpu") is None else GpuFacts.model_validate(older["gpu"])
         found: dict[str, object] = {"peaks": peaks, "processor": peaks.device}
         if gpu is not None:
-            kind = "hip" if gpu.architecture.startswith("gfx") else "cuda"
-            found["accelerator"] = accelerator_of(kind, gpu)
+            found["accelerator"] = accelerator_of(kind_of(gpu), gpu)
         return {**older, "machine": machine_of_environment(known).model_copy(update=found)}
 
 

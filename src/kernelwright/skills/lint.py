@@ -6,13 +6,12 @@ predicate, and a table that matches nothing for most profiles (measured on its r
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
 from kernelwright.core.evidence import METRICS, Bottleneck, FactValue
 from kernelwright.core.frozen import Frozen
 from kernelwright.core.skill import Predicate, Skill
-from kernelwright.core.target import GPU_TARGETS, INSPECTED_TARGETS, KNOWN_TARGETS
 from kernelwright.skills.predicate import show_predicate, value_matches
 
 STRUCTURES = ("pointwise", "reduction", "scan", "window", "anchor", "anchor_chain", "mixed")
@@ -29,14 +28,21 @@ TEXT_VALUES: dict[str, tuple[str, ...]] = {
 SECTIONS = ("When", "How", "Worked pattern", "Pitfalls")
 """Headings that a body must have."""
 LOWERING_KINDS = ("rewrite", "fusion", "schedule")
-WITH_HOST_SIDE = (*GPU_TARGETS, *INSPECTED_TARGETS)
-"""Targets whose skills may show the host's side in Python."""
 
 _OPERATORS = {
     "number": ("==", "!=", "<", "<=", ">", ">=", "in", "known"),
     "bool": ("==", "!=", "known"),
     "text": ("==", "!=", "in", "known"),
 }
+
+
+class SkillTarget(Frozen):
+    """What skills may do and show for one target."""
+
+    lowerings: frozenset[str] = frozenset()
+    """Every edit that exists there, as ``kind:name``, e.g. ``schedule:unroll``."""
+    shows_host_side: bool = False
+    """The host's side may be shown in Python."""
 
 
 class Problem(Frozen):
@@ -47,17 +53,16 @@ class Problem(Frozen):
     text: str
 
 
-def lint(skills: Mapping[str, Skill], lowerings: Mapping[str, Collection[str]]) -> tuple[Problem, ...]:
+def lint(skills: Mapping[str, Skill], targets: Mapping[str, SkillTarget]) -> tuple[Problem, ...]:
     """Return everything wrong with the skills, in order of skill; empty: clean.
 
     Args:
         skills: skills by name.
-        lowerings: language of a target -> every edit that exists in it, as ``kind:name``, e.g.
-            ``schedule:unroll``. A skill's must exist in one of the languages it is for.
+        targets: what there is for each target. A skill's lowering must exist for one of its own.
     """
     found = [Problem(skill="library", text=text) for text in _library_problems(skills)]
     for skill in skills.values():
-        found += [Problem(skill=skill.name, text=text) for text in _skill_problems(skill, lowerings)]
+        found += [Problem(skill=skill.name, text=text) for text in _skill_problems(skill, targets)]
     return tuple(found)
 
 
@@ -79,13 +84,13 @@ def _has_fallback(skills: Mapping[str, Skill], target: str, bottleneck: Bottlene
     )
 
 
-def _skill_problems(skill: Skill, lowerings: Mapping[str, Collection[str]]) -> Iterator[str]:
+def _skill_problems(skill: Skill, targets: Mapping[str, SkillTarget]) -> Iterator[str]:
     for predicate in (*skill.requires, *skill.forbids, *(signal.when for signal in skill.signals)):
         yield from _predicate_problems(predicate)
-    yield from _reach_problems(skill)
+    yield from _reach_problems(skill, targets)
     yield from _effect_problems(skill)
-    yield from _lowering_problems(skill, lowerings)
-    yield from _text_problems(skill)
+    yield from _lowering_problems(skill, targets)
+    yield from _text_problems(skill, targets)
 
 
 def _predicate_problems(predicate: Predicate) -> Iterator[str]:
@@ -114,9 +119,8 @@ def _fits_kind(value: FactValue, kind: str) -> bool:
     return isinstance(value, str) if kind == "text" else kind == "number" and isinstance(value, int | float)
 
 
-def _reach_problems(skill: Skill) -> Iterator[str]:
-    known = {*KNOWN_TARGETS, *WITH_HOST_SIDE}
-    yield from (f"unknown target {target!r}" for target in skill.targets if target not in known)
+def _reach_problems(skill: Skill, targets: Mapping[str, SkillTarget]) -> Iterator[str]:
+    yield from (f"unknown target {target!r}" for target in skill.targets if target not in targets)
     yield from (f"unknown structure {name!r}" for name in skill.structures if name not in STRUCTURES)
     if not skill.targets or not skill.bottlenecks:
         yield "unreachable: it names no target or no bottleneck"
@@ -162,34 +166,35 @@ def _effect_problems(skill: Skill) -> Iterator[str]:
     yield from (f"signal {show_predicate(s.when)!r} weighs nothing" for s in skill.signals if s.weight <= 0)
 
 
-def _lowering_problems(skill: Skill, lowerings: Mapping[str, Collection[str]]) -> Iterator[str]:
+def _lowering_problems(skill: Skill, targets: Mapping[str, SkillTarget]) -> Iterator[str]:
     yield from (f"parameter {name!r} has no values" for name, values in skill.params.items() if not values)
     if skill.lowering is None:
         return
     kind, _, name = skill.lowering.partition(":")
-    languages = {target.partition("/")[2] for target in skill.targets}
     if kind not in LOWERING_KINDS or not name:
         yield f"lowering {skill.lowering!r} is not one of {', '.join(LOWERING_KINDS)} and a name"
-    elif not any(skill.lowering in lowerings.get(language, ()) for language in languages):
+    elif not any(
+        skill.lowering in targets[target].lowerings for target in skill.targets if target in targets
+    ):
         yield f"lowering {skill.lowering!r} does not exist"
 
 
-def _text_problems(skill: Skill) -> Iterator[str]:
+def _text_problems(skill: Skill, targets: Mapping[str, SkillTarget]) -> Iterator[str]:
     if not skill.summary.strip():
         yield "no summary"
     if not any(source.strip() for source in skill.sources):
         yield "no sources"
     headings = re.findall(r"^## (.+)$", skill.body, re.MULTILINE)
     yield from (f"body has no section {name!r}" for name in SECTIONS if name not in headings)
+    with_host_side = {name.partition("/")[2] for name, target in targets.items() if target.shows_host_side}
     for language in sorted({target.partition("/")[2] for target in skill.targets}):
-        if not _has_pattern(skill, language):
+        if not _has_pattern(skill, language, is_host_side=language in with_host_side):
             yield f"body has no worked pattern for {language}"
 
 
-def _has_pattern(skill: Skill, language: str) -> bool:
+def _has_pattern(skill: Skill, language: str, *, is_host_side: bool) -> bool:
     """A graph rewrite is shown in Python for any target, and so is the host side of a GPU candidate."""
     is_rewrite = (skill.lowering or "").startswith("rewrite:")
-    is_host_side = language in {target.partition("/")[2] for target in WITH_HOST_SIDE}
     return bool(patterns(skill, language) or ((is_rewrite or is_host_side) and patterns(skill, "python")))
 
 

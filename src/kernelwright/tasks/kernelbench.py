@@ -34,7 +34,23 @@ def load_task(
         TaskError: the file cannot be read or parsed, misses a required name, or one of its
             settings is not what it must be. The message is one line.
     """
-    source = _read_source(path)
+    task = parse_task(_read_source(path), path, workloads=workloads, mode=mode, tolerance=tolerance)
+    return task.model_copy(update={"path": str(path)})
+
+
+def parse_task(
+    source: str,
+    path: Path,
+    *,
+    workloads: Sequence[Workload] = (),
+    mode: Mode | None = None,
+    tolerance: TolerancePolicy | None = None,
+) -> Task:
+    """Read a task from source text; ``path`` names it, in messages too, and need not be there.
+
+    Raises:
+        TaskError: as ``load_task``.
+    """
     tree = _parse(path, source)
     _require_names(path, tree)
     settings = assigned_literals(tree)
@@ -46,7 +62,6 @@ def load_task(
         workloads=chosen or (Workload(),),
         mode=mode or _choice(path, settings, "MODE", Mode, Mode.TRAIN),
         tolerance=tolerance or _choice(path, settings, "TOLERANCE", TolerancePolicy, TolerancePolicy.STRICT),
-        path=str(path),
     )
 
 

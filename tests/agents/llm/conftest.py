@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from kernelwright.agents.llm.answers import find_blocks
-from kernelwright.agents.llm.prompts import prompts_folder
+from kernelwright.agents.llm.prompts import prompting_of
 from kernelwright.agents.llm.sources import unfold
 from kernelwright.agents.problem import Problem
 from kernelwright.agents.roles import Analysis, Node, Situation
@@ -18,7 +18,7 @@ from kernelwright.core.plan import Move, Plan
 from kernelwright.core.roofline import Floor, Work
 from kernelwright.core.run import Outcome
 from kernelwright.core.skill import RankedSkill, Skill
-from kernelwright.core.target import CPU_CPP, Target
+from kernelwright.core.target import CPU_CPP, TargetName
 from kernelwright.core.task import Task, TolerancePolicy
 from kernelwright.memory.ledger import Ledger
 from kernelwright.memory.short_term import ShortTermMemory
@@ -29,7 +29,7 @@ from kernelwright.targets.gpu.roofline import gpu_peaks
 from kernelwright.tasks.capture import Captured, capture_task
 from kernelwright.testing.fake_run import PEAKS, fake_evaluation
 
-_EXAMPLE = find_blocks((prompts_folder() / "example_cpp.md").read_text(encoding="utf-8"))
+_EXAMPLE = find_blocks(prompting_of(CPU_CPP).file("example.md").read_text(encoding="utf-8"))
 REFERENCE, KERNEL = _EXAMPLE[0].text, unfold(_EXAMPLE[1].text)
 """The worked example of the prompts."""
 TASK = Task(name="relu_sum", source=REFERENCE)
@@ -153,7 +153,7 @@ def _archived() -> ArchivedPlan:
 
 
 def on_gpu(
-    situation: Situation, target: Target, tolerance: TolerancePolicy = TolerancePolicy.STRICT
+    situation: Situation, target: TargetName, tolerance: TolerancePolicy = TolerancePolicy.STRICT
 ) -> Situation:
     """Return the same on a GPU: its rates and facts, and kernels in its language."""
     problem = situation.problem
@@ -166,7 +166,7 @@ def on_gpu(
     ranked = tuple(
         r.model_copy(update={"skill": name}) for r, name in zip(analysis.ranked, GPU_SKILLS, strict=True)
     )
-    file = prompts_folder() / f"example_{target.language}.md"
+    file = prompting_of(target).file("example.md")
     kernel = unfold(find_blocks(file.read_text(encoding="utf-8"))[1].text)
     base = Candidate(source=kernel, target=target, plan=Plan(moves=(SEED,)), role="generator")
     return replace(

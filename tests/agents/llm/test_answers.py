@@ -6,7 +6,7 @@ import pytest
 from tests.agents.llm.conftest import KERNEL, REFERENCE
 
 from kernelwright.agents.llm.answers import Expected, prose, read_account, read_line, read_source
-from kernelwright.agents.llm.prompts import prompts_folder
+from kernelwright.agents.llm.prompts import prompting_of
 from kernelwright.agents.llm.sources import LOADER_LINE, fold, renamed_reference, unfold
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.model_call import CallOutcome
@@ -137,7 +137,7 @@ def test_an_account_counts_only_with_a_name_of_the_source() -> None:
 def test_the_worked_example_of_the_prompts_is_verified_by_the_referee(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    text = (prompts_folder() / "example_cpp.md").read_text(encoding="utf-8")
+    text = prompting_of(CPU_CPP).file("example.md").read_text(encoding="utf-8")
     answer = read_source(text.partition("Answer:")[2], EXPECTED)
     assert answer.value is not None, answer.detail
     settings = RefereeSettings(cache_dir=tmp_path_factory.mktemp("cache"), search_timing_s=0.1)

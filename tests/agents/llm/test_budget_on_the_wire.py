@@ -13,9 +13,8 @@ from kernelwright.agents.llm.answers import Judged
 from kernelwright.agents.llm.asking import Asker
 from kernelwright.agents.llm.context_check import STRUCTURED, least_prompt, require_room
 from kernelwright.agents.llm.model_client import ModelClient
-from kernelwright.agents.llm.outputs import GpuCodeFeatures, ProposedMove
+from kernelwright.agents.llm.outputs import ProposedMove
 from kernelwright.agents.llm.prompt_input import Told
-from kernelwright.agents.llm.structured import schema_tokens
 from kernelwright.agents.llm.tape import MemoryTape
 from kernelwright.agents.llm.window import WINDOWS, estimate_tokens
 from kernelwright.agents.roles import Situation
@@ -24,6 +23,7 @@ from kernelwright.core.errors import BudgetUsedUp, UserError
 from kernelwright.core.model_call import CallOutcome
 from kernelwright.core.models import ModelSettings
 from kernelwright.core.skill import Skill
+from kernelwright.core.target import TargetName
 
 GOOD = json.dumps({"skill": "free", "why": "it is slow"})
 PROSE = "I would rather talk about the weather. " * 1_000
@@ -116,11 +116,11 @@ def test_a_context_that_holds_no_prompt_is_refused_before_anything_starts() -> N
 
 @pytest.mark.parametrize("language", ["triton", "cuda"])
 def test_room_is_that_of_the_language_s_own_rules(language: str) -> None:
-    assert schema_tokens(GpuCodeFeatures) <= schema_tokens(STRUCTURED["analyst"])
+    target = TargetName(device="cuda", language=language)
     names = [name for name in WINDOWS if name.startswith("coder")]
-    least = max(least_prompt(name, language) for name in names)
+    least = max(least_prompt(name, target) for name in names)
     assert least != max(map(least_prompt, names))
     settings = ModelSettings(model="openai:m", context_tokens=least + 999, max_output_tokens=1_000)
     with pytest.raises(UserError, match=f"the coder's needs at least {least}: "):
-        require_room(settings, {"coder"}, language)
-    require_room(settings.model_copy(update={"context_tokens": least + 1_000}), {"coder"}, language)
+        require_room(settings, {"coder"}, target)
+    require_room(settings.model_copy(update={"context_tokens": least + 1_000}), {"coder"}, target)

@@ -12,12 +12,11 @@ from tests.targets.triton.interpreted import Interpreter
 from tests.targets.triton.judging import FEW, Judge
 
 from kernelwright.agents.llm.answers import Expected, find_blocks, has_native_kernel, read_source
-from kernelwright.agents.llm.languages import LANGUAGES, language_of
-from kernelwright.agents.llm.prompts import prompts_folder
+from kernelwright.agents.llm.prompts import prompting_of
 from kernelwright.agents.llm.sources import LOADER_LINE, fold, unfold
 from kernelwright.core.errors import UserError
 from kernelwright.core.model_call import CallOutcome
-from kernelwright.core.target import CPU_CPP, Target
+from kernelwright.core.target import CPU_CPP, TargetName
 from kernelwright.core.task import Task
 from kernelwright.targets.cuda.nvcc.find import Absent, find_cuda_compiler
 from kernelwright.targets.cuda.nvcc.form import CudaSource
@@ -25,12 +24,16 @@ from kernelwright.targets.cuda.nvcc.outcome import BuildStatus
 from kernelwright.targets.cuda.nvcc.read import read_cuda_source
 from kernelwright.targets.cuda.nvcc.report import report_cuda
 from kernelwright.targets.cuda.runtime_source import LOADER, render_cuda_candidate
+from kernelwright.targets.registry import all_targets
 
-TRITON, CUDA = Target(device="cuda", language="triton"), Target(device="cuda", language="cuda")
+TRITON, CUDA = TargetName(device="cuda", language="triton"), TargetName(device="cuda", language="cuda")
 TARGETS = {"cpp": CPU_CPP, "triton": TRITON, "cuda": CUDA}
+PROMPTED = {
+    target.name.language: target.prompting for target in all_targets() if target.prompting is not None
+}
 BLOCKS = {
-    language: find_blocks((prompts_folder() / f"example_{language}.md").read_text(encoding="utf-8"))
-    for language in LANGUAGES
+    language: find_blocks(told.file("example.md").read_text(encoding="utf-8"))
+    for language, told in PROMPTED.items()
 }
 EXAMPLES = {language: unfold(blocks[1].text) for language, blocks in BLOCKS.items()}
 PLAIN = "import torch\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return x.abs()\n"
@@ -43,12 +46,12 @@ LAUNCH = {
 }  # fmt: skip
 
 
-def outcome(source: str, target: Target) -> tuple[CallOutcome, str]:
+def outcome(source: str, target: TargetName) -> tuple[CallOutcome, str]:
     judged = read_source(f"```python\n{source}```", Expected(REFERENCE, target))
     return judged.outcome, judged.detail
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("language", PROMPTED)
 def test_every_example_is_of_the_same_module_and_is_a_usable_answer(language: str) -> None:
     assert BLOCKS[language][0].text == REFERENCE
     assert outcome(BLOCKS[language][1].text, TARGETS[language]) == (CallOutcome.OK, "")
@@ -87,8 +90,8 @@ def test_words_about_other_languages_are_no_kernels_in_them() -> None:
 
 
 def test_a_language_that_nobody_is_asked_for_is_one_clear_line() -> None:
-    with pytest.raises(UserError, match="asked for kernels in cpp, triton, cuda; not in 'hip'"):
-        language_of("hip")
+    with pytest.raises(UserError, match=r"asked for kernels for cpu/cpp, .*cuda/cuda; not for 'hip/hip'"):
+        prompting_of(TargetName(device="hip", language="hip"))
 
 
 def test_the_loader_is_that_of_the_file_s_language() -> None:

@@ -22,7 +22,7 @@ from kernelwright.core.evidence import FactValue
 from kernelwright.core.model_call import CallOutcome
 from kernelwright.core.plan import Move, Plan
 from kernelwright.core.skill import Skill
-from kernelwright.core.target import Target
+from kernelwright.core.target import TargetName
 from kernelwright.skills.stats import LedgerView
 from kernelwright.testing.fake_run import ScriptedTeam
 from kernelwright.testing.scripted_client import Answer, ScriptedClient
@@ -110,7 +110,7 @@ def test_features_widen_the_evidence_and_decide_nothing(
 
 
 def test_on_a_gpu_other_features_are_read(situation: Situation, skills: dict[str, Skill]) -> None:
-    there = on_gpu(situation, Target(device="cuda", language="triton"))
+    there = on_gpu(situation, TargetName(device="cuda", language="triton"))
     assert there.analysis is not None
     features = {"n_kernels": 2, "is_coalesced": False, "is_vectorisable": True}
     one, _ = asker("analyst", skills, features)
@@ -122,7 +122,7 @@ def test_on_a_gpu_other_features_are_read(situation: Situation, skills: dict[str
 def test_seeds_on_a_gpu_are_asked_for_in_its_own_words(
     situation: Situation, skills: dict[str, Skill]
 ) -> None:
-    there = on_gpu(situation, Target(device="cuda", language="triton"))
+    there = on_gpu(situation, TargetName(device="cuda", language="triton"))
     assert there.base is not None
     kernel = there.base.candidate.source
     one, client = asker("generator", skills, *(code(f"{kernel}OTHER = {n}\n") for n in range(4)))

@@ -10,7 +10,6 @@ from lab.golden import check_golden
 from tests.agents.llm.conftest import KERNEL, on_gpu
 from tests.agents.llm.test_window import CHANGES
 
-from kernelwright.agents.llm.languages import LANGUAGES
 from kernelwright.agents.llm.prompt_input import Told
 from kernelwright.agents.llm.prompts import Prompt, prompts_folder, render
 from kernelwright.agents.llm.sources import LOADER_LINE
@@ -19,8 +18,9 @@ from kernelwright.agents.llm.window import WINDOWS, estimate_tokens
 from kernelwright.agents.roles import Node, Situation
 from kernelwright.core.plan import Move, Plan
 from kernelwright.core.skill import Skill
-from kernelwright.core.target import Target
+from kernelwright.core.target import TargetName
 from kernelwright.core.task import TolerancePolicy
+from kernelwright.targets.registry import all_targets
 from kernelwright.testing.fake_run import PEAKS
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -93,8 +93,8 @@ def test_prompt(name: str, told: Callable[[str], Told], request: pytest.FixtureR
 
 
 ON_GPU = {
-    "planner": Target(device="cuda", language="triton"),
-    "coder_rewrite": Target(device="cuda", language="cuda"),
+    "planner": TargetName(device="cuda", language="triton"),
+    "coder_rewrite": TargetName(device="cuda", language="cuda"),
 }
 """Whole prompts for GPUs, one of each language; the rest of a prompt does not depend on the target."""
 
@@ -114,7 +114,7 @@ def test_rules_say_what_the_device_and_the_tolerance_allow(
     target: str, tolerance: TolerancePolicy, situation: Situation
 ) -> None:
     device, language = target.split("/")
-    told = Told(on_gpu(situation, Target(device=device, language=language), tolerance))
+    told = Told(on_gpu(situation, TargetName(device=device, language=language), tolerance))
     rounds = tolerance is TolerancePolicy.TF32 and device == "cuda"
     for limit in (None, 2_000):
         system = render("generator", told, prompt_tokens=limit, **FACTS["generator"]).system
@@ -128,7 +128,7 @@ def test_rules_say_what_the_device_and_the_tolerance_allow(
 
 
 def test_on_a_gpu_nothing_is_said_of_a_processor(situation: Situation, skills: dict[str, Skill]) -> None:
-    told = Told(on_gpu(situation, Target(device="cuda", language="cuda")), skills)
+    told = Told(on_gpu(situation, TargetName(device="cuda", language="cuda")), skills)
     for name in sorted(WINDOWS):
         text = text_of(render(name, told, **FACTS[name]))
         for word in ("OpenMP", "```cpp", "```triton", "cpu/cpp", PEAKS.device, "n_threads", "bypass caches"):
@@ -137,9 +137,11 @@ def test_on_a_gpu_nothing_is_said_of_a_processor(situation: Situation, skills: d
 
 def test_every_prompt_file_is_used_and_has_two_parts() -> None:
     files = {path.stem for path in prompts_folder().glob("*.md")}
-    parts = {f"{part}_{language}" for part in ("rules", "brief", "example") for language in LANGUAGES}
-    parts |= {"answer_code", "account", "roofline", "checked_gpu"}
-    assert files == set(WINDOWS) | parts
+    assert files == set(WINDOWS) | {"answer_code", "account", "roofline"}
+    for target in all_targets():
+        if target.prompting is not None:
+            own = {path.stem for folder in target.prompting.folders for path in folder.glob("*.md")}
+            assert {"rules", "brief", "example"} <= own <= {"rules", "brief", "example", "checked_gpu"}
 
 
 @pytest.mark.parametrize("name", sorted(WINDOWS))

@@ -15,7 +15,7 @@ from kernelwright.agents.roles import Situation
 from kernelwright.agents.teams import SEATS, check_team, find_team, needs_model
 from kernelwright.core.errors import UserError
 from kernelwright.core.plan import Plan
-from kernelwright.core.target import CPU_CPP, Target
+from kernelwright.core.target import CPU_CPP, TargetName
 from kernelwright.skills.stats import EmptyLedger
 from kernelwright.testing.scripted_client import ScriptedClient
 
@@ -65,7 +65,7 @@ def test_unknown_names_are_one_clear_line(name: str, words: str) -> None:
 
 @pytest.mark.parametrize("name", ["expert", "llm+planner=expert"])
 def test_the_expert_takes_no_seat_where_only_models_write_the_language(name: str) -> None:
-    target = Target(device="cuda", language="cuda")
+    target = TargetName(device="cuda", language="cuda")
     with pytest.raises(UserError, match=r"does not write for target 'cuda/cuda'.*--team llm"):
         check_team(name, target)
     check_team("llm", target)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kernelwright import api
+from kernelwright.api import playing
 from kernelwright.core.events import CandidateEvaluated, Event
 from kernelwright.core.task import Task
 from kernelwright.machine import probe
@@ -33,7 +33,7 @@ def learning() -> ModuleType:
 @pytest.fixture
 def stop_at(monkeypatch: pytest.MonkeyPatch, learning: ModuleType, tmp_path: Path) -> dict[str, int]:
     """Put scripted teams where the machine would be; returns at which evaluation to be killed."""
-    real, killed_at = api._tools, {"at": -1, "seen": 0}
+    real, killed_at = playing._tools, {"at": -1, "seen": 0}
 
     def listen(event: Event) -> None:
         killed_at["seen"] += isinstance(event, CandidateEvaluated)
@@ -46,10 +46,10 @@ def stop_at(monkeypatch: pytest.MonkeyPatch, learning: ModuleType, tmp_path: Pat
         crew = Crew(ScriptedTeam(["a"], ["x", "y"]).team())
         return replace(made, assemble=lambda meter, tape: crew)
 
-    monkeypatch.setattr(api, "_tools", tools)
-    keywords = {**(api.resume_run.__kwdefaults__ or {}), "prepare": fake_prepare}
-    monkeypatch.setattr(api.resume_run, "__kwdefaults__", keywords)
-    monkeypatch.setattr(api, "open_referee", lambda **_: FakeReferee({"a": 1.5, "a>x": 1.6, "a>y": 3.0}))
+    monkeypatch.setattr(playing, "_tools", tools)
+    keywords = {**(playing.carry_on.__kwdefaults__ or {}), "prepare": fake_prepare}
+    monkeypatch.setattr(playing.carry_on, "__kwdefaults__", keywords)
+    monkeypatch.setattr(playing, "open_referee", lambda **_: FakeReferee({"a": 1.5, "a>x": 1.6, "a>y": 3.0}))
     monkeypatch.setattr(probe, "measure_peaks", lambda cache_dir: PEAKS)
     words = ["--limit", "1", "--budget-evaluations", "3"]
     folders = ["--work", str(tmp_path / "work"), "--out", str(tmp_path / "out")]

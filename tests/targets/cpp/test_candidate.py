@@ -14,8 +14,8 @@ from kernelwright.core.errors import LoweringError
 from kernelwright.core.machine import Machine
 from kernelwright.core.task import Task, Workload
 from kernelwright.ir.lower import lower
+from kernelwright.targets.cpp.candidate import render_cpp_candidate
 from kernelwright.targets.cpp.schedules import with_default_schedules
-from kernelwright.targets.module_file.candidate import render_candidate
 from kernelwright.targets.module_file.constructor import constructor_source
 from kernelwright.tasks.capture import capture_task
 from kernelwright.tasks.live import task_from_module
@@ -64,7 +64,7 @@ def candidate(task: Task) -> str:
     for workload in task.workloads:
         captured = capture_task(task, workload)
         programs[workload.name] = (captured, with_default_schedules(lower(captured), Machine(cores=2)))
-    return render_candidate(task, programs, "1. seed")
+    return render_cpp_candidate(task, programs, "1. seed")
 
 
 def load(source: str) -> types.ModuleType:

@@ -88,7 +88,7 @@ def _load(source: str) -> ModuleType:
 
 def _run_region(source: str, name: str, region: Region, arrays: dict[str, Any]) -> dict[str, Any]:
     # lazy: the parent prints, the child only needs the order of the arguments
-    from kernelwright.targets.cpp.printer import signature
+    from kernelwright.ir.arguments import signature
 
     tensors = {key: torch.from_numpy(array.copy()) for key, array in arrays.items()}
     arguments = signature(region)

@@ -7,12 +7,15 @@ import torch
 from tests.targets.triton.interpreted import Interpreter
 from tests.targets.triton.judging import FEW, Judge
 
-from kernelwright.core.errors import LoweringError, UserError
+from kernelwright.core.errors import UserError
 from kernelwright.core.plan import Plan
-from kernelwright.core.target import Target
 from kernelwright.core.task import Task
-from kernelwright.targets.plan_lowering import carry_out, known_lowerings, sites, write_source
-from kernelwright.targets.printers import printer_for
+from kernelwright.ir.plan_lowering import carry_out, known_lowerings, sites, write_source
+from kernelwright.targets.cpp.lowering import LOWERING as CPP
+from kernelwright.targets.device import DeviceKind
+from kernelwright.targets.registry import find_target
+from kernelwright.targets.triton.candidate import render_triton_candidate
+from kernelwright.targets.triton.lowering import LOWERING
 from kernelwright.tasks.capture import capture_task
 
 SOURCE = """
@@ -44,8 +47,8 @@ def get_init_inputs():
 @pytest.fixture(scope="module")
 def source() -> str:
     task = Task(name="t", source=SOURCE)
-    carried = carry_out(capture_task(task, task.workloads[0]), Plan(), {}, "triton")
-    return write_source(task, {"default": carried}, Plan())
+    carried = carry_out(capture_task(task, task.workloads[0]), Plan(), {}, LOWERING)
+    return write_source(task, {"default": carried}, Plan(), render_triton_candidate)
 
 
 def test_the_file_is_plain_python_without_compiler_or_addresses(source: str) -> None:
@@ -76,23 +79,21 @@ def test_the_candidate_matches_the_reference_and_updates_its_buffers(
 
 def test_lowerings_and_sites_are_those_of_the_language() -> None:
     task = Task(name="t", source=SOURCE)
-    carried = carry_out(capture_task(task, task.workloads[0]), Plan(), {}, "triton")
-    assert "schedule:triton-warps" in known_lowerings("triton") - known_lowerings()
+    carried = carry_out(capture_task(task, task.workloads[0]), Plan(), {}, LOWERING)
+    assert "schedule:triton-warps" in known_lowerings(LOWERING) - known_lowerings(CPP)
     assert sites(carried, "schedule:triton-warps") and not sites(carried, "schedule:unroll")
-    with pytest.raises(LoweringError, match="no printer for 'cuda'"):
-        printer_for("cuda")
 
 
 def test_a_gpu_target_is_known_and_not_run_here() -> None:
-    assert Target.parse("cuda/triton", to_run=False).language == "triton"
+    assert find_target("cuda/triton", to_run=False).name.language == "triton"
     with pytest.raises(UserError, match="'hip/triton' needs a GPU"):
-        Target.parse("hip/triton")
+        find_target("hip/triton", has_device=lambda kind: False)
 
 
 def test_a_gpu_target_is_run_where_its_own_kind_of_device_is() -> None:
-    def has_device(kind: str) -> bool:
-        return kind == "cuda"
+    def has_device(kind: DeviceKind) -> bool:
+        return kind.name == "cuda"
 
-    assert Target.parse("cuda/triton", has_device=has_device).device == "cuda"
+    assert find_target("cuda/triton", has_device=has_device).name.device == "cuda"
     with pytest.raises(UserError, match="'hip/triton' needs a GPU"):
-        Target.parse("hip/triton", has_device=has_device)
+        find_target("hip/triton", has_device=has_device)

@@ -8,9 +8,10 @@ from kernelwright.core.evaluation import Evaluation, WorkloadResult
 from kernelwright.core.evidence import Evidence, FactValue
 from kernelwright.core.roofline import Floor, Peaks
 from kernelwright.ir.facts import program_facts
+from kernelwright.ir.plan_lowering import Carried, sites
 from kernelwright.skills.gate import diagnose, rank
 from kernelwright.skills.stats import LedgerView
-from kernelwright.targets.plan_lowering import Carried, sites
+from kernelwright.targets.registry import target_of
 
 
 class ExpertAnalyst:
@@ -61,8 +62,9 @@ def task_facts(floor: Floor, peaks: Peaks) -> dict[str, FactValue]:
 
 
 def contract_facts(problem: Problem) -> dict[str, FactValue]:
-    """Return what the task allows, where a skill asks for it: on GPUs, whose products may be less exact."""
-    return {} if problem.target.device == "cpu" else {"task.tolerance": str(problem.task.tolerance)}
+    """Return what the task allows, where a skill asks for it: on devices whose products may be less exact."""
+    rounds = target_of(problem.target).device.rounds_products
+    return {"task.tolerance": str(problem.task.tolerance)} if rounds else {}
 
 
 def run_facts(result: WorkloadResult, floor: Floor | None, peaks: Peaks) -> dict[str, FactValue]:

@@ -8,9 +8,7 @@ from kernelwright.core.errors import LoweringError
 from kernelwright.core.evaluation import Evaluation, Status
 from kernelwright.core.plan import Move, Plan
 from kernelwright.ir.program import Region
-
-SAFER_SUMS = ("safer-chunk", "two-pass-moments", "two-pass-statistics")
-"""Names under which the numeric repairs enter a plan; they lower to schedule edits."""
+from kernelwright.targets.registry import all_targets, target_of
 
 
 class ExpertDebugger:
@@ -18,8 +16,8 @@ class ExpertDebugger:
 
     def __init__(self, workshop: Workshop) -> None:
         self._workshop = workshop
-        workshop.lowering_of.update({"safer-chunk": "schedule:chunk", "two-pass-moments": "schedule:moments"})
-        workshop.lowering_of.update({"two-pass-statistics": "schedule:triton-moments"})
+        for target in all_targets():
+            workshop.lowering_of |= {safer.name: safer.lowering for safer in target.lowering.repairs}
         workshop.lowering_of.update({"leave-to-torch": "fusion:keep-call"})
 
     def repair(self, situation: Situation, tried: tuple[str, ...]) -> tuple[Candidate, Move] | None:
@@ -45,12 +43,10 @@ class ExpertDebugger:
         ideas: list[Move] = []
         if evaluation.status in (Status.INCORRECT_NUMERICS, Status.NON_FINITE):
             for region in regions:
-                why = f"{evaluation.detail}: sum shorter runs in float32"
-                ideas.append(Move(skill="safer-chunk", region=region, params={"chunk": 16}, why=why))
-                why = f"{evaluation.detail}: subtract the mean before squaring"
-                params: dict[str, bool | int | float | str] = {"moments": "two_pass"}
-                skill = "two-pass-moments" if problem.target.language == "cpp" else "two-pass-statistics"
-                ideas.append(Move(skill=skill, region=region, params=params, why=why))
+                for safer in target_of(problem.target).lowering.repairs:
+                    why = f"{evaluation.detail}: {safer.why}"
+                    params = dict(safer.params)
+                    ideas.append(Move(skill=safer.name, region=region, params=params, why=why))
         for region in regions:
             why = f"{evaluation.status}: {evaluation.detail}"
             ideas.append(Move(skill="leave-to-torch", region=region.removeprefix("r_"), why=why))

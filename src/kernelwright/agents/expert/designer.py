@@ -9,9 +9,9 @@ from kernelwright.agents.expert.planner import ExpertPlanner
 from kernelwright.agents.expert.static_facts import static_analysis
 from kernelwright.agents.roles import Analysis, Design, Experiment, Situation
 from kernelwright.core.plan import Move
+from kernelwright.ir.plan_lowering import sites
 from kernelwright.skills.ranking import PRIOR_TRIES, expected_factor
 from kernelwright.skills.stats import SkillStats
-from kernelwright.targets.plan_lowering import sites
 
 PRIOR_SPREAD = 0.15
 """Standard deviation of a move's log-speedup before any was measured; our choice."""

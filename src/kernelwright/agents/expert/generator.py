@@ -11,7 +11,7 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import LoweringError
 from kernelwright.core.plan import Move, Plan
 from kernelwright.ir.edits import Site
-from kernelwright.targets.plan_lowering import sites
+from kernelwright.ir.plan_lowering import sites
 
 MAX_ALGEBRA_MOVES = 24
 """Rewrites in the algebra seed; ours, far above what any known task needs."""

@@ -8,8 +8,8 @@ from kernelwright.agents.roles import Situation
 from kernelwright.core.errors import LoweringError
 from kernelwright.core.plan import Move, Plan
 from kernelwright.ir.edits import Site
+from kernelwright.ir.plan_lowering import sites
 from kernelwright.memory.archive import distil
-from kernelwright.targets.plan_lowering import sites
 
 MAX_SITES = 8
 """Places at which one archived move is taken up; ours, so that a large network stays affordable."""

@@ -7,14 +7,13 @@ from kernelwright.core.machine import Machine
 from kernelwright.core.plan import Move, Plan
 from kernelwright.core.skill import Skill
 from kernelwright.core.task import TolerancePolicy
+from kernelwright.ir.plan_lowering import LIBRARY_SEED, Carried, carry_out, write_source
 from kernelwright.ir.program import Region
-from kernelwright.targets.plan_lowering import LIBRARY_SEED, Carried, carry_out, write_source
-from kernelwright.targets.printers import PRINTERS, reading_language
+from kernelwright.targets.registry import target_of
 
 LIBRARY_MOVE = Move(skill="library-seed", why="every operator as torch calls it: correct first")
 """The seed that changes nothing but the interpreter's overhead."""
 
-LOWERS_PRECISION = frozenset({"schedule:triton-precision"})
 LOOSE = frozenset({TolerancePolicy.TF32, TolerancePolicy.BF16})
 """Tolerances under which inputs of products may be rounded to TF32."""
 
@@ -35,12 +34,14 @@ class Workshop:
         language that we do not write there are no schedules.
         """
         target = str(problem.target)
+        own = target_of(problem.target)
+        may_round = problem.task.tolerance in LOOSE
         return {
             name: lowering
             for name, lowering in self.lowering_of.items()
             if (name not in self.skills or target in self.skills[name].targets)
-            and (lowering not in LOWERS_PRECISION or problem.task.tolerance in LOOSE)
-            and (problem.target.language in PRINTERS or not lowering.startswith("schedule:"))
+            and (may_round or lowering not in own.lowering.loosens)
+            and (own.writer is not None or not lowering.startswith("schedule:"))
         }
 
     def carried(self, problem: Problem, plan: Plan, workload: str | None = None) -> Carried:
@@ -52,7 +53,7 @@ class Workshop:
                 problem.captured[name],
                 plan,
                 self.lowering_of,
-                reading_language(problem.target.language),
+                target_of(problem.target).lowering,
                 problem.machine,
             )
         return self._carried[key]
@@ -66,11 +67,16 @@ class Workshop:
         carried = {problem.main_workload: self.carried(problem, plan)}
         for workload in problem.task.workloads[1:]:
             carried[workload.name] = self._carried_where_possible(problem, plan, workload.name)
-        language = problem.target.language
-        steps = (step for done in carried.values() for step in done.program.steps)
-        if language not in PRINTERS and any(isinstance(step, Region) for step in steps):
-            raise LoweringError(f"the expert writes no kernels in {language!r}; a model Coder may")
-        source = write_source(problem.task, carried, plan)
+        own = target_of(problem.target)
+        has_kernels = any(
+            isinstance(step, Region) for done in carried.values() for step in done.program.steps
+        )
+        write = own.writer if has_kernels else own.library_writer
+        if write is None:
+            raise LoweringError(
+                f"the expert writes no kernels for {str(problem.target)!r}; a model Coder may"
+            )
+        source = write_source(problem.task, carried, plan, write)
         given_up = {name: why for name, done in carried.items() if (why := done.program.given_up)}
         return Candidate(
             source=source, target=problem.target, parents=parents, plan=plan, role=role, given_up=given_up

@@ -13,7 +13,7 @@ from kernelwright.core.evidence import Bottleneck
 from kernelwright.core.plan import Move, ParamValue, Plan
 from kernelwright.core.skill import RankedSkill
 from kernelwright.ir.edits import Site
-from kernelwright.targets.plan_lowering import sites
+from kernelwright.ir.plan_lowering import sites
 
 LATER_VALUE_DISCOUNT = 0.85
 """Each further parameter value of a site counts this much less than the one before; our choice."""

@@ -7,9 +7,9 @@ from kernelwright.agents.roles import Analysis
 from kernelwright.core.evidence import Evidence, FactValue
 from kernelwright.core.plan import Plan
 from kernelwright.ir.facts import program_facts
+from kernelwright.ir.plan_lowering import sites
 from kernelwright.skills.gate import diagnose, rank
 from kernelwright.skills.stats import LedgerView
-from kernelwright.targets.plan_lowering import sites
 
 
 def static_analysis(workshop: Workshop, problem: Problem, plan: Plan, ledger: LedgerView) -> Analysis:

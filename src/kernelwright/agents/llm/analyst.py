@@ -7,8 +7,8 @@ from pydantic import BaseModel
 
 from kernelwright.agents.llm.answers import Judged
 from kernelwright.agents.llm.asking import Asker
-from kernelwright.agents.llm.outputs import CodeFeatures, GpuCodeFeatures
 from kernelwright.agents.llm.prompt_input import Told
+from kernelwright.agents.llm.prompts import prompting_of
 from kernelwright.agents.problem import Problem
 from kernelwright.agents.roles import Analysis, Analyst, Node, Situation
 from kernelwright.core.candidate import Candidate
@@ -80,7 +80,7 @@ class ModelAnalyst:
 
     def _read(self, problem: Problem, base: Candidate, evaluation: Evaluation) -> dict[str, FactValue]:
         told = Told(Situation(problem, Node(base, evaluation, "base")), self._asker.skills)
-        output = CodeFeatures if problem.target.device == "cpu" else GpuCodeFeatures
+        output = prompting_of(problem.target).features
         try:
             features = self._asker.structured("analyst", told, output, _taken)
         except UnusableAnswer:

@@ -10,12 +10,12 @@ import textwrap
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from kernelwright.agents.llm.languages import LANGUAGES
 from kernelwright.agents.llm.reference_checks import hides_reference, is_reference
 from kernelwright.agents.llm.sources import unfold
 from kernelwright.core.model_call import CallOutcome
-from kernelwright.core.target import Target
+from kernelwright.core.target import TargetName
 from kernelwright.targets.module_file.constructor import NEW_NAME
+from kernelwright.targets.registry import target_of
 
 V = TypeVar("V")
 
@@ -49,7 +49,7 @@ class Expected:
 
     reference: str
     """The task's own source."""
-    target: Target
+    target: TargetName
     needs_kernel: bool = True
     """False where the base has no kernel of its own either, or the change is algebra alone."""
 
@@ -127,9 +127,9 @@ def read_line(text: str, label: str) -> str:
     return found[1].strip() if found else ""
 
 
-def has_native_kernel(source: str, target: Target) -> bool:
-    """Tell whether the file brings a kernel in the target's language; true for languages not known here."""
-    language = LANGUAGES.get(target.language)
+def has_native_kernel(source: str, target: TargetName) -> bool:
+    """Tell whether the file brings a kernel in the target's language; true where models are not asked."""
+    language = target_of(target).prompting
     return language is None or language.own.search(source) is not None
 
 
@@ -150,7 +150,7 @@ def _find_unusable(source: str, expected: Expected) -> Judged[str] | None:
             return Judged(CallOutcome.REFERENCE_RETURNED, detail="the source is the reference, renamed")
         if (way_out := hides_reference(tree, expected.reference)) is not None:
             return Judged(CallOutcome.HIDES_REFERENCE, detail=way_out)
-    wanted = LANGUAGES.get(expected.target.language)
+    wanted = target_of(expected.target).prompting
     for language, sign in (wanted.foreign if wanted else {}).items():
         if sign.search(source):
             detail = f"the kernel is written in {language}; the target is {expected.target}"

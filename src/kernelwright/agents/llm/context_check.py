@@ -5,15 +5,15 @@ from collections.abc import Collection, Mapping
 from pydantic import BaseModel
 
 from kernelwright.agents.llm import outputs
-from kernelwright.agents.llm.languages import language_of
-from kernelwright.agents.llm.prompts import least_tokens
+from kernelwright.agents.llm.prompts import least_tokens, prompting_of
 from kernelwright.agents.llm.structured import schema_tokens
 from kernelwright.agents.llm.window import CORRECTION_SHARE, WINDOWS
 from kernelwright.core.errors import UserError
 from kernelwright.core.models import ModelSettings
+from kernelwright.core.target import CPU_CPP, TargetName
 
+ANALYST = "analyst"
 STRUCTURED: Mapping[str, type[BaseModel]] = {
-    "analyst": outputs.CodeFeatures,
     "planner": outputs.ProposedMove,
     "planner_anchors": outputs.AnchoredMove,
     "debugger_diagnose": outputs.RootCause,
@@ -23,29 +23,30 @@ STRUCTURED: Mapping[str, type[BaseModel]] = {
     "breeder_cross": outputs.ProposedPlan,
     "aligner": outputs.AlignedPlan,
 }
-"""Prompt -> what it is answered with, where code has to read it; an analyst's on a GPU is no longer."""
+"""Prompt -> what it is answered with, where code has to read it; the analyst's is the target's."""
 
 
-def least_prompt(name: str, language: str = "cpp") -> int:
+def least_prompt(name: str, target: TargetName = CPU_CPP) -> int:
     """Return the tokens that a prompt needs with its schema and corrections, by ``estimate_tokens``."""
-    needed = least_tokens(name, language)
-    if name not in STRUCTURED:
+    needed = least_tokens(name, target)
+    answer = prompting_of(target).features if name == ANALYST else STRUCTURED.get(name)
+    if answer is None:
         return needed
-    needed += schema_tokens(STRUCTURED[name])
+    needed += schema_tokens(answer)
     return -(-needed * CORRECTION_SHARE // (CORRECTION_SHARE - 1))
 
 
-def require_room(settings: ModelSettings, seats: Collection[str], language: str = "cpp") -> None:
+def require_room(settings: ModelSettings, seats: Collection[str], target: TargetName = CPU_CPP) -> None:
     """Raise UserError when the context that was given cannot hold the least prompt of one of the seats.
 
-    ``language`` is the target's; one in which models are not asked for kernels is a UserError as well.
+    A target that models are not asked for is a UserError as well.
     """
-    language_of(language)
+    prompting_of(target)
     room = settings.prompt_tokens()
     if room is None:
         return
     names = [name for name in WINDOWS if name.partition("_")[0] in seats]
-    needed = {name: least_prompt(name, language) for name in names}
+    needed = {name: least_prompt(name, target) for name in names}
     largest = max(needed, key=needed.__getitem__, default=None)
     if largest is not None and needed[largest] > room:
         seat = largest.partition("_")[0]

@@ -3,29 +3,16 @@
 from kernelwright.agents.llm.answers import Expected
 from kernelwright.agents.llm.asking import Asker
 from kernelwright.agents.llm.prompt_input import Told
+from kernelwright.agents.llm.prompts import prompting_of
 from kernelwright.agents.llm.sources import renamed_reference
 from kernelwright.agents.problem import Problem
 from kernelwright.agents.roles import Generator, Situation
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import BudgetUsedUp, ModelUnavailable, UnusableAnswer
 
-APPROACHES = (
-    "the plain way. Keep library calls for matrix products, convolutions and attention; write one simple "
-    "parallel loop for the rest.",
-    "fuse. Everything between library calls becomes one kernel that reads its inputs once and writes its "
-    "outputs once.",
-    "algebra first. Remove work that need not be done at all, then fuse what is left.",
-    "write everything yourself, the heaviest operator included, blocked for the caches.",
-)
-"""What the seeds are asked to differ in; ours. KernelSkill asks for a set and does not say how it varies."""
-GPU_APPROACHES = (
-    "the plain way. Keep library calls for matrix products, convolutions and attention; write one simple "
-    "kernel for the rest.",
-    *APPROACHES[1:3],
-    "write everything yourself, the heaviest operator included, in tiles that stay in registers and shared "
-    "memory.",
-)
-"""The same for a GPU."""
+ANY_APPROACH = "the way that you think fastest."
+"""What is asked for where a target names no approaches (``Prompting.approaches``); ours. KernelSkill asks for
+a set of seeds and does not say how it varies."""
 
 
 class ModelGenerator:
@@ -70,7 +57,7 @@ class ModelGenerator:
 
     def _seed(self, situation: Situation, n: int, count: int) -> Candidate:
         problem = situation.problem
-        approaches = APPROACHES if problem.target.device == "cpu" else GPU_APPROACHES
+        approaches = prompting_of(problem.target).approaches or (ANY_APPROACH,)
         source, _ = self._asker.source(
             "generator",
             Told(situation, self._asker.skills),

@@ -16,6 +16,7 @@ from kernelwright.core.evidence import METRICS
 from kernelwright.core.skill import RankedSkill
 from kernelwright.memory.attempts import Attempt
 from kernelwright.skills.stats import SkillStats
+from kernelwright.targets.registry import all_targets, target_of
 
 MAX_RANKED = 12
 """Skills listed with their reasons; our choice."""
@@ -31,8 +32,6 @@ LIVE = (
     "parameters are declared."
 )
 CLASSES = "Its classes, as far as their source could be read, without torch's own; the graph decides."
-KERNEL_LANGUAGES = frozenset({"cpp", "triton", "cuda", "hip"})
-"""What a worked pattern may be for; any other, as the host's Python, is for every target."""
 _PATTERN = re.compile(r"^```(?P<languages>[\w,]+)\n.*?^```[ \t]*\n?", re.M | re.S)
 _FENCED = re.compile(r"^```.*?^```[ \t]*\n?", re.M | re.S)
 
@@ -94,14 +93,14 @@ def _floor(told: Told) -> Texts:
         f"{showing.number(floor.work.intensity)} operations per byte."
         for name, floor in problem.floors.items()
     ]
-    on_gpu = problem.target.device != "cpu"
-    if on_gpu and not problem.floors:
+    device = target_of(problem.target).device
+    if device.is_apart and not problem.floors:  # its peaks are not known
         return []
     machine = (
-        f"- {'GPU' if on_gpu else 'Machine'}: {peaks.device}, {peaks.n_threads} threads"
-        f"{' at once' if on_gpu else ''}; {showing.number(peaks.bandwidth_gbps)} GB/s "
-        f"from memory, {showing.number(peaks.cache_bandwidth_gbps)} GB/s within {peaks.cache_bytes} bytes of "
-        f"cache, {showing.number(peaks.fma_gflops)} GFLOP/s{' with matrix units' if on_gpu else ''}."
+        f"- {device.label}: {peaks.device}, {peaks.n_threads} {device.threads}; "
+        f"{showing.number(peaks.bandwidth_gbps)} GB/s from memory, "
+        f"{showing.number(peaks.cache_bandwidth_gbps)} GB/s within {peaks.cache_bytes} bytes of "
+        f"cache, {showing.number(peaks.fma_gflops)} {device.arithmetic}."
     )
     return [("Roofline floor", "\n".join([*lines, machine]))]
 
@@ -204,11 +203,15 @@ def _guidance(told: Told) -> Texts:
 
 
 def _in_language(body: str, language: str) -> str:
-    """Return a skill's text without worked patterns for kernels of other languages."""
+    """Return a skill's text without worked patterns for kernels of other languages.
+
+    A pattern in a language that is no target's, such as the host's Python, is for every target.
+    """
+    of_kernels = {target.name.language for target in all_targets()}
 
     def kept(pattern: re.Match[str]) -> str:
         named = set(pattern["languages"].split(","))
-        return "" if named & KERNEL_LANGUAGES and language not in named else pattern[0]
+        return "" if named & of_kernels and language not in named else pattern[0]
 
     return _PATTERN.sub(kept, body)
 

@@ -1,7 +1,5 @@
 """What models answer where code has to read it. Field descriptions are part of the prompt."""
 
-from typing import Literal
-
 from pydantic import BaseModel, ConfigDict, Field
 
 
@@ -9,56 +7,6 @@ class Output(BaseModel):
     """Base of every structured answer; fields that were not asked for are ignored."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", use_attribute_docstrings=True)
-
-
-class CodeFeatures(Output):
-    """What can be read off a kernel's source; null where it cannot be told."""
-
-    structure: Literal["pointwise", "reduction", "scan", "window", "matmul", "mixed"] | None = None
-    """Shape of the hottest loop."""
-    passes_over_memory: int | None = Field(default=None, ge=0)
-    """How often the largest tensor is read or written in one call."""
-    has_reuse: bool | None = None
-    """Values are used more than once after being loaded."""
-    is_parallel: bool | None = None
-    """The hottest loop is divided among threads."""
-    is_vectorisable: bool | None = None
-    """The innermost loop has unit stride and no dependence that stops vectors."""
-    has_dependency_chain: bool | None = None
-    """The innermost loop adds into one accumulator."""
-    has_tail_handling: bool | None = None
-    """Sizes are no multiple of the vector width, so a remainder loop runs."""
-    uses_transcendentals: bool | None = None
-    """exp, log, tanh, erf and their like."""
-    n_library_calls: int | None = Field(default=None, ge=0)
-    """Operators of torch called in forward."""
-    n_intermediates: int | None = Field(default=None, ge=0)
-    """Tensors allocated in forward that are not returned."""
-
-
-class GpuCodeFeatures(Output):
-    """The same of a source for a GPU."""
-
-    structure: Literal["pointwise", "reduction", "scan", "window", "matmul", "mixed"] | None = None
-    """Shape of the hottest kernel."""
-    passes_over_memory: int | None = Field(default=None, ge=0)
-    """How often the largest tensor is read or written in one call."""
-    n_kernels: int | None = Field(default=None, ge=0)
-    """Launches of own kernels in one call."""
-    is_coalesced: bool | None = None
-    """Neighbouring threads of the hottest kernel touch neighbouring addresses."""
-    has_reuse: bool | None = None
-    """Values are used more than once after being loaded, from registers or shared memory."""
-    uses_matrix_units: bool | None = None
-    """Products go through tl.dot or matrix instructions."""
-    has_tail_handling: bool | None = None
-    """Blocks may reach beyond their tensor: masks or conditions keep them in."""
-    uses_transcendentals: bool | None = None
-    """exp, log, tanh, erf and their like."""
-    n_library_calls: int | None = Field(default=None, ge=0)
-    """Operators of torch called in forward."""
-    n_intermediates: int | None = Field(default=None, ge=0)
-    """Tensors allocated in forward that are not returned."""
 
 
 class ProposedMove(Output):

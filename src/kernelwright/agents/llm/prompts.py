@@ -9,13 +9,16 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from kernelwright.agents.llm.guidance import sections
-from kernelwright.agents.llm.languages import language_of
 from kernelwright.agents.llm.prompt_input import Told
 from kernelwright.agents.llm.sources import LOADER_LINE
 from kernelwright.agents.llm.span_markers import BEGINS, ENDS
 from kernelwright.agents.llm.window import WINDOWS, cut_to, estimate_tokens, fit
 from kernelwright.agents.problem import Problem
+from kernelwright.core.errors import UserError
+from kernelwright.core.target import TargetName
 from kernelwright.core.task import TolerancePolicy
+from kernelwright.targets.base import Prompting
+from kernelwright.targets.registry import all_targets, target_of
 
 SEPARATOR = "---user---"
 _INCLUDE = re.compile(r'\{% include (?:rules|"(\w+\.md)") %\}')
@@ -62,15 +65,30 @@ def render(
     return Prompt(cut_to(prompt.system, budget // 2), cut_to(prompt.user, budget - budget // 2))
 
 
-def least_tokens(name: str, language: str) -> int:
+def least_tokens(name: str, target: TargetName) -> int:
     """Return about what a prompt needs: its file with the rules in brief, and some room for its sections."""
-    return estimate_tokens(_with_parts(f"{name}.md", f"brief_{language}.md")) + LEAST_ROOM
+    return estimate_tokens(_with_parts(_folders(prompting_of(target)), f"{name}.md")) + LEAST_ROOM
 
 
-def _with_parts(file: str, rules: str) -> str:
+def prompting_of(target: TargetName) -> Prompting:
+    """Return what models are told of a target; raises UserError for one that they are not asked for."""
+    found = target_of(target).prompting
+    if found is None:
+        asked = ", ".join(str(other) for other in all_targets() if other.prompting is not None)
+        raise UserError(f"models are asked for kernels for {asked}; not for {str(target)!r}")
+    return found
+
+
+def _folders(prompting: Prompting) -> tuple[Path, ...]:
+    """Return where prompt files are looked for: a target's own parts first."""
+    return (*prompting.folders, prompts_folder())
+
+
+def _with_parts(folders: tuple[Path, ...], file: str) -> str:
     """Return a prompt file with the files that it includes."""
-    text = (prompts_folder() / file).read_text(encoding="utf-8")
-    return _INCLUDE.sub(lambda found: _with_parts(found[1] or rules, rules), text)
+    path = next(path for folder in folders if (path := folder / file).exists())
+    text = path.read_text(encoding="utf-8")
+    return _INCLUDE.sub(lambda found: _with_parts(folders, found[1] or "brief.md"), text)
 
 
 def _split(text: str) -> Prompt:
@@ -79,42 +97,43 @@ def _split(text: str) -> Prompt:
 
 
 def _rendered(name: str, told: Told, shown: str, facts: dict[str, object]) -> str:
-    language = told.problem.target.language
+    prompting = prompting_of(told.problem.target)
     return (
-        _environment()
+        _environment(_folders(prompting))
         .get_template(f"{name}.md")
         .render(
             sections=shown,
-            example=f"example_{language}.md",
+            example="example.md",
             loader_line=LOADER_LINE,
             begins=BEGINS,
             ends=ENDS,
             situation=told.situation,
-            **_facts_of_target(told.problem),
-            **{**facts, "rules": f"{facts['rules']}_{language}.md"},
+            **_facts_of_target(told.problem, prompting),
+            **{**facts, "rules": f"{facts['rules']}.md"},
         )
     )
 
 
-def _facts_of_target(problem: Problem) -> dict[str, object]:
-    """Return what the parts of a prompt depend on; raises UserError for a language that has none."""
-    target, language = problem.target, language_of(problem.target.language)
+def _facts_of_target(problem: Problem, prompting: Prompting) -> dict[str, object]:
+    """Return what the parts of a prompt depend on."""
+    target = target_of(problem.target)
     return {
+        **prompting.facts,
         "target": str(target),
-        "language": target.language,
-        "language_name": language.name,
-        "has_loader": language.has_loader,
-        "on_gpu": target.device != "cpu",
-        "on_amd": target.device == "hip",
-        "gpu": "a GPU of AMD" if target.device == "hip" else "a GPU of NVIDIA",
+        "device_title": target.device.title,
+        "language_name": prompting.language,
+        "has_loader": target.loader is not None,
+        "hot_spot": prompting.hot_spot,
+        "causes": prompting.causes,
+        "advice": prompting.advice,
         "may_round": problem.task.tolerance in MAY_ROUND,
     }
 
 
 @cache
-def _environment() -> Environment:
+def _environment(folders: tuple[Path, ...]) -> Environment:
     return Environment(
-        loader=FileSystemLoader(prompts_folder()),
+        loader=FileSystemLoader(folders),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

@@ -2,34 +2,24 @@
 
 import io
 import itertools
-import re
 import tokenize
 from collections.abc import Iterable
+from functools import cache
 
-from kernelwright.targets.cpp.runtime_source import LOADER
-from kernelwright.targets.cuda import runtime_source as cuda
+from kernelwright.targets.base import Loader
 from kernelwright.targets.module_file.constructor import NEW_NAME
+from kernelwright.targets.registry import all_targets
 
 LOADER_LINE = "# --- loader ---"
-"""Stands for the text that compiles and opens ``CPP_SOURCE``, or ``CUDA_SOURCE``: it is the same in every
+"""Stands for the text that compiles and opens what a candidate holds as a literal: it is the same in every
 file of a language, so no answer has to repeat it."""
-_IMPORTS = (
-    "import ctypes",
-    "import hashlib",
-    "import os",
-    "import subprocess",
-    "import tempfile",
-    "from pathlib import Path",
-)
-"""What either loader needs beside torch."""
-_CUDA = re.compile(r"^CUDA_SOURCE\b", re.M)
-_LOADERS = (LOADER.strip(), cuda.LOADER.strip())
 
 
 def fold(source: str) -> str:
     """Return the source with the loader as one line."""
-    for loader in _LOADERS:
-        source = source.replace(_with_imports(_IMPORTS, loader), LOADER_LINE).replace(loader, LOADER_LINE)
+    for loader in _loaders():
+        source = source.replace(_with_imports(loader.imports, loader.text), LOADER_LINE)
+        source = source.replace(loader.text, LOADER_LINE)
     return source
 
 
@@ -42,10 +32,16 @@ def unfold(source: str) -> str:
     places = [n for n, line in enumerate(lines) if line.strip() == LOADER_LINE]
     if not places:
         return source
-    loader = _LOADERS[_CUDA.search(source) is not None]
-    wanted = [line for line in _IMPORTS if line not in lines]
-    lines[places[0]] = _with_imports(wanted, loader) if wanted else loader
+    loader = next((one for one in _loaders() if one.marker.search(source)), _loaders()[0])
+    wanted = [line for line in loader.imports if line not in lines]
+    lines[places[0]] = _with_imports(wanted, loader.text) if wanted else loader.text
     return "\n".join(line for n, line in enumerate(lines) if n not in places[1:])
+
+
+@cache
+def _loaders() -> tuple[Loader, ...]:
+    """Return the loaders of all targets."""
+    return tuple(target.loader for target in all_targets() if target.loader is not None)
 
 
 def _with_imports(imports: Iterable[str], loader: str) -> str:

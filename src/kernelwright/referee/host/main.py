@@ -174,7 +174,7 @@ class Host(Runner):
         try:
             return run_in_double(self.model, args)
         except RuntimeError as error:  # too little memory, or a library that has no float64
-            if self.placement.device == "cpu":
+            if not self.placement.is_on_gpu:
                 raise
             try:
                 return run_in_double(copy.deepcopy(self.model).cpu(), on_processor(args))

@@ -20,15 +20,12 @@ from kernelwright.referee.sandbox.enter import Cell, enter
 from kernelwright.referee.sandbox.limits import Limits
 from kernelwright.referee.sandbox.tiers import ORDER, Sandbox, Tier
 from kernelwright.referee.sandbox.view import View, make_view, view_from_json
-from kernelwright.referee.worker.driver import Cuda, Hip
+from kernelwright.referee.worker.driver import DRIVERS
 
 _TRIAL_S = 120.0
 _SCRATCH_BYTES = 1 << 20
 _IN_THERE: Final = "--in-there"
-"""First argument of a process that ``bwrap`` starts for a trial."""
-DRIVERS: Final[dict[str, Callable[[], object]]] = {"cuda": Cuda, "hip": Hip}
-"""Kind of driver -> function that begins to use its first device and raises where it cannot. Call these in
-children only."""
+"""First word on the command line of who was started by ``bwrap`` for a trial."""
 
 
 def choose(view: View, at_most: Tier | None = None) -> Sandbox:
@@ -53,8 +50,8 @@ def choose(view: View, at_most: Tier | None = None) -> Sandbox:
     raise MachineError(f"no process can be confined here: {why_not[Tier.LIMITS]}")
 
 
-def probe(at_most: Tier | None = None, device: str = "cpu") -> Sandbox:
-    """Return what ``choose`` finds for a kind of device, in a small process of its own.
+def probe(at_most: Tier | None = None, device: str = "") -> Sandbox:
+    """Return what ``choose`` finds in a small process of its own, for who works on a kind of device.
 
     Raises:
         MachineError: that process fails.
@@ -62,11 +59,8 @@ def probe(at_most: Tier | None = None, device: str = "cpu") -> Sandbox:
     return from_json(foresee(at_most, device)["sandbox"])
 
 
-def foresee(at_most: Tier | None = None, device: str = "cpu", compiler: str = "") -> dict[str, Any]:
-    """Return the result of ``probe`` as JSON (``sandbox``) with the view it was tried on (``view``).
-
-    Raises as ``probe``.
-    """
+def foresee(at_most: Tier | None = None, device: str = "", compiler: str = "") -> dict[str, Any]:
+    """Return the same as JSON, ``sandbox``, and what was to be seen in it, ``view``; raises as ``probe``."""
     words = [at_most.value if at_most else ORDER[0].value, device, compiler]
     try:
         done = subprocess.run(
@@ -234,7 +228,7 @@ def main() -> None:
         sys.stdout.write(json.dumps(problem) + "\n")
         return
     at_most, device, compiler = [*sys.argv[1:], "", "", ""][:3]
-    view = _view_on(device, compiler) if device else make_view()
+    view = _view_on(device, compiler) if device else make_view(compiler or None)
     found = choose(view, Tier(at_most) if at_most else None)
     sys.stdout.write(json.dumps({"sandbox": asdict(found), "view": asdict(view)}) + "\n")
 
@@ -245,9 +239,7 @@ def _view_on(name: str, compiler: str) -> View:
 
     device = parse_device(name)
     device.wake()
-    return make_view(
-        compiler or None, device.nodes(), device.files(), device.kind if device.has_driver else ""
-    )
+    return make_view(compiler or None, device.nodes(), device.files(), device.driver)
 
 
 if __name__ == "__main__":

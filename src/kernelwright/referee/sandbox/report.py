@@ -7,6 +7,7 @@ from kernelwright.machine.doctor import Check
 from kernelwright.referee.device import Device
 from kernelwright.referee.sandbox.choose import probe
 from kernelwright.referee.sandbox.tiers import ORDER, Sandbox
+from kernelwright.targets.registry import device_kinds
 
 
 def check_sandbox() -> Check:
@@ -15,7 +16,7 @@ def check_sandbox() -> Check:
     Where there is a GPU, tries a sandbox for it too: its driver may not start in the strongest tier.
     """
     try:
-        on_gpus = {kind: probe(device=kind) for kind in ("cuda", "hip") if Device(kind).nodes()}
+        on_gpus = {kind.name: probe(device=kind.name) for kind in device_kinds() if Device(kind.name).nodes()}
         return describe(probe(), on_gpus)
     except MachineError as error:
         return Check("sandbox", False, "none", str(error), is_required=True)

@@ -30,7 +30,7 @@ class View:
     nodes: tuple[str, ...] = ()
     """Device files of a GPU that may be opened, besides ``DEVICES``."""
     driver: str = ""
-    """The kind of driver that these belong to, ``cuda`` or ``hip``; empty when unknown."""
+    """Name of the driver whose they are; unknown where it is empty."""
 
     @property
     def has_driver(self) -> bool:

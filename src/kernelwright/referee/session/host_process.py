@@ -13,7 +13,6 @@ from kernelwright.referee.session.launcher import Child, ChildError, ChildRefuse
 from kernelwright.referee.session.shared_memory import SharedMemory
 from kernelwright.referee.settings import RefereeSettings
 from kernelwright.referee.worker.wire import Message
-from kernelwright.targets.cuda.nvcc.launcher import launcher_architecture
 
 ADDRESS_SLACK = 8 << 30
 """Address space besides the tensors: code, stacks, malloc arenas that are reserved and never used."""
@@ -98,14 +97,13 @@ def put_on_device(child: Child, device: Device, settings: RefereeSettings, *, is
     if not device.is_apart:
         return DeviceFacts()
     try:
-        reply = child.call("place", settings.load_timeout_s, kind=device.kind, tf32=is_tf32)
+        reply = child.call("place", settings.load_timeout_s, device=device.placing(), tf32=is_tf32)
     except ChildError as error:
         words = str(error).partition("\n")[0]
         raise MachineError(
             f"device {device}: not available here ({words:.200}); name another one, or cpu"
         ) from error
-    said = settings.device_architecture or reply["architecture"]
-    architecture = launcher_architecture(said) if said else None
+    architecture = settings.device_architecture or reply["architecture"]
     facts = DeviceFacts.of(str(reply["name"]), int(reply["cache_bytes"]), reply["free_bytes"], architecture)
     if settings.device_cache_bytes is None:
         return facts

@@ -256,7 +256,7 @@ class Launcher:
             "compiler": _compiler_word(),
             "nodes": self._device.nodes(),
             "files": self._device.files(),
-            "driver": self._device.kind if self._device.has_driver else "",
+            "driver": self._device.driver,
         }
         self._zygote = ZygoteProcess(options, self._environment())
         self._sandbox = None

@@ -23,8 +23,6 @@ from kernelwright.referee.checks.replay import Replay
 from kernelwright.referee.checks.verify import Verification
 from kernelwright.referee.sandbox.tiers import Sandbox, Tier
 from kernelwright.referee.session.advice import counter_facts, thread_scaling
-from kernelwright.referee.session.build import build
-from kernelwright.referee.session.build_cuda import build_cuda
 from kernelwright.referee.session.candidate_process import Contestant, Failure
 from kernelwright.referee.session.input_samples import Draw, new_seed, share_of
 from kernelwright.referee.session.launcher import Launcher
@@ -32,6 +30,8 @@ from kernelwright.referee.session.reference_process import Reference
 from kernelwright.referee.settings import RefereeSettings
 from kernelwright.referee.timing.measure import EAGER, Measurement, check_plausible
 from kernelwright.referee.timing.statistics import LOOKS, Samples, conclude, is_settled
+from kernelwright.targets.base import BuildSite
+from kernelwright.targets.registry import build_candidate
 
 __all__ = ["Referee", "RefereeSettings", "Session"]
 
@@ -298,12 +298,14 @@ class _Trial:
             raise Failure(Status.PARSE_ERROR, problem)
 
     def build(self) -> None:
-        """Compile the parts of the source that are for a compiler."""
-        cache, limit_s = self._launcher.build_cache, self._settings.build_timeout_s
-        source, run = self._candidate.program, self._launcher.run_compiler
-        built = build(source, cache, limit_s, run)
-        if built.is_nothing and self._architecture:
-            built = build_cuda(source, self._architecture, cache, limit_s, run)
+        """Compile what the text has for a compiler."""
+        site = BuildSite(
+            cache_dir=self._launcher.build_cache,
+            timeout_s=self._settings.build_timeout_s,
+            run=self._launcher.run_compiler,
+            architecture=self._architecture,
+        )
+        built = build_candidate(self._candidate.program, site)
         self._library = built.library
         self._facts.update(built.facts or {})
         if built.error:

@@ -7,7 +7,7 @@ are events on the default stream, on which the candidate is called. Waiting is f
 import contextlib
 import ctypes
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -41,6 +41,9 @@ class Driver(Protocol):
 
     def watched(self) -> tuple[Any, ...]:
         """Return the objects, besides the driver itself, through which it calls the device."""
+
+    def architecture(self, properties: Any) -> str | None:
+        """Return what own kernels are compiled for, given torch's properties of the device; None: nothing."""
 
 
 class Cuda:
@@ -94,6 +97,9 @@ class Cuda:
 
     def watched(self) -> tuple[Any, ...]:
         return (self._lib,)
+
+    def architecture(self, properties: Any) -> str | None:
+        return f"sm_{properties.major}{properties.minor}"
 
     def _aside(self) -> int:
         size = ctypes.c_size_t()
@@ -156,11 +162,18 @@ class Hip:
     def watched(self) -> tuple[Any, ...]:
         return (self._lib,)
 
+    def architecture(self, properties: Any) -> str | None:
+        return None
+
     def _call(self, name: str, *arguments: Any) -> None:
         code = getattr(self._lib, name)(*arguments)
         if code:
             text = self._lib.hipGetErrorName(ctypes.c_int(code)) or b"error %d" % code
             raise DriverError(f"{name}: {text.decode()}")
+
+
+DRIVERS: dict[str, Callable[[], Driver]] = {"libcuda": Cuda, "libamdhip64": Hip}
+"""Name of a driver -> what begins to use its first device; raises where that cannot be. For children only."""
 
 
 def _opened(path: str, calls: tuple[str, ...]) -> ctypes.CDLL:

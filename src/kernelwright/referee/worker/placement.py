@@ -7,22 +7,20 @@ every measured call, so the parent's clock includes work on every stream.
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import nn
 
-from kernelwright.referee.worker.driver import Cuda, Driver, DriverError, Hip, Mark
+from kernelwright.referee.worker.driver import DRIVERS, Driver, DriverError, Mark
 from kernelwright.referee.worker.layouts import Json, Slot, slots_in
 from kernelwright.referee.worker.tensors import Arena, decode, dtype_of
 
 POISON = 0xFF
 """Byte that fills free memory of a device: NaN in every float type."""
 POISONED_BLOCKS = 4
-"""Number of blocks of every output's size that are poisoned: for outputs and intermediate results."""
-COPIED = "copied"
-"""The processor, used as a device with memory of its own but without a driver; works everywhere."""
+"""Blocks of every output's size that are poisoned: for outputs, and for what lies between operations."""
 
 _now = time.perf_counter_ns  # taken before any candidate is imported
 
@@ -31,7 +29,9 @@ class Placement:
     """Tensors in the shared memory itself: an argument set is made of views of its arena, without copies."""
 
     device = "cpu"
-    """Torch's name of the device."""
+    """Torch's name of it."""
+    is_on_gpu = False
+    """True where tensors are not in the processor's memory."""
 
     def bind(
         self, name: str, value: Json, arena: Arena | None, begin: int = 0, end: int | None = None
@@ -89,6 +89,7 @@ class DevicePlacement(Placement):
 
     def __init__(self, device: str, driver: Driver) -> None:
         self.device, self._driver = device, driver
+        self.is_on_gpu = not isinstance(driver, Bystander)
         self._mirrors: dict[str, Mirror] = {}
 
     def bind(
@@ -163,7 +164,7 @@ class DevicePlacement(Placement):
 
     def switches(self) -> dict[str, Callable[[], Any]]:
         own: dict[str, Callable[[], Any]] = {"lines kept in the second-level cache": self._driver.set_aside}
-        if self.device != "cpu":
+        if self.is_on_gpu:
             own["the current stream"] = lambda: torch.cuda.current_stream().cuda_stream
             own["the current device"] = torch.cuda.current_device
         return {name: _told(read) for name, read in {**PRECISION, **own}.items()}
@@ -237,31 +238,39 @@ class Bystander:
         """See Driver."""
         return ()
 
+    def architecture(self, properties: Any) -> str | None:
+        """See Driver."""
+        return None
 
-def place(kind: str) -> tuple[DevicePlacement, dict[str, Any]]:
-    """Return a placement on the one device of a kind that this process sees, and the device's facts.
+
+def place(device: Mapping[str, str]) -> tuple[DevicePlacement, dict[str, Any]]:
+    """Return a placement on the one device of a kind that this process sees, and what is to be known of it.
+
+    Args:
+        device: ``kind`` and torch's name of it, ``torch_device``; for one that has a driver the driver's name
+            and the ``torch_field`` of ``torch.version`` that says whether torch is built for it.
 
     Raises:
         Exception: whatever torch or the driver raises where there is no such device.
     """
-    if kind == COPIED:
-        return DevicePlacement("cpu", Bystander()), dict(
-            name=COPIED, cache_bytes=0, free_bytes=None, architecture=None
+    if not device["driver"]:
+        return DevicePlacement(device["torch_device"], Bystander()), dict(
+            name=device["kind"], cache_bytes=0, free_bytes=None, architecture=None
         )
-    is_built = torch.version.hip if kind == "hip" else torch.version.cuda
-    if not is_built:
-        raise DriverError(f"torch {torch.__version__} is not built for {kind}")
-    torch.zeros(1, device="cuda")  # raises if there is none, or if a parent used the GPU before the fork
-    driver: Driver = Hip() if kind == "hip" else Cuda()
+    if not getattr(torch.version, device["torch_field"], None):
+        raise DriverError(f"torch {torch.__version__} is not built for {device['kind']}")
+    first = torch.device(device["torch_device"])
+    torch.zeros(1, device=first)  # raises where there is none, or where a parent has used it before the fork
+    driver = DRIVERS[device["driver"]]()
     found = torch.cuda.get_device_properties(0)
     free_bytes, _ = torch.cuda.mem_get_info(0)
     facts = {
         "name": found.name,
         "cache_bytes": int(getattr(found, "L2_cache_size", 0)),
         "free_bytes": int(free_bytes),
-        "architecture": None if kind == "hip" else f"sm_{found.major}{found.minor}",
+        "architecture": driver.architecture(found),
     }
-    return DevicePlacement("cuda:0", driver), facts
+    return DevicePlacement(device["torch_device"], driver), facts
 
 
 def use_tf32(is_on: bool) -> None:

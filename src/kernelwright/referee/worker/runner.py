@@ -75,8 +75,8 @@ class Runner:
                 self.placement.forget(key)
 
     def place(self, message: Message) -> Message:
-        """Place tensors on a device from now on; answer with the device's facts."""
-        self.placement, facts = place(message["kind"])
+        """Have tensors live on a device from now on; answers with what is to be known of it."""
+        self.placement, facts = place(message["device"])
         use_tf32(message["tf32"])
         return facts
 

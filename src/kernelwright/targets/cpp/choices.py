@@ -6,8 +6,10 @@ from typing import Literal
 
 from kernelwright.core.machine import Machine
 from kernelwright.ir.dag import Dag
-from kernelwright.ir.normalise import axis_sizes, coefficient, normalise
-from kernelwright.ir.program import Affine, Region, Schedule, Stage
+from kernelwright.ir.lanes import LANES_PER_VECTOR, best_lane_axis, estimate_ns, points
+from kernelwright.ir.normalise import axis_sizes, normalise
+from kernelwright.ir.program import Region
+from kernelwright.targets.cpp.schedule import CppSchedule, schedule_of
 
 SERIAL_BELOW_NS = 30_000.0
 """Estimated single-thread time under which waking sleeping threads costs more than it saves."""
@@ -19,7 +21,6 @@ SCRATCH_BYTES = 192 << 10
 """Stack scratch per thread that still lies in a private level 2 cache."""
 PARTS = 16
 """Pieces of an inner range that threads share; fixed, so that sums do not depend on the thread count."""
-LANES_PER_VECTOR = 16
 
 
 @dataclass(frozen=True)
@@ -50,11 +51,11 @@ def cores_of(machine: Machine) -> int:
     return machine.cores or ASSUMED_CORES
 
 
-def complete(region: Region, machine: Machine) -> Schedule:
+def complete(region: Region, machine: Machine) -> CppSchedule:
     """Return the region's schedule with every open field decided; rules in the functions below."""
     choices = resolve(region, machine)
-    given = region.schedule
-    return Schedule(
+    given = schedule_of(region)
+    return CppSchedule(
         parallel=choices.parallel,
         vector_axis=choices.lane_axis,
         tile=choices.lanes if choices.is_column else None,
@@ -74,7 +75,7 @@ def complete(region: Region, machine: Machine) -> Schedule:
 def resolve(region: Region, machine: Machine) -> Choices:
     """Decide everything for one region; a schedule from ``complete`` leaves the machine nothing to decide."""
     region = normalise(region)
-    schedule = region.schedule
+    schedule = schedule_of(region)
     sizes = axis_sizes(region)
     lane_axis = schedule.vector_axis if schedule.vector_axis in sizes else best_lane_axis(region)
     if (schedule.rows_together or 1) > 1 and region.kept:
@@ -118,75 +119,11 @@ def _nothing(region: Region) -> Choices:
     return Choices(region, None, False, 1, 64, None, "none", None, False, False, False, False, False)
 
 
-def points(region: Region, stage: Stage) -> int:
-    """Return how often a stage's expression is evaluated."""
-    sizes = axis_sizes(region)
-    return math.prod(a.size for a in region.kept) * math.prod(sizes[a] for a in stage.axes)
-
-
-def estimate_ns(region: Region) -> float:
-    """Return a rough single-thread time: 0.15 ns a point and access, 0.03 ns per instruction."""
-    dag = Dag(region)
-    total = 0.0
-    for group in dag.groups:
-        needed = dag.needed([a.node for a in group.actions])
-        loads = sum(1 for n in needed if dag.nodes[n].kind == "load") + len(group.stores)
-        work = sum(dag.own_cost(n) for n in needed)
-        count = points(region, group.actions[0].stage)
-        total += count * (0.15 * max(loads, 1) + 0.03 * work)
-    return total
-
-
-def best_lane_axis(region: Region) -> str | None:
-    """Return the axis along which most accesses are contiguous; inner axes win ties.
-
-    Weighted by how often each stage runs. Strided accesses cost one load an element, so they count
-    against an axis; an axis shorter than a vector uses only a part of it.
-    """
-    scan_axes = {s.scan_axis for s in region.stages if s.scan_axis is not None}
-    names = [a.name for a in region.kept] + [a.name for a in region.inner]
-    if scan_axes:
-        names = [a.name for a in region.kept] + [a for a in scan_axes if len(scan_axes) == 1]
-    if not names:
-        return None
-    sizes = axis_sizes(region)
-    inner = {a.name for a in region.inner}
-    return max(names, key=lambda n: (lane_quality(region, n), n in inner, sizes[n]))
-
-
-def lane_quality(region: Region, axis: str) -> float:
-    """Return how well lanes along an axis use memory and vectors: 1 is best, below 0 mostly strided."""
-    size = axis_sizes(region)[axis]
-    dag = Dag(region)
-    score = weight = 0.0
-    for group in dag.groups:
-        count = points(region, group.actions[0].stage)
-        needed = dag.needed([a.node for a in group.actions])
-        indices = [dag.nodes[n].index for n in needed if dag.nodes[n].kind == "load"]
-        indices += [a.store.index for a in group.stores if a.store is not None]
-        score += count * sum(_stride_quality(index, axis) for index in indices)
-        weight += count * len(indices)
-    is_inner = any(a.name == axis for a in region.inner)
-    whole = 4 * LANES_PER_VECTOR if is_inner else LANES_PER_VECTOR  # lanes end in a horizontal sum
-    usable = min(size, whole) / whole
-    mean = score / weight if weight else 0.0
-    return usable * mean if mean > 0 else mean
-
-
-def _stride_quality(index: Affine, axis: str) -> float:
-    stride = abs(coefficient(index, axis))
-    if stride == 1:
-        return 1.0
-    if stride == 0:
-        return 0.5
-    return 0.4 if stride <= 4 else -0.5
-
-
 def _lanes(region: Region, dag: Dag, lane_axis: str | None, is_column: bool) -> int:
     if lane_axis is None:
         return 1
     size = axis_sizes(region)[lane_axis]
-    schedule = region.schedule
+    schedule = schedule_of(region)
     if is_column and (schedule.rows_together or 1) > 1:
         return min(schedule.rows_together or 1, size)
     if is_column:
@@ -237,11 +174,3 @@ def _stream(region: Region, machine: Machine) -> bool:
         n = kept if stage.kind == "reduce" else points(region, stage)
         written += 4 * n * len(stage.stores)
     return written >= (ASSUMED_LAST_CACHE_BYTES if last is None else last.instance_bytes)
-
-
-def has_bounds(region: Region) -> bool:
-    """True when some load of a kept axis is guarded (padding)."""
-    dag = Dag(region)
-    _ = dag.groups
-    kept = {a.name for a in region.kept}
-    return any(n.kind == "bound" and kept & {a for a, _ in n.index.terms} for n in dag.nodes)

@@ -8,11 +8,12 @@ from kernelwright.ir.dag import Action, Group, Node
 from kernelwright.ir.normalise import coefficient
 from kernelwright.ir.patterns import Moments, Online, find_moments, find_online
 from kernelwright.ir.program import Affine
+from kernelwright.ir.text import bare
 from kernelwright.targets.cpp.accumulate import Accumulator, running
 from kernelwright.targets.cpp.choices import PARTS
 from kernelwright.targets.cpp.one_pass import write_moments, write_online
 from kernelwright.targets.cpp.prefetch import prefetch_call, reads_ahead
-from kernelwright.targets.cpp.text import CTYPES, bare
+from kernelwright.targets.cpp.text import CTYPES
 from kernelwright.targets.cpp.values import Kept, Loop, ValueWriter
 
 SCAN_BLOCK = 64

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from kernelwright.ir.dag import Group
 from kernelwright.ir.patterns import Moments, Online
-from kernelwright.targets.cpp.text import bare
+from kernelwright.ir.text import bare
 from kernelwright.targets.cpp.values import Loop, ValueWriter
 
 CHUNK = 2048

@@ -7,9 +7,10 @@ leaves the memory idle meanwhile. Addresses past the end are harmless: a prefetc
 import math
 
 from kernelwright.ir.dag import Dag, Group, Node
+from kernelwright.ir.lanes import LANES_PER_VECTOR
 from kernelwright.ir.normalise import axis_sizes, coefficient
 from kernelwright.ir.program import Affine
-from kernelwright.targets.cpp.choices import LANES_PER_VECTOR, Choices
+from kernelwright.targets.cpp.choices import Choices
 
 LARGEST_ROW = 160 << 10
 """Bytes of a row that stays in a private level 2 cache together with the next one."""

@@ -1,48 +1,23 @@
 """One region as one C function: signature, threads, tiles; the nests inside are ``nest.py``'s."""
 
-from dataclasses import dataclass
-
 from kernelwright.core.machine import UNKNOWN_MACHINE
+from kernelwright.ir.arguments import Argument, signature
 from kernelwright.ir.dag import Dag
+from kernelwright.ir.lanes import LANES_PER_VECTOR
 from kernelwright.ir.normalise import axis_sizes, coefficient
-from kernelwright.ir.program import DType, Region
+from kernelwright.ir.program import Region
+from kernelwright.ir.text import Names, extent, wrapped
 from kernelwright.ir.writer import Writer
-from kernelwright.targets.cpp.choices import LANES_PER_VECTOR, Choices, resolve
+from kernelwright.targets.cpp.choices import Choices, resolve
 from kernelwright.targets.cpp.nest import NestWriter
 from kernelwright.targets.cpp.prelude import prelude_for
-from kernelwright.targets.cpp.text import ELEMENT_CTYPES, Names, Renderer, extent, wrapped
+from kernelwright.targets.cpp.text import ELEMENT_CTYPES, CppRenderer
 
 
-@dataclass(frozen=True)
-class Argument:
-    """One pointer argument of a generated function."""
-
-    buffer: str
-    name: str
-    dtype: DType
-    is_written: bool
-
-    @property
-    def declaration(self) -> str:
-        """C++ declaration."""
-        const = "" if self.is_written else "const "
-        return f"{const}{ELEMENT_CTYPES[self.dtype]}* __restrict {self.name}"
-
-
-def signature(region: Region) -> tuple[Argument, ...]:
-    """Return the arguments in order: buffers that are read, as first met, then those only written."""
-    dag = Dag(region)
-    actions = [action for group in dag.groups for action in group.actions]
-    written = {a.store.buffer: a.stage.dtype for a in actions if a.store is not None}
-    used = dag.needed([a.node for a in actions])
-    loads = [dag.nodes[n] for n in sorted(used) if dag.nodes[n].kind == "load"]
-    dtypes: dict[str, DType] = {}
-    for node in loads:
-        dtypes.setdefault(node.name, node.dtype)
-    for buffer, dtype in written.items():
-        dtypes.setdefault(buffer, dtype)
-    names = Names([region.name])
-    return tuple(Argument(b, names.new(b), d, b in written) for b, d in dtypes.items())
+def declaration(argument: Argument) -> str:
+    """Return the C++ parameter of an argument."""
+    const = "" if argument.is_written else "const "
+    return f"{const}{ELEMENT_CTYPES[argument.dtype]}* __restrict {argument.name}"
 
 
 def print_source(regions: tuple[Region, ...]) -> str:
@@ -92,7 +67,7 @@ class _RegionPrinter:
     # -- the work at one kept point or block -------------------------------------------------------
 
     def _body_function(self, name: str, ranges: dict[str, tuple[int, int]]) -> None:
-        parameters = [a.declaration for a in self.arguments]
+        parameters = [declaration(a) for a in self.arguments]
         parameters += [f"int {self.axes[a.name]}" for a in self.outer]
         start = ""
         if self.choices.is_column:
@@ -107,7 +82,7 @@ class _RegionPrinter:
         dag = Dag(self.choices.region, self.choices.lane_axis)
         _ = dag.groups
         pointers = {a.buffer: a.name for a in self.arguments}
-        renderer = Renderer(dag, pointers, self.axes, ranges)
+        renderer = CppRenderer(dag, pointers, self.axes, ranges)
         names = Names([*pointers.values(), *self.axes.values(), start, "l", "part", "begin", "end"])
         nest = NestWriter(self.choices, dag, renderer, names, self.out)
         nest.lane_start = start
@@ -129,7 +104,7 @@ class _RegionPrinter:
     # -- loops over blocks and threads -------------------------------------------------------------
 
     def _entry(self, body: str, interior: dict[str, tuple[int, int]]) -> None:
-        head = wrapped(f'extern "C" void {self.region.name}(', [a.declaration for a in self.arguments], ")")
+        head = wrapped(f'extern "C" void {self.region.name}(', [declaration(a) for a in self.arguments], ")")
         with self.out.block(head):
             loops = [self._loop(self.axes[a.name], a.size) for a in self.outer]
             if interior:

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from kernelwright.ir.dag import COST_CACHED, Action, Dag, Group
 from kernelwright.ir.normalise import axis_sizes
 from kernelwright.ir.program import Affine
+from kernelwright.ir.text import Names, bare
 from kernelwright.ir.writer import Writer
 from kernelwright.targets.cpp.choices import SCRATCH_BYTES, Choices
-from kernelwright.targets.cpp.text import CTYPES, Names, Renderer, bare
+from kernelwright.targets.cpp.text import CTYPES, CppRenderer
 
 LONG_TEXT = 70
 """Expressions longer than this get a variable of their own."""
@@ -44,7 +45,9 @@ class Kept:
 class ValueWriter:
     """Decides where values live and writes their declarations."""
 
-    def __init__(self, choices: Choices, dag: Dag, renderer: Renderer, names: Names, writer: Writer) -> None:
+    def __init__(
+        self, choices: Choices, dag: Dag, renderer: CppRenderer, names: Names, writer: Writer
+    ) -> None:
         self.choices = choices
         self.dag = dag
         self.render = renderer

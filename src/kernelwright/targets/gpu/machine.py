@@ -8,6 +8,7 @@ from kernelwright.machine.probe import probe_machine
 from kernelwright.targets.gpu.facts import GpuFacts
 from kernelwright.targets.gpu.peaks import run_gpu
 from kernelwright.targets.gpu.roofline import source_of
+from kernelwright.targets.registry import device_kinds
 
 
 def accelerator_of(kind: str, gpu: GpuFacts | None, peaks: Peaks | None = None) -> Accelerator:
@@ -26,6 +27,13 @@ def accelerator_of(kind: str, gpu: GpuFacts | None, peaks: Peaks | None = None) 
         bandwidth=gpu.memory_bandwidth,
         source=source_of(gpu),
         peaks=peaks,
+    )
+
+
+def kind_of(gpu: GpuFacts) -> str:
+    """Return the kind of device that a GPU is, ``cuda`` or ``hip``."""
+    return next(
+        kind.name for kind in device_kinds() if kind.driver and kind.driver.vendor == gpu.limits.vendor
     )
 
 

@@ -1,4 +1,4 @@
-"""The candidate file: one Python source that needs only torch, the standard library and a compiler."""
+"""The candidate file: one Python source that defines ``ModelNew``, whatever language its kernels are in."""
 
 import ast
 import base64
@@ -6,7 +6,7 @@ import copy
 import dataclasses
 import operator
 import textwrap
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
 from functools import partial
 
 import torch
@@ -14,20 +14,17 @@ from torch import nn
 
 from kernelwright.core.errors import LoweringError
 from kernelwright.core.task import Task
+from kernelwright.ir.lowering import Programs
 from kernelwright.ir.program import Buffer, Call, Program, Region
-from kernelwright.targets.cpp.printer import print_source, signature
-from kernelwright.targets.cpp.runtime_source import DECLARE, LAID_OUT, LOADER, UNPACK, cxx_flags
 from kernelwright.targets.module_file.constructor import NEW_NAME, constructor_source, forward_arguments
 from kernelwright.targets.module_file.forward import check_unique, dotted, forward_method
+from kernelwright.targets.module_file.shared_source import DECLARE, LAID_OUT, UNPACK
 from kernelwright.tasks.capture import Captured, Placeholder
 from kernelwright.tasks.namespace import bind_source, construct_model, load_namespace
 
-Programs = Mapping[str, tuple[Captured, Program]]
-"""Workload name -> what was captured and what replaces it."""
 
-
-def render_candidate(task: Task, programs: Programs, note: str) -> str:
-    """Return the source of a candidate that runs these programs.
+class CandidateWriter(ABC):
+    """Writes candidate files; a language says what generated kernels are and how they are called.
 
     Args:
         task: Its reference provides the constructor; its mode and workloads are not looked at.
@@ -35,21 +32,18 @@ def render_candidate(task: Task, programs: Programs, note: str) -> str:
         note: The plan in words, for the docstring.
 
     Raises:
-        LoweringError: the reference's source has no plain ``class Model``, or a region is not printable.
+        LoweringError: the reference's source has no plain ``class Model``, or two regions share a name.
     """
-    check_unique({name: program for name, (_, program) in programs.items()})
-    return CandidateWriter(task, programs, note).text()
-
-
-class CandidateWriter:
-    """Writes C++ candidates; other languages override what is said of generated kernels."""
 
     laid_out = LAID_OUT
     """Source of the function that gives a tensor other strides."""
     device: str | None = None
-    """Python expression of the device in ``forward``; None: kernels take addresses on the CPU."""
+    """Python expression of the device in ``forward``; None: all tensors are the processor's."""
+    takes_addresses = False
+    """Kernels are given where tensors lie; False: the tensors."""
 
     def __init__(self, task: Task, programs: Programs, note: str) -> None:
+        check_unique({name: program for name, (_, program) in programs.items()})
         self.task = task
         self.note = note
         self.programs = {
@@ -91,37 +85,24 @@ class CandidateWriter:
         """Return lines for the docstring about what a workload's kernels must do at least."""
         return []
 
+    @abstractmethod
     def generated(self, regions: list[Region]) -> list[str]:
         """Return the kernels and what makes them callable, part by part."""
-        if not regions:
-            return []
-        return [self._cpp(regions), LOADER.strip(), self._kernels(regions)]
 
+    @abstractmethod
     def imports(self, has_kernels: bool) -> str:
         """Return the import statements."""
-        names = ["ctypes", "hashlib", "os", "subprocess", "tempfile"] if has_kernels else []
-        if any("_unpack(" in line for line in self.constants.values()):
-            names.append("base64")
-        lines = [f"import {name}" for name in sorted(names)]
-        lines += ["from pathlib import Path"] if has_kernels else []
-        return "\n".join([*lines, "", "import torch", "from torch import nn"]).strip()
 
-    def _cpp(self, regions: list[Region]) -> str:
-        try:
-            source = print_source(tuple(regions))
-        except (KeyError, StopIteration, AssertionError) as error:
-            raise LoweringError(f"the C++ printer cannot print this program: {error!r}") from error
-        flags = ", ".join(f'"{flag}"' for flag in cxx_flags())
-        return f"CPP_SOURCE = r'''\n{source}'''\n\nCXX_FLAGS = ({flags})"
-
-    def _kernels(self, regions: list[Region]) -> str:
-        return "\n".join(f'_{r.name} = _kernel("{r.name}", {len(signature(r))})' for r in regions)
+    @property
+    def needs_base64(self) -> bool:
+        """True when the file holds constants as text."""
+        return any("_unpack(" in line for line in self.constants.values())
 
     def _helpers(self, model: str) -> list[str]:
         texts = [self.laid_out.strip()] if "_laid_out(" in model else []
         steps = [s for _, p in self.programs.values() for s in p.steps if isinstance(s, Call)]
         texts += list(dict.fromkeys(s.helper.strip() for s in steps if s.helper))
-        texts += [UNPACK.strip()] if any("_unpack(" in c for c in self.constants.values()) else []
+        texts += [UNPACK.strip()] if self.needs_base64 else []
         texts += ["\n".join(self.constants.values())] if self.constants else []
         return texts
 
@@ -184,6 +165,7 @@ class CandidateWriter:
                 kernel_names=kernels,
                 attribute=partial(self.attribute, program),
                 device=self.device,
+                takes_addresses=self.takes_addresses,
             )
             lines += ["", *("    " + line for line in method)]
         return lines
@@ -222,8 +204,8 @@ class CandidateWriter:
         return [f"x{i}" for i in range(n_inputs)]
 
     def function_name(self, region: Region) -> str:
-        """Return the variable that holds a region's function."""
-        return f"_{region.name}"
+        """Return the function that carries out a region."""
+        return region.name
 
     def attribute(self, program: Program, buffer: Buffer) -> str:
         """Python expression of a parameter, buffer or constant."""

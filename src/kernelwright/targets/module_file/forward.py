@@ -5,8 +5,8 @@ import math
 from collections.abc import Callable, Collection, Mapping
 
 from kernelwright.core.errors import LoweringError
+from kernelwright.ir.arguments import signature
 from kernelwright.ir.program import Buffer, BufferRef, Call, CallArg, Program, Region
-from kernelwright.targets.cpp.printer import signature
 
 FREE_FROM_BYTES = 1 << 20
 """Temporaries of this size are released after their last use, so that the next one gets warm memory."""
@@ -36,14 +36,15 @@ def forward_method(
     kernel_names: Mapping[str, str],
     attribute: Callable[[Buffer], str],
     device: str | None = None,
+    takes_addresses: bool = False,
 ) -> list[str]:
     """Return the lines of one workload's method.
 
     ``arguments``: names of forward's arguments; ``kernel_names``: region -> its function, which takes
-    addresses; ``attribute``: Python expression of a parameter, buffer or constant; ``device``: Python
-    expression of where tensors live that are not on the CPU: functions then take tensors.
+    tensors, or addresses where ``takes_addresses``; ``attribute``: Python expression of a parameter, buffer
+    or constant; ``device``: Python expression of where tensors live that are not on the processor.
     """
-    writer = _ForwardWriter(program, kernel_names, attribute, arguments, device)
+    writer = _ForwardWriter(program, kernel_names, attribute, arguments, device, takes_addresses)
     head = [f"def {name}({', '.join(['self', *arguments])}):"]
     return head + ["    " + line for line in writer.lines()]
 
@@ -72,8 +73,10 @@ class _ForwardWriter:
         attribute: Callable[[Buffer], str],
         arguments: list[str],
         device: str | None,
+        takes_addresses: bool,
     ) -> None:
         self.program = program
+        self.address = ".data_ptr()" if takes_addresses else ""
         self.device = device
         self.kernel_names = kernel_names
         self.attribute = attribute
@@ -151,8 +154,7 @@ class _ForwardWriter:
             if is_new and buffer.kind == "temporary":
                 self.allocated.add(buffer.name)
                 lines.append(f"{self.names[buffer.name]} = {_empty(buffer, on_device=bool(self.device))}")
-        address = "" if self.device else ".data_ptr()"
-        pointers = ", ".join(f"{self.names[a.buffer]}{address}" for a in arguments)
+        pointers = ", ".join(f"{self.names[a.buffer]}{self.address}" for a in arguments)
         lines.append(f"{self.kernel_names[region.name]}({pointers})")
         return lines
 

@@ -3,10 +3,10 @@
 import dataclasses
 
 from kernelwright.core.task import Task
+from kernelwright.ir.arguments import signature
+from kernelwright.ir.lowering import Programs
 from kernelwright.ir.program import Buffer, Call, CallArg, Program, Region
-from kernelwright.targets.cpp.printer import signature
-from kernelwright.targets.module_file.candidate import CandidateWriter, Programs, inputs_of
-from kernelwright.targets.module_file.forward import check_unique
+from kernelwright.targets.module_file.candidate import CandidateWriter, inputs_of
 from kernelwright.targets.triton.prelude import prelude_for
 from kernelwright.targets.triton.printer import IMPORTS, least_traffic, megabytes, print_kernel
 
@@ -44,7 +44,6 @@ def render_triton_candidate(task: Task, programs: Programs, note: str) -> str:
     The arguments are those of ``render_candidate``; regions carry their TritonSchedule, or leave the
     choices to the rules of ``schedule.py``. Raises LoweringError where something is not printable.
     """
-    check_unique({name: program for name, (_, program) in programs.items()})
     ported = {name: (captured, on_any_device(program)) for name, (captured, program) in programs.items()}
     return _TritonWriter(task, ported, note).text()
 
@@ -79,7 +78,7 @@ class _TritonWriter(CandidateWriter):
 
     def imports(self, has_kernels: bool) -> str:
         """Return the import statements."""
-        lines = ["import base64", ""] if any("_unpack(" in line for line in self.constants.values()) else []
+        lines = ["import base64", ""] if self.needs_base64 else []
         lines += ["import torch"]
         lines += IMPORTS.splitlines() if has_kernels else []
         return "\n".join([*lines, "from torch import nn"])
@@ -92,10 +91,6 @@ class _TritonWriter(CandidateWriter):
         if self.constants:
             parts.append(ON_DEVICE.strip())
         return [f"\n{part}" for part in parts if part]
-
-    def function_name(self, region: Region) -> str:
-        """Return the function that launches a region."""
-        return region.name
 
     def attribute(self, program: Program, buffer: Buffer) -> str:
         """Return a parameter, buffer or constant, on the device."""

@@ -12,10 +12,10 @@ from kernelwright.core.errors import LoweringError
 from kernelwright.core.machine import ANY_GPU, Accelerator
 from kernelwright.core.plan import ParamValue
 from kernelwright.ir.dag import Dag
-from kernelwright.ir.edits import ScheduleEdit, Site
+from kernelwright.ir.edits import FieldEdit, Found, ScheduleEdit, ScheduleFields, Site
 from kernelwright.ir.patterns import find_moments, find_online
 from kernelwright.ir.program import Program, Region
-from kernelwright.ir.regions import find_region, replace_region
+from kernelwright.ir.regions import find_region
 from kernelwright.targets.triton.matmul import FuseMatmul
 from kernelwright.targets.triton.schedule import (
     ROW_VALUES,
@@ -45,49 +45,16 @@ PROGRAMS_PER_UNIT = (2, 4, 8)
 """The same where it is known."""
 
 
+Finder = Callable[["Facts"], Found | None]
+
+
 @dataclass(frozen=True)
-class Found:
-    """What an edit could do to one region."""
+class Facts:
+    """A region and how it is carried out now, on which GPU."""
 
-    why: str
-    gain: float
-    values: tuple[ParamValue, ...]
-
-
-Finder = Callable[[Region, Decided, Accelerator], Found | None]
-
-
-@dataclass
-class TritonFieldEdit:
-    """Sets one field of a region's TritonSchedule; fields that depended on the old value are decided anew."""
-
-    name: str
-    field: str
-    """Field of TritonSchedule, and the name of the parameter."""
-    find: Finder
-    resets: tuple[str, ...] = ()
-    gpu: Accelerator = ANY_GPU
-
-    def sites(self, program: Program) -> tuple[Site, ...]:
-        """Return the regions where another value could change something, most promising first."""
-        found = []
-        for step in program.steps:
-            match = self.find(step, decide(step), self.gpu) if isinstance(step, Region) else None
-            if match is not None and match.values:
-                found.append(Site(step.name, match.why, match.gain, {self.field: match.values}))
-        return tuple(sorted(found, key=lambda site: -site.gain))
-
-    def apply(self, program: Program, region: str, params: Mapping[str, ParamValue]) -> Program:
-        """Return the program with that region's field set; LoweringError when it cannot be."""
-        old = find_region(program, region)
-        if self.field not in params:
-            raise LoweringError(f"{self.name}: parameter {self.field!r} is missing")
-        value = _checked(self.name, old, self.field, params[self.field], self.gpu)
-        schedule = old.schedule if isinstance(old.schedule, TritonSchedule) else complete(old)
-        changes: dict[str, object] = {**dict.fromkeys(self.resets), self.field: value}
-        changed = dataclasses.replace(old, schedule=dataclasses.replace(schedule, **changes))  # type: ignore[arg-type]
-        _check_tile(self.name, changed)
-        return replace_region(program, dataclasses.replace(changed, schedule=complete(changed)))
+    region: Region
+    how: Decided
+    gpu: Accelerator
 
 
 @dataclass
@@ -134,37 +101,51 @@ _CHOICES: dict[str, tuple[ParamValue, ...]] = {
 }
 
 
-def _checked(edit: str, region: Region, field: str, value: ParamValue, gpu: Accelerator) -> ParamValue:
-    choices = _CHOICES | {"precision": PRECISIONS[gpu.kind]}
-    if field in choices:
-        is_right = value in choices[field] and type(value) is not bool
-    elif field in _FLAGS:
-        is_right = isinstance(value, bool)
-    elif field in _LIMITS:
-        is_right = type(value) is int and 1 <= value <= _LIMITS[field] and value == power_of_two(value)
-    else:
-        is_right = type(value) is int and 1 <= value <= 1 << 16
-    if not is_right:
-        raise LoweringError(f"{edit}: {field} cannot be {value!r} in region {region.name}")
-    return value
+class TritonFields(ScheduleFields[Facts]):
+    """The fields of TritonSchedule on one GPU."""
+
+    def __init__(self, gpu: Accelerator) -> None:
+        self._gpu = gpu
+
+    def facts(self, region: Region, program: Program) -> Facts:
+        return Facts(region, decide(region), self._gpu)
+
+    def given(self, region: Region) -> TritonSchedule:
+        return region.schedule if isinstance(region.schedule, TritonSchedule) else complete(region)
+
+    def complete(self, region: Region) -> TritonSchedule:
+        return complete(region)
+
+    def takes(self, region: Region, field: str, value: ParamValue) -> bool:
+        choices = _CHOICES | {"precision": PRECISIONS[self._gpu.kind]}
+        if field in choices:
+            return value in choices[field] and type(value) is not bool
+        if field in _FLAGS:
+            return isinstance(value, bool)
+        if field in _LIMITS:
+            return type(value) is int and 1 <= value <= _LIMITS[field] and value == power_of_two(value)
+        return type(value) is int and 1 <= value <= 1 << 16
+
+    def check(self, edit: str, region: Region) -> None:
+        """Refuse a tile of a product that compilers work on for minutes: each side is moved on its own."""
+        how = decide(region)
+        if how.dot is not None and how.block_kept * how.block_columns > MAX_PRODUCT:
+            tile = f"{how.block_kept} by {how.block_columns}"
+            raise LoweringError(
+                f"{edit}: {tile} is no tile for region {region.name}: over {MAX_PRODUCT} values"
+            )
 
 
-def _check_tile(edit: str, region: Region) -> None:
-    """Refuse a tile of a product that compilers work on for minutes: each side is moved on its own."""
-    how = decide(region)
-    if how.dot is not None and how.block_kept * how.block_columns > MAX_PRODUCT:
-        tile = f"{how.block_kept} by {how.block_columns}"
-        raise LoweringError(f"{edit}: {tile} is no tile for region {region.name}: over {MAX_PRODUCT} values")
-
-
-def _form(region: Region, how: Decided, gpu: Accelerator) -> Found | None:
+def _form(facts: Facts) -> Found | None:
+    how = facts.how
     if inner_points(how.region) == 1 or how.dot is not None:
         return None
     others: tuple[ParamValue, ...] = tuple(f for f in ("row", "block", "flat") if f != how.form)
     return Found(f"{how.form} form over {inner_points(how.region)} inner points", 1.0, others)
 
 
-def _block_kept(region: Region, how: Decided, gpu: Accelerator) -> Found | None:
+def _block_kept(facts: Facts) -> Found | None:
+    how = facts.how
     if how.form == "row":
         return None
     around = (how.block_kept * 2, how.block_kept // 2, how.block_kept * 4)
@@ -176,7 +157,8 @@ def _block_kept(region: Region, how: Decided, gpu: Accelerator) -> Found | None:
     return Found(f"{how.block_kept} of {how.kept_points} points a program", 1.02, values)
 
 
-def _block_inner(region: Region, how: Decided, gpu: Accelerator) -> Found | None:
+def _block_inner(facts: Facts) -> Found | None:
+    how = facts.how
     inner = inner_points(how.region)
     if how.form == "flat" or inner == 1:
         return None
@@ -194,7 +176,8 @@ def _block_inner(region: Region, how: Decided, gpu: Accelerator) -> Found | None
     return Found(f"{how.block_inner} of {inner} inner points at a time, {n_passes} passes", gain, values)
 
 
-def _block_columns(region: Region, how: Decided, gpu: Accelerator) -> Found | None:
+def _block_columns(facts: Facts) -> Found | None:
+    how = facts.how
     if how.dot is None:
         return None
     around = (how.block_columns * 2, how.block_columns // 2)
@@ -203,40 +186,49 @@ def _block_columns(region: Region, how: Decided, gpu: Accelerator) -> Found | No
     return Found(f"tiles of {how.block_kept} by {how.block_columns}", 1.1, values)
 
 
-def _precision(region: Region, how: Decided, gpu: Accelerator) -> Found | None:
+def _precision(facts: Facts) -> Found | None:
+    how = facts.how
     if how.dot is None:
         return None
-    values: tuple[ParamValue, ...] = tuple(p for p in reversed(PRECISIONS[gpu.kind]) if p != how.precision)
+    values: tuple[ParamValue, ...] = tuple(
+        p for p in reversed(PRECISIONS[facts.gpu.kind]) if p != how.precision
+    )
     return Found(f"products in {how.precision}, if the task allows less", 1.0, values)
 
 
-def _warps(region: Region, how: Decided, gpu: Accelerator) -> Found | None:
+def _warps(facts: Facts) -> Found | None:
+    how = facts.how
     values: tuple[ParamValue, ...] = tuple(v for v in (how.num_warps * 2, how.num_warps // 2) if 1 <= v <= 16)
     tile = how.block_kept * how.block_inner
     return Found(f"{how.num_warps} warps for a tile of {tile} values", 1.03, values)
 
 
-def _stages(region: Region, how: Decided, gpu: Accelerator) -> Found | None:
+def _stages(facts: Facts) -> Found | None:
+    how = facts.how
     if how.form == "flat" or inner_points(how.region) <= how.block_inner:
         return None
     values: tuple[ParamValue, ...] = tuple(v for v in (3, 4, 2, 1) if v != how.num_stages)
     return Found(f"loads of {how.num_stages} steps in flight", 1.03, values)
 
 
-def _programs(region: Region, how: Decided, gpu: Accelerator) -> Found | None:
-    counts = tuple(n * gpu.units for n in PROGRAMS_PER_UNIT) if gpu.units else UNKNOWN_UNITS
+def _programs(facts: Facts) -> Found | None:
+    how = facts.how
+    units = facts.gpu.units
+    counts = tuple(n * units for n in PROGRAMS_PER_UNIT) if units else UNKNOWN_UNITS
     values: tuple[ParamValue, ...] = tuple(v for v in counts if v * 4 <= how.blocks and v != how.programs)
-    where = f" on {gpu.units} units" if gpu.units else ""
+    where = f" on {units} units" if units else ""
     return Found(f"{how.blocks} blocks{where}, each a program of its own", 1.02, values)
 
 
-def _hints(region: Region, how: Decided, gpu: Accelerator) -> Found | None:
+def _hints(facts: Facts) -> Found | None:
+    how = facts.how
     if inner_points(how.region) <= how.block_inner or passes(how.region) < 2:
         return None
     return Found(f"{passes(how.region)} passes over rows read from memory", 1.02, (not how.hints,))
 
 
-def _online(region: Region, how: Decided, gpu: Accelerator) -> Found | None:
+def _online(facts: Facts) -> Found | None:
+    how = facts.how
     if how.form == "flat" or inner_points(how.region) <= how.block_inner:
         return None
     if find_online(Dag(how.region)) is None:
@@ -245,7 +237,8 @@ def _online(region: Region, how: Decided, gpu: Accelerator) -> Found | None:
     return Found(why, 1.0 if how.online else 1.3, (not how.online,))
 
 
-def _moments(region: Region, how: Decided, gpu: Accelerator) -> Found | None:
+def _moments(facts: Facts) -> Found | None:
+    how = facts.how
     if how.form == "flat" or inner_points(how.region) <= how.block_inner:
         return None
     if find_moments(Dag(how.region)) is None:
@@ -255,25 +248,27 @@ def _moments(region: Region, how: Decided, gpu: Accelerator) -> Found | None:
 
 
 _SIZES = ("block_kept", "block_inner", "num_warps", "num_stages")
-_FIELDS = (
-    TritonFieldEdit("triton-form", "form", _form, resets=_SIZES),
-    TritonFieldEdit("triton-block", "block_kept", _block_kept, resets=("num_warps",)),
-    TritonFieldEdit("triton-step", "block_inner", _block_inner, resets=("num_warps", "num_stages")),
-    TritonFieldEdit("triton-columns", "block_columns", _block_columns, resets=("num_warps",)),
-    TritonFieldEdit("triton-precision", "precision", _precision),
-    TritonFieldEdit("triton-warps", "num_warps", _warps),
-    TritonFieldEdit("triton-stages", "num_stages", _stages),
-    TritonFieldEdit("triton-programs", "programs", _programs),
-    TritonFieldEdit("triton-hints", "hints", _hints),
-    TritonFieldEdit("triton-online", "online", _online),
-    TritonFieldEdit("triton-moments", "moments", _moments),
+_FIELDS: tuple[tuple[str, str, Finder, tuple[str, ...]], ...] = (
+    ("triton-form", "form", _form, _SIZES),
+    ("triton-block", "block_kept", _block_kept, ("num_warps",)),
+    ("triton-step", "block_inner", _block_inner, ("num_warps", "num_stages")),
+    ("triton-columns", "block_columns", _block_columns, ("num_warps",)),
+    ("triton-precision", "precision", _precision, ()),
+    ("triton-warps", "num_warps", _warps, ()),
+    ("triton-stages", "num_stages", _stages, ()),
+    ("triton-programs", "programs", _programs, ()),
+    ("triton-hints", "hints", _hints, ()),
+    ("triton-online", "online", _online, ()),
+    ("triton-moments", "moments", _moments, ()),
 )
+"""Name, field, where it matters, and which other fields are decided anew."""
 
 
 @cache
 def triton_edits(gpu: Accelerator) -> Mapping[str, ScheduleEdit]:
     """Return edit name -> edit for a device, as ``schedule_edits`` has those of the C++ printer."""
-    fields = [dataclasses.replace(edit, gpu=gpu) for edit in _FIELDS]
+    own = TritonFields(gpu)
+    fields = [FieldEdit(name, field, find, own, resets) for name, field, find, resets in _FIELDS]
     edits: tuple[ScheduleEdit, ...] = (*fields, VectorWidth(gpu=gpu), SplitReduction(), FuseMatmul(gpu=gpu))
     return {edit.name: edit for edit in edits}
 

@@ -9,7 +9,7 @@ from kernelwright.ir.dag import Action, Dag, Group
 from kernelwright.ir.normalise import axis_sizes
 from kernelwright.ir.patterns import Moments, Online, find_moments, find_online
 from kernelwright.ir.program import Stage, Store
-from kernelwright.targets.cpp.text import bare, extent
+from kernelwright.ir.text import bare, extent
 from kernelwright.targets.triton.reducer import Reducer
 from kernelwright.targets.triton.schedule import Decided, power_of_two
 from kernelwright.targets.triton.text import REPEATS, Flat, PythonNames, TritonRenderer, joined

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from kernelwright.core.errors import LoweringError
 from kernelwright.core.machine import ANY_GPU, Accelerator
 from kernelwright.core.plan import ParamValue
+from kernelwright.ir.arguments import signature
 from kernelwright.ir.dag import Dag
 from kernelwright.ir.edits import Site
 from kernelwright.ir.normalise import coefficient, map_affines
@@ -29,7 +30,6 @@ from kernelwright.ir.program import (
     StageValue,
 )
 from kernelwright.ir.regions import find_region
-from kernelwright.targets.cpp.printer import signature
 from kernelwright.targets.module_file.forward import is_dense, n_bytes
 from kernelwright.targets.triton.schedule import TritonSchedule, complete, decide
 from kernelwright.targets.triton.worth import FusedProduct, fusion_gain

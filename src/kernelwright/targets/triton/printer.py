@@ -4,9 +4,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from kernelwright.ir.arguments import Argument, signature
 from kernelwright.ir.program import Buffer, Region
-from kernelwright.targets.cpp.printer import Argument, signature
-from kernelwright.targets.cpp.text import wrapped
+from kernelwright.ir.text import wrapped
 from kernelwright.targets.triton.dot import DotWriter
 from kernelwright.targets.triton.kernel import KernelWriter
 from kernelwright.targets.triton.prelude import prelude_for

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from kernelwright.ir.dag import Dag
+from kernelwright.ir.lanes import best_lane_axis
 from kernelwright.ir.normalise import axis_sizes, normalise
 from kernelwright.ir.program import Region, Schedule
-from kernelwright.targets.cpp.choices import best_lane_axis
 from kernelwright.targets.triton.products import Dot, find_dot
 
 Form: TypeAlias = Literal["flat", "row", "block", "dot"]
@@ -37,7 +37,7 @@ VALUES_PER_WARP = 512
 
 @dataclass(frozen=True)
 class TritonSchedule(Schedule):
-    """A schedule for the Triton printer; of the inherited fields it uses ``online`` and ``moments``.
+    """A schedule for the Triton printer.
 
     ``None`` means that the rules of this module decide. No field changes what is computed; sums are
     added in an order that depends on the block sizes alone, so every run gives the same bits.
@@ -59,6 +59,10 @@ class TritonSchedule(Schedule):
     """So many programs go through all blocks in turn; None: one program a block."""
     hints: bool | None = None
     """Cache hints: rows that are read again are kept, what is read for the last time goes first."""
+    moments: Literal["two_pass", "one_pass"] | None = None
+    """Mean and variance: subtract the mean in a second pass, or shifted sums in one."""
+    online: bool | None = None
+    """Softmax-like max and sum of exponentials in one pass with rescaling."""
 
 
 @dataclass(frozen=True)

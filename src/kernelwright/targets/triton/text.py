@@ -10,7 +10,7 @@ import numpy as np
 from kernelwright.core.errors import LoweringError
 from kernelwright.ir.dag import Dag, Node
 from kernelwright.ir.program import Affine, DType
-from kernelwright.targets.cpp.text import Names, Renderer, affine_text, bare, extent
+from kernelwright.ir.text import Names, Renderer, affine_text, bare, extent
 
 LONG_NAME = 28
 """Names of buffers beyond this are shortened."""

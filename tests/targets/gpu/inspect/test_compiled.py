@@ -6,8 +6,8 @@ import pytest
 
 from kernelwright.core.errors import MachineError, UserError
 from kernelwright.core.evidence import METRICS
+from kernelwright.targets.cuda import aot as cuda_aot
 from kernelwright.targets.cuda.nvcc.find import Absent, find_cuda_compiler
-from kernelwright.targets.gpu.inspect import compiled
 from kernelwright.targets.gpu.inspect.compiled import default_gpu, form_of, inspect_compiled, require_compiler
 from kernelwright.targets.gpu.inspect.inspection import (
     Inspection,
@@ -172,7 +172,7 @@ def test_a_machine_without_the_compiler_says_what_to_install(
         with pytest.raises(MachineError, match="install ROCm") as raised:
             ask()
         assert "\n" not in str(raised.value)
-    monkeypatch.setattr(compiled, "find_cuda_compiler", lambda: Absent("install the CUDA toolkit"))
+    monkeypatch.setattr(cuda_aot, "find_cuda_compiler", lambda: Absent("install the CUDA toolkit"))
     with pytest.raises(MachineError, match="install the CUDA toolkit"):
         require_compiler(KernelForm.CUDA)
     require_compiler(KernelForm.TRITON)

@@ -6,20 +6,19 @@ from dataclasses import dataclass
 from kernelwright.core.machine import Machine
 from kernelwright.core.plan import ParamValue
 from kernelwright.ir.dag import COST_CACHED, Dag
+from kernelwright.ir.edits import Found
+from kernelwright.ir.lanes import estimate_ns, has_bounds, lane_quality, points
 from kernelwright.ir.normalise import axis_sizes
 from kernelwright.ir.patterns import find_moments, find_online
-from kernelwright.ir.program import Buffer, Call, Program, Region, Schedule
+from kernelwright.ir.program import Buffer, Call, Program, Region
 from kernelwright.targets.cpp.choices import (
     SCRATCH_BYTES,
     SERIAL_BELOW_NS,
     Choices,
     cores_of,
-    estimate_ns,
-    has_bounds,
-    lane_quality,
-    points,
     resolve,
 )
+from kernelwright.targets.cpp.schedule import CppSchedule, schedule_of
 
 ASSUMED_L2_BYTES = 1 << 20
 """A core's share of the level 2 cache where that is not known."""
@@ -28,16 +27,6 @@ SHORT_ROW_BYTES, SHORT_SCAN_BYTES = 256, 2048
 """Rows up to this size may be worth taking side by side: of a reduction, of a scan."""
 CALL_SHARE = 4.0
 """A library call is guessed to take as long as this many regions."""
-
-
-@dataclass(frozen=True)
-class Found:
-    """What an edit could do to one region."""
-
-    why: str
-    gain: float
-    """Guess of old over new latency of the region alone."""
-    values: tuple[ParamValue, ...]
 
 
 @dataclass(frozen=True)
@@ -76,9 +65,9 @@ class Facts:
         return math.prod(buffer.shape) * ITEM_BYTES.get(buffer.dtype, 1)
 
     @property
-    def schedule(self) -> Schedule:
+    def schedule(self) -> CppSchedule:
         """The schedule as given."""
-        return self.region.schedule
+        return schedule_of(self.region)
 
     @property
     def l2_bytes(self) -> int:

@@ -11,6 +11,7 @@ from kernelwright.ir.edits import Site
 from kernelwright.ir.normalise import map_loads
 from kernelwright.ir.program import Buffer, BufferRef, Call, CallArg, Program, Region, Store
 from kernelwright.ir.regions import find_region, replace_region
+from kernelwright.targets.cpp.schedule import schedule_of
 from kernelwright.targets.cpp.schedules.finders import Facts
 
 ANCHORS = frozenset(
@@ -63,7 +64,7 @@ class InPlaceEpilogue:
             )
             for s in step.stages
         )
-        schedule = dataclasses.replace(step.schedule, stream=False)
+        schedule = dataclasses.replace(schedule_of(step), stream=False)
         program = replace_region(program, dataclasses.replace(step, stages=stages, schedule=schedule))
         return _without_buffer(program, new.name, old.name)
 

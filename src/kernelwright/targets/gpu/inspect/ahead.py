@@ -1,71 +1,19 @@
 """What a run asks of the compilers before a candidate goes to a GPU: facts, or why it cannot run there."""
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Protocol
-
-from pydantic import Field
-
 from kernelwright.core.errors import MachineError, UserError
-from kernelwright.core.evidence import FactValue
-from kernelwright.core.frozen import Frozen
-from kernelwright.machine.compiler import RunCompiler
-from kernelwright.targets.cuda.nvcc.launcher import launcher_architecture
 from kernelwright.targets.gpu.facts import GpuFacts
-from kernelwright.targets.gpu.inspect.compiled import form_of, inspect_compiled
+from kernelwright.targets.gpu.inspect.compiled import find_form, form_of, inspect_compiled
+from kernelwright.targets.gpu.inspect.findings import TIMEOUT_S, Ahead, Ways
 from kernelwright.targets.gpu.inspect.inspection import (
     Inspection,
     InspectionStatus,
-    KernelForm,
     KernelOutcome,
     KernelReport,
 )
 from kernelwright.targets.gpu.inspect.meaning import outcome_words
-from kernelwright.targets.gpu.inspect.run import Start, inspect_candidate
+from kernelwright.targets.gpu.inspect.run import inspect_candidate
 
-TIMEOUT_S = 180.0
-"""As long as a candidate may take to load on a device, compilers included."""
-
-
-class Ahead(Frozen):
-    """What is known of a candidate before a device is used."""
-
-    facts: dict[str, FactValue] = Field(default_factory=dict)
-    """``aot.*`` and ``gpu.*``, for the diagnosis: those of the kernel that moves most."""
-    by_kernel: dict[str, dict[str, FactValue]] = Field(default_factory=dict)
-    """The same of each kernel's function, for when a profiler says which is the hottest."""
-    problem: str = ""
-    """Why it cannot be built or launched; empty where nothing speaks against it."""
-    is_late: bool = False
-    """The problem is that a compiler did not end in time."""
-    note: str
-    """One line for a reader: what was built for which GPU, or why nothing was looked at."""
-    log: str = ""
-    sandbox: str | None = None
-
-
-class Compiling(Protocol):
-    """A way to run compilers, and the name of its sandbox."""
-
-    @property
-    def run(self) -> RunCompiler: ...
-
-    @property
-    def sandbox(self) -> str: ...
-
-
-@dataclass(frozen=True)
-class Ways:
-    """How what looks at candidates is started and where it keeps builds."""
-
-    cache_dir: Path
-    start: Start | None = None
-    """See ``inspect_candidate``."""
-    compiling: Callable[[], AbstractContextManager[Compiling]] | None = None
-    """Opened for candidates in CUDA C++ or HIP C++; None: those are not looked at."""
-    timeout_s: float = TIMEOUT_S
+__all__ = ["TIMEOUT_S", "Ahead", "Ways", "ahead_of", "look_ahead"]
 
 
 def look_ahead(source: str, gpu: GpuFacts, *, task_source: str, is_training: bool, ways: Ways) -> Ahead:
@@ -76,7 +24,8 @@ def look_ahead(source: str, gpu: GpuFacts, *, task_source: str, is_training: boo
     """
     form = form_of(source)
     try:
-        if form is KernelForm.TRITON:
+        how = find_form(form)
+        if how is None:
             found = inspect_candidate(
                 source,
                 gpu,
@@ -86,15 +35,12 @@ def look_ahead(source: str, gpu: GpuFacts, *, task_source: str, is_training: boo
                 start=ways.start,
             )
         elif ways.compiling is None:
-            return Ahead(
-                note=f"not built ahead of time: kernels in the form {form.value} are not looked at here"
-            )
+            return Ahead(note=f"not built ahead of time: kernels in the form {form} are not looked at here")
         else:
-            is_ours = form is KernelForm.CUDA
             with ways.compiling() as compiler:
                 found = inspect_compiled(
                     source, gpu, ways.cache_dir, form=form, timeout_s=ways.timeout_s,
-                    architecture=launcher_architecture(gpu.architecture) if is_ours else None,
+                    architecture=how.architecture(gpu.architecture),
                     run=compiler.run, sandbox=compiler.sandbox,
                 )  # fmt: skip
     except (MachineError, UserError) as error:
@@ -133,9 +79,10 @@ def _ends_the_source(found: Inspection) -> bool:
 
     What it had of ``load_inline`` is what a scanner took out of it, without torch's headers.
     """
-    if found.form is KernelForm.LOAD_INLINE:
+    form = find_form(found.form)
+    if form is not None and not form.is_whole:
         return False
-    is_late = found.status is InspectionStatus.TIMEOUT and found.form is not KernelForm.TRITON
+    is_late = found.status is InspectionStatus.TIMEOUT and form is not None
     return is_late or found.status is InspectionStatus.NOT_BUILT
 
 

@@ -1,4 +1,4 @@
-"""Inspects candidates in CUDA C++ and HIP C++: compiles what is written there, runs nothing of it."""
+"""Inspects candidates whose kernels a compiler takes ahead of time: compiles them, runs nothing."""
 
 import ast
 import math
@@ -8,12 +8,10 @@ from kernelwright.core.errors import MachineError, UserError
 from kernelwright.core.evidence import FactValue
 from kernelwright.machine.compiler import RunCompiler
 from kernelwright.targets.cuda.nvcc.build import TIMEOUT_S
-from kernelwright.targets.cuda.nvcc.find import Absent, find_cuda_compiler
-from kernelwright.targets.cuda.nvcc.form import CudaSource
-from kernelwright.targets.cuda.nvcc.load_inline import read_load_inline
 from kernelwright.targets.cuda.nvcc.outcome import AheadReport, BuildStatus, LaunchFacts
-from kernelwright.targets.cuda.nvcc.report_inline import base_name, read_cuda, report_candidate
+from kernelwright.targets.cuda.nvcc.report_inline import base_name
 from kernelwright.targets.gpu.facts import GpuFacts, gpu_facts
+from kernelwright.targets.gpu.inspect.form import AotForm
 from kernelwright.targets.gpu.inspect.inspection import (
     Inspection,
     InspectionStatus,
@@ -22,15 +20,8 @@ from kernelwright.targets.gpu.inspect.inspection import (
     KernelReport,
 )
 from kernelwright.targets.gpu.inspect.machine_code import grid_problem, launch_problem, waves
-from kernelwright.targets.hip.hipcc.find import find_hip_compiler
-from kernelwright.targets.hip.hipcc.report import read_hip_source, report_hip_candidate
+from kernelwright.targets.registry import all_targets
 
-_VENDORS = {KernelForm.CUDA: "nvidia", KernelForm.LOAD_INLINE: "nvidia", KernelForm.HIP: "amd"}
-_LANGUAGES = {
-    KernelForm.CUDA: ("CUDA C++", "NVIDIA", "sm_90"),
-    KernelForm.LOAD_INLINE: ("CUDA C++", "NVIDIA", "sm_90"),
-    KernelForm.HIP: ("HIP C++", "AMD", "gfx942"),
-}
 _STATUSES = {
     BuildStatus.BUILT: InspectionStatus.INSPECTED,
     BuildStatus.REFUSED: InspectionStatus.NOT_BUILT,
@@ -39,48 +30,52 @@ _STATUSES = {
     BuildStatus.NOT_THE_FORM: InspectionStatus.NOT_THE_FORM,
     BuildStatus.NEEDS_HEADERS: InspectionStatus.NEEDS_HEADERS,
 }
+DEFAULT_GPU = "sm_90"
 _MIXED = "it uses Triton too: those kernels were not looked at"
 
 
-def form_of(source: str) -> KernelForm:
-    """Return the form of a candidate's kernels; ``triton`` where there is no other, or no Python at all.
+def form_of(source: str) -> str:
+    """Return the name of the form of a candidate's kernels; ``triton`` where no target finds its own in it.
 
-    Sources in literals of the module come before ``load_inline``, these before Triton.
+    What targets that stand later in the registry find comes first.
     """
     try:
         ast.parse(source)
     except (SyntaxError, ValueError):
         return KernelForm.TRITON
-    if read_hip_source(source) is not None:
-        return KernelForm.HIP
-    found = read_cuda(source)
-    if found is None:
-        return KernelForm.TRITON
-    is_ours = isinstance(found, CudaSource) or read_load_inline(source) is None
-    return KernelForm.CUDA if is_ours else KernelForm.LOAD_INLINE
+    return next((form.name for form in _forms() if form.is_in(source)), KernelForm.TRITON)
 
 
-def default_gpu(form: KernelForm) -> str:
+def find_form(name: str) -> AotForm | None:
+    """Return the form of that name; None: Triton compiles it where it runs."""
+    return next((form for form in _forms() if form.name == name), None)
+
+
+def _forms() -> tuple[AotForm, ...]:
+    return tuple(form for target in reversed(all_targets()) for form in target.aot_forms)
+
+
+def default_gpu(name: str) -> str:
     """Return the architecture that a candidate of this form is inspected for when none is named."""
-    return _LANGUAGES[form][2] if form in _LANGUAGES else "sm_90"
+    form = find_form(name)
+    return DEFAULT_GPU if form is None else form.example
 
 
-def require_compiler(form: KernelForm) -> None:
-    """Raise MachineError, which says what to install, where a C++ form has no compiler on this machine."""
-    if form is KernelForm.TRITON:
-        return
-    found = find_hip_compiler() if form is KernelForm.HIP else find_cuda_compiler()
-    if isinstance(found, Absent):
-        raise MachineError(found.reason)
+def require_compiler(name: str) -> None:
+    """Raise MachineError, which says what to install, where a form has no compiler on this machine."""
+    form = find_form(name)
+    missing = None if form is None else form.find_missing()
+    if missing is not None:
+        raise MachineError(missing)
 
 
-def check_vendor(form: KernelForm, gpu: GpuFacts) -> None:
+def check_vendor(name: str, gpu: GpuFacts) -> None:
     """Raise UserError where the form's language is not compiled for this GPU."""
-    if form in _VENDORS and gpu.limits.vendor != _VENDORS[form]:
-        language, vendor, example = _LANGUAGES[form]
+    form = find_form(name)
+    if form is not None and gpu.limits.vendor != form.vendor:
         raise UserError(
-            f"{gpu.name} ({gpu.architecture}): the candidate is {language}, which is compiled for GPUs of "
-            f"{vendor} alone; name one with --gpu, such as {example}"
+            f"{gpu.name} ({gpu.architecture}): the candidate is {form.title}, which is compiled for GPUs of "
+            f"{form.vendor_title} alone; name one with --gpu, such as {form.example}"
         )
 
 
@@ -89,7 +84,7 @@ def inspect_compiled(
     gpu: GpuFacts,
     cache_dir: Path,
     *,
-    form: KernelForm,
+    form: str,
     architecture: str | None = None,
     timeout_s: float = TIMEOUT_S,
     run: RunCompiler | None = None,
@@ -114,10 +109,10 @@ def inspect_compiled(
     """
     check_vendor(form, gpu)
     wanted = architecture or gpu.architecture
-    look = report_hip_candidate if form is KernelForm.HIP else report_candidate
-    report = look(source, wanted, cache_dir, timeout_s=timeout_s, run=run)
+    how = find_form(form)
+    report = None if how is None else how.report(source, wanted, cache_dir, timeout_s=timeout_s, run=run)
     if report is None:
-        raise UserError(f"the candidate holds no kernels in the form {form.value}")
+        raise UserError(f"the candidate holds no kernels in the form {form}")
     if report.status is BuildStatus.NO_COMPILER:
         raise MachineError(report.message)
     kernels = tuple(_kernel(launch, gpu) for launch in report.launches)

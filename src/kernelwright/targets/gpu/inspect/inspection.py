@@ -7,11 +7,12 @@ from pydantic import Field
 
 from kernelwright.core.evidence import FactValue
 from kernelwright.core.frozen import Frozen
-from kernelwright.core.target import Target
+from kernelwright.core.target import TargetName
+from kernelwright.targets.registry import all_targets
 
 
 class KernelForm(StrEnum):
-    """The form in which a candidate holds its GPU kernels."""
+    """The forms in which candidates hold GPU kernels, of the targets that are ours."""
 
     TRITON = "triton"
     CUDA = "cuda"
@@ -20,14 +21,6 @@ class KernelForm(StrEnum):
     """CUDA C++ that torch's ``load_inline`` would compile."""
     HIP = "hip"
     """HIP C++ in literals of the module, with its launches."""
-
-
-_LANGUAGES = {
-    KernelForm.TRITON: "triton",
-    KernelForm.CUDA: "cuda",
-    KernelForm.LOAD_INLINE: "cuda",
-    KernelForm.HIP: "hip",
-}
 
 
 class KernelOutcome(StrEnum):
@@ -110,7 +103,8 @@ class Inspection(Frozen):
     """As the compiler calls it, e.g. ``sm_90``."""
     device: str
     """Model of devices/gpu_facts.py whose number of units counts."""
-    form: KernelForm = KernelForm.TRITON
+    form: str = KernelForm.TRITON
+    """One of ``KernelForm``, or of another package's target."""
     status: InspectionStatus
     detail: str = ""
     """One line: what went wrong, and where; empty when inspected."""
@@ -125,10 +119,13 @@ class Inspection(Frozen):
     """End of what the process wrote to stdout and stderr."""
 
     @property
-    def target(self) -> Target:
+    def target(self) -> TargetName:
         """Device and language of the candidate, as it was built here."""
+        for target in all_targets():
+            if self.form in [form.name for form in target.aot_forms]:
+                return target.name
         device = "cuda" if self.architecture.startswith("sm_") else "hip"
-        return Target(device=device, language=_LANGUAGES[self.form])
+        return TargetName(device=device, language="triton")
 
     @property
     def can_run(self) -> bool:

@@ -9,15 +9,16 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any
 
 from pydantic import ValidationError
 
 from kernelwright.core.errors import MachineError, TaskError, UserError
 from kernelwright.machine.children import bare_environment
 from kernelwright.targets.gpu.facts import GPUS, GpuFacts, find_gpu
+from kernelwright.targets.gpu.inspect.findings import Start
 from kernelwright.targets.gpu.inspect.inspection import (
     Inspection,
     InspectionStatus,
@@ -30,9 +31,6 @@ TIMEOUT_S = 300.0
 ANSWER_BYTES = 16 << 20
 LOG_BYTES = 4 << 20
 LOG_TAIL = 4000
-
-Start: TypeAlias = Callable[[Sequence[str], str, int, int], "subprocess.Popen[bytes]"]
-"""Starts a command in a folder, with the descriptor it answers on and the one it logs to."""
 
 
 def find_device(name: str) -> GpuFacts:

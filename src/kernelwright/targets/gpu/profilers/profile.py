@@ -85,3 +85,14 @@ def unreadable(tool: str, text: str) -> Profile:
     words = lines[-1][:160] if lines else "nothing"
     message = f"{tool} wrote no table that is known; its last line: {words}"
     return Profile(tool=tool, status=ProfileStatus.UNREADABLE, message=message)
+
+
+class Profiled(Frozen):
+    """What a profiler found, or why there is nothing."""
+
+    facts: dict[str, FactValue] = Field(default_factory=dict)
+    """Of the hottest kernel and of one call; empty without a profile."""
+    hottest: str | None = None
+    """Name of the function that takes the most time."""
+    note: str
+    """One line: which tool said what, and what the better ones refused."""

@@ -9,22 +9,19 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from pydantic import Field
-
-from kernelwright.core.evidence import FactValue
-from kernelwright.core.frozen import Frozen
 from kernelwright.machine.children import bare_environment
 from kernelwright.targets.gpu.profilers.choose import function_name, profilers_here
 from kernelwright.targets.gpu.profilers.nsight_compute import ncu_command, parse_ncu
 from kernelwright.targets.gpu.profilers.nsight_systems import nsys_commands, parse_nsys
 from kernelwright.targets.gpu.profilers.one_call import WARM_UPS
-from kernelwright.targets.gpu.profilers.profile import Profile, ProfileStatus
+from kernelwright.targets.gpu.profilers.profile import Profile, Profiled, ProfileStatus
 from kernelwright.targets.gpu.profilers.rocprof import (
     parse_rocprof_counters,
     parse_rocprof_stats,
     rocprof_commands,
 )
 from kernelwright.targets.gpu.profilers.torch_trace import parse_torch_trace
+from kernelwright.targets.registry import find_device_kind
 
 TIMEOUT_S = 90.0
 """For each tool."""
@@ -32,18 +29,6 @@ CALLS = 3
 """Under tools that time; ncu, which repeats every launch for its counters, sees one call."""
 MOST_LAUNCHES = 200
 """That ncu looks at."""
-VENDORS = {"cuda": "nvidia", "hip": "amd"}
-
-
-class Profiled(Frozen):
-    """What a profiler found, or why there is nothing."""
-
-    facts: dict[str, FactValue] = Field(default_factory=dict)
-    """Of the hottest kernel and of one call; empty without a profile."""
-    hottest: str | None = None
-    """Name of the function that takes the most time."""
-    note: str
-    """One line: which tool said what, and what the better ones refused."""
 
 
 def take_profile(
@@ -59,8 +44,9 @@ def take_profile(
         folder = Path(name)
         (folder / "task.py").write_text(task_source, encoding="utf-8")
         (folder / "kernel.py").write_text(source, encoding="utf-8")
-        device = "cpu" if kind == "cpu" else "cuda:0"  # torch's name for AMD's too
-        for tool in profilers_here(VENDORS.get(kind, kind)):
+        where = find_device_kind(kind)
+        device = where.torch_device
+        for tool in profilers_here(where.driver.vendor if where.driver else kind):
             if tool not in _TAKES:
                 continue
             try:

@@ -1,0 +1,180 @@
+"""One recipe over many tasks, resumable."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kernelwright.agents.teams import check_team
+from kernelwright.api import playing
+from kernelwright.api.experiments import check_title, failure_of, row_of, title_for
+from kernelwright.api.machines import bound_settings, further_baselines, parse_target
+from kernelwright.api.models import check_models, ready_models
+from kernelwright.api.starting import spec_for
+from kernelwright.core.errors import UserError
+from kernelwright.core.models import ModelSettings
+from kernelwright.core.policy import Policy
+from kernelwright.core.request import BenchRequest
+from kernelwright.core.run import RunSpec, RunState
+from kernelwright.machine import probe
+from kernelwright.methods import find_recipe
+from kernelwright.report.benchprogress import RunsProgress, show_runs
+from kernelwright.report.results import BenchResult
+from kernelwright.report.tables import BenchRow
+from kernelwright.runs.evaluator import Evaluator
+from kernelwright.runs.evaluators import Around
+from kernelwright.runs.loop import create_run
+from kernelwright.settings import Settings
+from kernelwright.store import sqlstore
+from kernelwright.store.base import RunRecord, Store
+from kernelwright.tasks.places import BenchTask, collect
+
+
+@dataclass
+class _Bench:
+    """A bench at work."""
+
+    request: BenchRequest
+    title: str
+    settings: Settings
+    store: Store
+    entries: list[BenchTask]
+    earlier: dict[str, RunRecord]
+    """By task id."""
+    models: ModelSettings | None
+    baselines: tuple[str, ...] | None
+    rows: list[BenchRow] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+
+    def result(self) -> BenchResult:
+        """Return what there is so far; tasks that were not come to count as left."""
+        begun = {*(row.task for row in self.rows), *self.left}
+        waiting = [entry.task.name for entry in self.entries if entry.task.name not in begun]
+        return BenchResult(
+            title=self.title,
+            rows=tuple(self.rows),
+            left=(*self.left, *waiting),
+            command=self.request.command_line(),
+            environment=probe.probe_machine().environment(),
+            is_quick=self.request.quick,
+        )
+
+    def run_all(self, referee: Evaluator, progress: RunsProgress) -> None:
+        """Bring every task to its end; after ``stop_after`` seconds none is begun or carried on."""
+        stop_after = self.request.stop_after
+        ends = None if stop_after is None else time.monotonic() + stop_after
+        for entry in self.entries:
+            record = self.earlier.get(entry.task.id)
+            is_finished = record is not None and record.state is RunState.FINISHED
+            if ends is not None and time.monotonic() > ends and not is_finished:
+                self.left.append(entry.task.name)
+                continue
+            progress.start(entry.task.name)
+            row = self._run_one(referee, entry, record, progress)
+            progress.finish(row)
+            self.rows.append(row)
+
+    def _run_one(
+        self, referee: Evaluator, entry: BenchTask, record: RunRecord | None, progress: RunsProgress
+    ) -> BenchRow:
+        run_id = record.run_id if record and record.state is not RunState.FAILED else None
+        if run_id is None:
+            spec = spec_for(
+                self.request,
+                entry.task,
+                self.models,
+                settings=self.settings,
+                experiment=self.title,
+                baselines=self.baselines,
+            )
+            run_id = create_run(spec, self.store)
+        failure = None
+        if record is None or record.state is not RunState.FINISHED:
+            is_profiled = self.request.profile and not self.request.quick
+            profile = None if is_profiled else playing.no_profiler("this bench takes no profiles")
+            failure = failure_of(
+                lambda: playing.carry_on(
+                    run_id,
+                    store=self.store,
+                    settings=self.settings,
+                    referee=referee,
+                    on_event=progress.add,
+                    profile=profile,
+                    around=Around(is_quick=self.request.quick),
+                )
+            )
+        return row_of(self.store, run_id, entry, failure)
+
+
+def run_bench(
+    request: BenchRequest,
+    *,
+    title: str | None = None,
+    settings: Settings | None = None,
+    store: Store | None = None,
+    progress: bool | None = None,
+    on_result: Callable[[BenchResult], object] = lambda result: None,
+) -> BenchResult:
+    """Run every task once; a failing task is a row, not an end.
+
+    Args:
+        request: what is asked for.
+        title: name of the experiment; default: the request's.
+        settings: where things are; default: ``load_settings()``.
+        store: an open one, in the place of the request's.
+        progress: see ``show_runs``.
+        on_result: called with what there is at the end, and when the bench is interrupted.
+
+    Raises:
+        UserError: something in the request cannot be, or another experiment has this name.
+    """
+    bench = _begin(request, title or title_for(request), settings, store)
+    policy, device = Policy(library_calls=request.library_calls), request.target.partition("/")[0]
+    try:
+        with (
+            playing.open_referee(bench.settings, policy, device=device) as referee,
+            show_runs(len(bench.entries), progress) as shown,
+        ):
+            bench.run_all(referee, shown)
+    except KeyboardInterrupt:
+        on_result(bench.result())
+        raise
+    result = bench.result()
+    on_result(result)
+    return result
+
+
+def _begin(request: BenchRequest, title: str, settings: Settings | None, store: Store | None) -> _Bench:
+    where = bound_settings(settings, request.require_sandbox)
+    manifest = None if request.manifest is None else Path(request.manifest)
+    entries = collect(
+        request.sources, manifest=manifest, groups=request.groups, only=request.only, limit=request.limit
+    )
+    opened = store or sqlstore.open_store(request.store or where.store)
+    earlier = {record.spec.task.id: record for record in opened.iter_runs(title)}
+    check_title(title, is_known=bool(earlier), is_resume=request.resume is not None)
+    models = check_models(request.models, request.team, request.target)
+    named = further_baselines(request.baselines, request.target)
+    baselines = named or (("eager",) if request.quick else None)
+    _check_conditions(list(earlier.values()), title, request, baselines)
+    find_recipe(request.recipe)
+    check_team(request.team, parse_target(request.target))
+    ready = ready_models(models, request.team, [request.recipe], request.budget.usd)
+    return _Bench(request, title, where, opened, entries, earlier, ready, baselines)
+
+
+def _check_conditions(
+    earlier: list[RunRecord], title: str, request: BenchRequest, baselines: tuple[str, ...] | None
+) -> None:
+    """Raise UserError rather than mix two experiments under one name."""
+    specs = [record.spec for record in earlier]
+    for had in sorted({spec.recipe for spec in specs} - {request.recipe}):
+        raise UserError(f"experiment {title!r} ran recipe {had!r}; resume it with --recipe {had}")
+    for calls in {spec.policy.library_calls for spec in specs} - {request.library_calls}:
+        raise UserError(f"experiment {title!r} was judged with --library-calls {calls}; resume it with that")
+    wanted = baselines or RunSpec.model_fields["baselines"].default
+    for names in {spec.baselines for spec in specs} - {wanted}:
+        raise UserError(
+            f"experiment {title!r} compared with {', '.join(names)}; "
+            "resume it with the same --baseline, --quick"
+        )

@@ -1,0 +1,150 @@
+"""What is wrong with tasks, before anyone trusts a speedup on them."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from kernelwright.api.machines import bound_settings
+from kernelwright.core.checkup import NOT_CHECKED, Checkup, Flag, Severity
+from kernelwright.core.errors import CaptureError, UserError
+from kernelwright.core.request import CheckRequest
+from kernelwright.core.task import Literal_, Task, Workload
+from kernelwright.machine import probe
+from kernelwright.referee.checkup import checker as checkers
+from kernelwright.referee.settings import make_referee_settings
+from kernelwright.report.benchprogress import ChecksProgress, show_checks
+from kernelwright.report.results import CheckResult
+from kernelwright.settings import Settings
+from kernelwright.tasks.capture import capture_task
+from kernelwright.tasks.places import collect
+from kernelwright.tasks.scaling import scaled_overrides
+
+SECOND_TRY = 10.0
+"""Where no sizes are within both limits, those within so many times as much are tried: some models have more
+weights than that, however small their inputs."""
+RESULTS = "results.json"
+
+
+def run_check(
+    request: CheckRequest,
+    *,
+    settings: Settings | None = None,
+    progress: bool | None = None,
+    on_result: Callable[[CheckResult], object] = lambda result: None,
+) -> CheckResult:
+    """Examine every task.
+
+    Args:
+        request: what is asked for.
+        settings: where things are; default: ``load_settings()``.
+        progress: see ``show_checks``.
+        on_result: called after every task with what there is, results of an earlier check included.
+
+    Raises:
+        UserError: something in the request cannot be.
+        MachineError: a process cannot be started.
+    """
+    where = bound_settings(settings, request.require_sandbox)
+    tasks = _tasks(request)
+    earlier = read_results(Path(request.out)) if request.out and request.resume else {}
+    environment = probe.probe_machine().environment()
+
+    def result(checkups: list[Checkup]) -> CheckResult:
+        return CheckResult(tuple(checkups), request.command_line(), environment)
+
+    found: list[Checkup] = []
+    with (
+        checkers.Checker(make_referee_settings(where)) as checker,
+        show_checks(len(tasks), progress) as shown,
+    ):
+        for task in tasks:
+            shown.start(task.name)
+            checkup = earlier.get(task.id) or check_one(checker, task, request, shown)
+            shown.finish(checkup)
+            found.append(checkup)
+            ahead = [earlier[other.id] for other in tasks[len(found) :] if other.id in earlier]
+            on_result(result([*found, *ahead]))
+    return result(found)
+
+
+def _tasks(request: CheckRequest) -> list[Task]:
+    """Return the tasks with the workloads and the mode that are asked for."""
+    asked = {"workloads": request.workloads or None, "mode": request.mode}
+    own = {name: value for name, value in asked.items() if value is not None}
+    entries = collect(
+        request.sources,
+        manifest=None if request.manifest is None else Path(request.manifest),
+        groups=request.groups,
+        only=request.only,
+        limit=request.limit,
+    )
+    return [entry.task.model_copy(update=own) for entry in entries]
+
+
+def check_one(
+    checker: "checkers.Checker", task: Task, request: CheckRequest, progress: ChecksProgress
+) -> Checkup:
+    """Examine one task, at smaller sizes where its own are too large to be quick."""
+    progress.tell("sizes")
+    sizes = reduced_sizes(task, request)
+    if sizes is None:
+        return _too_large(task, request)
+    at = task.model_copy(update={"workloads": (Workload(overrides=sizes),)}) if sizes else task
+    own = task.workloads[0].overrides if len(task.workloads) == 1 else {}
+    checkup = checker.check(at, sizes={**own, **sizes}, on_check=progress.tell)
+    flags = tuple(map(_of_reduced_sizes, checkup.flags)) if sizes else checkup.flags
+    return checkup.model_copy(update={"task_id": task.id, "flags": flags})
+
+
+def _of_reduced_sizes(flag: Flag) -> Flag:
+    """Return a flag that the reduction itself may have caused as a note."""
+    if flag.check != "launch-bound":
+        return flag
+    says = f"at the reduced sizes: {flag.says}"
+    return flag.model_copy(update={"severity": Severity.NOTE, "says": says})
+
+
+def reduced_sizes(task: Task, request: CheckRequest) -> dict[str, Literal_] | None:
+    """Return globals to rebind: none where the task fits or says its own; None where nothing fits."""
+    is_full_size = request.full_size or bool(request.workloads)
+    if is_full_size or task.path is None or task.workloads != (Workload(),):
+        return {}
+    try:
+        for factor in (1.0, SECOND_TRY):
+            ms, mb = request.max_ms * factor, request.max_mb * factor
+            sizes = scaled_overrides(Path(task.path), max_ms=ms, max_bytes=int(mb * 1e6))
+            if sizes is not None:
+                return sizes
+        capture_task(task, task.workloads[0])
+    except (UserError, CaptureError):
+        return {}  # no estimate can be had, or the file is at fault: the check itself has the words for it
+    return None
+
+
+def _too_large(task: Task, request: CheckRequest) -> Checkup:
+    ms, mb = request.max_ms * SECOND_TRY, request.max_mb * SECOND_TRY
+    flag = Flag(
+        check=NOT_CHECKED,
+        severity=Severity.DOUBTFUL,
+        says=f"no sizes were found at which a call stays below {ms:g} ms and {mb:g} MB",
+        advice="name some with --workload small:batch_size=2, or raise --max-ms and --max-mb",
+    )
+    return Checkup(task=task.name, task_id=task.id, path=task.path, sizes={}, flags=(flag,))
+
+
+def read_results(folder: Path) -> dict[str, Checkup]:
+    """Return earlier results by task id; none where there is no file. Raises UserError for another file.
+
+    What could not be checked is left out: it is tried again.
+    """
+    path = folder / RESULTS
+    try:
+        rows = json.loads(path.read_text(encoding="utf-8"))["tasks"]
+        checkups = [Checkup.model_validate(row) for row in rows]
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, KeyError, TypeError, ValidationError) as error:
+        raise UserError(f"{path}: not results of `kernelwright check`; name another folder") from error
+    return {c.task_id: c for c in checkups if all(flag.check != NOT_CHECKED for flag in c.flags)}

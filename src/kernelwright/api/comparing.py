@@ -1,0 +1,230 @@
+"""Recipes on the same tasks under one budget: the runs of a comparison are played here."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernelwright.agents.teams import check_team, needs_model
+from kernelwright.api import playing
+from kernelwright.api.experiments import failure_of, row_of, title_for
+from kernelwright.api.grid import Cell, Grid, Roster
+from kernelwright.api.machines import bound_settings, machine_for, parse_target
+from kernelwright.api.models import check_models, ready_models
+from kernelwright.core.errors import UserError
+from kernelwright.core.models import ModelSettings
+from kernelwright.core.request import CompareRequest
+from kernelwright.core.run import RunState
+from kernelwright.core.target import TargetName
+from kernelwright.methods import find_recipe
+from kernelwright.report.benchprogress import RunsProgress, show_runs
+from kernelwright.report.comparison import Conditions, compare_runs
+from kernelwright.report.played import Contestant
+from kernelwright.report.results import ComparisonResult
+from kernelwright.report.tables import BenchRow
+from kernelwright.runs import recording as recordings
+from kernelwright.runs.evaluator import Evaluator
+from kernelwright.runs.evaluators import JUST_THE_REFEREE, Around
+from kernelwright.runs.prepare import Preparation, prepare
+from kernelwright.runs.recording import RecordedMachine, Recording
+from kernelwright.settings import Settings
+from kernelwright.store import sqlstore
+from kernelwright.store.base import Store
+from kernelwright.targets.gpu.peaks import run_gpu
+from kernelwright.tasks.places import collect
+
+OnResult = Callable[[ComparisonResult], object]
+
+
+@dataclass(frozen=True)
+class _Judging:
+    """Who judges, and how tasks are prepared."""
+
+    evaluator: Evaluator | None
+    prepare: Preparation
+    around: Around = JUST_THE_REFEREE
+
+
+def run_compare(
+    request: CompareRequest,
+    *,
+    title: str | None = None,
+    settings: Settings | None = None,
+    store: Store | None = None,
+    progress: bool | None = None,
+    on_result: OnResult = lambda result: None,
+) -> ComparisonResult:
+    """Play every recipe, team, task and seed; ended runs are not repeated.
+
+    A failing run is kept as failed and costs no other one. Where measurements are only replayed, a missing
+    one ends everything: a table with holes would compare nothing.
+
+    Args:
+        request: what is asked for.
+        title: name of the experiment; default: the request's.
+        settings: where things are; default: ``load_settings()``.
+        store: an open one, in the place of the request's.
+        progress: see ``show_runs``.
+        on_result: called with what there is after every task.
+
+    Raises:
+        UserError: something in the request cannot be, another experiment has this name, or a measurement is
+            missing from a recording.
+    """
+    roster = _begin(request, title or title_for(request), settings, store)
+    _play_all(roster, progress, lambda: on_result(_result(roster)))
+    result = _result(roster)
+    on_result(result)
+    return result
+
+
+def _begin(request: CompareRequest, title: str, settings: Settings | None, store: Store | None) -> Roster:
+    where = bound_settings(settings, request.require_sandbox)
+    asked = _models_by_team(request)
+    manifest = None if request.manifest is None else Path(request.manifest)
+    entries = collect(
+        request.sources, manifest=manifest, groups=request.groups, only=request.only, limit=request.limit
+    )
+    if request.replay is not None and not Path(request.replay).exists():
+        raise UserError(
+            f"--replay {request.replay}: no such file or folder; name one that --record wrote, or a store"
+        )
+    measurements = "replayed" if request.replay else "reused" if request.reuse else "fresh"
+    grid = Grid(
+        title=title,
+        entries=tuple(entries),
+        seeds=request.seeds,
+        contestants=tuple(Contestant(recipe=r, team=t) for r in request.recipes for t in request.teams),
+        target=parse_target(request.target, is_elsewhere=request.replay is not None),
+        conditions=Conditions.model_validate(
+            {"budget": request.budget, "memory": request.memory, "measurements": measurements}
+        ),
+        models={},
+    )
+    for contestant in grid.contestants:
+        find_recipe(contestant.recipe)
+        check_team(contestant.team, grid.target)
+    roster = Roster(store or sqlstore.open_store(request.store or where.store), grid, request, where)
+    roster.check_earlier(is_resume=request.resume is not None)
+    for team, models in asked.items():
+        grid.models[team] = ready_models(models, team, request.recipes, request.budget.usd)
+    return roster
+
+
+def _models_by_team(request: CompareRequest) -> dict[str, ModelSettings | None]:
+    """Return the models of each team; they are for the teams that have a seat for one."""
+    with_models = [team for team in request.teams if needs_model(team)] or list(request.teams)
+    return {
+        team: check_models(request.models if team in with_models else None, team, request.target)
+        for team in request.teams
+    }
+
+
+def _result(roster: Roster) -> ComparisonResult:
+    grid, played = roster.grid, roster.played()
+    return ComparisonResult(
+        title=grid.title,
+        played=tuple(played),
+        comparison=compare_runs(played, grid.contestants, horizon=grid.conditions.budget.evaluations),
+        conditions=grid.conditions,
+        command=roster.request.command_line(),
+        environment=roster.environment(),
+    )
+
+
+def _play_all(roster: Roster, progress: bool | None, after_task: Callable[[], object]) -> None:
+    """Play every run of the grid that has not finished."""
+    grid = roster.grid
+    left = [[cell for cell in grid.cells(entry) if not roster.is_finished(cell)] for entry in grid.entries]
+    if not any(left):
+        return
+    recording = _recording(roster)
+    with _referee(roster) as referee, show_runs(sum(map(len, left)), progress) as shown:
+        judging = _judging(roster, referee, recording)
+        for cells in left:
+            for cell in cells:
+                shown.start(grid.label(cell))
+                shown.finish(_play(roster, cell, judging, shown))
+            if cells:
+                after_task()
+
+
+def _play(roster: Roster, cell: Cell, judging: _Judging, progress: RunsProgress) -> BenchRow:
+    run_id = roster.start(cell)
+
+    def play() -> None:
+        playing.carry_on(
+            run_id,
+            store=roster.store,
+            settings=roster.settings,
+            referee=judging.evaluator,
+            on_event=progress.add,
+            prepare=judging.prepare,
+            around=judging.around,
+        )
+
+    is_replay = roster.request.replay is not None
+    failure = failure_of(play, *((UserError,) if is_replay else ()))
+    if failure is not None:
+        roster.store.set_state(run_id, RunState.FAILED, failure=failure)
+    return row_of(roster.store, run_id, cell.entry, failure, roster.grid.label(cell))
+
+
+def _referee(roster: Roster) -> AbstractContextManager[Evaluator | None]:
+    if roster.request.replay is not None:
+        return nullcontext(None)
+    return playing.open_referee(roster.settings, device=roster.grid.target.device)
+
+
+def _recording(roster: Roster) -> Recording | None:
+    record, replay = roster.request.record, roster.request.replay
+    if replay is not None:
+        return _read(Path(replay))
+    is_reused = roster.grid.conditions.measurements == "reused"
+    known = recordings.recording_of(roster.store, roster.grid.title) if is_reused else None
+    return known if record is None else recordings.open_recording(Path(record), known)
+
+
+def _read(replay: Path) -> Recording:
+    """Read a recording, or a store's measurements."""
+    if replay.is_dir() or replay.suffix == ".jsonl":
+        return recordings.read_recording(replay)
+    return recordings.recording_of(sqlstore.open_store(replay, read_only=True))
+
+
+def _judging(roster: Roster, referee: Evaluator | None, recording: Recording | None) -> _Judging:
+    """Bring referee and recording together; the roster is told what machine the figures hold for."""
+    if referee is None and recording is not None and recording.machine is not None:
+        roster.machine = recording.machine.machine
+        as_recorded = recordings.prepare_as_recorded(recording.machine)
+        return _Judging(None, as_recorded, Around(recording=recording, is_measured=False))
+    here = _machine_here(roster.grid.target, roster.settings)
+    roster.machine = here.machine
+    if recording is None:
+        assert referee is not None
+        return _Judging(referee, prepare)
+    if roster.request.record is not None:
+        _check_machine(recording.machine or here, here)
+        recording.add(here)
+    is_served = roster.grid.conditions.measurements == "reused"
+    around = Around(recording=recording, is_served=is_served, is_measured=referee is not None)
+    return _Judging(referee, prepare, around)
+
+
+def _machine_here(target: TargetName, settings: Settings) -> RecordedMachine:
+    """Return this machine as a recording keeps it: with its GPU, where that is what runs are for."""
+    gpu = run_gpu(target.device, settings.cache_dir)  # None where the target is for the processor
+    return RecordedMachine(machine=machine_for(target, settings), gpu=gpu)
+
+
+def _check_machine(recorded: RecordedMachine, here: RecordedMachine) -> None:
+    there, this = map(_device_of, (recorded, here))
+    if there != this:
+        raise UserError(
+            f"--record: that recording was made on {there!r}, this is {this!r}; record to another file"
+        )
+
+
+def _device_of(recorded: RecordedMachine) -> str | None:
+    """Return the model of what candidates were measured on."""
+    return recorded.machine.processor if recorded.gpu is None else recorded.gpu.name

@@ -1,0 +1,371 @@
+"""The functions that users call: keywords in, a request made of them, results out.
+
+Every function takes what its command takes. What is left out comes from the environment, the project's
+file, the user's file, or is built in: see docs/configuration.md.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeGuard, TypeVar
+
+from torch import nn
+
+from kernelwright.api.auditing import run_audit
+from kernelwright.api.benching import run_bench
+from kernelwright.api.checking import run_check
+from kernelwright.api.comparing import run_compare
+from kernelwright.api.delivering import positional_inputs
+from kernelwright.api.judging import run_evaluate
+from kernelwright.api.optimizing import OptimizeResult, finish
+from kernelwright.api.starting import begin
+from kernelwright.api.starting import resume as resume_run
+from kernelwright.core.budget import Budget
+from kernelwright.core.errors import UserError
+from kernelwright.core.evaluation import Evaluation
+from kernelwright.core.events import Event
+from kernelwright.core.models import ModelSettings
+from kernelwright.core.places import AsText, AtPath, KernelPlace, TaskPlace, parse_place
+from kernelwright.core.policy import LibraryCalls
+from kernelwright.core.request import (
+    AuditRequest,
+    BenchRequest,
+    CheckRequest,
+    CompareRequest,
+    EvaluateRequest,
+    Request,
+    RunRequest,
+)
+from kernelwright.core.request_words import defaults_for, make_request, read_values
+from kernelwright.core.target import TargetName
+from kernelwright.core.task import Mode, Task, TolerancePolicy, Workload
+from kernelwright.corpus.results import AuditResult
+from kernelwright.report.results import BenchResult, CheckResult, ComparisonResult, KernelComparison
+from kernelwright.report.runlist import RunList, list_runs
+from kernelwright.runs.evaluator import Evaluator
+from kernelwright.settings import Settings, load_settings
+from kernelwright.store import sqlstore
+from kernelwright.store.base import Store
+from kernelwright.store.reading import open_for_reading
+from kernelwright.tasks.live import task_from_module
+from kernelwright.tasks.places import save_task
+
+What = str | Path | nn.Module | Task
+"""A task: a path, ``suite:NAME``, source text (it has a line break), a module, or a task."""
+AnyRequest = TypeVar("AnyRequest", bound=Request)
+
+
+def optimize(
+    what: What | None = None,
+    inputs: Any = None,
+    *,
+    kwargs: Mapping[str, Any] | None = None,
+    name: str | None = None,
+    recipe: str | None = None,
+    team: str | None = None,
+    models: ModelSettings | str | None = None,
+    target: str | TargetName | None = None,
+    seed: int | None = None,
+    budget: Budget | None = None,
+    baselines: Sequence[str] | None = None,
+    workloads: Sequence[Workload] = (),
+    mode: Mode | str | None = None,
+    tolerance: TolerancePolicy | str | None = None,
+    library_calls: LibraryCalls | str | None = None,
+    evaluator: Evaluator | str | None = None,
+    cold: bool = False,
+    record: str | Path | None = None,
+    require_sandbox: str | None = None,
+    resume: str | None = None,
+    progress: bool | None = None,
+    store: Store | str | Path | None = None,
+    settings: Settings | None = None,
+    on_event: Callable[[Event], None] | None = None,
+) -> OptimizeResult:
+    """Search for a faster module that computes the same, and prove it.
+
+    Args:
+        what: a KernelBench-format file or its text, ``suite:NAME``, or any ``nn.Module`` (it is not
+            changed).
+        inputs: of a module: positional arguments of ``forward``, or a list of such tuples, one per workload.
+        kwargs: of a module: further arguments of ``forward``, by name.
+        name: how the run is called; default: the class's name.
+        recipe: how to search; default ``kernelwright``.
+        team: who plans and writes: ``expert`` (the default), ``llm`` or a mixture.
+        models: of the seats that are a model's; text names one, ``openai:gpt-5``.
+        target: device and language; default ``cpu/cpp``.
+        seed: of the search's own choices; default 0.
+        budget: when to stop; amounts that it leaves open are the recipe's own.
+        baselines: what is compared with besides eager.
+        workloads: shapes to be right and fast on, in the place of the task's own.
+        mode: train or eval mode; default: the task's own.
+        tolerance: how far from the oracle is allowed; default: the task's own.
+        library_calls: may a kernel leave the work to torch and its libraries? Default ``allowed``.
+        evaluator: who judges, an address or an object; default: the referee here.
+        cold: begin with no memory of other runs.
+        record: folder for the run's answers and measurements.
+        require_sandbox: refuse to judge in a weaker sandbox.
+        resume: a run that was interrupted: carry it on. ``what`` may then be the module that it was for.
+        progress: a display; None: on a terminal and in a notebook; False: silent.
+        store: where runs are kept: an open one, a path or a URL.
+        settings: in the place of what configuration files and the environment say.
+        on_event: called with each event as it happens.
+
+    Raises:
+        TaskError: the task does not load, raises, is not deterministic or gives non-finite outputs.
+        UserError: an option that cannot be.
+        MachineError: no compiler, or not enough memory.
+        KeyboardInterrupt: as it came, once the store is consistent: ``resume`` carries the run on, and
+            ``kernelwright.api.best_so_far`` has the best verified kernel by then.
+
+    Example:
+        >>> result = kernelwright.optimize(model, (x,))  # doctest: +SKIP
+        >>> result.module(x)  # doctest: +SKIP
+    """
+    where = settings or load_settings()
+    opened = store if _is_store(store) else None
+    judge = None if isinstance(evaluator, str) else evaluator
+    module = what if isinstance(what, nn.Module) else None
+    if resume is not None:
+        kept = opened or sqlstore.open_store(str(store or where.store))
+        begun = resume_run(
+            resume, settings=where, store=kept, evaluator=evaluator, require_sandbox=require_sandbox
+        )
+        return finish(begun, original=module, progress=progress, on_event=on_event)
+    if what is None:
+        raise UserError("optimize takes a file, text or a module, or resume=RUN")
+    request = request_for(
+        RunRequest,
+        where,
+        task=_place(what, where, inputs=inputs, kwargs=kwargs, name=name),
+        recipe=recipe,
+        team=team,
+        models=ModelSettings(model=models) if isinstance(models, str) else models,
+        target=None if target is None else str(target),
+        seed=seed,
+        budget=budget,
+        baselines=None if baselines is None else tuple(baselines),
+        workloads=tuple(workloads),
+        mode=mode,
+        tolerance=tolerance,
+        library_calls=library_calls,
+        evaluator=evaluator if isinstance(evaluator, str) else None,
+        cold=cold,
+        record=None if record is None else str(record),
+        require_sandbox=require_sandbox,
+        store=None if store is None or opened is not None else str(store),
+    )
+    begun = begin(request, settings=where, store=opened, evaluator=judge)
+    return finish(begun, original=module, progress=progress, on_event=on_event)
+
+
+def evaluate(
+    task: What,
+    kernel: str | Path,
+    *,
+    final: bool = False,
+    baselines: Sequence[str] = ("eager",),
+    settings: Settings | None = None,
+    **options: Any,
+) -> Evaluation:
+    """Return the referee's verdict on a kernel, whoever wrote it.
+
+    Args:
+        task: as for ``optimize``.
+        kernel: file that defines ``ModelNew``, or its text.
+        final: longer, in fresh processes.
+        baselines: what it is compared with.
+        settings: in the place of what configuration files and the environment say.
+        options: further fields of ``EvaluateRequest``: workloads, mode, tolerance, library_calls, device,
+            require_sandbox; and ``inputs`` where the task is a module.
+
+    Raises:
+        TaskError: the task cannot be used.
+        UserError: an option that cannot be.
+        MachineError: no process, memory or compiler. Whatever the kernel does is a status, never an error.
+    """
+    judged = _judge(task, [kernel], settings, final=final, baselines=tuple(baselines), **options)
+    return judged.evaluations[0]
+
+
+def compare_kernels(
+    task: What,
+    kernels: Sequence[str | Path] | Mapping[str, str | Path],
+    *,
+    final: bool = False,
+    baselines: Sequence[str] = ("eager",),
+    settings: Settings | None = None,
+    **options: Any,
+) -> KernelComparison:
+    """Return the referee's verdicts on several kernels for one task, judged in one session.
+
+    The arguments are those of ``evaluate``; kernels in a mapping have the names that it gives them.
+    """
+    named = dict(kernels) if isinstance(kernels, Mapping) else None
+    chosen = list(named.values()) if named is not None else list(kernels)
+    found = _judge(task, chosen, settings, final=final, baselines=tuple(baselines), **options)
+    names = tuple(named) if named is not None else found.names
+    return KernelComparison(found.task, names, found.evaluations)
+
+
+def _judge(
+    task: What, kernels: Sequence[str | Path], settings: Settings | None, **options: Any
+) -> KernelComparison:
+    where = settings or load_settings()
+    place = _place(task, where, inputs=options.pop("inputs", None))
+    request = request_for(
+        EvaluateRequest, where, task=place, kernels=tuple(map(_kernel_place, kernels)), **options
+    )
+    names = [kernel.title for kernel in request.kernels]
+    unique = tuple(f"{n} ({i})" if names.count(n) > 1 else n for i, n in enumerate(names, 1))
+    return KernelComparison(place.title, unique, tuple(run_evaluate(request, settings=where)))
+
+
+def compare(
+    tasks: What | Sequence[What],
+    recipes: Sequence[str],
+    *,
+    seeds: Sequence[int] = (0,),
+    budget: Budget | None = None,
+    progress: bool | None = None,
+    settings: Settings | None = None,
+    **options: Any,
+) -> ComparisonResult:
+    """Play recipes on the same tasks under one budget.
+
+    Args:
+        tasks: files, folders, ``suite``, or a list of these and of tasks.
+        recipes: who is compared.
+        seeds: each task is run once per seed.
+        budget: the same for every run; default: 16 evaluations.
+        progress: as for ``optimize``.
+        settings: in the place of what configuration files and the environment say.
+        options: further fields of ``CompareRequest``.
+
+    Raises:
+        UserError: an option that cannot be.
+    """
+    where = settings or load_settings()
+    request = request_for(
+        CompareRequest,
+        where,
+        sources=_places(tasks, where),
+        recipes=tuple(recipes),
+        seeds=tuple(seeds),
+        budget=budget,
+        **options,
+    )
+    return run_compare(request, settings=where, progress=progress)
+
+
+def bench(
+    tasks: What | Sequence[What] = "suite",
+    *,
+    recipe: str | None = None,
+    budget: Budget | None = None,
+    progress: bool | None = None,
+    settings: Settings | None = None,
+    **options: Any,
+) -> BenchResult:
+    """Run one recipe over many tasks; a failing task is a row, not an error.
+
+    The arguments are those of ``compare``; further options are fields of ``BenchRequest``.
+    """
+    where = settings or load_settings()
+    request = request_for(
+        BenchRequest, where, sources=_places(tasks, where), recipe=recipe, budget=budget, **options
+    )
+    return run_bench(request, settings=where, progress=progress)
+
+
+def check(
+    task: What | Sequence[What],
+    *,
+    progress: bool | None = None,
+    settings: Settings | None = None,
+    **options: Any,
+) -> CheckResult:
+    """Say what is wrong with one or more tasks, before anyone trusts a speedup on them.
+
+    Further options are fields of ``CheckRequest``.
+    """
+    where = settings or load_settings()
+    request = request_for(CheckRequest, where, sources=_places(task, where), **options)
+    return run_check(request, settings=where, progress=progress)
+
+
+def audit(*, progress: bool | None = None, settings: Settings | None = None, **options: Any) -> AuditResult:
+    """Judge every known cheat and hostile program; options are fields of ``AuditRequest``."""
+    where = settings or load_settings()
+    return run_audit(request_for(AuditRequest, where, **options), settings=where, progress=progress)
+
+
+def runs(
+    store: Store | str | Path | None = None,
+    *,
+    experiment: str | None = None,
+    limit: int | None = None,
+    settings: Settings | None = None,
+) -> RunList:
+    """Return the runs of a store, newest first."""
+    if not _is_store(store):
+        where = store or (settings or load_settings()).store
+        store = open_for_reading(str(where), must_exist=store is not None)
+    return list_runs(store, experiment=experiment, limit=limit)
+
+
+def request_for(request: type[AnyRequest], settings: Settings, **fields: Any) -> AnyRequest:
+    """Return a request; fields that are None are left to the settings' defaults.
+
+    Raises:
+        UserError: there is no such field, or it cannot be as it is.
+    """
+    unknown = [name for name in fields if name not in request.model_fields]
+    if unknown:
+        known = ", ".join(request.model_fields)
+        raise UserError(f"{request.command} takes no {unknown[0]!r}; it takes {known}")
+    given = {name: value for name, value in fields.items() if value is not None}
+    if isinstance(given.get("models"), str):
+        given["models"] = ModelSettings(model=given["models"])
+    defaults = read_values(request, defaults_for(request, settings.defaults, given))
+    return make_request(request, {**defaults, **given})
+
+
+def _is_store(store: object) -> TypeGuard[Store]:
+    return store is not None and not isinstance(store, str | Path)
+
+
+def _place(
+    what: What,
+    settings: Settings,
+    *,
+    inputs: Any = None,
+    kwargs: Mapping[str, Any] | None = None,
+    name: str | None = None,
+) -> TaskPlace:
+    """Return where a task is to be had, once it is somewhere."""
+    if isinstance(what, nn.Module):
+        examples = inputs if kwargs is None else positional_inputs(what, inputs or (), kwargs)
+        title = name or type(what).__name__
+        return save_task(task_from_module(what, examples, name=title, folder=settings.data_dir / "modules"))
+    if inputs is not None or kwargs is not None:
+        raise UserError("inputs and kwargs are a module's; a file says its own with get_inputs")
+    if isinstance(what, Task):
+        return save_task(what) if what.artifact else _place_of_task(what)
+    if isinstance(what, Path):
+        return AtPath(path=str(what))
+    return AsText(name=name or "task", source=what) if "\n" in what else parse_place(what)
+
+
+def _place_of_task(task: Task) -> AtPath | AsText:
+    return AtPath(path=task.path) if task.path else AsText(name=task.name, source=task.source)
+
+
+def _places(tasks: What | Sequence[What], settings: Settings) -> tuple[TaskPlace, ...]:
+    several = [tasks] if isinstance(tasks, str | Path | nn.Module | Task) else tasks
+    return tuple(_place(task, settings) for task in several)
+
+
+def _kernel_place(kernel: str | Path) -> KernelPlace:
+    if isinstance(kernel, str) and "\n" in kernel:
+        return AsText(name="kernel", source=kernel)
+    return AtPath(path=str(kernel))

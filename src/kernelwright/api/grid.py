@@ -1,0 +1,161 @@
+"""The runs of a comparison: which there are, which have ended, and how the others are played."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from kernelwright.api.experiments import check_title
+from kernelwright.core.errors import UserError
+from kernelwright.core.evidence import FactValue
+from kernelwright.core.machine import Machine
+from kernelwright.core.models import ModelSettings
+from kernelwright.core.request import CompareRequest
+from kernelwright.core.run import RunSpec, RunState
+from kernelwright.core.target import TargetName
+from kernelwright.report.comparison import Conditions
+from kernelwright.report.played import Contestant, Played, played_run
+from kernelwright.runs.loop import create_run, with_memory
+from kernelwright.settings import Settings
+from kernelwright.store.base import RunRecord, Store
+from kernelwright.tasks.places import BenchTask
+
+MEMORY_FACT, MEASUREMENTS_FACT = "comparison.memory", "comparison.measurements"
+"""Where a run's spec says under which conditions its figures hold."""
+LEARNED = ("ledger_until", "archive_until", "findings")
+"""Fields of a spec that say what its run knows of others."""
+
+
+class Cell(NamedTuple):
+    """One run of the grid."""
+
+    entry: BenchTask
+    seed: int
+    contestant: Contestant
+
+    @property
+    def key(self) -> tuple[str, int, Contestant]:
+        """What makes it the same run."""
+        return self.entry.task.id, self.seed, self.contestant
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Everything that is compared: tasks x seeds x contestants, under the same conditions."""
+
+    title: str
+    entries: tuple[BenchTask, ...]
+    seeds: tuple[int, ...]
+    contestants: tuple[Contestant, ...]
+    target: TargetName
+    conditions: Conditions
+    models: dict[str, ModelSettings | None] = field(default_factory=dict)
+    """By team."""
+
+    def cells(self, entry: BenchTask) -> Iterator[Cell]:
+        """Yield one task's runs, seed by seed with the contestants inmost: cut short anywhere, the
+        contestants have had the same."""
+        for seed in self.seeds:
+            for contestant in self.contestants:
+                yield Cell(entry, seed, contestant)
+
+    def label(self, cell: Cell) -> str:
+        """Name a run for a reader."""
+        seed = f", seed {cell.seed}" if len(self.seeds) > 1 else ""
+        return f"{cell.entry.task.name}, {cell.contestant.name_among(self.contestants)}{seed}"
+
+
+class Roster:
+    """A grid over a store: what has been played of it, and what is left."""
+
+    def __init__(self, store: Store, grid: Grid, request: CompareRequest, settings: Settings) -> None:
+        self.store, self.grid, self.request, self.settings = store, grid, request, settings
+        # The newest run of a cell counts: a failed one may have been played again.
+        self._records = {_key(record.spec): record for record in store.iter_runs(grid.title)}
+        self.machine = Machine()
+        """What the figures hold for."""
+        self._learned: dict[str, Any] | None = None
+
+    def check_earlier(self, *, is_resume: bool) -> None:
+        """Raise UserError rather than mix two experiments, or two sets of conditions, under one name."""
+        title, records = self.grid.title, list(self._records.values())
+        check_title(title, is_known=bool(records), is_resume=is_resume)
+        conditions = self.grid.conditions
+        for record in records:
+            if record.spec.budget != conditions.budget:
+                raise UserError(f"experiment {title!r} has another budget; resume it with the one it has")
+            for fact, given in (
+                (MEMORY_FACT, conditions.memory),
+                (MEASUREMENTS_FACT, conditions.measurements),
+            ):
+                if record.spec.environment.get(fact) != given:
+                    had = record.spec.environment.get(fact, "unknown")
+                    what = fact.rpartition(".")[2]
+                    raise UserError(
+                        f"experiment {title!r} has {what} {had}, not {given}; resume it as it began"
+                    )
+
+    def played(self) -> list[Played]:
+        """Return the grid's ended runs, in its order."""
+        is_timed = self.grid.conditions.is_timed
+        cells = (cell for entry in self.grid.entries for cell in self.grid.cells(entry))
+        records = (self.record(cell) for cell in cells)
+        runs = (played_run(self.store, record, is_timed=is_timed) for record in records if record is not None)
+        return [run for run in runs if run is not None]
+
+    def environment(self) -> dict[str, FactValue]:
+        """Return what the figures hold for, as the first run has it; empty before there is one."""
+        first = next(iter(self._records.values()), None)
+        known = first.spec.environment if first is not None else {}
+        return {name: value for name, value in known.items() if name not in (MEMORY_FACT, MEASUREMENTS_FACT)}
+
+    def record(self, cell: Cell) -> RunRecord | None:
+        """Return a cell's run as the store has it now, None when there is none."""
+        known = self._records.get(cell.key)
+        return None if known is None else self.store.get_run(known.run_id)
+
+    def start(self, cell: Cell) -> str:
+        """Return the id of the run that plays a cell: the one that was interrupted, or a new one."""
+        known = self.record(cell)
+        if known is not None and known.state is not RunState.FAILED:
+            return known.run_id
+        spec = self._spec(cell)
+        run_id = create_run(spec, self.store) if spec.is_cold else self.store.create_run(self._warm(spec))
+        self._records[cell.key] = self.store.get_run(run_id)
+        return run_id
+
+    def is_finished(self, cell: Cell) -> bool:
+        """Tell whether a cell needs no more playing; a failed one is played again."""
+        known = self.record(cell)
+        return known is not None and known.state is RunState.FINISHED
+
+    def _spec(self, cell: Cell) -> RunSpec:
+        conditions, contestant = self.grid.conditions, cell.contestant
+        facts: dict[str, FactValue] = {
+            MEMORY_FACT: conditions.memory,
+            MEASUREMENTS_FACT: conditions.measurements,
+        }
+        return RunSpec(
+            task=cell.entry.task,
+            target=self.grid.target,
+            recipe=contestant.recipe,
+            team=contestant.team,
+            models=self.grid.models.get(contestant.team),
+            budget=conditions.budget,
+            seed=cell.seed,
+            experiment=self.grid.title,
+            is_cold=conditions.memory == "cold",
+            machine=self.machine,
+            environment={**self.machine.environment(), **facts},
+        )
+
+    def _warm(self, spec: RunSpec) -> RunSpec:
+        """Give a spec the memory that the first run of the comparison had."""
+        if self._learned is None:
+            first = next(iter(self.store.iter_runs(self.grid.title)), None)
+            known = first.spec if first is not None else with_memory(spec, self.store)
+            self._learned = {name: getattr(known, name) for name in LEARNED}
+        return spec.model_copy(update=self._learned)
+
+
+def _key(spec: RunSpec) -> tuple[str, int, Contestant]:
+    return spec.task.id, spec.seed, Contestant(recipe=spec.recipe, team=spec.team)

@@ -1,0 +1,245 @@
+"""Runs carried to their end: who judges, who looks at candidates before and after, who plays."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TypedDict, Unpack
+
+from kernelwright.agents.llm.connect import make_client
+from kernelwright.agents.llm.context_check import require_room
+from kernelwright.agents.llm.tape import Tape
+from kernelwright.agents.teams import check_team, find_team, model_seats
+from kernelwright.core.budget import Meter
+from kernelwright.core.candidate import Candidate
+from kernelwright.core.events import Event
+from kernelwright.core.policy import Policy
+from kernelwright.core.run import RunSpec
+from kernelwright.core.task import Mode, Task
+from kernelwright.methods import find_recipe
+from kernelwright.referee.sandbox.scratch import clear_up
+from kernelwright.referee.session.confined import confined_compiler, start_confined
+from kernelwright.referee.session.referee import Referee
+from kernelwright.referee.settings import make_referee_settings
+from kernelwright.runs.evaluator import Evaluator
+from kernelwright.runs.evaluators import JUST_THE_REFEREE, Around, compose
+from kernelwright.runs.inspecting import Inspector, Profiler
+from kernelwright.runs.loop import Crew, RunOutcome, Tools, continue_run, create_run, start_run
+from kernelwright.runs.prepare import Preparation, gpu_of, has_gpu_of, machine_to_plan_for, prepare
+from kernelwright.runs.recorded_run import load_run, save_run
+from kernelwright.runs.recording import RecordedMachine, prepare_as_recorded
+from kernelwright.settings import Settings, load_settings
+from kernelwright.store.base import Store
+from kernelwright.targets.gpu.inspect.ahead import TIMEOUT_S, Ahead, Ways
+from kernelwright.targets.gpu.profilers.profile import Profiled
+from kernelwright.targets.registry import target_of
+from kernelwright.tasks.namespace import bind_source
+
+OnEvent = Callable[[Event], None]
+
+
+class How(TypedDict, total=False):
+    """How a run is carried on; everything may be left out."""
+
+    settings: Settings
+    """Where caches are; default: ``load_settings()``."""
+    referee: Evaluator | None
+    """Who judges; default: a referee of the run's own."""
+    on_event: OnEvent
+    """Called with each event as it happens."""
+    prepare: Preparation
+    """How the task is prepared; default: on this machine."""
+    inspect: Inspector | None
+    """What builds candidates for a GPU before the referee sees them; default: ``inspector``."""
+    profile: Profiler | None
+    """What profiles the fastest so far on a GPU that is here; default: ``profiler``."""
+    around: Around
+    """What else stands around who judges."""
+
+
+def play(spec: RunSpec, *, store: Store, **how: Unpack[How]) -> RunOutcome:
+    """Start a run and carry it to its end.
+
+    Raises:
+        UserError: an unknown name, an expert where only models write the language, a budget in USD for a
+            model of unknown price, or a model with no room for the prompts of its seats; nothing has begun
+            then.
+    """
+    check_team(spec.team, spec.target)
+    if spec.models is not None:
+        require_room(spec.models, model_seats(spec.team), spec.target)
+    return carry_on(create_run(spec, store), store=store, **how)
+
+
+def carry_on(
+    run_id: str,
+    *,
+    store: Store,
+    settings: Settings | None = None,
+    referee: Evaluator | None = None,
+    on_event: OnEvent = lambda event: None,
+    prepare: Preparation = prepare,
+    inspect: Inspector | None = None,
+    profile: Profiler | None = None,
+    around: Around = JUST_THE_REFEREE,
+) -> RunOutcome:
+    """Carry a run to its end, one that has just been put into the store or one that was interrupted.
+
+    Finished evaluations are not repeated. The arguments are those of ``How``.
+
+    Raises:
+        RunHeld: another process is at work on it; nothing has begun then.
+    """
+    at_work = store.lease_of(run_id)
+    if at_work is not None:
+        raise at_work.refusal()
+    where = settings or load_settings()
+    spec = store.get_run(run_id).spec
+    clear_up()  # after the process that was interrupted, also where nothing is left to be done
+    wanted = _looking(around, spec, where, inspect, profile)
+    with _referee(referee, where, spec, wanted) as judge:
+        tools = _tools(spec, store, where, judge, on_event)
+        return continue_run(run_id, replace(tools, prepare=prepare))
+
+
+def record_run(run_id: str, folder: str | Path, *, store: Store, settings: Settings | None = None) -> None:
+    """Write a finished run into a folder from which ``replay_run`` plays it again.
+
+    Raises:
+        UserError: the run has not ended, it knew of other runs, or the folder cannot be written.
+    """
+    where = settings or load_settings()
+    spec = store.get_run(run_id).spec
+    machine = machine_to_plan_for(spec, where.cache_dir)
+    recorded = RecordedMachine(machine=machine, gpu=gpu_of(spec, where.cache_dir))
+    save_run(store, run_id, Path(folder), recorded)
+
+
+def replay_run(
+    folder: str | Path,
+    *,
+    store: Store,
+    settings: Settings | None = None,
+    on_event: OnEvent = lambda event: None,
+) -> RunOutcome:
+    """Play a recorded run again: the same answers, measurements and end; nobody is asked or measured.
+
+    Raises:
+        UserError: nothing is recorded there, or the run now asks for something or measures what was not
+            recorded: the recipe, the roles or their kinds of answer have changed since.
+    """
+    where = settings or load_settings()
+    recorded = load_run(Path(folder))
+    judge = compose(None, Around(recording=recorded.recording, is_measured=False))
+    tools = _tools(recorded.spec, store, where, judge, on_event, recorded.tape)
+    return start_run(recorded.spec, replace(tools, prepare=prepare_as_recorded(recorded.machine)))
+
+
+def open_referee(
+    settings: Settings | None = None, policy: Policy | None = None, *, device: str = "cpu"
+) -> Referee:
+    """Return a referee to use as a context manager; several runs may share it, one after the other.
+
+    Args:
+        settings: where caches are; default: ``load_settings()``.
+        policy: what it judges by, the default one when None; runs that share it must have the same.
+        device: where candidates run: ``cpu``, ``cuda``, ``cuda:N``, ``hip`` or ``hip:N``.
+    """
+    return Referee(make_referee_settings(settings or load_settings(), policy, device=device))
+
+
+@contextmanager
+def _referee(given: Evaluator | None, where: Settings, spec: RunSpec, around: Around) -> Iterator[Evaluator]:
+    """Give the evaluator of a run: the one that was given, or a referee of its own, with all around it."""
+    if given is not None or not around.is_measured:
+        yield compose(given if around.is_measured else None, around)
+        return
+    with open_referee(where, spec.policy, device=spec.target.device) as own:
+        yield compose(own, around)
+
+
+def inspector(spec: RunSpec, settings: Settings) -> Inspector:
+    """Return what builds a run's candidates for its GPU, confined as the referee's are.
+
+    The GPU is the one that the run's record names, else the one that is here; where neither is known nothing
+    is built, and a note says so.
+    """
+    gpu, look = gpu_of(spec, settings.cache_dir), target_of(spec.target).inspect
+    if gpu is None or look is None:
+        unknown = Ahead(note="not built ahead of time: no GPU is known that this run is for")
+        return lambda task, candidate: unknown
+    limits = make_referee_settings(settings)
+    ways = Ways(
+        settings.cache_dir / "gpu-builds", start_confined, lambda: confined_compiler(limits), TIMEOUT_S
+    )
+
+    def inspect(task: Task, candidate: Candidate) -> Ahead:
+        source = bind_source(task, task.workloads[0])
+        is_training = task.mode is Mode.TRAIN
+        return look(candidate.program, gpu, task_source=source, is_training=is_training, ways=ways)
+
+    return inspect
+
+
+def profiler(spec: RunSpec, settings: Settings) -> Profiler | None:
+    """Return what profiles a run's candidates on the GPU that is here; None where that is not the run's.
+
+    Profilers run candidates unconfined, so what models wrote is not profiled.
+    """
+    profile = target_of(spec.target).profile
+    if profile is None or not has_gpu_of(spec, settings.cache_dir):
+        return None
+    if spec.models is not None:
+        return no_profiler("a model wrote it, and profilers run candidates unconfined")
+    return lambda task, candidate: profile(
+        candidate.program, bind_source(task, task.workloads[0]), mode=task.mode.value
+    )
+
+
+def no_profiler(why: str) -> Profiler:
+    """Return what looks at nothing and says why."""
+    refused = Profiled(note=f"not profiled: {why}")
+    return lambda task, candidate: refused
+
+
+def _looking(
+    around: Around, spec: RunSpec, where: Settings, inspect: Inspector | None, profile: Profiler | None
+) -> Around:
+    """Add who looks at candidates for a GPU; a processor's need no look ahead, nor do recorded ones."""
+    if target_of(spec.target).inspect is None or not around.is_measured:
+        return around
+    return replace(
+        around, inspect=inspect or inspector(spec, where), profile=profile or profiler(spec, where)
+    )
+
+
+def assemble(spec: RunSpec, meter: Meter, tape: Tape) -> Crew:
+    """Return the team of a run; its models, where it has any, are asked through the meter and the tape."""
+    if spec.models is None:
+        return Crew(find_team(spec.team))
+    temperatures = find_recipe(spec.recipe).temperatures
+    models = spec.models.with_temperatures(temperatures)
+    client = make_client(models, meter, tape, seed=spec.seed)
+    team = find_team(spec.team, client, prompt_tokens=models.prompt_tokens())
+    return Crew(team, client.account.by_name)
+
+
+def _tools(
+    spec: RunSpec,
+    store: Store,
+    where: Settings,
+    referee: Evaluator,
+    on_event: OnEvent,
+    recorded: Tape | None = None,
+) -> Tools:
+    recipe = find_recipe(spec.recipe)
+    return Tools(
+        store=store,
+        referee=referee,
+        assemble=lambda meter, own: assemble(spec, meter, recorded or own),
+        policy=recipe.make_policy(spec.seed),
+        pipelines=recipe.pipelines,
+        cache_dir=where.cache_dir,
+        has_long_term=recipe.has_long_term,
+        on_event=on_event,
+    )

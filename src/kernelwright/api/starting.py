@@ -1,0 +1,191 @@
+"""From a request to a run in the store, ready to be carried on."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernelwright import remote
+from kernelwright.agents.teams import check_team
+from kernelwright.api import playing
+from kernelwright.api.machines import bound_settings, further_baselines, machine_for, parse_target
+from kernelwright.api.models import check_models, ready_models
+from kernelwright.core.budget import Budget
+from kernelwright.core.errors import UserError
+from kernelwright.core.models import ModelSettings
+from kernelwright.core.policy import LibraryCalls, Policy
+from kernelwright.core.request import BenchRequest, RunRequest
+from kernelwright.core.run import RunSpec
+from kernelwright.core.task import Task
+from kernelwright.methods import find_recipe
+from kernelwright.runs.evaluator import Evaluator
+from kernelwright.runs.loop import RunOutcome, create_run
+from kernelwright.runs.machine import Elsewhere
+from kernelwright.settings import Settings
+from kernelwright.store import sqlstore
+from kernelwright.store.base import RunRecord, Store
+from kernelwright.tasks.places import load_place
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A run that is in the store and has somebody to judge it."""
+
+    run_id: str
+    spec: RunSpec
+    store: Store
+    settings: Settings
+    evaluator: Evaluator | None = None
+    """None: a referee of its own."""
+
+    @property
+    def request(self) -> RunRequest | None:
+        """What was asked for; None where an experiment asked."""
+        return self.spec.request
+
+    @property
+    def paths(self) -> tuple[str, str]:
+        """Where its kernel and its report were to go, in the folder where it was asked for."""
+        name, asked = self.spec.task.name, self.request
+        kernel = asked.output if asked is not None else None
+        report = asked.report if asked is not None else None
+        folder = Path(self.spec.folder or "")
+        return str(folder / (kernel or f"{name}_fast.py")), str(folder / (report or f"{name}_report.html"))
+
+    def carry_on(self, on_event: playing.OnEvent) -> RunOutcome:
+        """Carry it to its end, and record it where that was asked for."""
+        outcome = playing.carry_on(
+            self.run_id,
+            store=self.store,
+            settings=self.settings,
+            referee=self.evaluator,
+            on_event=on_event,
+        )
+        if self.request is not None and self.request.record is not None:
+            folder = Path(self.spec.folder or "") / self.request.record
+            playing.record_run(self.run_id, folder, store=self.store, settings=self.settings)
+        return outcome
+
+
+def begin(
+    request: RunRequest,
+    *,
+    settings: Settings | None = None,
+    store: Store | None = None,
+    evaluator: Evaluator | None = None,
+) -> Begun:
+    """Put the run that a request asks for into the store.
+
+    Args:
+        request: what is asked for.
+        settings: where things are; default: ``load_settings()``.
+        store: an open one, in the place of the request's.
+        evaluator: an open one, in the place of the request's.
+
+    Raises:
+        UserError: something in the request cannot be; nothing is in the store then.
+        MachineError: no compiler, or an evaluator that does not answer.
+    """
+    where = bound_settings(settings, request.require_sandbox)
+    further_baselines(request.baselines, request.target)
+    models = check_models(request.models, request.team, request.target)
+    task = load_place(
+        request.task, workloads=request.workloads, mode=request.mode, tolerance=request.tolerance
+    )
+    elsewhere = None if request.evaluator is None else remote.open_evaluator(request.evaluator)
+    judge = evaluator or elsewhere
+    if elsewhere is not None and request.library_calls is not LibraryCalls.ALLOWED:
+        raise UserError("--library-calls: with --evaluator the evaluator's own policy holds; give it there")
+    opened = store or sqlstore.open_store(request.store or where.store)
+    is_elsewhere = isinstance(judge, Elsewhere)
+    find_recipe(request.recipe)
+    check_team(request.team, parse_target(request.target, is_elsewhere=is_elsewhere))
+    models = ready_models(models, request.team, [request.recipe], request.budget.usd)
+    spec = spec_for(request, task, models, settings=where, evaluator=judge).model_copy(
+        update={
+            "is_cold": request.cold or request.record is not None,
+            "request": request.model_copy(update={"store": None}),
+            "folder": str(Path.cwd()),
+        }
+    )
+    run_id = create_run(spec, opened)
+    return Begun(run_id, opened.get_run(run_id).spec, opened, where, judge)
+
+
+def resume(
+    run: str,
+    *,
+    settings: Settings | None = None,
+    store: Store | None = None,
+    evaluator: Evaluator | str | None = None,
+    require_sandbox: str | None = None,
+) -> Begun:
+    """Return a run of the store as it was begun, to be carried on.
+
+    Args:
+        run: its id, or how that begins.
+        settings: where things are; default: ``load_settings()``.
+        store: an open one; default: the settings'.
+        evaluator: who judges from now on; default: who did.
+        require_sandbox: as in a request; default: as it was begun.
+
+    Raises:
+        UserError: there is no such run.
+    """
+    where = bound_settings(settings, require_sandbox)
+    opened = store or sqlstore.open_store(where.store)
+    record = find_run(opened, run)
+    asked = record.spec.request
+    if asked is not None and require_sandbox is None:
+        where = bound_settings(where, asked.require_sandbox)
+    judge = evaluator or (asked.evaluator if asked else None)
+    return Begun(
+        record.run_id,
+        record.spec,
+        opened,
+        where,
+        remote.open_evaluator(judge) if isinstance(judge, str) else judge,
+    )
+
+
+def find_run(store: Store, prefix: str) -> RunRecord:
+    """Return the run whose id begins so; raises UserError when there is none."""
+    record = store.find_run(prefix)
+    if record is None:
+        raise UserError(f"no run {prefix!r} in this store; list them with: kernelwright runs list")
+    return record
+
+
+def spec_for(
+    request: RunRequest | BenchRequest,
+    task: Task,
+    models: ModelSettings | None,
+    *,
+    settings: Settings,
+    evaluator: Evaluator | None = None,
+    experiment: str | None = None,
+    baselines: tuple[str, ...] | None = None,
+) -> RunSpec:
+    """Return what a request becomes on the machine where its evaluator, None: the referee here, judges.
+
+    Raises:
+        UserError: unknown recipe, team, target or baseline.
+        MachineError: no compiler to measure the machine's peaks with.
+    """
+    granted = find_recipe(request.recipe).budget.model_dump()
+    granted |= request.budget.model_dump(exclude_none=True)
+    target = parse_target(request.target, is_elsewhere=isinstance(evaluator, Elsewhere))
+    chosen = baselines or further_baselines(request.baselines, request.target)
+    machine = machine_for(target, settings, evaluator)
+    return RunSpec(
+        task=task,
+        target=target,
+        recipe=request.recipe,
+        team=request.team,
+        models=models,
+        budget=Budget(**granted),
+        policy=Policy(library_calls=request.library_calls),
+        seed=request.seed,
+        baselines=chosen or RunSpec.model_fields["baselines"].default,
+        experiment=experiment,
+        machine=machine,
+        environment=machine.environment(),
+    )

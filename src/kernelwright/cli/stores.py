@@ -1,0 +1,37 @@
+"""The store that a command is about."""
+
+from typing import TYPE_CHECKING
+
+from kernelwright.core.errors import UserError
+from kernelwright.settings import load_settings
+
+if TYPE_CHECKING:
+    from kernelwright.store.base import RunRecord, Store
+
+
+def open_store(where: str | None) -> "Store":
+    """Open the store that the user named, or the configured one; raises StoreError."""
+    # lazy: SQLAlchemy takes a while to load
+    from kernelwright.store import sqlstore
+
+    return sqlstore.open_store(where or load_settings().store)
+
+
+def open_for_reading(where: str | None) -> "Store":
+    """Open a store to look at it; where the configured one is not there yet, an empty one stands for it.
+
+    Raises:
+        StoreError: the store that was named is not there, or cannot be read.
+    """
+    # lazy: SQLAlchemy takes a while to load
+    from kernelwright.store import reading
+
+    return reading.open_for_reading(where or load_settings().store, must_exist=where is not None)
+
+
+def find_run(store: "Store", prefix: str) -> "RunRecord":
+    """Return the run whose id begins so; raises UserError when there is none."""
+    record = store.find_run(prefix)
+    if record is None:
+        raise UserError(f"no run {prefix!r} in this store; list them with: kernelwright runs list")
+    return record

@@ -1,0 +1,276 @@
+"""What somebody asks for: every option of every command that judges or runs, as frozen data.
+
+The command line builds requests, the library takes them, the store keeps a run's, and
+``core/request_words.py`` prints them as the command that asks for the same again. A request names its task
+and knows no machine; ``core/run.RunSpec`` is what a request to optimise becomes on one.
+"""
+
+from typing import ClassVar, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from kernelwright.core.budget import Budget
+from kernelwright.core.errors import UserError
+from kernelwright.core.model_words import require_words
+from kernelwright.core.models import ModelSettings
+from kernelwright.core.options import MAX_MB, MAX_MS, SandboxTier
+from kernelwright.core.places import KernelPlace, TaskPlace
+from kernelwright.core.policy import LibraryCalls
+from kernelwright.core.request_words import Worded
+from kernelwright.core.task import Mode, TolerancePolicy, Workload
+
+DEFAULT_RECIPE = "kernelwright"
+"""How to search when nobody says otherwise; docs/recipes/kernelwright.md has the evidence."""
+DEFAULT_EVALUATIONS = 16
+"""Granted to every run of a comparison when no budget is named; ours."""
+
+
+def _once(names: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    """Name each baseline once; none of them is no choice."""
+    return tuple(dict.fromkeys(names)) or None if names is not None else None
+
+
+class Request(Worded):
+    """What all requests share."""
+
+    require_sandbox: SandboxTier | None = None
+    """Refuse to judge in a weaker sandbox; None: as the settings say."""
+
+
+class _WithWorkloads(Request):
+    """A request that may bring its own workloads."""
+
+    workloads: tuple[Workload, ...] = ()
+    """Empty: the task's own."""
+    mode: Mode | None = None
+    """None: the task's own."""
+
+    @field_validator("workloads")
+    @classmethod
+    def _named_apart(cls, workloads: tuple[Workload, ...]) -> tuple[Workload, ...]:
+        names = [workload.name for workload in workloads]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise UserError(f"--workload: {', '.join(twice)} is given twice; name every workload differently")
+        return workloads
+
+
+class _Searching(Request):
+    """A request that runs searches."""
+
+    target: str = "cpu/cpp"
+    budget: Budget = Budget()
+    """Amounts that it leaves open are the recipe's own."""
+    models: ModelSettings | None = None
+    """Of the seats that are a model's; prices are looked up when a run begins."""
+    store: str | None = None
+    """SQLite file or SQLAlchemy URL; None: as the settings say."""
+
+    @field_validator("models")
+    @classmethod
+    def _as_asked_for(cls, models: ModelSettings | None) -> ModelSettings | None:
+        """Leave out prices that were looked up, and roles that ask for nothing of their own."""
+        if models is None:
+            return None
+        roles = {role: own for role, own in models.roles.items() if own != type(own)()}
+        asked = models.model_copy(update={"prices": (), "roles": roles})
+        require_words(asked)
+        return asked
+
+
+class RunRequest(_WithWorkloads, _Searching):
+    """Make one task faster: ``kernelwright optimize``."""
+
+    command: ClassVar[str] = "optimize"
+    task: TaskPlace
+    recipe: str = DEFAULT_RECIPE
+    team: str = "expert"
+    seed: int = 0
+    tolerance: TolerancePolicy | None = None
+    """None: the task's own."""
+    library_calls: LibraryCalls = LibraryCalls.ALLOWED
+    baselines: tuple[str, ...] | None = None
+    """What is compared with besides eager; None: the usual ones."""
+    evaluator: str | None = None
+    """``http://HOST:PORT`` or ``drop:FOLDER``; None: the referee here."""
+    cold: bool = False
+    """The run knows of no other one."""
+    record: str | None = None
+    """Folder for its answers and measurements; such a run is cold."""
+    output: str | None = None
+    """The kernel's file; None: ``TASK_fast.py``."""
+    report: str | None = None
+    """The report's file; None: ``TASK_report.html``."""
+    open_report: bool = False
+    """Show the report in a browser."""
+
+    _baselines = field_validator("baselines")(_once)
+
+
+class EvaluateRequest(_WithWorkloads):
+    """Judge kernels: ``kernelwright evaluate``."""
+
+    command: ClassVar[str] = "evaluate"
+    task: TaskPlace
+    kernels: tuple[KernelPlace, ...] = Field(min_length=1)
+    final: bool = False
+    """Longer, in fresh processes."""
+    tolerance: TolerancePolicy | None = None
+    library_calls: LibraryCalls = LibraryCalls.ALLOWED
+    baselines: tuple[str, ...] | None = None
+    """None: eager."""
+    device: str = "cpu"
+
+    _baselines = field_validator("baselines")(_once)
+
+
+class _OverTasks(Request):
+    """A request about several tasks."""
+
+    sources: tuple[TaskPlace, ...] = ()
+    """Files, folders, the suite; empty: the suite. With a manifest: the one folder that its paths lie in."""
+    manifest: str | None = None
+    """YAML list of ``{path, overrides, group}``."""
+    groups: tuple[str, ...] = ()
+    """Of the manifest; empty: all."""
+    only: str | None = None
+    """Glob over the tasks' names."""
+    limit: int | None = Field(default=None, ge=1)
+    """The first so many."""
+
+    @model_validator(mode="after")
+    def _groups_need_a_manifest(self) -> "_OverTasks":
+        if self.groups and self.manifest is None:
+            raise UserError("--group picks from a manifest; give one with --tasks")
+        return self
+
+
+class _Experiment(_OverTasks, _Searching):
+    """A request for many runs under one name."""
+
+    name: str | None = None
+    """None: the command, the date and the time."""
+    resume: str | None = None
+    """The experiment to go on with; what has ended in it is not repeated."""
+    out: str | None = None
+    """Folder for the results; None: the experiment's name."""
+
+    @model_validator(mode="after")
+    def _one_name(self) -> "_Experiment":
+        if self.name and self.resume and self.name != self.resume:
+            raise UserError("--name and --resume name different experiments; give one of them")
+        return self
+
+    def resumed(self, title: str) -> "_Experiment":
+        """Return the request that goes on with this experiment."""
+        return self.model_copy(update={"name": None, "resume": title})
+
+
+class BenchRequest(_Experiment):
+    """Run one recipe over many tasks: ``kernelwright bench``."""
+
+    command: ClassVar[str] = "bench"
+    recipe: str = DEFAULT_RECIPE
+    team: str = "expert"
+    seed: int = 0
+    library_calls: LibraryCalls = LibraryCalls.ALLOWED
+    baselines: tuple[str, ...] | None = None
+    stop_after: float | None = Field(default=None, ge=1.0)
+    """Seconds after which no further task is begun."""
+    quick: bool = False
+    """Deliver by the search's own verdicts."""
+    profile: bool = True
+    """On a GPU: profile candidates during the search."""
+
+    _baselines = field_validator("baselines")(_once)
+
+
+class CompareRequest(_Experiment):
+    """Run recipes on the same tasks under one budget: ``kernelwright compare``."""
+
+    command: ClassVar[str] = "compare"
+    recipes: tuple[str, ...] = Field(default=(DEFAULT_RECIPE,), min_length=1)
+    teams: tuple[str, ...] = Field(default=("expert",), min_length=1)
+    seeds: tuple[int, ...] = Field(default=(0,), min_length=1)
+    budget: Budget = Budget(evaluations=DEFAULT_EVALUATIONS)
+    memory: Literal["cold", "warm"] = "cold"
+    """What a run knows of others: nothing, or what the store knew when the comparison began."""
+    reuse: bool = False
+    """A candidate that came up before keeps its first measurement."""
+    record: str | None = None
+    """File that every measurement is added to."""
+    replay: str | None = None
+    """Recording or store that every measurement is read from."""
+
+    @model_validator(mode="after")
+    def _measurements_can_be_had(self) -> "CompareRequest":
+        if self.replay is not None and self.record is not None:
+            raise UserError("--replay measures nothing, so there is nothing to --record; give one of them")
+        if (self.reuse or self.replay is not None) and self.budget.seconds is not None:
+            raise UserError(
+                "--budget-seconds means nothing where measurements are not made anew; "
+                "give --budget-evaluations"
+            )
+        return self
+
+    @field_validator("recipes", "teams", "seeds")
+    @classmethod
+    def _each_once(cls, values: tuple[object, ...]) -> tuple[object, ...]:
+        return tuple(dict.fromkeys(values))
+
+    @field_validator("budget")
+    @classmethod
+    def _bounded(cls, budget: Budget) -> Budget:
+        return Budget(evaluations=DEFAULT_EVALUATIONS) if budget == Budget() else budget
+
+
+class CheckRequest(_OverTasks, _WithWorkloads):
+    """Say what is wrong with tasks: ``kernelwright check``."""
+
+    command: ClassVar[str] = "check"
+    full_size: bool = False
+    """Never reduce sizes."""
+    max_ms: float = Field(default=MAX_MS, ge=0.1)
+    """Estimated milliseconds of a call above which sizes are reduced."""
+    max_mb: float = Field(default=MAX_MB, ge=1)
+    """Estimated megabytes above which sizes are reduced."""
+    out: str | None = None
+    """Folder for results.json and results.md."""
+    resume: bool = False
+    """Keep what lies in ``out`` already."""
+
+    @model_validator(mode="after")
+    def _something_to_resume(self) -> "CheckRequest":
+        if self.resume and self.out is None:
+            raise UserError("--resume goes on with the results of an --out folder; name it")
+        return self
+
+
+class AuditRequest(Request):
+    """Judge every known cheat and hostile program: ``kernelwright audit``."""
+
+    command: ClassVar[str] = "audit"
+    families: tuple[int, ...] = ()
+    """Empty: all."""
+    only: str = "*"
+    """Glob over the specimens' names."""
+    device: str = "cpu"
+    naive: bool = False
+    """Also show what a harness that does not look says."""
+    listing: bool = False
+    """Judge nothing; show how each must end."""
+    out: str | None = None
+    """Folder for audit.json and cheats.md."""
+    resume: bool = False
+    """Keep what an audit that was interrupted has left in ``out``."""
+
+    @model_validator(mode="after")
+    def _something_to_resume(self) -> "AuditRequest":
+        if self.resume and self.out is None:
+            raise UserError("--resume goes on with what lies in a folder; name it with --out")
+        return self
+
+
+REQUESTS: tuple[type[Request], ...] = (
+    RunRequest, EvaluateRequest, BenchRequest, CompareRequest, CheckRequest, AuditRequest,
+)  # fmt: skip

@@ -1,0 +1,60 @@
+"""What a language says of lowered programs: how they are scheduled, changed, mended and printed."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from kernelwright.core.machine import Machine
+from kernelwright.core.plan import ParamValue
+from kernelwright.core.task import Task
+from kernelwright.ir.edits import ScheduleEdit
+from kernelwright.ir.program import Program
+from kernelwright.tasks.capture import Captured
+
+Programs = Mapping[str, tuple[Captured, Program]]
+"""Workload name -> what was captured and what replaces it."""
+
+
+class Write(Protocol):
+    """Prints a candidate file."""
+
+    def __call__(self, task: Task, programs: Programs, note: str) -> str:
+        """Return its source.
+
+        Args:
+            task: Its reference provides the constructor; its mode and workloads are not looked at.
+            programs: One per workload, with schedules of the same target.
+            note: The plan in words, for the docstring.
+
+        Raises:
+            LoweringError: something is not printable.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Repair:
+    """Safer arithmetic for a region whose numbers are off."""
+
+    name: str
+    """Under which it enters a plan."""
+    lowering: str
+    """``schedule:NAME``."""
+    params: Mapping[str, ParamValue]
+    why: str
+
+
+@dataclass(frozen=True)
+class Lowering:
+    """How a target carries out programs. A target may leave out all but the first field."""
+
+    with_schedules: Callable[[Program, Machine], Program]
+    """Decides every open field of every region's schedule."""
+    edits_for: Callable[[Machine], Mapping[str, ScheduleEdit]] = lambda machine: {}
+    """What ``schedule:NAME`` means; the names are the same for every machine."""
+    no_rewrites: frozenset[str] = frozenset()
+    """Rewrites of the graph that have no place here."""
+    loosens: frozenset[str] = frozenset()
+    """Lowerings, ``schedule:NAME``, that round more than float32 does: only where the tolerance allows it."""
+    repairs: tuple[Repair, ...] = ()
+    """Tried in this order."""

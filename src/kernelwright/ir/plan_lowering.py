@@ -1,0 +1,115 @@
+"""Carry out a plan: rewrites on the graph, fusion, schedules, then the printed candidate."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from kernelwright.core.errors import LoweringError
+from kernelwright.core.machine import UNKNOWN_MACHINE, Machine
+from kernelwright.core.plan import Move, Plan
+from kernelwright.core.task import Task
+from kernelwright.ir.edits import FusionOptions, Site
+from kernelwright.ir.fusion_edits import FUSION_EDITS
+from kernelwright.ir.lower import lower
+from kernelwright.ir.lowering import Lowering, Write
+from kernelwright.ir.program import Program
+from kernelwright.ir.rewrites import REWRITES
+from kernelwright.tasks.capture import Captured
+
+LIBRARY_SEED = "library"
+"""Lowering ``fusion:library``: every operator stays a call of torch."""
+
+
+@dataclass(frozen=True)
+class Carried:
+    """One workload's plan after each phase."""
+
+    captured: Captured
+    """After the rewrites."""
+    options: FusionOptions
+    program: Program
+    lowering: Lowering
+    """Of the target that the schedules are for."""
+    machine: Machine = UNKNOWN_MACHINE
+    """What they are for."""
+
+
+def known_lowerings(lowering: Lowering) -> frozenset[str]:
+    """Return every ``phase:name`` that a skill may lower to for a target."""
+    return frozenset(
+        {f"rewrite:{name}" for name in REWRITES if name not in lowering.no_rewrites}
+        | {f"fusion:{name}" for name in FUSION_EDITS}
+        | {f"fusion:{LIBRARY_SEED}"}
+        | {f"schedule:{name}" for name in lowering.edits_for(UNKNOWN_MACHINE)}
+    )
+
+
+def carry_out(
+    captured: Captured,
+    plan: Plan,
+    lowering_of: Mapping[str, str],
+    lowering: Lowering,
+    machine: Machine = UNKNOWN_MACHINE,
+) -> Carried:
+    """Apply a plan to one captured workload.
+
+    ``lowering_of`` maps skill names to lowerings; ``lowering`` is the target's. Raises LoweringError when a
+    move does not apply.
+    """
+    known = known_lowerings(lowering)
+    options = FusionOptions()
+    rewritten = captured
+    for move, name in _moves(plan, lowering_of, known, "rewrite"):
+        rewritten = REWRITES[name].apply(rewritten, _region(move))
+    for move, name in _moves(plan, lowering_of, known, "fusion"):
+        if name == LIBRARY_SEED:
+            options = FusionOptions(enabled=False)
+        else:
+            options = FUSION_EDITS[name].apply(options, _region(move))
+    program = lowering.with_schedules(lower(rewritten, options), machine)
+    edits = lowering.edits_for(machine)
+    for move, name in _moves(plan, lowering_of, known, "schedule"):
+        program = edits[name].apply(program, _region(move), move.params)
+    return Carried(captured=rewritten, options=options, program=program, lowering=lowering, machine=machine)
+
+
+def sites(carried: Carried, lowering: str) -> tuple[Site, ...]:
+    """Return where a lowering applies on top of a carried-out plan; none for an unknown one."""
+    phase, _, name = lowering.partition(":")
+    if lowering not in known_lowerings(carried.lowering):
+        return ()
+    edits = carried.lowering.edits_for(carried.machine)
+    finders: dict[str, Callable[[], tuple[Site, ...]]] = {
+        "rewrite": lambda: REWRITES[name].sites(carried.captured),
+        "fusion": lambda: (
+            FUSION_EDITS[name].sites(carried.captured, carried.options) if name in FUSION_EDITS else ()
+        ),
+        "schedule": lambda: edits[name].sites(carried.program),
+    }
+    return finders[phase]()
+
+
+def write_source(task: Task, carried: Mapping[str, Carried], plan: Plan, write: Write) -> str:
+    """Print the candidate for all workloads, in the task's order; ``write`` is their target's."""
+    lines = [f"{n}. {move.skill}: {move.why}" for n, move in enumerate(plan.moves, start=1)]
+    programs = {name: (done.captured, done.program) for name, done in carried.items()}
+    return write(task, programs, "\n".join(lines))
+
+
+def _moves(
+    plan: Plan, lowering_of: Mapping[str, str], known: frozenset[str], phase: str
+) -> list[tuple[Move, str]]:
+    found = []
+    for move in plan.moves:
+        lowering = lowering_of.get(move.skill)
+        if lowering is None:
+            raise LoweringError(f"skill {move.skill!r} has no lowering")
+        if lowering not in known:
+            raise LoweringError(f"skill {move.skill!r}: no lowering named {lowering!r}")
+        move_phase, _, name = lowering.partition(":")
+        if move_phase == phase:
+            found.append((move, name))
+    return found
+
+
+def _region(move: Move) -> str:
+    return move.region or ""

@@ -1,0 +1,298 @@
+"""What an experiment of many runs came to: as tables to read, as a document, as files."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from html import escape
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from kernelwright.core.checkup import Checkup
+from kernelwright.core.evaluation import Evaluation
+from kernelwright.core.evidence import FactValue
+from kernelwright.report import checkups, comparisontext, markdown
+from kernelwright.report.benchpicture import bench_picture
+from kernelwright.report.comparison import Comparison, Conditions
+from kernelwright.report.comparisonpicture import comparison_picture
+from kernelwright.report.files import json_text, write_text
+from kernelwright.report.measures import millis, speedup_over
+from kernelwright.report.played import Played
+from kernelwright.report.tables import BenchRow, Summary, summaries
+
+STYLES = {"unusable": "bold red", "doubtful": "yellow", "fine": "green"}
+
+
+class Table(NamedTuple):
+    """Cells under a header; the first column is text, the others are figures where nothing else is said."""
+
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    styles: Sequence[str] = ()
+    """Of the rows, for a terminal; empty: plain."""
+    is_text: bool = False
+    """No column holds figures."""
+    numbers: Collection[str] | None = None
+    """The columns that do; None: see above."""
+
+    def is_number(self, column: int) -> bool:
+        """Tell whether a column holds figures."""
+        if self.numbers is not None:
+            return self.header[column] in self.numbers
+        return column > 0 and not self.is_text
+
+
+class Results(ABC):
+    """What all results can do; they are shown as tables in a notebook."""
+
+    @abstractmethod
+    def document(self) -> dict[str, Any]:
+        """Return everything, ready to be written as JSON."""
+
+    @abstractmethod
+    def files(self) -> dict[str, str]:
+        """Return the text of every file by its name."""
+
+    @abstractmethod
+    def tables(self) -> list[Table]:
+        """Return the tables that a reader sees first."""
+
+    def save(self, folder: str | Path) -> list[Path]:
+        """Write the files into a folder and return where they are; raises UserError when that fails."""
+        return [write_text(Path(folder) / name, text) for name, text in self.files().items()]
+
+    def _repr_html_(self) -> str:
+        return "".join(map(html_table, self.tables()))
+
+
+def html_table(table: Table) -> str:
+    """Return a table as HTML."""
+    head = "".join(f"<th>{escape(cell)}</th>" for cell in table.header)
+    rows = ("".join(f"<td>{escape(cell)}</td>" for cell in row) for row in table.rows)
+    return f"<table><tr>{head}</tr>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
+
+
+def date_now() -> str:
+    """Return the date and the time as results say them."""
+    return f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
+
+
+@dataclass(frozen=True, repr=False)
+class BenchResult(Results):
+    """One recipe over many tasks."""
+
+    title: str
+    rows: tuple[BenchRow, ...]
+    left: tuple[str, ...]
+    """Names of tasks without a row."""
+    command: str
+    """Asks for the same again."""
+    environment: Mapping[str, FactValue]
+    is_quick: bool = False
+    """Delivered by the search's own verdicts."""
+    date: str = field(default_factory=date_now)
+
+    @property
+    def is_success(self) -> bool:
+        """True when every task that was begun ended verified or unchanged."""
+        return all(row.is_success for row in self.rows)
+
+    @property
+    def summaries(self) -> list[Summary]:
+        """Sums over the rows."""
+        return summaries(self.rows)
+
+    def document(self) -> dict[str, Any]:
+        """See Results."""
+        return {
+            "name": self.title,
+            "date": self.date,
+            "command": self.command,
+            "environment": self.environment,
+            "is_quick": self.is_quick,
+            "summaries": self.summaries,
+            "rows": self.rows,
+            "left": self.left,
+        }
+
+    def files(self) -> dict[str, str]:
+        """See Results."""
+        text = markdown.bench_markdown(
+            self.title,
+            self.rows,
+            self.summaries,
+            date=self.date,
+            command=self.command,
+            environment=self.environment,
+            picture="results.svg",
+            is_quick=self.is_quick,
+        )
+        return {
+            "results.json": json_text(self.document()),
+            "results.md": text,
+            "results.svg": bench_picture(self.title, self.rows) + "\n",
+        }
+
+    def tables(self) -> list[Table]:
+        """See Results."""
+        return [
+            Table(markdown.TASK_HEADER, [markdown.row_cells(row) for row in self.rows]),
+            Table(markdown.SUMMARY_HEADER, [markdown.summary_cells(one) for one in self.summaries]),
+        ]
+
+    def __repr__(self) -> str:
+        faster = sum(row.ending == "faster" for row in self.rows)
+        return f"<BenchResult {self.title!r}: {len(self.rows)} tasks, {faster} faster, {len(self.left)} left>"
+
+
+@dataclass(frozen=True, repr=False)
+class ComparisonResult(Results):
+    """Recipes side by side."""
+
+    title: str
+    played: tuple[Played, ...]
+    comparison: Comparison
+    conditions: Conditions
+    command: str
+    """Asks for the same again."""
+    environment: Mapping[str, FactValue]
+    date: str = field(default_factory=date_now)
+
+    @property
+    def is_success(self) -> bool:
+        """True when every run ended verified or unchanged."""
+        return all(run.is_success for run in self.played)
+
+    def document(self) -> dict[str, Any]:
+        """See Results."""
+        return {
+            "name": self.title,
+            "date": self.date,
+            "command": self.command,
+            "environment": self.environment,
+            "conditions": self.conditions,
+            "comparison": self.comparison,
+            "runs": self.played,
+        }
+
+    def files(self) -> dict[str, str]:
+        """See Results."""
+        text = comparisontext.comparison_markdown(
+            self.title,
+            self.comparison,
+            self.conditions,
+            date=self.date,
+            command=self.command,
+            environment=self.environment,
+            picture="comparison.svg",
+        )
+        return {
+            "comparison.json": json_text(self.document()),
+            "comparison.md": text,
+            "comparison.svg": comparison_picture(self.title, self.comparison) + "\n",
+        }
+
+    def tables(self) -> list[Table]:
+        """See Results."""
+        standings, pairs = self.comparison.standings, self.comparison.pairs
+        tables = (
+            Table(comparisontext.STANDING_HEADER, [comparisontext.standing_cells(s) for s in standings]),
+            Table(comparisontext.COST_HEADER, [comparisontext.cost_cells(s) for s in standings]),
+            Table(comparisontext.PAIR_HEADER, [comparisontext.pair_cells(p) for p in pairs]),
+        )
+        return [table for table in tables if table.rows]
+
+    def __repr__(self) -> str:
+        names = ", ".join(standing.name for standing in self.comparison.standings)
+        return f"<ComparisonResult {self.title!r}: {len(self.played)} runs of {names}>"
+
+
+@dataclass(frozen=True, repr=False)
+class CheckResult(Results):
+    """What is wrong with tasks."""
+
+    checkups: tuple[Checkup, ...]
+    command: str
+    """Asks for the same again."""
+    environment: Mapping[str, FactValue]
+    date: str = field(default_factory=date_now)
+
+    @property
+    def is_success(self) -> bool:
+        """True when nothing is worse than a note."""
+        return all(checkup.is_trustworthy for checkup in self.checkups)
+
+    def document(self) -> dict[str, Any]:
+        """See Results."""
+        return {
+            "command": self.command,
+            "date": self.date,
+            "environment": self.environment,
+            "tasks": self.checkups,
+        }
+
+    def files(self) -> dict[str, str]:
+        """See Results."""
+        text = checkups.checkups_markdown(
+            "Tasks checked",
+            self.checkups,
+            date=self.date,
+            command=self.command,
+            environment=self.environment,
+        )
+        return {"results.json": json_text(self.document()), "results.md": text}
+
+    def tables(self) -> list[Table]:
+        """See Results."""
+        lines = [checkups.cells(checkup) for checkup in self.checkups]
+        return [Table(checkups.HEADER, lines, [STYLES[line[1]] for line in lines], is_text=True)]
+
+    def __repr__(self) -> str:
+        return f"<CheckResult: {checkups.counts_line(self.checkups)}>"
+
+
+@dataclass(frozen=True, repr=False)
+class KernelComparison(Results):
+    """Several kernels for one task, judged in one session, in the order they were given."""
+
+    task: str
+    names: tuple[str, ...]
+    evaluations: tuple[Evaluation, ...]
+
+    @property
+    def best(self) -> str | None:
+        """The name of the fastest verified kernel; None when there is none."""
+        known = zip(self.names, self.evaluations, strict=True)
+        timed = {name: speedup for name, e in known if (speedup := e.geomean_speedup()) is not None}
+        return max(timed, key=lambda name: timed[name]) if timed else None
+
+    @property
+    def is_success(self) -> bool:
+        """True when every kernel is verified."""
+        return all(evaluation.is_verified for evaluation in self.evaluations)
+
+    def document(self) -> dict[str, Any]:
+        """See Results."""
+        known = zip(self.names, self.evaluations, strict=True)
+        kernels = [{"kernel": name, "evaluation": evaluation} for name, evaluation in known]
+        return {"task": self.task, "best": self.best, "kernels": kernels}
+
+    def files(self) -> dict[str, str]:
+        """See Results."""
+        return {"kernels.json": json_text(self.document())}
+
+    def tables(self) -> list[Table]:
+        """See Results."""
+        known = zip(self.names, self.evaluations, strict=True)
+        return [Table(("kernel", "verdict", "latency", "over eager"), [_cells(*one) for one in known])]
+
+    def __repr__(self) -> str:
+        return f"<KernelComparison {self.task!r}: {len(self.names)} kernels, best {self.best}>"
+
+
+def _cells(name: str, evaluation: Evaluation) -> tuple[str, ...]:
+    """Return one kernel's row."""
+    speedup = speedup_over(evaluation, "eager")
+    latency = millis(evaluation.results[0].candidate.median_ms) if evaluation.results else ""
+    verdict = evaluation.status.replace("_", " ") + (f" by {evaluation.check}" if evaluation.check else "")
+    return name, verdict, latency, str(speedup) if speedup else ""

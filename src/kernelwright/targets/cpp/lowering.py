@@ -1,0 +1,18 @@
+"""C++ as a target of lowered programs: default schedules, edits, repairs."""
+
+from kernelwright.ir.lowering import Lowering, Repair
+from kernelwright.targets.cpp.schedules import schedule_edits, with_default_schedules
+
+LOWERING = Lowering(
+    with_schedules=with_default_schedules,
+    edits_for=schedule_edits,
+    repairs=(
+        Repair("safer-chunk", "schedule:chunk", {"chunk": 16}, "sum shorter runs in float32"),
+        Repair(
+            "two-pass-moments",
+            "schedule:moments",
+            {"moments": "two_pass"},
+            "subtract the mean before squaring",
+        ),
+    ),
+)

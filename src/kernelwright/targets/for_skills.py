@@ -1,0 +1,17 @@
+"""The targets as the linter of skills knows them."""
+
+from collections.abc import Mapping
+
+from kernelwright.ir.plan_lowering import known_lowerings
+from kernelwright.skills.lint import SkillTarget
+from kernelwright.targets.registry import all_targets
+
+
+def skill_targets() -> Mapping[str, SkillTarget]:
+    """Return name -> what skills may do and show, for every target that loads."""
+    return {
+        str(target): SkillTarget(
+            lowerings=known_lowerings(target.lowering), shows_host_side=target.shows_host_side
+        )
+        for target in all_targets()
+    }

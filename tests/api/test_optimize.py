@@ -1,0 +1,86 @@
+"""The front door with everything real: a live module in, a verified drop-in out."""
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+import kernelwright
+from kernelwright.api import playing
+from kernelwright.core.budget import Budget
+from kernelwright.core.errors import UserError
+from kernelwright.referee.session.referee import Referee
+from kernelwright.referee.settings import RefereeSettings
+from kernelwright.settings import Settings
+from kernelwright.testing.fake_run import PEAKS
+
+
+class Gate(nn.Module):
+    """Pointwise work with a parameter, large enough that fusion wins."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.linspace(0.5, 1.5, width))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = torch.tanh(x * self.scale) + torch.sigmoid(x)
+        return y * torch.relu(x) - 0.5 * y
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(cache_dir=tmp_path / "cache", data_dir=tmp_path / "data", store=str(tmp_path / "runs.db"))
+
+
+@pytest.fixture(params=["briefly", pytest.param("as shipped", marks=pytest.mark.slow)])
+def measured(request: pytest.FixtureRequest, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """Measure as shipped, or only against eager, for a moment, on made-up peaks."""
+    if request.param == "as shipped":
+        return settings
+    quick = RefereeSettings(
+        cache_dir=settings.cache_dir, search_timing_s=0.1, final_timing_s=0.2, batch_s=0.001
+    )
+    monkeypatch.setattr(playing, "open_referee", lambda *_, **__: Referee(quick))
+    monkeypatch.setattr("kernelwright.machine.probe.measure_peaks", lambda cache_dir, *, refresh=False: PEAKS)
+    return replace(settings, defaults={"baseline": ["eager"]})
+
+
+def test_a_live_module_gets_a_drop_in_with_its_own_parameters(tmp_path: Path, measured: Settings) -> None:
+    module, x = Gate(1024), torch.randn(1024, 1024)
+    result = kernelwright.optimize(module, (x,), budget=Budget(evaluations=2), settings=measured)
+    fast = result.module
+    assert isinstance(fast, Gate)
+    assert result.evaluation is not None and result.evaluation.is_verified
+    assert list(fast.state_dict()) == list(module.state_dict())
+    with torch.no_grad():
+        torch.testing.assert_close(fast(x), module(x))
+        module.scale.mul_(2.0)  # shared, not copied
+        torch.testing.assert_close(fast(x), module(x))
+        other = torch.randn(3, 1024)  # a shape that was not verified runs the original
+        torch.testing.assert_close(fast(other), module(other))
+    assert "<html" in result.save_report(tmp_path / "report.html").read_text(encoding="utf-8")
+    assert result.run_id in repr(result) and "<ul>" in result._repr_html_()
+    (line,) = kernelwright.runs(measured.store)
+    assert (line.run_id, line.task, line.state) == (result.run_id, "Gate", "finished")
+    if result.source is not None:
+        assert "faster" in result._repr_html_() or "eager" in result._repr_html_()
+        with torch.no_grad():
+            torch.testing.assert_close(fast(x=x), module(x))
+        with pytest.warns(UserWarning, match="gradients are enabled"):
+            fast(x).sum().backward()
+        assert module.scale.grad is not None
+        (tmp_path / "alone.py").write_text(result.source, encoding="utf-8")
+        code = "import sys, alone; alone.ModelNew(); print('kernelwright' in sys.modules)"
+        done = subprocess.run(
+            [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
+        )
+        assert done.stdout.strip() == "False"
+
+
+def test_unknown_names_list_the_known_ones(settings: Settings) -> None:
+    with pytest.raises(UserError, match="kernelskill"):
+        kernelwright.optimize(Gate(8), (torch.randn(2, 8),), recipe="magic", settings=settings)
