@@ -288,9 +288,7 @@ def test_a_missing_compiler_is_one_line(
     cli: Cli, cuda_file: Path, source: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("cuda.aot.find_cuda_compiler", "hip.aot.find_hip_compiler"):
-        monkeypatch.setattr(
-            f"kernelwright.targets.{name}", lambda: Absent("install one")
-        )
+        monkeypatch.setattr(f"kernelwright.targets.{name}", lambda: Absent("install one"))
     cuda_file.write_text(source)
     result = cli("inspect", cuda_file)
     assert result.code == 2 and result.err.strip() == "error: install one" and result.out == ""
