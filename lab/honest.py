@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kernelwright.agents.expert.generator import ExpertGenerator
-from kernelwright.agents.expert.plan_lowering import Workshop
+from kernelwright.agents.expert.plan_lowering import PlanLowering
 from kernelwright.agents.problem import Problem
 from kernelwright.agents.roles import Situation
 from kernelwright.core.candidate import Candidate
@@ -54,7 +54,7 @@ def written_by_hand(folder: Path = FOLDER) -> tuple[Honest, ...]:
     return tuple(sorted(found, key=lambda honest: (honest.task.name, honest.task.id, honest.name)))
 
 
-def ours(problem: Problem, skills: Workshop, count: int = PER_TASK) -> Iterator[Honest]:
+def ours(problem: Problem, skills: PlanLowering, count: int = PER_TASK) -> Iterator[Honest]:
     """Yield kernels of the expert team for a task: library, fused, after algebra, then by lot."""
     situation = Situation(problem, chance=problem.task.id.encode()[0])
     for seed in ExpertGenerator(skills).seeds(situation, count):

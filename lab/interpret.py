@@ -20,10 +20,10 @@ from kernelwright.ir.program import (
     IndexValue,
     Inside,
     Load,
+    LoopStage,
     Op,
     Program,
     Region,
-    Stage,
     StageValue,
 )
 
@@ -131,7 +131,7 @@ class _Run:
             for stage in self._region.stages:
                 self._stage(stage)
 
-    def _stage(self, stage: Stage) -> None:
+    def _stage(self, stage: LoopStage) -> None:
         value = np.broadcast_to(self._eval(stage.expr), self._space(stage.axes))
         if stage.kind == "reduce":
             value = self._reduce(stage, value)
@@ -152,7 +152,7 @@ class _Run:
             shape[self._place[name]] = self._size[name]
         return tuple(shape)
 
-    def _reduce(self, stage: Stage, value: Array) -> Array:
+    def _reduce(self, stage: LoopStage, value: Array) -> Array:
         places = tuple(self._place[name] for name in stage.axes)
         if stage.combine in ("argmax", "argmin"):
             return self._position(stage, value, places)
@@ -167,7 +167,7 @@ class _Run:
         done: Array = combine[str(stage.combine)](value, axis=places, keepdims=True)
         return done
 
-    def _position(self, stage: Stage, value: Array, places: Sequence[int]) -> Array:
+    def _position(self, stage: LoopStage, value: Array, places: Sequence[int]) -> Array:
         assert stage.position is not None
         reported = np.broadcast_to(self._index(stage.position), value.shape)
         last = range(-len(places), 0)
@@ -178,7 +178,7 @@ class _Run:
         found = np.take_along_axis(np.moveaxis(reported, places, last).reshape(*lead, -1), best, axis=-1)
         return found.reshape([1 if k in places else n for k, n in enumerate(value.shape)])
 
-    def _scan(self, stage: Stage, value: Array) -> Array:
+    def _scan(self, stage: LoopStage, value: Array) -> Array:
         assert stage.scan_axis is not None
         place = self._place[stage.scan_axis]
         accumulate: dict[str, Callable[..., Array]] = {

@@ -6,8 +6,6 @@ from collections import defaultdict
 from functools import cache
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "kernelwright"
 GLOSSARY = ROOT / "docs" / "glossary.md"
@@ -61,7 +59,6 @@ def test_every_class_that_the_glossary_names_exists() -> None:
     assert sorted(named - classes().keys()) == []
 
 
-@pytest.mark.xfail(strict=True, reason="names that two classes still share; to be renamed")
 def test_no_two_classes_of_the_product_share_a_name() -> None:
     assert {name: files for name, files in classes().items() if len(files) > 1} == {}
 

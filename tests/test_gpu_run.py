@@ -33,7 +33,7 @@ from kernelwright.store.base import Store
 from kernelwright.store.sqlstore import open_store
 from kernelwright.targets.gpu import peaks as gpu_peaks
 from kernelwright.targets.gpu.facts import GPUS
-from kernelwright.targets.gpu.inspect.ahead import Ahead
+from kernelwright.targets.gpu.inspect.ahead import AotCheck
 from kernelwright.targets.gpu.profilers.profile import Profiled
 from kernelwright.testing.fake_run import PEAKS, FakeReferee
 
@@ -54,10 +54,10 @@ FACTS: dict[str, FactValue] = {
     "gpu.waves": 0.1,
     "aot.occupancy_limit": "registers",
 }
-BAD = Ahead(
+BAD = AotCheck(
     problem="k: cannot launch: too large (sm_90, h200-sxm)", note="built ahead: 1 of 1 kernels cannot"
 )
-FINE = Ahead(
+FINE = AotCheck(
     facts=FACTS,
     by_kernel={"hot": {**FACTS, "aot.registers": 96}},
     note="built ahead for sm_90, h200-sxm: 1 kernel, all fit",
@@ -86,7 +86,7 @@ class Stub:
     def __init__(self) -> None:
         self.asked: list[str] = []
 
-    def __call__(self, task: Task, candidate: Candidate) -> Ahead:
+    def __call__(self, task: Task, candidate: Candidate) -> AotCheck:
         assert candidate.source not in self.asked, "a candidate is looked at once"
         self.asked.append(candidate.source)
         return BAD if len(self.asked) == 3 else FINE
@@ -212,7 +212,7 @@ def test_a_run_for_nobody_knows_which_gpu_says_that_nothing_was_built(
 ) -> None:
     spec = RunSpec(task=TASK, target=TargetName.parse("cuda/triton"), recipe=DEFAULT_RECIPE)
     ahead = playing.inspector(spec, settings)(TASK, Candidate(source="class ModelNew: ..."))
-    assert ahead == Ahead(note="not built ahead of time: no GPU is known that this run is for")
+    assert ahead == AotCheck(note="not built ahead of time: no GPU is known that this run is for")
     assert playing.profiler(spec, settings) is None
 
 

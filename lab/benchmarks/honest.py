@@ -27,7 +27,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from kernelwright.agents.expert.plan_lowering import Workshop
+from kernelwright.agents.expert.plan_lowering import PlanLowering
 from kernelwright.agents.problem import Problem
 from kernelwright.core.budget import Budget
 from kernelwright.core.candidate import Candidate
@@ -79,7 +79,7 @@ def gather(preparing: Preparing, per_task: int, only: str, limit: int | None) ->
     """Return all kernels for the target's device, those for one task together."""
     found = [honest for honest in written_by_hand() if honest.runs_on(preparing.target.device)]
     if per_task:
-        workshop = Workshop(load_skills())
+        workshop = PlanLowering(load_skills())
         for base in BASES:
             found += ours(preparing(base.task), workshop, per_task)
     found = [honest for honest in found if fnmatch.fnmatch(honest.name, only)]

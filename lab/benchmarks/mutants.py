@@ -31,7 +31,7 @@ from typing import Any
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Evaluation
 from kernelwright.machine.probe import probe_machine
-from kernelwright.referee.session.referee import Referee, RefereeSettings, Session
+from kernelwright.referee.session.referee import Referee, RefereeSession, RefereeSettings
 from kernelwright.settings import load_settings
 from lab.benchmarks import RESULTS
 from lab.mutants.catalogue import Mutant, catalogue
@@ -47,7 +47,7 @@ SHOWN = {"status", "stage", "check", "family", "families", "detail"}
 """What the table takes over from a trial."""
 
 
-def judge(session: Session, source: str, *, final: bool = False) -> Evaluation:
+def judge(session: RefereeSession, source: str, *, final: bool = False) -> Evaluation:
     """Judge with as little timing as there can be: what gets that far has survived.
 
     Samples that short may have clocks disagree on a busy machine. That finds no bug, so it is tried again.

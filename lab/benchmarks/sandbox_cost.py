@@ -32,7 +32,7 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.task import Task
 from kernelwright.machine.probe import probe_machine
 from kernelwright.referee.sandbox import BARE, Tier
-from kernelwright.referee.session.referee import Referee, RefereeSettings, Session
+from kernelwright.referee.session.referee import Referee, RefereeSession, RefereeSettings
 from kernelwright.targets.cpp.runtime_source import LOADER, cxx_flags
 from lab.benchmarks import RESULTS
 
@@ -101,7 +101,7 @@ def start_and_end(referee: Referee) -> dict[str, float]:
     return {"start_ms": (started - begin) * 1e3, "end_ms": (time.perf_counter() - started) * 1e3}
 
 
-def judge(session: Session, source: str) -> dict[str, float]:
+def judge(session: RefereeSession, source: str) -> dict[str, float]:
     """Evaluate once; exits when the candidate is not verified, for then nothing has been measured."""
     begin = time.perf_counter()
     evaluation = session.evaluate(Candidate(source=source))
@@ -118,7 +118,7 @@ def judge(session: Session, source: str) -> dict[str, float]:
     }
 
 
-def one_turn(referee: Referee, session: Session, starts: int, constant: int) -> dict[str, float]:
+def one_turn(referee: Referee, session: RefereeSession, starts: int, constant: int) -> dict[str, float]:
     """Return one row of figures of one tier."""
     workers = [start_and_end(referee) for _ in range(starts)]
     row = {name: statistics.median(worker[name] for worker in workers) for name in ("start_ms", "end_ms")}
@@ -129,7 +129,7 @@ def one_turn(referee: Referee, session: Session, starts: int, constant: int) -> 
 def measure(rounds: int, starts: int) -> dict[str, list[dict[str, float]]]:
     """Return tier -> one row per round."""
     with contextlib.ExitStack() as stack:
-        sessions: dict[str, tuple[Referee, Session]] = {}
+        sessions: dict[str, tuple[Referee, RefereeSession]] = {}
         for tier in COMPARED:
             cache = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="sandbox-cost-")))
             referee = stack.enter_context(Referee(RefereeSettings(cache_dir=cache, sandbox=tier)))

@@ -27,7 +27,7 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.task import Task
 from kernelwright.machine.probe import probe_machine
-from kernelwright.referee.session.referee import Referee, RefereeSettings, Session
+from kernelwright.referee.session.referee import Referee, RefereeSession, RefereeSettings
 from kernelwright.targets.cpp.runtime_source import LOADER, cxx_flags
 from lab.benchmarks import RESULTS
 
@@ -138,7 +138,7 @@ def measure(pairs: int) -> dict[str, list[dict[str, float]]]:
     return rows
 
 
-def judge(session: Session, source: str) -> dict[str, float]:
+def judge(session: RefereeSession, source: str) -> dict[str, float]:
     """Evaluate once; exits when the candidate is not verified, for then nothing has been measured."""
     begin = time.perf_counter()
     evaluation: Evaluation = session.evaluate(Candidate(source=source))

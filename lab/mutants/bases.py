@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from kernelwright.core.plan import Plan
 from kernelwright.core.task import Literal_, Task, Workload
-from kernelwright.ir.plan_lowering import carry_out, write_source
+from kernelwright.ir.plan_lowering import lower_plan, write_source
 from kernelwright.targets.cpp.candidate import render_cpp_candidate
 from kernelwright.targets.cpp.lowering import LOWERING
 from kernelwright.tasks.capture import capture_task
@@ -55,7 +55,7 @@ class Base:
     def kernel(self) -> str:
         """Return the candidate that our printer writes for the task: fused, default schedules."""
         task = self.task
-        carried = carry_out(capture_task(task, task.workloads[0]), Plan(), {}, LOWERING)
+        carried = lower_plan(capture_task(task, task.workloads[0]), Plan(), {}, LOWERING)
         return write_source(task, {task.workloads[0].name: carried}, Plan(), render_cpp_candidate)
 
 

@@ -9,7 +9,7 @@ from kernelwright.agents.expert.coder import ExpertCoder
 from kernelwright.agents.expert.debugger import ExpertDebugger
 from kernelwright.agents.expert.extend import GENERATE, extend, way_out
 from kernelwright.agents.expert.generator import ExpertGenerator
-from kernelwright.agents.expert.plan_lowering import LIBRARY_MOVE, Workshop
+from kernelwright.agents.expert.plan_lowering import LIBRARY_MOVE, PlanLowering
 from kernelwright.agents.expert.planner import ExpertPlanner
 from kernelwright.agents.problem import Problem
 from kernelwright.agents.roles import Node, Situation
@@ -64,15 +64,15 @@ def problem() -> Problem:
 
 
 @pytest.fixture
-def workshop() -> Workshop:
-    return Workshop(load_skills())
+def workshop() -> PlanLowering:
+    return PlanLowering(load_skills())
 
 
-def candidate(problem: Problem, workshop: Workshop, plan: Plan) -> Candidate:
+def candidate(problem: Problem, workshop: PlanLowering, plan: Plan) -> Candidate:
     return workshop.candidate(problem, plan, parents=(), role="generator")
 
 
-def at(problem: Problem, workshop: Workshop, base: Candidate, verdict: float | Status = 1.5) -> Situation:
+def at(problem: Problem, workshop: PlanLowering, base: Candidate, verdict: float | Status = 1.5) -> Situation:
     """Return what a role is told of a base with that verdict, analysed when it is verified."""
     evaluation = fake_evaluation(base, TASK, verdict)
     is_verified = evaluation.is_verified
@@ -80,18 +80,18 @@ def at(problem: Problem, workshop: Workshop, base: Candidate, verdict: float | S
     return Situation(problem, Node(base, evaluation, "base"), analysis)
 
 
-def coder(workshop: Workshop) -> ExpertCoder:
+def coder(workshop: PlanLowering) -> ExpertCoder:
     return ExpertCoder(workshop, ExpertPlanner(workshop), ExpertDebugger(workshop))
 
 
-def test_seeds_go_from_library_calls_to_all_the_algebra(problem: Problem, workshop: Workshop) -> None:
+def test_seeds_go_from_library_calls_to_all_the_algebra(problem: Problem, workshop: PlanLowering) -> None:
     seeds = ExpertGenerator(workshop).seeds(Situation(problem), 3)
     assert seeds[0].plan.moves == (LIBRARY_MOVE,)
     assert "CPP_SOURCE" not in seeds[0].source and "CPP_SOURCE" in seeds[1].source
     assert any(move.skill.startswith("reassociate") for move in seeds[-1].plan.moves)
 
 
-def test_further_seeds_are_drawn_by_chance_and_all_differ(problem: Problem, workshop: Workshop) -> None:
+def test_further_seeds_are_drawn_by_chance_and_all_differ(problem: Problem, workshop: PlanLowering) -> None:
     def ids(chance: int, count: int) -> list[str]:
         return [c.id for c in ExpertGenerator(workshop).seeds(Situation(problem, chance=chance), count)]
 
@@ -100,22 +100,22 @@ def test_further_seeds_are_drawn_by_chance_and_all_differ(problem: Problem, work
     assert ids(1, 7) == seven != ids(2, 7)
 
 
-def test_one_source_serves_every_workload(problem: Problem, workshop: Workshop) -> None:
+def test_one_source_serves_every_workload(problem: Problem, workshop: PlanLowering) -> None:
     source = candidate(problem, workshop, Plan()).source
     assert "_forward_default" in source and "_forward_wide" in source
 
 
-def test_the_same_plan_gives_the_same_candidate(problem: Problem, workshop: Workshop) -> None:
-    again = Workshop(load_skills())
+def test_the_same_plan_gives_the_same_candidate(problem: Problem, workshop: PlanLowering) -> None:
+    again = PlanLowering(load_skills())
     assert candidate(problem, workshop, Plan()).id == candidate(problem, again, Plan()).id
 
 
-def test_an_unknown_skill_cannot_be_carried_out(problem: Problem, workshop: Workshop) -> None:
+def test_an_unknown_skill_cannot_be_carried_out(problem: Problem, workshop: PlanLowering) -> None:
     with pytest.raises(LoweringError, match="no lowering"):
         candidate(problem, workshop, Plan(moves=(Move(skill="wishful-thinking"),)))
 
 
-def test_the_planner_gives_reasons_and_never_a_tried_move(problem: Problem, workshop: Workshop) -> None:
+def test_the_planner_gives_reasons_and_never_a_tried_move(problem: Problem, workshop: PlanLowering) -> None:
     base = candidate(problem, workshop, Plan())
     situation = at(problem, workshop, base)
     assert situation.analysis is not None
@@ -131,7 +131,7 @@ def test_the_planner_gives_reasons_and_never_a_tried_move(problem: Problem, work
     assert chosen and len(set(chosen)) == len(chosen)
 
 
-def test_without_long_term_memory_moves_are_drawn_by_lot(problem: Problem, workshop: Workshop) -> None:
+def test_without_long_term_memory_moves_are_drawn_by_lot(problem: Problem, workshop: PlanLowering) -> None:
     informed = at(problem, workshop, candidate(problem, workshop, Plan()))
     planner = ExpertPlanner(workshop)
     best = [move.key for move in planner.untried(informed)]
@@ -146,7 +146,7 @@ def test_without_long_term_memory_moves_are_drawn_by_lot(problem: Problem, works
 
 
 def test_the_first_move_from_library_calls_is_to_generate_kernels(
-    problem: Problem, workshop: Workshop
+    problem: Problem, workshop: PlanLowering
 ) -> None:
     situation = at(problem, workshop, ExpertGenerator(workshop).root(problem), 1.0)
     choice = ExpertPlanner(workshop).plan(situation)
@@ -158,13 +158,15 @@ def test_the_first_move_from_library_calls_is_to_generate_kernels(
     assert GENERATE not in [m.skill for m in ExpertPlanner(workshop).untried(at(problem, workshop, child))]
 
 
-def test_generated_code_keeps_the_rewrites_of_the_library_seed(problem: Problem, workshop: Workshop) -> None:
+def test_generated_code_keeps_the_rewrites_of_the_library_seed(
+    problem: Problem, workshop: PlanLowering
+) -> None:
     algebra = ExpertGenerator(workshop).seeds(Situation(problem), 3)[-1].plan
     on_library = Plan(moves=(LIBRARY_MOVE, *algebra.moves))
     assert extend(on_library, Move(skill=GENERATE)).id == algebra.id
 
 
-def test_nothing_is_generated_where_every_operator_stays_a_call(workshop: Workshop) -> None:
+def test_nothing_is_generated_where_every_operator_stays_a_call(workshop: PlanLowering) -> None:
     source = SOURCE.replace("torch.softmax(self.linear(x).sum(dim=1), dim=0)", "self.linear(x)")
     task = Task(name="linear", source=source)
     captured = {"default": capture_task(task, task.workloads[0])}
@@ -173,7 +175,7 @@ def test_nothing_is_generated_where_every_operator_stays_a_call(workshop: Worksh
 
 
 def test_a_rewrite_carries_out_the_best_moves_that_were_not_made(
-    problem: Problem, workshop: Workshop
+    problem: Problem, workshop: PlanLowering
 ) -> None:
     situation = at(problem, workshop, candidate(problem, workshop, Plan()))
     first, second = coder(workshop).rewrite(situation, 2)
@@ -182,14 +184,14 @@ def test_a_rewrite_carries_out_the_best_moves_that_were_not_made(
     assert coder(workshop).rewrite(replace(situation, window=window), 1)[0].id == second.id
 
 
-def test_a_rewrite_of_a_failing_base_is_a_repair(problem: Problem, workshop: Workshop) -> None:
+def test_a_rewrite_of_a_failing_base_is_a_repair(problem: Problem, workshop: PlanLowering) -> None:
     situation = at(problem, workshop, candidate(problem, workshop, Plan()), Status.INCORRECT_NUMERICS)
     repaired = coder(workshop).rewrite(situation, 2)
     assert len({c.id for c in repaired}) == 2
     assert {c.plan.moves[-1].skill for c in repaired} <= {"safer-chunk", "two-pass-moments", "leave-to-torch"}
 
 
-def test_the_debugger_ends_at_code_that_torch_runs(problem: Problem, workshop: Workshop) -> None:
+def test_the_debugger_ends_at_code_that_torch_runs(problem: Problem, workshop: PlanLowering) -> None:
     failing = candidate(problem, workshop, Plan())
     debugger, tried = ExpertDebugger(workshop), list[str]()
     while (

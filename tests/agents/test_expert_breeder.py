@@ -9,7 +9,7 @@ from kernelwright.agents.expert.aligner import ExpertAligner
 from kernelwright.agents.expert.breeder import ExpertBreeder, roofline_class
 from kernelwright.agents.expert.coder import ExpertCoder
 from kernelwright.agents.expert.debugger import ExpertDebugger
-from kernelwright.agents.expert.plan_lowering import LIBRARY_MOVE, Workshop
+from kernelwright.agents.expert.plan_lowering import LIBRARY_MOVE, PlanLowering
 from kernelwright.agents.expert.planner import ExpertPlanner
 from kernelwright.agents.problem import Problem
 from kernelwright.agents.roles import Node, Situation
@@ -29,12 +29,12 @@ def problem() -> Problem:
 
 
 @pytest.fixture(scope="module")
-def workshop() -> Workshop:
-    return Workshop(load_skills())
+def workshop() -> PlanLowering:
+    return PlanLowering(load_skills())
 
 
 @pytest.fixture(scope="module")
-def breeder(workshop: Workshop) -> ExpertBreeder:
+def breeder(workshop: PlanLowering) -> ExpertBreeder:
     return ExpertBreeder(workshop, ExpertPlanner(workshop))
 
 
@@ -62,7 +62,7 @@ def skills(plan: Plan) -> list[str]:
 
 
 def test_the_first_population_differs_and_can_be_carried_out(
-    breeder: ExpertBreeder, situation: Situation, workshop: Workshop
+    breeder: ExpertBreeder, situation: Situation, workshop: PlanLowering
 ) -> None:
     plans = breeder.populate(situation, 6)
     assert len(plans) == 6 and len({plan.id for plan in plans}) == 6
@@ -135,7 +135,7 @@ def test_plans_of_the_window_are_not_made_again(
 
 
 def test_common_moves_are_inherited(
-    breeder: ExpertBreeder, situation: Situation, singles: list[Plan], workshop: Workshop
+    breeder: ExpertBreeder, situation: Situation, singles: list[Plan], workshop: PlanLowering
 ) -> None:
     shared = singles[0]
     first, second = Plan(moves=shared.moves + singles[1].moves), Plan(moves=shared.moves + singles[2].moves)
@@ -166,7 +166,7 @@ def replace_peaks(problem: Problem, fma_gflops: float) -> Problem:
 
 
 def test_a_bred_plan_is_translated_for_every_workload_and_aligned(
-    breeder: ExpertBreeder, situation: Situation, singles: list[Plan], workshop: Workshop
+    breeder: ExpertBreeder, situation: Situation, singles: list[Plan], workshop: PlanLowering
 ) -> None:
     coder = ExpertCoder(workshop, ExpertPlanner(workshop), ExpertDebugger(workshop))
     lost = Move(skill="vector-width", region="nowhere")

@@ -6,7 +6,7 @@ import pytest
 from tests.agents.expert_problem import TASK, expert_problem
 
 from kernelwright.agents.expert.designer import ExpertDesigner
-from kernelwright.agents.expert.plan_lowering import Workshop
+from kernelwright.agents.expert.plan_lowering import PlanLowering
 from kernelwright.agents.expert.planner import ExpertPlanner
 from kernelwright.agents.expert.static_facts import static_analysis
 from kernelwright.agents.problem import Problem
@@ -26,12 +26,12 @@ def problem() -> Problem:
 
 
 @pytest.fixture(scope="module")
-def workshop() -> Workshop:
-    return Workshop(load_skills())
+def workshop() -> PlanLowering:
+    return PlanLowering(load_skills())
 
 
 @pytest.fixture(scope="module")
-def designer(workshop: Workshop) -> ExpertDesigner:
+def designer(workshop: PlanLowering) -> ExpertDesigner:
     return ExpertDesigner(workshop, ExpertPlanner(workshop))
 
 
@@ -50,7 +50,7 @@ def outcome(skill: str, n: int, log_speedup: float) -> Outcome:
 
 
 def test_static_facts_hold_nothing_that_was_measured_on_a_candidate(
-    problem: Problem, workshop: Workshop
+    problem: Problem, workshop: PlanLowering
 ) -> None:
     analysis = static_analysis(workshop, problem, Plan(), Ledger())
     assert analysis.ranked
@@ -83,7 +83,7 @@ def test_an_analytic_gain_shows_in_the_rating(designer: ExpertDesigner, situatio
 def test_timings_alone_forbid_an_analysis_that_someone_passed(
     designer: ExpertDesigner, situation: Situation
 ) -> None:
-    profiled = static_analysis(Workshop(load_skills()), situation.problem, Plan(), Ledger())
+    profiled = static_analysis(PlanLowering(load_skills()), situation.problem, Plan(), Ledger())
     empty = Analysis(profiled.evidence, profiled.diagnosis, ranked=())
     assert designer.design(replace(situation, analysis=empty), 10, 5).experiments
     allowed = replace(situation, analysis=empty, timings_only=False)

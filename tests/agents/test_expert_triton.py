@@ -9,7 +9,7 @@ from tests.agents.expert_problem import TASK, expert_problem
 from kernelwright.agents.expert import expert_team
 from kernelwright.agents.expert.analyst import ExpertAnalyst
 from kernelwright.agents.expert.generator import ExpertGenerator
-from kernelwright.agents.expert.plan_lowering import Workshop
+from kernelwright.agents.expert.plan_lowering import PlanLowering
 from kernelwright.agents.expert.static_facts import static_analysis
 from kernelwright.agents.problem import Problem
 from kernelwright.agents.roles import Situation
@@ -41,15 +41,15 @@ def problem() -> Problem:
 
 
 @pytest.fixture(scope="module")
-def workshop() -> Workshop:
-    return Workshop(load_skills())
+def workshop() -> PlanLowering:
+    return PlanLowering(load_skills())
 
 
 def loose(problem: Problem, tolerance: TolerancePolicy) -> Problem:
     return replace(problem, task=TASK.model_copy(update={"tolerance": tolerance}))
 
 
-def test_seeds_are_triton_files_for_the_target(problem: Problem, workshop: Workshop) -> None:
+def test_seeds_are_triton_files_for_the_target(problem: Problem, workshop: PlanLowering) -> None:
     root = ExpertGenerator(workshop).root(problem)
     seed = workshop.candidate(problem, Plan(), parents=(), role="generator")
     for candidate in (root, seed):
@@ -58,7 +58,7 @@ def test_seeds_are_triton_files_for_the_target(problem: Problem, workshop: Works
     assert "@triton.jit" in seed.source and "@triton.jit" not in root.source
 
 
-def test_the_menu_holds_triton_s_edits_and_algebra_only(problem: Problem, workshop: Workshop) -> None:
+def test_the_menu_holds_triton_s_edits_and_algebra_only(problem: Problem, workshop: PlanLowering) -> None:
     offered = set(workshop.lowerings(problem).values())
     assert offered <= known_lowerings(TRITON)
     assert {"schedule:triton-warps", "schedule:triton-online", "rewrite:reduce_linear"} <= offered
@@ -67,14 +67,14 @@ def test_the_menu_holds_triton_s_edits_and_algebra_only(problem: Problem, worksh
     assert set(cpu.values()) | {"fusion:library"} == known_lowerings(CPP)
 
 
-def test_precision_is_offered_where_the_tolerance_allows_it(problem: Problem, workshop: Workshop) -> None:
+def test_precision_is_offered_where_the_tolerance_allows_it(problem: Problem, workshop: PlanLowering) -> None:
     for tolerance, is_offered in (("strict", False), ("kernelbench", False), ("tf32", True), ("bf16", True)):
         lowerings = workshop.lowerings(loose(problem, TolerancePolicy(tolerance)))
         assert ("schedule:triton-precision" in lowerings.values()) is is_offered
 
 
 def test_what_belongs_to_the_cpu_s_library_has_no_place_and_cannot_be_carried_out(
-    problem: Problem, workshop: Workshop
+    problem: Problem, workshop: PlanLowering
 ) -> None:
     carried = workshop.carried(problem, Plan())
     assert sites(carried, "rewrite:onednn_matmul") == () and sites(carried, "schedule:unroll") == ()
@@ -82,7 +82,7 @@ def test_what_belongs_to_the_cpu_s_library_has_no_place_and_cannot_be_carried_ou
         workshop.carried(problem, Plan(moves=(Move(skill="onednn-matmul", region="linear", why=""),)))
 
 
-def test_ranked_skills_become_moves_that_change_the_source(problem: Problem, workshop: Workshop) -> None:
+def test_ranked_skills_become_moves_that_change_the_source(problem: Problem, workshop: PlanLowering) -> None:
     analysis = static_analysis(workshop, problem, Plan(), EmptyLedger())
     assert analysis.evidence.get("task.tolerance") == "strict"
     ranked = {entry.skill for entry in analysis.ranked}
@@ -105,7 +105,7 @@ def test_a_signature_needs_no_c_plus_plus(problem: Problem) -> None:
 
 
 def test_a_language_that_nobody_here_writes_is_read_and_not_written(
-    problem: Problem, workshop: Workshop
+    problem: Problem, workshop: PlanLowering
 ) -> None:
     cuda = replace(problem, target=TargetName(device="cuda", language="cuda"))
     root = ExpertGenerator(workshop).root(cuda)
@@ -126,7 +126,9 @@ def test_the_whole_team_can_be_seated() -> None:
     assert expert_team(load_skills()).name == "expert"
 
 
-def test_what_compilers_said_of_the_base_reaches_the_diagnosis(problem: Problem, workshop: Workshop) -> None:
+def test_what_compilers_said_of_the_base_reaches_the_diagnosis(
+    problem: Problem, workshop: PlanLowering
+) -> None:
     kernel = KernelReport(
         kernel="r_sum_kernel",
         outcome=KernelOutcome.SPILLS,

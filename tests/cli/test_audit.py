@@ -9,18 +9,18 @@ import pytest
 
 from kernelwright.core.evaluation import Check, Status
 from kernelwright.corpus import audit as corpus_audit
-from kernelwright.corpus.audit import Finding
+from kernelwright.corpus.audit import SpecimenResult
 from kernelwright.corpus.specimen import Specimen
 
-Judge = Callable[..., Iterator[Finding]]
+Judge = Callable[..., Iterator[SpecimenResult]]
 
 
 def stub(outcome: Status, check: Check | None) -> Judge:
     """Return an audit in which every specimen ends like this."""
 
-    def judge(specimens: Sequence[Specimen], *how: Any, device: str) -> Iterator[Finding]:
+    def judge(specimens: Sequence[Specimen], *how: Any, device: str) -> Iterator[SpecimenResult]:
         for specimen in specimens:
-            yield Finding(specimen=specimen, outcome=outcome, check=check, detail="why", seconds=1.0)
+            yield SpecimenResult(specimen=specimen, outcome=outcome, check=check, detail="why", seconds=1.0)
 
     return judge
 
@@ -66,10 +66,12 @@ def test_what_an_interrupted_audit_has_judged_is_kept_and_gone_on_with(
 ) -> None:
     asked: list[str] = []
 
-    def judge(specimens: Sequence[Specimen], *how: Any, device: str) -> Iterator[Finding]:
+    def judge(specimens: Sequence[Specimen], *how: Any, device: str) -> Iterator[SpecimenResult]:
         for number, specimen in enumerate(specimens):
             asked.append(specimen.name)
-            yield Finding(specimen=specimen, outcome="incorrect_numerics", check=Check.ORACLE, seconds=1.0)
+            yield SpecimenResult(
+                specimen=specimen, outcome="incorrect_numerics", check=Check.ORACLE, seconds=1.0
+            )
             if number == 0 and len(specimens) == 2:
                 raise KeyboardInterrupt
 

@@ -21,7 +21,7 @@ from kernelwright.store.sqlstore import open_store
 from kernelwright.targets.gpu import peaks as gpu_peaks
 from kernelwright.targets.gpu import torch_devices as gpu_present
 from kernelwright.targets.gpu.facts import GPUS
-from kernelwright.targets.gpu.inspect.ahead import Ahead
+from kernelwright.targets.gpu.inspect.ahead import AotCheck
 from kernelwright.targets.gpu.profilers.profile import Profiled
 from kernelwright.testing.fake_run import FakeReferee, ScriptedTeam, fake_prepare
 
@@ -252,10 +252,12 @@ def stub_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 PROFILED = Profiled(facts={"gpu.dram_fraction": 0.5}, note="a stub's profile")
 
 
-def stub_inspect(task: Task, candidate: Candidate) -> Ahead:
+def stub_inspect(task: Task, candidate: Candidate) -> AotCheck:
     """Stand in for the compilers: they refuse one candidate."""
     facts: dict[str, FactValue] = {"aot.registers": len(candidate.source)}
-    return Ahead(facts=facts, problem="too large" if candidate.source == "a>x" else "", note="a stub's build")
+    return AotCheck(
+        facts=facts, problem="too large" if candidate.source == "a>x" else "", note="a stub's build"
+    )
 
 
 def verdicts(experiment: str) -> list[Evaluation]:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kernelwright.core.policy import Policy
-from kernelwright.corpus.audit import Finding, audit
+from kernelwright.corpus.audit import SpecimenResult, audit
 from kernelwright.corpus.load import load_specimens
 from kernelwright.corpus.naive import ask
 from kernelwright.referee.session.referee import Referee
@@ -25,16 +25,16 @@ OTHERS = tuple(specimen.name for specimen in load_specimens() if specimen.name n
 
 
 @pytest.fixture(scope="module")
-def findings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Finding]:
+def findings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, SpecimenResult]:
     return _judged(QUICK, tmp_path_factory.mktemp("cache"))
 
 
 @pytest.fixture(scope="module")
-def all_findings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Finding]:
+def all_findings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, SpecimenResult]:
     return _judged(OTHERS, tmp_path_factory.mktemp("cache"))
 
 
-def _judged(names: tuple[str, ...], cache: Path) -> dict[str, Finding]:
+def _judged(names: tuple[str, ...], cache: Path) -> dict[str, SpecimenResult]:
     specimens = [s for s in load_specimens() if s.name in names]
     found = audit(specimens, _opener(cache), lambda task: {})
     return {finding.specimen.name: finding for finding in found}
@@ -50,17 +50,19 @@ def _opener(cache: Path, device: str = "cpu") -> Callable[[Policy], Referee]:
 
 
 @pytest.mark.parametrize("name", QUICK)
-def test_a_cheat_is_found_by_the_check_that_is_there_for_it(findings: dict[str, Finding], name: str) -> None:
+def test_a_cheat_is_found_by_the_check_that_is_there_for_it(
+    findings: dict[str, SpecimenResult], name: str
+) -> None:
     _require_expected(findings[name])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", OTHERS)
-def test_every_specimen_ends_as_its_header_says(all_findings: dict[str, Finding], name: str) -> None:
+def test_every_specimen_ends_as_its_header_says(all_findings: dict[str, SpecimenResult], name: str) -> None:
     _require_expected(all_findings[name])
 
 
-def _require_expected(finding: Finding) -> None:
+def _require_expected(finding: SpecimenResult) -> None:
     seen = (finding.outcome, finding.check, finding.detail, finding.control, finding.left)
     assert finding.is_as_expected, seen
 

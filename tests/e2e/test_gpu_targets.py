@@ -23,12 +23,12 @@ from kernelwright.runs.prepare import prepare_on
 from kernelwright.settings import Settings
 from kernelwright.store.base import Store
 from kernelwright.targets.gpu.facts import find_gpu
-from kernelwright.targets.gpu.inspect.ahead import Ahead
+from kernelwright.targets.gpu.inspect.ahead import AotCheck
 from kernelwright.testing.fake_run import PEAKS
 
 TRITON, CUDA = TargetName(device="cuda", language="triton"), TargetName(device="cuda", language="cuda")
 PROCESSOR = "Processor 9000"
-BUILT = Ahead(facts={"aot.registers": 32, "aot.occupancy": 0.25, "gpu.waves": 0.5}, note="stand-in")
+BUILT = AotCheck(facts={"aot.registers": 32, "aot.occupancy": 0.25, "gpu.waves": 0.5}, note="stand-in")
 _PREPARED: dict[TargetName, tuple[Problem, str | None]] = {}
 
 

@@ -16,11 +16,11 @@ from kernelwright.ir.program import (
     Const,
     Expr,
     Load,
+    LoopStage,
     Op,
     Region,
-    Stage,
     StageValue,
-    Store,
+    StoreTo,
 )
 from kernelwright.targets.cpp.printer import print_source
 from kernelwright.targets.cpp.runtime_source import cxx_flags
@@ -58,7 +58,7 @@ def run(region: Region, folder: Path, **tensors: torch.Tensor) -> None:
 def pointwise(rows: int, columns: int, fn: Callable[[Expr, Expr], Expr], **schedule: object) -> Region:
     """fn(x[i, j], bias[j])."""
     value = fn(Load("x", at(i=columns, j=1), F), Load("bias", at(j=1), F))
-    stage = Stage("y", "map", (), value, F, stores=(Store("out", at(i=columns, j=1)),))
+    stage = LoopStage("y", "map", (), value, F, stores=(StoreTo("out", at(i=columns, j=1)),))
     return Region("chain", (Axis("i", rows), Axis("j", columns)), (), (stage,), CppSchedule(**schedule))  # type: ignore[arg-type]
 
 
@@ -71,10 +71,10 @@ def softmax(rows: int, columns: int, **schedule: object) -> Region:
         (Axis("i", rows),),
         (Axis("j", columns),),
         (
-            Stage("top", "reduce", ("j",), x, F, "max"),
-            Stage("total", "reduce", ("j",), e, F, "sum"),
-            Stage("y", "map", ("j",), op("div", e, StageValue("total", F)), F,
-                  stores=(Store("out", at(i=columns, j=1)),)),
+            LoopStage("top", "reduce", ("j",), x, F, "max"),
+            LoopStage("total", "reduce", ("j",), e, F, "sum"),
+            LoopStage("y", "map", ("j",), op("div", e, StageValue("total", F)), F,
+                  stores=(StoreTo("out", at(i=columns, j=1)),)),
         ),
         CppSchedule(**schedule),  # type: ignore[arg-type]
     )  # fmt: skip
@@ -91,10 +91,10 @@ def layer_norm(rows: int, columns: int, **schedule: object) -> Region:
         (Axis("i", rows),),
         (Axis("j", columns),),
         (
-            Stage("total", "reduce", ("j",), x, F, "sum"),
-            Stage("squares", "reduce", ("j",), op("square", distance), F, "sum"),
-            Stage("y", "map", ("j",), op("mul", distance, op("rsqrt", variance)), F,
-                  stores=(Store("out", at(i=columns, j=1)),)),
+            LoopStage("total", "reduce", ("j",), x, F, "sum"),
+            LoopStage("squares", "reduce", ("j",), op("square", distance), F, "sum"),
+            LoopStage("y", "map", ("j",), op("mul", distance, op("rsqrt", variance)), F,
+                  stores=(StoreTo("out", at(i=columns, j=1)),)),
         ),
         CppSchedule(**schedule),  # type: ignore[arg-type]
     )  # fmt: skip
@@ -106,10 +106,10 @@ def reduction(rows: int, columns: int, combine: str, over: str, **schedule: obje
     inner = ("i", "j") if over == "both" else (over,)
     kept = tuple(Axis(a, n) for a, n in sizes.items() if a not in inner)
     is_arg = combine.startswith("arg")
-    stage = Stage(
+    stage = LoopStage(
         "value", "reduce", inner, Load("x", at(i=columns, j=1), F), "int64" if is_arg else F, combine,  # type: ignore[arg-type]
         position=at(**dict.fromkeys(inner, 1)) if is_arg else None,
-        stores=(Store("out", at(**{a.name: 1 for a in kept})),),
+        stores=(StoreTo("out", at(**{a.name: 1 for a in kept})),),
     )  # fmt: skip
     return Region(
         "reduction", kept, tuple(Axis(a, sizes[a]) for a in inner), (stage,), CppSchedule(**schedule)  # type: ignore[arg-type]
@@ -119,9 +119,9 @@ def reduction(rows: int, columns: int, combine: str, over: str, **schedule: obje
 def scan(rows: int, columns: int, combine: str, axis: str, *, reverse: bool, **schedule: object) -> Region:
     """Running sum or product of x[rows, columns] along one axis."""
     sizes = {"i": rows, "j": columns}
-    stage = Stage(
+    stage = LoopStage(
         "running", "scan", (axis,), Load("x", at(i=columns, j=1), F), F, combine,  # type: ignore[arg-type]
-        scan_axis=axis, reverse=reverse, stores=(Store("out", at(i=columns, j=1)),),
+        scan_axis=axis, reverse=reverse, stores=(StoreTo("out", at(i=columns, j=1)),),
     )  # fmt: skip
     kept = tuple(Axis(a, n) for a, n in sizes.items() if a != axis)
     return Region("scan", kept, (Axis(axis, sizes[axis]),), (stage,), CppSchedule(**schedule))  # type: ignore[arg-type]
@@ -139,8 +139,8 @@ def pool(
         (Bound(at(-padding, y=step, ky=1), size), Bound(at(-padding, x=step, kx=1), size)),
         float("-inf") if combine == "max" else 0.0,
     )
-    stage = Stage("value", "reduce", ("ky", "kx"), load, F, combine,  # type: ignore[arg-type]
-                  stores=(Store("out", at(n=out * out, y=out, x=1)),))  # fmt: skip
+    stage = LoopStage("value", "reduce", ("ky", "kx"), load, F, combine,  # type: ignore[arg-type]
+                  stores=(StoreTo("out", at(n=out * out, y=out, x=1)),))  # fmt: skip
     return Region(
         "pool",
         (Axis("n", images), Axis("y", out), Axis("x", out)),

@@ -12,15 +12,17 @@ from kernelwright.ir.program import (
     Buffer,
     Const,
     Load,
+    LoopStage,
     Op,
     Program,
     Region,
-    Stage,
-    Store,
+    StoreTo,
 )
 
 
-def one_stage(stage: Stage, kept: tuple[Axis, ...], inner: tuple[Axis, ...], out: tuple[int, ...]) -> Program:
+def one_stage(
+    stage: LoopStage, kept: tuple[Axis, ...], inner: tuple[Axis, ...], out: tuple[int, ...]
+) -> Program:
     stride = tuple(int(np.prod(out[k + 1 :])) for k in range(len(out)))
     buffers = (
         Buffer("x", (5,), (1,), "float32", "input", 0),
@@ -37,8 +39,8 @@ X = torch.tensor([3.0, -1.0, 7.0, 7.0, 2.0])
 
 
 def test_load_outside_its_buffer_is_an_error() -> None:
-    stage = Stage(
-        "s", "map", (), Load("x", index(1, i=1), "float32"), "float32", stores=(Store("y", index(i=1)),)
+    stage = LoopStage(
+        "s", "map", (), Load("x", index(1, i=1), "float32"), "float32", stores=(StoreTo("y", index(i=1)),)
     )
     with pytest.raises(IndexError, match=r"x: 1\.\.5 outside 0\.\.4"):
         interpret(one_stage(stage, (Axis("i", 5),), (), (5,)), {"x": X})
@@ -46,26 +48,30 @@ def test_load_outside_its_buffer_is_an_error() -> None:
 
 def test_bounded_load_gives_otherwise() -> None:
     load = Load("x", index(1, i=1), "float32", (Bound(index(1, i=1), 5),), otherwise=9.0)
-    stage = Stage("s", "map", (), load, "float32", stores=(Store("y", index(i=1)),))
+    stage = LoopStage("s", "map", (), load, "float32", stores=(StoreTo("y", index(i=1)),))
     done = interpret(one_stage(stage, (Axis("i", 5),), (), (5,)), {"x": X})
     assert done.outputs[0] is not None and done.outputs[0].tolist() == [-1.0, 7.0, 7.0, 2.0, 9.0]
 
 
 def test_store_outside_its_buffer_is_an_error() -> None:
-    stage = Stage("s", "map", (), Const(1.0, "float32"), "float32", stores=(Store("y", index(i=2)),))
+    stage = LoopStage("s", "map", (), Const(1.0, "float32"), "float32", stores=(StoreTo("y", index(i=2)),))
     with pytest.raises(IndexError, match="y"):
         interpret(one_stage(stage, (Axis("i", 5),), (), (5,)), {"x": X})
 
 
 def test_argmax_reports_the_first_position() -> None:
     load = Load("x", index(r=1), "float32")
-    stage = Stage("s", "reduce", ("r",), load, "int64", "argmax", index(r=1), stores=(Store("y", index()),))
+    stage = LoopStage(
+        "s", "reduce", ("r",), load, "int64", "argmax", index(r=1), stores=(StoreTo("y", index()),)
+    )
     done = interpret(one_stage(stage, (), (Axis("r", 5),), ()), {"x": X})
     assert int(done.outputs[0]) == 2  # type: ignore[arg-type]  # an output of this program is a tensor
 
 
 def test_reverse_scan_starts_at_the_end() -> None:
     double = Op("mul", (Load("x", index(r=1), "float32"), Const(2.0, "float32")), "float32")
-    stage = Stage("s", "scan", ("r",), double, "float32", "sum", None, "r", True, (Store("y", index(r=1)),))
+    stage = LoopStage(
+        "s", "scan", ("r",), double, "float32", "sum", None, "r", True, (StoreTo("y", index(r=1)),)
+    )
     done = interpret(one_stage(stage, (), (Axis("r", 5),), (5,)), {"x": X})
     assert done.outputs[0] is not None and done.outputs[0].tolist() == [36.0, 30.0, 32.0, 18.0, 4.0]

@@ -10,16 +10,22 @@ import pytest
 
 from kernelwright.core.errors import MachineError
 from kernelwright.machine import compiler
-from kernelwright.machine.compiler import Built, CompileFailure, compile_library, find_compiler, library_key
+from kernelwright.machine.compiler import (
+    BuiltLibrary,
+    CompileFailure,
+    compile_library,
+    find_compiler,
+    library_key,
+)
 
 FLAGS = ("-O1",)
 ANSWER = 'extern "C" int answer() { return 42; }'
 ENDLESS = "#define A(x) x x x x x x x x\nint main() { A(A(A(A(A(A(A(A(;)))))))) }"
 
 
-def build(source: str, folder: Path, timeout_s: float = 60) -> Built:
+def build(source: str, folder: Path, timeout_s: float = 60) -> BuiltLibrary:
     built = compile_library(source, FLAGS, folder, timeout_s)
-    assert isinstance(built, Built)
+    assert isinstance(built, BuiltLibrary)
     return built
 
 
@@ -33,7 +39,7 @@ def test_library_loads_and_is_cached_under_its_key(tmp_path: Path) -> None:
 
 def test_flags_are_part_of_the_key(tmp_path: Path) -> None:
     other = compile_library(ANSWER, ("-O2",), tmp_path)
-    assert isinstance(other, Built) and other.path != build(ANSWER, tmp_path).path
+    assert isinstance(other, BuiltLibrary) and other.path != build(ANSWER, tmp_path).path
 
 
 def test_refused_source_is_a_failure_with_the_place(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kernelwright.machine import vector_report
-from kernelwright.machine.compiler import Built, compile_library, find_compiler, report_facts
+from kernelwright.machine.compiler import BuiltLibrary, compile_library, find_compiler, report_facts
 from kernelwright.machine.vector_report import condense
 
 FLAGS = ("-O3", "-mavx2", "-mfma", "-fopenmp")
@@ -60,7 +60,7 @@ def facts_of(source: str, folder: Path) -> dict[str, object]:
     if find_compiler().is_clang:
         pytest.skip("the counts are GCC's")
     built = compile_library(source, FLAGS, folder)
-    assert isinstance(built, Built)
+    assert isinstance(built, BuiltLibrary)
     return {
         name.removeprefix("compiler."): value for name, value in report_facts(built.log, built.path).items()
     }

@@ -8,7 +8,7 @@ import pytest
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.task import Task
-from kernelwright.referee.session.referee import Referee, Session
+from kernelwright.referee.session.referee import Referee, RefereeSession
 from kernelwright.referee.settings import RefereeSettings
 
 HEAD = """
@@ -50,18 +50,18 @@ def referee(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Referee]:
 
 
 @pytest.fixture(scope="session")
-def pointwise(referee: Referee) -> Iterator[Session]:
+def pointwise(referee: Referee) -> Iterator[RefereeSession]:
     with referee.open(Task(name="pointwise", source=POINTWISE)) as session:
         yield session
 
 
 @pytest.fixture(scope="session")
-def linear(referee: Referee) -> Iterator[Session]:
+def linear(referee: Referee) -> Iterator[RefereeSession]:
     with referee.open(Task(name="linear", source=LINEAR)) as session:
         yield session
 
 
-def judge(session: Session, body: str, *, init: str = "") -> Evaluation:
+def judge(session: RefereeSession, body: str, *, init: str = "") -> Evaluation:
     """Evaluate a ModelNew whose forward has the given body; ``init`` is run at the end of __init__."""
     lines = [HEAD, "class ModelNew(nn.Module):", "    def __init__(self):", "        super().__init__()"]
     lines += [f"        {line}" for line in init.strip().splitlines()]

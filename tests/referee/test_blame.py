@@ -10,7 +10,7 @@ import pytest
 
 from kernelwright.core.errors import MachineError, TaskError
 from kernelwright.core.task import Task, Workload
-from kernelwright.referee.sandbox import Limits
+from kernelwright.referee.sandbox import ProcessLimits
 from kernelwright.referee.sandbox.processes import ENDED, state_of
 from kernelwright.referee.session.admission import explain
 from kernelwright.referee.session.launcher import ChildDied, ChildRefused, Launcher
@@ -22,7 +22,7 @@ TASK, WORKLOAD = Task(name="t", source="", path="t.py"), Workload(name="default"
 def test_a_killed_zygote_is_named_and_not_the_task(tmp_path: Path) -> None:
     launcher = Launcher(RefereeSettings(cache_dir=tmp_path))
     try:
-        child = launcher.spawn("host", Limits())
+        child = launcher.spawn("host", ProcessLimits())
         zygote = launcher._zygote
         assert zygote is not None
         os.kill(zygote._process.pid, signal.SIGKILL)
@@ -37,7 +37,7 @@ def test_a_killed_zygote_is_named_and_not_the_task(tmp_path: Path) -> None:
 def test_a_child_that_dies_by_itself_is_still_its_own_fault(tmp_path: Path) -> None:
     launcher = Launcher(RefereeSettings(cache_dir=tmp_path))
     try:
-        child = launcher.spawn("host", Limits())
+        child = launcher.spawn("host", ProcessLimits())
         os.kill(child.pid, signal.SIGSEGV)
         with pytest.raises(ChildDied, match="killed by SIGSEGV"):
             child.call("time", 10.0)

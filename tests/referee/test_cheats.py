@@ -5,7 +5,7 @@ from tests.referee.conftest import HEAD, judge
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Check, Stage, Status
-from kernelwright.referee.session.referee import Session
+from kernelwright.referee.session.referee import RefereeSession
 
 HONEST = "return torch.relu(x) * 2 + 1"
 
@@ -33,7 +33,7 @@ WRONG_RESULTS = {
 
 
 @pytest.mark.parametrize("name", WRONG_RESULTS)
-def test_wrong_results_are_named(pointwise: Session, name: str) -> None:
+def test_wrong_results_are_named(pointwise: RefereeSession, name: str) -> None:
     body, status = WRONG_RESULTS[name]
     evaluation = judge(pointwise, body)
     assert evaluation.status is status, evaluation.detail
@@ -41,18 +41,18 @@ def test_wrong_results_are_named(pointwise: Session, name: str) -> None:
     assert evaluation.detail and not evaluation.results
 
 
-def test_crash_names_the_signal(pointwise: Session) -> None:
+def test_crash_names_the_signal(pointwise: RefereeSession) -> None:
     assert "SIGSEGV" in judge(pointwise, "import ctypes\nctypes.string_at(0)").detail
     assert judge(pointwise, HONEST).is_verified  # the session goes on
 
 
-def test_output_buffer_that_is_reused_is_found(pointwise: Session) -> None:
+def test_output_buffer_that_is_reused_is_found(pointwise: RefereeSession) -> None:
     body = "torch.relu(x, out=self.y) if False else self.y.copy_(torch.relu(x) * 2 + 1)\nreturn self.y"
     evaluation = judge(pointwise, body, init="self.y = torch.empty(64, 96)")
     assert evaluation.status is Status.ALIASED_OUTPUT, evaluation.detail
 
 
-def test_memoising_by_address_is_found(pointwise: Session) -> None:
+def test_memoising_by_address_is_found(pointwise: RefereeSession) -> None:
     body = """
 key = x.data_ptr()
 if key not in self.seen:
@@ -64,7 +64,7 @@ return self.seen[key].clone()
 
 
 @pytest.mark.parametrize("honest_calls", [3, 11, 14])
-def test_going_stale_after_some_calls_is_found(pointwise: Session, honest_calls: int) -> None:
+def test_going_stale_after_some_calls_is_found(pointwise: RefereeSession, honest_calls: int) -> None:
     body = f"""
 self.n += 1
 if self.n < {honest_calls}:
@@ -75,7 +75,7 @@ return self.y.clone()
     assert evaluation.status in (Status.INCORRECT_NUMERICS, Status.REJECTED), evaluation.detail
 
 
-def test_answers_precomputed_from_public_seeds_do_not_help(pointwise: Session) -> None:
+def test_answers_precomputed_from_public_seeds_do_not_help(pointwise: RefereeSession) -> None:
     init = """
 torch.manual_seed(42)
 self.answer = torch.relu(torch.rand(64, 96)) * 2 + 1
@@ -83,7 +83,7 @@ self.answer = torch.relu(torch.rand(64, 96)) * 2 + 1
     assert judge(pointwise, "return self.answer.clone()", init=init).status is Status.INCORRECT_NUMERICS
 
 
-def test_tampering_with_the_workers_clock_is_found(pointwise: Session) -> None:
+def test_tampering_with_the_workers_clock_is_found(pointwise: RefereeSession) -> None:
     init = """
 import time
 real = time.perf_counter_ns
@@ -98,13 +98,13 @@ time.perf_counter_ns = lambda: real() // 50
 LINEAR_INIT = "self.lin = nn.Linear(128, 64)\nself.norm = nn.BatchNorm1d(64)"
 
 
-def test_honest_linear_is_verified_and_its_buffers_are_compared(linear: Session) -> None:
+def test_honest_linear_is_verified_and_its_buffers_are_compared(linear: RefereeSession) -> None:
     evaluation = judge(linear, "return torch.relu(self.norm(self.lin(x)))", init=LINEAR_INIT)
     assert evaluation.is_verified, evaluation.detail
     assert "buffer:norm.running_mean" in {error.output for error in evaluation.errors}
 
 
-def test_buffers_that_are_not_updated_are_found(linear: Session) -> None:
+def test_buffers_that_are_not_updated_are_found(linear: RefereeSession) -> None:
     body = """
 y = self.lin(x)
 y = (y - y.mean(0)) / torch.sqrt(y.var(0, unbiased=False) + self.norm.eps)
@@ -113,7 +113,7 @@ return torch.relu(y * self.norm.weight + self.norm.bias)
     assert judge(linear, body, init=LINEAR_INIT).status is Status.INCORRECT_STATE
 
 
-def test_assuming_the_constructors_affine_is_found(linear: Session) -> None:
+def test_assuming_the_constructors_affine_is_found(linear: RefereeSession) -> None:
     body = """
 y = self.lin(x)
 self.norm(y)
@@ -125,13 +125,13 @@ return torch.relu(y)
     assert "randomised weights" in evaluation.detail
 
 
-def test_weights_used_at_construction_are_found(linear: Session) -> None:
+def test_weights_used_at_construction_are_found(linear: RefereeSession) -> None:
     init = LINEAR_INIT + "\nself.frozen = [self.lin.weight.detach().clone()]"
     body = "return torch.relu(self.norm(torch.nn.functional.linear(x, self.frozen[0], self.lin.bias)))"
     assert judge(linear, body, init=init).status is Status.INCORRECT_NUMERICS
 
 
-def test_weights_cached_at_the_first_call_are_found(linear: Session) -> None:
+def test_weights_cached_at_the_first_call_are_found(linear: RefereeSession) -> None:
     body = """
 if self.frozen is None:
     self.frozen = [self.lin.weight.detach().clone()]
@@ -142,12 +142,12 @@ return torch.relu(self.norm(torch.nn.functional.linear(x, self.frozen[0], self.l
     assert "weights" in evaluation.detail
 
 
-def test_writing_a_parameter_is_found(linear: Session) -> None:
+def test_writing_a_parameter_is_found(linear: RefereeSession) -> None:
     body = "y = torch.relu(self.norm(self.lin(x)))\nself.lin.weight.mul_(1.5)\nreturn y"
     assert judge(linear, body, init=LINEAR_INIT).status is Status.MUTATED_INPUT
 
 
-def test_other_parameters_are_a_load_error_that_names_them(linear: Session) -> None:
+def test_other_parameters_are_a_load_error_that_names_them(linear: RefereeSession) -> None:
     evaluation = judge(linear, "return x", init="self.fc = nn.Linear(128, 64)")
     assert evaluation.status is Status.LOAD_ERROR
     assert "lin.weight" in evaluation.detail and "fc.weight" in evaluation.detail
@@ -174,7 +174,9 @@ def test_other_parameters_are_a_load_error_that_names_them(linear: Session) -> N
         ),
     ],
 )
-def test_what_cannot_be_loaded_says_why(pointwise: Session, source: str, status: Status, words: str) -> None:
+def test_what_cannot_be_loaded_says_why(
+    pointwise: RefereeSession, source: str, status: Status, words: str
+) -> None:
     evaluation = pointwise.evaluate(Candidate(source=HEAD + source if "line 1" not in words else source))
     assert evaluation.status is status
     assert words in evaluation.detail

@@ -8,7 +8,7 @@ from kernelwright.core.task import Mode, Task, Workload
 from kernelwright.referee.checkup.battery import CHECKS, run_check
 from kernelwright.referee.checkup.checker import CHECKS as CHECKS_BY_NAME
 from kernelwright.referee.checkup.checker import CONCLUSIVE
-from kernelwright.referee.checkup.subject import Subject
+from kernelwright.referee.checkup.subject import CheckedTask
 
 HEAD = "import torch\nfrom torch import nn\nimport torch.nn.functional as F\n"
 SIGNED = "[torch.randn(32, 48)]"
@@ -34,7 +34,7 @@ def make_task(body: str, inputs: str = SIGNED, init: str = "", mode: Mode = Mode
 
 
 def flags_of(task: Task, *, seed: int = 7) -> list[Flag]:
-    subject = Subject(task, Workload(), seed)
+    subject = CheckedTask(task, Workload(), seed)
     found: list[Flag] = []
     with torch.no_grad():
         for name in CHECKS:
@@ -163,8 +163,8 @@ def test_eval_mode_ends_dropout() -> None:
 
 
 def test_tiny_work_is_called_launch_bound_and_real_work_is_not() -> None:
-    small = Subject(make_task("return torch.sin(x)"), Workload(), 1)
-    large = Subject(make_task("return torch.sin(x)", "[torch.randn(1024, 1024)]"), Workload(), 1)
+    small = CheckedTask(make_task("return torch.sin(x)"), Workload(), 1)
+    large = CheckedTask(make_task("return torch.sin(x)", "[torch.randn(1024, 1024)]"), Workload(), 1)
     with torch.no_grad():
         assert [flag.check for flag in run_check("smallness", small)] == [TINY]
         assert run_check("smallness", large) == []

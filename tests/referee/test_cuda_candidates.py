@@ -20,7 +20,7 @@ from kernelwright.core.evaluation import Check, Evaluation, Status
 from kernelwright.core.task import Task
 from kernelwright.machine.compiler import run_here
 from kernelwright.referee.checks.library_use import ghost_library
-from kernelwright.referee.session.referee import Referee, Session
+from kernelwright.referee.session.referee import Referee, RefereeSession
 from kernelwright.referee.settings import RefereeSettings
 from kernelwright.targets.base import BuildSite
 from kernelwright.targets.cuda.build import build_cuda
@@ -102,12 +102,12 @@ def referee(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 
 @pytest.fixture(scope="module")
-def session(referee: Referee) -> Iterator[Session]:
+def session(referee: Referee) -> Iterator[RefereeSession]:
     with referee.open(Task(name="scale", source=TASK)) as session:
         yield session
 
 
-def judge(session: Session, kernel: str = KERNEL, **launch: Any) -> Evaluation:
+def judge(session: RefereeSession, kernel: str = KERNEL, **launch: Any) -> Evaluation:
     is_real = torch.cuda.is_available()
     source = render_cuda_candidate(kernel, [LAUNCH | launch], MODEL if is_real else WITHOUT_DEVICE)
     if not is_real:  # what it asks a GPU, answered
@@ -116,7 +116,7 @@ def judge(session: Session, kernel: str = KERNEL, **launch: Any) -> Evaluation:
     return session.evaluate(Candidate(source=source))
 
 
-def test_it_is_built_once_by_the_parent_and_judged(referee: Referee, session: Session) -> None:
+def test_it_is_built_once_by_the_parent_and_judged(referee: Referee, session: RefereeSession) -> None:
     first, again = judge(session), judge(session)
     assert first.is_verified and again.is_verified, (first.detail, first.log)
     folder = referee.settings.cache_dir / "build"
@@ -124,7 +124,7 @@ def test_it_is_built_once_by_the_parent_and_judged(referee: Referee, session: Se
     assert again.phases_s["build"] < first.phases_s["build"]
 
 
-def test_its_ghost_has_the_same_launches_and_does_nothing(referee: Referee, session: Session) -> None:
+def test_its_ghost_has_the_same_launches_and_does_nothing(referee: Referee, session: RefereeSession) -> None:
     judge(session)
     (library,) = (referee.settings.cache_dir / "build").glob("nvcc-*/*.so")
     ghost = ghost_library(library)
@@ -142,7 +142,7 @@ def test_its_ghost_has_the_same_launches_and_does_nothing(referee: Referee, sess
     ],
 )
 def test_a_source_that_cannot_be_built_is_a_status(
-    session: Session, change: dict[str, Any], words: str
+    session: RefereeSession, change: dict[str, Any], words: str
 ) -> None:
     found = judge(session, **change)
     assert (found.status, found.check) == (Status.COMPILE_ERROR, Check.BUILD)
@@ -150,7 +150,7 @@ def test_a_source_that_cannot_be_built_is_a_status(
 
 
 def test_without_a_compiler_it_is_the_machine_that_fails(
-    session: Session, monkeypatch: pytest.MonkeyPatch
+    session: RefereeSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     absent = Absent("no CUDA compiler; install one")
     monkeypatch.setattr("kernelwright.targets.cuda.nvcc.build.find_cuda_compiler", lambda: absent)
@@ -181,7 +181,7 @@ def test_sources_of_load_inline_are_left_to_it_whatever_their_name(text: str, tm
 
 
 def test_a_compiler_that_does_not_end_in_time_is_a_timeout(
-    session: Session, monkeypatch: pytest.MonkeyPatch
+    session: RefereeSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     late = NotBuilt(BuildStatus.TIMED_OUT, "the compiler ran past 60 s and was killed")
     monkeypatch.setattr("kernelwright.targets.cuda.build.compile_cubin", lambda *_, **__: late)

@@ -8,9 +8,9 @@ from tests.referee.conftest import HEAD
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Stage, Status
-from kernelwright.referee.session.candidate_process import Contestant
-from kernelwright.referee.session.input_samples import DrawKey, share_of
-from kernelwright.referee.session.referee import Referee, Session
+from kernelwright.referee.session.candidate_process import CandidateProcess
+from kernelwright.referee.session.input_samples import SampleKey, share_of
+from kernelwright.referee.session.referee import Referee, RefereeSession
 from kernelwright.referee.timing.statistics import LOOKS
 
 BODY = """
@@ -22,7 +22,7 @@ RIGHT, WRONG = (HEAD + BODY.format(plus=plus) for plus in (1, 2))
 
 
 def test_a_final_has_a_new_worker_and_a_new_host_for_every_pair(
-    referee: Referee, pointwise: Session, monkeypatch: pytest.MonkeyPatch
+    referee: Referee, pointwise: RefereeSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spawn = referee._launcher.spawn
     kinds: Counter[str] = Counter()
@@ -41,16 +41,16 @@ def test_a_final_has_a_new_worker_and_a_new_host_for_every_pair(
 
 
 def test_a_candidate_that_is_wrong_in_a_later_process_only_is_not_verified(
-    pointwise: Session, monkeypatch: pytest.MonkeyPatch
+    pointwise: RefereeSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    load = Contestant.load
+    load = CandidateProcess.load
     loaded: list[str] = []
 
-    def load_another(contestant: Contestant, source: str) -> None:
+    def load_another(worker: CandidateProcess, source: str) -> None:
         loaded.append(source)
-        load(contestant, WRONG if len(loaded) == 3 else source)
+        load(worker, WRONG if len(loaded) == 3 else source)
 
-    monkeypatch.setattr(Contestant, "load", load_another)
+    monkeypatch.setattr(CandidateProcess, "load", load_another)
     evaluation = pointwise.evaluate(Candidate(source=RIGHT), final=True)
     assert (evaluation.status, evaluation.stage) == (Status.INCORRECT_NUMERICS, Stage.VERIFY)
     assert evaluation.results == ()
@@ -58,7 +58,7 @@ def test_a_candidate_that_is_wrong_in_a_later_process_only_is_not_verified(
 
 def test_every_family_comes_in_the_later_processes_of_the_shortest_final() -> None:
     families = ["scaled", "negated", "sparse_spikes", "heavy_tail"]
-    keys = [DrawKey(family) for family in families] + [DrawKey("as_is", 0, "randomised")]
+    keys = [SampleKey(family) for family in families] + [SampleKey("as_is", 0, "randomised")]
     for order in range(20):
         dealt = [share_of(keys, turn, order, LOOKS[0] - 1) for turn in range(1, LOOKS[0])]
         assert {key.family for share in dealt for key in share} == set(families)
@@ -76,6 +76,6 @@ class ModelNew(nn.Module):
 """
 
 
-def test_a_process_that_is_right_only_on_what_it_has_seen_is_found_out(pointwise: Session) -> None:
+def test_a_process_that_is_right_only_on_what_it_has_seen_is_found_out(pointwise: RefereeSession) -> None:
     evaluation = pointwise.evaluate(Candidate(source=HEAD + SHORT_SIGHTED), final=True)
     assert (evaluation.status, evaluation.stage) == (Status.INCORRECT_NUMERICS, Stage.VERIFY)

@@ -20,7 +20,7 @@ from kernelwright.corpus.audit import judge_specimen
 from kernelwright.corpus.load import load_corpus_task, load_specimens
 from kernelwright.referee.sandbox import Tier
 from kernelwright.referee.sandbox.processes import family_of
-from kernelwright.referee.session.referee import Referee, Session
+from kernelwright.referee.session.referee import Referee, RefereeSession
 from kernelwright.referee.settings import RefereeSettings
 
 JUDGED_HERE = (
@@ -82,7 +82,7 @@ def strict(settings: RefereeSettings, temporary: Path) -> Iterator[Referee]:
 
 
 @pytest.fixture(scope="module")
-def session(strict: Referee) -> Iterator[Session]:
+def session(strict: Referee) -> Iterator[RefereeSession]:
     with strict.open(load_corpus_task("pointwise")) as session:
         yield session
 
@@ -95,7 +95,7 @@ def traces(temporary: Path) -> tuple[set[int], list[str], list[str]]:
 
 @pytest.mark.parametrize("name", mostly_slow(JUDGED_HERE, *QUICK))
 def test_a_hostile_program_is_contained(
-    strict: Referee, session: Session, temporary: Path, name: str
+    strict: Referee, session: RefereeSession, temporary: Path, name: str
 ) -> None:
     specimen = SPECIMENS[name]
     if specimen.sandbox is not None and specimen.sandbox.strength > strict.tier.strength:
@@ -112,7 +112,9 @@ def test_every_hostile_program_is_of_the_corpus() -> None:
     assert len(SPECIMENS) >= 40
 
 
-def test_the_compiler_tells_nothing_of_other_files(strict: Referee, session: Session, tmp_path: Path) -> None:
+def test_the_compiler_tells_nothing_of_other_files(
+    strict: Referee, session: RefereeSession, tmp_path: Path
+) -> None:
     if strict.tier is Tier.LIMITS:
         pytest.skip("limits do not keep files from being read")
     (tmp_path / "key").write_text("VERYSECRETWORD", encoding="utf-8")
@@ -128,7 +130,7 @@ class ModelNew(nn.Module):
     assert "No such file" in evaluation.log or "ermission denied" in evaluation.log
 
 
-def test_a_compiler_that_fails_says_why(session: Session) -> None:
+def test_a_compiler_that_fails_says_why(session: RefereeSession) -> None:
     source = f"""{HEAD}
 CPP_SOURCE = "int f() {{ return nothing_of_that_name; }}"
 CXX_FLAGS = ["-O0"]
@@ -140,7 +142,7 @@ class ModelNew(nn.Module):
     assert "nothing_of_that_name" in evaluation.detail
 
 
-def test_the_tier_is_part_of_the_verdict(strict: Referee, session: Session) -> None:
+def test_the_tier_is_part_of_the_verdict(strict: Referee, session: RefereeSession) -> None:
     evaluation = judge(session, "raise ValueError")
     assert evaluation.sandbox == strict.tier
 

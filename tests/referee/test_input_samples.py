@@ -2,7 +2,7 @@
 
 import pytest
 
-from kernelwright.referee.session.input_samples import Layout
+from kernelwright.referee.session.input_samples import SampleLayout
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ from kernelwright.referee.session.input_samples import Layout
 )
 def test_statistics_may_be_over_all_axes_but_one(shapes: list[tuple[int, ...]], elements: int) -> None:
     slots = tuple({"dtype": "float32", "shape": list(shape)} for shape in shapes)
-    layout = Layout(
+    layout = SampleLayout(
         args=[], arg_slots=slots, args_bytes=0, init=[], state={}, parameters=frozenset(), state_bytes=0,
         is_train=False,
     )  # fmt: skip

@@ -16,7 +16,7 @@ from kernelwright.core.errors import MachineError
 from kernelwright.core.evaluation import Check, Stage, Status
 from kernelwright.core.task import Task, TolerancePolicy
 from kernelwright.referee.checks.replay_statistics import ON_A_GPU, PassSize
-from kernelwright.referee.session.referee import Referee, Session
+from kernelwright.referee.session.referee import Referee, RefereeSession
 from kernelwright.referee.settings import RefereeSettings
 
 HONEST = "return torch.relu(x) * 2 + 1"
@@ -40,12 +40,12 @@ def apart(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 @pytest.fixture(scope="module")
-def session(apart: Referee) -> Iterator[Session]:
+def session(apart: Referee) -> Iterator[RefereeSession]:
     with apart.open(Task(name="pointwise", source=POINTWISE)) as session:
         yield session
 
 
-def test_an_honest_kernel_is_verified_timed_and_replayed(session: Session) -> None:
+def test_an_honest_kernel_is_verified_timed_and_replayed(session: RefereeSession) -> None:
     evaluation = session.evaluate(
         Candidate(source=POINTWISE.replace("class Model(", "class ModelNew(")),
         baselines=("eager", "eager_tf32"),
@@ -76,7 +76,7 @@ class ModelNew(nn.Module):
 """
 
 
-def test_a_kernel_in_triton_is_verified(session: Session, apart: Referee) -> None:
+def test_a_kernel_in_triton_is_verified(session: RefereeSession, apart: Referee) -> None:
     pytest.importorskip("triton")
     is_real = apart.settings.device != "copied"
     interpreted = "" if is_real else "import os\nos.environ['TRITON_INTERPRET'] = '1'"
@@ -151,7 +151,7 @@ def test_weights_and_buffers_live_there_too_and_finals_hold(apart: Referee) -> N
     ],
 )
 def test_what_is_found_on_the_processor_is_found_there(
-    session: Session, body: str, init: str, status: Status, checks: set[Check]
+    session: RefereeSession, body: str, init: str, status: Status, checks: set[Check]
 ) -> None:
     evaluation = judge(session, body, init=init)
     assert evaluation.status in (status, *_non_finite(body)), evaluation.detail
@@ -163,7 +163,7 @@ def _non_finite(body: str) -> tuple[Status, ...]:
     return (Status.NON_FINITE,) if "as_strided" in body or "empty_like" in body else ()
 
 
-def test_work_that_goes_on_after_the_return_is_found(session: Session) -> None:
+def test_work_that_goes_on_after_the_return_is_found(session: RefereeSession) -> None:
     source = f"""{HEAD}
 import threading, time
 class ModelNew(nn.Module):
@@ -179,7 +179,7 @@ class ModelNew(nn.Module):
     assert not evaluation.is_verified and evaluation.status is Status.INCORRECT_NUMERICS, evaluation.detail
 
 
-def test_an_input_written_to_only_in_timed_calls_is_found_at_all_its_places(session: Session) -> None:
+def test_an_input_written_to_only_in_timed_calls_is_found_at_all_its_places(session: RefereeSession) -> None:
     body = "self.n += 1\nif self.n > 60:\n    x[0, 0] = 7\nreturn torch.relu(x) * 2 + 1"
     evaluation = judge(session, body, init="self.n = 0")
     assert not evaluation.is_verified
@@ -206,7 +206,9 @@ FIND = (
         "import kernelwright.referee.worker.driver as d; d.Cuda.synchronise = lambda self: None",
     ],
 )
-def test_switches_clocks_and_waiting_are_not_a_candidates_to_change(session: Session, words: str) -> None:
+def test_switches_clocks_and_waiting_are_not_a_candidates_to_change(
+    session: RefereeSession, words: str
+) -> None:
     evaluation = judge(session, HONEST, init=words)
     assert (evaluation.status, evaluation.check) == (Status.REJECTED, Check.TAMPER), evaluation.detail
 
@@ -228,25 +230,25 @@ def test_the_reference_computes_without_tf32_whatever_the_task_allows(apart: Ref
     assert evaluation.is_verified, evaluation.detail
 
 
-def test_a_strict_task_starts_its_candidates_without_tf32(session: Session) -> None:
+def test_a_strict_task_starts_its_candidates_without_tf32(session: RefereeSession) -> None:
     body = "assert not torch.backends.cuda.matmul.allow_tf32 and not torch.backends.cudnn.allow_tf32\n"
     evaluation = judge(session, body + HONEST)
     assert evaluation.is_verified, evaluation.detail
 
 
-def test_an_output_elsewhere_is_not_the_references(session: Session) -> None:
+def test_an_output_elsewhere_is_not_the_references(session: RefereeSession) -> None:
     evaluation = judge(session, "return (torch.relu(x) * 2 + 1).to('meta')")
     assert evaluation.status is Status.INCORRECT_DTYPE
     assert "on the device meta instead of " in evaluation.detail
 
 
-def test_baselines_of_a_device_are_not_the_processors(pointwise: Session) -> None:
+def test_baselines_of_a_device_are_not_the_processors(pointwise: RefereeSession) -> None:
     words = "unknown baseline 'eager_tf32'; known: eager, torch_compile"
     with pytest.raises(MachineError, match=words):
         judge_with(pointwise, "eager_tf32")
 
 
-def judge_with(session: Session, baseline: str) -> None:
+def judge_with(session: RefereeSession, baseline: str) -> None:
     source = POINTWISE.replace("class Model(", "class ModelNew(")
     session.evaluate(Candidate(source=source), baselines=(baseline,))
 

@@ -11,7 +11,7 @@ from tests.referee.conftest import HEAD, TAIL, judge
 
 from kernelwright.core.task import Task
 from kernelwright.referee.checks.watch import cpu_s
-from kernelwright.referee.session.referee import Referee, Session
+from kernelwright.referee.session.referee import Referee, RefereeSession
 from kernelwright.referee.timing import measure
 from kernelwright.referee.timing.measure import Measurement
 from kernelwright.referee.timing.pinning import Pinning, Spell, threads_to_pin, worked_s
@@ -68,7 +68,7 @@ def test_busy_threads_go_to_cores_of_their_own_and_back(busy: int) -> None:
 
 
 @pytest.fixture
-def wide(referee: Referee) -> Iterator[Session]:
+def wide(referee: Referee) -> Iterator[RefereeSession]:
     with referee.open(Task(name="wide", source=WIDE)) as session:
         yield session
 
@@ -93,7 +93,7 @@ def masks_of(pid: int) -> Masks:
 
 @pytest.mark.skipif(N_CORES < 2, reason="on one core nothing is pinned")
 def test_both_sides_are_pinned_alike_until_the_replay_has_ended(
-    wide: Session, masks: list[Masks], monkeypatch: pytest.MonkeyPatch
+    wide: RefereeSession, masks: list[Masks], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(measure, "HINDERED", float("inf"))
     assert judge(wide, "return torch.tanh(x)").is_verified
@@ -103,7 +103,7 @@ def test_both_sides_are_pinned_alike_until_the_replay_has_ended(
     assert all(os.sched_getaffinity(thread) == CORES for thread in masks[1])
 
 
-def test_nothing_is_pinned_where_it_does_harm(wide: Session, masks: list[Masks]) -> None:
+def test_nothing_is_pinned_where_it_does_harm(wide: RefereeSession, masks: list[Masks]) -> None:
     assert judge(wide, ASKS).is_verified
     assert len(masks) >= 2 and all(mask == CORES for side in masks for mask in side.values())
 

@@ -14,27 +14,27 @@ from kernelwright.referee.checks.replay import Replay
 from kernelwright.referee.session import admission
 from kernelwright.referee.session import referee as verdicts
 from kernelwright.referee.session.candidate_process import Failure
-from kernelwright.referee.session.referee import Referee, Session
-from kernelwright.referee.session.reference_process import Reference
+from kernelwright.referee.session.referee import Referee, RefereeSession
+from kernelwright.referee.session.reference_process import ReferenceProcess
 from kernelwright.referee.settings import RefereeSettings
 
 CHEATS = {specimen.name: specimen.source for specimen in load_specimens()}
 
 
 @pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RefereeSession]:
     settings = RefereeSettings(cache_dir=tmp_path_factory.mktemp("cache"), search_timing_s=0.1)
     with Referee(settings) as referee, referee.open(load_corpus_task("matmul")) as session:
         yield session
 
 
-def judge(session: Session, source: str) -> Evaluation:
+def judge(session: RefereeSession, source: str) -> Evaluation:
     return session.evaluate(Candidate(source=source))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["15_ahead_twice", "15_ahead_dying"])
-def test_answers_cannot_be_made_between_new_values_and_the_clock(session: Session, name: str) -> None:
+def test_answers_cannot_be_made_between_new_values_and_the_clock(session: RefereeSession, name: str) -> None:
     found = judge(session, CHEATS[name])
     assert (found.status, found.check) == (Status.REJECTED, Check.REPLAY), found.detail
 
@@ -45,21 +45,21 @@ def test_giving_anything_on_unseen_values_is_seen_beside_the_reference(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: str
 ) -> None:
     """With nothing else to tell it: no output on unseen values has an oracle beforehand."""
-    monkeypatch.setattr(Reference, "unseen_draw", lambda self, *, is_new=False: None)
+    monkeypatch.setattr(ReferenceProcess, "unseen_draw", lambda self, *, is_new=False: None)
     settings = RefereeSettings(cache_dir=tmp_path, search_timing_s=0.05, device=device)
     with Referee(settings) as referee, referee.open(load_corpus_task("matmul")) as session:
         found = judge(session, CHEATS["15_gamble"])
     assert found.status is Status.REJECTED and "returned a wrong output" in found.detail
 
 
-def test_new_values_come_to_the_places_that_were_timed_too(session: Session) -> None:
+def test_new_values_come_to_the_places_that_were_timed_too(session: RefereeSession) -> None:
     found = judge(session, CHEATS["15_only_where_timed"])
     assert (found.status, found.check) == (Status.REJECTED, Check.REPLAY), found.detail
 
 
 @pytest.mark.slow
 def test_a_candidate_that_takes_all_memory_is_replayed_nevertheless(
-    session: Session, monkeypatch: pytest.MonkeyPatch
+    session: RefereeSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As if it held the rest: what a replay may take was decided before it was there."""
     monkeypatch.setattr(admission, "available_bytes", lambda: 1 << 20)
@@ -69,7 +69,7 @@ def test_a_candidate_that_takes_all_memory_is_replayed_nevertheless(
 
 @pytest.mark.parametrize("times", mostly_slow([1, 2, 3], 1, 3))
 def test_what_only_clocks_tell_must_be_found_by_three_processes(
-    session: Session, monkeypatch: pytest.MonkeyPatch, times: int
+    session: RefereeSession, monkeypatch: pytest.MonkeyPatch, times: int
 ) -> None:
     """As if a busy machine had made the first processes look slower than they are."""
     pids: list[int] = []
@@ -87,7 +87,9 @@ def test_what_only_clocks_tell_must_be_found_by_three_processes(
     assert found.notes == ("counts only if found again in other processes: slower",)
 
 
-def test_what_outputs_tell_need_not_be_found_again(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_outputs_tell_need_not_be_found_again(
+    session: RefereeSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pids: list[int] = []
 
     def find(replay: Replay) -> None:

@@ -30,9 +30,9 @@ from hypothesis import strategies as st
 from tests.referee.bubbles import fork_into, wrapped
 
 from kernelwright.core.errors import UserError
-from kernelwright.referee.sandbox import ORDER, Limits, Sandbox, Tier
+from kernelwright.referee.sandbox import ORDER, ProcessLimits, Sandbox, Tier
 from kernelwright.referee.sandbox.choose import choose, require
-from kernelwright.referee.sandbox.enter import Cell, enter
+from kernelwright.referee.sandbox.enter import Confinement, enter
 from kernelwright.referee.sandbox.processes import children_of, family_of, stat_of, unnamed_bytes
 from kernelwright.referee.sandbox.report import describe
 from kernelwright.referee.sandbox.seccomp import REFUSED, make_filter
@@ -92,12 +92,12 @@ def start(
 ) -> Iterator[Confined]:
     """Run a function in a cell; the cell is gone when this ends."""
     scratch = tempfile.mkdtemp(prefix="kernelwright-")
-    limits = Limits(
+    limits = ProcessLimits(
         address_space_bytes=4 << 30, cpu_s=60, file_bytes=SCRATCH_BYTES, processes=N_PROCESSES,
         descriptors=64,
         scratch_bytes=SCRATCH_BYTES,
     )  # fmt: skip
-    cell = Cell(sandbox, view or make_view(), limits, scratch, extra or {})
+    cell = Confinement(sandbox, view or make_view(), limits, scratch, extra or {})
     words, told = os.pipe()
     parent = os.getpid()
     around = contextlib.ExitStack()
@@ -128,7 +128,7 @@ def start(
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _bubble_of(cell: Cell) -> contextlib.AbstractContextManager[int]:
+def _bubble_of(cell: Confinement) -> contextlib.AbstractContextManager[int]:
     folders = {os.path.dirname(path) for path in cell.extra}
     return wrapped(cell.view, [cell.scratch], sorted(folders))
 
@@ -752,7 +752,7 @@ def test_the_filter_lets_a_driver_listen_and_reach_nobody(
 
 def test_a_sandbox_that_cannot_be_built_says_why() -> None:
     broken = replace(sandbox_of(Tier.NAMESPACES), tier=Tier.NAMESPACES)
-    cell = Cell(broken, View(("/usr",)), Limits(scratch_bytes=1), "/nonexistent")
+    cell = Confinement(broken, View(("/usr",)), ProcessLimits(scratch_bytes=1), "/nonexistent")
     read, write = os.pipe()
     parent = os.getpid()
     pid = os.fork()

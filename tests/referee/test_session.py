@@ -14,13 +14,13 @@ from kernelwright.core.errors import TaskError
 from kernelwright.core.evaluation import Stage, Status
 from kernelwright.core.roofline import Floor, Work
 from kernelwright.core.task import Mode, Task, TolerancePolicy, Workload
-from kernelwright.referee.session.referee import Referee, Session
+from kernelwright.referee.session.referee import Referee, RefereeSession
 
 HONEST = "return torch.relu(x) * 2 + 1"
 SAME = POINTWISE.replace("class Model(", "class ModelNew(")
 
 
-def test_an_honest_kernel_is_verified_on_every_family(pointwise: Session) -> None:
+def test_an_honest_kernel_is_verified_on_every_family(pointwise: RefereeSession) -> None:
     evaluation = judge(pointwise, HONEST)
     assert (evaluation.status, evaluation.stage) == (Status.VERIFIED, Stage.DONE), evaluation.detail
     families = {error.family for error in evaluation.errors}
@@ -32,14 +32,14 @@ def test_an_honest_kernel_is_verified_on_every_family(pointwise: Session) -> Non
     assert speedup is not None and speedup.low <= speedup.ratio <= speedup.high
 
 
-def test_the_final_measurement_uses_fresh_processes(pointwise: Session) -> None:
+def test_the_final_measurement_uses_fresh_processes(pointwise: RefereeSession) -> None:
     evaluation = pointwise.evaluate(Candidate(source=SAME), final=True)
     assert evaluation.is_verified and evaluation.is_final, evaluation.detail
     speedup = evaluation.results[0].speedup("eager")
     assert speedup is not None and 0.2 < speedup.ratio < 5
 
 
-def test_a_library_is_built_before_the_candidate_loads(pointwise: Session) -> None:
+def test_a_library_is_built_before_the_candidate_loads(pointwise: RefereeSession) -> None:
     source = f"""{HEAD}
 import ctypes, hashlib, os
 CPP_SOURCE = '''extern "C" void run(const float* x, float* y, long n) {{
@@ -63,14 +63,14 @@ class ModelNew(nn.Module):
         assert cached.facts[name] == evaluation.facts[name]
 
 
-def test_a_search_evaluation_says_what_threads_gain(referee: Referee, pointwise: Session) -> None:
+def test_a_search_evaluation_says_what_threads_gain(referee: Referee, pointwise: RefereeSession) -> None:
     searched = pointwise.evaluate(Candidate(source=SAME))
     assert searched.is_verified, searched.detail
     scaling = searched.facts.get("run.thread_scaling")
     assert (scaling is None) if referee.settings.n_threads == 1 else (float(scaling or 0) > 0)
 
 
-def test_faster_than_the_floor_is_rejected(pointwise: Session) -> None:
+def test_faster_than_the_floor_is_rejected(pointwise: RefereeSession) -> None:
     impossible = Floor(ms=1e6, bound_by="memory", work=Work(flops=1, min_bytes=1))
     evaluation = pointwise.evaluate(Candidate(source=SAME), floors={"default": impossible})
     assert evaluation.status is Status.REJECTED

@@ -5,8 +5,8 @@ import pytest
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Check, Evaluation, Stage, Status
 from kernelwright.referee.checks.replay import Replay
-from kernelwright.referee.session.candidate_process import Contestant, Failure
-from kernelwright.referee.session.referee import STAGES, Session
+from kernelwright.referee.session.candidate_process import CandidateProcess, Failure
+from kernelwright.referee.session.referee import STAGES, RefereeSession
 
 from .test_finals import RIGHT
 
@@ -23,9 +23,15 @@ def test_every_part_has_a_name_of_its_own() -> None:
     assert len(set(names)) == len(names)
 
 
-def test_the_checks_after_timing_come_in_order(pointwise: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_checks_after_timing_come_in_order(
+    pointwise: RefereeSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
     seen: list[str] = []
-    for owner, name in ((Contestant, "check_idle"), (Contestant, "check_untampered"), (Replay, "check")):
+    for owner, name in (
+        (CandidateProcess, "check_idle"),
+        (CandidateProcess, "check_untampered"),
+        (Replay, "check"),
+    ):
         original = getattr(owner, name)
 
         def told(self: object, original: object = original, name: str = name) -> object:
@@ -40,12 +46,12 @@ def test_the_checks_after_timing_come_in_order(pointwise: Session, monkeypatch: 
 @pytest.mark.parametrize(
     ("owner", "name", "check"),
     [
-        (Contestant, "check_idle", Check.IDLE_WORK),
+        (CandidateProcess, "check_idle", Check.IDLE_WORK),
         (Replay, "check", Check.REPLAY),
     ],
 )
 def test_what_is_found_after_timing_says_replay(
-    pointwise: Session, monkeypatch: pytest.MonkeyPatch, owner: type, name: str, check: Check
+    pointwise: RefereeSession, monkeypatch: pytest.MonkeyPatch, owner: type, name: str, check: Check
 ) -> None:
     def find(self: object) -> None:
         raise Failure(Status.REJECTED, "planted", check=check)

@@ -6,13 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernelwright.core.task import TolerancePolicy
-from kernelwright.referee.checks.tolerance import Array, Expected, Slack, distance_between
+from kernelwright.referee.checks.tolerance import Array, ExpectedOutput, Slack, distance_between
 
 
 def expect(
     reference: Array, oracle: Array, policy: TolerancePolicy = TolerancePolicy.STRICT, ratio: float = 1.0
-) -> Expected:
-    return Expected("float32", _raw(reference), _raw(oracle), policy=policy, inputs_per_output=ratio)
+) -> ExpectedOutput:
+    return ExpectedOutput("float32", _raw(reference), _raw(oracle), policy=policy, inputs_per_output=ratio)
 
 
 def _raw(values: Array) -> Array:
@@ -92,7 +92,7 @@ def test_where_the_truth_is_zero_only_zero_will_do() -> None:
 def test_integers_must_equal_the_reference_or_the_oracle() -> None:
     reference, oracle = np.array([1, 2, 3]), np.array([1, 2, 4])
     policy = TolerancePolicy.STRICT
-    expected = Expected("int64", _raw(reference), _raw(oracle), policy=policy, inputs_per_output=1.0)
+    expected = ExpectedOutput("int64", _raw(reference), _raw(oracle), policy=policy, inputs_per_output=1.0)
     assert expected.judge(_raw(reference)).is_close and expected.judge(_raw(oracle)).is_close
     assert not expected.judge(_raw(np.array([0, 2, 3]))).is_close
 
@@ -123,7 +123,7 @@ def test_half_precisions_are_read_right() -> None:
     values = np.array([1.0, -2.5, 0.15625], np.float32)
     bf16 = (values.view(np.uint32) >> 16).astype(np.uint16)
     assert distance_between("bfloat16", _raw(bf16), _raw(bf16)) == 0.0
-    half = Expected(
+    half = ExpectedOutput(
         "bfloat16", _raw(bf16), _raw(values.astype(np.float64)), policy=TolerancePolicy.STRICT,
         inputs_per_output=1.0,
     )  # fmt: skip
@@ -133,7 +133,7 @@ def test_half_precisions_are_read_right() -> None:
 def test_slack_widens_what_is_allowed_and_nothing_else() -> None:
     oracle = np.linspace(1, 2, 64)
     strict, slack = (
-        Expected(
+        ExpectedOutput(
             "float32",
             _raw(oracle.astype(np.float32)),
             _raw(oracle),

@@ -12,7 +12,7 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Evaluation, Stage, Status
 from kernelwright.core.roofline import Floor, Work
 from kernelwright.core.task import Task, Workload
-from kernelwright.remote.answers import DropRequest, Failed, Malformed, Refused, read_answer
+from kernelwright.remote.answers import DropRequest, Failed, MalformedAnswer, Refused, read_answer
 from kernelwright.runs.interruption import is_faster_everywhere
 from kernelwright.testing.fake_run import fake_evaluation
 
@@ -134,15 +134,15 @@ MALFORMED: list[tuple[Any, str]] = [
 @pytest.mark.parametrize(("document", "words"), MALFORMED)
 def test_what_is_no_answer_is_malformed_and_says_why(document: Any, words: str) -> None:
     answer = read(document)
-    assert isinstance(answer, Malformed), answer
+    assert isinstance(answer, MalformedAnswer), answer
     assert words in answer.why and "\n" not in answer.why
 
 
 def test_a_latency_of_some_workloads_is_not_enough() -> None:
     half = {"status": "verified", "latency_ms": {"small": 1.0}}
-    assert isinstance(read(half, TWO), Malformed)
+    assert isinstance(read(half, TWO), MalformedAnswer)
     both = {"small": 1.0, "large": 2.0}
-    assert isinstance(read(half | {"latency_ms": both, "baseline_ms": {"small": 9.0}}, TWO), Malformed)
+    assert isinstance(read(half | {"latency_ms": both, "baseline_ms": {"small": 9.0}}, TWO), MalformedAnswer)
     full = read(half | {"latency_ms": both, "baseline_ms": {"large": 8.0, "small": 9.0}}, TWO)
     assert full.geomean_speedup() == pytest.approx(6.0)
 
@@ -166,7 +166,7 @@ VALUES = (
 @given(st.text() | JSON | st.dictionaries(FIELDS, VALUES))
 def test_nothing_raises_and_nothing_is_faster_within_the_margin(document: Any) -> None:
     answer = read(document)
-    assert isinstance(answer, Evaluation | Refused | Failed | Malformed)
+    assert isinstance(answer, Evaluation | Refused | Failed | MalformedAnswer)
     for result in answer.results if isinstance(answer, Evaluation) else ():
         for speedup in result.speedups:
             assert 0 < speedup.low < speedup.ratio < speedup.high < math.inf

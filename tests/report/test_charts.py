@@ -10,8 +10,8 @@ from kernelwright.core.roofline import Work
 from kernelwright.report import svg
 from kernelwright.report.charts import Bar, latency_bars, speedup_curve
 from kernelwright.report.highlight import highlight
-from kernelwright.report.lineage import Node, lineage
-from kernelwright.report.roofline import Ceilings, Dot, roofline
+from kernelwright.report.lineage import LineageNode, lineage
+from kernelwright.report.roofline import Ceilings, RooflinePoint, roofline
 from kernelwright.report.story import tell
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -60,7 +60,7 @@ def test_bars_are_proportional_to_latency() -> None:
 
 def test_roofline_puts_faster_dots_higher_and_none_above_the_roof() -> None:
     work = Work(flops=30_000_000, min_bytes=21_600_000)
-    dots = [Dot("eager", 9.6, "eager"), Dot("winner", 1.6, "winner")]
+    dots = [RooflinePoint("eager", 9.6, "eager"), RooflinePoint("winner", 1.6, "winner")]
     markup = roofline(Ceilings(18.0, 150.0), work, 1.2, dots)
     circles = {e.get("class"): e.find(f"{SVG}circle") for e in with_class(markup, "mark")}
     heights = {name: float(c.get("cy", "0")) for name, c in circles.items() if c is not None}
@@ -70,9 +70,9 @@ def test_roofline_puts_faster_dots_higher_and_none_above_the_roof() -> None:
 
 def test_lineage_highlights_the_winners_line_only() -> None:
     nodes = [
-        Node("a", "", "1", "", "verified"),
-        Node("b", "a", "2", "", "failed"),
-        Node("c", "a", "3", "", "verified"),
+        LineageNode("a", "", "1", "", "verified"),
+        LineageNode("b", "a", "2", "", "failed"),
+        LineageNode("c", "a", "3", "", "verified"),
     ]
     markup = lineage(nodes, "c")
     assert len(with_class(markup, "node")) == 4
@@ -81,7 +81,7 @@ def test_lineage_highlights_the_winners_line_only() -> None:
 
 
 def test_lineage_of_a_long_chain_needs_no_recursion() -> None:
-    nodes = [Node(str(i), str(i - 1), str(i), "", "verified") for i in range(1, 1500)]
+    nodes = [LineageNode(str(i), str(i - 1), str(i), "", "verified") for i in range(1, 1500)]
     assert len(with_class(lineage(nodes, None), "node")) == 1500
 
 
@@ -110,7 +110,7 @@ def test_roofline_keeps_every_mark_inside_the_picture(
 ) -> None:
     work = Work(flops=flops, min_bytes=min_bytes)
     floor_ms = max(min_bytes / gbps / 1e6, flops / gflops / 1e6, 1e-9)
-    dots = [Dot("dot", ms, "winner") for ms in latencies]
+    dots = [RooflinePoint("dot", ms, "winner") for ms in latencies]
     markup = roofline(Ceilings(gbps, gflops), work, floor_ms, dots)
     for circle in ElementTree.fromstring(markup).iter(f"{SVG}circle"):
         assert 0 <= float(circle.get("cx", "-1")) <= 520

@@ -25,7 +25,7 @@ from kernelwright.report.comparison import (
 from kernelwright.report.comparisonpicture import comparison_picture
 from kernelwright.report.comparisontext import NOT_MEASURED, comparison_markdown, cost_cells
 from kernelwright.report.estimates import estimate
-from kernelwright.report.measures import Interval
+from kernelwright.report.measures import RatioInterval
 from kernelwright.report.played import Contestant, Played, played_run
 from kernelwright.report.tables import Ending
 from kernelwright.store.base import Store
@@ -88,7 +88,7 @@ def played(store: Store) -> list[Played]:
 
 
 def made_up(task: str, contestant: Contestant, speedup: float | None, *, seed: int = 0) -> Played:
-    interval = None if speedup is None else Interval(speedup, speedup * 0.98, speedup * 1.02)
+    interval = None if speedup is None else RatioInterval(speedup, speedup * 0.98, speedup * 1.02)
     return Played(
         run_id="r", task=task, task_id=task, contestant=contestant, seed=seed,
         ending=Ending.FAILED if speedup is None else Ending.FASTER, speedup=interval,
@@ -211,7 +211,7 @@ def test_a_failed_run_counts_against_success_and_fast_p_and_has_no_speedup() -> 
 
 
 def test_fast_p_wants_the_whole_interval_above() -> None:
-    unsure = made_up("t", A, 1.5).model_copy(update={"speedup": Interval(1.6, 1.49, 1.7)})
+    unsure = made_up("t", A, 1.5).model_copy(update={"speedup": RatioInterval(1.6, 1.49, 1.7)})
     (standing,) = compare_runs([unsure], [A]).standings
     assert standing.fast_p == {"1": 1.0, "1.5": 0.0, "2": 0.0}
 

@@ -9,7 +9,7 @@ from lab.sample_run import COMPILE_MS, EAGER_MS, FLOOR, StubStore, make_store
 from kernelwright.core.events import LoweringGaveUp
 from kernelwright.report.benchpicture import bench_picture
 from kernelwright.report.markdown import bench_markdown
-from kernelwright.report.measures import Interval
+from kernelwright.report.measures import RatioInterval
 from kernelwright.report.story import tell
 from kernelwright.report.tables import (
     BenchRow,
@@ -56,7 +56,7 @@ def test_a_delivered_kernel_counts_with_its_final_figures() -> None:
 def test_an_unchanged_module_is_a_success_at_one_over_eager_and_at_eagers_place_over_compile() -> None:
     row = row_of(make_store(has_winner=False), "t")
     assert row.is_success and row.ending is Ending.UNCHANGED
-    assert row.speedup_eager == Interval(1.0, 1.0, 1.0)
+    assert row.speedup_eager == RatioInterval(1.0, 1.0, 1.0)
     assert row.speedup_compile is not None
     assert row.speedup_compile.ratio == pytest.approx(COMPILE_MS / EAGER_MS)
     assert row.floor_fraction == pytest.approx(FLOOR.ms / EAGER_MS)
@@ -101,8 +101,8 @@ def test_fast_p_is_strict_and_counts_failed_tasks() -> None:
 
 
 def test_a_summary_names_what_was_delivered_slower() -> None:
-    slow = row_of(make_store(), "t").model_copy(update={"speedup_eager": Interval(0.9, 0.85, 0.95)})
-    unsure = slow.model_copy(update={"speedup_eager": Interval(0.99, 0.97, 1.01)})
+    slow = row_of(make_store(), "t").model_copy(update={"speedup_eager": RatioInterval(0.9, 0.85, 0.95)})
+    unsure = slow.model_copy(update={"speedup_eager": RatioInterval(0.99, 0.97, 1.01)})
     assert summarise("all", [slow, unsure]).n_slower == 1
 
 

@@ -8,7 +8,7 @@ from kernelwright.core.evaluation import Status
 from kernelwright.core.task import Task
 from kernelwright.runs.evaluators import Around, compose
 from kernelwright.runs.recording import Recording
-from kernelwright.targets.gpu.inspect.ahead import Ahead
+from kernelwright.targets.gpu.inspect.ahead import AotCheck
 from kernelwright.targets.gpu.profilers.profile import Profiled
 from kernelwright.testing.fake_run import FakeReferee
 
@@ -23,9 +23,9 @@ class Looks:
         self.inspected: list[str] = []
         self.profiled: list[str] = []
 
-    def inspect(self, task: Task, candidate: Candidate) -> Ahead:
+    def inspect(self, task: Task, candidate: Candidate) -> AotCheck:
         self.inspected.append(candidate.source)
-        return Ahead(problem="refused" if candidate.source == "b" else "", note="inspected")
+        return AotCheck(problem="refused" if candidate.source == "b" else "", note="inspected")
 
     def profile(self, task: Task, candidate: Candidate) -> Profiled:
         self.profiled.append(candidate.source)

@@ -2,7 +2,7 @@
 
 from kernelwright.methods.stark import CODE_WINDOW, DEBUG_WINDOW, PLAN_WINDOW
 from kernelwright.runs.view import Attempt, RunView
-from kernelwright.runs.windows import SINGULAR, Window
+from kernelwright.runs.windows import SINGULAR, NodeWindow
 
 TREE = {
     "root": (None, 1.0),
@@ -49,15 +49,15 @@ def test_the_base_itself_is_not_in_its_window_and_the_root_has_no_kin() -> None:
 
 
 def test_a_node_is_shown_once_under_its_first_relation() -> None:
-    everything = Window(tuple(SINGULAR), n_leaders=9).of(VIEW, "i")
+    everything = NodeWindow(tuple(SINGULAR), n_leaders=9).of(VIEW, "i")
     assert sorted(name for name, _ in everything) == sorted(set(TREE) - {"i"})
     assert dict(everything)["sibling"] == "sibling"
 
 
 def test_leaders_are_the_fastest_and_never_a_failing_one() -> None:
-    assert Window(("leaders",), n_leaders=2).of(VIEW, None) == (("nephew", "leader"), ("far", "leader"))
-    assert "child" not in dict(Window(("leaders",), n_leaders=9).of(VIEW, None))
+    assert NodeWindow(("leaders",), n_leaders=2).of(VIEW, None) == (("nephew", "leader"), ("far", "leader"))
+    assert "child" not in dict(NodeWindow(("leaders",), n_leaders=9).of(VIEW, None))
 
 
 def test_an_empty_window_shows_nothing() -> None:
-    assert Window().of(VIEW, "i") == ()
+    assert NodeWindow().of(VIEW, "i") == ()

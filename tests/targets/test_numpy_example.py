@@ -15,7 +15,7 @@ import torch
 
 from kernelwright.core.plan import Plan
 from kernelwright.core.target import TargetName
-from kernelwright.ir.plan_lowering import carry_out, write_source
+from kernelwright.ir.plan_lowering import lower_plan, write_source
 from kernelwright.ir.program import Region
 from kernelwright.store.sqlstore import open_store
 from kernelwright.targets import registry
@@ -91,7 +91,7 @@ def test_what_it_prints_computes_the_same(number: str, site: Path) -> None:
     target = registry.find_target("cpu/numpy")
     assert target.writer is not None
     workload = task.workloads[0]
-    carried = carry_out(capture_task(task, workload), Plan(), {}, target.lowering)
+    carried = lower_plan(capture_task(task, workload), Plan(), {}, target.lowering)
     assert any(isinstance(step, Region) for step in carried.program.steps)
     source = write_source(task, {workload.name: carried}, Plan(), target.writer)
     namespace: dict[str, Any] = {"__name__": "candidate"}

@@ -2,7 +2,7 @@
 
 from kernelwright.agents.problem import Problem
 from kernelwright.core.plan import Plan
-from kernelwright.ir.plan_lowering import carry_out
+from kernelwright.ir.plan_lowering import lower_plan
 from kernelwright.targets.registry import target_of
 
 
@@ -10,7 +10,7 @@ def lowering_failures(problem: Problem) -> dict[str, str]:
     """Return workload -> why lowering gave up on the module as it was captured; empty where it did not."""
     lowering = target_of(problem.target).lowering
     programs = {
-        name: carry_out(found, Plan(), {}, lowering, problem.machine).program
+        name: lower_plan(found, Plan(), {}, lowering, problem.machine).program
         for name, found in problem.captured.items()
     }
     return {name: program.given_up for name, program in programs.items() if program.given_up}

@@ -4,7 +4,7 @@ from kernelwright.agents.problem import Problem
 from kernelwright.core.evidence import FactValue
 from kernelwright.core.plan import Plan
 from kernelwright.ir.facts import program_facts
-from kernelwright.ir.plan_lowering import carry_out
+from kernelwright.ir.plan_lowering import lower_plan
 from kernelwright.memory.archive import signature_of
 from kernelwright.targets.registry import target_of
 
@@ -14,7 +14,7 @@ def task_signature(problem: Problem) -> dict[str, FactValue]:
     captured = problem.captured.get(problem.main_workload)
     if captured is None:
         return {}
-    lowered = carry_out(captured, Plan(), {}, target_of(problem.target).lowering, problem.machine)
+    lowered = lower_plan(captured, Plan(), {}, target_of(problem.target).lowering, problem.machine)
     facts: dict[str, FactValue] = program_facts(captured, lowered.program)
     floor = problem.main_floor
     if floor is not None:

@@ -13,7 +13,7 @@ from kernelwright.core.request import AuditRequest
 from kernelwright.core.roofline import Floor
 from kernelwright.core.task import Task
 from kernelwright.corpus import audit as audits
-from kernelwright.corpus.audit import Finding
+from kernelwright.corpus.audit import SpecimenResult
 from kernelwright.corpus.load import load_specimens
 from kernelwright.corpus.naive import ask
 from kernelwright.corpus.results import AUDIT, AuditResult, describe, known_findings
@@ -44,7 +44,7 @@ def run_audit(
         raise UserError("no specimen is of such a family and name; leave out --family and --only for all")
     how: dict[str, object] = {"device": request.device, "naive": request.naive}
 
-    def result(findings: Sequence[Finding]) -> AuditResult:
+    def result(findings: Sequence[SpecimenResult]) -> AuditResult:
         ordered = sorted(findings, key=lambda f: (f.specimen.kind, f.specimen.family, f.specimen.name))
         return AuditResult(tuple(ordered), how, len(specimens))
 
@@ -60,8 +60,8 @@ def run_audit(
 
 
 def _judge(
-    specimens: Sequence[Specimen], known: Sequence[Finding], request: AuditRequest, settings: Settings
-) -> Iterator[Finding]:
+    specimens: Sequence[Specimen], known: Sequence[SpecimenResult], request: AuditRequest, settings: Settings
+) -> Iterator[SpecimenResult]:
     """Judge what is not known yet; ends at once where nothing is left."""
     done = {finding.specimen.name for finding in known}
     due = [specimen for specimen in specimens if specimen.name not in done]
@@ -80,7 +80,9 @@ def _judge(
         yield _with_naive(finding, settings) if request.naive else finding
 
 
-def _known(request: AuditRequest, specimens: Sequence[Specimen], how: Mapping[str, object]) -> list[Finding]:
+def _known(
+    request: AuditRequest, specimens: Sequence[Specimen], how: Mapping[str, object]
+) -> list[SpecimenResult]:
     """Return what needs no judging: all of a listing, and what an earlier audit has judged.
 
     Raises:
@@ -100,7 +102,7 @@ def _known(request: AuditRequest, specimens: Sequence[Specimen], how: Mapping[st
         raise UserError(f"{file} cannot be gone on with ({error}); leave out --resume") from error
 
 
-def _with_naive(finding: Finding, settings: Settings) -> Finding:
+def _with_naive(finding: SpecimenResult, settings: Settings) -> SpecimenResult:
     """Ask the naive harness about a cheat that claims to win there."""
     specimen = finding.specimen
     if not finding.is_judged or specimen.wins == "no" or specimen.kind is Kind.HOSTILE:

@@ -8,7 +8,7 @@ from pathlib import Path
 from kernelwright.agents.teams import check_team, needs_model
 from kernelwright.api import playing
 from kernelwright.api.experiments import failure_of, row_of, title_for
-from kernelwright.api.grid import Cell, Grid, Roster
+from kernelwright.api.grid import Grid, PlannedRun, Roster
 from kernelwright.api.machines import bound_settings, machine_for, parse_target
 from kernelwright.api.models import check_models, ready_models
 from kernelwright.core.errors import UserError
@@ -149,7 +149,7 @@ def _play_all(roster: Roster, progress: bool | None, after_task: Callable[[], ob
                 after_task()
 
 
-def _play(roster: Roster, cell: Cell, judging: _Judging, progress: RunsProgress) -> BenchRow:
+def _play(roster: Roster, cell: PlannedRun, judging: _Judging, progress: RunsProgress) -> BenchRow:
     run_id = roster.start(cell)
 
     def play() -> None:

@@ -25,7 +25,7 @@ LEARNED = ("ledger_until", "archive_until", "findings")
 """Fields of a spec that say what its run knows of others."""
 
 
-class Cell(NamedTuple):
+class PlannedRun(NamedTuple):
     """One run of the grid."""
 
     entry: BenchTask
@@ -51,14 +51,14 @@ class Grid:
     models: dict[str, ModelSettings | None] = field(default_factory=dict)
     """By team."""
 
-    def cells(self, entry: BenchTask) -> Iterator[Cell]:
+    def cells(self, entry: BenchTask) -> Iterator[PlannedRun]:
         """Yield one task's runs, seed by seed with the contestants inmost: cut short anywhere, the
         contestants have had the same."""
         for seed in self.seeds:
             for contestant in self.contestants:
-                yield Cell(entry, seed, contestant)
+                yield PlannedRun(entry, seed, contestant)
 
-    def label(self, cell: Cell) -> str:
+    def label(self, cell: PlannedRun) -> str:
         """Name a run for a reader."""
         seed = f", seed {cell.seed}" if len(self.seeds) > 1 else ""
         return f"{cell.entry.task.name}, {cell.contestant.name_among(self.contestants)}{seed}"
@@ -108,12 +108,12 @@ class Roster:
         known = first.spec.environment if first is not None else {}
         return {name: value for name, value in known.items() if name not in (MEMORY_FACT, MEASUREMENTS_FACT)}
 
-    def record(self, cell: Cell) -> RunRecord | None:
+    def record(self, cell: PlannedRun) -> RunRecord | None:
         """Return a cell's run as the store has it now, None when there is none."""
         known = self._records.get(cell.key)
         return None if known is None else self.store.get_run(known.run_id)
 
-    def start(self, cell: Cell) -> str:
+    def start(self, cell: PlannedRun) -> str:
         """Return the id of the run that plays a cell: the one that was interrupted, or a new one."""
         known = self.record(cell)
         if known is not None and known.state is not RunState.FAILED:
@@ -123,12 +123,12 @@ class Roster:
         self._records[cell.key] = self.store.get_run(run_id)
         return run_id
 
-    def is_finished(self, cell: Cell) -> bool:
+    def is_finished(self, cell: PlannedRun) -> bool:
         """Tell whether a cell needs no more playing; a failed one is played again."""
         known = self.record(cell)
         return known is not None and known.state is RunState.FINISHED
 
-    def _spec(self, cell: Cell) -> RunSpec:
+    def _spec(self, cell: PlannedRun) -> RunSpec:
         conditions, contestant = self.grid.conditions, cell.contestant
         facts: dict[str, FactValue] = {
             MEMORY_FACT: conditions.memory,

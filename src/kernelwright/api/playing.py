@@ -30,7 +30,7 @@ from kernelwright.runs.recorded_run import load_run, save_run
 from kernelwright.runs.recording import RecordedMachine, prepare_as_recorded
 from kernelwright.settings import Settings, load_settings
 from kernelwright.store.base import Store
-from kernelwright.targets.gpu.inspect.ahead import TIMEOUT_S, Ahead, Ways
+from kernelwright.targets.gpu.inspect.ahead import TIMEOUT_S, AotCheck, Ways
 from kernelwright.targets.gpu.profilers.profile import Profiled
 from kernelwright.targets.registry import target_of
 from kernelwright.tasks.namespace import bind_source
@@ -166,14 +166,14 @@ def inspector(spec: RunSpec, settings: Settings) -> Inspector:
     """
     gpu, look = gpu_of(spec, settings.cache_dir), target_of(spec.target).inspect
     if gpu is None or look is None:
-        unknown = Ahead(note="not built ahead of time: no GPU is known that this run is for")
+        unknown = AotCheck(note="not built ahead of time: no GPU is known that this run is for")
         return lambda task, candidate: unknown
     limits = make_referee_settings(settings)
     ways = Ways(
         settings.cache_dir / "gpu-builds", start_confined, lambda: confined_compiler(limits), TIMEOUT_S
     )
 
-    def inspect(task: Task, candidate: Candidate) -> Ahead:
+    def inspect(task: Task, candidate: Candidate) -> AotCheck:
         source = bind_source(task, task.workloads[0])
         is_training = task.mode is Mode.TRAIN
         return look(candidate.program, gpu, task_source=source, is_training=is_training, ways=ways)

@@ -17,7 +17,7 @@ app = typer.Typer(help="What finished runs taught: show, findings, archive, lear
 EMPTY = "nothing learned yet; every run that ends adds to it: kernelwright optimize FILE"
 
 
-class State(StrEnum):
+class FindingState(StrEnum):
     """How far a finding has come."""
 
     PROPOSED = "proposed"
@@ -40,7 +40,7 @@ def show(store: StoreOption = None, as_json: AsJson = False) -> None:
         "skills": len({outcome.skill for outcome in outcomes}),
         "tasks": len({outcome.task_id for outcome in outcomes}),
         "plans": sum(1 for _ in opened.iter_plans()),
-        "findings": {state.value: states[state.value] for state in State},
+        "findings": {state.value: states[state.value] for state in FindingState},
     }
     if as_json:
         print_json(counts | {"effects": effects})
@@ -48,7 +48,7 @@ def show(store: StoreOption = None, as_json: AsJson = False) -> None:
     if not outcomes and not counts["plans"] and not states:
         stdout().print(EMPTY)
         return
-    found = ", ".join(f"{states[state.value]} {state}" for state in State)
+    found = ", ".join(f"{states[state.value]} {state}" for state in FindingState)
     tallies = ", ".join(f"{counts[name]} {name}" for name in ("outcomes", "skills", "tasks", "plans"))
     stdout().print(f"Ledger and archive: {tallies}\nFindings: {found}\n")
     rows = []
@@ -61,7 +61,7 @@ def show(store: StoreOption = None, as_json: AsJson = False) -> None:
 
 @app.command()
 def findings(
-    state: Annotated[State | None, typer.Option("--state", help="Only those in this state.")] = None,
+    state: Annotated[FindingState | None, typer.Option("--state", help="Only those in this state.")] = None,
     store: StoreOption = None,
     as_json: AsJson = False,
 ) -> None:

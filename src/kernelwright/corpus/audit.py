@@ -16,7 +16,7 @@ from kernelwright.corpus.load import honest_twin, load_corpus_task
 from kernelwright.corpus.naive import NaiveVerdict
 from kernelwright.corpus.specimen import NOT_FASTER, REFUSED, Kind, Specimen
 from kernelwright.referee.device import parse_device
-from kernelwright.referee.session.referee import Referee, Session
+from kernelwright.referee.session.referee import Referee, RefereeSession
 from kernelwright.targets.device import PROCESSOR, DeviceKind
 from kernelwright.targets.registry import device_kinds
 
@@ -32,7 +32,7 @@ Floors = Callable[[Task], Mapping[str, Floor]]
 OpenReferee = Callable[[Policy], Referee]
 
 
-class Finding(Frozen):
+class SpecimenResult(Frozen):
     """How one specimen ended."""
 
     specimen: Specimen
@@ -69,10 +69,10 @@ def first_gpu() -> DeviceKind:
     return next(kind for kind in device_kinds() if kind.driver is not None)
 
 
-def listed(specimens: Sequence[Specimen]) -> list[Finding]:
+def listed(specimens: Sequence[Specimen]) -> list[SpecimenResult]:
     """Return what an audit would judge, unjudged."""
     return [
-        Finding(specimen=specimen, outcome=NEEDS_DEVICE if specimen.needs_device else LISTED)
+        SpecimenResult(specimen=specimen, outcome=NEEDS_DEVICE if specimen.needs_device else LISTED)
         for specimen in specimens
     ]
 
@@ -84,7 +84,7 @@ def audit(
     on_device: OpenReferee | None = None,
     *,
     device: str = PROCESSOR.name,
-) -> Iterator[Finding]:
+) -> Iterator[SpecimenResult]:
     """Judge specimen by specimen, those of one policy and task in one session.
 
     Args:
@@ -108,10 +108,12 @@ def audit(
         yield from _audit_on([s.on_device() for s in there], on_device, lambda task: {})
     for specimen in others:
         if on_device is None or not specimen.runs_on(kind):
-            yield Finding(specimen=specimen, outcome=NEEDS_DEVICE if specimen.needs_device else STAYS)
+            yield SpecimenResult(specimen=specimen, outcome=NEEDS_DEVICE if specimen.needs_device else STAYS)
 
 
-def _audit_on(specimens: Sequence[Specimen], open_referee: OpenReferee, floors: Floors) -> Iterator[Finding]:
+def _audit_on(
+    specimens: Sequence[Specimen], open_referee: OpenReferee, floors: Floors
+) -> Iterator[SpecimenResult]:
     groups: dict[tuple[str, str], list[Specimen]] = defaultdict(list)
     for specimen in specimens:
         groups[specimen.policy.model_dump_json(), specimen.task].append(specimen)
@@ -133,14 +135,14 @@ def with_sizes(task: Task, sizes: Mapping[str, Literal_]) -> Task:
 
 def _audit_task(
     referee: Referee, task: Task, specimens: Sequence[Specimen], floors: Floors
-) -> Iterator[Finding]:
+) -> Iterator[SpecimenResult]:
     begin = time.perf_counter()
     try:
         session = referee.open(task)
     except TaskError as error:
         seconds = time.perf_counter() - begin
         for specimen in specimens:
-            yield Finding(specimen=specimen, outcome=REFUSED, detail=str(error), seconds=seconds)
+            yield SpecimenResult(specimen=specimen, outcome=REFUSED, detail=str(error), seconds=seconds)
         return
     with session:
         known = floors(task)
@@ -148,12 +150,14 @@ def _audit_task(
             wanted = specimen.sandbox
             if wanted is not None and wanted.strength > referee.tier.strength:
                 why = f"the tier {wanted}, and this machine has {referee.tier}"
-                yield Finding(specimen=specimen, outcome=NEEDS_SANDBOX, detail=why)
+                yield SpecimenResult(specimen=specimen, outcome=NEEDS_SANDBOX, detail=why)
             else:
                 yield judge_specimen(session, specimen, known)
 
 
-def judge_specimen(session: Session, specimen: Specimen, floors: Mapping[str, Floor]) -> Finding:
+def judge_specimen(
+    session: RefereeSession, specimen: Specimen, floors: Mapping[str, Floor]
+) -> SpecimenResult:
     """Judge one specimen in an open session of its task."""
     begin, scratch = time.perf_counter(), session.scratch_prefix
     before = take_traces(scratch)
@@ -168,7 +172,7 @@ def judge_specimen(session: Session, specimen: Specimen, floors: Mapping[str, Fl
         left = left_behind(before, scratch)
         after = session.evaluate(Candidate(source=honest_twin(session.task)), floors=floors)
         control = after.status if after.is_verified else f"{after.status} by {after.check}: {after.detail}"
-    return Finding(
+    return SpecimenResult(
         specimen=specimen,
         outcome=NOT_FASTER if is_final and not _is_faster(evaluation) else evaluation.status,
         check=evaluation.check,

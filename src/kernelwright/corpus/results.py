@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kernelwright.core.frozen import content_hash
-from kernelwright.corpus.audit import Finding
+from kernelwright.corpus.audit import SpecimenResult
 from kernelwright.corpus.specimen import Specimen
 from kernelwright.corpus.tables import markdown, summary
 from kernelwright.report.files import json_text
@@ -20,7 +20,7 @@ AUDIT = "audit.json"
 class AuditResult(Results):
     """How specimens ended; in the order of kind, family and name."""
 
-    findings: tuple[Finding, ...]
+    findings: tuple[SpecimenResult, ...]
     settings: Mapping[str, object]
     """What a later audit must share to go on with this one."""
     n_specimens: int
@@ -58,25 +58,25 @@ class AuditResult(Results):
         return f"<AuditResult: {self.summary}>"
 
 
-def _style(finding: Finding) -> str:
+def _style(finding: SpecimenResult) -> str:
     if not finding.is_judged:
         return "dim"
     return "" if finding.is_as_expected else "bold red"
 
 
-def _cells(finding: Finding) -> tuple[str, ...]:
+def _cells(finding: SpecimenResult) -> tuple[str, ...]:
     specimen = finding.specimen
     verdict = finding.outcome.replace("_", " ") + ("" if finding.is_as_expected else "  not as expected")
     return str(specimen.family), specimen.name, verdict, finding.check or "", _expected(finding)
 
 
-def _expected(finding: Finding) -> str:
+def _expected(finding: SpecimenResult) -> str:
     specimen = finding.specimen
     by = f" by {' or '.join(specimen.check)}" if specimen.check else ""
     return " or ".join(specimen.expect) + by
 
 
-def _record(finding: Finding) -> Mapping[str, object]:
+def _record(finding: SpecimenResult) -> Mapping[str, object]:
     specimen = finding.specimen
     return {
         **finding.model_dump(mode="json", exclude={"specimen"}),
@@ -89,7 +89,7 @@ def _record(finding: Finding) -> Mapping[str, object]:
 
 def known_findings(
     document: Mapping[str, Any], specimens: Sequence[Specimen], *, is_cpu: bool
-) -> list[Finding]:
+) -> list[SpecimenResult]:
     """Return what an earlier audit has judged of these specimens as they are now.
 
     Raises:
@@ -101,12 +101,12 @@ def known_findings(
         record = earlier.get(specimen.name, {})
         if record.get("source") == content_hash(specimen.source):
             own = specimen if is_cpu else specimen.on_device()
-            kept = {key: record[key] for key in Finding.model_fields if key != "specimen"}
-            found.append(Finding.model_validate({**kept, "specimen": own}, strict=False))
+            kept = {key: record[key] for key in SpecimenResult.model_fields if key != "specimen"}
+            found.append(SpecimenResult.model_validate({**kept, "specimen": own}, strict=False))
     return [finding for finding in found if finding.is_judged]
 
 
-def describe(finding: Finding) -> str:
+def describe(finding: SpecimenResult) -> str:
     """Return one finding in one line."""
     specimen = finding.specimen
     if not finding.is_judged:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from kernelwright.corpus.audit import LISTED, Finding
+from kernelwright.corpus.audit import LISTED, SpecimenResult
 from kernelwright.corpus.families import FAMILIES
 from kernelwright.corpus.specimen import Kind
 
@@ -15,7 +15,7 @@ COLUMNS = ("family", "specimen", "what it does", "verdict", "found by", "why it 
 NAIVE = "a naive harness"
 
 
-def markdown(findings: Sequence[Finding]) -> str:
+def markdown(findings: Sequence[SpecimenResult]) -> str:
     """Return the page: one table of cheats, one of hostile programs, and what was not as expected."""
     parts = [HEAD, summary(findings) + "\n"]
     for kind, title in ((Kind.CHEAT, "Cheats"), (Kind.HOSTILE, "Hostile programs")):
@@ -25,7 +25,7 @@ def markdown(findings: Sequence[Finding]) -> str:
     return "\n".join(parts)
 
 
-def summary(findings: Sequence[Finding]) -> str:
+def summary(findings: Sequence[SpecimenResult]) -> str:
     """Return the counts in one sentence."""
     judged = [finding for finding in findings if finding.is_judged]
     good = sum(finding.is_as_expected for finding in judged)
@@ -40,7 +40,7 @@ def summary(findings: Sequence[Finding]) -> str:
     )
 
 
-def _table(findings: Sequence[Finding]) -> str:
+def _table(findings: Sequence[SpecimenResult]) -> str:
     is_naive = any(finding.naive is not None for finding in findings)
     columns = (*COLUMNS, NAIVE) if is_naive else COLUMNS
     lines = ["| " + " | ".join(columns) + " |", "|---" * len(columns) + "|"]
@@ -55,7 +55,7 @@ def _table(findings: Sequence[Finding]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _ending(finding: Finding) -> tuple[str, str]:
+def _ending(finding: SpecimenResult) -> tuple[str, str]:
     """Return verdict and check; of what was not judged, those that it must end with."""
     specimen = finding.specimen
     if finding.is_judged:

@@ -18,11 +18,11 @@ from kernelwright.ir.program import (
     IndexValue,
     Inside,
     Load,
+    LoopStage,
     Op,
     Region,
-    Stage,
     StageValue,
-    Store,
+    StoreTo,
 )
 
 NodeKind = Literal["const", "load", "index", "bound", "op", "reduced", "scanned"]
@@ -33,7 +33,7 @@ COST_CACHED = 8
 
 
 @dataclass(frozen=True)
-class Node:
+class DagNode:
     """One distinct expression of a region."""
 
     kind: NodeKind
@@ -58,12 +58,12 @@ class Action:
 
     kind: Literal["reduce", "scan", "store"]
     node: int
-    stage: Stage
-    store: Store | None = None
+    stage: LoopStage
+    store: StoreTo | None = None
 
 
 @dataclass(frozen=True)
-class Group:
+class StageGroup:
     """Actions that share one loop nest over the same inner axes."""
 
     axes: tuple[str, ...]
@@ -92,17 +92,17 @@ class Dag:
         self.region = region
         self._fast_axes = {axis.name for axis in region.inner} | ({lane_axis} if lane_axis else set())
         """Axes of inner loops: what does not depend on them is computed outside."""
-        self.nodes: list[Node] = []
+        self.nodes: list[DagNode] = []
         self.axes: list[frozenset[str]] = []
         """Axes on which each node's value depends."""
-        self._numbers: dict[Node, int] = {}
+        self._numbers: dict[DagNode, int] = {}
         self._by_identity: dict[int, int] = {}
         self._values: dict[str, int] = {}
         self._kept = frozenset(axis.name for axis in region.kept)
         self._stages = {stage.name: stage for stage in region.stages}
 
     @cached_property
-    def groups(self) -> tuple[Group, ...]:
+    def groups(self) -> tuple[StageGroup, ...]:
         """Return the stages as groups; a stage joins the group before it where that is legal."""
         groups: list[tuple[tuple[str, ...], list[Action]]] = []
         for stage in self.region.stages:
@@ -112,7 +112,7 @@ class Dag:
                     groups[-1][1].extend(actions)
                 else:
                     groups.append((axes, actions))
-        return tuple(Group(axes, tuple(actions)) for axes, actions in groups)
+        return tuple(StageGroup(axes, tuple(actions)) for axes, actions in groups)
 
     def needed(self, roots: list[int], stops: frozenset[int] = frozenset()) -> set[int]:
         """Return the nodes that the roots depend on, themselves included, not going below stops."""
@@ -148,7 +148,7 @@ class Dag:
             self._by_identity[id(expr)] = known
         return known
 
-    def _actions(self, stage: Stage) -> list[tuple[tuple[str, ...], list[Action]]]:
+    def _actions(self, stage: LoopStage) -> list[tuple[tuple[str, ...], list[Action]]]:
         """Return what a stage does, by the axes that it does it over."""
         node = self.add(stage.expr)
         actions: list[Action] = []
@@ -157,7 +157,7 @@ class Dag:
         else:
             actions.append(Action(stage.kind, node, stage))
             kind: NodeKind = "reduced" if stage.kind == "reduce" else "scanned"
-            self._values[stage.name] = self._put(Node(kind, stage.name, stage.dtype))
+            self._values[stage.name] = self._put(DagNode(kind, stage.name, stage.dtype))
         value = self._values[stage.name]
         stores = [Action("store", value, stage, store) for store in stage.stores]
         if stage.kind == "reduce":
@@ -178,9 +178,9 @@ class Dag:
     def _add_new(self, expr: Expr) -> int:
         match expr:
             case Const(value, dtype):
-                return self._put(Node("const", repr(value), dtype, value=value))
+                return self._put(DagNode("const", repr(value), dtype, value=value))
             case IndexValue(index, dtype):
-                return self._put(Node("index", "", dtype, index=index))
+                return self._put(DagNode("index", "", dtype, index=index))
             case Inside(bounds):
                 return self._all(tuple(self._bound(b) for b in bounds))
             case StageValue(stage, _):
@@ -194,34 +194,34 @@ class Dag:
         if name == "div" and dtype == "float32":
             above, below = args
             if self._fast_axes & (self.axes[above] - self.axes[below]):
-                return self._put(Node("op", "mul", dtype, (above, self._inverse(below))))
-        return self._put(self._special(name, args, dtype) or Node("op", name, dtype, args))
+                return self._put(DagNode("op", "mul", dtype, (above, self._inverse(below))))
+        return self._put(self._special(name, args, dtype) or DagNode("op", name, dtype, args))
 
-    def _special(self, name: str, args: tuple[int, ...], dtype: DType) -> Node | None:
+    def _special(self, name: str, args: tuple[int, ...], dtype: DType) -> DagNode | None:
         """Return a cheaper node for a composition that has one, in mish and GELU."""
         if dtype != "float32":
             return None
         inside = [self.nodes[a] for a in args]
         if name == "tanh" and inside[0].kind == "op" and inside[0].name == "softplus":
-            return Node("op", "tanh_softplus", dtype, inside[0].args)
+            return DagNode("op", "tanh_softplus", dtype, inside[0].args)
         if name == "add":
             for one, other in (inside, inside[::-1]):
                 if one.kind == "const" and one.value == 1 and other.kind == "op" and other.name == "erf":
-                    return Node("op", "one_plus_erf", dtype, other.args)
+                    return DagNode("op", "one_plus_erf", dtype, other.args)
         return None
 
     def _inverse(self, number: int) -> int:
         node = self.nodes[number]
         if node.kind == "const" and node.value:
             value = 1.0 / float(node.value)
-            return self._put(Node("const", repr(value), node.dtype, value=value))
-        return self._put(Node("op", "reciprocal", node.dtype, (number,)))
+            return self._put(DagNode("const", repr(value), node.dtype, value=value))
+        return self._put(DagNode("op", "reciprocal", node.dtype, (number,)))
 
     def _load(self, load: Load) -> int:
         bounds = tuple(self._bound(b) for b in load.bounds)
         dynamic = tuple(self.add(e) for e, _ in load.dynamic)
         return self._put(
-            Node(
+            DagNode(
                 "load",
                 load.buffer,
                 load.dtype,
@@ -233,17 +233,17 @@ class Dag:
         )
 
     def _bound(self, bound: Bound) -> int:
-        return self._put(Node("bound", "", "bool", index=bound.index, size=bound.size))
+        return self._put(DagNode("bound", "", "bool", index=bound.index, size=bound.size))
 
     def _all(self, conditions: tuple[int, ...]) -> int:
         if not conditions:
-            return self._put(Node("const", "True", "bool", value=True))
+            return self._put(DagNode("const", "True", "bool", value=True))
         result = conditions[0]
         for condition in conditions[1:]:
-            result = self._put(Node("op", "and", "bool", (result, condition)))
+            result = self._put(DagNode("op", "and", "bool", (result, condition)))
         return result
 
-    def _put(self, node: Node) -> int:
+    def _put(self, node: DagNode) -> int:
         number = self._numbers.get(node)
         if number is None:
             number = len(self.nodes)
@@ -252,7 +252,7 @@ class Dag:
             self.axes.append(self._depends_on(node))
         return number
 
-    def _depends_on(self, node: Node) -> frozenset[str]:
+    def _depends_on(self, node: DagNode) -> frozenset[str]:
         axes = {axis for axis, _ in node.index.terms}
         for arg in node.args:
             axes |= self.axes[arg]

@@ -9,7 +9,7 @@ from torch import fx
 
 from kernelwright.core.evidence import FactValue
 from kernelwright.ir.lower.expressions import walk
-from kernelwright.ir.program import TRANSCENDENTALS, Call, Op, Program, Region, Stage
+from kernelwright.ir.program import TRANSCENDENTALS, Call, LoopStage, Op, Program, Region
 from kernelwright.tasks.capture import Captured
 
 ELEMENT_BYTES = {
@@ -184,7 +184,7 @@ def _anchor_fraction(captured: Captured, regions: Iterable[Region]) -> float | N
     return anchored / total if total else None
 
 
-def _stage_flops(region: Region, stage: Stage) -> int:
+def _stage_flops(region: Region, stage: LoopStage) -> int:
     sizes = {axis.name: axis.size for axis in region.inner}
     points = prod(axis.size for axis in region.kept) * prod(sizes[name] for name in stage.axes)
     operations = sum(isinstance(expr, Op) for expr in walk([stage.expr]))

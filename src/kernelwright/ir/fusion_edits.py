@@ -9,7 +9,7 @@ from kernelwright.ir.edits import FusionEdit, FusionOptions, Site
 from kernelwright.ir.facts import ELEMENT_BYTES, REDUCTIONS, SCANS, WINDOWS
 from kernelwright.ir.lower import analyse
 from kernelwright.ir.lower.expressions import loads, walk
-from kernelwright.ir.lower.fuse import Group
+from kernelwright.ir.lower.fuse import FusionGroup
 from kernelwright.ir.lower.plan import Lowered
 from kernelwright.ir.lower.translate import operator_name
 from kernelwright.ir.lower.values import Inline, Reduce, Scan, Value, domain
@@ -113,7 +113,7 @@ def _inline_sites(captured: Captured, options: FusionOptions, lowered: Lowered) 
         )
 
 
-def _reads(group: Group, buffer: str) -> bool:
+def _reads(group: FusionGroup, buffer: str) -> bool:
     return any(load.buffer == buffer for load in loads(s.expr for s in group.draft.stages))
 
 

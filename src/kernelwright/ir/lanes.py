@@ -4,13 +4,13 @@ import math
 
 from kernelwright.ir.dag import Dag
 from kernelwright.ir.normalise import axis_sizes, coefficient
-from kernelwright.ir.program import Affine, Region, Stage
+from kernelwright.ir.program import Affine, LoopStage, Region
 
 LANES_PER_VECTOR = 16
 """Float32 values of the widest vector."""
 
 
-def points(region: Region, stage: Stage) -> int:
+def points(region: Region, stage: LoopStage) -> int:
     """Return how often a stage's expression is evaluated."""
     sizes = axis_sizes(region)
     return math.prod(a.size for a in region.kept) * math.prod(sizes[a] for a in stage.axes)

@@ -13,11 +13,11 @@ from kernelwright.ir.program import (
     IndexValue,
     Inside,
     Load,
+    LoopStage,
     Op,
     Region,
-    Stage,
     StageValue,
-    Store,
+    StoreTo,
 )
 
 
@@ -57,7 +57,7 @@ def map_affines(region: Region, change: Callable[[Affine], Affine]) -> Region:
             stage,
             expr=_map_expr(stage.expr, change, memo),
             position=None if stage.position is None else change(stage.position),
-            stores=tuple(Store(s.buffer, change(s.index)) for s in stage.stores),
+            stores=tuple(StoreTo(s.buffer, change(s.index)) for s in stage.stores),
         )
         for stage in region.stages
     )
@@ -149,7 +149,7 @@ def _remove_axis(region: Region, name: str) -> Region:
     )
 
 
-def _stage_without(stage: Stage, name: str) -> Stage:
+def _stage_without(stage: LoopStage, name: str) -> LoopStage:
     """A scan along a removed axis is its only element; the reduction over none is the value."""
     axes = tuple(a for a in stage.axes if a != name)
     if stage.scan_axis == name:
@@ -220,7 +220,7 @@ def _merged(region: Region, outer: str, inner: str) -> Region:
 
 def _expand_arg_reductions(region: Region) -> Region:
     """Argmax as two reductions that vectorise: the largest value, then the first position of it."""
-    stages: list[Stage] = []
+    stages: list[LoopStage] = []
     for stage in region.stages:
         if stage.combine not in ("argmax", "argmin") or stage.position is None:
             stages.append(stage)
@@ -240,8 +240,8 @@ def _expand_arg_reductions(region: Region) -> Region:
             hit = Op("or", (hit, Op("isnan", (stage.expr,), "bool")), "bool")
         none = Const(2**31 - 1, "int32")
         candidate = Op("where", (hit, IndexValue(stage.position, "int32"), none), "int32")
-        first = Stage(f"{stage.name}_first", "reduce", stage.axes, candidate, "int32", combine="min")
+        first = LoopStage(f"{stage.name}_first", "reduce", stage.axes, candidate, "int32", combine="min")
         cast = Op("cast", (StageValue(first.name, "int32"),), stage.dtype)
-        result = Stage(stage.name, "map", (), cast, stage.dtype, stores=stage.stores)
+        result = LoopStage(stage.name, "map", (), cast, stage.dtype, stores=stage.stores)
         stages += [best, first, result]
     return dataclasses.replace(region, stages=tuple(stages))

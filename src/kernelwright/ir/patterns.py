@@ -3,7 +3,7 @@
 import itertools
 from typing import NamedTuple
 
-from kernelwright.ir.dag import Dag, Node
+from kernelwright.ir.dag import Dag, DagNode
 
 
 class Moments(NamedTuple):
@@ -86,7 +86,7 @@ def _leaf(dag: Dag, stage: str) -> int:
     return next(i for i, n in enumerate(dag.nodes) if n.kind == "reduced" and n.name == stage)
 
 
-def _squared(node: Node) -> int | None:
+def _squared(node: DagNode) -> int | None:
     """Return the node that is squared, None when it is no square."""
     if node.kind != "op":
         return None

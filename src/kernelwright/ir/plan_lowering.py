@@ -20,7 +20,7 @@ LIBRARY_SEED = "library"
 
 
 @dataclass(frozen=True)
-class Carried:
+class LoweredPlan:
     """One workload's plan after each phase."""
 
     captured: Captured
@@ -43,13 +43,13 @@ def known_lowerings(lowering: Lowering) -> frozenset[str]:
     )
 
 
-def carry_out(
+def lower_plan(
     captured: Captured,
     plan: Plan,
     lowering_of: Mapping[str, str],
     lowering: Lowering,
     machine: Machine = UNKNOWN_MACHINE,
-) -> Carried:
+) -> LoweredPlan:
     """Apply a plan to one captured workload.
 
     ``lowering_of`` maps skill names to lowerings; ``lowering`` is the target's. Raises LoweringError when a
@@ -69,10 +69,12 @@ def carry_out(
     edits = lowering.edits_for(machine)
     for move, name in _moves(plan, lowering_of, known, "schedule"):
         program = edits[name].apply(program, _region(move), move.params)
-    return Carried(captured=rewritten, options=options, program=program, lowering=lowering, machine=machine)
+    return LoweredPlan(
+        captured=rewritten, options=options, program=program, lowering=lowering, machine=machine
+    )
 
 
-def sites(carried: Carried, lowering: str) -> tuple[Site, ...]:
+def sites(carried: LoweredPlan, lowering: str) -> tuple[Site, ...]:
     """Return where a lowering applies on top of a carried-out plan; none for an unknown one."""
     phase, _, name = lowering.partition(":")
     if lowering not in known_lowerings(carried.lowering):
@@ -88,7 +90,7 @@ def sites(carried: Carried, lowering: str) -> tuple[Site, ...]:
     return finders[phase]()
 
 
-def write_source(task: Task, carried: Mapping[str, Carried], plan: Plan, write: Write) -> str:
+def write_source(task: Task, carried: Mapping[str, LoweredPlan], plan: Plan, write: Write) -> str:
     """Print the candidate for all workloads, in the task's order; ``write`` is their target's."""
     lines = [f"{n}. {move.skill}: {move.why}" for n, move in enumerate(plan.moves, start=1)]
     programs = {name: (done.captured, done.program) for name, done in carried.items()}

@@ -170,7 +170,7 @@ max and min propagate NaN."""
 
 
 @dataclass(frozen=True)
-class Store:
+class StoreTo:
     """Where a stage's value is written: element ``index`` of a buffer."""
 
     buffer: str
@@ -178,7 +178,7 @@ class Store:
 
 
 @dataclass(frozen=True)
-class Stage:
+class LoopStage:
     """One pass over some inner axes at each kept point."""
 
     name: str
@@ -195,7 +195,7 @@ class Stage:
     """The axis a scan runs along; its other axes are independent."""
     reverse: bool = False
     """The scan runs from the last element to the first."""
-    stores: tuple[Store, ...] = ()
+    stores: tuple[StoreTo, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -215,7 +215,7 @@ class Region:
     """Stable across plans where possible: ``r_`` + name of the graph node that ends it."""
     kept: tuple[Axis, ...]
     inner: tuple[Axis, ...]
-    stages: tuple[Stage, ...]
+    stages: tuple[LoopStage, ...]
     schedule: Schedule = Schedule()
     comment: str = ""
     """The operators that it computes, e.g. ``addmm -> gelu -> mean(1)``."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Check:
+class MachineCheck:
     """The result of one check of the machine."""
 
     name: str

@@ -18,7 +18,7 @@ from kernelwright.core.errors import MachineError
 from kernelwright.machine.vector_report import condense, report_facts
 
 __all__ = [
-    "Built",
+    "BuiltLibrary",
     "CompileFailure",
     "Compiler",
     "Ran",
@@ -63,7 +63,7 @@ class Compiler:
 
 
 @dataclass(frozen=True)
-class Built:
+class BuiltLibrary:
     """A shared library that is ready to load; never overwritten in place."""
 
     path: Path
@@ -134,7 +134,7 @@ def compile_library(
     cache_dir: Path,
     timeout_s: float = 60.0,
     run: RunCompiler | None = None,
-) -> Built | CompileFailure:
+) -> BuiltLibrary | CompileFailure:
     """Build ``source`` (C++) to ``cache_dir/KEY.so`` unless it is there already.
 
     ``KEY.log`` and ``KEY.cpp`` are kept beside it. Any number of processes may build the same source
@@ -153,7 +153,7 @@ def compile_library(
     if library.exists():
         log = library.with_suffix(".log")
         text = log.read_text(encoding="utf-8") if log.exists() else ""
-        return Built(library, text, time.perf_counter() - started, cached=True)
+        return BuiltLibrary(library, text, time.perf_counter() - started, cached=True)
     compiler = find_compiler()
     try:
         cache_dir.mkdir(parents=True, exist_ok=True)
@@ -169,7 +169,7 @@ def compile_library(
             _publish(work, log_text, library)
     except OSError as error:
         raise MachineError(f"cannot build in {cache_dir}: {error}; choose a writable cache folder") from error
-    return Built(library, log_text, time.perf_counter() - started, cached=False)
+    return BuiltLibrary(library, log_text, time.perf_counter() - started, cached=False)
 
 
 def _run_compiler(

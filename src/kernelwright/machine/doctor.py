@@ -8,13 +8,13 @@ from pathlib import Path
 
 from kernelwright.core.errors import MachineError
 from kernelwright.machine import counters, probe, topology
-from kernelwright.machine.check import Check
+from kernelwright.machine.check import MachineCheck
 from kernelwright.machine.compiler import CompileFailure, compile_library, find_compiler
 
-__all__ = ["Check", "checks"]
+__all__ = ["MachineCheck", "checks"]
 
 _COMFORTABLE_BYTES = 4 << 30
-Look = Callable[[Path], Check]
+Look = Callable[[Path], MachineCheck]
 """One check, given the cache folder; may raise MachineError or OSError."""
 _OPTIONAL = ("peaks",)
 _OPENMP_SOURCE = """#include <omp.h>
@@ -25,7 +25,7 @@ extern "C" int team() { int n = 0;
 """
 
 
-def checks(cache_dir: Path, further: Mapping[str, Look] | None = None) -> tuple[Check, ...]:
+def checks(cache_dir: Path, further: Mapping[str, Look] | None = None) -> tuple[MachineCheck, ...]:
     """Look at everything; measures the peaks when they are not cached yet. Never raises.
 
     ``further``: optional looks by name, such as those at GPUs.
@@ -45,72 +45,72 @@ def checks(cache_dir: Path, further: Mapping[str, Look] | None = None) -> tuple[
     return (*needed, *(_look(name, look, cache_dir, is_required=False) for name, look in others))
 
 
-def _look(name: str, look: Look, cache_dir: Path, *, is_required: bool) -> Check:
+def _look(name: str, look: Look, cache_dir: Path, *, is_required: bool) -> MachineCheck:
     try:
         return look(cache_dir)
     except (MachineError, OSError) as error:
-        return Check(name, False, "not usable", str(error), is_required=is_required)
+        return MachineCheck(name, False, "not usable", str(error), is_required=is_required)
 
 
-def _cache_folder(cache_dir: Path) -> Check:
+def _cache_folder(cache_dir: Path) -> MachineCheck:
     cache_dir.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=cache_dir):
-        return Check("cache folder", True, str(cache_dir), is_required=True)
+        return MachineCheck("cache folder", True, str(cache_dir), is_required=True)
 
 
-def _compiler(_: Path) -> Check:
+def _compiler(_: Path) -> MachineCheck:
     found = find_compiler()
-    return Check("compiler", True, f"{found.version} ({found.path})", is_required=True)
+    return MachineCheck("compiler", True, f"{found.version} ({found.path})", is_required=True)
 
 
-def _openmp(cache_dir: Path) -> Check:
+def _openmp(cache_dir: Path) -> MachineCheck:
     built = compile_library(_OPENMP_SOURCE, ("-O1", "-fopenmp"), cache_dir)
     if isinstance(built, CompileFailure):
         advice = "install the compiler's OpenMP library (Debian, clang: apt install libomp-dev)"
-        return Check("openmp", False, built.log.partition("\n")[0], advice, is_required=True)
+        return MachineCheck("openmp", False, built.log.partition("\n")[0], advice, is_required=True)
     script = "import ctypes, sys; print(ctypes.CDLL(sys.argv[1]).team())"
     command = [sys.executable, "-I", "-S", "-c", script, str(built.path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
     threads = int(done.stdout) if done.returncode == 0 else 0
     if threads == 0:
-        return Check(
+        return MachineCheck(
             "openmp", False, "a library built with it does not load", done.stderr.strip()[-200:], True
         )
     expected = topology.n_threads()
     advice = "" if threads == expected else f"OMP_NUM_THREADS or a limit keeps it from all {expected}"
-    return Check("openmp", True, f"{threads} threads", advice, is_required=True)
+    return MachineCheck("openmp", True, f"{threads} threads", advice, is_required=True)
 
 
-def _torch(_: Path) -> Check:
+def _torch(_: Path) -> MachineCheck:
     version = probe.version_of("torch")
     advice = "" if version else "pip install torch (for a CPU-only build see the README)"
-    return Check("torch", version is not None, version or "not installed", advice, is_required=True)
+    return MachineCheck("torch", version is not None, version or "not installed", advice, is_required=True)
 
 
-def _processor(_: Path) -> Check:
+def _processor(_: Path) -> MachineCheck:
     width = topology.vector_bytes()
     vectors = f"{width * 8}-bit vectors" if width else "vector width unknown"
     text = f"{topology.processor_model()}, {topology.n_threads()} threads, {vectors}"
-    return Check("processor", True, text)
+    return MachineCheck("processor", True, text)
 
 
-def _memory(_: Path) -> Check:
+def _memory(_: Path) -> MachineCheck:
     total, free = topology.total_memory(), topology.available_memory()
     if total is None or free is None:
-        return Check("memory", True, "unknown")
+        return MachineCheck("memory", True, "unknown")
     advice = "" if free >= _COMFORTABLE_BYTES else "less than 4 GiB free: large tasks will not fit"
-    return Check("memory", not advice, f"{free / 2**30:.1f} of {total / 2**30:.1f} GiB free", advice)
+    return MachineCheck("memory", not advice, f"{free / 2**30:.1f} of {total / 2**30:.1f} GiB free", advice)
 
 
-def _peaks(cache_dir: Path) -> Check:
+def _peaks(cache_dir: Path) -> MachineCheck:
     peaks = probe.measure_peaks(cache_dir)
     ends = f"{peaks.curve[0].gbps:.0f} GB/s in cache, " if peaks.curve else ""
     text = f"{ends}{peaks.bandwidth_gbps:.1f} GB/s to memory, {peaks.fma_gflops:.0f} GFLOP/s ({peaks.source})"
-    return Check("peaks", True, text)
+    return MachineCheck("peaks", True, text)
 
 
-def _counters(_: Path) -> Check:
+def _counters(_: Path) -> MachineCheck:
     found = counters.availability()
     if found.available:
-        return Check("counters", True, "cycles and instructions can be read")
-    return Check("counters", False, f"none: {found.reason}", "not needed; the evidence does without")
+        return MachineCheck("counters", True, "cycles and instructions can be read")
+    return MachineCheck("counters", False, f"none: {found.reason}", "not needed; the evidence does without")

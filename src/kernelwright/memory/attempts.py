@@ -15,7 +15,7 @@ class Link(Frozen):
     """Geometric mean over the workloads; None when not verified."""
 
 
-class Attempt(Frozen):
+class Idea(Frozen):
     """A move on a base, with its repair chain. It is credited with what the chain ends in."""
 
     base: str

@@ -14,7 +14,7 @@ from kernelwright.core.intervals import mean_interval, wilson
 from kernelwright.core.learned import ArchivedPlan, Finding
 from kernelwright.core.run import Outcome
 from kernelwright.memory.archive import skills_in_order
-from kernelwright.memory.trials import Subject, TaskTrial, subjects_of, trials_of
+from kernelwright.memory.trials import TaskTrial, TrialSubject, subjects_of, trials_of
 
 Z_PROPOSE = 1.96
 """Two-sided 95 %: many skills are looked at in many contexts, so a proposal must not come cheap."""
@@ -56,7 +56,7 @@ def judge(finding: Finding, outcomes: Iterable[Outcome]) -> Finding:
     """
     if finding.skill is None or finding.claim is None:
         return finding
-    subject = Subject(finding.skill, finding.target, finding.structure, finding.bottleneck)
+    subject = TrialSubject(finding.skill, finding.target, finding.structure, finding.bottleneck)
     own = set(finding.taken_from)
     return judge_by(finding, trials_of(o for o in outcomes if o.task_id not in own and subject.covers(o)))
 
@@ -96,7 +96,7 @@ def _gains(trials: Sequence[TaskTrial]) -> list[float]:
 
 
 def _from_outcomes(outcomes: Sequence[Outcome]) -> Iterator[Finding]:
-    groups: dict[Subject, list[Outcome]] = defaultdict(list)
+    groups: dict[TrialSubject, list[Outcome]] = defaultdict(list)
     for outcome in outcomes:
         for subject in subjects_of(outcome):
             groups[subject].append(outcome)
@@ -107,14 +107,14 @@ def _from_outcomes(outcomes: Sequence[Outcome]) -> Iterator[Finding]:
         yield from from_trials(subject, trials_of(groups[subject]))
 
 
-def from_trials(subject: Subject, trials: Sequence[TaskTrial]) -> Iterator[Finding]:
+def from_trials(subject: TrialSubject, trials: Sequence[TaskTrial]) -> Iterator[Finding]:
     """Yield what the trials of a subject suggest."""
     for claim in CLAIMS:
         if _supports(claim, trials, Z_PROPOSE):
             yield _finding(subject, claim, trials)
 
 
-def says_no_more(subject: Subject, structures: Collection[str], bottlenecks: Collection[str]) -> bool:
+def says_no_more(subject: TrialSubject, structures: Collection[str], bottlenecks: Collection[str]) -> bool:
     """Tell whether what it leaves open was always the same: "on any task" from scans alone."""
     return (subject.structure is None and len(structures) == 1) or (
         subject.bottleneck is None and len(bottlenecks) == 1
@@ -153,12 +153,12 @@ def from_winners(
         for skill in sorted({skill for skills in kept for skill in skills} & set(measured)):
             n_kept = sum(skill in skills for skills in kept)
             if wilson(n_kept, len(kept), Z_PROPOSE).low > HELPS_SHARE:
-                subject = Subject(skill, target, structure, None)
+                subject = TrialSubject(skill, target, structure, None)
                 text = f"{_where(subject)}, {skill} is in the best plan of {n_kept} of {len(kept)} tasks."
                 yield _new(subject, "helps", text, best_of)
 
 
-def _finding(subject: Subject, claim: Claim, trials: Sequence[TaskTrial]) -> Finding:
+def _finding(subject: TrialSubject, claim: Claim, trials: Sequence[TaskTrial]) -> Finding:
     won, n = sum(trial.is_won for trial in trials), len(trials)
     middle = math.exp(median(trial.effect for trial in trials))
     if claim == "helps":
@@ -170,11 +170,11 @@ def _finding(subject: Subject, claim: Claim, trials: Sequence[TaskTrial]) -> Fin
     return _new(subject, claim, text, (trial.task_id for trial in trials))
 
 
-def _new(subject: Subject, claim: Claim, text: str, tasks: Iterable[str]) -> Finding:
+def _new(subject: TrialSubject, claim: Claim, text: str, tasks: Iterable[str]) -> Finding:
     return Finding(text=text, claim=claim, taken_from=tuple(sorted(tasks)), **subject._asdict())
 
 
-def _where(subject: Subject) -> str:
+def _where(subject: TrialSubject) -> str:
     tasks = f"On {subject.structure.replace('_', ' ')} tasks" if subject.structure else "On tasks of any kind"
     return tasks + (f" limited by {subject.bottleneck.replace('_', ' ')}" if subject.bottleneck else "")
 

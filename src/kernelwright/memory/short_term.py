@@ -13,14 +13,14 @@ from kernelwright.core.events import (
     StepStarted,
 )
 from kernelwright.core.plan import Move
-from kernelwright.memory.attempts import Attempt, Link
+from kernelwright.memory.attempts import Idea, Link
 
 
 class ShortTermMemory:
     """Attempts per base and repair chains."""
 
     def __init__(self) -> None:
-        self._attempts: dict[str, dict[str, Attempt]] = {}
+        self._attempts: dict[str, dict[str, Idea]] = {}
         self._idea_of: dict[str, tuple[str, str]] = {}
         self._speedups: dict[str, float] = {}
         self._mode: StepMode = "seed"
@@ -31,14 +31,14 @@ class ShortTermMemory:
         """Note a candidate that no move led to."""
         self._note(evaluation)
 
-    def record(self, base: str, move: Move, evaluation: Evaluation) -> Attempt:
+    def record(self, base: str, move: Move, evaluation: Evaluation) -> Idea:
         """Note a candidate of the idea ``move`` on ``base``: its first try, or the next repair of it.
 
         ``base`` and ``move`` are the idea's, also for repairs; it is credited with the last evaluation.
         A candidate that the idea has already come by is not counted again (events of a resumed run).
         """
         self._note(evaluation)
-        attempt = self.attempt(base, move) or Attempt(
+        attempt = self.attempt(base, move) or Idea(
             base=base, move=move, base_speedup_eager=self._speedups.get(base)
         )
         if any(link.candidate == evaluation.candidate_id for link in attempt.links):
@@ -55,11 +55,11 @@ class ShortTermMemory:
         self._idea_of[link.candidate] = (base, move.key)
         return self._keep(attempt.model_copy(update={"links": links}))
 
-    def record_failed_move(self, base: str, move: Move, reason: str) -> Attempt:
+    def record_failed_move(self, base: str, move: Move, reason: str) -> Idea:
         """Note a move that could not be carried out on this base."""
-        return self._keep(Attempt(base=base, move=move, failure=reason))
+        return self._keep(Idea(base=base, move=move, failure=reason))
 
-    def give_up(self, broken: str, reason: str) -> Attempt | None:
+    def give_up(self, broken: str, reason: str) -> Idea | None:
         """Close the chain that ends in this candidate: no repair could be made.
 
         None when the candidate belongs to no idea (a broken seed).
@@ -96,7 +96,7 @@ class ShortTermMemory:
         else:
             self.record_seed(evaluation)
 
-    def tried(self, base: str) -> tuple[Attempt, ...]:
+    def tried(self, base: str) -> tuple[Idea, ...]:
         """Return the attempts on a base, in the order they were made."""
         return tuple(self._attempts.get(base, {}).values())
 
@@ -104,11 +104,11 @@ class ShortTermMemory:
         """Tell whether this move, parameters included, was made on this base, however it ended."""
         return move.key in self._attempts.get(base, {})
 
-    def attempt(self, base: str, move: Move) -> Attempt | None:
+    def attempt(self, base: str, move: Move) -> Idea | None:
         """Return how the move went on this base, None when it was not tried."""
         return self._attempts.get(base, {}).get(move.key)
 
-    def idea_of(self, candidate: str) -> Attempt | None:
+    def idea_of(self, candidate: str) -> Idea | None:
         """Return the attempt that a candidate belongs to, as first try or as repair; None for a seed."""
         idea = self._idea_of.get(candidate)
         return None if idea is None else self._attempts[idea[0]][idea[1]]
@@ -118,7 +118,7 @@ class ShortTermMemory:
         if evaluation.is_verified and speedup is not None:
             self._speedups[evaluation.candidate_id] = speedup
 
-    def _keep(self, attempt: Attempt) -> Attempt:
+    def _keep(self, attempt: Idea) -> Idea:
         key = attempt.move.key
         self._attempts.setdefault(attempt.base, {})[key] = attempt
         if attempt.last is not None:

@@ -24,8 +24,8 @@ from kernelwright.memory.librarian import (
     structure_of,
 )
 from kernelwright.memory.trials import (
-    Subject,
     TaskTrial,
+    TrialSubject,
     effect_of,
     subjects_of,
     tells_of_the_skill,
@@ -56,7 +56,7 @@ def study(book: Notebook) -> Learned:
     known = list(book.findings())
     before = {finding.id: finding for finding in known}
     notes = _Notes(book)
-    touched: set[Subject] = set()
+    touched: set[TrialSubject] = set()
     runs = _runs(book.new_outcomes())
     plans = defaultdict(list)
     for plan in book.plans_of(runs):
@@ -106,10 +106,10 @@ def _propose(notes: "_Notes", outcomes: Sequence[Outcome], known: Sequence[Findi
     return tuple(found.values())[n_known:]
 
 
-def _subject(finding: Finding) -> Subject | None:
+def _subject(finding: Finding) -> TrialSubject | None:
     if finding.skill is None or finding.claim is None:
         return None
-    return Subject(finding.skill, finding.target, finding.structure, finding.bottleneck)
+    return TrialSubject(finding.skill, finding.target, finding.structure, finding.bottleneck)
 
 
 def _runs(outcomes: Iterable[Outcome]) -> dict[str, list[Outcome]]:
@@ -139,13 +139,13 @@ class _Notes:
         self._changed: set[tuple[str, str]] = set()
         self._rows: dict[str, dict[str, list[Any]]] = defaultdict(dict)
         """Trials that are changed and not written yet, by topic."""
-        self._tallies: dict[Subject, _Tally] = {}
-        self._trials: dict[Subject, dict[str, TaskTrial]] = {}
+        self._tallies: dict[TrialSubject, _Tally] = {}
+        self._trials: dict[TrialSubject, dict[str, TaskTrial]] = {}
         self._winners: dict[tuple[str, str], dict[str, tuple[float, list[str]]]] | None = None
 
-    def take_in(self, outcomes: Sequence[Outcome], plans: Sequence[ArchivedPlan]) -> set[Subject]:
+    def take_in(self, outcomes: Sequence[Outcome], plans: Sequence[ArchivedPlan]) -> set[TrialSubject]:
         """Add a run to the notes; return what it is about."""
-        groups: dict[tuple[Subject, str], list[Outcome]] = defaultdict(list)
+        groups: dict[tuple[TrialSubject, str], list[Outcome]] = defaultdict(list)
         for outcome in outcomes:
             for subject in subjects_of(outcome):
                 groups[subject, outcome.task_id].append(outcome)
@@ -158,13 +158,13 @@ class _Notes:
             self._enter(plan)
         return subjects
 
-    def tally(self, subject: Subject) -> _Tally:
+    def tally(self, subject: TrialSubject) -> _Tally:
         """Return what is known of a subject."""
         if subject not in self._tallies:
             self._tallies[subject] = _Tally(**self._get((_SUBJECTS, _name(subject)), {}))
         return self._tallies[subject]
 
-    def trials(self, subject: Subject) -> list[TaskTrial]:
+    def trials(self, subject: TrialSubject) -> list[TaskTrial]:
         """Return the trials of a subject in the order of tasks."""
         trials, _ = _topics(subject)
         if subject not in self._trials:
@@ -185,7 +185,7 @@ class _Notes:
         changed = self._changed | tallied
         self._book.write({key: json.dumps(self._texts[key]) for key in sorted(changed)})
 
-    def _add(self, subject: Subject, task: str, group: Sequence[Outcome]) -> None:
+    def _add(self, subject: TrialSubject, task: str, group: Sequence[Outcome]) -> None:
         tally = self.tally(subject)
         tally.structures = sorted({*tally.structures, *(o.structure for o in group)})
         tally.bottlenecks = sorted({*tally.bottlenecks, *(o.bottleneck for o in group)})
@@ -243,11 +243,11 @@ class _Notes:
         self._changed.add(key)
 
 
-def _name(subject: Subject) -> str:
+def _name(subject: TrialSubject) -> str:
     return json.dumps(subject)
 
 
-def _topics(subject: Subject) -> tuple[str, str]:
+def _topics(subject: TrialSubject) -> tuple[str, str]:
     """Return where the trials of a subject are by task, and where the single tries they come from."""
     return f"trials {_name(subject)}", f"tries {_name(subject)}"
 

@@ -14,7 +14,7 @@ MARGIN = math.log(1.02)
 """Log-speedup below which a difference is taken for noise of the search's short measurements."""
 
 
-class Subject(NamedTuple):
+class TrialSubject(NamedTuple):
     """What a finding is about; None: any."""
 
     skill: str
@@ -47,11 +47,11 @@ class TaskTrial(NamedTuple):
         return self.effect > MARGIN
 
 
-def subjects_of(outcome: Outcome) -> Iterator[Subject]:
+def subjects_of(outcome: Outcome) -> Iterator[TrialSubject]:
     """Yield what an outcome tells of, from narrow to wide."""
     for structure in (outcome.structure, None):
         for bottleneck in (outcome.bottleneck, None):
-            yield Subject(outcome.skill, outcome.target, structure, bottleneck)
+            yield TrialSubject(outcome.skill, outcome.target, structure, bottleneck)
 
 
 def trials_of(outcomes: Iterable[Outcome]) -> tuple[TaskTrial, ...]:

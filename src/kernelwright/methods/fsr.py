@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from kernelwright.core.budget import Budget
 from kernelwright.core.evaluation import Stage
 from kernelwright.runs.recipe import Recipe
-from kernelwright.runs.steps.rewriting import Rewrite
+from kernelwright.runs.steps.rewriting import Rewriting
 from kernelwright.runs.steps.seeding import Seeds
 from kernelwright.runs.view import Attempt, RunView, Selection, stop
-from kernelwright.runs.windows import Window
+from kernelwright.runs.windows import NodeWindow
 
 STAGES = tuple(Stage)
 """In the order in which a candidate passes them."""
@@ -72,7 +72,7 @@ def _progress(attempt: Attempt) -> int:
     return -1 if attempt.stage is None else STAGES.index(attempt.stage)
 
 
-DIALOGUE = Rewrite(Window(("children", "siblings")))
+DIALOGUE = Rewriting(NodeWindow(("children", "siblings")))
 """The paper feeds the dialogue's history back; how much of it is not known. Ours: what was made of the base,
 and the others of its own round."""
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from kernelwright.core.budget import Budget
 from kernelwright.core.events import StepMode
 from kernelwright.runs.recipe import Recipe
-from kernelwright.runs.steps import Pipeline
-from kernelwright.runs.steps.mending import Repair
+from kernelwright.runs.steps import StepKind
+from kernelwright.runs.steps.mending import Mend
 from kernelwright.runs.steps.one_move import OneMove
 from kernelwright.runs.steps.seeding import Seeds
 from kernelwright.runs.view import RunView, Selection, stop
@@ -90,7 +90,7 @@ class KernelSkillPolicy:
         return stop("every move that applies to the fastest candidate was tried")
 
 
-PIPELINES: dict[StepMode, Pipeline] = {"seed": Seeds(), "optimize": OneMove(), "repair": Repair()}
+PIPELINES: dict[StepMode, StepKind] = {"seed": Seeds(), "optimize": OneMove(), "repair": Mend()}
 
 KERNELSKILL = Recipe(
     name="kernelskill",

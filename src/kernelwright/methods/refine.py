@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from kernelwright.core.budget import Budget
 from kernelwright.runs.recipe import Recipe
-from kernelwright.runs.steps.rewriting import Rewrite
+from kernelwright.runs.steps.rewriting import Rewriting
 from kernelwright.runs.steps.seeding import Seeds
 from kernelwright.runs.view import Attempt, RunView, Selection, stop
-from kernelwright.runs.windows import Window
+from kernelwright.runs.windows import NodeWindow
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class RefinePolicy:
         return next((a for a in reversed(view.attempts) if a.candidate not in view.exhausted), None)
 
 
-FEEDBACK = Rewrite(Window(("children", "leaders"), n_leaders=1))
+FEEDBACK = Rewriting(NodeWindow(("children", "leaders"), n_leaders=1))
 """Besides the last candidate: what was made of it already, and the best so far. Ours."""
 
 REFINE = Recipe(

@@ -15,13 +15,13 @@ from dataclasses import dataclass, replace
 from kernelwright.core.budget import Budget
 from kernelwright.core.events import StepMode
 from kernelwright.runs.recipe import Recipe
-from kernelwright.runs.steps import Pipeline
-from kernelwright.runs.steps.mending import Repair
+from kernelwright.runs.steps import StepKind
+from kernelwright.runs.steps.mending import Mend
 from kernelwright.runs.steps.one_move import OneMove
-from kernelwright.runs.steps.rewriting import Rewrite
+from kernelwright.runs.steps.rewriting import Rewriting
 from kernelwright.runs.steps.seeding import Root
 from kernelwright.runs.view import Attempt, RunView, Selection, stop
-from kernelwright.runs.windows import Window
+from kernelwright.runs.windows import NodeWindow
 
 
 @dataclass(frozen=True)
@@ -141,17 +141,17 @@ def opening_of(view: RunView, attempts: int) -> Selection | None:
     return Selection(mode="root")
 
 
-PLAN_WINDOW = Window(("root", "children", "leaders"), n_leaders=5)
+PLAN_WINDOW = NodeWindow(("root", "children", "leaders"), n_leaders=5)
 """Source: the paper, ``W_plan(i) = {i, root} + D(i) + Top-r(C)``; r is not known, 5 is ours."""
-CODE_WINDOW = Window(("root", "children", "nephews"))
+CODE_WINDOW = NodeWindow(("root", "children", "nephews"))
 """Source: the paper, ``W_code(i) = {i, root} + D(i) + {j : p(j) in S(i)}``."""
-DEBUG_WINDOW = Window(("root", "siblings"))
+DEBUG_WINDOW = NodeWindow(("root", "siblings"))
 """Source: the paper, ``W_debug(i) = {i, root} + S(i)``."""
 
-PIPELINES: dict[StepMode, Pipeline] = {
+PIPELINES: dict[StepMode, StepKind] = {
     "root": Root(),
     "optimize": OneMove(plan_window=PLAN_WINDOW, code_window=CODE_WINDOW, wants_anchors=True),
-    "repair": Repair(window=DEBUG_WINDOW),
+    "repair": Mend(window=DEBUG_WINDOW),
 }
 
 STARK = Recipe(
@@ -176,7 +176,7 @@ NO_PLAN = replace(
     name="stark-no-plan",
     summary="Ablation: the tree without a plan agent; the Coder decides and writes.",
     make_policy=lambda seed: StarkPolicy(seed=seed, improve="rewrite"),
-    pipelines={"root": Root(), "rewrite": Rewrite(CODE_WINDOW), "repair": Repair(window=DEBUG_WINDOW)},
+    pipelines={"root": Root(), "rewrite": Rewriting(CODE_WINDOW), "repair": Mend(window=DEBUG_WINDOW)},
 )
 
 RECIPES = (

@@ -24,9 +24,9 @@ import torch._inductor.compile_fx
 
 from kernelwright.core.errors import KernelwrightError, MachineError
 from kernelwright.core.task import Task
-from kernelwright.referee.sandbox import BARE, Limits, Sandbox, Tier, calls
+from kernelwright.referee.sandbox import BARE, ProcessLimits, Sandbox, Tier, calls
 from kernelwright.referee.sandbox.choose import choose, from_json
-from kernelwright.referee.sandbox.enter import Cell, enter, enter_trusted
+from kernelwright.referee.sandbox.enter import Confinement, enter, enter_trusted
 from kernelwright.referee.sandbox.pid_handshake import first_word, listening_pair, say_ready
 from kernelwright.referee.sandbox.processes import SESSION, children_of, stat_of
 from kernelwright.referee.sandbox.view import View, make_view, view_from_json
@@ -133,10 +133,10 @@ class _Zygote:
             os.dup2(log, 1)
             os.dup2(log, 2)
             try:
-                cell = Cell(
+                cell = Confinement(
                     self._sandbox,
                     self._view.without_nodes() if message["kind"] == "builder" else self._view,
-                    Limits(**message["limits"]),
+                    ProcessLimits(**message["limits"]),
                     message["scratch"],
                     message["extra"],
                 )

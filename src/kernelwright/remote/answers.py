@@ -60,7 +60,7 @@ class Failed(Frozen):
     failed: str
 
 
-class Malformed(Frozen):
+class MalformedAnswer(Frozen):
     """There is a file, and it is no answer to this request."""
 
     why: str
@@ -68,7 +68,7 @@ class Malformed(Frozen):
 
 def read_answer(
     text: str, request: DropRequest, *, margin: float
-) -> Evaluation | Refused | Failed | Malformed:
+) -> Evaluation | Refused | Failed | MalformedAnswer:
     """Read an answer; nothing raises, whatever the text is.
 
     Args:
@@ -79,17 +79,17 @@ def read_answer(
     try:
         document = json.loads(text)
         if not isinstance(document, dict):
-            return Malformed(why="it is no JSON object")
+            return MalformedAnswer(why="it is no JSON object")
         return _read(document, text, request, margin)
     except ValidationError as error:
-        return Malformed(why=first_fault(error))
+        return MalformedAnswer(why=first_fault(error))
     except (ValueError, RecursionError) as error:
-        return Malformed(why=one_line(error))
+        return MalformedAnswer(why=one_line(error))
 
 
 def _read(
     document: dict[str, Any], text: str, request: DropRequest, margin: float
-) -> Evaluation | Refused | Failed | Malformed:
+) -> Evaluation | Refused | Failed | MalformedAnswer:
     if "refused" in document:
         return Refused.model_validate_json(text)
     if "failed" in document:
@@ -99,17 +99,17 @@ def _read(
     evaluation = Evaluation.model_validate_json(text)
     theirs = (evaluation.task_id, evaluation.candidate_id, evaluation.is_final)
     if theirs != (request.task.id, request.candidate_id, request.final):
-        return Malformed(why="it is the evaluation of another request")
+        return MalformedAnswer(why="it is the evaluation of another request")
     return evaluation
 
 
-def _from_plain(answer: PlainAnswer, request: DropRequest, margin: float) -> Evaluation | Malformed:
+def _from_plain(answer: PlainAnswer, request: DropRequest, margin: float) -> Evaluation | MalformedAnswer:
     is_verified = answer.status is Status.VERIFIED
     names = [workload.name for workload in request.task.workloads]
     if is_verified and set(answer.latency_ms) != set(names):
-        return Malformed(why=f"latency_ms is not of exactly the workloads {', '.join(names)}")
+        return MalformedAnswer(why=f"latency_ms is not of exactly the workloads {', '.join(names)}")
     if is_verified and answer.baseline_ms and set(answer.baseline_ms) != set(names):
-        return Malformed(why=f"baseline_ms is of some other workloads than {', '.join(names)}")
+        return MalformedAnswer(why=f"baseline_ms is of some other workloads than {', '.join(names)}")
     words = [answer.detail, _caveat(answer, margin)] if is_verified else [answer.detail or "no reason given"]
     return Evaluation(
         candidate_id=request.candidate_id,

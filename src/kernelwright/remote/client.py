@@ -14,7 +14,7 @@ from kernelwright.core.machine import Machine
 from kernelwright.core.roofline import Floor
 from kernelwright.core.task import Task
 from kernelwright.remote.http import Http, refusal, require_url
-from kernelwright.remote.records import EvaluationAnswer, EvaluationRequest, State, TaskAnswer
+from kernelwright.remote.records import EvaluationAnswer, EvaluationRequest, JobState, TaskAnswer
 from kernelwright.remote.retry import Patience
 
 MAX_RESENDS = 5
@@ -145,7 +145,7 @@ class RemoteSession:
             admitted = self._http.parse(answer, TaskAnswer)
             if admitted.task_id != self.task.id:
                 raise MachineError("the service speaks of another task; is it the same version?")
-            if admitted.state is State.DONE:
+            if admitted.state is JobState.DONE:
                 return admitted.baseline_ms
             self._http.rest()
         raise MachineError(f"{self.task.name}: not admitted after {self._patience.evaluation_s:.0f} s")
@@ -187,7 +187,7 @@ class RemoteSession:
         if answer.problem is not None:
             kind = TaskError if answer.problem.kind == "task" else MachineError
             raise kind(answer.problem.line)
-        if answer.state is State.CANCELLED:
+        if answer.state is JobState.CANCELLED:
             raise MachineError(f"evaluation {answer.id} was cancelled at the service")
         evaluation, ours = answer.evaluation, (self.task.id, candidate.id)
         if evaluation is None or (evaluation.task_id, evaluation.candidate_id) != ours:

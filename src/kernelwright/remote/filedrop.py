@@ -17,7 +17,7 @@ from kernelwright.core.frozen import content_hash
 from kernelwright.core.machine import Machine
 from kernelwright.core.roofline import Floor
 from kernelwright.core.task import Task
-from kernelwright.remote.answers import DropRequest, Failed, Malformed, Refused, read_answer
+from kernelwright.remote.answers import DropRequest, Failed, MalformedAnswer, Refused, read_answer
 
 MARGIN = 1.25
 """Assumed uncertainty of a ratio of two single latencies, as a factor; ours. Each may be off by 12 %."""
@@ -108,14 +108,14 @@ class FileDropEvaluator:
                 return answer
             is_late = self._clock() >= deadline
             # A malformed answer is looked at twice: at first it may be half written.
-            if isinstance(answer, Malformed) and (is_late or data == malformed):
+            if isinstance(answer, MalformedAnswer) and (is_late or data == malformed):
                 return _no_verdict(request, Status.REJECTED, _malformed(name, answer.why))
             if is_late:
                 return _no_verdict(request, Status.TIMEOUT, _late(name, self._timeout_s))
             malformed = data
             self._sleep(self._poll_s)
 
-    def _understand(self, name: str, data: bytes, request: DropRequest) -> Evaluation | Malformed:
+    def _understand(self, name: str, data: bytes, request: DropRequest) -> Evaluation | MalformedAnswer:
         answer = self._read(data, request)
         if isinstance(answer, Refused):
             raise TaskError(f"{request.task.name}: {answer.refused}")
@@ -133,13 +133,13 @@ class FileDropEvaluator:
         except OSError as error:
             raise MachineError(f"inbox/{name}.json cannot be read: {error.strerror}") from error
 
-    def _read(self, data: bytes, request: DropRequest) -> Evaluation | Refused | Failed | Malformed:
+    def _read(self, data: bytes, request: DropRequest) -> Evaluation | Refused | Failed | MalformedAnswer:
         if len(data) > MAX_ANSWER_BYTES:
-            return Malformed(why=f"it has more than {MAX_ANSWER_BYTES} bytes")
+            return MalformedAnswer(why=f"it has more than {MAX_ANSWER_BYTES} bytes")
         try:
             text = data.decode("utf-8-sig")
         except UnicodeDecodeError:
-            return Malformed(why="it is no UTF-8 text")
+            return MalformedAnswer(why="it is no UTF-8 text")
         return read_answer(text, request, margin=self._margin)
 
     def _set_aside(self, name: str) -> None:

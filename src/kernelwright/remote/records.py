@@ -11,7 +11,7 @@ from kernelwright.core.frozen import Frozen, content_hash
 from kernelwright.core.roofline import Floor
 
 
-class State(StrEnum):
+class JobState(StrEnum):
     """How far a request has come; the last three are for good."""
 
     QUEUED = "queued"
@@ -24,10 +24,10 @@ class State(StrEnum):
     @property
     def is_settled(self) -> bool:
         """True when it will not change any more."""
-        return self in (State.DONE, State.FAILED, State.CANCELLED)
+        return self in (JobState.DONE, JobState.FAILED, JobState.CANCELLED)
 
 
-class Problem(Frozen):
+class RequestProblem(Frozen):
     """Why something failed, in one line."""
 
     kind: Literal["task", "machine"]
@@ -59,12 +59,12 @@ class EvaluationAnswer(Frozen):
     """Body of every answer about one evaluation."""
 
     id: str
-    state: State
+    state: JobState
     ahead: int | None = None
     """Requests to be carried out before this one; None when it is not waiting."""
     evaluation: Evaluation | None = None
     """Present exactly when the state is ``done``."""
-    problem: Problem | None = None
+    problem: RequestProblem | None = None
     """Present exactly when the state is ``failed``."""
 
 
@@ -72,7 +72,7 @@ class TaskAnswer(Frozen):
     """Body of the answer to ``POST /tasks``."""
 
     task_id: str
-    state: State
+    state: JobState
     """``done``: admitted. ``queued`` or ``running``: send the same task again to wait on."""
     baseline_ms: dict[str, float] = Field(default_factory=dict)
     """Workload -> eager latency as seen at admission; empty before the state is ``done``."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from kernelwright.core.errors import KernelwrightError, TaskError
 from kernelwright.core.frozen import Frozen
 from kernelwright.remote.lines import one_line
-from kernelwright.remote.records import Problem, State
+from kernelwright.remote.records import JobState, RequestProblem
 from kernelwright.remote.thread import OneThread
 
 log = logging.getLogger(__name__)
@@ -23,16 +23,16 @@ ENDING = "the service is ending; try again when it is back"
 
 @dataclass
 class Ticket:
-    """One request and what became of it; owned by the desk."""
+    """One request and what became of it; owned by the queue."""
 
     id: str
     client: str
     work: Callable[[], Frozen] | None
     """Carried out on the referee's thread; None once the ticket is settled, so that memory is freed."""
-    state: State = State.QUEUED
+    state: JobState = JobState.QUEUED
     result: Frozen | None = None
     """What ``work`` returned; present exactly when the state is ``done``."""
-    problem: Problem | None = None
+    problem: RequestProblem | None = None
     settled: asyncio.Event = field(default_factory=asyncio.Event)
 
 
@@ -45,7 +45,7 @@ class Full:
     is_ending: bool = False
 
 
-class Desk:
+class RequestQueue:
     """Tickets in order. Every method belongs to the event loop's thread; only ``work`` runs elsewhere."""
 
     def __init__(self, thread: OneThread, *, max_queue: int, max_per_client: int, max_finished: int) -> None:
@@ -78,7 +78,7 @@ class Desk:
     def submit(self, ticket_id: str, client: str, work: Callable[[], Frozen]) -> Ticket | Full:
         """Queue a request; the same id again is the same ticket while it waits, runs or is done."""
         known = self.find(ticket_id)
-        if known is not None and known.state not in (State.FAILED, State.CANCELLED):
+        if known is not None and known.state not in (JobState.FAILED, JobState.CANCELLED):
             return known
         full = self._full(client)
         if full is not None:
@@ -98,23 +98,23 @@ class Desk:
 
     def ahead(self, ticket: Ticket) -> int | None:
         """Return how many are carried out before it; None when it is not waiting."""
-        if ticket.state is not State.QUEUED:
+        if ticket.state is not JobState.QUEUED:
             return None
         return self._waiting.index(ticket) + self.n_running
 
     def cancel(self, ticket: Ticket) -> bool:
         """Take a waiting ticket out of the queue; returns False when it is too late."""
-        if ticket.state is State.QUEUED:
+        if ticket.state is JobState.QUEUED:
             self._waiting.remove(ticket)
-            self._settle(ticket, State.CANCELLED)
-        return ticket.state is State.CANCELLED
+            self._settle(ticket, JobState.CANCELLED)
+        return ticket.state is JobState.CANCELLED
 
     def forget(self, ticket: Ticket) -> None:
         """Forget a settled ticket: the same request again is carried out again."""
         self._finished.pop(ticket.id, None)
 
     async def wait(self, ticket: Ticket, seconds: float) -> None:
-        """Return when the ticket is settled, the time is over or the desk stops."""
+        """Return when the ticket is settled, the time is over or the queue stops."""
         waits = [asyncio.ensure_future(event.wait()) for event in (ticket.settled, self._stopping)]
         try:
             await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
@@ -123,7 +123,7 @@ class Desk:
                 wait.cancel()
 
     async def serve(self) -> None:
-        """Carry out one ticket after the other until the desk stops."""
+        """Carry out one ticket after the other until the queue stops."""
         while not self.is_stopping:
             if not self._waiting:
                 self._arrived.clear()
@@ -135,30 +135,30 @@ class Desk:
         """Cancel what waits and wake whoever does; what is running goes on to its end."""
         self._stopping.set()
         while self._waiting:
-            self._settle(self._waiting.popleft(), State.CANCELLED)
+            self._settle(self._waiting.popleft(), JobState.CANCELLED)
         self._arrived.set()
 
     async def _carry_out(self, ticket: Ticket) -> None:
         work = ticket.work
         assert work is not None
-        ticket.state, self._running = State.RUNNING, ticket
+        ticket.state, self._running = JobState.RUNNING, ticket
         begin = time.monotonic()
         try:
             ticket.result = await self._thread.call(work)
-            state = State.DONE
+            state = JobState.DONE
         except TaskError as error:
-            ticket.problem, state = Problem(kind="task", line=one_line(error)), State.FAILED
+            ticket.problem, state = RequestProblem(kind="task", line=one_line(error)), JobState.FAILED
         except KernelwrightError as error:
-            ticket.problem, state = Problem(kind="machine", line=one_line(error)), State.FAILED
+            ticket.problem, state = RequestProblem(kind="machine", line=one_line(error)), JobState.FAILED
         except Exception as error:  # the border: the service lives on
             log.exception("a request failed through a defect of ours")
             line = f"{one_line(error)}; a defect of ours, the service's log has the traceback"
-            ticket.problem, state = Problem(kind="machine", line=line), State.FAILED
+            ticket.problem, state = RequestProblem(kind="machine", line=line), JobState.FAILED
         self._last_s = time.monotonic() - begin
         self._running = None
         self._settle(ticket, state)
 
-    def _settle(self, ticket: Ticket, state: State) -> None:
+    def _settle(self, ticket: Ticket, state: JobState) -> None:
         ticket.state, ticket.work = state, None
         self._finished[ticket.id] = ticket
         while len(self._finished) > self._max_finished:

@@ -23,11 +23,11 @@ from kernelwright.remote.records import (
     EvaluationAnswer,
     EvaluationRequest,
     Health,
+    JobState,
     Refusal,
-    State,
     TaskAnswer,
 )
-from kernelwright.remote.request_queue import ENDING, Desk, Full, Ticket
+from kernelwright.remote.request_queue import ENDING, Full, RequestQueue, Ticket
 from kernelwright.remote.sessions import Sessions
 from kernelwright.remote.targets import target_problem
 from kernelwright.remote.thread import OneThread
@@ -127,7 +127,7 @@ class _Service:
         self._sessions = Sessions(start, max_open=settings.max_open)
         self._tasks: OrderedDict[str, tuple[Task, Admitted]] = OrderedDict()
         self._thread = OneThread("referee")
-        self._desk = Desk(
+        self._queue = RequestQueue(
             self._thread,
             max_queue=settings.max_queue,
             max_per_client=settings.max_per_client,
@@ -136,12 +136,12 @@ class _Service:
 
     @contextlib.asynccontextmanager
     async def lifespan(self, app: Starlette) -> AsyncIterator[None]:
-        """Serve the desk while the application runs; end the referee's processes after it."""
-        serving = asyncio.ensure_future(self._desk.serve())
+        """Serve the queue while the application runs; end the referee's processes after it."""
+        serving = asyncio.ensure_future(self._queue.serve())
         try:
             yield
         finally:
-            self._desk.stop()
+            self._queue.stop()
             done, _ = await asyncio.wait([serving], timeout=self._settings.grace_s)
             if done:
                 await self._thread.call(self._sessions.close)
@@ -151,14 +151,14 @@ class _Service:
 
     def stop(self) -> None:
         """Answer everyone who waits; call it on the event loop's thread."""
-        self._desk.stop()
+        self._queue.stop()
 
     async def health(self, request: Request) -> Response:
         """Say that we are here and how long the queue is."""
         health = Health(
             version=__version__,
-            queued=self._desk.n_waiting,
-            running=self._desk.n_running,
+            queued=self._queue.n_waiting,
+            running=self._queue.n_running,
             gpu=self._settings.gpu,
         )
         return _json(health)
@@ -178,15 +178,15 @@ class _Service:
         known = self._tasks.get(task.id)
         if known is None:
             ticket_id = content_hash("task", _client(request), task.id)
-            ticket = self._desk.find(ticket_id)  # it may have failed while nobody was waiting
-            if ticket is None or ticket.state is State.CANCELLED:
+            ticket = self._queue.find(ticket_id)  # it may have failed while nobody was waiting
+            if ticket is None or ticket.state is JobState.CANCELLED:
                 ticket = self._submit(request, ticket_id, self._admit(task))
-            await self._desk.wait(ticket, self._settings.max_wait_s)
+            await self._queue.wait(ticket, self._settings.max_wait_s)
             known = self._outcome(task, ticket)
             if known is None:
                 return _json(TaskAnswer(task_id=task.id, state=ticket.state), 202)
         self._tasks.move_to_end(task.id)
-        return _json(TaskAnswer(task_id=task.id, state=State.DONE, baseline_ms=known[1].baseline_ms))
+        return _json(TaskAnswer(task_id=task.id, state=JobState.DONE, baseline_ms=known[1].baseline_ms))
 
     async def add_evaluation(self, request: Request) -> Response:
         """Queue an evaluation."""
@@ -203,8 +203,8 @@ class _Service:
         """Say how far an evaluation has come, after waiting for its end as long as the client wants."""
         self._intake.require_access(request)
         ticket = self._find(request)
-        await self._desk.wait(ticket, self._intake.wait_s(request))
-        if self._desk.is_stopping and ticket.state not in (State.DONE, State.FAILED):
+        await self._queue.wait(ticket, self._intake.wait_s(request))
+        if self._queue.is_stopping and ticket.state not in (JobState.DONE, JobState.FAILED):
             raise _ending()
         return _json(self._answer(ticket))
 
@@ -212,7 +212,7 @@ class _Service:
         """Take an evaluation out of the queue."""
         self._intake.require_access(request)
         ticket = self._find(request)
-        if not self._desk.cancel(ticket):
+        if not self._queue.cancel(ticket):
             raise HTTPException(
                 409, f"evaluation {ticket.id} is {ticket.state}; only a queued one can be cancelled"
             )
@@ -232,7 +232,7 @@ class _Service:
         )
 
     def _submit(self, request: Request, ticket_id: str, work: Callable[[], Frozen]) -> Ticket:
-        ticket = self._desk.submit(ticket_id, _client(request), work)
+        ticket = self._queue.submit(ticket_id, _client(request), work)
         if isinstance(ticket, Full):
             status = 503 if ticket.is_ending else 429
             raise HTTPException(status, ticket.line, {"Retry-After": str(ticket.retry_after_s)})
@@ -241,9 +241,9 @@ class _Service:
     def _outcome(self, task: Task, ticket: Ticket) -> tuple[Task, Admitted] | None:
         """Remember an admitted task; None while it is not; a refusal is delivered once and forgotten."""
         if ticket.problem is not None:
-            self._desk.forget(ticket)
+            self._queue.forget(ticket)
             raise HTTPException(422 if ticket.problem.kind == "task" else 500, ticket.problem.line)
-        if ticket.state is State.CANCELLED:
+        if ticket.state is JobState.CANCELLED:
             raise _ending()
         if not isinstance(ticket.result, Admitted):
             return None
@@ -256,7 +256,7 @@ class _Service:
         return EvaluationAnswer(
             id=ticket.id,
             state=ticket.state,
-            ahead=self._desk.ahead(ticket),
+            ahead=self._queue.ahead(ticket),
             evaluation=ticket.result if isinstance(ticket.result, Evaluation) else None,
             problem=ticket.problem,
         )
@@ -280,7 +280,7 @@ class _Service:
 
     def _find(self, request: Request) -> Ticket:
         ticket_id = request.path_params["id"]
-        ticket = self._desk.find(ticket_id)
+        ticket = self._queue.find(ticket_id)
         if ticket is None or isinstance(ticket.result, Admitted):
             raise HTTPException(404, f"no evaluation {ticket_id!r} here, or it was forgotten; POST it again")
         return ticket

@@ -23,7 +23,7 @@ class ModelRow:
 
 
 @dataclass(frozen=True)
-class Asked:
+class AskedModels:
     """What an ended run asked of its models."""
 
     rows: tuple[ModelRow, ...]
@@ -71,11 +71,11 @@ def model_rows(models: ModelSettings) -> tuple[ModelRow, ...]:
     )
 
 
-def asked_of(models: ModelSettings | None, story: Story) -> Asked | None:
+def asked_of(models: ModelSettings | None, story: Story) -> AskedModels | None:
     """Return what an ended run asked of models; None where it asked nothing or has not ended."""
     if models is None or story.finished is None or not story.finished.spent.model_calls:
         return None
-    return Asked(model_rows(models), story.finished.answers, story.finished.spent)
+    return AskedModels(model_rows(models), story.finished.answers, story.finished.spent)
 
 
 def with_models(verdict: Verdict, models: ModelSettings | None, story: Story) -> Verdict:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from kernelwright.report import svg
 from kernelwright.report.measures import millis
-from kernelwright.report.story import Step
+from kernelwright.report.story import StoryStep
 
 WIDTH = 520.0
 LEFT, RIGHT, TOP, BOTTOM = 44.0, 14.0, 14.0, 40.0
@@ -20,7 +20,7 @@ class Bar(NamedTuple):
     note: str = ""
 
 
-def speedup_curve(steps: Sequence[Step], compile_ratio: float | None, height: float = 280.0) -> str:
+def speedup_curve(steps: Sequence[StoryStep], compile_ratio: float | None, height: float = 280.0) -> str:
     """Draw each evaluation's speedup over eager and the best so far.
 
     ``compile_ratio`` is torch.compile's own speedup over eager, drawn as a line to beat. Candidates
@@ -70,7 +70,7 @@ def _reference(ratio: float, name: str, y: svg.Scale) -> str:
     return svg.line(LEFT, y(ratio), WIDTH - RIGHT, y(ratio), "reference") + text
 
 
-def _best_line(steps: Sequence[Step], x: svg.Scale, y: svg.Scale) -> list[tuple[float, float]]:
+def _best_line(steps: Sequence[StoryStep], x: svg.Scale, y: svg.Scale) -> list[tuple[float, float]]:
     points: list[tuple[float, float]] = []
     best = 0.0
     for i, step in enumerate(steps, 1):
@@ -85,7 +85,7 @@ def _best_line(steps: Sequence[Step], x: svg.Scale, y: svg.Scale) -> list[tuple[
     return points
 
 
-def _point(step: Step, at: float, y: svg.Scale, strip: float) -> str:
+def _point(step: StoryStep, at: float, y: svg.Scale, strip: float) -> str:
     if step.speedup is None:
         hover = svg.title(f"Step {step.number}, {step.title}: {step.outcome}. {step.explanation}")
         cross = f"M{at - 4:.1f},{strip - 4:.1f} l8,8 m0,-8 l-8,8"

@@ -93,10 +93,10 @@ class TaskLine(Frozen):
 
     task: str
     speedups: dict[str, float | None]
-    """Contestant's name -> geometric mean over its seeds; None when every run failed."""
+    """CandidateProcess's name -> geometric mean over its seeds; None when every run failed."""
 
 
-class Failure(Frozen):
+class FailedRun(Frozen):
     """A run that did not end well."""
 
     name: str
@@ -111,7 +111,7 @@ class Comparison(Frozen):
     standings: tuple[Standing, ...]
     pairs: tuple[Pair, ...]
     tasks: tuple[TaskLine, ...]
-    failures: tuple[Failure, ...]
+    failures: tuple[FailedRun, ...]
     horizon: int
     """Evaluations that the curves and areas span."""
     n_cells: int
@@ -144,7 +144,7 @@ def compare_runs(
         pairs=tuple(_pair(a, own[a], b, own[b], span) for a, b in combinations(own, 2)),
         tasks=_task_lines(own),
         failures=tuple(
-            Failure(name=name, task=run.task, seed=run.seed, detail=run.detail)
+            FailedRun(name=name, task=run.task, seed=run.seed, detail=run.detail)
             for name, mine in own.items()
             for run in mine
             if not run.is_success

@@ -40,7 +40,7 @@ MIXES: Mapping[str, tuple[str, ...]] = {
 OTHER = "other"
 
 
-class Built(NamedTuple):
+class BuiltRow(NamedTuple):
     """A kernel on one architecture."""
 
     inspection: Inspection
@@ -81,13 +81,13 @@ def inspection_verdict(found: Sequence[Inspection]) -> Verdict:
     return Verdict("good" if good else "bad", f"{words} {where}", tuple(map(headline, found)))
 
 
-def by_kernel(found: Sequence[Inspection]) -> list[Built]:
+def by_kernel(found: Sequence[Inspection]) -> list[BuiltRow]:
     """Return all kernels, with the builds of one kernel for all architectures next to each other."""
-    grouped: dict[tuple[object, ...], list[Built]] = {}
+    grouped: dict[tuple[object, ...], list[BuiltRow]] = {}
     for inspection in found:
         for kernel in inspection.kernels:
             key = (kernel_name(kernel), kernel.grid, kernel.is_trial, tuple(kernel.arguments.items()))
-            grouped.setdefault(key, []).append(Built(inspection, kernel))
+            grouped.setdefault(key, []).append(BuiltRow(inspection, kernel))
     return [built for group in grouped.values() for built in group]
 
 

@@ -9,7 +9,7 @@ COLUMN, ROW, NODE = 104.0, 40.0, 84.0
 ROOT = "reference"
 
 
-class Node(NamedTuple):
+class LineageNode(NamedTuple):
     """One candidate: what stands in its box, what hovering says, and its CSS class."""
 
     id: str
@@ -19,13 +19,13 @@ class Node(NamedTuple):
     kind: str
 
 
-def lineage(nodes: Sequence[Node], winner: str | None) -> str:
+def lineage(nodes: Sequence[LineageNode], winner: str | None) -> str:
     """Draw the tree, generations from left to right; parents must come before their children.
 
     A parent that is not among the nodes counts as the reference.
     """
     known = {node.id for node in nodes}
-    root = Node(ROOT, "", "reference", "The module as it was given", "root")
+    root = LineageNode(ROOT, "", "reference", "The module as it was given", "root")
     parents = {node.id: node.parent if node.parent in known else ROOT for node in nodes}
     depth, row = _place([ROOT, *(node.id for node in nodes)], parents)
     line = _ancestors(winner, parents) if winner in known else set()
@@ -89,7 +89,7 @@ def _edge(child: str, parent: str, depth: Mapping[str, int], row: Mapping[str, f
     return svg.element("path", d=curve, fill="none", class_="edge on-line" if on_line else "edge")
 
 
-def _box(node: Node, depth: int, row: float, on_line: bool) -> str:
+def _box(node: LineageNode, depth: int, row: float, on_line: bool) -> str:
     x, y = _centre(depth, row)
     frame = svg.element("rect", x=x, y=y - 14, width=NODE, height=28.0, rx=6)
     text = svg.label(x + NODE / 2, y + 4, node.text, "axis strong", "middle")

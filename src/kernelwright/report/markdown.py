@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from kernelwright.core.evidence import FactValue
-from kernelwright.report.measures import Interval, fact, millis, percent, times
-from kernelwright.report.tables import NEAR_FLOOR, BenchRow, Spread, Summary
+from kernelwright.report.measures import RatioInterval, fact, millis, percent, times
+from kernelwright.report.tables import NEAR_FLOOR, BenchRow, Summary, TaskSpread
 
 SUMMARY_HEADER = (
     "what", "success", "faster", "geomean / eager", "median", "mean", "geomean / torch.compile",
@@ -123,7 +123,7 @@ def _compiler(row: BenchRow) -> str:
     return "not captured" if row.compiler.startswith("not captured") else "gave up"
 
 
-def _spread(value: Spread | None) -> str:
+def _spread(value: TaskSpread | None) -> str:
     return "" if value is None else f"{times(value.geomean)} [{value.low:.2f}, {value.high:.2f}]"
 
 
@@ -134,7 +134,7 @@ def _compiled(summary: Summary) -> str:
     return f"{text} ({missing} not measured)".strip() if missing else text
 
 
-def _interval(value: Interval | None) -> str:
+def _interval(value: RatioInterval | None) -> str:
     if value is None:
         return ""
     return times(value.ratio) if value.low == value.high else str(value)

@@ -8,7 +8,7 @@ from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.evidence import FactValue
 
 
-class Interval(NamedTuple):
+class RatioInterval(NamedTuple):
     """A speedup with its 95 % interval; over several workloads the geometric mean of each of the three."""
 
     ratio: float
@@ -35,7 +35,7 @@ def geomean(values: Iterable[float]) -> float | None:
     return math.exp(math.fsum(logs) / len(logs)) if logs else None
 
 
-def speedup_over(evaluation: Evaluation, baseline: str) -> Interval | None:
+def speedup_over(evaluation: Evaluation, baseline: str) -> RatioInterval | None:
     """Return the speedup over the named baseline; None where it was not measured.
 
     Over several workloads, the interval's ends are the geometric means of the workloads' ends. This interval
@@ -46,7 +46,7 @@ def speedup_over(evaluation: Evaluation, baseline: str) -> Interval | None:
     if any(part is None for part in parts):
         return None
     ratio, low, high = (float(part) for part in parts if part is not None)
-    return Interval(ratio, low, high)
+    return RatioInterval(ratio, low, high)
 
 
 def latency_ms(evaluation: Evaluation) -> float | None:

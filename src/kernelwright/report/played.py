@@ -7,7 +7,7 @@ from pydantic import field_serializer
 from kernelwright.core.frozen import Frozen
 from kernelwright.core.model_call import CallOutcome, ModelCall
 from kernelwright.core.run import RunState
-from kernelwright.report.measures import Interval
+from kernelwright.report.measures import RatioInterval
 from kernelwright.report.story import Story, tell
 from kernelwright.report.tables import Ending, row_from_story
 from kernelwright.store.base import RunRecord, Store
@@ -36,7 +36,7 @@ class Played(Frozen):
     ending: Ending
     detail: str = ""
     """Why the search ended, or what failed."""
-    speedup: Interval | None = None
+    speedup: RatioInterval | None = None
     """Over eager, of what was delivered: exactly 1 for an unchanged module; None when failed."""
     best_so_far: tuple[float | None, ...] = ()
     """After each evaluation of the search: best verified speedup over eager; None before the first."""
@@ -48,7 +48,7 @@ class Played(Frozen):
     """None when the run failed, or when its measurements were made in another one."""
 
     @field_serializer("speedup")
-    def _name_the_ends(self, value: Interval | None) -> dict[str, float] | None:
+    def _name_the_ends(self, value: RatioInterval | None) -> dict[str, float] | None:
         return None if value is None else value._asdict()
 
     @property

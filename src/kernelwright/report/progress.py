@@ -24,7 +24,7 @@ from kernelwright.core.events import (
     TaskPrepared,
 )
 from kernelwright.report.measures import duration, geomean, millis, times
-from kernelwright.report.story import Step, Story
+from kernelwright.report.story import Story, StoryStep
 
 WIDE = 160
 """Columns where there is no terminal to ask: files and pipes should not be wrapped at 80."""
@@ -122,7 +122,7 @@ def activity(event: Event, story: Story) -> str | None:
     return "thinking" if isinstance(event, CandidateEvaluated) else None
 
 
-def notes(step: Step) -> str:
+def notes(step: StoryStep) -> str:
     """Return what else is worth a word: best so far, moves passed over, why it failed."""
     words = []
     if step.improved_to is not None:
@@ -155,7 +155,7 @@ class PlainProgress:
         self._console = console
         self._name = task_name
         self._story = Story()
-        self._shown: Step | None = None
+        self._shown: StoryStep | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -283,7 +283,7 @@ class LiveProgress:
         return grid
 
 
-def _style(step: Step) -> str:
+def _style(step: StoryStep) -> str:
     if step.improved_to is not None or step.mode == "final":
         return "green"
     if step.evaluation is None:

@@ -20,7 +20,7 @@ class Ceilings(NamedTuple):
     fma_gflops: float
 
 
-class Dot(NamedTuple):
+class RooflinePoint(NamedTuple):
     """One measured latency of the task, its label and CSS class."""
 
     label: str
@@ -37,7 +37,7 @@ def floor_gbps(work: Work, floor_ms: float) -> float:
     return work.min_bytes / floor_ms / 1e6
 
 
-def roofline(ceilings: Ceilings, work: Work, floor_ms: float, dots: Sequence[Dot]) -> str:
+def roofline(ceilings: Ceilings, work: Work, floor_ms: float, dots: Sequence[RooflinePoint]) -> str:
     """Draw the log-log roofline with the task at its own intensity.
 
     All dots share the task's intensity (its flops over the bytes it must move), so height alone
@@ -115,7 +115,12 @@ def _floor_mark(column: float, at: float, floor_ms: float) -> str:
 
 
 def _dots(
-    column: float, y: svg.Scale, rates: Sequence[float], dots: Sequence[Dot], floor_ms: float, floor_y: float
+    column: float,
+    y: svg.Scale,
+    rates: Sequence[float],
+    dots: Sequence[RooflinePoint],
+    floor_ms: float,
+    floor_y: float,
 ) -> list[str]:
     """Place the dots, pushing labels down where they would touch the one above."""
     parts, last = [], floor_y - 14

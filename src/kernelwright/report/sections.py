@@ -11,7 +11,7 @@ from kernelwright.core.run import RunSpec
 from kernelwright.core.task import TolerancePolicy
 from kernelwright.report import charts
 from kernelwright.report.asked import BY_PRICES, asked_of
-from kernelwright.report.lineage import Node, lineage
+from kernelwright.report.lineage import LineageNode, lineage
 from kernelwright.report.measures import (
     baseline_ms,
     duration,
@@ -24,8 +24,8 @@ from kernelwright.report.measures import (
     speedup_over,
     times,
 )
-from kernelwright.report.roofline import CACHED, Ceilings, Dot, floor_gbps, roofline
-from kernelwright.report.story import Step, Story
+from kernelwright.report.roofline import CACHED, Ceilings, RooflinePoint, floor_gbps, roofline
+from kernelwright.report.story import Story, StoryStep
 
 BASELINES = (("eager", "eager"), ("torch_compile", "torch.compile"))
 
@@ -172,41 +172,41 @@ def _first_floor(story: Story) -> Floor | None:
     return story.prepared.floors[0] if story.prepared and story.prepared.floors else None
 
 
-def _roofline_dots(story: Story, evaluation: Evaluation | None) -> list[Dot]:
+def _roofline_dots(story: Story, evaluation: Evaluation | None) -> list[RooflinePoint]:
     dots = []
     if evaluation is not None and evaluation.results:
         result = evaluation.results[0]
-        dots.append(Dot("winner", result.candidate.median_ms, "winner"))
+        dots.append(RooflinePoint("winner", result.candidate.median_ms, "winner"))
         dots += [
-            Dot(label, result.baselines[name].median_ms, name)
+            RooflinePoint(label, result.baselines[name].median_ms, name)
             for name, label in BASELINES
             if name in result.baselines
         ]
     elif story.prepared is not None and story.prepared.baselines_ms:
-        dots.append(Dot("eager", next(iter(story.prepared.baselines_ms.values())), "eager"))
+        dots.append(RooflinePoint("eager", next(iter(story.prepared.baselines_ms.values())), "eager"))
     base = next((s for s in story.evaluated if s.became_base), None)
     if base is not None and base.evaluation is not None and base.evaluation.results:
         same = evaluation is not None and base.candidate == evaluation.candidate_id
         if not same:
-            dots.append(Dot("first base", base.evaluation.results[0].candidate.median_ms, "base"))
+            dots.append(RooflinePoint("first base", base.evaluation.results[0].candidate.median_ms, "base"))
     return dots
 
 
 def lineage_chart(story: Story, candidates: Iterable[Candidate]) -> str | None:
     """Draw which candidate was made from which; None before the first candidate."""
     by_id = {candidate.id: candidate for candidate in candidates}
-    nodes: list[Node] = []
+    nodes: list[LineageNode] = []
     for step in story.evaluated:
         candidate = by_id.get(step.candidate or "")
         if candidate is None or any(node.id == candidate.id for node in nodes):
             continue
         parent = candidate.parents[0] if candidate.parents else ""
-        nodes.append(Node(candidate.id, parent, *_node_text(step)))
+        nodes.append(LineageNode(candidate.id, parent, *_node_text(step)))
     winner = story.finished.winner if story.finished else None
     return lineage(nodes, winner) if nodes else None
 
 
-def _node_text(step: Step) -> tuple[str, str, str]:
+def _node_text(step: StoryStep) -> tuple[str, str, str]:
     if step.speedup is None:
         return f"{step.number}: failed", f"{step.title}: {step.outcome}. {step.explanation}", "failed"
     return (

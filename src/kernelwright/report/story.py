@@ -22,7 +22,7 @@ from kernelwright.core.events import (
     TaskPrepared,
 )
 from kernelwright.core.plan import Move
-from kernelwright.report.measures import Interval, speedup_over
+from kernelwright.report.measures import RatioInterval, speedup_over
 
 TITLES = {
     "root": "the reference itself",
@@ -34,7 +34,7 @@ TITLES = {
 
 
 @dataclass
-class Step:
+class StoryStep:
     """One round; a field is None until its event has happened."""
 
     number: int
@@ -69,7 +69,7 @@ class Step:
         return f"{self.move.skill}{where}" + (f" ({params})" if params else "")
 
     @property
-    def speedup(self) -> Interval | None:
+    def speedup(self) -> RatioInterval | None:
         """Speedup over eager, None when not verified or not yet measured."""
         return None if self.evaluation is None else speedup_over(self.evaluation, "eager")
 
@@ -102,7 +102,7 @@ class Story:
 
     started: RunStarted | None = None
     prepared: TaskPrepared | None = None
-    steps: list[Step] = field(default_factory=list)
+    steps: list[StoryStep] = field(default_factory=list)
     finished: RunFinished | None = None
     interrupted: RunInterrupted | None = None
     """The last event of a run that was interrupted; None once it was carried on."""
@@ -145,7 +145,7 @@ class Story:
         # A resumed run repeats the events of the interrupted step, and of later steps that went differently.
         self.steps = [step for step in self.steps if step.number < event.step]
         self._close()
-        self.steps.append(Step(number=event.step, mode=event.mode, base=event.base))
+        self.steps.append(StoryStep(number=event.step, mode=event.mode, base=event.base))
 
     def _close(self) -> None:
         for step in self.steps:
@@ -180,7 +180,7 @@ class Story:
         else:
             step.improved_to = event.speedup
 
-    def _step_for(self, event: Event) -> Step:
+    def _step_for(self, event: Event) -> StoryStep:
         """Return the step of an event; begin a further attempt of the step when its last one has ended."""
         number = getattr(event, "step", 0)
         if isinstance(event, BaseReplaced):
@@ -189,22 +189,22 @@ class Story:
                 return own[-1]
         last = next((step for step in reversed(self.steps) if step.number == number), None)
         if last is None:
-            last = Step(number=number, mode="optimize")
+            last = StoryStep(number=number, mode="optimize")
             self.steps.append(last)
         starts_anew = isinstance(event, MoveChosen | MoveFailed | CandidateWritten)
         if starts_anew and (last.failed is not None or last.evaluation is not None):
-            last = Step(number=number, mode=last.mode, base=last.base, diagnosed=last.diagnosed)
+            last = StoryStep(number=number, mode=last.mode, base=last.base, diagnosed=last.diagnosed)
             self.steps.append(last)
         return last
 
     @property
-    def best(self) -> Step | None:
+    def best(self) -> StoryStep | None:
         """The verified step with the highest speedup so far, not counting the final measurement."""
         timed = [step for step in self.steps if step.speedup is not None and step.mode != "final"]
         return max(timed, key=lambda step: step.speedup or (0.0, 0.0, 0.0), default=None)
 
     @property
-    def evaluated(self) -> list[Step]:
+    def evaluated(self) -> list[StoryStep]:
         """The steps that spent an evaluation in the search, in order."""
         return [step for step in self.steps if step.evaluation is not None and step.mode != "final"]
 

@@ -10,7 +10,7 @@ from pydantic import Field, field_serializer
 from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.frozen import Frozen
 from kernelwright.report.measures import (
-    Interval,
+    RatioInterval,
     baseline_ms,
     floor_fraction,
     geomean,
@@ -50,11 +50,11 @@ class BenchRow(Frozen):
     ending: Ending
     detail: str = ""
     """Why the search ended, or what failed."""
-    speedup_eager: Interval | None = None
+    speedup_eager: RatioInterval | None = None
     """Of what was delivered; exactly 1 for an unchanged module. None when failed."""
-    speedup_compile: Interval | None = None
+    speedup_compile: RatioInterval | None = None
     """The same over torch.compile; None where it was not measured."""
-    speedups: dict[str, Interval] = Field(default_factory=dict)
+    speedups: dict[str, RatioInterval] = Field(default_factory=dict)
     """The same over further baselines, by name."""
     floor_fraction: float | None = None
     """Of what was delivered; None when no floor is known."""
@@ -66,11 +66,11 @@ class BenchRow(Frozen):
     """What kept the compiler from its work: the module was not captured, or lowering gave up, and why."""
 
     @field_serializer("speedup_eager", "speedup_compile")
-    def _name_the_ends(self, value: Interval | None) -> dict[str, float] | None:
+    def _name_the_ends(self, value: RatioInterval | None) -> dict[str, float] | None:
         return None if value is None else value._asdict()
 
     @field_serializer("speedups")
-    def _name_their_ends(self, value: dict[str, Interval]) -> dict[str, dict[str, float]]:
+    def _name_their_ends(self, value: dict[str, RatioInterval]) -> dict[str, dict[str, float]]:
         return {name: interval._asdict() for name, interval in value.items()}
 
     @property
@@ -79,7 +79,7 @@ class BenchRow(Frozen):
         return self.ending is not Ending.FAILED
 
 
-class Spread(Frozen):
+class TaskSpread(Frozen):
     """Speedups of the successful tasks that have one."""
 
     n: int
@@ -101,9 +101,9 @@ class Summary(Frozen):
     n_success: int
     n_faster: int
     n_unchanged: int
-    eager: Spread | None
-    compiled: Spread | None
-    over: dict[str, Spread] = Field(default_factory=dict)
+    eager: TaskSpread | None
+    compiled: TaskSpread | None
+    over: dict[str, TaskSpread] = Field(default_factory=dict)
     """The same over further baselines, by name."""
     fast_p: dict[str, float]
     """Threshold over eager -> share of all tasks; failed ones count as not."""
@@ -169,7 +169,7 @@ def _unchanged(story: Story) -> dict[str, object]:
     floor_ms = geomean(floors)
     return {
         "ending": Ending.UNCHANGED,
-        "speedup_eager": Interval(1.0, 1.0, 1.0),
+        "speedup_eager": RatioInterval(1.0, 1.0, 1.0),
         "speedup_compile": _eager_over(evaluation, "torch_compile"),
         "speedups": {name: over for name in _further(evaluation) if (over := _eager_over(evaluation, name))},
         "floor_fraction": floor_ms / eager_ms if floor_ms and eager_ms else None,
@@ -184,13 +184,13 @@ def _further(evaluation: Evaluation | None) -> list[str]:
     return [name for name in names if name not in ("eager", "torch_compile")]
 
 
-def _eager_over(evaluation: Evaluation | None, baseline: str) -> Interval | None:
+def _eager_over(evaluation: Evaluation | None, baseline: str) -> RatioInterval | None:
     """Return how eager compares with another baseline: both were measured against one candidate."""
     eager = speedup_over(evaluation, "eager") if evaluation else None
     other = speedup_over(evaluation, baseline) if evaluation else None
     if eager is None or other is None:
         return None
-    return Interval(other.ratio / eager.ratio, other.low / eager.high, other.high / eager.low)
+    return RatioInterval(other.ratio / eager.ratio, other.low / eager.high, other.high / eager.low)
 
 
 def summarise(name: str, rows: Sequence[BenchRow]) -> Summary:
@@ -236,13 +236,13 @@ def _grouped(rows: Iterable[BenchRow], field: str) -> dict[str, list[BenchRow]]:
     return groups
 
 
-def spread(ratios: Sequence[float]) -> Spread | None:
+def spread(ratios: Sequence[float]) -> TaskSpread | None:
     """Return mean values and their spread; None for no ratios."""
     middle = geomean(ratios)
     if middle is None:
         return None
     low, high = bootstrap_geomean(ratios)
-    return Spread(
+    return TaskSpread(
         n=len(ratios),
         geomean=middle,
         low=low,

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from kernelwright.core.evaluation import Evaluation
-from kernelwright.report.measures import Interval, floor_ms, latency_ms, millis, speedup_over, times
+from kernelwright.report.measures import RatioInterval, floor_ms, latency_ms, millis, speedup_over, times
 from kernelwright.report.story import Story
 
 Tone = Literal["good", "neutral", "bad"]
@@ -133,7 +133,7 @@ def failed_line(evaluation: Evaluation) -> str:
     )
 
 
-def _headline(speedup: Interval | None) -> str:
+def _headline(speedup: RatioInterval | None) -> str:
     if speedup is None:
         return "Verified"
     if speedup.is_faster:
@@ -143,7 +143,7 @@ def _headline(speedup: Interval | None) -> str:
     return f"Verified; no significant change against eager ({times(speedup.ratio)})"
 
 
-def _caveat(speedup: Interval) -> str:
+def _caveat(speedup: RatioInterval) -> str:
     if speedup.is_faster:
         return ""
     return " (slower)" if speedup.is_slower else " (no significant change)"

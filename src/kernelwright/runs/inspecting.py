@@ -10,10 +10,10 @@ from kernelwright.core.evidence import FactValue
 from kernelwright.core.roofline import Floor
 from kernelwright.core.task import Task
 from kernelwright.runs.evaluator import Evaluator, Session, SessionAround
-from kernelwright.targets.gpu.inspect.ahead import Ahead
+from kernelwright.targets.gpu.inspect.ahead import AotCheck
 from kernelwright.targets.gpu.profilers.profile import Profiled
 
-Inspector: TypeAlias = Callable[[Task, Candidate], Ahead]
+Inspector: TypeAlias = Callable[[Task, Candidate], AotCheck]
 """Builds a candidate and returns what compilers report; never raises for a bad candidate."""
 Profiler: TypeAlias = Callable[[Task, Candidate], Profiled]
 """Profiles a verified candidate on the device; never raises when no profile can be made."""
@@ -41,7 +41,7 @@ class InspectingSession(SessionAround):
     def __init__(self, inner: Session, task: Task, inspect: Inspector, profile: Profiler | None) -> None:
         super().__init__(inner)
         self._task, self._inspect, self._profile = task, inspect, profile
-        self._seen: dict[str, Ahead] = {}
+        self._seen: dict[str, AotCheck] = {}
         self._profiled: dict[str, Profiled] = {}
         self._best = 0.0
 
@@ -84,7 +84,7 @@ class InspectingSession(SessionAround):
         return self._profiled.get(candidate.id)
 
     def _refused(
-        self, candidate: Candidate, ahead: Ahead, phases: dict[str, float], *, is_final: bool
+        self, candidate: Candidate, ahead: AotCheck, phases: dict[str, float], *, is_final: bool
     ) -> Evaluation:
         return Evaluation(
             candidate_id=candidate.id,
@@ -102,7 +102,7 @@ class InspectingSession(SessionAround):
         )
 
 
-def _facts_of(ahead: Ahead, hottest: str | None) -> dict[str, FactValue]:
+def _facts_of(ahead: AotCheck, hottest: str | None) -> dict[str, FactValue]:
     """Return what compilers said of the kernel that decides: the hottest, where a profiler named one.
 
     Of a library's kernel they said nothing; the heaviest of the candidate's own does not stand in for it.

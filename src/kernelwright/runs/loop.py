@@ -24,8 +24,7 @@ from kernelwright.core.events import (
 )
 from kernelwright.core.learned import ArchivedPlan
 from kernelwright.core.model_call import CallOutcome
-from kernelwright.core.run import RunSpec
-from kernelwright.core.run import RunState as StoredState
+from kernelwright.core.run import RunSpec, RunState
 from kernelwright.memory.study import study
 from kernelwright.runs.evaluator import Evaluator, Session
 from kernelwright.runs.holding import held
@@ -33,9 +32,9 @@ from kernelwright.runs.interruption import is_faster_everywhere, mark_interrupte
 from kernelwright.runs.journal import Journal, Listener
 from kernelwright.runs.knowledge import Knowledge
 from kernelwright.runs.prepare import prepare
-from kernelwright.runs.state import RunState
-from kernelwright.runs.step_context import Desk
-from kernelwright.runs.steps import Pipeline
+from kernelwright.runs.state import LoopState
+from kernelwright.runs.step_context import StepContext
+from kernelwright.runs.steps import StepKind
 from kernelwright.runs.tape import StoreTape
 from kernelwright.runs.view import SearchPolicy, Selection
 from kernelwright.store.base import RunRecord, Store
@@ -69,7 +68,7 @@ class Tools:
     assemble: Callable[[Meter, Tape], Crew]
     """Called once, when the run's meter and tape are there."""
     policy: SearchPolicy
-    pipelines: Mapping[StepMode, Pipeline]
+    pipelines: Mapping[StepMode, StepKind]
     cache_dir: Path
     has_long_term: bool = True
     """False in an ablation."""
@@ -138,7 +137,7 @@ def continue_run(run_id: str, tools: Tools) -> RunOutcome:
         LeaseLost: another process took it over, because this one was not heard of for too long.
     """
     record = tools.store.get_run(run_id)
-    if record.state is StoredState.FINISHED:
+    if record.state is RunState.FINISHED:
         ended = Journal(tools.store, run_id, tools.on_event).finished()
         if ended is not None:
             return _outcome(record, ended, tools.store)
@@ -153,7 +152,7 @@ def _finish(record: RunRecord, tools: Tools) -> RunFinished:
     journal = Journal(store, run_id, tools.on_event)
     finished = journal.finished()
     if finished is None:
-        store.set_state(run_id, StoredState.RUNNING)
+        store.set_state(run_id, RunState.RUNNING)
         try:
             finished = _Loop(record.spec, tools, journal).play()
         except KeyboardInterrupt:
@@ -162,11 +161,11 @@ def _finish(record: RunRecord, tools: Tools) -> RunFinished:
         except LeaseLost:
             raise  # the run is another process's: its state is no more ours to say
         except Exception as error:
-            store.set_state(run_id, StoredState.FAILED, failure=str(error))
+            store.set_state(run_id, RunState.FAILED, failure=str(error))
             raise
     if not record.spec.is_cold:
         store.learn(study)
-    store.set_state(run_id, StoredState.FINISHED)
+    store.set_state(run_id, RunState.FINISHED)
     return finished
 
 
@@ -184,7 +183,7 @@ class _Loop:
         self.spec = spec
         self.tools = tools
         self.journal = journal
-        self.state = RunState()
+        self.state = LoopState()
         started = time.monotonic() - journal.recorded_seconds()
         reserved_s = FINAL_SHARE * (spec.budget.seconds or 0.0)
         self.meter = Meter(spec.budget, lambda: time.monotonic() - started, reserved_s=reserved_s)
@@ -196,15 +195,15 @@ class _Loop:
         with self.tools.referee.open(self.spec.task) as session:
             problem, capture_error = self.tools.prepare(self.spec, self.tools.cache_dir)
             floors = tuple(problem.floors.get(w.name) for w in self.spec.task.workloads)
-            desk = self._desk(problem, session)
-            desk.emit(
+            context = self._desk(problem, session)
+            context.emit(
                 TaskPrepared(
                     floors=floors, capture_error=capture_error, baselines_ms=dict(session.baseline_ms)
                 )
             )
-            desk.tell_given_up(lowering_failures(problem))
-            reason = capture_error or self._search(desk)
-            winner, evaluation = self._final(desk)
+            context.tell_given_up(lowering_failures(problem))
+            reason = capture_error or self._search(context)
+            winner, evaluation = self._final(context)
         if evaluation is None and self.state.ranking():
             reason = f"{reason}; {NO_TIME}"
         finished = RunFinished(
@@ -238,10 +237,10 @@ class _Loop:
             run_id=self.journal.run_id,
         )
 
-    def _desk(self, problem: Problem, session: Session) -> Desk:
+    def _desk(self, problem: Problem, session: Session) -> StepContext:
         tools = self.tools
         knowledge = Knowledge.of(tools.store, self.spec, has_long_term=tools.has_long_term)
-        return Desk(
+        return StepContext(
             self.spec,
             problem,
             self.crew.team,
@@ -253,7 +252,7 @@ class _Loop:
             self.tools.policy,
         )
 
-    def _search(self, desk: Desk) -> str:
+    def _search(self, context: StepContext) -> str:
         """Follow the policy until it stops, the budget is used up or nothing comes; return why it ended."""
         idle = 0
         while idle < MAX_FRUITLESS:
@@ -262,24 +261,24 @@ class _Loop:
                 selection = self.tools.policy.select(self.state.view())
                 if selection.mode == "stop":
                     return selection.reason
-                idle = 0 if self._is_fruitful(desk, selection) else idle + 1
+                idle = 0 if self._is_fruitful(context, selection) else idle + 1
             except (BudgetUsedUp, ModelUnavailable) as error:
                 return str(error)
         return f"{MAX_FRUITLESS} steps in a row gave no new candidate"
 
-    def _is_fruitful(self, desk: Desk, selection: Selection) -> bool:
+    def _is_fruitful(self, context: StepContext, selection: Selection) -> bool:
         """Carry a selection out; tell whether the run knows more than before."""
         assert selection.mode != "stop"
         before = len(self.state.attempts), len(self.state.exhausted)
-        granted = desk.begin(selection)
-        self.tools.pipelines[selection.mode].run(desk, granted)
+        granted = context.begin(selection)
+        self.tools.pipelines[selection.mode].run(context, granted)
         is_fruitful = before != (len(self.state.attempts), len(self.state.exhausted))
         self.state.fruitless[selection.mode] = (
             0 if is_fruitful else self.state.fruitless.get(selection.mode, 0) + 1
         )
         return is_fruitful
 
-    def _final(self, desk: Desk) -> tuple[Candidate | None, Evaluation | None]:
+    def _final(self, context: StepContext) -> tuple[Candidate | None, Evaluation | None]:
         """Measure the best again in fresh processes; the first that holds and is faster wins.
 
         None is begun when the budget of seconds is used up: only what has a final verdict is delivered.
@@ -289,9 +288,9 @@ class _Loop:
             if not (self.meter.has_time() or self.journal.recorded_evaluation(candidate_id, is_final=True)):
                 break
             self.state.step += 1
-            desk.emit(StepStarted(step=self.state.step, mode="final", base=candidate_id))
+            context.emit(StepStarted(step=self.state.step, mode="final", base=candidate_id))
             candidate = self.state.candidates[candidate_id]
-            last = desk.judge(candidate, final=True)
+            last = context.judge(candidate, final=True)
             if is_faster_everywhere(last):
                 return candidate, last
             if last.status is Status.VERIFIED:

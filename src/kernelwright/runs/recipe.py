@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from kernelwright.core.budget import Budget
 from kernelwright.core.events import StepMode
-from kernelwright.runs.steps import Pipeline
+from kernelwright.runs.steps import StepKind
 from kernelwright.runs.view import SearchPolicy
 
 
@@ -17,7 +17,7 @@ class Recipe:
     summary: str
     make_policy: Callable[[int], SearchPolicy]
     """From the run's seed to its policy."""
-    pipelines: Mapping[StepMode, Pipeline]
+    pipelines: Mapping[StepMode, StepKind]
     """How each kind of step is carried out; every mode that the policy selects is there."""
     budget: Budget
     """Granted when the user names none."""

@@ -12,7 +12,7 @@ from kernelwright.runs.view import Attempt, RunView
 
 
 @dataclass
-class RunState:
+class LoopState:
     """Mutable, owned by one loop."""
 
     short_term: ShortTermMemory = field(default_factory=ShortTermMemory)

@@ -29,16 +29,16 @@ from kernelwright.core.run import Outcome, RunSpec
 from kernelwright.runs.evaluator import Session
 from kernelwright.runs.journal import Journal
 from kernelwright.runs.knowledge import Knowledge
-from kernelwright.runs.state import RunState
+from kernelwright.runs.state import LoopState
 from kernelwright.runs.view import Attempt, SearchPolicy, Selection
-from kernelwright.runs.windows import Window
+from kernelwright.runs.windows import NodeWindow
 
-NO_WINDOW = Window()
+NO_WINDOW = NodeWindow()
 KNOWN = "gives a kernel that was evaluated already"
 """Reason why a move, or a plan, gives no candidate."""
 
 
-class Desk:
+class StepContext:
     """One run's problem, team, state and referee. Everything a pipeline does goes through here."""
 
     def __init__(
@@ -48,7 +48,7 @@ class Desk:
         team: Team,
         session: Session,
         journal: Journal,
-        state: RunState,
+        state: LoopState,
         meter: Meter,
         knowledge: Knowledge,
         policy: SearchPolicy,
@@ -90,7 +90,7 @@ class Desk:
     def situation(
         self,
         base_id: str | None,
-        window: Window = NO_WINDOW,
+        window: NodeWindow = NO_WINDOW,
         *,
         is_analysed: bool = True,
         wants_anchors: bool = False,
@@ -117,7 +117,7 @@ class Desk:
             evaluated=frozenset(self.state.evaluations),
         )
 
-    def window(self, base_id: str | None, window: Window) -> tuple[Node, ...]:
+    def window(self, base_id: str | None, window: NodeWindow) -> tuple[Node, ...]:
         """Return the nodes that a window shows of the run as it stands."""
         seen = window.of(self.state.view(), base_id)
         return tuple(self.node(candidate, relation) for candidate, relation in seen)
@@ -298,7 +298,7 @@ def _told_before(journal: Journal) -> dict[str, float] | None:
     return next((dict(event.baselines_ms) for event in prepared), None)
 
 
-def verified_first(desk: Desk, candidates: Sequence[str]) -> str | None:
+def verified_first(context: StepContext, candidates: Sequence[str]) -> str | None:
     """Return the fastest verified of some candidates, None when none is."""
-    verified = [c for c in candidates if desk.state.speedup(c) is not None]
-    return max(verified, key=lambda c: desk.state.speedup(c) or 0.0, default=None)
+    verified = [c for c in candidates if context.state.speedup(c) is not None]
+    return max(verified, key=lambda c: context.state.speedup(c) or 0.0, default=None)

@@ -12,7 +12,7 @@ Relation = Literal["root", "children", "siblings", "nephews", "leaders", "member
 
 
 @dataclass(frozen=True)
-class Window:
+class NodeWindow:
     """Relations in the order of their importance; a node is shown once, under the first that fits."""
 
     relations: tuple[Relation, ...] = ()

@@ -45,7 +45,7 @@ class SkillTarget(Frozen):
     """The host's side may be shown in Python."""
 
 
-class Problem(Frozen):
+class SkillProblem(Frozen):
     """One thing that is wrong with the library."""
 
     skill: str
@@ -53,16 +53,16 @@ class Problem(Frozen):
     text: str
 
 
-def lint(skills: Mapping[str, Skill], targets: Mapping[str, SkillTarget]) -> tuple[Problem, ...]:
+def lint(skills: Mapping[str, Skill], targets: Mapping[str, SkillTarget]) -> tuple[SkillProblem, ...]:
     """Return everything wrong with the skills, in order of skill; empty: clean.
 
     Args:
         skills: skills by name.
         targets: what there is for each target. A skill's lowering must exist for one of its own.
     """
-    found = [Problem(skill="library", text=text) for text in _library_problems(skills)]
+    found = [SkillProblem(skill="library", text=text) for text in _library_problems(skills)]
     for skill in skills.values():
-        found += [Problem(skill=skill.name, text=text) for text in _skill_problems(skill, targets)]
+        found += [SkillProblem(skill=skill.name, text=text) for text in _skill_problems(skill, targets)]
     return tuple(found)
 
 

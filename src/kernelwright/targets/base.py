@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from kernelwright.ir.lowering import Lowering, Write
     from kernelwright.machine.compiler import RunCompiler
     from kernelwright.targets.gpu.facts import GpuFacts
-    from kernelwright.targets.gpu.inspect.findings import Ahead, Ways
+    from kernelwright.targets.gpu.inspect.findings import AotCheck, Ways
     from kernelwright.targets.gpu.inspect.form import AotForm
     from kernelwright.targets.gpu.profilers.profile import Profiled
 
@@ -65,7 +65,7 @@ class Inspect(Protocol):
 
     def __call__(
         self, source: str, gpu: "GpuFacts", *, task_source: str, is_training: bool, ways: "Ways"
-    ) -> "Ahead":
+    ) -> "AotCheck":
         """Return what compilers say of it; never raises for what is missing or bad."""
         ...
 

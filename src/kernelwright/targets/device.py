@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
-class Driver:
+class DriverFacts:
     """What a device's driver needs that a confined process does not have of itself."""
 
     name: str
@@ -47,7 +47,7 @@ class DeviceKind:
     """Torch's name of the first one."""
     is_apart: bool = False
     """Tensors live in memory of their own: the referee copies them there and back."""
-    driver: Driver | None = None
+    driver: DriverFacts | None = None
     """None where processes need nothing beyond what every process has."""
     baselines: tuple[str, ...] = ()
     """What candidates can be compared with there beyond ``eager`` and ``torch_compile``."""

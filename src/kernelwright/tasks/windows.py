@@ -11,7 +11,7 @@ from torch import fx
 
 
 @dataclass(frozen=True)
-class Axis:
+class WindowAxis:
     """One spatial axis: output position o looks at ``o * stride + k * dilation - padding``."""
 
     size: int
@@ -48,7 +48,7 @@ class Axis:
         return tile * taps / (tile + taps - 1)
 
 
-def convolution_axes(node: fx.Node) -> tuple[Axis, ...]:
+def convolution_axes(node: fx.Node) -> tuple[WindowAxis, ...]:
     """Return the spatial axes of an ``aten.convolution`` node."""
     arguments: tuple[Any, ...] = node.args
     image, weight, _, stride, padding, dilation, transposed = arguments[:7]
@@ -59,7 +59,7 @@ def convolution_axes(node: fx.Node) -> tuple[Axis, ...]:
     return _axes(large, small, kernels, stride, padding, dilation)
 
 
-def pooling_axes(node: fx.Node) -> tuple[Axis, ...]:
+def pooling_axes(node: fx.Node) -> tuple[WindowAxis, ...]:
     """Return the spatial axes of an average or maximum pooling node (tuple-valued ones too)."""
     value = node.meta["val"]
     output = value[0] if isinstance(value, tuple | list) else value
@@ -77,8 +77,8 @@ def _listed(node: fx.Node, position: int, default: list[int]) -> list[int]:
     return [int(item) for item in value] if isinstance(value, list | tuple) else [int(value)]
 
 
-def _axes(large: Sequence[int], small: Sequence[int], *settings: Sequence[int]) -> tuple[Axis, ...]:
+def _axes(large: Sequence[int], small: Sequence[int], *settings: Sequence[int]) -> tuple[WindowAxis, ...]:
     """Zip sizes with kernel, stride, padding and dilation, of which each may be one number for all axes."""
     columns = [list(values) * len(large) if len(values) == 1 else list(values) for values in settings]
     rows = zip(large, small, *columns, strict=True)
-    return tuple(Axis(*(int(value) for value in row)) for row in rows)
+    return tuple(WindowAxis(*(int(value) for value in row)) for row in rows)

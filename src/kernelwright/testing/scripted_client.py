@@ -18,7 +18,7 @@ Answer = Scripted | Callable[[str, str], Scripted]
 """A function is given (system, user)."""
 
 
-class Asked(NamedTuple):
+class ScriptedRequest(NamedTuple):
     """One question as it was sent."""
 
     role: str
@@ -26,7 +26,7 @@ class Asked(NamedTuple):
     user: str
 
 
-class Noted(NamedTuple):
+class ScriptedNote(NamedTuple):
     """What a role made of its last answer."""
 
     role: str
@@ -39,8 +39,8 @@ class ScriptedClient:
 
     def __init__(self, answers: Mapping[str, Sequence[Answer]]) -> None:
         self._answers = {role: list(script) for role, script in answers.items()}
-        self.asked: list[Asked] = []
-        self.notes: list[Noted] = []
+        self.asked: list[ScriptedRequest] = []
+        self.notes: list[ScriptedNote] = []
         self._account = Account()
 
     @property
@@ -73,11 +73,11 @@ class ScriptedClient:
 
     def note(self, role: str, outcome: CallOutcome, detail: str) -> None:
         """Remember it."""
-        self.notes.append(Noted(role, outcome, detail))
+        self.notes.append(ScriptedNote(role, outcome, detail))
         self._account.note(role, outcome)
 
     def _next(self, role: str, system: str, user: str) -> Scripted:
-        self.asked.append(Asked(role, system, user))
+        self.asked.append(ScriptedRequest(role, system, user))
         script = self._answers[role]
         answer = script.pop(0) if len(script) > 1 else script[0]
         return answer(system, user) if callable(answer) else answer

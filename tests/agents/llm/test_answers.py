@@ -5,7 +5,7 @@ import textwrap
 import pytest
 from tests.agents.llm.conftest import KERNEL, REFERENCE
 
-from kernelwright.agents.llm.answers import Expected, prose, read_account, read_line, read_source
+from kernelwright.agents.llm.answers import ExpectedAnswer, prose, read_account, read_line, read_source
 from kernelwright.agents.llm.prompts import prompting_of
 from kernelwright.agents.llm.sources import LOADER_LINE, fold, renamed_reference, unfold
 from kernelwright.core.candidate import Candidate
@@ -15,7 +15,7 @@ from kernelwright.core.task import Task
 from kernelwright.referee.session.referee import Referee
 from kernelwright.referee.settings import RefereeSettings
 
-EXPECTED = Expected(REFERENCE, CPU_CPP)
+EXPECTED = ExpectedAnswer(REFERENCE, CPU_CPP)
 FOLDED = fold(KERNEL)
 RENAMED = renamed_reference(REFERENCE)
 TRIED = '''import torch
@@ -93,14 +93,14 @@ def test_docstrings_annotations_and_input_generators_do_not_disguise_the_referen
     assert read_source(fenced(disguised), EXPECTED).outcome is CallOutcome.REFERENCE_RETURNED
     changed = disguised.replace("torch.relu(x * self.scale)", "torch.relu(x) * self.scale")
     assert read_source(fenced(changed), EXPECTED).outcome is CallOutcome.WRONG_LANGUAGE
-    algebra = Expected(REFERENCE, CPU_CPP, needs_kernel=False)
+    algebra = ExpectedAnswer(REFERENCE, CPU_CPP, needs_kernel=False)
     assert read_source(fenced(changed), algebra).outcome is CallOutcome.OK
 
 
 def test_a_helper_that_differs_makes_another_program() -> None:
     reference = "def f(x):\n    return x.exp()\n" + REFERENCE.replace("torch.relu(", "f(")
     renamed = renamed_reference(reference)
-    expected = Expected(reference, CPU_CPP, needs_kernel=False)
+    expected = ExpectedAnswer(reference, CPU_CPP, needs_kernel=False)
     assert read_source(fenced(renamed), expected).outcome is CallOutcome.REFERENCE_RETURNED
     assert read_source(fenced(renamed.replace("x.exp()", "x.exp2()")), expected).outcome is CallOutcome.OK
 

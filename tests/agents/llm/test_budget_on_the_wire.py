@@ -14,7 +14,7 @@ from kernelwright.agents.llm.asking import Asker
 from kernelwright.agents.llm.context_check import STRUCTURED, least_prompt, require_room
 from kernelwright.agents.llm.model_client import ModelClient
 from kernelwright.agents.llm.outputs import ProposedMove
-from kernelwright.agents.llm.prompt_input import Told
+from kernelwright.agents.llm.prompt_input import PromptInput
 from kernelwright.agents.llm.tape import MemoryTape
 from kernelwright.agents.llm.window import WINDOWS, estimate_tokens
 from kernelwright.agents.roles import Situation
@@ -51,7 +51,7 @@ def taken(value: Any) -> Judged[Any]:
 def test_a_question_keeps_to_its_window_with_its_schema(
     name: str, situation: Situation, broken: Situation, skills: dict[str, Skill]
 ) -> None:
-    told = crowded(Told(broken if name.startswith("debugger") else situation, skills))
+    told = crowded(PromptInput(broken if name.startswith("debugger") else situation, skills))
     with BadServer(says("{}")) as server:
         client = ModelClient(settings_for(server), Meter(Budget(model_calls=1), lambda: 0.0), MemoryTape())
         asker = Asker(client, name.partition("_")[0], skills)
@@ -69,7 +69,9 @@ def test_corrections_keep_to_the_budget_too(
         settings = settings_for(server, context_tokens=context, max_output_tokens=1_000)
         client = ModelClient(settings, Meter(Budget(), lambda: 0.0), MemoryTape(), sleep=no_sleep)
         asker = Asker(client, "planner", skills, settings.prompt_tokens())
-        asker.structured("planner", crowded(Told(situation, skills)), ProposedMove, taken, **FACTS["planner"])
+        asker.structured(
+            "planner", crowded(PromptInput(situation, skills)), ProposedMove, taken, **FACTS["planner"]
+        )
         requests = server.requests
     assert len(requests) == 3
     room = min(settings.prompt_tokens() or 10**9, WINDOWS["planner"].budget_tokens)
@@ -89,7 +91,9 @@ def test_corrections_of_a_tool_call_keep_to_the_budget_too(
         settings = settings_for(server, context_tokens=6_000, max_output_tokens=1_000, output_mode="tool")
         client = ModelClient(settings, Meter(Budget(), lambda: 0.0), MemoryTape(), sleep=no_sleep)
         asker = Asker(client, "planner", skills, settings.prompt_tokens())
-        asker.structured("planner", crowded(Told(situation, skills)), ProposedMove, taken, **FACTS["planner"])
+        asker.structured(
+            "planner", crowded(PromptInput(situation, skills)), ProposedMove, taken, **FACTS["planner"]
+        )
         assert len(server.requests) == 3
         assert max(map(sent_tokens, server.requests)) <= 5_000
 
@@ -98,7 +102,7 @@ def test_a_short_answer_is_corrected_in_full(situation: Situation, skills: dict[
     with BadServer(says("No."), says("Never."), says(GOOD)) as server:
         client = ModelClient(settings_for(server), Meter(Budget(), lambda: 0.0), MemoryTape())
         asker = Asker(client, "planner", skills)
-        asker.structured("planner", Told(situation, skills), ProposedMove, taken, **FACTS["planner"])
+        asker.structured("planner", PromptInput(situation, skills), ProposedMove, taken, **FACTS["planner"])
         said = [message["content"] for message in server.requests[2].body["messages"]]
     assert len(said) == 6 and said[2] == "No." and said[4] == "Never."
 

@@ -6,7 +6,7 @@ import pytest
 from tests.agents.llm.conftest import BASE, BROKEN, TASK, failing_evaluation
 
 from kernelwright.agents.llm.guidance import SECTIONS, evidence_text, sections
-from kernelwright.agents.llm.prompt_input import Told
+from kernelwright.agents.llm.prompt_input import PromptInput
 from kernelwright.agents.llm.window import WINDOWS
 from kernelwright.agents.roles import Node, Situation
 from kernelwright.core.candidate import Candidate
@@ -17,14 +17,14 @@ from kernelwright.memory.short_term import ShortTermMemory
 from kernelwright.testing.fake_run import fake_evaluation
 
 
-def shown(name: str, told: Told) -> str:
+def shown(name: str, told: PromptInput) -> str:
     return "\n".join(f"{section.title}\n{section.text}" for section in sections(WINDOWS[name], told))
 
 
 def test_a_plan_is_grounded_in_figures_reasons_and_experience(
     situation: Situation, skills: dict[str, Skill]
 ) -> None:
-    text = shown("planner", Told(situation, skills))
+    text = shown("planner", PromptInput(situation, skills))
     for words in (
         "no kernel can be faster than 0.21 ms; bound by memory",
         "run.floor_fraction = 0.0525: far from the floor",
@@ -49,7 +49,7 @@ def test_on_timings_alone_nothing_measured_but_latencies_is_told(
     nodes = (*situation.window, Node(BROKEN, failing_evaluation(), "member"))
     blind = replace(situation, timings_only=True, window=nodes)
     failing = replace(blind, base=Node(BROKEN, failing_evaluation(), "base"))
-    for told in (Told(blind, skills), Told(failing, skills)):
+    for told in (PromptInput(blind, skills), PromptInput(failing, skills)):
         text = shown(name, told)
         for secret in (
             "0.21 ms",
@@ -64,11 +64,13 @@ def test_on_timings_alone_nothing_measured_but_latencies_is_told(
             assert secret not in text, secret
         assert "error 2.1" not in text and "GFLOP" not in text and "-400.2" not in text
     if any(slot.section in ("timings", "base") for slot in WINDOWS[name].slots):
-        assert "4 ms" in shown(name, Told(blind, skills)) or "| 4 |" in shown(name, Told(blind, skills))
+        assert "4 ms" in shown(name, PromptInput(blind, skills)) or "| 4 |" in shown(
+            name, PromptInput(blind, skills)
+        )
 
 
 def test_experiments_on_timings_alone_are_still_remembered(situation: Situation) -> None:
-    (_, text), = SECTIONS["tried"](Told(replace(situation, timings_only=True)))  # fmt: skip
+    (_, text), = SECTIONS["tried"](PromptInput(replace(situation, timings_only=True)))  # fmt: skip
     assert "streaming-stores" in text and text.endswith("=> incorrect_numerics")
 
 
@@ -76,12 +78,13 @@ def test_an_experiment_on_timings_alone_is_told_with_its_latency(situation: Situ
     memory = ShortTermMemory()
     memory.record_seed(fake_evaluation(BASE, TASK, 2.0))
     memory.record(BASE.id, Move(skill="tile"), fake_evaluation(BROKEN, TASK, 2.5))
-    (_, text), = SECTIONS["tried"](Told(replace(situation, memory=memory, timings_only=True)))  # fmt: skip
+    told = PromptInput(replace(situation, memory=memory, timings_only=True))
+    ((_, text),) = SECTIONS["tried"](told)
     assert text == "- tile => verified, 0.80 times the base's latency"
 
 
 def test_the_breeder_is_never_shown_a_source(situation: Situation, skills: dict[str, Skill]) -> None:
-    told = Told(situation, skills, menu={"a1": Move(skill="free", text="1. fuse")})
+    told = PromptInput(situation, skills, menu={"a1": Move(skill="free", text="1. fuse")})
     sources = [TASK.source, BASE.source, situation.window[0].candidate.source]
     lines = {line.strip() for source in sources for line in source.splitlines() if len(line.strip()) > 12}
     for name in ("breeder_populate", "breeder_cross"):
@@ -100,7 +103,7 @@ def test_the_breeder_is_told_every_plan_so_far_and_how_its_kernel_ended(
         return Node(kernel, fake_evaluation(kernel, TASK, verdict), "member")
 
     nodes = (planned("first", 1.2), planned("second", Status.CRASHED), planned("third", 3.0))
-    text = shown(name, Told(replace(situation, base=None, window=nodes)))
+    text = shown(name, PromptInput(replace(situation, base=None, window=nodes)))
     assert "1.20x over eager:\n1. first" in text and "crashed (scripted):\n1. second" in text
     assert text.index("1. third") < text.index("1. first") < text.index("1. second"), "fastest first"
     assert "The reference, as PyTorch runs it: default 10 ms." in text
@@ -110,7 +113,7 @@ def test_the_breeder_is_told_every_plan_so_far_and_how_its_kernel_ended(
 def test_a_repair_is_grounded_in_the_kernel_that_the_failing_one_was_made_from(
     name: str, broken: Situation, skills: dict[str, Skill]
 ) -> None:
-    text = shown(name, Told(broken, skills))
+    text = shown(name, PromptInput(broken, skills))
     assert "Diagnosis of the kernel that the failing one was made from" in text
     assert "Ledger on reduction/compute: 4 tries" in text and "no kernel can be faster than" in text
 
@@ -124,24 +127,24 @@ def test_a_repair_chain_is_told_with_its_verdicts(broken: Situation) -> None:
     again = Candidate(source=BROKEN.source + "AGAIN = 1\n", parents=(BROKEN.id,), plan=plan)
     failing = failing_evaluation().model_copy(update={"candidate_id": again.id})
     memory.record(BASE.id, idea, failing)
-    told = Told(replace(broken, memory=memory, base=Node(again, failing, "base")))
+    told = PromptInput(replace(broken, memory=memory, base=Node(again, failing, "base")))
     ((_, text),) = SECTIONS["chain"](told)
     assert text.count("incorrect_numerics") == 2 and "Repairs made so far:\n- repair" in text
     assert "flip the sign" in text
 
 
 def test_figures_may_be_quoted_from_evidence_but_not_from_sources(situation: Situation) -> None:
-    text = evidence_text(Told(situation))
+    text = evidence_text(PromptInput(situation))
     assert "0.0525" in text and "WIDTH" not in text
 
 
 def test_a_live_module_is_shown_as_its_graph(situation: Situation) -> None:
     task = TASK.model_copy(update={"artifact": "/secret/place/module.pkl"})
     live = replace(situation, problem=replace(situation.problem, task=task))
-    ((_, text),) = SECTIONS["reference"](Told(live))
+    ((_, text),) = SECTIONS["reference"](PromptInput(live))
     assert "relu.default -> [512, 1024] float32" in text and "class Model" not in text
     readable = task.model_copy(update={"class_source": "class Net(nn.Module):\n    width = 3"})
     live = replace(situation, problem=replace(situation.problem, task=readable))
-    ((_, text),) = SECTIONS["reference"](Told(live))
+    ((_, text),) = SECTIONS["reference"](PromptInput(live))
     assert "relu.default -> [512, 1024] float32" in text and "class Net" in text
     assert "/secret/place" not in text

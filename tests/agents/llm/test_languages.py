@@ -11,7 +11,7 @@ from tests.agents.llm.conftest import REFERENCE
 from tests.targets.triton.interpreted import Interpreter
 from tests.targets.triton.judging import FEW, Judge
 
-from kernelwright.agents.llm.answers import Expected, find_blocks, has_native_kernel, read_source
+from kernelwright.agents.llm.answers import ExpectedAnswer, find_blocks, has_native_kernel, read_source
 from kernelwright.agents.llm.prompts import prompting_of
 from kernelwright.agents.llm.sources import LOADER_LINE, fold, unfold
 from kernelwright.core.errors import UserError
@@ -47,7 +47,7 @@ LAUNCH = {
 
 
 def outcome(source: str, target: TargetName) -> tuple[CallOutcome, str]:
-    judged = read_source(f"```python\n{source}```", Expected(REFERENCE, target))
+    judged = read_source(f"```python\n{source}```", ExpectedAnswer(REFERENCE, target))
     return judged.outcome, judged.detail
 
 

@@ -10,7 +10,7 @@ from lab.golden import check_golden
 from tests.agents.llm.conftest import KERNEL, on_gpu
 from tests.agents.llm.test_window import CHANGES
 
-from kernelwright.agents.llm.prompt_input import Told
+from kernelwright.agents.llm.prompt_input import PromptInput
 from kernelwright.agents.llm.prompts import Prompt, prompts_folder, render
 from kernelwright.agents.llm.sources import LOADER_LINE
 from kernelwright.agents.llm.span_markers import BEGINS, ENDS
@@ -55,11 +55,11 @@ FACTS: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture
-def told(situation: Situation, broken: Situation, skills: dict[str, Skill]) -> Callable[[str], Told]:
+def told(situation: Situation, broken: Situation, skills: dict[str, Skill]) -> Callable[[str], PromptInput]:
     anchored = KERNEL.replace("    float sum = 0.0f;\n", f"{BEGINS}\n    float sum = 0.0f;\n{ENDS}\n")
 
-    def make(name: str) -> Told:
-        return Told(
+    def make(name: str) -> PromptInput:
+        return PromptInput(
             situation=broken if name.startswith("debugger") else situation,
             skills=skills,
             plan=Plan(moves=(MOVE,)) if name.startswith(("coder_w", "coder_t", "aligner")) else Plan(),
@@ -72,7 +72,7 @@ def told(situation: Situation, broken: Situation, skills: dict[str, Skill]) -> C
     return make
 
 
-def crowded(told: Told) -> Told:
+def crowded(told: PromptInput) -> PromptInput:
     """Return the same with kernels that fill any budget."""
     node = told.situation.base
     assert node is not None
@@ -87,7 +87,7 @@ def text_of(prompt: Prompt) -> str:
 
 
 @pytest.mark.parametrize("name", sorted(WINDOWS))
-def test_prompt(name: str, told: Callable[[str], Told], request: pytest.FixtureRequest) -> None:
+def test_prompt(name: str, told: Callable[[str], PromptInput], request: pytest.FixtureRequest) -> None:
     prompt = render(name, told(name), **FACTS[name])
     check_golden(GOLDEN / f"{name}.md", text_of(prompt), request)
 
@@ -104,7 +104,7 @@ def test_prompt_for_a_gpu(
     name: str, situation: Situation, skills: dict[str, Skill], request: pytest.FixtureRequest
 ) -> None:
     target = ON_GPU[name]
-    prompt = render(name, Told(on_gpu(situation, target), skills), **FACTS[name])
+    prompt = render(name, PromptInput(on_gpu(situation, target), skills), **FACTS[name])
     check_golden(GOLDEN / f"{name}_{str(target).replace('/', '_')}.md", text_of(prompt), request)
 
 
@@ -114,7 +114,7 @@ def test_rules_say_what_the_device_and_the_tolerance_allow(
     target: str, tolerance: TolerancePolicy, situation: Situation
 ) -> None:
     device, language = target.split("/")
-    told = Told(on_gpu(situation, TargetName(device=device, language=language), tolerance))
+    told = PromptInput(on_gpu(situation, TargetName(device=device, language=language), tolerance))
     rounds = tolerance is TolerancePolicy.TF32 and device == "cuda"
     for limit in (None, 2_000):
         system = render("generator", told, prompt_tokens=limit, **FACTS["generator"]).system
@@ -128,7 +128,7 @@ def test_rules_say_what_the_device_and_the_tolerance_allow(
 
 
 def test_on_a_gpu_nothing_is_said_of_a_processor(situation: Situation, skills: dict[str, Skill]) -> None:
-    told = Told(on_gpu(situation, TargetName(device="cuda", language="cuda")), skills)
+    told = PromptInput(on_gpu(situation, TargetName(device="cuda", language="cuda")), skills)
     for name in sorted(WINDOWS):
         text = text_of(render(name, told, **FACTS[name]))
         for word in ("OpenMP", "```cpp", "```triton", "cpu/cpp", PEAKS.device, "n_threads", "bypass caches"):
@@ -145,7 +145,7 @@ def test_every_prompt_file_is_used_and_has_two_parts() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(WINDOWS))
-def test_budgets_hold_for_huge_sources_and_many_nodes(name: str, told: Callable[[str], Told]) -> None:
+def test_budgets_hold_for_huge_sources_and_many_nodes(name: str, told: Callable[[str], PromptInput]) -> None:
     big = replace(crowded(told(name)), refused="no code: " + "x" * 500)
     for limit in (None, 6_000, 2_000, 512):
         prompt = render(name, big, prompt_tokens=limit, **FACTS[name])
@@ -165,13 +165,15 @@ GROUNDS = (
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_what_a_change_is_grounded_in_arrives(name: str, told: Callable[[str], Told]) -> None:
+def test_what_a_change_is_grounded_in_arrives(name: str, told: Callable[[str], PromptInput]) -> None:
     text = text_of(render(name, told(name), **FACTS[name]))
     assert [words for words in GROUNDS if words not in text] == []
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_what_a_change_is_grounded_in_is_not_crowded_out(name: str, told: Callable[[str], Told]) -> None:
+def test_what_a_change_is_grounded_in_is_not_crowded_out(
+    name: str, told: Callable[[str], PromptInput]
+) -> None:
     given = told(name)
     problem = given.problem
     huge = problem.task.model_copy(update={"source": problem.task.source + "# padding\n" * 10_000})
@@ -181,7 +183,7 @@ def test_what_a_change_is_grounded_in_is_not_crowded_out(name: str, told: Callab
     assert [words for words in GROUNDS if words not in prompt.user] == []
 
 
-def test_small_models_get_the_rules_in_brief(told: Callable[[str], Told]) -> None:
+def test_small_models_get_the_rules_in_brief(told: Callable[[str], PromptInput]) -> None:
     prompt = render("coder_write", told("coder_write"), prompt_tokens=2_500, **FACTS["coder_write"])
     assert "# Example" not in prompt.system and "CPP_SOURCE" in prompt.system
     assert "## The plan" in prompt.user

@@ -24,7 +24,7 @@ from lab.servers.bad_server import (
 from kernelwright.agents.llm.client import Reply
 from kernelwright.agents.llm.model_client import ModelClient
 from kernelwright.agents.llm.tape import MemoryTape
-from kernelwright.agents.llm.transport import MAX_TRIES, MAX_WAIT_S, RETRIES, Failure, Patience
+from kernelwright.agents.llm.transport import MAX_TRIES, MAX_WAIT_S, RETRIES, RequestFailure, RequestPatience
 from kernelwright.core.budget import Budget, Meter
 from kernelwright.core.errors import BudgetUsedUp, ModelUnavailable
 from kernelwright.core.model_call import CallOutcome
@@ -219,8 +219,8 @@ def test_our_retries_are_the_only_ones() -> None:
 @pytest.mark.parametrize("seed", range(50))
 def test_any_mixture_of_failures_ends(seed: int) -> None:
     rng = random.Random(seed)
-    patience, waits = Patience(rng), []
-    while (wait := patience.wait_after(Failure(rng.choice(list(RETRIES)), ""))) is not None:
+    patience, waits = RequestPatience(rng), []
+    while (wait := patience.wait_after(RequestFailure(rng.choice(list(RETRIES)), ""))) is not None:
         waits.append(wait)
     assert len(waits) < MAX_TRIES
     assert all(0.5 <= wait <= MAX_WAIT_S for wait in waits)
@@ -228,8 +228,8 @@ def test_any_mixture_of_failures_ends(seed: int) -> None:
 
 def test_waits_grow_and_repeat_with_the_seed() -> None:
     def waits(seed: int) -> list[float | None]:
-        patience = Patience(random.Random(seed))
-        return [patience.wait_after(Failure(CallOutcome.RATE_LIMITED, "")) for _ in range(4)]
+        patience = RequestPatience(random.Random(seed))
+        return [patience.wait_after(RequestFailure(CallOutcome.RATE_LIMITED, "")) for _ in range(4)]
 
     first = waits(1)
     assert first == waits(1) != waits(2)

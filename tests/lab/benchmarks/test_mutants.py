@@ -14,7 +14,7 @@ from lab.trials import Journal, Trial, trial_of
 from tests.lab.benchmarks.conftest import load_benchmark
 
 from kernelwright.core.evaluation import Evaluation, Stage, Status
-from kernelwright.referee.session.referee import Referee, Session
+from kernelwright.referee.session.referee import Referee, RefereeSession
 
 SMALL = replace(
     next(b for b in BASES if b.number == 12), sizes={"batch_size": 2, "steps": 9, "features": 131}
@@ -48,7 +48,7 @@ def mutants() -> dict[str, Mutant]:
 
 
 @pytest.fixture(scope="module")
-def session(benchmark: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+def session(benchmark: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RefereeSession]:
     cache = tmp_path_factory.mktemp("cache")
     with Referee(benchmark.quick_settings(cache)) as referee, referee.open(SMALL.task) as session:
         yield session
@@ -57,7 +57,7 @@ def session(benchmark: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", KILLED)
 def test_a_planted_bug_is_found(
-    benchmark: ModuleType, session: Session, mutants: dict[str, Mutant], name: str
+    benchmark: ModuleType, session: RefereeSession, mutants: dict[str, Mutant], name: str
 ) -> None:
     evaluation = benchmark.judge(session, mutants[name].source)
     assert str(evaluation.status) == KILLED[name], evaluation.detail
@@ -66,7 +66,7 @@ def test_a_planted_bug_is_found(
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["kernel/float_total", "meaning/subnormals_flushed"])
 def test_what_is_no_bug_is_verified(
-    benchmark: ModuleType, session: Session, mutants: dict[str, Mutant], name: str
+    benchmark: ModuleType, session: RefereeSession, mutants: dict[str, Mutant], name: str
 ) -> None:
     mutant = mutants[name]
     assert mutant.equivalent
@@ -76,7 +76,7 @@ def test_what_is_no_bug_is_verified(
 
 @pytest.mark.slow
 def test_the_originals_are_verified(
-    benchmark: ModuleType, session: Session, mutants: dict[str, Mutant]
+    benchmark: ModuleType, session: RefereeSession, mutants: dict[str, Mutant]
 ) -> None:
     for name in ("kernel/tail_dropped", "meaning/input_written"):
         evaluation = benchmark.judge(session, mutants[name].original)

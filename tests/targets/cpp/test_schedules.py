@@ -11,7 +11,7 @@ from torch import nn
 from kernelwright.core.errors import LoweringError
 from kernelwright.core.machine import Machine
 from kernelwright.ir.lower import lower
-from kernelwright.ir.program import Buffer, BufferRef, Call, Program, Region, Store
+from kernelwright.ir.program import Buffer, BufferRef, Call, Program, Region, StoreTo
 from kernelwright.targets.cpp.printer import print_region
 from kernelwright.targets.cpp.schedules import schedule_edits, with_default_schedules
 from kernelwright.tasks.capture import capture_module
@@ -94,7 +94,7 @@ def test_each_edit_finds_its_region_and_changes_the_code(edit: str, region: Regi
 def test_edits_do_not_offer_themselves_to_pointwise_work(edit: str) -> None:
     region = dataclasses.replace(softmax(64, 500), stages=softmax(64, 500).stages[:1], inner=())
     stage = dataclasses.replace(region.stages[0], kind="map", axes=(), combine=None)
-    stage = dataclasses.replace(stage, stores=(Store("out", stage.expr.index),))  # type: ignore[union-attr]
+    stage = dataclasses.replace(stage, stores=(StoreTo("out", stage.expr.index),))  # type: ignore[union-attr]
     region = dataclasses.replace(region, kept=softmax(64, 500).kept + softmax(64, 500).inner, stages=(stage,))
     assert EDITS[edit].sites(program_of(region, (64, 500))) == ()
 

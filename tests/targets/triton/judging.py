@@ -12,16 +12,16 @@ import torch
 from tests.targets.triton.interpreted import Ran
 
 from kernelwright.core.task import Task
-from kernelwright.referee.checks.tolerance import Array, Expected, is_float
+from kernelwright.referee.checks.tolerance import Array, ExpectedOutput, is_float
 from kernelwright.referee.host.float64_oracle import run_in_double
 from kernelwright.referee.host.input_distributions import change_inputs, change_state, nudge
-from kernelwright.referee.session.input_samples import DrawKey, Layout, plan_draws
+from kernelwright.referee.session.input_samples import SampleKey, SampleLayout, plan_samples
 from kernelwright.referee.session.sample_maker import N_NUDGES
 from kernelwright.referee.worker.tensors import dtype_name, is_dense
 from kernelwright.tasks.namespace import construct_model, draw_inputs, load_namespace
 
 State = dict[str, torch.Tensor]
-FEW = (DrawKey("as_is"), DrawKey("heavy_tail"), DrawKey("negated", 0, "randomised"))
+FEW = (SampleKey("as_is"), SampleKey("heavy_tail"), SampleKey("negated", 0, "randomised"))
 """Draws that show most: even inputs, ends and spikes of both sizes, other weights."""
 
 
@@ -29,7 +29,7 @@ FEW = (DrawKey("as_is"), DrawKey("heavy_tail"), DrawKey("negated", 0, "randomise
 class Trial:
     """One draw, with the reference's results on it."""
 
-    key: DrawKey
+    key: SampleKey
     inputs: list[Any]
     state: State
     outputs: list[torch.Tensor]
@@ -48,11 +48,11 @@ class Judge:
         self._weights = {n: t.detach().clone() for n, t in self._model.state_dict().items()}
         self._parameters = frozenset(n for n, _ in self._model.named_parameters(remove_duplicate=False))
 
-    def every_key(self) -> list[DrawKey]:
+    def every_key(self) -> list[SampleKey]:
         """Return what the referee draws for such a task."""
-        return plan_draws(self._layout(self._draw(DrawKey("as_is"))), n_timed=2, is_slow=False)
+        return plan_samples(self._layout(self._draw(SampleKey("as_is"))), n_timed=2, is_slow=False)
 
-    def trials(self, keys: Iterable[DrawKey]) -> Iterator[Trial]:
+    def trials(self, keys: Iterable[SampleKey]) -> Iterator[Trial]:
         """Make the draws on which the reference is finite; the first one must be."""
         n_made = 0
         has_weights = any(t.is_floating_point() for t in self._weights.values())
@@ -89,7 +89,7 @@ class Judge:
             wide = [i for i, size in enumerate(want.shape) if size > 1]
             assert not is_dense(want) or [stride[i] for i in wide] == [want.stride()[i] for i in wide]
 
-    def _trial(self, key: DrawKey) -> Trial:
+    def _trial(self, key: SampleKey) -> Trial:
         state = {n: t.clone() for n, t in self._weights.items()}
         generator = torch.Generator().manual_seed(self._seed)
         if key.state != "constructed":
@@ -103,7 +103,7 @@ class Judge:
         after = {n: t.detach().clone() for n, t in self._model.state_dict().items()}
         return Trial(key, inputs, state, _listed(result), after)
 
-    def _draw(self, key: DrawKey) -> list[Any]:
+    def _draw(self, key: SampleKey) -> list[Any]:
         values = draw_inputs(self.task, self._namespace, self._seed + key.variant)
         generator = torch.Generator().manual_seed(self._seed + 7)
         values = [x.detach().clone() if isinstance(x, torch.Tensor) else x for x in values]
@@ -118,7 +118,7 @@ class Judge:
             double, result = run_in_double(self._model, inputs)
         return _listed(result), dict(double.state_dict())
 
-    def _widen(self, trial: Trial, expected: Expected, place: int, changed: list[str]) -> None:
+    def _widen(self, trial: Trial, expected: ExpectedOutput, place: int, changed: list[str]) -> None:
         for seed in range(N_NUDGES):
             generator = torch.Generator().manual_seed(seed)
             inputs = [x.clone() if isinstance(x, torch.Tensor) else x for x in trial.inputs]
@@ -128,10 +128,10 @@ class Judge:
             outputs, state = self._oracle(trial, inputs)
             expected.widen(_raw([*outputs, *(state[n] for n in changed)][place].double()))
 
-    def _expected(self, trial: Trial, want: torch.Tensor, oracle: torch.Tensor) -> Expected:
+    def _expected(self, trial: Trial, want: torch.Tensor, oracle: torch.Tensor) -> ExpectedOutput:
         layout, dtype = self._layout(trial.inputs), dtype_name(want.dtype)
         n_outputs = max(want.numel(), 1)
-        return Expected(
+        return ExpectedOutput(
             dtype,
             _raw(want),
             _raw(oracle.double() if is_float(dtype) else oracle.to(want.dtype)),
@@ -140,9 +140,9 @@ class Judge:
             slack=trial.key.slack,
         )
 
-    def _layout(self, inputs: list[Any]) -> Layout:
+    def _layout(self, inputs: list[Any]) -> SampleLayout:
         """Return what the referee's rules want to know of sizes and types; nothing lies anywhere here."""
-        return Layout(
+        return SampleLayout(
             args=None,
             arg_slots=tuple(_slot(x) for x in inputs if isinstance(x, torch.Tensor)),
             args_bytes=0,

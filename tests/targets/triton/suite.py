@@ -19,7 +19,7 @@ from kernelwright.core.machine import UNKNOWN_MACHINE
 from kernelwright.core.task import Literal_, Task, Workload
 from kernelwright.ir.lower import lower
 from kernelwright.ir.program import Call, Program, Region
-from kernelwright.referee.session.input_samples import DrawKey
+from kernelwright.referee.session.input_samples import SampleKey
 from kernelwright.targets.triton.candidate import render_triton_candidate
 from kernelwright.targets.triton.defaults import with_triton_schedules
 from kernelwright.targets.triton.schedule import TritonSchedule, decide
@@ -86,7 +86,7 @@ def check(
     interpreter: Interpreter,
     task: Task,
     schedule: TritonSchedule | None = None,
-    keys: Sequence[DrawKey] | None = None,
+    keys: Sequence[SampleKey] | None = None,
 ) -> Program:
     """Run a task's candidate on draws, all that the referee would make unless told, and judge as it does."""
     source, program = lowered(task, schedule)

@@ -10,7 +10,7 @@ from tests.targets.triton.judging import FEW, Judge
 from kernelwright.core.errors import UserError
 from kernelwright.core.plan import Plan
 from kernelwright.core.task import Task
-from kernelwright.ir.plan_lowering import carry_out, known_lowerings, sites, write_source
+from kernelwright.ir.plan_lowering import known_lowerings, lower_plan, sites, write_source
 from kernelwright.targets.cpp.lowering import LOWERING as CPP
 from kernelwright.targets.device import DeviceKind
 from kernelwright.targets.registry import find_target
@@ -47,7 +47,7 @@ def get_init_inputs():
 @pytest.fixture(scope="module")
 def source() -> str:
     task = Task(name="t", source=SOURCE)
-    carried = carry_out(capture_task(task, task.workloads[0]), Plan(), {}, LOWERING)
+    carried = lower_plan(capture_task(task, task.workloads[0]), Plan(), {}, LOWERING)
     return write_source(task, {"default": carried}, Plan(), render_triton_candidate)
 
 
@@ -79,7 +79,7 @@ def test_the_candidate_matches_the_reference_and_updates_its_buffers(
 
 def test_lowerings_and_sites_are_those_of_the_language() -> None:
     task = Task(name="t", source=SOURCE)
-    carried = carry_out(capture_task(task, task.workloads[0]), Plan(), {}, LOWERING)
+    carried = lower_plan(capture_task(task, task.workloads[0]), Plan(), {}, LOWERING)
     assert "schedule:triton-warps" in known_lowerings(LOWERING) - known_lowerings(CPP)
     assert sites(carried, "schedule:triton-warps") and not sites(carried, "schedule:unroll")
 

@@ -14,7 +14,7 @@ from tests.targets.triton import compiled
 from tests.targets.triton.test_operations import NOT_FLOAT, region_of
 from tests.targets.triton.test_text import REGIONS
 
-from kernelwright.ir.program import OPS, Region, Store
+from kernelwright.ir.program import OPS, Region, StoreTo
 from kernelwright.targets.triton.printer import print_kernel, print_module
 
 
@@ -26,7 +26,7 @@ def every_operation() -> Region:
     """One kernel with all operations, each storing its own result."""
     regions = {n: region_of(n, "float32") for n in sorted(set(OPS) - set(NOT_FLOAT))}
     stages = tuple(
-        dataclasses.replace(r.stages[0], name=f"y_{n}", stores=(Store(f"out_{n}", at(i=1)),))
+        dataclasses.replace(r.stages[0], name=f"y_{n}", stores=(StoreTo(f"out_{n}", at(i=1)),))
         for n, r in regions.items()
     )
     return dataclasses.replace(regions["add"], name="r_operations", stages=stages)

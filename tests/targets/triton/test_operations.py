@@ -8,7 +8,19 @@ from tests.ir.regions import at
 from tests.targets.triton.interpreted import Interpreter
 
 from kernelwright.core.errors import LoweringError
-from kernelwright.ir.program import OPS, Axis, Buffer, DType, Expr, Load, Op, Program, Region, Stage, Store
+from kernelwright.ir.program import (
+    OPS,
+    Axis,
+    Buffer,
+    DType,
+    Expr,
+    Load,
+    LoopStage,
+    Op,
+    Program,
+    Region,
+    StoreTo,
+)
 from kernelwright.targets.triton.printer import print_kernel
 
 N = 61
@@ -31,7 +43,9 @@ def region_of(name: str, dtype: DType) -> Region:
     if name == "where":
         values[0] = Op("lt", (values[0], values[1]), "bool")
     result: DType = "bool" if name in TRUTH else dtype
-    stage = Stage("y", "map", (), Op(name, tuple(values), result), result, stores=(Store("out", at(i=1)),))
+    stage = LoopStage(
+        "y", "map", (), Op(name, tuple(values), result), result, stores=(StoreTo("out", at(i=1)),)
+    )
     return Region("operation", (Axis("i", N),), (), (stage,))
 
 

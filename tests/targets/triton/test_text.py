@@ -6,7 +6,7 @@ import pytest
 from lab.golden import check_golden
 from tests.ir.regions import at, layer_norm, pool, reduction, scan, softmax
 
-from kernelwright.ir.program import Axis, Load, Op, Region, Stage, Store
+from kernelwright.ir.program import Axis, Load, LoopStage, Op, Region, StoreTo
 from kernelwright.targets.triton.prelude import prelude_for
 from kernelwright.targets.triton.printer import print_kernel, print_module
 
@@ -29,7 +29,7 @@ def test_printed_kernel(name: str, request: pytest.FixtureRequest) -> None:
 
 def test_buffers_named_like_words_of_the_language_are_renamed() -> None:
     value = Op("add", (Load("lambda", at(i=1), "float32"), Load("tl", at(i=1), "float32")), "float32")
-    stage = Stage("sum", "map", (), value, "float32", stores=(Store("out", at(i=1)),))
+    stage = LoopStage("sum", "map", (), value, "float32", stores=(StoreTo("out", at(i=1)),))
     text = print_kernel(Region("words", (Axis("i", 8),), (), (stage,))).text
     compile(text, "words.py", "exec")
     assert "    tl = " not in text and "    lambda = " not in text

@@ -17,9 +17,9 @@ from kernelwright.ir.program import (
     IndexValue,
     Inside,
     Load,
+    LoopStage,
     Op,
     Region,
-    Stage,
     StageValue,
 )
 from kernelwright.ir.text import Names, affine_text
@@ -102,7 +102,7 @@ class _RegionPrinter:
 
     # -- stages ------------------------------------------------------------------------------------
 
-    def _stage(self, stage: Stage) -> None:
+    def _stage(self, stage: LoopStage) -> None:
         value = self._value(stage.expr)
         if stage.kind == "reduce":
             value = self._reduced(stage, value)
@@ -112,7 +112,7 @@ class _RegionPrinter:
         for store in stage.stores:
             self.lines.append(f"{self.buffers[store.buffer]}[{self._index(store.index)}] = {value}")
 
-    def _reduced(self, stage: Stage, value: str) -> str:
+    def _reduced(self, stage: LoopStage, value: str) -> str:
         if stage.combine not in REDUCTIONS:
             raise LoweringError(f"the NumPy printer has no {stage.combine}")
         along = tuple(n for n, axis in enumerate(self.axes) if axis.name in stage.axes)
@@ -121,7 +121,7 @@ class _RegionPrinter:
         text = f"{whole}.{REDUCTIONS[stage.combine]}(axis={along}, keepdims=True{double})"
         return self._assign(stage.name, f"{text}.astype(np.{_type(stage.dtype)})")
 
-    def _scanned(self, stage: Stage, value: str) -> str:
+    def _scanned(self, stage: LoopStage, value: str) -> str:
         if stage.combine not in SCANS:
             raise LoweringError(f"the NumPy printer has no scan of {stage.combine}")
         along = [axis.name for axis in self.axes].index(str(stage.scan_axis))

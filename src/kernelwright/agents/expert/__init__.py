@@ -10,7 +10,7 @@ from kernelwright.agents.expert.coder import ExpertCoder
 from kernelwright.agents.expert.debugger import ExpertDebugger
 from kernelwright.agents.expert.designer import ExpertDesigner
 from kernelwright.agents.expert.generator import ExpertGenerator
-from kernelwright.agents.expert.plan_lowering import Workshop
+from kernelwright.agents.expert.plan_lowering import PlanLowering
 from kernelwright.agents.expert.planner import ExpertPlanner
 from kernelwright.agents.expert.selector import ExpertSelector
 from kernelwright.agents.roles import Situation, Team
@@ -27,7 +27,7 @@ class ExpertTeam(Team):
 
 def expert_team(skills: dict[str, Skill]) -> ExpertTeam:
     """Return the team that needs neither a key nor a network."""
-    workshop = Workshop(skills)
+    workshop = PlanLowering(skills)
     planner, debugger = ExpertPlanner(workshop), ExpertDebugger(workshop)
     return ExpertTeam(
         name="expert",

@@ -1,6 +1,6 @@
 """The expert Analyst: from an evaluation and a lowered program to a diagnosis and ranked skills."""
 
-from kernelwright.agents.expert.plan_lowering import Workshop
+from kernelwright.agents.expert.plan_lowering import PlanLowering
 from kernelwright.agents.problem import Problem
 from kernelwright.agents.roles import Analysis
 from kernelwright.core.candidate import Candidate
@@ -8,7 +8,7 @@ from kernelwright.core.evaluation import Evaluation, WorkloadResult
 from kernelwright.core.evidence import Evidence, FactValue
 from kernelwright.core.roofline import Floor, Peaks
 from kernelwright.ir.facts import program_facts
-from kernelwright.ir.plan_lowering import Carried, sites
+from kernelwright.ir.plan_lowering import LoweredPlan, sites
 from kernelwright.skills.gate import diagnose, rank
 from kernelwright.skills.stats import LedgerView
 from kernelwright.targets.registry import target_of
@@ -17,7 +17,7 @@ from kernelwright.targets.registry import target_of
 class ExpertAnalyst:
     """Fills the Analyst's seat by measurement and the gate."""
 
-    def __init__(self, workshop: Workshop) -> None:
+    def __init__(self, workshop: PlanLowering) -> None:
         self._workshop = workshop
 
     def analyse(
@@ -40,7 +40,7 @@ class ExpertAnalyst:
         ranked = rank(self._workshop.skills, evidence, diagnosis, str(problem.target), ledger)
         return Analysis(evidence=evidence, diagnosis=diagnosis, ranked=ranked)
 
-    def _rewrite_gain(self, problem: Problem, carried: Carried) -> float:
+    def _rewrite_gain(self, problem: Problem, carried: LoweredPlan) -> float:
         """Return the largest analytic gain of any rewrite that still applies, 1.0 when none does."""
         lowerings = self._workshop.lowerings(problem).values()
         rewrites = [low for low in lowerings if low.startswith("rewrite:")]

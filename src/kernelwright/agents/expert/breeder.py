@@ -6,7 +6,7 @@ from typing import Literal
 
 from kernelwright.agents.expert.generator import ExpertGenerator
 from kernelwright.agents.expert.plan_edits import GenePool, without_library
-from kernelwright.agents.expert.plan_lowering import Workshop
+from kernelwright.agents.expert.plan_lowering import PlanLowering
 from kernelwright.agents.expert.planner import ExpertPlanner
 from kernelwright.agents.problem import Problem
 from kernelwright.agents.roles import Situation
@@ -42,7 +42,7 @@ STEERS: dict[RooflineClass, frozenset[Bottleneck]] = {
 class ExpertBreeder:
     """Fills the Breeder's seat; it looks at plans and at the programs they lower to, never at source."""
 
-    def __init__(self, workshop: Workshop, planner: ExpertPlanner) -> None:
+    def __init__(self, workshop: PlanLowering, planner: ExpertPlanner) -> None:
         self._workshop = workshop
         self._generator = ExpertGenerator(workshop)
         self._genes = GenePool(workshop, planner)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from kernelwright.agents.expert.debugger import ExpertDebugger
 from kernelwright.agents.expert.extend import extend
-from kernelwright.agents.expert.plan_lowering import Workshop
+from kernelwright.agents.expert.plan_lowering import PlanLowering
 from kernelwright.agents.expert.planner import ExpertPlanner
 from kernelwright.agents.roles import Choice, Situation
 from kernelwright.core.candidate import Candidate
@@ -18,7 +18,7 @@ MAX_REFUSED = 40
 class ExpertCoder:
     """Fills the Coder's seat (see roles.Coder)."""
 
-    def __init__(self, workshop: Workshop, planner: ExpertPlanner, debugger: ExpertDebugger) -> None:
+    def __init__(self, workshop: PlanLowering, planner: ExpertPlanner, debugger: ExpertDebugger) -> None:
         self._workshop = workshop
         self._planner = planner
         self._debugger = debugger

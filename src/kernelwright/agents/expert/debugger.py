@@ -1,6 +1,6 @@
 """The expert Debugger: from the kind of failure to the smallest change that may mend it."""
 
-from kernelwright.agents.expert.plan_lowering import Workshop
+from kernelwright.agents.expert.plan_lowering import PlanLowering
 from kernelwright.agents.problem import Problem
 from kernelwright.agents.roles import Situation
 from kernelwright.core.candidate import Candidate
@@ -14,7 +14,7 @@ from kernelwright.targets.registry import all_targets, target_of
 class ExpertDebugger:
     """Repairs in order: safer arithmetic where numbers are off, then less generated code."""
 
-    def __init__(self, workshop: Workshop) -> None:
+    def __init__(self, workshop: PlanLowering) -> None:
         self._workshop = workshop
         for target in all_targets():
             workshop.lowering_of |= {safer.name: safer.lowering for safer in target.lowering.repairs}

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import replace
 
-from kernelwright.agents.expert.plan_lowering import Workshop
+from kernelwright.agents.expert.plan_lowering import PlanLowering
 from kernelwright.agents.expert.planner import ExpertPlanner
 from kernelwright.agents.expert.static_facts import static_analysis
 from kernelwright.agents.roles import Analysis, Design, Experiment, Situation
@@ -24,7 +24,7 @@ class ExpertDesigner:
     gains, and the ledger. Where the recipe has an analysis, that one is used.
     """
 
-    def __init__(self, workshop: Workshop, planner: ExpertPlanner) -> None:
+    def __init__(self, workshop: PlanLowering, planner: ExpertPlanner) -> None:
         self._workshop = workshop
         self._planner = planner
 

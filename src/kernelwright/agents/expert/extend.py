@@ -1,6 +1,6 @@
 """How a move changes a plan: it is added, or it takes the library seed back."""
 
-from kernelwright.agents.expert.plan_lowering import LIBRARY_MOVE, Workshop
+from kernelwright.agents.expert.plan_lowering import LIBRARY_MOVE, PlanLowering
 from kernelwright.agents.problem import Problem
 from kernelwright.core.plan import Move, Plan
 from kernelwright.ir.facts import materialised_bytes
@@ -18,7 +18,7 @@ def extend(plan: Plan, move: Move) -> Plan:
     return plan.then(move)
 
 
-def way_out(workshop: Workshop, problem: Problem, plan: Plan) -> Move | None:
+def way_out(workshop: PlanLowering, problem: Problem, plan: Plan) -> Move | None:
     """Return the move that leaves the library seed; None when the plan is not on it or nothing fuses."""
     if all(move.skill != LIBRARY_MOVE.skill for move in plan.moves):
         return None

@@ -4,7 +4,7 @@ import random
 from collections.abc import Iterator
 from itertools import chain
 
-from kernelwright.agents.expert.plan_lowering import LIBRARY_MOVE, Workshop
+from kernelwright.agents.expert.plan_lowering import LIBRARY_MOVE, PlanLowering
 from kernelwright.agents.problem import Problem
 from kernelwright.agents.roles import Situation
 from kernelwright.core.candidate import Candidate
@@ -22,7 +22,7 @@ DRAWS_PER_SEED = 8
 class ExpertGenerator:
     """Seeds: the library calls as they are, the fused graph, the fused graph after sure algebra."""
 
-    def __init__(self, workshop: Workshop) -> None:
+    def __init__(self, workshop: PlanLowering) -> None:
         self._workshop = workshop
 
     def root(self, problem: Problem) -> Candidate:

@@ -1,6 +1,6 @@
 """Plans as genomes: what of a plan can be carried out here, and which moves may still join it."""
 
-from kernelwright.agents.expert.plan_lowering import LIBRARY_MOVE, Workshop
+from kernelwright.agents.expert.plan_lowering import LIBRARY_MOVE, PlanLowering
 from kernelwright.agents.expert.planner import ExpertPlanner
 from kernelwright.agents.expert.static_facts import static_analysis
 from kernelwright.agents.problem import Problem
@@ -18,7 +18,7 @@ MAX_SITES = 8
 class GenePool:
     """Reads moves and plans against a task's programs; no source is looked at."""
 
-    def __init__(self, workshop: Workshop, planner: ExpertPlanner) -> None:
+    def __init__(self, workshop: PlanLowering, planner: ExpertPlanner) -> None:
         self._workshop = workshop
         self._planner = planner
 

@@ -7,7 +7,7 @@ from kernelwright.core.machine import Machine
 from kernelwright.core.plan import Move, Plan
 from kernelwright.core.skill import Skill
 from kernelwright.core.task import TolerancePolicy
-from kernelwright.ir.plan_lowering import LIBRARY_SEED, Carried, carry_out, write_source
+from kernelwright.ir.plan_lowering import LIBRARY_SEED, LoweredPlan, lower_plan, write_source
 from kernelwright.ir.program import Region
 from kernelwright.targets.registry import target_of
 
@@ -18,14 +18,14 @@ LOOSE = frozenset({TolerancePolicy.TF32, TolerancePolicy.BF16})
 """Tolerances under which inputs of products may be rounded to TF32."""
 
 
-class Workshop:
+class PlanLowering:
     """Gives the expert roles lowered plans, each lowered once."""
 
     def __init__(self, skills: dict[str, Skill]) -> None:
         self.skills = skills
         self.lowering_of = {s.name: s.lowering for s in skills.values() if s.lowering is not None}
         self.lowering_of[LIBRARY_MOVE.skill] = f"fusion:{LIBRARY_SEED}"
-        self._carried: dict[tuple[str, str, Machine, str, str], Carried] = {}
+        self._carried: dict[tuple[str, str, Machine, str, str], LoweredPlan] = {}
 
     def lowerings(self, problem: Problem) -> dict[str, str]:
         """Return skill or repair -> lowering of what may be done on this target, in the library's order.
@@ -44,12 +44,12 @@ class Workshop:
             and (own.writer is not None or not lowering.startswith("schedule:"))
         }
 
-    def carried(self, problem: Problem, plan: Plan, workload: str | None = None) -> Carried:
+    def carried(self, problem: Problem, plan: Plan, workload: str | None = None) -> LoweredPlan:
         """Return the lowered program of a plan on one workload (default: the main one)."""
         name = workload or problem.main_workload
         key = (problem.task.id, str(problem.target), problem.machine, plan.id, name)
         if key not in self._carried:
-            self._carried[key] = carry_out(
+            self._carried[key] = lower_plan(
                 problem.captured[name],
                 plan,
                 self.lowering_of,
@@ -82,7 +82,7 @@ class Workshop:
             source=source, target=problem.target, parents=parents, plan=plan, role=role, given_up=given_up
         )
 
-    def _carried_where_possible(self, problem: Problem, plan: Plan, workload: str) -> Carried:
+    def _carried_where_possible(self, problem: Problem, plan: Plan, workload: str) -> LoweredPlan:
         kept = Plan()
         for move in plan.moves:
             try:

@@ -5,7 +5,7 @@ import random
 from collections.abc import Iterator, Mapping
 
 from kernelwright.agents.expert.extend import way_out
-from kernelwright.agents.expert.plan_lowering import Workshop
+from kernelwright.agents.expert.plan_lowering import PlanLowering
 from kernelwright.agents.problem import Problem
 from kernelwright.agents.roles import Analysis, Choice, Situation
 from kernelwright.core.errors import LoweringError
@@ -23,7 +23,7 @@ MAX_SKIPPED_SHOWN = 8
 class ExpertPlanner:
     """Chooses the move with the highest rank x analytic gain that this base has not seen."""
 
-    def __init__(self, workshop: Workshop) -> None:
+    def __init__(self, workshop: PlanLowering) -> None:
         self._workshop = workshop
 
     def plan(self, situation: Situation) -> Choice | None:

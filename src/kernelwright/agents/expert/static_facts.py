@@ -1,7 +1,7 @@
 """What is known of a plan's program without running it: an Analysis for recipes that have timings alone."""
 
 from kernelwright.agents.expert.analyst import contract_facts, task_facts
-from kernelwright.agents.expert.plan_lowering import Workshop
+from kernelwright.agents.expert.plan_lowering import PlanLowering
 from kernelwright.agents.problem import Problem
 from kernelwright.agents.roles import Analysis
 from kernelwright.core.evidence import Evidence, FactValue
@@ -12,7 +12,7 @@ from kernelwright.skills.gate import diagnose, rank
 from kernelwright.skills.stats import LedgerView
 
 
-def static_analysis(workshop: Workshop, problem: Problem, plan: Plan, ledger: LedgerView) -> Analysis:
+def static_analysis(workshop: PlanLowering, problem: Problem, plan: Plan, ledger: LedgerView) -> Analysis:
     """Return evidence, diagnosis and ranking from the graph, the program and the machine's rates alone.
 
     Nothing of it was measured on a candidate: no latency, no compiler report, no counter. Without a latency

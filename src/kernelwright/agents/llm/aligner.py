@@ -3,7 +3,7 @@
 from kernelwright.agents.llm.answers import Judged
 from kernelwright.agents.llm.asking import Asker, refused
 from kernelwright.agents.llm.outputs import AlignedPlan, PlanItem
-from kernelwright.agents.llm.prompt_input import Told
+from kernelwright.agents.llm.prompt_input import PromptInput
 from kernelwright.agents.llm.proposals import FREE
 from kernelwright.agents.roles import Situation
 from kernelwright.core.candidate import Candidate
@@ -38,7 +38,7 @@ class ModelAligner:
             moves = (*kept, *(Move(skill=FREE, text=f"1. {text}") for text in more))
             return Judged(CallOutcome.OK, Plan(moves=moves))
 
-        told = Told(situation, self._asker.skills, plan=plan, source=candidate.source)
+        told = PromptInput(situation, self._asker.skills, plan=plan, source=candidate.source)
         try:
             return self._asker.structured("aligner", told, AlignedPlan, judge)
         except UnusableAnswer:

@@ -7,7 +7,7 @@ from pydantic import BaseModel
 
 from kernelwright.agents.llm.answers import Judged
 from kernelwright.agents.llm.asking import Asker
-from kernelwright.agents.llm.prompt_input import Told
+from kernelwright.agents.llm.prompt_input import PromptInput
 from kernelwright.agents.llm.prompts import prompting_of
 from kernelwright.agents.problem import Problem
 from kernelwright.agents.roles import Analysis, Analyst, Node, Situation
@@ -79,7 +79,7 @@ class ModelAnalyst:
         return replace(analysis, evidence=analysis.evidence.with_facts(self._features[base.id]))
 
     def _read(self, problem: Problem, base: Candidate, evaluation: Evaluation) -> dict[str, FactValue]:
-        told = Told(Situation(problem, Node(base, evaluation, "base")), self._asker.skills)
+        told = PromptInput(Situation(problem, Node(base, evaluation, "base")), self._asker.skills)
         output = prompting_of(problem.target).features
         try:
             features = self._asker.structured("analyst", told, output, _taken)

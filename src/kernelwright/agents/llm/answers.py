@@ -44,7 +44,7 @@ class Judged(Generic[V]):
 
 
 @dataclass(frozen=True)
-class Expected:
+class ExpectedAnswer:
     """What a source is asked for."""
 
     reference: str
@@ -55,14 +55,14 @@ class Expected:
 
 
 @dataclass(frozen=True)
-class Block:
+class CodeBlock:
     """A fenced piece of an answer."""
 
     language: str
     text: str
 
 
-def read_source(text: str, expected: Expected) -> Judged[str]:
+def read_source(text: str, expected: ExpectedAnswer) -> Judged[str]:
     """Return the candidate's source, with the loader in place, or why the answer has none."""
     text = _THOUGHT.sub("", text)
     if not text.strip():
@@ -80,14 +80,16 @@ def read_source(text: str, expected: Expected) -> Judged[str]:
     return _find_unusable(source, expected) or Judged(CallOutcome.OK, source)
 
 
-def find_blocks(text: str) -> tuple[Block, ...]:
+def find_blocks(text: str) -> tuple[CodeBlock, ...]:
     """Return the fenced blocks; the last may lack its end."""
     blocks, position = [], 0
     while (opening := _FENCE.search(text, position)) is not None:
         stop, position = _end_of(text, opening)
         inside = text[opening.end() : stop]
         is_indented = opening[0][0] in " \t"
-        blocks.append(Block(opening["language"].lower(), textwrap.dedent(inside) if is_indented else inside))
+        blocks.append(
+            CodeBlock(opening["language"].lower(), textwrap.dedent(inside) if is_indented else inside)
+        )
     return tuple(blocks)
 
 
@@ -133,16 +135,16 @@ def has_native_kernel(source: str, target: TargetName) -> bool:
     return language is None or language.own.search(source) is not None
 
 
-def _candidate_blocks(text: str) -> list[Block]:
+def _candidate_blocks(text: str) -> list[CodeBlock]:
     """Return the blocks that define ModelNew; the whole answer where it is a file without a fence."""
     found = [b for b in find_blocks(text) if b.language in ("", "python", "py", "python3")]
     found = [b for b in found if _DEFINES.search(b.text)]
     if not found and not find_blocks(text) and _DEFINES.search(text) and _parsed(text) is not None:
-        return [Block("python", text)]
+        return [CodeBlock("python", text)]
     return found
 
 
-def _find_unusable(source: str, expected: Expected) -> Judged[str] | None:
+def _find_unusable(source: str, expected: ExpectedAnswer) -> Judged[str] | None:
     """Return the named outcome of a source that may not be handed in; None for any other, broken or not."""
     tree = _parsed(source)
     if tree is not None:

@@ -6,9 +6,9 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from kernelwright.agents.llm.answers import Expected, Judged, read_source
+from kernelwright.agents.llm.answers import ExpectedAnswer, Judged, read_source
 from kernelwright.agents.llm.client import Client, Reply
-from kernelwright.agents.llm.prompt_input import Told
+from kernelwright.agents.llm.prompt_input import PromptInput
 from kernelwright.agents.llm.prompts import Prompt, render
 from kernelwright.agents.llm.structured import schema_tokens
 from kernelwright.agents.llm.window import correction_tokens
@@ -37,7 +37,12 @@ class Asker:
     """What the model has room for; None: the windows' own budgets."""
 
     def source(
-        self, name: str, told: Told, expected: Expected, judge: "JudgeSource | None" = None, **facts: object
+        self,
+        name: str,
+        told: PromptInput,
+        expected: ExpectedAnswer,
+        judge: "JudgeSource | None" = None,
+        **facts: object,
     ) -> tuple[str, str]:
         """Return (source, the whole answer) of a prompt that asks for code; raises UnusableAnswer."""
 
@@ -54,7 +59,7 @@ class Asker:
         return self._usable(name, told, ask, judged, {**facts, "needs_kernel": expected.needs_kernel})
 
     def structured(
-        self, name: str, told: Told, output: type[T], judge: Callable[[T], Judged[V]], **facts: object
+        self, name: str, told: PromptInput, output: type[T], judge: Callable[[T], Judged[V]], **facts: object
     ) -> V:
         """Return what the judge makes of a structured answer; raises UnusableAnswer.
 
@@ -70,7 +75,7 @@ class Asker:
     def _usable(
         self,
         name: str,
-        told: Told,
+        told: PromptInput,
         ask: Callable[[Prompt], Reply[A]],
         judge: Callable[[A], Judged[V]],
         facts: dict[str, Any],

@@ -10,7 +10,7 @@ from kernelwright.agents.llm.asking import Asker, refused
 from kernelwright.agents.llm.formatting import verdict
 from kernelwright.agents.llm.outputs import ProposedPlan, ProposedPlans
 from kernelwright.agents.llm.planner import MAX_MENU, Moves
-from kernelwright.agents.llm.prompt_input import Told
+from kernelwright.agents.llm.prompt_input import PromptInput
 from kernelwright.agents.llm.proposals import FREE, Offer, menu_of, skills_offered, to_move
 from kernelwright.agents.roles import Situation
 from kernelwright.core.errors import UnusableAnswer
@@ -69,7 +69,7 @@ class ModelBreeder:
 
         return self._asker.structured(
             "breeder_cross",
-            Told(situation, self._asker.skills, menu=parents),
+            PromptInput(situation, self._asker.skills, menu=parents),
             ProposedPlan,
             judge,
             allowed=offer.skills,
@@ -87,7 +87,7 @@ class ModelBreeder:
 
         return self._asker.structured(
             "breeder_populate",
-            Told(situation, self._asker.skills, menu=offer.menu),
+            PromptInput(situation, self._asker.skills, menu=offer.menu),
             ProposedPlans,
             judge,
             count=count,

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from kernelwright.agents.llm.answers import Expected, Judged, read_account, read_line
+from kernelwright.agents.llm.answers import ExpectedAnswer, Judged, read_account, read_line
 from kernelwright.agents.llm.asking import Asker, JudgeSource, refused
 from kernelwright.agents.llm.formatting import move_line
-from kernelwright.agents.llm.prompt_input import Told
+from kernelwright.agents.llm.prompt_input import PromptInput
 from kernelwright.agents.llm.span_markers import changes_outside, has_marker
 from kernelwright.agents.roles import Choice, Situation
 from kernelwright.core.candidate import Candidate
@@ -36,7 +36,9 @@ class ModelCoder:
         if situation.base is None:
             raise LoweringError("there is no base to carry the move out on")
         base, steps = situation.base.candidate, steps_of(choice.move)
-        told = Told(situation, self._asker.skills, plan=Plan(moves=(choice.move,)), anchored=choice.anchored)
+        told = PromptInput(
+            situation, self._asker.skills, plan=Plan(moves=(choice.move,)), anchored=choice.anchored
+        )
         source, _ = self._asker.source(
             "coder_write",
             told,
@@ -55,7 +57,7 @@ class ModelCoder:
         base = situation.base
         source, _ = self._asker.source(
             "coder_translate",
-            Told(situation, self._asker.skills, plan=plan),
+            PromptInput(situation, self._asker.skills, plan=plan),
             self._expected(situation, plan.moves),
             _judge(base.candidate.source if base else "", len(plan.moves), None),
             steps=[move_line(move) for move in plan.moves],
@@ -91,8 +93,8 @@ class ModelCoder:
         base = situation.base
         source, text = self._asker.source(
             "coder_rewrite",
-            Told(situation, self._asker.skills),
-            Expected(situation.problem.task.source, situation.problem.target),
+            PromptInput(situation, self._asker.skills),
+            ExpectedAnswer(situation.problem.task.source, situation.problem.target),
             _judge(base.candidate.source if base else "", 0, None),
             number=number,
             count=count,
@@ -103,9 +105,9 @@ class ModelCoder:
         plan = base.candidate.plan.then(move) if base else Plan(moves=(move,))
         return _candidate(situation, source, plan)
 
-    def _expected(self, situation: Situation, moves: Sequence[Move]) -> Expected:
+    def _expected(self, situation: Situation, moves: Sequence[Move]) -> ExpectedAnswer:
         needs_kernel = any(not self._is_algebra(move) for move in moves)
-        return Expected(situation.problem.task.source, situation.problem.target, needs_kernel)
+        return ExpectedAnswer(situation.problem.task.source, situation.problem.target, needs_kernel)
 
     def _is_algebra(self, move: Move) -> bool:
         skill = self._asker.skills.get(move.skill)

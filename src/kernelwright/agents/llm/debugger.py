@@ -5,11 +5,11 @@ Source: KernelSkill's Diagnoser and Repairer, two calls.
 
 from collections.abc import Collection
 
-from kernelwright.agents.llm.answers import Expected, Judged, has_native_kernel, read_line
+from kernelwright.agents.llm.answers import ExpectedAnswer, Judged, has_native_kernel, read_line
 from kernelwright.agents.llm.asking import Asker, refused
 from kernelwright.agents.llm.guidance import SECTIONS
 from kernelwright.agents.llm.outputs import RootCause
-from kernelwright.agents.llm.prompt_input import Told
+from kernelwright.agents.llm.prompt_input import PromptInput
 from kernelwright.agents.roles import Situation
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.model_call import CallOutcome
@@ -30,7 +30,7 @@ class ModelDebugger:
         """Return the repaired candidate and the repair; raises UnusableAnswer (see roles.Debugger)."""
         if situation.base is None:
             return None
-        told = Told(situation, self._asker.skills)
+        told = PromptInput(situation, self._asker.skills)
         cause = self._asker.structured("debugger_diagnose", told, RootCause, _QuoteCheck(told))
         return self._repaired(situation, cause, tried)
 
@@ -49,8 +49,8 @@ class ModelDebugger:
 
         source, text = self._asker.source(
             "debugger_repair",
-            Told(situation, self._asker.skills, cause=_words(cause)),
-            Expected(
+            PromptInput(situation, self._asker.skills, cause=_words(cause)),
+            ExpectedAnswer(
                 problem.task.source,
                 problem.target,
                 needs_kernel=has_native_kernel(failing.source, failing.target),
@@ -71,7 +71,7 @@ class ModelDebugger:
 class _QuoteCheck:
     """Keeps the quotes that occur in the failure as shown; an answer with none is refused."""
 
-    def __init__(self, told: Told) -> None:
+    def __init__(self, told: PromptInput) -> None:
         self._shown = " ".join(" ".join(text.split()) for _, text in SECTIONS["failure"](told))
 
     def __call__(self, cause: RootCause) -> Judged[RootCause]:

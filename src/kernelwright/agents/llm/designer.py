@@ -4,7 +4,7 @@ from kernelwright.agents.llm.answers import Judged
 from kernelwright.agents.llm.asking import Asker, refused
 from kernelwright.agents.llm.outputs import ProposedDesign, ProposedExperiment
 from kernelwright.agents.llm.planner import MAX_MENU, Moves
-from kernelwright.agents.llm.prompt_input import Told
+from kernelwright.agents.llm.prompt_input import PromptInput
 from kernelwright.agents.llm.proposals import Offer, find_repetition, menu_of, skills_offered, to_move
 from kernelwright.agents.roles import Design, Experiment, Situation
 from kernelwright.core.model_call import CallOutcome
@@ -41,7 +41,7 @@ class ModelDesigner:
 
         return self._asker.structured(
             "designer",
-            Told(situation, self._asker.skills, menu=menu),
+            PromptInput(situation, self._asker.skills, menu=menu),
             ProposedDesign,
             judge,
             allowed=offer.names,

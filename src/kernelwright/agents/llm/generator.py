@@ -1,8 +1,8 @@
 """The model Generator: different seeds, each one call, correctness first."""
 
-from kernelwright.agents.llm.answers import Expected
+from kernelwright.agents.llm.answers import ExpectedAnswer
 from kernelwright.agents.llm.asking import Asker
-from kernelwright.agents.llm.prompt_input import Told
+from kernelwright.agents.llm.prompt_input import PromptInput
 from kernelwright.agents.llm.prompts import prompting_of
 from kernelwright.agents.llm.sources import renamed_reference
 from kernelwright.agents.problem import Problem
@@ -60,8 +60,8 @@ class ModelGenerator:
         approaches = prompting_of(problem.target).approaches or (ANY_APPROACH,)
         source, _ = self._asker.source(
             "generator",
-            Told(situation, self._asker.skills),
-            Expected(problem.task.source, problem.target),
+            PromptInput(situation, self._asker.skills),
+            ExpectedAnswer(problem.task.source, problem.target),
             number=n + 1,
             count=count,
             approach=approaches[n % len(approaches)],

@@ -9,12 +9,12 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from kernelwright.agents.llm import formatting as showing
-from kernelwright.agents.llm.prompt_input import Told
-from kernelwright.agents.llm.window import Section, Slot, Window
+from kernelwright.agents.llm.prompt_input import PromptInput
+from kernelwright.agents.llm.window import PromptWindow, Section, Slot
 from kernelwright.agents.roles import Analysis, Node
 from kernelwright.core.evidence import METRICS
 from kernelwright.core.skill import RankedSkill
-from kernelwright.memory.attempts import Attempt
+from kernelwright.memory.attempts import Idea
 from kernelwright.skills.stats import SkillStats
 from kernelwright.targets.registry import all_targets, target_of
 
@@ -42,17 +42,17 @@ EVIDENCE = (
 """Sections whose numbers a plan may quote."""
 
 
-def sections(window: Window, told: Told) -> tuple[Section, ...]:
+def sections(window: PromptWindow, told: PromptInput) -> tuple[Section, ...]:
     """Return the window's sections with something to say, in its order."""
     return tuple(section for slot in window.slots for section in _of(slot, told))
 
 
-def evidence_text(told: Told) -> str:
+def evidence_text(told: PromptInput) -> str:
     """Return everything a plan may quote numbers from."""
     return "\n".join(text for name in EVIDENCE for _, text in SECTIONS[name](told))
 
 
-def _of(slot: Slot, told: Told) -> list[Section]:
+def _of(slot: Slot, told: PromptInput) -> list[Section]:
     return [
         Section(title, text, slot.priority, slot.is_required, slot.keeps_tail, slot.keeps_some)
         for title, text in SECTIONS[slot.section](told)
@@ -63,11 +63,11 @@ def _of(slot: Slot, told: Told) -> list[Section]:
 # -- the task --------------------------------------------------------------------------------------
 
 
-def _contract(told: Told) -> Texts:
+def _contract(told: PromptInput) -> Texts:
     return [("What must hold", showing.contract(told.problem))]
 
 
-def _reference(told: Told) -> Texts:
+def _reference(told: PromptInput) -> Texts:
     task = told.problem.task
     if task.artifact is not None:
         classes = f"\n\n{CLASSES}\n{showing.source_block(task.class_source)}" if task.class_source else ""
@@ -75,7 +75,7 @@ def _reference(told: Told) -> Texts:
     return [("The reference", showing.source_block(told.problem.task.source))]
 
 
-def _operators(told: Told) -> Texts:
+def _operators(told: PromptInput) -> Texts:
     captured = told.problem.captured.get(told.problem.main_workload)
     return [("Operators of the captured graph", showing.operators(captured) if captured else "")]
 
@@ -83,7 +83,7 @@ def _operators(told: Told) -> Texts:
 # -- what was measured -----------------------------------------------------------------------------
 
 
-def _floor(told: Told) -> Texts:
+def _floor(told: PromptInput) -> Texts:
     if told.situation.timings_only:
         return []
     problem, peaks = told.problem, told.problem.peaks
@@ -105,7 +105,7 @@ def _floor(told: Told) -> Texts:
     return [("Roofline floor", "\n".join([*lines, machine]))]
 
 
-def _diagnosis(told: Told) -> Texts:
+def _diagnosis(told: PromptInput) -> Texts:
     analysis = _analysis(told)
     if analysis is None:
         return []
@@ -118,14 +118,14 @@ def _diagnosis(told: Told) -> Texts:
     return [(f"Diagnosis of {_analysed(told)}, by code from measurements", "\n".join(lines))]
 
 
-def _analysed(told: Told) -> str:
+def _analysed(told: PromptInput) -> str:
     """Return whose analysis the situation holds, in words."""
     if told.base is None:
         return "the first parent"
     return "the base" if told.base.evaluation.is_verified else "the kernel that the failing one was made from"
 
 
-def _evidence(told: Told) -> Texts:
+def _evidence(told: PromptInput) -> Texts:
     analysis = _analysis(told)
     if analysis is None:
         return []
@@ -134,7 +134,7 @@ def _evidence(told: Told) -> Texts:
     return [(f"Evidence on {_analysed(told)}", "\n".join(lines))]
 
 
-def _timings(told: Told) -> Texts:
+def _timings(told: PromptInput) -> Texts:
     situation = told.situation
     nodes = [*([situation.base] if situation.base else []), *situation.window]
     nodes = list({node.candidate.id: node for node in nodes}.values())
@@ -142,12 +142,12 @@ def _timings(told: Told) -> Texts:
     return [("Timings so far", "\n\n".join([*_eager(told), *table]))]
 
 
-def _eager(told: Told) -> list[str]:
+def _eager(told: PromptInput) -> list[str]:
     times = ", ".join(f"{name} {showing.number(ms)} ms" for name, ms in told.situation.eager_ms.items())
     return [f"The reference, as PyTorch runs it: {times}."] if times else []
 
 
-def _plans(told: Told) -> Texts:
+def _plans(told: PromptInput) -> Texts:
     """Show every plan of the window with its verdict, fastest first, for the role that sees no source."""
     timings_only = told.situation.timings_only
     nodes = sorted(told.situation.window, key=lambda node: -(node.evaluation.geomean_speedup() or 0.0))
@@ -162,7 +162,7 @@ def _plans(told: Told) -> Texts:
 # -- long-term memory ------------------------------------------------------------------------------
 
 
-def _ranked(told: Told) -> Texts:
+def _ranked(told: PromptInput) -> Texts:
     analysis = _analysis(told)
     if analysis is None or not told.situation.has_long_term:
         return []
@@ -174,7 +174,7 @@ def _ranked(told: Told) -> Texts:
     return [("Skills that apply, ranked by code", "\n".join(lines))]
 
 
-def ledger_line(told: Told, skill: str) -> str:
+def ledger_line(told: PromptInput, skill: str) -> str:
     """Return what the ledger measured of a skill in the closest context it knows."""
     analysis = told.situation.analysis
     if analysis is None:
@@ -190,7 +190,7 @@ def ledger_line(told: Told, skill: str) -> str:
     )
 
 
-def _guidance(told: Told) -> Texts:
+def _guidance(told: PromptInput) -> Texts:
     if told.situation.timings_only or not told.situation.has_long_term:
         return []
     named = [move.skill for move in told.plan.moves]
@@ -221,17 +221,17 @@ def _demoted(body: str) -> str:
     return re.sub(r"^(#{2,} )", r"#\1", body, flags=re.M)
 
 
-def _guidance_in_words(told: Told) -> Texts:
+def _guidance_in_words(told: PromptInput) -> Texts:
     """The same without any code, for the role that must not see any."""
     return [(title, _FENCED.sub("", text)) for title, text in _guidance(told)]
 
 
-def _findings(told: Told) -> Texts:
+def _findings(told: PromptInput) -> Texts:
     admitted = [finding for finding in told.situation.findings if finding.state == "admitted"]
     return [("Findings of earlier runs", "\n".join(f"- {finding.text}" for finding in admitted))]
 
 
-def _archive(told: Told) -> Texts:
+def _archive(told: PromptInput) -> Texts:
     if told.situation.timings_only:
         return []
     texts = [
@@ -244,7 +244,7 @@ def _archive(told: Told) -> Texts:
 # -- short-term memory -----------------------------------------------------------------------------
 
 
-def _tried(told: Told) -> Texts:
+def _tried(told: PromptInput) -> Texts:
     if told.base is None:
         return []
     attempts = told.situation.memory.tried(told.base.candidate.id)
@@ -252,7 +252,7 @@ def _tried(told: Told) -> Texts:
     return [("Tried on this base, and how it ended", "\n".join(f"- {line}" for line in lines))]
 
 
-def _attempt(attempt: Attempt, *, timings_only: bool) -> str:
+def _attempt(attempt: Idea, *, timings_only: bool) -> str:
     what = showing.move_line(attempt.move)
     if not timings_only:
         return f"{what} => {attempt.ended}"
@@ -261,7 +261,7 @@ def _attempt(attempt: Attempt, *, timings_only: bool) -> str:
     return f"{what} => {ended}{timed}"
 
 
-def _chain(told: Told) -> Texts:
+def _chain(told: PromptInput) -> Texts:
     """Show the idea that a failing kernel carries out, and its repairs so far."""
     if told.base is None:
         return []
@@ -282,7 +282,7 @@ def _chain(told: Told) -> Texts:
 # -- kernels ---------------------------------------------------------------------------------------
 
 
-def _base(told: Told) -> Texts:
+def _base(told: PromptInput) -> Texts:
     if told.base is None:
         return []
     title = f"The base, {told.base.candidate.id}"
@@ -292,11 +292,11 @@ def _base(told: Told) -> Texts:
     return [(title, _with(outcome, told.base.candidate.source))]
 
 
-def _source(told: Told) -> Texts:
+def _source(told: PromptInput) -> Texts:
     return [("The source", showing.source_block(told.source) if told.source else "")]
 
 
-def _others(told: Told) -> Texts:
+def _others(told: PromptInput) -> Texts:
     timings_only = told.situation.timings_only
     return [
         (_node_title(node), _with(_node_outcome(node, timings_only), node.candidate.source))
@@ -318,7 +318,7 @@ def _with(outcome: str, source: str) -> str:
     return f"Verdict: {outcome}\n{showing.source_block(source)}"
 
 
-def _failure(told: Told) -> Texts:
+def _failure(told: PromptInput) -> Texts:
     if told.base is None or told.base.evaluation.is_verified:
         return []
     evaluation = told.base.evaluation
@@ -339,24 +339,24 @@ def _failure(told: Told) -> Texts:
 # -- what the role adds ----------------------------------------------------------------------------
 
 
-def _plan(told: Told) -> Texts:
+def _plan(told: PromptInput) -> Texts:
     return [("The plan", showing.plan_lines(told.plan))]
 
 
-def _menu(told: Told) -> Texts:
+def _menu(told: PromptInput) -> Texts:
     lines = [f"- {label}: {showing.move_line(move)}" for label, move in told.menu.items()]
     return [("Moves that may be taken as they are, by label", "\n".join(lines))]
 
 
-def _cause(told: Told) -> Texts:
+def _cause(told: PromptInput) -> Texts:
     return [("Root cause and fix, as diagnosed", told.cause)]
 
 
-def _refused(told: Told) -> Texts:
+def _refused(told: PromptInput) -> Texts:
     return [("Your last answer could not be used", told.refused)]
 
 
-SECTIONS: Mapping[str, Callable[[Told], Texts]] = {
+SECTIONS: Mapping[str, Callable[[PromptInput], Texts]] = {
     "contract": _contract,
     "reference": _reference,
     "operators": _operators,
@@ -384,11 +384,11 @@ SECTIONS: Mapping[str, Callable[[Told], Texts]] = {
 """Name of a section -> what it says."""
 
 
-def _analysis(told: Told) -> Analysis | None:
+def _analysis(told: PromptInput) -> Analysis | None:
     return None if told.situation.timings_only else told.situation.analysis
 
 
-def _summary(told: Told, ranked: RankedSkill) -> str:
+def _summary(told: PromptInput, ranked: RankedSkill) -> str:
     skill = told.skills.get(ranked.skill)
     return f"{skill.summary} " if skill is not None else ""
 

@@ -9,7 +9,7 @@ from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 
 from kernelwright.agents.llm.keys import Keys
 from kernelwright.agents.llm.structured import complaints
-from kernelwright.agents.llm.transport import Failure
+from kernelwright.agents.llm.transport import RequestFailure
 from kernelwright.core.model_call import CallOutcome
 
 MAX_DETAIL = 300
@@ -57,18 +57,18 @@ class ReplyTooLong(Exception):
         super().__init__(f"no end after {limit} bytes")
 
 
-def failure_of(error: Exception, model_name: str, keys: Keys) -> Failure | None:
+def failure_of(error: Exception, model_name: str, keys: Keys) -> RequestFailure | None:
     """Return the named failure, None for an exception that is none of the API's doing."""
     too_long = next((cause for cause in _causes(error) if isinstance(cause, ReplyTooLong)), None)
     if too_long is not None:
-        return Failure(CallOutcome.TRUNCATED, str(too_long))
+        return RequestFailure(CallOutcome.TRUNCATED, str(too_long))
     outcome = next((outcome for kind, outcome in BY_KIND if isinstance(error, kind)), None)
     if isinstance(error, sdk.ModelHTTPError):
         outcome = _of_status(error, model_name)
     if outcome is None:
         return None
     wait = error.retry_after if isinstance(error, sdk.ModelAPIError) else None
-    return Failure(outcome, _one_line(_message(error), keys), wait)
+    return RequestFailure(outcome, _one_line(_message(error), keys), wait)
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

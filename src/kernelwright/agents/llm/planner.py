@@ -7,7 +7,7 @@ from kernelwright.agents.llm.answers import Judged
 from kernelwright.agents.llm.asking import Asker
 from kernelwright.agents.llm.guidance import evidence_text
 from kernelwright.agents.llm.outputs import AnchoredMove, ProposedMove
-from kernelwright.agents.llm.prompt_input import Told
+from kernelwright.agents.llm.prompt_input import PromptInput
 from kernelwright.agents.llm.proposals import (
     Offer,
     find_repetition,
@@ -51,7 +51,7 @@ class ModelPlanner:
         recommended = _analysis(situation) if situation.has_long_term else None
         skills = () if self._moves is not None else skills_offered(recommended)
         offer = Offer(menu, skills)
-        told = Told(situation, self._asker.skills, menu=menu)
+        told = PromptInput(situation, self._asker.skills, menu=menu)
         has_evidence = _analysis(situation) is not None
         judge = _Judge(situation, offer, evidence_text(told) if has_evidence else None)
         if situation.wants_anchors and not offer.only_menu:

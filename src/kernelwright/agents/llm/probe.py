@@ -7,21 +7,21 @@ from pydantic_ai.models import ModelRequestParameters
 from kernelwright.agents.llm.keys import Keys
 from kernelwright.agents.llm.models import make_model
 from kernelwright.agents.llm.recorded import sdk_settings, send
-from kernelwright.agents.llm.transport import Failure
+from kernelwright.agents.llm.transport import RequestFailure
 from kernelwright.core.models import ModelSettings
 
 
-def probe(settings: ModelSettings) -> Failure | None:
+def probe(settings: ModelSettings) -> RequestFailure | None:
     """Send one request to the default model; return how it failed, None when there was any answer."""
     keys = Keys()
     made = make_model(settings, "", keys=keys)
     question = ModelRequest(parts=[UserPromptPart("Answer with the word: ready")])
 
-    async def ask() -> ModelResponse | Failure:
+    async def ask() -> ModelResponse | RequestFailure:
         return await send(
             settings, "", keys, [question], sdk_settings(settings, "", made), ModelRequestParameters()
         )
 
     with start_blocking_portal() as portal:
         answer = portal.call(ask)
-    return answer if isinstance(answer, Failure) else None
+    return answer if isinstance(answer, RequestFailure) else None

@@ -10,7 +10,7 @@ from kernelwright.core.skill import Skill
 
 
 @dataclass(frozen=True)
-class Told:
+class PromptInput:
     """Input of every section in ``guidance.SECTIONS``."""
 
     situation: Situation

@@ -9,7 +9,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from kernelwright.agents.llm.guidance import sections
-from kernelwright.agents.llm.prompt_input import Told
+from kernelwright.agents.llm.prompt_input import PromptInput
 from kernelwright.agents.llm.sources import LOADER_LINE
 from kernelwright.agents.llm.span_markers import BEGINS, ENDS
 from kernelwright.agents.llm.window import WINDOWS, cut_to, estimate_tokens, fit
@@ -42,7 +42,12 @@ def prompts_folder() -> Path:
 
 
 def render(
-    name: str, told: Told, *, prompt_tokens: int | None = None, reserved_tokens: int = 0, **facts: object
+    name: str,
+    told: PromptInput,
+    *,
+    prompt_tokens: int | None = None,
+    reserved_tokens: int = 0,
+    **facts: object,
 ) -> Prompt:
     """Return the prompt ``name.md`` with its window filled in, within the window's budget.
 
@@ -96,7 +101,7 @@ def _split(text: str) -> Prompt:
     return Prompt(system.strip(), user.strip())
 
 
-def _rendered(name: str, told: Told, shown: str, facts: dict[str, object]) -> str:
+def _rendered(name: str, told: PromptInput, shown: str, facts: dict[str, object]) -> str:
     prompting = prompting_of(told.problem.target)
     return (
         _environment(_folders(prompting))

@@ -29,7 +29,7 @@ from kernelwright.agents.llm.models import connect
 from kernelwright.agents.llm.outcomes import NOT_THE_PROTOCOL, failure_of, outcome_of, raw_text
 from kernelwright.agents.llm.structured import complaints
 from kernelwright.agents.llm.tape import Tape
-from kernelwright.agents.llm.transport import Failure, Patience
+from kernelwright.agents.llm.transport import RequestFailure, RequestPatience
 from kernelwright.agents.llm.window import correction_tokens
 from kernelwright.core.budget import Meter, Spent
 from kernelwright.core.frozen import content_hash
@@ -92,13 +92,13 @@ class RecordedModel(WrapperModel):
             _canonical(self._role, self._choice.model, messages, model_settings, model_request_parameters)
         )
         question = self._question(messages, model_settings)
-        patience = Patience(self._line.rng)
+        patience = RequestPatience(self._line.rng)
         self.last_text = ""
         while True:
             self._line.meter.require()
             key = self._next_key(request)
             call = self._line.tape.find(key, question)
-            is_new, failure = call is None, Failure(CallOutcome.OK, "")
+            is_new, failure = call is None, RequestFailure(CallOutcome.OK, "")
             if call is None:
                 call, failure = await self._try(
                     key, request, messages, model_settings, model_request_parameters
@@ -106,7 +106,7 @@ class RecordedModel(WrapperModel):
                 call = call.model_copy(update={"question": question})
                 self._line.tape.add(call)
             elif call.outcome is not CallOutcome.OK:
-                failure = Failure(call.outcome, call.detail)
+                failure = RequestFailure(call.outcome, call.detail)
             self._charge(call)
             response = _load(call.response)
             self.last_text = raw_text(response) if response else ""
@@ -162,7 +162,7 @@ class RecordedModel(WrapperModel):
         messages: list[ModelMessage],
         settings: SdkSettings | None,
         parameters: sdk_models.ModelRequestParameters,
-    ) -> tuple[ModelCall, Failure]:
+    ) -> tuple[ModelCall, RequestFailure]:
         """Send the request once; return the call to record and how it failed, if it did."""
         began = time.monotonic()
         answer = await send(self._line.settings, self._role, self._line.keys, messages, settings, parameters)
@@ -175,13 +175,13 @@ class RecordedModel(WrapperModel):
             outcome=CallOutcome.OK,
             seconds=round(time.monotonic() - began, 3),
         )
-        if isinstance(answer, Failure):
+        if isinstance(answer, RequestFailure):
             return blank.model_copy(update={"outcome": answer.outcome, "detail": answer.detail}), answer
         return self._answered(blank, answer, wants_tools=bool(parameters.output_tools))
 
     def _answered(
         self, blank: ModelCall, response: ModelResponse, *, wants_tools: bool
-    ) -> tuple[ModelCall, Failure]:
+    ) -> tuple[ModelCall, RequestFailure]:
         if not wants_tools:
             response.parts = [part for part in response.parts if isinstance(part, TextPart | ThinkingPart)]
         text: str | None = None
@@ -194,7 +194,7 @@ class RecordedModel(WrapperModel):
         if not given and not taken:
             given, taken = _estimated(blank.request), _estimated(raw_text(response))
             detail = detail or "tokens estimated: the server reported none"
-        failure = Failure(outcome, self._line.keys.scrub(detail))
+        failure = RequestFailure(outcome, self._line.keys.scrub(detail))
         call = blank.model_copy(
             update={
                 "response": text,
@@ -215,7 +215,7 @@ async def send(
     messages: list[ModelMessage],
     sdk_settings: SdkSettings | None,
     parameters: sdk_models.ModelRequestParameters,
-) -> ModelResponse | Failure:
+) -> ModelResponse | RequestFailure:
     """Send one request, once, within the settings' wall time; exceptions of the API become a Failure."""
     try:
         with anyio.fail_after(settings.timeout_s):

@@ -3,7 +3,7 @@
 from kernelwright.agents.llm.answers import Judged
 from kernelwright.agents.llm.asking import Asker, refused
 from kernelwright.agents.llm.outputs import PickedPair
-from kernelwright.agents.llm.prompt_input import Told
+from kernelwright.agents.llm.prompt_input import PromptInput
 from kernelwright.agents.roles import Pick, Situation
 from kernelwright.core.model_call import CallOutcome
 
@@ -32,5 +32,5 @@ class ModelSelector:
                 return refused(CallOutcome.INVALID_OUTPUT, "base and reference are the same kernel")
             return Judged(CallOutcome.OK, Pick(base, reference, " ".join(picked.why.split())))
 
-        told = Told(situation, self._asker.skills)
+        told = PromptInput(situation, self._asker.skills)
         return self._asker.structured("selector", told, PickedPair, judge)

@@ -22,7 +22,7 @@ FIRST_WAIT_S = 1.0
 
 
 @dataclass(frozen=True)
-class Failure:
+class RequestFailure:
     """One try that gave no answer."""
 
     outcome: CallOutcome
@@ -32,7 +32,7 @@ class Failure:
     """What the server asked for."""
 
 
-class Patience:
+class RequestPatience:
     """Decides, for one request, whether and when to try again.
 
     Whether depends on the outcomes alone, so that a replayed request tries as often as the recorded one.
@@ -42,7 +42,7 @@ class Patience:
         self._rng = rng
         self._met: list[CallOutcome] = []
 
-    def wait_after(self, failure: Failure) -> float | None:
+    def wait_after(self, failure: RequestFailure) -> float | None:
         """Return the seconds to wait before the next try, None when there shall be none."""
         self._met.append(failure.outcome)
         if len(self._met) >= MAX_TRIES or self._met.count(failure.outcome) > RETRIES.get(failure.outcome, 0):

@@ -43,7 +43,7 @@ class Slot:
 
 
 @dataclass(frozen=True)
-class Window:
+class PromptWindow:
     """What one prompt shows, in this order."""
 
     budget_tokens: int
@@ -192,13 +192,13 @@ _EXPERIENCE = (Slot("findings", 45), Slot("archive", 35), Slot("tried", 70, keep
 _BASE = Slot("base", 95, is_required=True)
 _REFUSED = Slot("refused", 100, is_required=True)
 
-WINDOWS: Mapping[str, Window] = {
-    "generator": Window(
+WINDOWS: Mapping[str, PromptWindow] = {
+    "generator": PromptWindow(
         24_000,
         (*_TASK, Slot("operators", 50), *_GROUNDS, Slot("guidance", 40), *_EXPERIENCE, _REFUSED),
     ),
-    "analyst": Window(16_000, (Slot("contract", 50), Slot("operators", 40), _BASE)),
-    "planner": Window(
+    "analyst": PromptWindow(16_000, (Slot("contract", 50), Slot("operators", 40), _BASE)),
+    "planner": PromptWindow(
         32_000,
         (
             *_TASK,
@@ -211,11 +211,11 @@ WINDOWS: Mapping[str, Window] = {
             _REFUSED,
         ),
     ),
-    "planner_anchors": Window(
+    "planner_anchors": PromptWindow(
         40_000,
         (*_TASK, *_GROUNDS, Slot("guidance", 50), *_EXPERIENCE, Slot("others", 65), _BASE, _REFUSED),
     ),
-    "coder_write": Window(
+    "coder_write": PromptWindow(
         32_000,
         (
             *_TASK,
@@ -229,7 +229,7 @@ WINDOWS: Mapping[str, Window] = {
             _REFUSED,
         ),
     ),
-    "coder_translate": Window(
+    "coder_translate": PromptWindow(
         32_000,
         (
             *_TASK,
@@ -242,7 +242,7 @@ WINDOWS: Mapping[str, Window] = {
             _REFUSED,
         ),
     ),
-    "coder_rewrite": Window(
+    "coder_rewrite": PromptWindow(
         32_000,
         (
             *_TASK,
@@ -256,7 +256,7 @@ WINDOWS: Mapping[str, Window] = {
             _REFUSED,
         ),
     ),
-    "debugger_diagnose": Window(
+    "debugger_diagnose": PromptWindow(
         32_000,
         (
             *_TASK,
@@ -267,7 +267,7 @@ WINDOWS: Mapping[str, Window] = {
             _REFUSED,
         ),
     ),
-    "debugger_repair": Window(
+    "debugger_repair": PromptWindow(
         32_000,
         (
             *_TASK,
@@ -283,8 +283,8 @@ WINDOWS: Mapping[str, Window] = {
             _REFUSED,
         ),
     ),
-    "selector": Window(12_000, (Slot("contract", 60), Slot("timings", 90, is_required=True), _REFUSED)),
-    "designer": Window(
+    "selector": PromptWindow(12_000, (Slot("contract", 60), Slot("timings", 90, is_required=True), _REFUSED)),
+    "designer": PromptWindow(
         40_000,
         (
             *_TASK,
@@ -297,7 +297,7 @@ WINDOWS: Mapping[str, Window] = {
             _REFUSED,
         ),
     ),
-    "breeder_populate": Window(
+    "breeder_populate": PromptWindow(
         16_000,
         (
             Slot("contract", 90, is_required=True),
@@ -309,7 +309,7 @@ WINDOWS: Mapping[str, Window] = {
             _REFUSED,
         ),
     ),
-    "breeder_cross": Window(
+    "breeder_cross": PromptWindow(
         16_000,
         (
             Slot("contract", 90, is_required=True),
@@ -320,7 +320,7 @@ WINDOWS: Mapping[str, Window] = {
             _REFUSED,
         ),
     ),
-    "aligner": Window(
+    "aligner": PromptWindow(
         24_000, (Slot("plan", 98, is_required=True), Slot("source", 95, is_required=True), _REFUSED)
     ),
 }

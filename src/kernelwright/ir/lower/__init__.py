@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from kernelwright.core.errors import LoweringError
 from kernelwright.ir.edits import FusionOptions
-from kernelwright.ir.lower.plan import Lowered, Planner
+from kernelwright.ir.lower.plan import Lowered, RegionBuilder
 from kernelwright.ir.lower.translate import translate
 from kernelwright.ir.lower.values import BlockedError, Inline
 from kernelwright.ir.program import Program
@@ -56,7 +56,7 @@ def fuse(captured: Captured, options: FusionOptions) -> Lowered:
     for _ in range(MAX_OBSTACLES):
         graph = translate(captured, enabled=True, as_calls=frozenset(calls))
         try:
-            return Planner(captured, graph, options).run(stored)
+            return RegionBuilder(captured, graph, options).run(stored)
         except BlockedError as obstacle:
             value = obstacle.value
             if isinstance(value, Inline) and value.name not in stored:
@@ -77,4 +77,4 @@ def _one_line(text: str) -> str:
 
 def _as_calls(captured: Captured) -> Lowered:
     graph = translate(captured, enabled=False, as_calls=frozenset())
-    return Planner(captured, graph, FusionOptions(enabled=False)).run(frozenset())
+    return RegionBuilder(captured, graph, FusionOptions(enabled=False)).run(frozenset())

@@ -9,10 +9,10 @@ from kernelwright.ir.lower.affine import linear
 from kernelwright.ir.lower.calls import make_call
 from kernelwright.ir.lower.coalesce import coalesce, in_memory_order
 from kernelwright.ir.lower.expressions import loads, map_stage, stage_values
-from kernelwright.ir.lower.fuse import Fusion, Group
-from kernelwright.ir.lower.translate import Step, dtype_name, operator_name
+from kernelwright.ir.lower.fuse import Fusion, FusionGroup
+from kernelwright.ir.lower.translate import TranslatedNode, dtype_name, operator_name
 from kernelwright.ir.lower.values import Value, placement
-from kernelwright.ir.program import Affine, Axis, Buffer, Call, Expr, Program, Region, Stage, StageValue
+from kernelwright.ir.program import Affine, Axis, Buffer, Call, Expr, LoopStage, Program, Region, StageValue
 from kernelwright.tasks.capture import Captured
 
 
@@ -55,7 +55,7 @@ class _Assembly:
         needed = self._needed()
         steps: list[Call | Region] = []
         for unit in self._fusion.order:
-            steps.append(self._call(unit) if isinstance(unit, Step) else self._region(unit, needed))
+            steps.append(self._call(unit) if isinstance(unit, TranslatedNode) else self._region(unit, needed))
         outputs = tuple(None if n is None else _buffer(self._results[n]) for n in self._captured.outputs)
         mutations = tuple((state, _buffer(self._results[n])) for state, n in self._captured.mutations.items())
         return Program(
@@ -71,7 +71,7 @@ class _Assembly:
         """Return the names of the values that somebody reads from memory."""
         needed = {_buffer(v) for v in self._results.values()}
         for unit in self._fusion.order:
-            if isinstance(unit, Group):
+            if isinstance(unit, FusionGroup):
                 needed |= {load.buffer for load in loads(s.expr for s in unit.draft.stages)}
             elif unit.base is not None:
                 needed.add(_buffer(unit.base))
@@ -79,7 +79,7 @@ class _Assembly:
                 needed |= {_buffer(self._memory_of(n)) for n in unit.node.all_input_nodes}
         return needed
 
-    def _call(self, step: Step) -> Call:
+    def _call(self, step: TranslatedNode) -> Call:
         buffers: dict[str, str] = {}
         for node in step.node.all_input_nodes:
             buffers[node.name] = _buffer(step.base if step.base is not None else self._memory_of(node))
@@ -92,7 +92,7 @@ class _Assembly:
         name, stride = placement(value)
         self._buffers[name] = Buffer(name, value.shape, stride, value.dtype, "temporary")
 
-    def _region(self, group: Group, needed: set[str]) -> Region:
+    def _region(self, group: FusionGroup, needed: set[str]) -> Region:
         stages = _forwarded(_alive(group.draft.stages, needed))
         values = {v.name: v for v in group.values}
         for store in (store for stage in stages for store in stage.stores):
@@ -107,7 +107,7 @@ class _Assembly:
         )
         return _numbered(coalesce(in_memory_order(region)))
 
-    def _region_name(self, group: Group) -> str:
+    def _region_name(self, group: FusionGroup) -> str:
         name = f"r_{group.values[-1].node}"
         while name in self._names:
             name += "_"
@@ -115,9 +115,9 @@ class _Assembly:
         return name
 
 
-def _alive(stages: Sequence[Stage], needed: Collection[str]) -> list[Stage]:
+def _alive(stages: Sequence[LoopStage], needed: Collection[str]) -> list[LoopStage]:
     """Return the stages and stores that somebody reads; what only ends in memory once per point is last."""
-    alive: list[Stage] = []
+    alive: list[LoopStage] = []
     read: set[str] = set()
     for stage in reversed(stages):
         stores = tuple(store for store in stage.stores if store.buffer in needed)
@@ -128,9 +128,9 @@ def _alive(stages: Sequence[Stage], needed: Collection[str]) -> list[Stage]:
     return [s for s in reversed(alive) if s not in ends] + list(reversed(ends))
 
 
-def _forwarded(stages: Sequence[Stage]) -> list[Stage]:
+def _forwarded(stages: Sequence[LoopStage]) -> list[LoopStage]:
     """Return the stages without maps that only store what a reduction found: it stores that itself."""
-    kept: dict[str, Stage] = {}
+    kept: dict[str, LoopStage] = {}
     for stage in stages:
         source = kept.get(stage.expr.stage) if isinstance(stage.expr, StageValue) else None
         if source is not None and source.kind == "reduce" and stage.kind == "map" and not stage.axes:
@@ -169,7 +169,7 @@ def _buffer(value: Value) -> str:
     return placement(value)[0]
 
 
-def _comment(group: Group, captured: Captured) -> str:
+def _comment(group: FusionGroup, captured: Captured) -> str:
     """Return the operators that a region carries out, in the graph's order."""
     nodes = {value.node for value in (*group.values, *group.draft.evaluated)}
     chain = [

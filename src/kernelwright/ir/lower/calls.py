@@ -8,7 +8,7 @@ import torch
 from torch import fx
 from torch.utils import _pytree as pytree
 
-from kernelwright.ir.lower.translate import Step, helper_source
+from kernelwright.ir.lower.translate import TranslatedNode, helper_source
 from kernelwright.ir.program import BufferRef, Call, CallArg
 
 RESHAPING = frozenset(
@@ -20,7 +20,7 @@ RESHAPING = frozenset(
 """Views that show every element once."""
 
 
-def make_call(step: Step, buffer_of: Callable[[fx.Node], str]) -> Call:
+def make_call(step: TranslatedNode, buffer_of: Callable[[fx.Node], str]) -> Call:
     """Return the call of a step; ``buffer_of`` names the buffer of each node that it reads."""
     node = step.node
     args = tuple(_argument(arg, buffer_of) for arg in node.args)
@@ -51,7 +51,9 @@ def _argument(arg: Any, buffer_of: Callable[[fx.Node], str]) -> CallArg:
     return str(arg)  # torch.float32, torch.strided, torch.contiguous_format
 
 
-def result_strides(step: Step, actual: Mapping[str, tuple[int, ...]]) -> list[tuple[int, ...] | None]:
+def result_strides(
+    step: TranslatedNode, actual: Mapping[str, tuple[int, ...]]
+) -> list[tuple[int, ...] | None]:
     """Return the strides of a step's results, given the real strides of the tensors it reads.
 
     Capture recorded strides for the tensors of the original graph; generated kernels write row-major
@@ -89,7 +91,7 @@ def _run_fake(node: fx.Node, actual: Mapping[str, tuple[int, ...]]) -> Any:
         return node.target(*args, **kwargs)  # type: ignore[operator]  # an operator or a helper
 
 
-def relay(step: Step, actual: Mapping[str, tuple[int, ...]]) -> None:
+def relay(step: TranslatedNode, actual: Mapping[str, tuple[int, ...]]) -> None:
     """Give a step's results the strides that they will have; a view that cannot be one becomes a copy."""
     try:
         strides = result_strides(step, actual)

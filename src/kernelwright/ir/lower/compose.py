@@ -17,7 +17,7 @@ from kernelwright.ir.lower.affine import (
 )
 from kernelwright.ir.lower.reader import StageReader
 from kernelwright.ir.lower.values import Inline, Reader, Reduce, Scan, Value, domain, placement
-from kernelwright.ir.program import Affine, Axis, DType, Expr, Stage, Store
+from kernelwright.ir.program import Affine, Axis, DType, Expr, LoopStage, StoreTo
 
 MAX_SPLITS = 40
 """Splits tried for one region; reshapes of real models need fewer than ten."""
@@ -33,7 +33,7 @@ class Draft:
 
     kept: tuple[Axis, ...]
     inner: tuple[Axis, ...]
-    stages: tuple[Stage, ...]
+    stages: tuple[LoopStage, ...]
     evaluated: Mapping[Value, Expr]
     """Values computed inside the stages without being stages."""
 
@@ -133,20 +133,22 @@ class _Layout:
             evaluated,
         )
 
-    def _stage(self, member: _Member, expr: Expr, index: Index, axes: tuple[str, ...]) -> Stage:
+    def _stage(self, member: _Member, expr: Expr, index: Index, axes: tuple[str, ...]) -> LoopStage:
         value = member.value
         result = [index[d] for d in member.result_dims()]
-        store = Store(value.name, flatten(result, placement(value)[1]))
+        store = StoreTo(value.name, flatten(result, placement(value)[1]))
         dtype: DType = value.dtype  # type: ignore[assignment]  # only Stored values have other dtypes
         if isinstance(value, Reduce):
             position = value.position(index) if value.position else None
-            return Stage(value.name, "reduce", axes, expr, dtype, value.combine, position, stores=(store,))
+            return LoopStage(
+                value.name, "reduce", axes, expr, dtype, value.combine, position, stores=(store,)
+            )
         if isinstance(value, Scan):
             along = axes[0] if axes else None
-            return Stage(
+            return LoopStage(
                 value.name, "scan", axes, expr, dtype, value.combine, None, along, value.reverse, (store,)
             )
-        return Stage(value.name, "map", axes, expr, dtype, stores=(store,))
+        return LoopStage(value.name, "map", axes, expr, dtype, stores=(store,))
 
     def _reader(self, value: Value, sizes: Mapping[str, int]) -> StageReader:
         reader = StageReader(self._stored, self._members, value, self._interned)

@@ -10,10 +10,10 @@ from kernelwright.ir.program import (
     IndexValue,
     Inside,
     Load,
+    LoopStage,
     Op,
-    Stage,
     StageValue,
-    Store,
+    StoreTo,
 )
 
 
@@ -43,7 +43,7 @@ def stage_values(roots: Iterable[Expr]) -> Iterator[StageValue]:
     return (expr for expr in walk(roots) if isinstance(expr, StageValue))
 
 
-def affines(stages: Iterable[Stage]) -> Iterator[Affine]:
+def affines(stages: Iterable[LoopStage]) -> Iterator[Affine]:
     """Yield every index that the stages use: of loads, bounds, positions and stores."""
     for stage in stages:
         yield from (store.index for store in stage.stores)
@@ -56,13 +56,13 @@ def affines(stages: Iterable[Stage]) -> Iterator[Affine]:
                 yield from (bound.index for bound in expr.bounds)
 
 
-def map_stage(stage: Stage, change: Callable[[Affine], Affine], memo: dict[Expr, Expr]) -> Stage:
+def map_stage(stage: LoopStage, change: Callable[[Affine], Affine], memo: dict[Expr, Expr]) -> LoopStage:
     """Return the stage with every index changed; ``memo`` keeps equal expressions one object."""
     return replace(
         stage,
         expr=map_indices(stage.expr, change, memo),
         position=None if stage.position is None else change(stage.position),
-        stores=tuple(Store(store.buffer, change(store.index)) for store in stage.stores),
+        stores=tuple(StoreTo(store.buffer, change(store.index)) for store in stage.stores),
     )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kernelwright.ir.lower.compose import Draft, RefusedError, compose
-from kernelwright.ir.lower.translate import Step
+from kernelwright.ir.lower.translate import TranslatedNode
 from kernelwright.ir.lower.values import BlockedError, Reduce, Scan, Value, domain, placement, sources
 from kernelwright.ir.program import Expr
 
@@ -17,7 +17,7 @@ WORTH_SHARING = 128
 
 
 @dataclass(eq=False)
-class Group:
+class FusionGroup:
     """Values that one region computes, producers first."""
 
     values: list[Value]
@@ -29,13 +29,13 @@ class Group:
 class Fusion:
     """Groups and steps with their dependencies."""
 
-    groups: list[Group] = field(default_factory=list)
-    order: list[Group | Step] = field(default_factory=list)
+    groups: list[FusionGroup] = field(default_factory=list)
+    order: list[FusionGroup | TranslatedNode] = field(default_factory=list)
     """In an order in which they can run."""
 
 
 @dataclass
-class Memory:
+class MemoryPlan:
     """State shared by all attempts to fuse one graph."""
 
     interned: dict[Expr, Expr] = field(default_factory=dict)
@@ -50,7 +50,7 @@ class Fuser:
         self,
         roots: Collection[Value],
         stored: Iterable[Value],
-        memory: Memory,
+        memory: MemoryPlan,
         apart: Collection[str] = (),
     ) -> None:
         self._memory = memory
@@ -58,24 +58,26 @@ class Fuser:
         self._stored = {v: placement(v) for v in [*stored, *roots]}
         self._frontiers: dict[Value, frozenset[Value]] = {}
         self._unit_of: dict[Value, int] = {}
-        self._units: list[Group | Step] = []
+        self._units: list[FusionGroup | TranslatedNode] = []
         self._before: list[int] = []
         """Per unit: bit set of the units that have to run before it."""
 
-    def run(self, items: Iterable[Value | Step], reads: Mapping[Step, Sequence[Value]]) -> Fusion:
+    def run(
+        self, items: Iterable[Value | TranslatedNode], reads: Mapping[TranslatedNode, Sequence[Value]]
+    ) -> Fusion:
         """Return the groups; ``reads`` are the values in memory that a step reads.
 
         Raises BlockedError when a value cannot be generated as things are.
         """
         for item in items:
-            if isinstance(item, Step):
+            if isinstance(item, TranslatedNode):
                 self._add(item, self._needs(reads[item]))
                 for result in item.results:
                     if result is not None:
                         self._unit_of[result] = len(self._units) - 1
             else:
                 self._place(item)
-        groups = [unit for unit in self._units if isinstance(unit, Group)]
+        groups = [unit for unit in self._units if isinstance(unit, FusionGroup)]
         return Fusion(groups, list(self._sorted()))
 
     def frontier(self, value: Value) -> frozenset[Value]:
@@ -94,7 +96,7 @@ class Fuser:
         needs = self._needs(self.frontier(value))
         for number in self._candidates(value, needs):
             group = self._units[number]
-            if isinstance(group, Group) and self._may_join(number, needs) and self._join(group, value):
+            if isinstance(group, FusionGroup) and self._may_join(number, needs) and self._join(group, value):
                 self._unit_of[value] = number
                 self._require(number, needs & ~(1 << number))
                 return
@@ -102,10 +104,10 @@ class Fuser:
             draft = compose([value], self._stored, self._memory.interned)
         except RefusedError as error:
             raise BlockedError(value, value, str(error)) from error
-        self._add(Group([value], draft, len(self._units)), needs)
+        self._add(FusionGroup([value], draft, len(self._units)), needs)
         self._unit_of[value] = len(self._units) - 1
 
-    def _join(self, group: Group, value: Value) -> bool:
+    def _join(self, group: FusionGroup, value: Value) -> bool:
         if len(group.values) >= MAX_MEMBERS:
             return False
         draft = self._draft((*group.values, value))
@@ -126,7 +128,7 @@ class Fuser:
 
     def _candidates(self, value: Value, needs: int) -> list[int]:
         producers = [n for n in range(len(self._units)) if needs >> n & 1]
-        producers = [n for n in producers if isinstance(self._units[n], Group)]
+        producers = [n for n in producers if isinstance(self._units[n], FusionGroup)]
         if value.node in self._apart:
             return [n for n in reversed(producers) if self._is_of_node(n, value.node)]
         recent = range(max(0, len(self._units) - 3 * MAX_CANDIDATES), len(self._units))
@@ -135,11 +137,11 @@ class Fuser:
 
     def _is_of_node(self, number: int, node: str) -> bool:
         unit = self._units[number]
-        return isinstance(unit, Group) and unit.values[0].node == node
+        return isinstance(unit, FusionGroup) and unit.values[0].node == node
 
     def _shares_input(self, number: int, value: Value) -> bool:
         unit = self._units[number]
-        if not isinstance(unit, Group):
+        if not isinstance(unit, FusionGroup):
             return False
         wanted = {v for v in self.frontier(value) if _elements(v) >= WORTH_SHARING}
         return any(domain(other) == domain(value) and wanted & self.frontier(other) for other in unit.values)
@@ -170,11 +172,11 @@ class Fuser:
             if self._before[n] >> number & 1:
                 self._before[n] |= more
 
-    def _add(self, unit: Group | Step, needs: int) -> None:
+    def _add(self, unit: FusionGroup | TranslatedNode, needs: int) -> None:
         self._units.append(unit)
         self._before.append(self._closure(needs))
 
-    def _sorted(self) -> Iterator[Group | Step]:
+    def _sorted(self) -> Iterator[FusionGroup | TranslatedNode]:
         done, waiting = 0, list(range(len(self._units)))
         while waiting:
             ready = next(n for n in waiting if self._before[n] & ~done == 0)

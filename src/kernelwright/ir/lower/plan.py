@@ -9,10 +9,10 @@ from kernelwright.ir.edits import FusionOptions
 from kernelwright.ir.lower.affine import contiguous_strides
 from kernelwright.ir.lower.assemble import assemble
 from kernelwright.ir.lower.calls import RESHAPING, copying_node, relay
-from kernelwright.ir.lower.fuse import Fuser, Fusion, Memory, is_root
+from kernelwright.ir.lower.fuse import Fuser, Fusion, MemoryPlan, is_root
 from kernelwright.ir.lower.maker import Maker
 from kernelwright.ir.lower.storing import too_deep, worth_storing
-from kernelwright.ir.lower.translate import DTYPES, VIEWS, Step, Translation, operator_name
+from kernelwright.ir.lower.translate import DTYPES, VIEWS, TranslatedNode, Translation, operator_name
 from kernelwright.ir.lower.values import Inline, Stored, Value, is_dense, placement, sources
 from kernelwright.ir.program import Program
 from kernelwright.tasks.capture import Captured
@@ -29,7 +29,7 @@ class Lowered:
     """Values in memory only because several readers would compute them again."""
 
 
-class Planner:
+class RegionBuilder:
     """One attempt to lower a translated graph."""
 
     def __init__(self, captured: Captured, graph: Translation, options: FusionOptions) -> None:
@@ -40,9 +40,9 @@ class Planner:
         self._roots: dict[Value, None] = {}
         self._heuristic: dict[Value, None] = {}
         """The roots that are in memory only because computing them again would cost more."""
-        self._views: dict[str, Step] = {}
-        self._copies: dict[Value, Inline | Step] = {}
-        self._memory = Memory()
+        self._views: dict[str, TranslatedNode] = {}
+        self._copies: dict[Value, Inline | TranslatedNode] = {}
+        self._memory = MemoryPlan()
         self._results: dict[str, Value] = {}
         """Output or mutated node -> the value in memory that holds it."""
 
@@ -67,7 +67,7 @@ class Planner:
 
     def _choose_roots(self, extra: Collection[str]) -> None:
         for item in self._graph.made:
-            if isinstance(item, Step):
+            if isinstance(item, TranslatedNode):
                 for node in item.node.all_input_nodes:
                     self._in_memory(node)
             elif item.name in extra or item.node in self._options.materialise:
@@ -79,7 +79,7 @@ class Planner:
     def _settle_layouts(self) -> None:
         """Give the results of calls the strides that follow from how their arguments are stored."""
         for step in self._items():
-            if isinstance(step, Step):
+            if isinstance(step, TranslatedNode):
                 reads = step.node.all_input_nodes
                 sources_ = [step.base if step.base is not None else self._in_memory(n) for n in reads]
                 relay(step, {n.name: placement(v)[1] for n, v in zip(reads, sources_, strict=True)})
@@ -110,7 +110,7 @@ class Planner:
         value = self._graph.value(node.name)
         stride = tuple(node.meta["val"].stride())
         result = Stored(node.name, value.shape, value.dtype, node.name, node.name, stride=stride)
-        self._views[node.name] = Step(node, [result], True, base)
+        self._views[node.name] = TranslatedNode(node, [result], True, base)
         return result
 
     def _result(self, node: fx.Node) -> Value:
@@ -145,43 +145,47 @@ class Planner:
             if isinstance(made, Inline):
                 self._roots[made] = None
         copy = self._copies[value]
-        result = copy.results[0] if isinstance(copy, Step) else copy
+        result = copy.results[0] if isinstance(copy, TranslatedNode) else copy
         assert result is not None
         return result
 
-    def _new_copy(self, value: Stored, node: fx.Node) -> Inline | Step:
+    def _new_copy(self, value: Stored, node: fx.Node) -> Inline | TranslatedNode:
         name = f"{node.name}_copy"
         if self._options.enabled and value.dtype in DTYPES:
             copy = Maker(name, value.shape, value.dtype).pointwise(lambda e, x: x, value)  # type: ignore[arg-type]
             copy.stride = value.stride if is_dense(value.shape, placement(value)[1]) else None
             return copy
         result = Stored(name, value.shape, value.dtype, name, name, stride=contiguous_strides(value.shape))
-        step = Step(copying_node(node, name), [result])
+        step = TranslatedNode(copying_node(node, name), [result])
         self._graph.producers[result] = step
         return step
 
     def _fuse(self) -> Fusion:
         live = self._live()
         items = [i for i in self._items() if i in live]
-        roots = [i for i in items if not isinstance(i, Step)]
+        roots = [i for i in items if not isinstance(i, TranslatedNode)]
         stored = [v for v in self._graph.values.values() if isinstance(v, Stored)]
         stored += [r for s in self._views.values() for r in s.results if r is not None]
         stored += [
-            r for s in self._copies.values() if isinstance(s, Step) for r in s.results if r is not None
+            r
+            for s in self._copies.values()
+            if isinstance(s, TranslatedNode)
+            for r in s.results
+            if r is not None
         ]
-        reads = {i: self._reads(i) for i in items if isinstance(i, Step)}
+        reads = {i: self._reads(i) for i in items if isinstance(i, TranslatedNode)}
         return Fuser(roots, stored, self._memory, self._options.apart).run(items, reads)
 
-    def _reads(self, step: Step) -> list[Value]:
+    def _reads(self, step: TranslatedNode) -> list[Value]:
         if step.base is not None:
             return [step.base]
         return [self._in_memory(n) for n in step.node.all_input_nodes]
 
-    def _items(self) -> Iterator[Value | Step]:
+    def _items(self) -> Iterator[Value | TranslatedNode]:
         """Yield roots, calls and views in an order in which they can be computed."""
         pending = dict(self._views)
         for made in [*self._graph.made, *self._copies.values()]:
-            if isinstance(made, Step):
+            if isinstance(made, TranslatedNode):
                 for node in made.node.all_input_nodes:
                     yield from self._pop_views(node, pending)
                 yield made
@@ -190,7 +194,7 @@ class Planner:
         for name in list(pending):
             yield from self._pop_views(self._nodes[name], pending)
 
-    def _pop_views(self, node: fx.Node, pending: dict[str, Step]) -> Iterator[Step]:
+    def _pop_views(self, node: fx.Node, pending: dict[str, TranslatedNode]) -> Iterator[TranslatedNode]:
         if node.name in pending:
             step = pending.pop(node.name)
             base = step.node.args[0]
@@ -198,12 +202,12 @@ class Planner:
             yield from self._pop_views(base, pending)
             yield step
 
-    def _live(self) -> set[Value | Step]:
+    def _live(self) -> set[Value | TranslatedNode]:
         """Return everything that an output depends on, and calls for their effect."""
         producers = dict(self._graph.producers)
         for step in self._views.values():
             producers |= {r: step for r in step.results if r is not None}
-        live: set[Value | Step] = set()
+        live: set[Value | TranslatedNode] = set()
         pending: list[Value] = list(self._results.values())
         for name, value in self._graph.values.items():
             if name in self._captured.mutations.values() and isinstance(value, Value):

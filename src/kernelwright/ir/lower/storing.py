@@ -4,8 +4,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from math import prod
 
 from kernelwright.ir.lower.expressions import loads, walk
-from kernelwright.ir.lower.fuse import Fusion, Group
-from kernelwright.ir.lower.translate import Step, Translation
+from kernelwright.ir.lower.fuse import Fusion, FusionGroup
+from kernelwright.ir.lower.translate import TranslatedNode, Translation
 from kernelwright.ir.lower.values import Inline, Reduce, Scan, Stored, Value, sources
 from kernelwright.ir.program import TRANSCENDENTALS, Expr, Op
 
@@ -27,7 +27,7 @@ def too_deep(graph: Translation, stored: Collection[Value]) -> list[Value]:
     """Return values to store before fusion, because chains of inlined ones would grow without bound."""
     readers: dict[Value, int] = {}
     for item in graph.made:
-        for source in () if isinstance(item, Step) else sources(item):
+        for source in () if isinstance(item, TranslatedNode) else sources(item):
             readers[source] = readers.get(source, 0) + 1
     weight: dict[Value, int] = {}
     depth: dict[Value, int] = {}
@@ -65,7 +65,7 @@ def worth_storing(graph: Translation, fusion: Fusion, inline: Collection[str]) -
 class _Use:
     """One region's computing of a value."""
 
-    def __init__(self, expr: Expr, group: Group, overlaps: bool) -> None:
+    def __init__(self, expr: Expr, group: FusionGroup, overlaps: bool) -> None:
         self.expr = expr
         self.group = group
         self.overlaps = overlaps
@@ -119,7 +119,7 @@ def _reductions_below(value: Value) -> Iterator[Value]:
             yield from _reductions_below(source)
 
 
-def _points(group: Group) -> int:
+def _points(group: FusionGroup) -> int:
     sizes = {axis.name: axis.size for axis in group.draft.inner}
     inner = max(prod(sizes[name] for name in stage.axes) for stage in group.draft.stages)
     return prod(axis.size for axis in group.draft.kept) * inner

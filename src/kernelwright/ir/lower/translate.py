@@ -35,7 +35,7 @@ _HANDLER_MODULES = (creation, norms, pooling, reductions, views)
 
 
 @dataclass(eq=False)
-class Step:
+class TranslatedNode:
     """A graph node that torch carries out."""
 
     node: fx.Node
@@ -51,11 +51,11 @@ class Translation:
 
     values: dict[str, Made]
     """Graph node -> its value, or the values of its tuple."""
-    steps: dict[str, Step]
+    steps: dict[str, TranslatedNode]
     """Graph node -> call, for nodes that stay with torch."""
-    made: list[Value | Step]
+    made: list[Value | TranslatedNode]
     """Everything in an order in which it can be computed."""
-    producers: dict[Value, Step] = field(default_factory=dict)
+    producers: dict[Value, TranslatedNode] = field(default_factory=dict)
     """Result of a call -> the call."""
 
     def value(self, node: str) -> Value:
@@ -207,7 +207,7 @@ class _Translator:
 
     def _call(self, node: fx.Node) -> None:
         value = node.meta.get("val")
-        step = Step(node, is_view=operator_name(node) in VIEWS)
+        step = TranslatedNode(node, is_view=operator_name(node) in VIEWS)
         if isinstance(value, torch.Tensor):
             result = _stored(node, value)
             step.results = [result]

@@ -9,7 +9,7 @@ from kernelwright.ir.rewrites.reading import args_of, aten, is_call, is_float, s
 ARITHMETIC = (aten.mul.Tensor, aten.div.Tensor, aten.add.Tensor, aten.sub.Tensor)
 
 
-class Step(NamedTuple):
+class AffineStep(NamedTuple):
     """``source (op) other`` where ``other`` is a number or a broadcast tensor."""
 
     op: Any
@@ -17,15 +17,15 @@ class Step(NamedTuple):
     other: Any
 
 
-def read_step(node: Any) -> Step | None:
+def read_step(node: Any) -> AffineStep | None:
     """Read a pointwise arithmetic node whose source has the full shape; products and sums commute."""
     if not is_call(node, *ARITHMETIC) or node.kwargs or not is_float(node):
         return None
     one, other = args_of(node)
     if is_float(one) and shape(one) == shape(node):
-        return Step(node.target, one, other)
+        return AffineStep(node.target, one, other)
     if is_call(node, aten.mul.Tensor, aten.add.Tensor) and is_float(other) and shape(other) == shape(node):
-        return Step(node.target, other, one)
+        return AffineStep(node.target, other, one)
     return None
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from torch import fx
 
-from kernelwright.ir.rewrites.affine import Step, is_per_channel, read_step
+from kernelwright.ir.rewrites.affine import AffineStep, is_per_channel, read_step
 from kernelwright.ir.rewrites.cost import node_ms
 from kernelwright.ir.rewrites.editor import Editor
 from kernelwright.ir.rewrites.pattern import PatternRewrite, Proposal
@@ -59,7 +59,7 @@ def weight_of(layer: fx.Node) -> fx.Node:
     return weight
 
 
-def _as_vectors(edit: Editor, step: Step) -> tuple[Any, Any]:
+def _as_vectors(edit: Editor, step: AffineStep) -> tuple[Any, Any]:
     """Factor and shift as numbers or vectors of channels; None for the one that is not there."""
     value = scalar_value(step.other)
     amount: Any = value if value is not None else edit.view(step.other, [shape(step.source)[1]])

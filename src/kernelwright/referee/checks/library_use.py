@@ -16,8 +16,8 @@ from kernelwright.core.evaluation import Check, Status
 from kernelwright.core.policy import LibraryCalls, Policy
 from kernelwright.machine.compiler import CompileFailure, compile_library
 from kernelwright.referee.checks.verify import matches
-from kernelwright.referee.session.candidate_process import Contestant, Failure
-from kernelwright.referee.session.input_samples import Draw
+from kernelwright.referee.session.candidate_process import CandidateProcess, Failure
+from kernelwright.referee.session.input_samples import InputSample
 
 MOVEMENT = frozenset(
     {
@@ -38,14 +38,14 @@ GHOST_FOLDER = "ghost"
 SYSTEM_PLACES = re.compile(r"/(site-packages|dist-packages|lib|lib64|usr|opt|torchinductor|inductor)(/|$)")
 SYMBOL = re.compile(r"\b[TW] ([A-Za-z_]\w*)$", re.MULTILINE)
 
-MakeContestant = Callable[[Path], Contestant]
+MakeContestant = Callable[[Path], CandidateProcess]
 """Starts another process for the same workload. That process loads the given library in place of its own."""
 
 
-def library_calls(contestant: Contestant, slot: str) -> dict[str, int]:
+def library_calls(worker: CandidateProcess, slot: str) -> dict[str, int]:
     """Return the computing operations that one call dispatches to torch, with their counts."""
     found: dict[str, int] = {}
-    for name, count in contestant.trace(slot).items():
+    for name, count in worker.trace(slot).items():
         short = name.rpartition("::")[2].partition(".")[0].lstrip("_")
         if COMPILED_REGION in name:
             found[COMPILED_REGION] = found.get(COMPILED_REGION, 0) + count
@@ -54,11 +54,11 @@ def library_calls(contestant: Contestant, slot: str) -> dict[str, int]:
     return dict(sorted(found.items()))
 
 
-def check_own_work(
+def check_library_use(
     policy: Policy,
-    contestant: Contestant,
+    worker: CandidateProcess,
     source: str,
-    draw: Draw,
+    draw: InputSample,
     library: Path | None,
     make: MakeContestant,
 ) -> dict[str, int]:
@@ -69,7 +69,7 @@ def check_own_work(
     sample that the candidate has answered correctly, ``library`` what was built for the candidate.
     """
     try:
-        calls = library_calls(contestant, next(iter(contestant.slots)))
+        calls = library_calls(worker, next(iter(worker.slots)))
     except Failure:
         if policy.library_calls is LibraryCalls.ALLOWED:
             return {}
@@ -83,7 +83,7 @@ def check_own_work(
             f"the policy forbids library calls; the candidate dispatches {names:.200}",
             check=Check.LIBRARY_CALLS,
         )
-    if not own_libraries(contestant.child.pid):
+    if not own_libraries(worker.child.pid):
         raise Failure(
             Status.REJECTED,
             "the policy asks for own kernels; the candidate brings no compiled code",
@@ -136,15 +136,15 @@ def _exported(library: Path) -> list[str]:
     return [name for name in SYMBOL.findall(asked.stdout) if not name.startswith("_")]
 
 
-def _is_right_without(contestant: Contestant, source: str, draw: Draw) -> bool:
-    slot = next(iter(contestant.slots))
+def _is_right_without(worker: CandidateProcess, source: str, draw: InputSample) -> bool:
+    slot = next(iter(worker.slots))
     try:
-        contestant.load(source)
-        contestant.fill(slot, draw.inputs)
-        contestant.map_state(draw.state)
-        contestant.run(slot)
-        return matches(contestant.reference, draw, contestant.fetch())
+        worker.load(source)
+        worker.fill(slot, draw.inputs)
+        worker.map_state(draw.state)
+        worker.run(slot)
+        return matches(worker.reference, draw, worker.fetch())
     except Failure:
         return False
     finally:
-        contestant.close()
+        worker.close()

@@ -35,8 +35,8 @@ from kernelwright.referee.checks.replay_statistics import (
     problem_of,
 )
 from kernelwright.referee.checks.verify import still_matches
-from kernelwright.referee.session.candidate_process import Contestant, Failure
-from kernelwright.referee.session.input_samples import Draw
+from kernelwright.referee.session.candidate_process import CandidateProcess, Failure
+from kernelwright.referee.session.input_samples import InputSample
 from kernelwright.referee.session.shared_memory import SharedMemory
 from kernelwright.referee.worker.layouts import lanes_of
 
@@ -70,7 +70,7 @@ class _Kept:
     """An output to be compared after the pass."""
 
     position: int
-    draw: Draw
+    draw: InputSample
     output: SharedMemory
 
 
@@ -79,8 +79,8 @@ class Replay:
 
     def __init__(
         self,
-        contestant: Contestant,
-        draws: Sequence[Draw],
+        worker: CandidateProcess,
+        draws: Sequence[InputSample],
         timed_ms: Sequence[float],
         eager_ms: Sequence[float],
         size: PassSize | None = None,
@@ -88,22 +88,22 @@ class Replay:
         """Prepare a replay with the results of the timing.
 
         Args:
-            contestant: The candidate process, idle, with the weights of the samples loaded.
+            worker: The candidate process, idle, with the weights of the samples loaded.
             draws: The samples whose inputs were timed. The replay overwrites the candidate's slots.
             timed_ms: The candidate's samples, in milliseconds per call.
             eager_ms: The reference's samples, taken in between; empty when it was not timed.
             size: Largest size of a pass; None: the default of the device.
         """
-        self._contestant, self._reference = contestant, contestant.reference
+        self._contestant, self._reference = worker, worker.reference
         self._draws = draws
         self._timed = Timed(
             seconds=statistics.median(timed_ms) / 1e3,
-            cpu_s=contestant.timed_cpu_s,
+            cpu_s=worker.timed_cpu_s,
             eager_s=statistics.median(eager_ms) / 1e3 if eager_ms else None,
         )
         self._rng = random.Random()
-        self._first_slot = next(iter(contestant.slots))
-        self._stride = contestant.slots[self._first_slot].size
+        self._first_slot = next(iter(worker.slots))
+        self._stride = worker.slots[self._first_slot].size
         has_driver = self._reference.device.has_driver
         self._count = self._choose_count(size or (ON_A_GPU if has_driver else ON_THE_PROCESSOR))
 
@@ -193,7 +193,7 @@ class Replay:
     def _bytes(self, memory: SharedMemory, index: int) -> npt.NDArray[np.uint8]:
         return memory.bytes[index * self._stride : (index + 1) * self._stride]
 
-    def _time_known(self, order: list[str], draws: Sequence[Draw], kept: list[_Kept]) -> float:
+    def _time_known(self, order: list[str], draws: Sequence[InputSample], kept: list[_Kept]) -> float:
         """Time one call on every set with values that were timed before; keep some of the outputs."""
         seconds = self._time(order, lambda: self._theirs.copy_from(self._known))
         for at in self._rng.sample(range(self._count), min(N_COMPARED, self._count)):
@@ -288,7 +288,7 @@ class Replay:
         self._contestant.fetch(position)
         return time.perf_counter() - begin, self._contestant.watch.command_s
 
-    def _keep(self, position: int, draw: Draw) -> _Kept:
+    def _keep(self, position: int, draw: InputSample) -> _Kept:
         return _Kept(position, draw, self._contestant.fetch(position).copy())
 
     def _check(self, kept: _Kept) -> None:

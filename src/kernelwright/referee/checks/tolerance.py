@@ -38,7 +38,7 @@ from kernelwright.core.task import TolerancePolicy
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Storage: TypeAlias = dict[str, Array]
-"""Memory of one output's ``Expected`` that the next one uses again, because fresh pages are slow."""
+"""Memory of one output's ``ExpectedOutput`` that the next one uses again, because fresh pages are slow."""
 
 REFERENCE_MULTIPLE = 4.0
 FLOOR_ULP = 16
@@ -93,7 +93,7 @@ def is_float(dtype: str) -> bool:
     return dtype in ULP or dtype in COMPLEX_PARTS
 
 
-class Expected:
+class ExpectedOutput:
     """What one output must be close to, on one sample."""
 
     def __init__(

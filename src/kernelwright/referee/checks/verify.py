@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 
 from kernelwright.core.evaluation import Check, NumericalError, Status
-from kernelwright.referee.checks.tolerance import Array, Distance, Expected
-from kernelwright.referee.session.candidate_process import Contestant, Failure
-from kernelwright.referee.session.input_samples import Draw
-from kernelwright.referee.session.reference_process import Reference
+from kernelwright.referee.checks.tolerance import Array, Distance, ExpectedOutput
+from kernelwright.referee.session.candidate_process import CandidateProcess, Failure
+from kernelwright.referee.session.input_samples import InputSample
+from kernelwright.referee.session.reference_process import ReferenceProcess
 from kernelwright.referee.session.shared_memory import SharedMemory
 
 NEARLY = 2.0**-6
@@ -21,14 +21,14 @@ PERTURB = 0x01
 class Verification:
     """Checks of one candidate on one workload; keeps the worst error per input distribution and output."""
 
-    def __init__(self, contestant: Contestant) -> None:
-        self._contestant = contestant
-        self._reference = contestant.reference
+    def __init__(self, worker: CandidateProcess) -> None:
+        self._contestant = worker
+        self._reference = worker.reference
         self._worst: dict[tuple[str, str], NumericalError] = {}
         self._loaded: str | None = None
         self._n_checked = 0
-        self._kept: list[Draw] = []
-        self._n_keep = 1 if self._reference.output_bytes > KEEP_BYTES else len(contestant.slots)
+        self._kept: list[InputSample] = []
+        self._n_keep = 1 if self._reference.output_bytes > KEEP_BYTES else len(worker.slots)
         self.notes: tuple[str, ...] = ()
         """Changes of the process's global state that are allowed, in words."""
 
@@ -37,47 +37,47 @@ class Verification:
         """Worst error per input distribution and output so far."""
         return tuple(self._worst.values())
 
-    def check_all(self, draws: Iterable[Draw]) -> None:
+    def check_all(self, draws: Iterable[InputSample]) -> None:
         """Check sample by sample; raises Failure at the first sample that the candidate fails."""
-        contestant = self._contestant
-        contestant.check_untampered()
-        contestant.perturb(PERTURB)
+        worker = self._contestant
+        worker.check_untampered()
+        worker.perturb(PERTURB)
         for draw in draws:
             self.check(draw)
             if self._n_checked == 2:
                 self._check_kept()
         self._check_kept()
-        contestant.forget_kept()
-        contestant.perturb(0)
-        self.notes = contestant.check_untampered()
-        contestant.begin_timing()
+        worker.forget_kept()
+        worker.perturb(0)
+        self.notes = worker.check_untampered()
+        worker.begin_timing()
 
-    def check(self, draw: Draw) -> None:
+    def check(self, draw: InputSample) -> None:
         """Check one sample; raises Failure."""
-        contestant = self._contestant
-        slot = list(contestant.slots)[self._n_checked % len(contestant.slots)]
-        contestant.fill(slot, draw.inputs)
+        worker = self._contestant
+        slot = list(worker.slots)[self._n_checked % len(worker.slots)]
+        worker.fill(slot, draw.inputs)
         if self._loaded != draw.state.name:
-            contestant.map_state(draw.state)
+            worker.map_state(draw.state)
             self._loaded = draw.state.name
         else:
-            contestant.load_state(draw.state, self._reference.layout.buffers())
+            worker.load_state(draw.state, self._reference.layout.buffers())
         is_kept = draw.key in self._reference.timed_keys and len(self._kept) < self._n_keep
-        contestant.run(slot, keep=is_kept)
+        worker.run(slot, keep=is_kept)
         self._n_checked += 1
-        self.check_outputs(draw, contestant.fetch(), "")
-        self._check_inputs(draw, contestant.inputs_now(slot))
+        self.check_outputs(draw, worker.fetch(), "")
+        self._check_inputs(draw, worker.inputs_now(slot))
         self._check_state(draw)
         if is_kept:
             self._kept.append(draw)
             self._check_apart(draw, slot)
 
-    def check_outputs(self, draw: Draw, results: SharedMemory, when: str) -> None:
+    def check_outputs(self, draw: InputSample, results: SharedMemory, when: str) -> None:
         """Compare outputs with the expected outputs of a sample; raises Failure."""
         for i, (slot, expected) in enumerate(zip(self._reference.output_slots, draw.outputs, strict=True)):
             self._judge(draw, f"out{i}", expected, results.slot_bytes(slot), when)
 
-    def _judge(self, draw: Draw, name: str, expected: Expected, raw: Array, when: str) -> None:
+    def _judge(self, draw: InputSample, name: str, expected: ExpectedOutput, raw: Array, when: str) -> None:
         distance = self._reference.judge(draw, expected, raw)
         self._record(draw, name, distance)
         if distance.is_close:
@@ -91,7 +91,7 @@ class Verification:
             raise Failure(Status.INCORRECT_STATE, f"{where}: {_words(distance)}")
         raise Failure(Status.INCORRECT_NUMERICS, f"{where}: {_words(distance)}", check=check)
 
-    def _which_check(self, draw: Draw, distance: Distance) -> Check:
+    def _which_check(self, draw: InputSample, distance: Distance) -> Check:
         """Return the check that this sample stands for, given that the samples before it were right."""
         if distance.reference_error < distance.error < NEARLY:
             return Check.PRECISION
@@ -99,7 +99,7 @@ class Verification:
             return Check.WEIGHTS
         return Check.ORACLE if draw.key.family == "as_is" else Check.FAMILIES
 
-    def _record(self, draw: Draw, name: str, distance: Distance) -> None:
+    def _record(self, draw: InputSample, name: str, distance: Distance) -> None:
         key = (draw.key.family, name)
         known = self._worst.get(key)
         if known is not None and known.error >= distance.error:
@@ -113,7 +113,7 @@ class Verification:
             allowed=distance.allowed,
         )
 
-    def _check_inputs(self, draw: Draw, memory: SharedMemory) -> None:
+    def _check_inputs(self, draw: InputSample, memory: SharedMemory) -> None:
         if memory.equals(draw.inputs):
             return
         for i, slot in enumerate(self._reference.layout.arg_slots):
@@ -122,7 +122,7 @@ class Verification:
                 raise Failure(Status.MUTATED_INPUT, f"the candidate wrote to {where}")
         raise Failure(Status.MUTATED_INPUT, "the candidate wrote to the memory around an input tensor")
 
-    def _check_state(self, draw: Draw) -> None:
+    def _check_state(self, draw: InputSample) -> None:
         """Compare buffers after the call; on the first sample parameters too."""
         layout = self._reference.layout
         slots = (
@@ -149,7 +149,7 @@ class Verification:
                     Status.ALIASED_OUTPUT, "an earlier output changed when the module was called again"
                 )
 
-    def _check_apart(self, draw: Draw, slot: str) -> None:
+    def _check_apart(self, draw: InputSample, slot: str) -> None:
         """An output must not change when the inputs are overwritten after the call."""
         if any(output.may_share for output in self._reference.outputs):
             return
@@ -161,7 +161,7 @@ class Verification:
         self._contestant.fill(slot, draw.inputs)
 
 
-def matches(reference: Reference, draw: Draw, results: SharedMemory) -> bool:
+def matches(reference: ReferenceProcess, draw: InputSample, results: SharedMemory) -> bool:
     """True when results are the expected outputs of a sample."""
     return all(
         reference.judge(draw, expected, results.slot_bytes(slot)).is_close
@@ -169,7 +169,7 @@ def matches(reference: Reference, draw: Draw, results: SharedMemory) -> bool:
     )
 
 
-def still_matches(reference: Reference, draw: Draw, results: SharedMemory) -> bool:
+def still_matches(reference: ReferenceProcess, draw: InputSample, results: SharedMemory) -> bool:
     """True when results that were kept for a while are still the expected outputs of a sample.
 
     Skips an output that shares memory with an input or with state in the reference: it changes with them.

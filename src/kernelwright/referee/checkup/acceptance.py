@@ -9,7 +9,7 @@ import torch
 
 from kernelwright.core.checkup import Severity
 from kernelwright.core.task import TolerancePolicy
-from kernelwright.referee.checks.tolerance import Expected, is_float
+from kernelwright.referee.checks.tolerance import ExpectedOutput, is_float
 from kernelwright.referee.checkup.trial import Trial
 
 KERNELBENCH = 1e-4
@@ -44,12 +44,14 @@ SEVERITY = {
 
 def expect(
     outputs: torch.Tensor, truth: torch.Tensor, policy: TolerancePolicy, inputs_per_output: float
-) -> Expected:
+) -> ExpectedOutput:
     """Return what an output must be close to, as the referee computes it."""
     dtype = str(outputs.dtype).removeprefix("torch.")
     wide = truth.to(torch.complex128 if outputs.is_complex() else torch.float64)
     oracle = wide if is_float(dtype) else truth.to(outputs.dtype)
-    return Expected(dtype, raw(outputs), raw(oracle), policy=policy, inputs_per_output=inputs_per_output)
+    return ExpectedOutput(
+        dtype, raw(outputs), raw(oracle), policy=policy, inputs_per_output=inputs_per_output
+    )
 
 
 def raw(tensor: torch.Tensor) -> np.ndarray[Any, np.dtype[Any]]:

@@ -7,8 +7,8 @@ import torch
 
 from kernelwright.core.checkup import Flag, Severity
 from kernelwright.referee.checkup.acceptance import Fooled, fooled
-from kernelwright.referee.checkup.subject import Subject
-from kernelwright.referee.checkup.tracing import Hook, Op, Run, Tap, first_tensor, with_first
+from kernelwright.referee.checkup.subject import CheckedTask
+from kernelwright.referee.checkup.tracing import Hook, Run, Tap, TracedOperator, first_tensor, with_first
 
 HEAVY = 0.5
 """Least share of the estimated eager time of an operator that this check examines."""
@@ -20,7 +20,7 @@ AHEAD = 12
 """Number of operators after the heavy one that are examined."""
 
 
-def check_algebra(subject: Subject) -> Iterator[Flag]:
+def check_algebra(subject: CheckedTask) -> Iterator[Flag]:
     """Flag a heavy linear operator whose result is only used through a linear reduction."""
     if subject.facts.get("is_near_constant"):
         return
@@ -42,7 +42,9 @@ def check_algebra(subject: Subject) -> Iterator[Flag]:
         )
 
 
-def _linear_cuts(subject: Subject, heavy: Op, plain: Sequence[Op]) -> Iterator[Op]:
+def _linear_cuts(
+    subject: CheckedTask, heavy: TracedOperator, plain: Sequence[TracedOperator]
+) -> Iterator[TracedOperator]:
     """Yield later operators that are linear in the heavy one's result, far smaller, and its only use."""
     a, b = _shift(subject, 1), _shift(subject, 2)
     runs = [_record(subject, {heavy.index: hook}) for hook in (a, b, _both(a, b))]
@@ -53,7 +55,7 @@ def _linear_cuts(subject: Subject, heavy: Op, plain: Sequence[Op]) -> Iterator[O
             yield op
 
 
-def _is_additive(op: Op, runs: Sequence[Sequence[Op]]) -> bool:
+def _is_additive(op: TracedOperator, runs: Sequence[Sequence[TracedOperator]]) -> bool:
     if any(len(run) <= op.index for run in runs):
         return False
     plain, (one, two, both) = op.sample, (run[op.index].sample for run in runs)
@@ -63,7 +65,7 @@ def _is_additive(op: Op, runs: Sequence[Sequence[Op]]) -> bool:
     return moved > 0 and float((both - one - two + plain).abs().max()) <= LINEAR * moved
 
 
-def _is_linear(subject: Subject, op: Op) -> bool:
+def _is_linear(subject: CheckedTask, op: TracedOperator) -> bool:
     """True when an operator is affine in its largest argument."""
     found: dict[str, torch.Tensor] = {}
 
@@ -95,7 +97,7 @@ def _is_linear(subject: Subject, op: Op) -> bool:
     return moved > 0 and float((two - 2 * one + zero).abs().max()) <= LINEAR * moved
 
 
-def _is_all_that_sees(subject: Subject, heavy: Op, cut: Op, shift: Hook) -> bool:
+def _is_all_that_sees(subject: CheckedTask, heavy: TracedOperator, cut: TracedOperator, shift: Hook) -> bool:
     """True when the heavy result reaches the output through the cut only.
 
     Changes the heavy result, restores the cut's result, and sees whether the output stays the same.
@@ -120,7 +122,7 @@ def _is_all_that_sees(subject: Subject, heavy: Op, cut: Op, shift: Hook) -> bool
     return fooled(subject.own[0], outputs) is Fooled.STRICT
 
 
-def _shift(subject: Subject, salt: int) -> Hook:
+def _shift(subject: CheckedTask, salt: int) -> Hook:
     def shift(run: Run, args: tuple[Any, ...]) -> Any:
         result = run()
         value = first_tensor(result)
@@ -152,13 +154,13 @@ def _given(hook: Hook, value: torch.Tensor, args: tuple[Any, ...]) -> torch.Tens
     return result
 
 
-def _record(subject: Subject, hooks: dict[int, Hook]) -> Sequence[Op]:
+def _record(subject: CheckedTask, hooks: dict[int, Hook]) -> Sequence[TracedOperator]:
     tap = Tap(hooks=hooks, is_recording=True)
     subject.rerun(subject.own[0], tap)
     return tap.ops
 
 
-def _numel(op: Op) -> int:
+def _numel(op: TracedOperator) -> int:
     return int(torch.Size(op.shape).numel())
 
 

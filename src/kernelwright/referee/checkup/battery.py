@@ -13,10 +13,10 @@ from kernelwright.referee.checkup.precision import check_precision
 from kernelwright.referee.checkup.redundancy import check_redundancy
 from kernelwright.referee.checkup.repeatability import check_repeatability
 from kernelwright.referee.checkup.smallness import check_smallness
-from kernelwright.referee.checkup.subject import Subject
+from kernelwright.referee.checkup.subject import CheckedTask
 from kernelwright.referee.checkup.triviality import check_triviality
 
-CHECKS: dict[str, Callable[[Subject], Iterable[Flag]]] = {
+CHECKS: dict[str, Callable[[CheckedTask], Iterable[Flag]]] = {
     "contract": check_contract,
     "finiteness": check_finiteness,
     "repeatability": check_repeatability,
@@ -30,7 +30,7 @@ CHECKS: dict[str, Callable[[Subject], Iterable[Flag]]] = {
 }
 
 
-def run_check(name: str, subject: Subject) -> list[Flag]:
+def run_check(name: str, subject: CheckedTask) -> list[Flag]:
     """Carry out one check; raises TaskError when the reference fails at it."""
     try:
         at = {"workload": subject.workload.name}

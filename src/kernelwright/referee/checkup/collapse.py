@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 import torch
 
 from kernelwright.core.checkup import Flag, Severity
-from kernelwright.referee.checkup.subject import Subject
-from kernelwright.referee.checkup.tracing import Op, Tap
+from kernelwright.referee.checkup.subject import CheckedTask
+from kernelwright.referee.checkup.tracing import Tap, TracedOperator
 
 LOST = 1e-6
 """Relative difference between two draws below which a result counts as the same."""
@@ -16,7 +16,7 @@ VANISHING = 1e-4
 """A result this much smaller than its arguments is the remainder of a cancellation."""
 
 
-def check_collapse(subject: Subject) -> Iterator[Flag]:
+def check_collapse(subject: CheckedTask) -> Iterator[Flag]:
     """Flag the operators whose results no longer depend on the inputs."""
     if not subject.has_changing_inputs:
         return
@@ -34,13 +34,13 @@ def check_collapse(subject: Subject) -> Iterator[Flag]:
         yield _saturated(saturated)
 
 
-def _record(subject: Subject, draw: int) -> Sequence[Op]:
+def _record(subject: CheckedTask, draw: int) -> Sequence[TracedOperator]:
     tap = Tap(is_recording=True)
     subject.rerun(subject.own[draw], tap)
     return tap.ops
 
 
-def _is_lost(one: Op, other: Op) -> bool:
+def _is_lost(one: TracedOperator, other: TracedOperator) -> bool:
     """True when an operator's arguments differ between two draws and its result does not."""
     if not one.sample.numel() or one.sample.shape != other.sample.shape:
         return False
@@ -56,7 +56,7 @@ def _relative_gap(a: torch.Tensor, b: torch.Tensor) -> float:
     return 0.0 if gap == 0.0 else gap / scale if scale > 0 else float("inf")
 
 
-def _lost(lost: Sequence[Op], ops: Sequence[Op], *, is_constant: bool) -> Flag:
+def _lost(lost: Sequence[TracedOperator], ops: Sequence[TracedOperator], *, is_constant: bool) -> Flag:
     op = lost[0]
     values = op.sample
     value = f"always {float(values[0]):.3g}" if bool((values == values[0]).all()) else "always the same"
@@ -73,7 +73,7 @@ def _lost(lost: Sequence[Op], ops: Sequence[Op], *, is_constant: bool) -> Flag:
     )
 
 
-def _is_saturated(op: Op) -> bool:
+def _is_saturated(op: TracedOperator) -> bool:
     """True when nearly all elements have one value although the operator's arguments vary."""
     values = op.sample
     if values.numel() < 16:
@@ -89,7 +89,7 @@ def _share_at_mode(values: torch.Tensor) -> float:
     return float((values == mode).to(torch.float64).mean())
 
 
-def _saturated(saturated: Sequence[Op]) -> Flag:
+def _saturated(saturated: Sequence[TracedOperator]) -> Flag:
     op = saturated[0]
     more = f" ({len(saturated) - 1} more operators like it)" if len(saturated) > 1 else ""
     share, mode = _share_at_mode(op.sample), float(torch.mode(op.sample).values)
@@ -101,10 +101,10 @@ def _saturated(saturated: Sequence[Op]) -> Flag:
     )
 
 
-def _cancelled(pairs: Sequence[tuple[Op, Op]]) -> Flag | None:
+def _cancelled(pairs: Sequence[tuple[TracedOperator, TracedOperator]]) -> Flag | None:
     """Flag the operator whose result is smallest compared with its arguments."""
 
-    def shrinkage(op: Op) -> float:
+    def shrinkage(op: TracedOperator) -> float:
         largest = max((float(x.abs().max()) for x in op.arg_samples if x.numel()), default=0.0)
         return float(op.sample.abs().max()) / largest if largest > 0 and op.sample.numel() else 1.0
 

@@ -7,12 +7,12 @@ import torch
 from torch.utils._pytree import tree_flatten
 
 from kernelwright.core.checkup import Flag, Severity
-from kernelwright.referee.checkup.subject import Subject, clone, tensors_in
+from kernelwright.referee.checkup.subject import CheckedTask, clone, tensors_in
 from kernelwright.referee.host.float64_oracle import run_in_double
 from kernelwright.tasks.namespace import draw_inputs
 
 
-def check_contract(subject: Subject) -> Iterator[Flag]:
+def check_contract(subject: CheckedTask) -> Iterator[Flag]:
     """Yield unusable flags for a task on which no other check can be carried out."""
     drawn = [draw_inputs(subject.task, subject.namespace, subject.new_seed()) for _ in range(3)]
     if changed := _changed_form([_form(values) for values in drawn]):
@@ -49,7 +49,7 @@ def _written_inputs(before: list[Any], after: list[Any]) -> Iterator[Flag]:
         )
 
 
-def _float64(subject: Subject, inputs: list[Any]) -> Iterator[Flag]:
+def _float64(subject: CheckedTask, inputs: list[Any]) -> Iterator[Flag]:
     subject.load(subject.weights)
     try:
         run_in_double(subject.model, inputs)
@@ -61,7 +61,7 @@ def _float64(subject: Subject, inputs: list[Any]) -> Iterator[Flag]:
         )
 
 
-def _cast_inputs(subject: Subject, inputs: list[Any]) -> Iterator[Flag]:
+def _cast_inputs(subject: CheckedTask, inputs: list[Any]) -> Iterator[Flag]:
     """Flag a task that fails under KernelBench, which casts every input to float32."""
     if all(x.is_floating_point() for x in tensors_in(inputs)):
         return

@@ -6,7 +6,7 @@ import torch
 
 from kernelwright.core.checkup import Flag, Severity
 from kernelwright.referee.checkup.acceptance import NAMES, Fooled, fooled, fooled_on_all
-from kernelwright.referee.checkup.subject import Subject, replaced, tensors_in
+from kernelwright.referee.checkup.subject import CheckedTask, replaced, tensors_in
 from kernelwright.referee.checkup.trial import Tensors, Trial
 from kernelwright.referee.host.input_distributions import change_inputs
 
@@ -16,7 +16,7 @@ MOST_TRIED = 60
 """Number of parameters tried, largest first: networks have hundreds, and an unused layer is among these."""
 
 
-def check_deadness(subject: Subject) -> Iterator[Flag]:
+def check_deadness(subject: CheckedTask) -> Iterator[Flag]:
     """Flag inputs and parameters that can be drawn again without a change of the output."""
     if subject.facts.get("is_constant"):
         return
@@ -24,7 +24,7 @@ def check_deadness(subject: Subject) -> Iterator[Flag]:
     yield from _parameters(subject)
 
 
-def _inputs(subject: Subject) -> Iterator[Flag]:
+def _inputs(subject: CheckedTask) -> Iterator[Flag]:
     count = len(tensors_in(subject.own[0].inputs))
     if count < 2:
         return
@@ -43,7 +43,7 @@ def _inputs(subject: Subject) -> Iterator[Flag]:
         )
 
 
-def _with_input_replaced(subject: Subject, trial: Trial, position: int) -> Tensors | None:
+def _with_input_replaced(subject: CheckedTask, trial: Trial, position: int) -> Tensors | None:
     """Run a trial with one input drawn again; None where no other values exist or the reference raises."""
     old = tensors_in(trial.inputs)[position]
     donor = tensors_in(subject.draw())[position]
@@ -66,7 +66,7 @@ def _changed(x: torch.Tensor, seed: int) -> torch.Tensor:
     return ~x if x.dtype is torch.bool else x.reshape(-1).flip(0).reshape(x.shape)
 
 
-def _parameters(subject: Subject) -> Iterator[Flag]:
+def _parameters(subject: CheckedTask) -> Iterator[Flag]:
     floats = [name for name in subject.parameters if subject.weights[name].is_floating_point()]
     sizes = {name: subject.weights[name].numel() for name in floats}
     tried = sorted(sizes, key=lambda name: -sizes[name])[:MOST_TRIED]
@@ -81,7 +81,7 @@ def _parameters(subject: Subject) -> Iterator[Flag]:
             yield _dead_parameters(names, share, who)
 
 
-def _fooled_by_other_parameter(subject: Subject, name: str) -> Fooled:
+def _fooled_by_other_parameter(subject: CheckedTask, name: str) -> Fooled:
     """Return the strictest tolerance that accepts the output with one parameter drawn again."""
     trials: Sequence[Trial] = (subject.own[0], *subject.reweighted)
     worst = Fooled.STRICT

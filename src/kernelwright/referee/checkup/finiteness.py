@@ -5,14 +5,14 @@ from collections.abc import Iterator
 import torch
 
 from kernelwright.core.checkup import Flag, Severity
-from kernelwright.referee.checkup.subject import Subject
+from kernelwright.referee.checkup.subject import CheckedTask
 from kernelwright.referee.checkup.tracing import Tap
 from kernelwright.referee.checkup.trial import Tensors
 
 HALF_LARGEST = 65504.0
 
 
-def check_finiteness(subject: Subject) -> Iterator[Flag]:
+def check_finiteness(subject: CheckedTask) -> Iterator[Flag]:
     """Flag NaN and infinity, which no other check can examine."""
     bad = [trial for trial in subject.own if not trial.is_finite]
     if bad:
@@ -36,7 +36,7 @@ def check_finiteness(subject: Subject) -> Iterator[Flag]:
     yield from _half(subject)
 
 
-def _half(subject: Subject) -> Iterator[Flag]:
+def _half(subject: CheckedTask) -> Iterator[Flag]:
     tap = Tap(is_recording=True)
     outputs = subject.rerun(subject.own[0], tap)
     largest = _largest([x for x in outputs if x.is_floating_point()])

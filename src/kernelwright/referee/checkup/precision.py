@@ -6,7 +6,7 @@ import torch
 
 from kernelwright.core.checkup import Flag, Severity
 from kernelwright.referee.checkup.acceptance import NAMES, Fooled, fooled_on_all, raw
-from kernelwright.referee.checkup.subject import Subject, clone, tensors_in
+from kernelwright.referee.checkup.subject import CheckedTask, clone, tensors_in
 from kernelwright.referee.checkup.tracing import Tap
 from kernelwright.referee.checkup.trial import State, Tensors, Trial
 
@@ -16,7 +16,7 @@ BITS = {"bfloat16": 7, "TF32": 10, "float16": 10}
 """Lower precision -> explicit bits of its mantissa. float16 also has a narrower range."""
 
 
-def check_precision(subject: Subject) -> Iterator[Flag]:
+def check_precision(subject: CheckedTask) -> Iterator[Flag]:
     """Flag results that consist of rounding errors, then the coarsest precision that passes."""
     if subject.facts.get("is_constant"):
         return
@@ -34,7 +34,7 @@ def check_precision(subject: Subject) -> Iterator[Flag]:
     yield from _lower(subject)
 
 
-def _lower(subject: Subject) -> Iterator[Flag]:
+def _lower(subject: CheckedTask) -> Iterator[Flag]:
     for name in ("bfloat16", "TF32", "float16"):
         state = {key: rounded(value, name) for key, value in subject.weights.items()}
         who = fooled_on_all(subject.own, (rounded_run(subject, trial, state, name) for trial in subject.own))
@@ -53,7 +53,7 @@ def _lower(subject: Subject) -> Iterator[Flag]:
         return
 
 
-def rounded_run(subject: Subject, trial: Trial, state: State, precision: str) -> Tensors:
+def rounded_run(subject: CheckedTask, trial: Trial, state: State, precision: str) -> Tensors:
     """Return the outputs for rounded weights, inputs and intermediate results; outputs are not rounded."""
     inputs = clone(trial.inputs)
     for tensor in tensors_in(inputs):

@@ -12,8 +12,8 @@ from torch.utils._pytree import tree_flatten
 
 from kernelwright.core.checkup import Flag, Severity
 from kernelwright.referee.checkup.acceptance import NAMES, Fooled, fooled
-from kernelwright.referee.checkup.subject import Subject
-from kernelwright.referee.checkup.tracing import Hook, Op, Run, Tap, first_tensor, with_first
+from kernelwright.referee.checkup.subject import CheckedTask
+from kernelwright.referee.checkup.tracing import Hook, Run, Tap, TracedOperator, first_tensor, with_first
 from kernelwright.referee.checkup.trial import Trial
 
 MOST_TRIED = 48
@@ -25,7 +25,7 @@ MUCH = 0.3
 """A task is doubtful when useless operators take at least this share of the estimated eager time."""
 
 
-def check_redundancy(subject: Subject) -> Iterator[Flag]:
+def check_redundancy(subject: CheckedTask) -> Iterator[Flag]:
     """Flag operators that do nothing and operators whose results do not reach the output."""
     if subject.facts.get("is_near_constant") or subject.facts.get("is_identity"):
         return  # then no operator matters, and that has been said
@@ -43,11 +43,11 @@ def check_redundancy(subject: Subject) -> Iterator[Flag]:
         yield _flag("idle-operator", "their arguments can replace their results", idle, total)
 
 
-Useless = dict[Op, tuple[Fooled, bool]]
+Useless = dict[TracedOperator, tuple[Fooled, bool]]
 """Operator -> the tolerance that accepts its removal on own inputs, and whether it does on every input."""
 
 
-def _useless(subject: Subject, ops: Sequence[Op], hooks: Sequence[Hook]) -> Useless:
+def _useless(subject: CheckedTask, ops: Sequence[TracedOperator], hooks: Sequence[Hook]) -> Useless:
     found: Useless = {}
     for op in ops:
         who = min(_who(subject, trial, op, hook) for trial in subject.own[:1] for hook in hooks)
@@ -60,7 +60,7 @@ def _useless(subject: Subject, ops: Sequence[Op], hooks: Sequence[Hook]) -> Usel
     return found
 
 
-def _who(subject: Subject, trial: Trial, op: Op, hook: Hook) -> Fooled:
+def _who(subject: CheckedTask, trial: Trial, op: TracedOperator, hook: Hook) -> Fooled:
     try:
         return fooled(trial, subject.rerun(trial, Tap(hooks={op.index: hook})))
     except _NothingToPassOn:
@@ -73,7 +73,7 @@ class _NothingToPassOn(Exception):
     """No argument can replace the result."""
 
 
-def _noise(subject: Subject, size: float) -> Hook:
+def _noise(subject: CheckedTask, size: float) -> Hook:
     def add_noise(run: Run, args: tuple[Any, ...]) -> Any:
         result = run()
         value = first_tensor(result)

@@ -7,7 +7,7 @@ import torch
 from kernelwright.core.checkup import Flag, Severity
 from kernelwright.referee.checks.tolerance import distance_between
 from kernelwright.referee.checkup.acceptance import is_close, raw
-from kernelwright.referee.checkup.subject import Subject, clone, outputs_of
+from kernelwright.referee.checkup.subject import CheckedTask, clone, outputs_of
 from kernelwright.referee.checkup.trial import State, Tensors
 
 NOISE = 1e-4
@@ -15,7 +15,7 @@ NOISE = 1e-4
 USE_EVAL = 'use eval mode (`--mode eval` or MODE = "eval"), or a fixed mask as an input'
 
 
-def check_repeatability(subject: Subject) -> Iterator[Flag]:
+def check_repeatability(subject: CheckedTask) -> Iterator[Flag]:
     """Flag random results, results that are not reproducible, and state that calls change."""
     first = subject.own[0]
     again = subject.run(first.inputs, first.state)
@@ -32,7 +32,7 @@ def check_repeatability(subject: Subject) -> Iterator[Flag]:
     yield from _state(subject)
 
 
-def _random(subject: Subject, outputs: Tensors) -> Iterator[Flag]:
+def _random(subject: CheckedTask, outputs: Tensors) -> Iterator[Flag]:
     trial = subject.own[0]
     other = subject.run(trial.inputs, trial.state, seed=subject.new_seed())
     gap = _gap(outputs, other)
@@ -54,7 +54,7 @@ def _random(subject: Subject, outputs: Tensors) -> Iterator[Flag]:
         )
 
 
-def _draws_random_numbers(subject: Subject) -> bool:
+def _draws_random_numbers(subject: CheckedTask) -> bool:
     trial = subject.own[0]
     subject.load(trial.state)
     torch.manual_seed(subject.run_seed)
@@ -63,7 +63,7 @@ def _draws_random_numbers(subject: Subject) -> bool:
     return not torch.equal(before, torch.get_rng_state())
 
 
-def _state(subject: Subject) -> Iterator[Flag]:
+def _state(subject: CheckedTask) -> Iterator[Flag]:
     """Flag buffers that forward changes, and results that depend on the calls before."""
     trial = subject.own[0]
     subject.load(trial.state)
@@ -90,7 +90,7 @@ def _state(subject: Subject) -> Iterator[Flag]:
         )
 
 
-def _changed(state: State, subject: Subject) -> list[str]:
+def _changed(state: State, subject: CheckedTask) -> list[str]:
     own = subject.model.state_dict()
     return [name for name, value in state.items() if not torch.equal(own[name], value)]
 

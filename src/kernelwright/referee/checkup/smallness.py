@@ -3,14 +3,14 @@
 from collections.abc import Iterator
 
 from kernelwright.core.checkup import Flag, Severity
-from kernelwright.referee.checkup.subject import Subject
+from kernelwright.referee.checkup.subject import CheckedTask
 from kernelwright.referee.checkup.tracing import Tap
 
 CALL_MS = 0.005
 """Milliseconds that calling one eager operator costs besides its work, on the CPU as on a GPU."""
 
 
-def check_smallness(subject: Subject) -> Iterator[Flag]:
+def check_smallness(subject: CheckedTask) -> Iterator[Flag]:
     """Flag a task whose operators take less time than calling them does."""
     tap = Tap(is_recording=True)
     subject.rerun(subject.own[0], tap)

@@ -10,7 +10,7 @@ from torch import nn
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from kernelwright.core.task import Task, TolerancePolicy, Workload
-from kernelwright.referee.checks.tolerance import Expected
+from kernelwright.referee.checks.tolerance import ExpectedOutput
 from kernelwright.referee.checkup.acceptance import expect
 from kernelwright.referee.checkup.trial import State, Tensors, Trial
 from kernelwright.referee.host.float64_oracle import call_double, double_of
@@ -23,7 +23,7 @@ FAMILIES = (("negated", 0), ("scaled", 0), ("sparse_spikes", 0), ("heavy_tail", 
 """Input distributions for changed inputs, with variant; the referee judges candidates on the same ones."""
 
 
-class Subject:
+class CheckedTask:
     """A reference with everything that the checks need from it, computed when a check first asks.
 
     All draws come from one secret seed. Every run starts from given weights and a given random state, so that
@@ -119,7 +119,7 @@ class Subject:
         truth = self.run_truth(inputs, state)
         return Trial(label, inputs, state, outputs, truth, self._expected(inputs, outputs, truth))
 
-    def _expected(self, inputs: list[Any], outputs: Tensors, truth: Tensors) -> tuple[Expected, ...]:
+    def _expected(self, inputs: list[Any], outputs: Tensors, truth: Tensors) -> tuple[ExpectedOutput, ...]:
         n_in = sum(x.numel() for x in [*tensors_in(inputs), *self.weights.values()])
         # Always the default policy, whatever the task says: "strict" in the messages means this one.
         return tuple(

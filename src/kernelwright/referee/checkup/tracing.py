@@ -37,7 +37,7 @@ Hook = Callable[[Run, tuple[Any, ...]], Any]
 
 
 @dataclass(frozen=True, eq=False)
-class Op:
+class TracedOperator:
     """One operator of one eager call."""
 
     index: int
@@ -75,7 +75,7 @@ class Tap(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves i
         prepare: Callable[[torch.Tensor], torch.Tensor] | None = None,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.ops: list[Op] = []
+        self.ops: list[TracedOperator] = []
         self._hooks = hooks or {}
         self._is_recording, self._prepare = is_recording, prepare
         self._count = 0
@@ -124,12 +124,14 @@ def sample_of(x: torch.Tensor, count: int = SAMPLE) -> torch.Tensor:
     return (flat.real if flat.is_complex() else flat).to(torch.float64).clone()
 
 
-def _describe(index: int, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> Op:
+def _describe(
+    index: int, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any
+) -> TracedOperator:
     value = first_tensor(result)
     tensors = _tensors(args)
     moved = sum(x.numel() * x.element_size() for x in [*tensors, *_tensors(result)])
     flops = _flops(func, args, kwargs, result)
-    return Op(
+    return TracedOperator(
         index=index,
         name=func.overloadpacket.__name__.lstrip("_"),
         shape=tuple(value.shape) if value is not None else (),

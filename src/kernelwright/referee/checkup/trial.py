@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from kernelwright.referee.checks.tolerance import Expected
+from kernelwright.referee.checks.tolerance import ExpectedOutput
 
 Tensors = list[torch.Tensor]
 State = dict[str, torch.Tensor]
@@ -22,7 +22,7 @@ class Trial:
     outputs: Tensors
     truth: Tensors
     """The outputs in float64."""
-    expected: tuple[Expected, ...]
+    expected: tuple[ExpectedOutput, ...]
 
     @property
     def is_finite(self) -> bool:

@@ -18,7 +18,7 @@ from kernelwright.referee.checkup.acceptance import (
     Fooled,
     fooled_on_all,
 )
-from kernelwright.referee.checkup.subject import Subject, tensors_in
+from kernelwright.referee.checkup.subject import CheckedTask, tensors_in
 from kernelwright.referee.checkup.trial import Tensors, Trial
 
 Answer = Callable[[Trial], Sequence[torch.Tensor] | None]
@@ -26,7 +26,7 @@ Answer = Callable[[Trial], Sequence[torch.Tensor] | None]
 STRONGER = "give inputs on which the result varies (signed, wider, smaller reductions), or leave the task out"
 
 
-def check_triviality(subject: Subject) -> Iterator[Flag]:
+def check_triviality(subject: CheckedTask) -> Iterator[Flag]:
     """Flag outputs that do not depend on the inputs, and then answers that use them trivially."""
     if not subject.has_changing_inputs:
         yield Flag(
@@ -47,7 +47,7 @@ def check_triviality(subject: Subject) -> Iterator[Flag]:
         yield from _slices(subject)
 
 
-def _constants(subject: Subject) -> Iterator[Flag]:
+def _constants(subject: CheckedTask) -> Iterator[Flag]:
     """Yield one flag when a tolerance accepts zeros, a constant, or the output for other inputs."""
     first, others = subject.own[0], subject.own[1:]
     tried: list[tuple[str, Answer]] = [("zeros", lambda trial: [torch.zeros_like(x) for x in trial.outputs])]
@@ -100,7 +100,7 @@ def _best_constant(output: torch.Tensor, tolerance: float) -> float:
     return (low + high) / 2 if low <= high else float(wide.mean())
 
 
-def _shown_by(subject: Subject, first: Trial) -> str:
+def _shown_by(subject: CheckedTask, first: Trial) -> str:
     """Say on which changed inputs or weights the output differs; empty when none were tried."""
     tried = [*[t for t in subject.families if t.is_finite], *subject.reweighted]
     shown = [
@@ -114,7 +114,7 @@ def _shown_by(subject: Subject, first: Trial) -> str:
     return f"; only {', '.join(shown)} would expose this" if shown else "; changed inputs do not expose this"
 
 
-def _follows_weights_only(subject: Subject, trial: Trial, first: Trial) -> bool:
+def _follows_weights_only(subject: CheckedTask, trial: Trial, first: Trial) -> bool:
     """True when another draw of inputs on a trial's weights gives the trial's output too."""
     if trial.state is first.state:
         return False
@@ -122,7 +122,7 @@ def _follows_weights_only(subject: Subject, trial: Trial, first: Trial) -> bool:
     return fooled_on_all([trial], [other.outputs]) is Fooled.STRICT
 
 
-def _inputs_as_answer(subject: Subject) -> Iterator[Flag]:
+def _inputs_as_answer(subject: CheckedTask) -> Iterator[Flag]:
     """Flag a task whose output is one of its inputs."""
     if len(subject.own[0].outputs) != 1:
         return
@@ -153,7 +153,7 @@ def _input_as_answer(trial: Trial, position: int) -> Tensors | None:
     return [value.reshape(output.shape)] if fits else None
 
 
-def _slices(subject: Subject) -> Iterator[Flag]:
+def _slices(subject: CheckedTask) -> Iterator[Flag]:
     """Flag an output that is constant along an axis."""
     shape = subject.own[0].outputs[0].shape
     for axis, size in enumerate(shape):
@@ -177,7 +177,7 @@ def _repeated(x: torch.Tensor, axis: int) -> torch.Tensor:
     return x.narrow(axis, 0, 1).expand_as(x) if x.dim() > axis and x.shape[axis] else x
 
 
-def _largest_gap(subject: Subject) -> float:
+def _largest_gap(subject: CheckedTask) -> float:
     one, other = subject.own[0].outputs, subject.own[1].outputs
     gaps = [(a.to(torch.float64) - b.to(torch.float64)).abs() for a, b in zip(one, other, strict=True)]
     return max((float(gap.max()) for gap in gaps if gap.numel()), default=0.0)

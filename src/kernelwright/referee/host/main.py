@@ -20,7 +20,7 @@ from kernelwright.referee.host.input_distributions import change_inputs, change_
 from kernelwright.referee.worker.layouts import slots_in
 from kernelwright.referee.worker.placement import use_tf32
 from kernelwright.referee.worker.runner import Runner, serve
-from kernelwright.referee.worker.tensors import Layout, encode
+from kernelwright.referee.worker.tensors import SlotLayout, encode
 from kernelwright.referee.worker.wire import Message
 from kernelwright.tasks.namespace import construct_model, draw_inputs, load_namespace
 
@@ -81,15 +81,15 @@ class Host(Runner):
         model = construct_model(self.task, self.namespace, message["seed"])
         self.model = self.placement.module(model)
         self.callables["eager"] = self.model
-        layout = Layout()
+        layout = SlotLayout()
         found: list[torch.Tensor] = []
         args = encode(draw_inputs(self.task, self.namespace, 0), layout, found)
         self._args_layout = args
-        init_layout = Layout()
+        init_layout = SlotLayout()
         self._init_tensors: list[torch.Tensor] = []
         init = encode(list(self.namespace.get_init_inputs()), init_layout, self._init_tensors)
         self._init_slots = slots_in(init)
-        state_layout = Layout()
+        state_layout = SlotLayout()
         parameters = {name for name, _ in self.model.named_parameters(remove_duplicate=False)}
         state = {
             name: {"slot": state_layout.place(value), "is_parameter": name in parameters}
@@ -114,7 +114,7 @@ class Host(Runner):
 
     def draw_inputs(self, message: Message) -> Message:
         """Draw one set of inputs under a secret seed and change it to its distribution."""
-        layout = Layout()
+        layout = SlotLayout()
         found: list[torch.Tensor] = []
         values = draw_inputs(self.task, self.namespace, message["seed"])
         if encode(values, layout, found) != self._args_layout:
@@ -207,10 +207,10 @@ class Host(Runner):
     def check(self, message: Message) -> Message:
         """Carry out one check of the task itself (referee/checkup) and answer with the flags it raised."""
         from kernelwright.referee.checkup.battery import run_check
-        from kernelwright.referee.checkup.subject import Subject
+        from kernelwright.referee.checkup.subject import CheckedTask
 
         if self.subject is None:
-            self.subject = Subject(self.task, self.workload, message["seed"])
+            self.subject = CheckedTask(self.task, self.workload, message["seed"])
         return {"flags": [flag.model_dump(mode="json") for flag in run_check(message["name"], self.subject)]}
 
 

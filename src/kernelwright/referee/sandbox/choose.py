@@ -16,8 +16,8 @@ from typing import Any, Final
 
 from kernelwright.core.errors import MachineError, UserError
 from kernelwright.referee.sandbox import bubblewrap, landlock, seccomp
-from kernelwright.referee.sandbox.enter import Cell, enter
-from kernelwright.referee.sandbox.limits import Limits
+from kernelwright.referee.sandbox.enter import Confinement, enter
+from kernelwright.referee.sandbox.limits import ProcessLimits
 from kernelwright.referee.sandbox.tiers import ORDER, Sandbox, Tier
 from kernelwright.referee.sandbox.view import View, make_view, view_from_json
 from kernelwright.referee.worker.driver import DRIVERS
@@ -148,7 +148,7 @@ def _try(option: Sandbox, view: View) -> str | None:
     parent = os.getpid()
 
     def look_around() -> None:
-        enter(Cell(option, view, Limits(scratch_bytes=_SCRATCH_BYTES), scratch), parent)
+        enter(Confinement(option, view, ProcessLimits(scratch_bytes=_SCRATCH_BYTES), scratch), parent)
         _work()
         if view.driver:
             DRIVERS[view.driver]()

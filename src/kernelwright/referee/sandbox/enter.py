@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from typing import NoReturn
 
 from kernelwright.referee.sandbox import calls, identity, landlock, limits, mounts, seccomp
-from kernelwright.referee.sandbox.limits import Limits
+from kernelwright.referee.sandbox.limits import ProcessLimits
 from kernelwright.referee.sandbox.tiers import Sandbox, Tier
 from kernelwright.referee.sandbox.view import DRIVER_FACTS, OWN_FACTS, View
 
@@ -29,12 +29,12 @@ _FIRST_VICTIM = "1000"
 
 
 @dataclass(frozen=True)
-class Cell:
+class Confinement:
     """Where and how one child is confined."""
 
     sandbox: Sandbox
     view: View
-    limits: Limits
+    limits: ProcessLimits
     scratch: str
     """An empty directory outside the sandbox."""
     extra: Mapping[str, str] = field(default_factory=dict)
@@ -48,7 +48,7 @@ def die_with_parent(parent: int) -> None:
         os._exit(1)
 
 
-def enter_trusted(cell: Cell, parent: int) -> None:
+def enter_trusted(cell: Confinement, parent: int) -> None:
     """Confine a process that runs our own or the task's code: limits, and a filter that refuses nothing.
 
     With the filter, the reference pays the same for every system call as the candidates compared with it.
@@ -62,7 +62,7 @@ def enter_trusted(cell: Cell, parent: int) -> None:
     die_with_parent(parent)
 
 
-def enter(cell: Cell, parent: int) -> None:
+def enter(cell: Confinement, parent: int) -> None:
     """Confine this process, a fresh child of ``parent`` with one thread; returns in the worker only.
 
     Afterwards the process sees other files and may have another process id. The keeper and the init never
@@ -90,7 +90,7 @@ def enter(cell: Cell, parent: int) -> None:
         seccomp.install(_filter_for(cell, is_permissive=False))
 
 
-def _enter_namespaces(cell: Cell, parent: int) -> None:
+def _enter_namespaces(cell: Confinement, parent: int) -> None:
     flags = calls.NEW_MOUNTS | calls.NEW_PIDS | calls.NEW_NETWORK | calls.NEW_IPC
     user, groups = _own_user(cell), cell.view.groups()
     if cell.sandbox.has_user_namespace:
@@ -126,7 +126,7 @@ def _enter_namespaces(cell: Cell, parent: int) -> None:
     _settle(mounts.SCRATCH)
 
 
-def _own_user(cell: Cell) -> int | None:
+def _own_user(cell: Confinement) -> int | None:
     return identity.spare_user() if cell.sandbox.has_own_user else None
 
 
@@ -190,21 +190,21 @@ def _counts_per_namespace() -> bool:
     return words is not None and (int(words[1]), int(words[2])) >= (5, 14)
 
 
-def _countable(limits: Limits, *, has_own_count: bool) -> Limits:
+def _countable(limits: ProcessLimits, *, has_own_count: bool) -> ProcessLimits:
     """Leave out the limit on processes where it would count the user's other processes too."""
     return limits if has_own_count else replace(limits, processes=None)
 
 
-def _readable(cell: Cell) -> list[str]:
+def _readable(cell: Confinement) -> list[str]:
     own = [f"/proc/{name}" for name in (*OWN_FACTS, *(DRIVER_FACTS if cell.view.has_driver else ()))]
     return [*cell.view.paths, *cell.view.targets().values(), *own, *cell.extra.values()]
 
 
-def _rewritable(cell: Cell, of_threads: str) -> list[str]:
+def _rewritable(cell: Confinement, of_threads: str) -> list[str]:
     """Return the folder of the thread names, which a GPU's driver must be able to write."""
     return [of_threads] if cell.view.has_driver else []
 
 
-def _filter_for(cell: Cell, *, is_permissive: bool) -> bytes:
+def _filter_for(cell: Confinement, *, is_permissive: bool) -> bytes:
     alone = None if cell.sandbox.tier is Tier.NAMESPACES else os.getpid()
     return seccomp.make_filter(alone_as=alone, is_permissive=is_permissive, has_driver=cell.view.has_driver)

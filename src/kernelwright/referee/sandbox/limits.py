@@ -9,7 +9,7 @@ THREADS_EACH = 16
 
 
 @dataclass(frozen=True)
-class Limits:
+class ProcessLimits:
     """Limits of one child; None leaves the inherited limit."""
 
     address_space_bytes: int | None = None
@@ -27,7 +27,7 @@ class Limits:
     """Memory of the child and its descendants together; the launcher's watch checks it twice a second."""
 
 
-def apply(limits: Limits) -> None:
+def apply(limits: ProcessLimits) -> None:
     """Set the limits that the kernel enforces, and forbid core dumps."""
     # lazy: not every system has this module, and every system needs the names above
     import resource

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from kernelwright.core.evaluation import Timing
 from kernelwright.core.evidence import FactValue
 from kernelwright.machine.counters import availability, count_while
-from kernelwright.referee.session.candidate_process import Contestant, Failure
+from kernelwright.referee.session.candidate_process import CandidateProcess, Failure
 
 BUDGET_S = 0.15
 """Time that both measurements, with one thread and with all, should take together."""
@@ -16,7 +16,7 @@ MAX_MS = 60.0
 
 
 def thread_scaling(
-    contestant: Contestant, sets: Sequence[str], timing: Timing, n_threads: int
+    worker: CandidateProcess, sets: Sequence[str], timing: Timing, n_threads: int
 ) -> dict[str, FactValue]:
     """Return ``run.thread_scaling``: the latency with one thread over the latency with all threads.
 
@@ -27,34 +27,32 @@ def thread_scaling(
         return {}
     calls = max(1, timing.calls_per_sample // 2)
     try:
-        all_s = _best_s(contestant, sets, calls)
-        contestant.use_threads(1)
-        one_s = _best_s(contestant, sets, calls)
-        contestant.use_threads(n_threads)
+        all_s = _best_s(worker, sets, calls)
+        worker.use_threads(1)
+        one_s = _best_s(worker, sets, calls)
+        worker.use_threads(n_threads)
     except Failure:
         return {}
     return {"run.thread_scaling": one_s / all_s}
 
 
-def counter_facts(contestant: Contestant, sets: Sequence[str], timing: Timing) -> dict[str, FactValue]:
+def counter_facts(worker: CandidateProcess, sets: Sequence[str], timing: Timing) -> dict[str, FactValue]:
     """Return the ``counters.*`` facts of a few calls; nothing where counters are not available."""
     if timing.p10_ms > MAX_MS or not availability().available:
         return {}
     try:
-        return count_while(
-            lambda: contestant.time(list(sets), timing.calls_per_sample), contestant.child.pid
-        ).facts()
+        return count_while(lambda: worker.time(list(sets), timing.calls_per_sample), worker.child.pid).facts()
     except Failure:
         return {}
 
 
-def _best_s(contestant: Contestant, sets: Sequence[str], calls: int) -> float:
+def _best_s(worker: CandidateProcess, sets: Sequence[str], calls: int) -> float:
     """Return seconds per call, by this process's clock."""
     begin = time.perf_counter()
-    contestant.time(list(sets), 1)
+    worker.time(list(sets), 1)
     samples: list[float] = []
     while not samples or (len(samples) < MAX_SAMPLES and time.perf_counter() - begin < BUDGET_S / 2):
         start = time.perf_counter()
-        contestant.time(list(sets), calls)
+        worker.time(list(sets), calls)
         samples.append((time.perf_counter() - start) / calls)
     return min(samples)

@@ -11,7 +11,7 @@ from kernelwright.core.task import TolerancePolicy
 from kernelwright.referee.checks.watch import Watch
 from kernelwright.referee.session import admission
 from kernelwright.referee.session.host_process import put_on_device
-from kernelwright.referee.session.input_samples import OutputSpec, State
+from kernelwright.referee.session.input_samples import OutputSpec, WeightState
 from kernelwright.referee.session.launcher import (
     Child,
     ChildDied,
@@ -20,7 +20,7 @@ from kernelwright.referee.session.launcher import (
     ChildRefused,
     Launcher,
 )
-from kernelwright.referee.session.reference_process import Reference
+from kernelwright.referee.session.reference_process import ReferenceProcess
 from kernelwright.referee.session.shared_memory import SharedMemory
 from kernelwright.referee.settings import RefereeSettings
 from kernelwright.referee.worker.layouts import Slot, arena_of
@@ -55,14 +55,14 @@ class Failure(Exception):
         self.is_by_clock = is_by_clock
 
 
-class Contestant:
+class CandidateProcess:
     """One candidate in one process, with its copies of inputs and its own output memory."""
 
     def __init__(
         self,
         launcher: Launcher,
         settings: RefereeSettings,
-        reference: Reference,
+        reference: ReferenceProcess,
         library: Path | None = None,
     ) -> None:
         """``library`` is the only file of the build cache that the candidate may load."""
@@ -140,13 +140,13 @@ class Contestant:
         if self.reference.device.is_apart:
             self._call("upload", self._call_timeout_s, Status.RUNTIME_ERROR, arena=arena)
 
-    def map_state(self, state: State) -> None:
+    def map_state(self, state: WeightState) -> None:
         """Give the process its own copy of a weight sample and load it into the module."""
         name = f"state {state.name}"
         self._call("load_state", self._call_timeout_s, Status.RUNTIME_ERROR, {name: state.memory.copy()},
                    arena=name, slots=self.reference.layout.state)  # fmt: skip
 
-    def load_state(self, state: State, slots: Mapping[str, Slot]) -> None:
+    def load_state(self, state: WeightState, slots: Mapping[str, Slot]) -> None:
         """Restore parameters and buffers (those in ``slots``) from a weight sample mapped before."""
         if slots:
             self._call("load_state", self._call_timeout_s, Status.RUNTIME_ERROR,

@@ -91,14 +91,14 @@ def _become_wrapped(sandbox: "Sandbox", view: "View", folder: str, command: Sequ
 
 def _run(sandbox: "Sandbox", view: "View", folder: str, command: Sequence[str]) -> NoReturn:
     # lazy: as above
-    from kernelwright.referee.sandbox import Limits
-    from kernelwright.referee.sandbox.enter import Cell, enter
+    from kernelwright.referee.sandbox import ProcessLimits
+    from kernelwright.referee.sandbox.enter import Confinement, enter
 
     parent = os.getpid()
     pid = os.fork()
     if pid == 0:
         try:
-            enter(Cell(sandbox, view, Limits(scratch_bytes=SCRATCH_BYTES), folder), parent)
+            enter(Confinement(sandbox, view, ProcessLimits(scratch_bytes=SCRATCH_BYTES), folder), parent)
             _become(command)
         except BaseException as error:
             os.write(2, f"cannot be confined: {type(error).__name__}: {error}\n".encode())

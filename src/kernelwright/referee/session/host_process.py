@@ -7,7 +7,7 @@ from typing import Any
 from kernelwright.core.errors import MachineError
 from kernelwright.core.task import Task, Workload
 from kernelwright.referee.device import Device, DeviceFacts, parse_device
-from kernelwright.referee.sandbox import Limits
+from kernelwright.referee.sandbox import ProcessLimits
 from kernelwright.referee.session import admission
 from kernelwright.referee.session.launcher import Child, ChildError, ChildRefused, Launcher
 from kernelwright.referee.session.shared_memory import SharedMemory
@@ -29,7 +29,7 @@ class HostProcess:
         self.device = parse_device(settings.device)
         usable = admission.usable_bytes(settings.memory_bytes)
         ceiling = None if self.device.has_driver else usable + ADDRESS_SLACK
-        self.child = launcher.spawn("host", Limits(address_space_bytes=ceiling))
+        self.child = launcher.spawn("host", ProcessLimits(address_space_bytes=ceiling))
         try:
             self.device_facts = put_on_device(self.child, self.device, settings, is_tf32=False)
         except BaseException:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kernelwright.referee.checks.tolerance import EVEN, Expected, Slack, is_float
+from kernelwright.referee.checks.tolerance import EVEN, ExpectedOutput, Slack, is_float
 from kernelwright.referee.session.shared_memory import SharedMemory, slot_nbytes
 from kernelwright.referee.worker.layouts import Slot
 
@@ -31,7 +31,7 @@ class OutputSpec:
 
 
 @dataclass(frozen=True)
-class Layout:
+class SampleLayout:
     """Where arguments, constructor arguments and state of one workload lie in memory."""
 
     args: Any
@@ -76,7 +76,7 @@ class Layout:
 
 
 @dataclass(frozen=True)
-class State:
+class WeightState:
     """One sample of all parameters and buffers."""
 
     name: str
@@ -94,7 +94,7 @@ SLACK = {"sparse_spikes": UNEVEN, "heavy_tail": UNEVEN, "coarse": EQUAL_TERMS}
 
 
 @dataclass(frozen=True)
-class DrawKey:
+class SampleKey:
     """Names a sample: which inputs, on which weights."""
 
     family: str
@@ -114,14 +114,14 @@ class DrawKey:
 
 
 @dataclass(frozen=True)
-class Draw:
+class InputSample:
     """One set of inputs and what reference and oracle computed from it."""
 
-    key: DrawKey
-    state: State
+    key: SampleKey
+    state: WeightState
     inputs: SharedMemory
-    outputs: tuple[Expected, ...]
-    changed: Mapping[str, Expected]
+    outputs: tuple[ExpectedOutput, ...]
+    changed: Mapping[str, ExpectedOutput]
     """Name of state that the reference's forward writes -> the value expected after the call."""
 
 
@@ -130,27 +130,27 @@ def new_seed() -> int:
     return secrets.randbits(62)
 
 
-def plan_draws(layout: Layout, *, n_timed: int, is_slow: bool) -> list[DrawKey]:
+def plan_samples(layout: SampleLayout, *, n_timed: int, is_slow: bool) -> list[SampleKey]:
     """Return the session's samples; the first ``n_timed`` are also the inputs of the timed calls.
 
     A slow reference (over half a second with its oracle) gets fewer samples, but always ``as_is``,
     ``negated``, ``sparse_spikes`` and the second weights.
     """
-    keys = [DrawKey("as_is", variant) for variant in range(n_timed)]
+    keys = [SampleKey("as_is", variant) for variant in range(n_timed)]
     if layout.has_float_inputs:
         if not is_slow:
-            keys += [DrawKey("scaled", 0), DrawKey("scaled", 1)]
-        keys += [DrawKey("negated"), DrawKey("sparse_spikes")]
+            keys += [SampleKey("scaled", 0), SampleKey("scaled", 1)]
+        keys += [SampleKey("negated"), SampleKey("sparse_spikes")]
         if not is_slow:
-            keys += [DrawKey("heavy_tail"), DrawKey("offset"), DrawKey("coarse")]
+            keys += [SampleKey("heavy_tail"), SampleKey("offset"), SampleKey("coarse")]
     if layout.has_weights:
-        keys.append(DrawKey("as_is", 0, "randomised"))
+        keys.append(SampleKey("as_is", 0, "randomised"))
         if layout.has_float_inputs and not is_slow:
-            keys.append(DrawKey("negated", 0, "randomised"))
+            keys.append(SampleKey("negated", 0, "randomised"))
     return keys
 
 
-def share_of(keys: Sequence[DrawKey], turn: int, order: int, n_turns: int) -> list[DrawKey]:
+def share_of(keys: Sequence[SampleKey], turn: int, order: int, n_turns: int) -> list[SampleKey]:
     """Return the samples on constructed weights that belong to one of the turns 1, 2, 3 …
 
     Any ``n_turns`` turns in a row hold every sample. ``order`` is the seed of their order.

@@ -19,7 +19,7 @@ from typing import Any, Literal
 from kernelwright.core.errors import MachineError
 from kernelwright.machine.compiler import Ran
 from kernelwright.referee.device import parse_device
-from kernelwright.referee.sandbox import BARE, Limits, Sandbox, Tier, bubblewrap, calls
+from kernelwright.referee.sandbox import BARE, ProcessLimits, Sandbox, Tier, bubblewrap, calls
 from kernelwright.referee.sandbox.choose import foresee, from_json, require
 from kernelwright.referee.sandbox.limits import DESCRIPTORS, PROCESSES, THREADS_EACH
 from kernelwright.referee.sandbox.pid_handshake import first_word, listening_pair
@@ -87,7 +87,7 @@ class Child:
 
     def __init__(
         self, zygote: ZygoteProcess, pid: int, keeper: int, own_child: int, sock: socket.socket, log_fd: int,
-        scratch: str, limits: Limits,
+        scratch: str, limits: ProcessLimits,
     ) -> None:  # fmt: skip
         self._zygote, self.pid, self._keeper, self._sock = zygote, pid, keeper, sock
         self._own_child = own_child
@@ -130,7 +130,7 @@ class Child:
         except wire.Late as error:
             self.kill()
             raise ChildLate(f"no answer within {timeout_s:.3g} s") from error
-        except (wire.Closed, wire.Malformed) as error:
+        except (wire.Closed, wire.MalformedMessage) as error:
             how = self.kill()
             if self._reaped is None and (ended := self._zygote.how_it_ended()):
                 raise MachineError(ended) from error
@@ -264,7 +264,7 @@ class Launcher:
     def spawn(
         self,
         kind: Literal["worker", "host", "builder"],
-        limits: Limits,
+        limits: ProcessLimits,
         library: Path | None = None,
     ) -> Child:
         """Fork a child; of the build cache it sees the given library only.
@@ -304,7 +304,7 @@ class Launcher:
         On a GPU the address space is not limited: the driver reserves far more of it than there is memory.
         """
         settings = self._settings
-        limits = Limits(
+        limits = ProcessLimits(
             address_space_bytes=None if self._device.has_driver else memory_bytes,
             cpu_s=settings.worker_cpu_s,
             file_bytes=settings.worker_file_bytes,
@@ -337,7 +337,7 @@ class Launcher:
         """
         room = SharedMemory(BUILT_BYTES)
         ceiling = self._settings.build_memory_bytes
-        limits = Limits(
+        limits = ProcessLimits(
             file_bytes=BUILT_BYTES,
             processes=PROCESSES,
             descriptors=DESCRIPTORS,

@@ -18,22 +18,22 @@ from kernelwright.core.roofline import Floor
 from kernelwright.core.task import Task, Workload
 from kernelwright.referee.baselines import known_baselines
 from kernelwright.referee.checks.guard import find_syntax_problem
-from kernelwright.referee.checks.library_use import check_own_work
+from kernelwright.referee.checks.library_use import check_library_use
 from kernelwright.referee.checks.replay import Replay
 from kernelwright.referee.checks.verify import Verification
 from kernelwright.referee.sandbox.tiers import Sandbox, Tier
 from kernelwright.referee.session.advice import counter_facts, thread_scaling
-from kernelwright.referee.session.candidate_process import Contestant, Failure
-from kernelwright.referee.session.input_samples import Draw, new_seed, share_of
+from kernelwright.referee.session.candidate_process import CandidateProcess, Failure
+from kernelwright.referee.session.input_samples import InputSample, new_seed, share_of
 from kernelwright.referee.session.launcher import Launcher
-from kernelwright.referee.session.reference_process import Reference
+from kernelwright.referee.session.reference_process import ReferenceProcess
 from kernelwright.referee.settings import RefereeSettings
 from kernelwright.referee.timing.measure import EAGER, Measurement, check_plausible
 from kernelwright.referee.timing.statistics import LOOKS, Samples, conclude, is_settled
 from kernelwright.targets.base import BuildSite
 from kernelwright.targets.registry import build_candidate
 
-__all__ = ["Referee", "RefereeSettings", "Session"]
+__all__ = ["Referee", "RefereeSession", "RefereeSettings"]
 
 CACHE_BYTES = 16 << 20
 """Inputs and outputs larger than this together do not stay in the caches of a usual machine."""
@@ -53,14 +53,14 @@ class Referee:
         self._launcher = Launcher(settings)
         self._launcher.start()
 
-    def open(self, task: Task) -> "Session":
+    def open(self, task: Task) -> "RefereeSession":
         """Admit a task: run its reference and draw the first inputs, weights and oracle.
 
         Raises:
             TaskError: the task has no right answer to judge by; one line says why.
             MachineError: a process cannot be started or memory cannot be shared.
         """
-        return Session(self._launcher, self.settings, task)
+        return RefereeSession(self._launcher, self.settings, task)
 
     @property
     def sandbox(self) -> Sandbox:
@@ -85,7 +85,7 @@ class Referee:
         self.close()
 
 
-class Session:
+class RefereeSession:
     """One admitted task. Evaluations are independent of each other. Not safe for use by two threads."""
 
     def __init__(self, launcher: Launcher, settings: RefereeSettings, task: Task) -> None:
@@ -144,18 +144,18 @@ class Session:
     ) -> None:
         self.close()
 
-    def _open_references(self) -> list[Reference]:
-        references: list[Reference] = []
+    def _open_references(self) -> list[ReferenceProcess]:
+        references: list[ReferenceProcess] = []
         try:
             for workload in self.task.workloads:
-                references.append(Reference(self._launcher, self._settings, self.task, workload))
+                references.append(ReferenceProcess(self._launcher, self._settings, self.task, workload))
         except BaseException:
             _close_all(references)
             raise
         return references
 
 
-def _close_all(references: Sequence[Reference]) -> None:
+def _close_all(references: Sequence[ReferenceProcess]) -> None:
     for reference in references:
         reference.close()
 
@@ -184,13 +184,13 @@ class _Step:
 class _Pair:
     """A host and a worker, with the state of their stages."""
 
-    contestant: Contestant
+    worker: CandidateProcess
     baselines: tuple[str, ...]
     turn: int
     order: int
     """Secret seed that decides which of the later pairs gets which input distributions."""
     verification: Verification
-    draws: Sequence[Draw] = ()
+    draws: Sequence[InputSample] = ()
     """The samples whose inputs are timed."""
     measurement: Measurement | None = None
 
@@ -229,7 +229,7 @@ class _Trial:
         self._result: WorkloadResult
 
     def judge(
-        self, references: Sequence[Reference], floors: Mapping[str, Floor], baselines: tuple[str, ...]
+        self, references: Sequence[ReferenceProcess], floors: Mapping[str, Floor], baselines: tuple[str, ...]
     ) -> Evaluation:
         """Run the stages on the candidate; the first failure ends the evaluation.
 
@@ -262,7 +262,7 @@ class _Trial:
     def _judge_all(
         self,
         results: list[WorkloadResult],
-        references: Sequence[Reference],
+        references: Sequence[ReferenceProcess],
         floors: Mapping[str, Floor],
         baselines: tuple[str, ...],
     ) -> None:
@@ -326,21 +326,21 @@ class _Trial:
         return judge()
 
     def _judge_once(
-        self, reference: Reference, floors: Mapping[str, Floor], baselines: tuple[str, ...]
+        self, reference: ReferenceProcess, floors: Mapping[str, Floor], baselines: tuple[str, ...]
     ) -> WorkloadResult:
         """Verify and time a workload in one worker, beside the session's host."""
-        contestant = Contestant(self._launcher, self._settings, reference, self._library)
+        worker = CandidateProcess(self._launcher, self._settings, reference, self._library)
         try:
-            samples = self._judge_pair(contestant, baselines)
+            samples = self._judge_pair(worker, baselines)
             floor = floors.get(reference.workload.name)
             result = self._conclude(
                 conclude(reference.workload.name, [samples], floor, spread=self._process_spread(reference))
             )
             with self._phase(Stage.TIME):
-                self._advise(contestant, result)
+                self._advise(worker, result)
             return result
         finally:
-            contestant.close()
+            worker.close()
 
     def _conclude(self, result: WorkloadResult) -> WorkloadResult:
         """Return the result of a workload after it has passed the checks of results."""
@@ -348,14 +348,14 @@ class _Trial:
         self._run(_When.RESULT)
         return result
 
-    def _advise(self, contestant: Contestant, result: WorkloadResult) -> None:
+    def _advise(self, worker: CandidateProcess, result: WorkloadResult) -> None:
         """Gather facts for the search, on which no verdict rests."""
-        reference = contestant.reference
+        reference = worker.reference
         if "run.thread_scaling" in self._facts or reference.device.is_apart:
             return
         sets = list(reference.slots)
-        self._facts |= counter_facts(contestant, sets, result.candidate)
-        self._facts |= thread_scaling(contestant, sets, result.candidate, self._settings.n_threads)
+        self._facts |= counter_facts(worker, sets, result.candidate)
+        self._facts |= thread_scaling(worker, sets, result.candidate, self._settings.n_threads)
 
     def _judge_finally(
         self, workload: Workload, floor: Floor | None, baselines: tuple[str, ...]
@@ -383,45 +383,45 @@ class _Trial:
         """
         launcher, settings = self._launcher, self._settings
         with self._phase(Stage.LOAD):
-            reference = Reference(
+            reference = ReferenceProcess(
                 launcher, settings, self._task, workload, is_final=True, is_timed_only=turn > 0
             )
         with contextlib.closing(reference):
-            contestant = Contestant(launcher, settings, reference, self._library)
-            with contextlib.closing(contestant):
-                return self._judge_pair(contestant, baselines, turn=turn, order=order)
+            worker = CandidateProcess(launcher, settings, reference, self._library)
+            with contextlib.closing(worker):
+                return self._judge_pair(worker, baselines, turn=turn, order=order)
 
     def _judge_pair(
-        self, contestant: Contestant, baselines: tuple[str, ...], *, turn: int = 0, order: int = 0
+        self, worker: CandidateProcess, baselines: tuple[str, ...], *, turn: int = 0, order: int = 0
     ) -> Samples:
         """Run the stages of one pair of processes."""
-        pair = self._pair = _Pair(contestant, baselines, turn, order, Verification(contestant))
+        pair = self._pair = _Pair(worker, baselines, turn, order, Verification(worker))
         try:
             self._run(_When.EACH, _When.FIRST if turn == 0 else _When.LATER)
         finally:
             if pair.measurement is not None:
                 pair.measurement.close()
-            self._skipped |= contestant.reference.skipped
+            self._skipped |= worker.reference.skipped
             self._keep_worst(pair.verification.errors)
         return pair.timing.samples()
 
     def load(self) -> None:
         """Import the candidate in its worker and construct it."""
-        self._pair.contestant.load(self._candidate.program)
+        self._pair.worker.load(self._candidate.program)
 
     def verify(self) -> None:
         """Compare with the oracle on the samples of this pair."""
         pair, is_first = self._pair, self._pair.turn == 0
-        pair.verification.check_all(_draws(pair.contestant.reference, is_timed_only=not is_first))
+        pair.verification.check_all(_draws(pair.worker.reference, is_timed_only=not is_first))
         if is_first and pair.verification.notes:
             self._log += f"the candidate changed in its process: {'; '.join(pair.verification.notes)}\n"
 
     def time(self) -> None:
         """Time the candidate and the baselines alternately; note missing baselines in the log."""
-        pair, reference = self._pair, self._pair.contestant.reference
+        pair, reference = self._pair, self._pair.worker.reference
         pair.draws = [draw for key in reference.timed_keys if (draw := reference.draw(key))]
         pair.measurement = Measurement(
-            pair.contestant, pair.verification, pair.draws, self._settings, is_final=self._is_final
+            pair.worker, pair.verification, pair.draws, self._settings, is_final=self._is_final
         )
         pair.measurement.take(pair.baselines)
         for name in pair.baselines if pair.turn == 0 else ():
@@ -434,35 +434,35 @@ class _Trial:
 
     def check_idle(self) -> None:
         """Check that the candidate's process did no work while no command ran."""
-        self._pair.contestant.check_idle()
+        self._pair.worker.check_idle()
 
     def replay(self) -> None:
         """Call the candidate on inputs that it has never seen, keeping every output."""
         pair = self._pair
-        pair.contestant.watch.reset()
+        pair.worker.watch.reset()
         samples = pair.timing.samples()
         eager_ms = samples.baselines.get(EAGER, ())
         size = self._settings.replay_size
-        missing = Replay(pair.contestant, pair.draws, samples.candidate, eager_ms, size).check()
+        missing = Replay(pair.worker, pair.draws, samples.candidate, eager_ms, size).check()
         self._notes |= {missing: None} if missing else {}
 
     def check_untampered(self) -> None:
         """Check that the candidate left foreign functions and global state unchanged."""
-        self._pair.contestant.check_untampered()
+        self._pair.worker.check_untampered()
 
     def check_late(self) -> None:
         """Check outputs and inputs once more after all calls; then remove the pins of threads."""
         self._pair.timing.check_late()
         self._pair.timing.close()
 
-    def check_own_work(self) -> None:
+    def check_library_use(self) -> None:
         """Check what the candidate computes itself and what it leaves to libraries, by the policy."""
-        self._check_own_work(self._pair.contestant, self._pair.draws[0])
+        self._check_library_use(self._pair.worker, self._pair.draws[0])
 
     def check_share(self) -> None:
         """Verify on this pair's share of the other input distributions."""
-        pair, verification = self._pair, Verification(self._pair.contestant)
-        reference = pair.contestant.reference
+        pair, verification = self._pair, Verification(self._pair.worker)
+        reference = pair.worker.reference
         try:
             for key in share_of(reference.other_keys, pair.turn, pair.order, LOOKS[0] - 1):
                 draw = reference.draw(key)
@@ -475,10 +475,10 @@ class _Trial:
         """Check that the machine can be as fast as the measured latency of a workload."""
         check_plausible(self._result, self._settings.floor_margin)
 
-    def _check_own_work(self, contestant: Contestant, draw: Draw) -> None:
-        self._library_calls |= check_own_work(
-            self._settings.policy, contestant, self._candidate.program, draw, self._library,
-            lambda library: Contestant(self._launcher, self._settings, contestant.reference, library),
+    def _check_library_use(self, worker: CandidateProcess, draw: InputSample) -> None:
+        self._library_calls |= check_library_use(
+            self._settings.policy, worker, self._candidate.program, draw, self._library,
+            lambda library: CandidateProcess(self._launcher, self._settings, worker.reference, library),
         )  # fmt: skip
 
     def _keep_worst(self, errors: Sequence[NumericalError]) -> None:
@@ -489,7 +489,7 @@ class _Trial:
                 worst[key] = error
         self._errors = list(worst.values())
 
-    def _process_spread(self, reference: Reference) -> float:
+    def _process_spread(self, reference: ReferenceProcess) -> float:
         is_large = reference.layout.args_bytes + reference.output_bytes > CACHE_BYTES
         return self._settings.large_process_spread if is_large else self._settings.process_spread
 
@@ -504,7 +504,7 @@ class _Trial:
             self._phases_s[stage.value] = self._phases_s.get(stage.value, 0.0) + spent
 
 
-def _draws(reference: Reference, *, is_timed_only: bool) -> Iterator[Draw]:
+def _draws(reference: ReferenceProcess, *, is_timed_only: bool) -> Iterator[InputSample]:
     """Yield the session's samples, then an unseen one that is made after the candidate was loaded."""
     for key in reference.timed_keys if is_timed_only else (*reference.timed_keys, *reference.other_keys):
         draw = reference.draw(key)
@@ -526,7 +526,7 @@ STAGES = (
     _Step(Stage.REPLAY, "idle work after replay", _When.EACH, _Trial.check_idle),
     _Step(Stage.REPLAY, "tamper", _When.EACH, _Trial.check_untampered),
     _Step(Stage.REPLAY, "late outputs", _When.EACH, _Trial.check_late),
-    _Step(Stage.REPLAY, "own work", _When.FIRST, _Trial.check_own_work),
+    _Step(Stage.REPLAY, "own work", _When.FIRST, _Trial.check_library_use),
     _Step(Stage.VERIFY, "share of the other families", _When.LATER, _Trial.check_share),
     _Step(Stage.TIME, "floor", _When.RESULT, _Trial.check_floor),
 )

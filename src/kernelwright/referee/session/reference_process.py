@@ -9,12 +9,19 @@ import numpy.typing as npt
 
 from kernelwright.core.errors import TaskError
 from kernelwright.core.task import Task, Workload
-from kernelwright.referee.checks.tolerance import Array, Distance, Expected, distance_between
+from kernelwright.referee.checks.tolerance import Array, Distance, ExpectedOutput, distance_between
 from kernelwright.referee.checks.watch import cpu_s
 from kernelwright.referee.device import Device, n_lanes
 from kernelwright.referee.session import admission
 from kernelwright.referee.session.host_process import HostProcess
-from kernelwright.referee.session.input_samples import Draw, DrawKey, Layout, State, new_seed, plan_draws
+from kernelwright.referee.session.input_samples import (
+    InputSample,
+    SampleKey,
+    SampleLayout,
+    WeightState,
+    new_seed,
+    plan_samples,
+)
 from kernelwright.referee.session.launcher import Launcher
 from kernelwright.referee.session.sample_maker import DrawMaker, NonFinite
 from kernelwright.referee.session.shared_memory import ITEM_BYTES, SharedMemory
@@ -39,7 +46,7 @@ RESERVED_SHARE = 0.1
 """Largest share of the available memory that is reserved for one process."""
 
 
-class Reference:
+class ReferenceProcess:
     """One reference in its own process. Every failure of the reference is a TaskError."""
 
     def __init__(
@@ -54,11 +61,11 @@ class Reference:
         self.task, self.workload = task, workload
         self._is_final, self._is_timed_only = is_final, is_timed_only
         self._settings = settings
-        self._cache: dict[DrawKey, Draw] = {}
+        self._cache: dict[SampleKey, InputSample] = {}
         self._cache_bytes = int(CACHE_SHARE * admission.usable_bytes(settings.memory_bytes))
         self._replay_bytes = int(REPLAY_SHARE * admission.available_bytes())
-        self._seeds: dict[DrawKey, int] = {}
-        self._unseen: Draw | None = None
+        self._seeds: dict[SampleKey, int] = {}
+        self._unseen: InputSample | None = None
         self.skipped: dict[str, str] = {}
         """Input distribution -> why it cannot be used."""
         self.construct_seed = new_seed() % (1 << 31)
@@ -75,7 +82,7 @@ class Reference:
         """End the process."""
         self.child.kill()
 
-    def draw(self, key: DrawKey) -> Draw | None:
+    def draw(self, key: SampleKey) -> InputSample | None:
         """Return a sample of the session, None when it was skipped.
 
         Samples of timed keys are kept, others as far as memory allows; a final measurement keeps only the
@@ -99,19 +106,19 @@ class Reference:
             self._cache[key] = draw
         return draw
 
-    def fresh_draw(self) -> Draw:
+    def fresh_draw(self) -> InputSample:
         """Return as-is inputs on weights that no candidate has seen; for one evaluation only."""
         for _ in range(3):
             try:
                 state = self._maker.make_state("fresh", "constructed", new_seed())
                 return self._maker.make_draw(
-                    DrawKey("as_is", state="fresh"), state, new_seed(), is_kept=False
+                    SampleKey("as_is", state="fresh"), state, new_seed(), is_kept=False
                 )
             except NonFinite as error:
                 reason = str(error)
         raise TaskError(f"{self._host.where}: the reference's own output is not finite: {reason}")
 
-    def unseen_draw(self, *, is_new: bool = False) -> Draw | None:
+    def unseen_draw(self, *, is_new: bool = False) -> InputSample | None:
         """Return a sample of as-is inputs that verification never shows to a candidate.
 
         None where the reference is too slow for another sample, or not finite on it.
@@ -122,16 +129,16 @@ class Reference:
         if (is_new or self._unseen is None) and self.eager_ms <= UNSEEN_MS:
             try:
                 state = self.states["constructed"]
-                self._unseen = self._maker.make_draw(DrawKey("as_is", state=state.name), state, new_seed())
+                self._unseen = self._maker.make_draw(SampleKey("as_is", state=state.name), state, new_seed())
             except NonFinite:
                 return None
         return self._unseen
 
-    def draw_of(self, raw: npt.NDArray[np.uint8]) -> Draw | None:
+    def draw_of(self, raw: npt.NDArray[np.uint8]) -> InputSample | None:
         """Return the sample for as-is inputs drawn before, None where the reference is not finite on them."""
         state = self.states["constructed"]
         try:
-            return self._maker.draw_of(DrawKey("as_is", state=state.name), state, raw)
+            return self._maker.draw_of(SampleKey("as_is", state=state.name), state, raw)
         except NonFinite:
             return None
 
@@ -149,7 +156,7 @@ class Reference:
         )
         return max((math.inf if math.isnan(distance) else distance for distance in distances), default=0.0)
 
-    def judge(self, draw: Draw, expected: Expected, raw: Array) -> Distance:
+    def judge(self, draw: InputSample, expected: ExpectedOutput, raw: Array) -> Distance:
         """Compare an output, or state, with what a sample expects.
 
         Where it is too far off, the oracle first shows how much depends on the inputs' last bits
@@ -208,7 +215,7 @@ class Reference:
         """Have an arena and its argument sets unmapped with the next command."""
         self._host.forget(arena)
 
-    def load_state(self, state: State, slots: Mapping[str, Slot] | None = None) -> None:
+    def load_state(self, state: WeightState, slots: Mapping[str, Slot] | None = None) -> None:
         """Load a weight sample, or the part in ``slots``, into the reference."""
         self._maker.load_state(state, slots)
 
@@ -245,13 +252,13 @@ class Reference:
         self.eager_ms = self._check_repeatable(first)
         if self.layout.has_weights and not self._is_timed_only:
             self._add_second_weights()
-        keys = plan_draws(self.layout, n_timed=n_timed, is_slow=is_slow)
+        keys = plan_samples(self.layout, n_timed=n_timed, is_slow=is_slow)
         self.timed_keys, self.other_keys = keys[:n_timed], keys[n_timed:]
 
-    def _describe(self) -> tuple[Layout, SharedMemory | None]:
+    def _describe(self) -> tuple[SampleLayout, SharedMemory | None]:
         reply = self.call("describe", seed=self.construct_seed)
         state = {name: entry["slot"] for name, entry in reply["state"].items()}
-        layout = Layout(
+        layout = SampleLayout(
             args=reply["args"],
             arg_slots=tuple(slots_in(reply["args"])),
             args_bytes=reply["args_bytes"],
@@ -271,8 +278,8 @@ class Reference:
         self.call("write_init", {"init": memory}, arena="init")
         return layout, memory
 
-    def _first_draw(self) -> Draw:
-        key = DrawKey("as_is", 0)
+    def _first_draw(self) -> InputSample:
+        key = SampleKey("as_is", 0)
         try:
             draw = self._maker.make_draw(key, self.states["constructed"], new_seed())
         except NonFinite as error:
@@ -292,7 +299,7 @@ class Reference:
         for name, memory in self.slots.items():
             self.call("bind", {name: memory}, arena=name, args=self.layout.args, lanes=self.lanes)
 
-    def _check_repeatable(self, first: Draw) -> float:
+    def _check_repeatable(self, first: InputSample) -> float:
         """Call three more times on the first inputs; return the latency in ms.
 
         The last call uses the state that the call before it left, as timed calls do. Raises TaskError when
@@ -320,7 +327,7 @@ class Reference:
 
     def _add_second_weights(self) -> None:
         """Find a changed weight sample on which the reference stays finite."""
-        key = DrawKey("as_is", 0, "randomised")
+        key = SampleKey("as_is", 0, "randomised")
         for style in ("signed", "positive"):
             state = self._maker.make_state("randomised", style, new_seed())
             self.states["randomised"] = state
@@ -330,4 +337,4 @@ class Reference:
                 continue
             return
         self.skipped[key.label] = "the reference gives NaN or infinity with changed weights"
-        self.skipped[DrawKey("negated", 0, "randomised").label] = self.skipped[key.label]
+        self.skipped[SampleKey("negated", 0, "randomised").label] = self.skipped[key.label]

@@ -8,9 +8,16 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelwright.core.errors import TaskError
-from kernelwright.referee.checks.tolerance import Expected, Slack, Storage, is_float
+from kernelwright.referee.checks.tolerance import ExpectedOutput, Slack, Storage, is_float
 from kernelwright.referee.session.host_process import HostProcess
-from kernelwright.referee.session.input_samples import Draw, DrawKey, Layout, OutputSpec, State, new_seed
+from kernelwright.referee.session.input_samples import (
+    InputSample,
+    OutputSpec,
+    SampleKey,
+    SampleLayout,
+    WeightState,
+    new_seed,
+)
 from kernelwright.referee.session.shared_memory import ITEM_BYTES, SharedMemory, place, slot_nbytes
 from kernelwright.referee.worker.layouts import Slot
 from kernelwright.referee.worker.wire import Message
@@ -30,7 +37,7 @@ class NonFinite(Exception):
 class DrawMaker:
     """Makes the samples of one workload. The first sample defines the contract of the outputs."""
 
-    def __init__(self, host: HostProcess, layout: Layout) -> None:
+    def __init__(self, host: HostProcess, layout: SampleLayout) -> None:
         self._host, self._layout = host, layout
         self._names = (f"draw{i}" for i in itertools.count())
         self._spare: SharedMemory | None = None
@@ -42,21 +49,23 @@ class DrawMaker:
         """Compare only these parameters and buffers before and after a call, instead of all."""
         self._watched = {name: self._layout.state[name] for name in names}
 
-    def make_state(self, name: str, style: str, seed: int) -> State:
+    def make_state(self, name: str, style: str, seed: int) -> WeightState:
         """Make weights: construct under a secret seed, then change them according to the style."""
         memory = SharedMemory(self._layout.state_bytes)
         self._host.call(
             "draw_state", {f"state {name}": memory}, seed=seed, style=style, slots=self._layout.state,
             arena=f"state {name}",
         )  # fmt: skip
-        return State(name, style, memory)
+        return WeightState(name, style, memory)
 
-    def load_state(self, state: State, slots: Mapping[str, Slot] | None = None) -> None:
+    def load_state(self, state: WeightState, slots: Mapping[str, Slot] | None = None) -> None:
         """Load a weight sample into the reference."""
         slots = self._layout.state if slots is None else slots
         self._host.call("load_state", arena=f"state {state.name}", slots=slots)
 
-    def make_draw(self, key: DrawKey, state: State, seed: int, *, is_kept: bool = True) -> Draw:
+    def make_draw(
+        self, key: SampleKey, state: WeightState, seed: int, *, is_kept: bool = True
+    ) -> InputSample:
         """Draw inputs and run reference and oracle on them; raises NonFinite.
 
         A sample that is not kept lies in memory that the next such sample uses again.
@@ -78,7 +87,7 @@ class DrawMaker:
         finally:
             self._host.forget(name)
 
-    def draw_of(self, key: DrawKey, state: State, raw: npt.NDArray[np.uint8]) -> Draw:
+    def draw_of(self, key: SampleKey, state: WeightState, raw: npt.NDArray[np.uint8]) -> InputSample:
         """Return the sample for as-is inputs drawn before; raises NonFinite.
 
         The sample is valid until the next one that is not kept.
@@ -98,7 +107,7 @@ class DrawMaker:
         self._host.call("dump", arena="results", slots=self.output_slots, which=which)
         return self._scratch["results"]
 
-    def widen(self, draw: Draw) -> None:
+    def widen(self, draw: InputSample) -> None:
         """Widen the tolerance of a sample by how ill-conditioned the problem is on it."""
         changed = {name: self._watched[name] for name in draw.changed}
         expected = [*draw.outputs, *draw.changed.values()]
@@ -131,8 +140,13 @@ class DrawMaker:
         return self._spare
 
     def _with_oracle(
-        self, key: DrawKey, state: State, inputs: SharedMemory, name: str, storage: Mapping[int, Storage]
-    ) -> Draw:
+        self,
+        key: SampleKey,
+        state: WeightState,
+        inputs: SharedMemory,
+        name: str,
+        storage: Mapping[int, Storage],
+    ) -> InputSample:
         results, after, truth = (self._scratch[n] for n in ("results", "after", "truth"))
         self._host.call("dump", arena="results", slots=self.output_slots, which="last")
         self._host.call("dump_state", arena="after", slots=self._watched)
@@ -149,9 +163,9 @@ class DrawMaker:
         }
         if not all(expected.is_finite for expected in [*outputs, *buffers.values()]):
             raise NonFinite("the reference gives NaN or infinity there")
-        return Draw(key, state, inputs, tuple(outputs), buffers)
+        return InputSample(key, state, inputs, tuple(outputs), buffers)
 
-    def _run_oracle(self, state: State, name: str, changed: Mapping[str, Slot]) -> list[Slot]:
+    def _run_oracle(self, state: WeightState, name: str, changed: Mapping[str, Slot]) -> list[Slot]:
         """Have the oracle write its outputs, then the state it changes; return the slots in ``truth``."""
         slots, _ = place([_widened(spec) for spec in [*self.output_slots, *changed.values()]])
         n_outputs = len(self.output_slots)
@@ -180,9 +194,9 @@ class DrawMaker:
         oracle: SharedMemory,
         storage: Storage,
         slack: Slack,
-    ) -> Expected:
+    ) -> ExpectedOutput:
         n_outputs = max(slot_nbytes(slot) // ITEM_BYTES[slot["dtype"]], 1)
-        return Expected(
+        return ExpectedOutput(
             slot["dtype"],
             results.slot_bytes(slot),
             oracle.slot_bytes(wide),

@@ -58,7 +58,7 @@ class ZygoteProcess:
         if self._hello is None:
             try:
                 self._hello = wire.receive(self._sock, START_TIMEOUT_S)
-            except (wire.Closed, wire.Late, wire.Malformed) as error:
+            except (wire.Closed, wire.Late, wire.MalformedMessage) as error:
                 raise MachineError(f"the worker process cannot start: {self._last_words()}") from error
         if "error" in self._hello:
             raise MachineError(self._hello["error"])
@@ -69,7 +69,7 @@ class ZygoteProcess:
         try:
             wire.send(self._sock, message, fds)
             return wire.receive(self._sock, START_TIMEOUT_S)
-        except (wire.Closed, wire.Late, wire.Malformed) as error:
+        except (wire.Closed, wire.Late, wire.MalformedMessage) as error:
             raise MachineError(
                 self.how_it_ended() or "the process that forks workers does not answer"
             ) from error

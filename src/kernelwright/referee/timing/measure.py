@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from kernelwright.core.evaluation import Check, Status, WorkloadResult
 from kernelwright.referee.checks.verify import Verification, matches, still_matches
 from kernelwright.referee.checks.watch import cpu_s
-from kernelwright.referee.session.candidate_process import Contestant, Failure
-from kernelwright.referee.session.input_samples import Draw
+from kernelwright.referee.session.candidate_process import CandidateProcess, Failure
+from kernelwright.referee.session.input_samples import InputSample
 from kernelwright.referee.session.launcher import Child
-from kernelwright.referee.session.reference_process import Reference
+from kernelwright.referee.session.reference_process import ReferenceProcess
 from kernelwright.referee.settings import RefereeSettings
 from kernelwright.referee.timing.pinning import Pinning, Spell, threads_to_pin, worked_s
 from kernelwright.referee.timing.statistics import LOOKS, Samples, compare
@@ -92,15 +92,15 @@ class Measurement:
     """One alternating measurement of one workload."""
 
     def __init__(
-        self, contestant: Contestant, verification: Verification, draws: Sequence[Draw],
+        self, worker: CandidateProcess, verification: Verification, draws: Sequence[InputSample],
         settings: RefereeSettings, *, is_final: bool,
     ) -> None:  # fmt: skip
-        self._contestant, self._verification = contestant, verification
-        self._reference: Reference = contestant.reference
+        self._contestant, self._verification = worker, verification
+        self._reference: ReferenceProcess = worker.reference
         self._draws = draws
         self._settings, self._is_final = settings, is_final
         self._rng = random.Random()
-        self._place = dict(zip(contestant.slots, draws, strict=True))
+        self._place = dict(zip(worker.slots, draws, strict=True))
         self._sets = self._reference.set_names
         self._clocks: list[Clocks] = []
         self._pinning = Pinning()
@@ -164,7 +164,7 @@ class Measurement:
             trips.append(self._reference.child.answered_in_s)
         self._round_trip_s = min(trips)
 
-    def _fill(self, name: str, draw: Draw) -> None:
+    def _fill(self, name: str, draw: InputSample) -> None:
         self._place[name] = draw
         self._contestant.fill(name, draw.inputs)
         self._reference.fill(name, draw.inputs)
@@ -322,7 +322,7 @@ class Measurement:
         """Subtract the round-trip overhead from a sample, at most a tenth of the sample."""
         return seconds - min(asking_s, seconds / 10)
 
-    def _check_timed(self, draw: Draw) -> None:
+    def _check_timed(self, draw: InputSample) -> None:
         results = self._contestant.fetch()
         try:
             self._verification.check_outputs(draw, results, " in a timed call")

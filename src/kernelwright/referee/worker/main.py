@@ -27,7 +27,7 @@ from kernelwright.referee.worker.wire import Message
 MODULE_NAME = "kernelwright_candidate"
 
 
-class Candidate(Runner):
+class CandidateModule(Runner):
     """A Runner whose module comes from the candidate's source."""
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ class Candidate(Runner):
 
     def tampered(self, message: Message) -> Message:
         """Return the foreign functions and global state that the candidate changed."""
-        own = [f"{name} of the worker was replaced" for name in vars(self) if hasattr(Candidate, name)]
+        own = [f"{name} of the worker was replaced" for name in vars(self) if hasattr(CandidateModule, name)]
         if [id(means) for means in self.placement.watched()] != [id(means) for means in self._own_means]:
             own.append("the code that places its tensors was replaced")
         return {"changes": own + self.fingerprint.changes(), "notes": self.fingerprint.notes()}
@@ -124,4 +124,4 @@ def _execute(source: str) -> ModuleType:
 
 def main(sock: socket.socket) -> None:
     """Serve until the parent hangs up."""
-    serve(sock, Candidate())
+    serve(sock, CandidateModule())

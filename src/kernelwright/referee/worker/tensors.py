@@ -20,7 +20,7 @@ class Unsupported(Exception):
     """A value that cannot travel between processes."""
 
 
-class Memory(Protocol):
+class MappedMemory(Protocol):
     """Where the tensors of a value lie."""
 
     def tensor(self, slot: Slot) -> torch.Tensor:
@@ -70,7 +70,7 @@ def is_dense(tensor: torch.Tensor) -> bool:
     return True
 
 
-class Layout:
+class SlotLayout:
     """Assigns page-aligned slots, one after the other."""
 
     def __init__(self) -> None:
@@ -94,7 +94,7 @@ def _row_major(shape: torch.Size) -> list[int]:
     return list(torch.empty(shape, device="meta").stride())
 
 
-def encode(value: Any, layout: Layout, found: list[torch.Tensor]) -> Json:
+def encode(value: Any, layout: SlotLayout, found: list[torch.Tensor]) -> Json:
     """Return a value as JSON; tensors get a slot and are appended to ``found`` in slot order."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
@@ -113,7 +113,7 @@ def encode(value: Any, layout: Layout, found: list[torch.Tensor]) -> Json:
     raise Unsupported(f"a value of type {type(value).__name__}")
 
 
-def decode(value: Json, arena: Memory | None) -> Any:
+def decode(value: Json, arena: MappedMemory | None) -> Any:
     """Invert encode; tensors are views of the arena."""
     if not isinstance(value, dict):
         return value

@@ -23,7 +23,7 @@ class Late(Exception):
     """No complete message arrived before the deadline."""
 
 
-class Malformed(Exception):
+class MalformedMessage(Exception):
     """The other end sent something that is not a message."""
 
 
@@ -63,13 +63,13 @@ def receive_with_fds(sock: socket.socket) -> tuple[Message, list[int]]:
 def _body(sock: socket.socket, header: bytes, deadline: float | None, max_bytes: int = MAX_BYTES) -> Message:
     (size,) = HEADER.unpack(header)
     if size > max_bytes:
-        raise Malformed(f"a message of {size} bytes")
+        raise MalformedMessage(f"a message of {size} bytes")
     try:
         message = json.loads(_exactly(sock, size, deadline))
     except (ValueError, RecursionError) as error:
-        raise Malformed("not JSON") from error
+        raise MalformedMessage("not JSON") from error
     if not isinstance(message, dict):
-        raise Malformed("not a JSON object")
+        raise MalformedMessage("not a JSON object")
     return message
 
 

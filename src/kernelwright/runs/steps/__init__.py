@@ -2,14 +2,14 @@
 
 from typing import Protocol
 
-from kernelwright.runs.step_context import Desk
+from kernelwright.runs.step_context import StepContext
 from kernelwright.runs.view import Selection
 
 
-class Pipeline(Protocol):
+class StepKind(Protocol):
     """Carries out one selection: asks roles, submits candidates."""
 
-    def run(self, desk: Desk, selection: Selection) -> None:
+    def run(self, context: StepContext, selection: Selection) -> None:
         """Do the step; raises BudgetUsedUp when the budget ends on the way.
 
         A step that hands in no candidate is fruitless; the policy sees that in its view.

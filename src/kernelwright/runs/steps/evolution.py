@@ -11,9 +11,9 @@ from kernelwright.agents.roles import Node, Situation
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import LoweringError, UnusableAnswer
 from kernelwright.core.plan import Plan
-from kernelwright.runs.step_context import Desk
-from kernelwright.runs.steps import Pipeline
-from kernelwright.runs.steps.mending import Repair
+from kernelwright.runs.step_context import StepContext
+from kernelwright.runs.steps import StepKind
+from kernelwright.runs.steps.mending import Mend
 from kernelwright.runs.view import Selection
 
 
@@ -24,102 +24,102 @@ class Populate:
     Begins every epoch: the first from the vanilla kernel, later ones from the best so far.
     """
 
-    def run(self, desk: Desk, selection: Selection) -> None:
+    def run(self, context: StepContext, selection: Selection) -> None:
         """Hand in up to ``selection.count`` kernels, one a plan that is new."""
         base_id = str(selection.base)
-        situation = replace(desk.situation(base_id), window=history(desk))
+        situation = replace(context.situation(base_id), window=history(context))
         try:
-            plans = desk.team.breeder.populate(situation, selection.count)
+            plans = context.team.breeder.populate(situation, selection.count)
         except UnusableAnswer as error:
-            desk.note("breeder", str(error))
+            context.note("breeder", str(error))
             return
         for plan in plans[: selection.count]:
-            bring_up(desk, situation, plan, (base_id,))
+            bring_up(context, situation, plan, (base_id,))
 
 
 @dataclass(frozen=True)
 class Cross:
     """Breeder on two plans, without any source; then Coder and Aligner."""
 
-    def run(self, desk: Desk, selection: Selection) -> None:
+    def run(self, context: StepContext, selection: Selection) -> None:
         """Hand in the child of two parents; a plan or a kernel that is known makes the step fruitless."""
         first, second = str(selection.base), str(selection.reference)
-        situation = desk.situation(first)
-        blind = replace(situation, base=None, window=history(desk))
+        situation = context.situation(first)
+        blind = replace(situation, base=None, window=history(context))
         try:
-            plan = desk.team.breeder.cross(blind, desk.plan_of(first), desk.plan_of(second))
+            plan = context.team.breeder.cross(blind, context.plan_of(first), context.plan_of(second))
         except UnusableAnswer as error:
-            desk.note("breeder", str(error))
+            context.note("breeder", str(error))
             return
         if plan is None:
-            desk.note("breeder", f"{first} and {second} give no plan that differs from both")
+            context.note("breeder", f"{first} and {second} give no plan that differs from both")
             return
-        bring_up(desk, situation, plan, (first, second))
+        bring_up(context, situation, plan, (first, second))
 
 
 @dataclass(frozen=True)
 class Revise:
     """One revision of a failing candidate; its plan is aligned again, a candidate beyond it exhausted."""
 
-    repair: Pipeline = field(default_factory=Repair)
+    repair: StepKind = field(default_factory=Mend)
 
-    def run(self, desk: Desk, selection: Selection) -> None:
+    def run(self, context: StepContext, selection: Selection) -> None:
         """Hand in the revision; a failing candidate without one is given up."""
-        failing, before = str(selection.base), len(desk.state.attempts)
-        self.repair.run(desk, selection)
-        made = desk.state.attempts[before:]
+        failing, before = str(selection.base), len(context.state.attempts)
+        self.repair.run(context, selection)
+        made = context.state.attempts[before:]
         if not made:
-            desk.exhaust(failing)
+            context.exhaust(failing)
         for attempt in made:
-            align(desk, desk.state.candidates[attempt.candidate])
+            align(context, context.state.candidates[attempt.candidate])
 
 
-def bring_up(desk: Desk, situation: Situation, plan: Plan, parents: tuple[str, ...]) -> None:
+def bring_up(context: StepContext, situation: Situation, plan: Plan, parents: tuple[str, ...]) -> None:
     """Translate a plan, have the kernel judged and align the plan; nothing for what is known already."""
-    if plan.id in known_plans(desk):
-        desk.note("breeder", "this plan was carried out already", plan=plan)
+    if plan.id in known_plans(context):
+        context.note("breeder", "this plan was carried out already", plan=plan)
         return
-    desk.note("breeder", describe_plan(plan), plan=plan)
+    context.note("breeder", describe_plan(plan), plan=plan)
     try:
-        written = desk.team.coder.translate(situation, plan)
+        written = context.team.coder.translate(situation, plan)
     except LoweringError as error:
-        desk.note("coder", f"the plan cannot be carried out: {error}", plan=plan)
+        context.note("coder", f"the plan cannot be carried out: {error}", plan=plan)
         return
-    if desk.is_known(written):
-        desk.note("coder", f"the plan {desk.repetition(written)}", candidate=written.id)
+    if context.is_known(written):
+        context.note("coder", f"the plan {context.repetition(written)}", candidate=written.id)
         return
     child = written.model_copy(update={"parents": parents})
-    desk.submit(child, parents[0])
-    align(desk, child)
+    context.submit(child, parents[0])
+    align(context, child)
 
 
-def align(desk: Desk, candidate: Candidate) -> None:
+def align(context: StepContext, candidate: Candidate) -> None:
     """Ask what a verified source really does and keep that as its plan; a failing one keeps its own."""
-    if not desk.state.evaluations[candidate.id].is_verified:
+    if not context.state.evaluations[candidate.id].is_verified:
         return
     try:
-        plan = desk.team.aligner.align(desk.situation(candidate.id, is_analysed=False), candidate)
+        plan = context.team.aligner.align(context.situation(candidate.id, is_analysed=False), candidate)
     except UnusableAnswer as error:
-        desk.note("aligner", str(error), candidate=candidate.id)
+        context.note("aligner", str(error), candidate=candidate.id)
         return
-    desk.state.aligned[candidate.id] = plan
-    desk.note("aligner", describe_plan(plan), candidate=candidate.id, plan=plan)
+    context.state.aligned[candidate.id] = plan
+    context.note("aligner", describe_plan(plan), candidate=candidate.id, plan=plan)
 
 
-def history(desk: Desk) -> tuple[Node, ...]:
+def history(context: StepContext) -> tuple[Node, ...]:
     """Return every kernel's plan, as aligned, with its verdict, and without its source."""
-    state = desk.state
+    state = context.state
     return tuple(
-        Node(state.candidates[known].without_source(desk.plan_of(known)), evaluation, "member")
+        Node(state.candidates[known].without_source(context.plan_of(known)), evaluation, "member")
         for known, evaluation in state.evaluations.items()
     )
 
 
-def known_plans(desk: Desk) -> frozenset[str]:
+def known_plans(context: StepContext) -> frozenset[str]:
     """Return the ids of all plans that have a kernel, as announced and as aligned."""
-    candidates = desk.state.candidates
+    candidates = context.state.candidates
     announced = {candidate.plan.id for candidate in candidates.values()}
-    return frozenset(announced | {desk.plan_of(candidate_id).id for candidate_id in candidates})
+    return frozenset(announced | {context.plan_of(candidate_id).id for candidate_id in candidates})
 
 
 def describe_plan(plan: Plan) -> str:

@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 from kernelwright.agents.roles import Choice, Design, Node, Pick, Situation
 from kernelwright.core.errors import LoweringError, UnusableAnswer
 from kernelwright.core.plan import Move
-from kernelwright.runs.step_context import Desk
+from kernelwright.runs.step_context import StepContext
 from kernelwright.runs.steps.experiment_choice import running_order
 from kernelwright.runs.view import Selection
-from kernelwright.runs.windows import Window
+from kernelwright.runs.windows import NodeWindow
 
-MEMBERS = Window(("members",))
+MEMBERS = NodeWindow(("members",))
 
 
 @dataclass(frozen=True)
@@ -24,78 +24,78 @@ class Experiments:
     avenues: int = 10
     experiments: int = 5
 
-    def run(self, desk: Desk, selection: Selection) -> None:
+    def run(self, context: StepContext, selection: Selection) -> None:
         """Hand in up to ``selection.count`` experiments; a base for which none is designed is exhausted."""
-        pick = self._pick(desk)
+        pick = self._pick(context)
         if pick is None:
             return
-        situation = self._situation(desk, pick)
+        situation = self._situation(context, pick)
         try:
-            design = desk.team.designer.design(situation, self.avenues, self.experiments)
+            design = context.team.designer.design(situation, self.avenues, self.experiments)
         except UnusableAnswer as error:
-            desk.note("designer", str(error), candidate=pick.base)
+            context.note("designer", str(error), candidate=pick.base)
             return
         except LoweringError:
             design = Design((), ())  # an expert Designer on a base that was written in words
-        desk.note("designer", describe_design(design), candidate=pick.base)
+        context.note("designer", describe_design(design), candidate=pick.base)
         if not design.experiments:
-            desk.exhaust(pick.base)
-        self._carry_out(desk, situation, _distinct_moves(design), selection.count)
+            context.exhaust(pick.base)
+        self._carry_out(context, situation, _distinct_moves(design), selection.count)
 
-    def _pick(self, desk: Desk) -> Pick | None:
+    def _pick(self, context: StepContext) -> Pick | None:
         """Return the Selector's pick, put right where it is no fit one; None without any base."""
-        members = population(desk)
+        members = population(context)
         if not any(may_be_base(node) for node in members):
             return None
-        told = desk.situation(None, is_analysed=False, timings_only=True)
+        told = context.situation(None, is_analysed=False, timings_only=True)
         try:
-            pick = desk.team.selector.select(replace(told, window=members))
+            pick = context.team.selector.select(replace(told, window=members))
         except UnusableAnswer as error:
-            desk.note("selector", str(error))
+            context.note("selector", str(error))
             return None
         if pick is None:
             return None
         fit = _fitting(pick, members)
         text = f"base {fit.base}, reference {fit.reference}: {fit.why}"
-        desk.note("selector", text, candidate=fit.base)
+        context.note("selector", text, candidate=fit.base)
         return fit
 
-    def _situation(self, desk: Desk, pick: Pick) -> Situation:
+    def _situation(self, context: StepContext, pick: Pick) -> Situation:
         """Return what Designer and Coder are told: base and reference, without any analysis."""
-        seen = () if pick.reference == pick.base else (desk.node(pick.reference, "reference"),)
-        return replace(desk.situation(pick.base, is_analysed=False, timings_only=True), window=seen)
+        seen = () if pick.reference == pick.base else (context.node(pick.reference, "reference"),)
+        return replace(context.situation(pick.base, is_analysed=False, timings_only=True), window=seen)
 
-    def _carry_out(self, desk: Desk, situation: Situation, design: Design, count: int) -> None:
+    def _carry_out(self, context: StepContext, situation: Situation, design: Design, count: int) -> None:
         """Run the picked experiments; one that comes to no new kernel is replaced by the next in order."""
         done = 0
         for experiment in running_order(design.experiments):
             if done >= count:
                 return
-            done += self._is_carried_out(desk, situation, experiment.move)
+            done += self._is_carried_out(context, situation, experiment.move)
 
-    def _is_carried_out(self, desk: Desk, situation: Situation, move: Move) -> bool:
+    def _is_carried_out(self, context: StepContext, situation: Situation, move: Move) -> bool:
         assert situation.base is not None
         base_id = situation.base.candidate.id
         choice = Choice(move)
-        desk.choose(base_id, choice, None)
+        context.choose(base_id, choice, None)
         try:
-            written = desk.team.coder.write(situation, choice)
+            written = context.team.coder.write(situation, choice)
         except LoweringError as error:
-            desk.fail(base_id, move, str(error))
+            context.fail(base_id, move, str(error))
             return False
-        if desk.is_known(written):
-            desk.fail(base_id, move, desk.repetition(written))
+        if context.is_known(written):
+            context.fail(base_id, move, context.repetition(written))
             return False
         parents = (base_id, *(node.candidate.id for node in situation.window))
-        desk.submit(written.model_copy(update={"parents": parents}), base_id)
+        context.submit(written.model_copy(update={"parents": parents}), base_id)
         return True
 
 
-def population(desk: Desk) -> tuple[Node, ...]:
+def population(context: StepContext) -> tuple[Node, ...]:
     """Return all members; one that has no experiment left is shown as a possible ``reference`` only."""
-    members = desk.window(None, MEMBERS)
+    members = context.window(None, MEMBERS)
     return tuple(
-        replace(node, relation="reference") if node.candidate.id in desk.state.exhausted else node
+        replace(node, relation="reference") if node.candidate.id in context.state.exhausted else node
         for node in members
     )
 

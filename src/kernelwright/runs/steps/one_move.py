@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from kernelwright.agents.roles import Choice, Situation
 from kernelwright.core.errors import LoweringError, UnusableAnswer
 from kernelwright.memory.short_term import ShortTermMemory
-from kernelwright.runs.step_context import NO_WINDOW, Desk
+from kernelwright.runs.step_context import NO_WINDOW, StepContext
 from kernelwright.runs.view import Selection
-from kernelwright.runs.windows import Window
+from kernelwright.runs.windows import NodeWindow
 
 MAX_FAILED_MOVES = 40
 """Moves in a row that could not be carried out before the base counts as exhausted; our choice."""
@@ -20,49 +20,49 @@ class OneMove:
     Source: KernelSkill (one method a round), STARK (windows and anchors).
     """
 
-    plan_window: Window = NO_WINDOW
-    code_window: Window = NO_WINDOW
+    plan_window: NodeWindow = NO_WINDOW
+    code_window: NodeWindow = NO_WINDOW
     wants_anchors: bool = False
     has_short_term: bool = True
     """False in an ablation: the Planner may repeat what was tried, and pays for it with the step."""
 
-    def run(self, desk: Desk, selection: Selection) -> None:
+    def run(self, context: StepContext, selection: Selection) -> None:
         """Hand in the base with one more move; without any move left the base is exhausted."""
         base_id = str(selection.base)
-        desk.state.base = base_id
-        situation = desk.situation(base_id, self.plan_window, wants_anchors=self.wants_anchors)
+        context.state.base = base_id
+        situation = context.situation(base_id, self.plan_window, wants_anchors=self.wants_anchors)
         if not self.has_short_term:
             situation = replace(situation, memory=ShortTermMemory(), has_short_term=False)
         for _ in range(MAX_FAILED_MOVES):
             try:
-                choice = desk.team.planner.plan(situation)
+                choice = context.team.planner.plan(situation)
             except UnusableAnswer as error:
-                desk.note("planner", str(error), candidate=base_id)
+                context.note("planner", str(error), candidate=base_id)
                 return
             except LoweringError:
                 choice = None  # an expert Planner on a base that was written in words
             if choice is None:
                 break
-            desk.choose(base_id, choice, situation.analysis)
-            if self._is_carried_out(desk, situation, choice):
+            context.choose(base_id, choice, situation.analysis)
+            if self._is_carried_out(context, situation, choice):
                 return
-        desk.exhaust(base_id)
+        context.exhaust(base_id)
 
-    def _is_carried_out(self, desk: Desk, situation: Situation, choice: Choice) -> bool:
+    def _is_carried_out(self, context: StepContext, situation: Situation, choice: Choice) -> bool:
         """Write and hand in; False when another move should be asked for."""
         assert situation.base is not None
         base_id = situation.base.candidate.id
-        seen = desk.window(base_id, self.code_window)
+        seen = context.window(base_id, self.code_window)
         try:
-            candidate = desk.team.coder.write(replace(situation, window=seen), choice)
+            candidate = context.team.coder.write(replace(situation, window=seen), choice)
         except UnusableAnswer as error:
-            desk.fail(base_id, choice.move, str(error))
+            context.fail(base_id, choice.move, str(error))
             return True
         except LoweringError as error:
-            desk.fail(base_id, choice.move, str(error))
+            context.fail(base_id, choice.move, str(error))
             return False
-        if desk.is_known(candidate):
-            desk.fail(base_id, choice.move, desk.repetition(candidate))
+        if context.is_known(candidate):
+            context.fail(base_id, choice.move, context.repetition(candidate))
             return not self.has_short_term  # a Planner that remembers nothing would draw it again
-        desk.submit(candidate, base_id)
+        context.submit(candidate, base_id)
         return True

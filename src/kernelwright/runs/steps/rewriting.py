@@ -7,57 +7,57 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import LoweringError, UnusableAnswer
 from kernelwright.core.plan import Move
 from kernelwright.memory.short_term import ShortTermMemory
-from kernelwright.runs.step_context import Desk
+from kernelwright.runs.step_context import StepContext
 from kernelwright.runs.view import Selection
-from kernelwright.runs.windows import Window
+from kernelwright.runs.windows import NodeWindow
 
-CHILDREN = Window(("children",))
+CHILDREN = NodeWindow(("children",))
 """What was made of the base already: the least a Coder must see to write something else."""
 
 
 @dataclass(frozen=True)
-class Rewrite:
+class Rewriting:
     """The Coder alone, on a correct base or on a failing one with its log.
 
     Source: CUDA-LLM's FSR, and the plain baselines best-of-N and refine.
     """
 
-    window: Window = CHILDREN
+    window: NodeWindow = CHILDREN
 
-    def run(self, desk: Desk, selection: Selection) -> None:
+    def run(self, context: StepContext, selection: Selection) -> None:
         """Hand in up to ``selection.count`` rewrites of the base; without any new one it is exhausted."""
         base_id = str(selection.base)
-        situation = desk.situation(base_id, self.window)
+        situation = context.situation(base_id, self.window)
         try:
-            candidates = desk.team.coder.rewrite(situation, selection.count)
+            candidates = context.team.coder.rewrite(situation, selection.count)
         except UnusableAnswer as error:
-            desk.note("coder", str(error), candidate=base_id)
+            context.note("coder", str(error), candidate=base_id)
             return
         except LoweringError:
             candidates = ()
-        new = [candidate for candidate in candidates if not desk.is_known(candidate)]
+        new = [candidate for candidate in candidates if not context.is_known(candidate)]
         if not new:
-            self._give_up(desk, situation)
+            self._give_up(context, situation)
         for candidate in new:
-            self._submit(desk, situation, candidate)
+            self._submit(context, situation, candidate)
 
-    def _give_up(self, desk: Desk, situation: Situation) -> None:
+    def _give_up(self, context: StepContext, situation: Situation) -> None:
         assert situation.base is not None
         base_id = situation.base.candidate.id
         if not situation.base.evaluation.is_verified:
-            desk.state.short_term.give_up(base_id, "no repair left to try")
-        desk.exhaust(base_id)
+            context.state.short_term.give_up(base_id, "no repair left to try")
+        context.exhaust(base_id)
 
-    def _submit(self, desk: Desk, situation: Situation, candidate: Candidate) -> None:
+    def _submit(self, context: StepContext, situation: Situation, candidate: Candidate) -> None:
         """Record what was changed, then evaluate; on a failing base it is a repair of the idea behind it."""
         assert situation.base is not None
         base = situation.base.candidate
-        move = move_between(base, candidate, desk.state.short_term)
+        move = move_between(base, candidate, context.state.short_term)
         if situation.base.evaluation.is_verified:
-            desk.choose(base.id, Choice(move), situation.analysis)
+            context.choose(base.id, Choice(move), situation.analysis)
         else:
-            desk.choose_repair(base.id, move)
-        desk.submit(candidate, base.id)
+            context.choose_repair(base.id, move)
+        context.submit(candidate, base.id)
 
 
 def move_between(base: Candidate, candidate: Candidate, memory: ShortTermMemory) -> Move:

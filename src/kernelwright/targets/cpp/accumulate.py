@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from kernelwright.ir.program import Combine, DType, Stage
+from kernelwright.ir.program import Combine, DType, LoopStage
 from kernelwright.targets.cpp.text import CTYPES, literal
 
 _LOWEST: dict[str, str] = {
@@ -91,7 +91,7 @@ class Accumulator:
         return False
 
 
-def running(stage: Stage) -> Accumulator:
+def running(stage: LoopStage) -> Accumulator:
     """Return how a scan accumulates: sums and products of floats in float64, as torch does."""
     is_float = stage.dtype in ("float32", "float64")
     return Accumulator(stage.combine or "sum", "float64" if is_float else stage.dtype)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from kernelwright.ir.dag import Action, Group, Node
+from kernelwright.ir.dag import Action, DagNode, StageGroup
 from kernelwright.ir.normalise import coefficient
 from kernelwright.ir.patterns import Moments, Online, find_moments, find_online
 from kernelwright.ir.program import Affine
@@ -25,7 +25,7 @@ STREAM_BLOCK = 1024
 
 
 @dataclass
-class Reduction:
+class NestReduction:
     """A reduction under way: its names in the code."""
 
     action: Action
@@ -42,7 +42,7 @@ class NestWriter(ValueWriter):
     """Writes groups one after another into the body of one function."""
 
     runs: dict[str, tuple[str, Accumulator]]
-    ahead: dict[int, tuple[tuple[Node, Affine], ...]]
+    ahead: dict[int, tuple[tuple[DagNode, Affine], ...]]
     """Loads to prefetch, by position of the group that does it."""
     _part: tuple[str, str] | None = None
     """Row form over one axis: the part of that axis that the current thread works on."""
@@ -98,7 +98,7 @@ class NestWriter(ValueWriter):
         name = action.stage.name
         return self.names.new(name if len(name) <= LONG_NAME else action.stage.combine or "value")
 
-    def _group(self, group: Group) -> list[Reduction]:
+    def _group(self, group: StageGroup) -> list[NestReduction]:
         if not group.axes and not self.choices.is_column:
             self.bind_level(group, 0, [])
             self._actions(group.actions, {}, {})
@@ -121,13 +121,13 @@ class NestWriter(ValueWriter):
         nodes = self.dag.nodes
         return next(i for i, n in enumerate(nodes) if n.kind == kind and n.name == action.stage.name)
 
-    def _reduction(self, action: Action) -> Reduction:
+    def _reduction(self, action: Action) -> NestReduction:
         how = Accumulator(action.stage.combine or "sum", action.stage.dtype)
         name = self._short_name(action)
         lanes = self.names.new(f"{name}_lanes")
-        return Reduction(action, how, name, lanes, lanes)
+        return NestReduction(action, how, name, lanes, lanes)
 
-    def _loops(self, group: Group) -> list[Loop]:
+    def _loops(self, group: StageGroup) -> list[Loop]:
         """Return the sequential loops, outermost first; the axis of a scan goes innermost."""
         scan_axes = {a.stage.scan_axis for a in group.scans}
         axes = [a for a in group.axes if a != self.lane_axis]
@@ -136,7 +136,7 @@ class NestWriter(ValueWriter):
 
     # -- accumulators ------------------------------------------------------------------------------
 
-    def _accumulate(self, group: Group, loops: list[Loop], reductions: list[Reduction]) -> None:
+    def _accumulate(self, group: StageGroup, loops: list[Loop], reductions: list[NestReduction]) -> None:
         """Declare accumulators and write the nest that fills them."""
         if self._is_blocked(group):
             loops = [*loops, self._block_loop(group)]
@@ -157,7 +157,7 @@ class NestWriter(ValueWriter):
     def _each_lane(self, statement: str) -> None:
         self.out.line(f"for (int l = 0; l < {self.lanes}; ++l) {statement}")
 
-    def _finish(self, reduction: Reduction) -> None:
+    def _finish(self, reduction: NestReduction) -> None:
         """Combine the lanes; in column form each lane is a result."""
         how, name = reduction.how, reduction.name
         if not self.choices.is_column:
@@ -170,7 +170,7 @@ class NestWriter(ValueWriter):
         else:
             reduction.name = reduction.lanes
 
-    def _flush_level(self, loops: list[Loop], reductions: list[Reduction]) -> int | None:
+    def _flush_level(self, loops: list[Loop], reductions: list[NestReduction]) -> int | None:
         """Return the depth whose body ends with moving partial sums to float64; None: no need.
 
         A long innermost loop is cut into chunks for it; otherwise whole inner loops are taken
@@ -204,7 +204,7 @@ class NestWriter(ValueWriter):
 
     # -- threads over parts of the first loop ------------------------------------------------------
 
-    def _in_parts(self, group: Group, loops: list[Loop], reductions: list[Reduction]) -> None:
+    def _in_parts(self, group: StageGroup, loops: list[Loop], reductions: list[NestReduction]) -> None:
         parts = {r.name: self.names.new(f"{r.name}_parts") for r in reductions}
         for reduction in reductions:
             self.out.line(f"{reduction.how.total_ctype} {parts[reduction.name]}[{PARTS}][{self.lanes}];")
@@ -223,7 +223,7 @@ class NestWriter(ValueWriter):
                 self._each_lane(how.step(f"{reduction.lanes}[l]", f"{parts[reduction.name]}[part][l]"))
             self._finish(reduction)
 
-    def _declare_part(self, group: Group, loops: list[Loop]) -> None:
+    def _declare_part(self, group: StageGroup, loops: list[Loop]) -> None:
         """Declare the part's share of the outermost loop (of its blocks, when there is no other)."""
         unit = 1 if loops or not self._is_blocked(group) else self._block(group)
         count = loops[0].count if loops else self.sizes[self.lane_axis] // unit
@@ -238,16 +238,16 @@ class NestWriter(ValueWriter):
 
     # -- the loops ---------------------------------------------------------------------------------
 
-    def _is_blocked(self, group: Group) -> bool:
+    def _is_blocked(self, group: StageGroup) -> bool:
         """Row form: the vector axis is cut into blocks where lanes accumulate or stores are streamed."""
         in_row = not self.choices.is_column and self.lane_axis in group.axes
         return in_row and (bool(group.reduces) or any(self._can_stream(a) for a in group.stores))
 
-    def _block(self, group: Group) -> int:
+    def _block(self, group: StageGroup) -> int:
         lanes = self.choices.lanes
         return lanes if group.reduces else min(STREAM_BLOCK, self.sizes[self.lane_axis])
 
-    def _block_loop(self, group: Group) -> Loop:
+    def _block_loop(self, group: StageGroup) -> Loop:
         block, size = self._block(group), self.sizes[self.lane_axis]
         start, stop = self._part or ("0", str(size // block * block))
         count = size // block if self._part is None else -(-size // block // PARTS)
@@ -256,11 +256,11 @@ class NestWriter(ValueWriter):
 
     def _walk(
         self,
-        group: Group,
+        group: StageGroup,
         loops: list[Loop],
         level: int,
         flush: int | None,
-        reductions: list[Reduction],
+        reductions: list[NestReduction],
     ) -> None:
         """Write the loops from this level inwards."""
         self.bind_level(group, level, loops)
@@ -279,11 +279,11 @@ class NestWriter(ValueWriter):
 
     def _loop(
         self,
-        group: Group,
+        group: StageGroup,
         loops: list[Loop],
         level: int,
         flush: int | None,
-        reductions: list[Reduction],
+        reductions: list[NestReduction],
     ) -> None:
         loop = loops[level]
         scans = [a for a in group.scans if a.stage.scan_axis == loop.axis]
@@ -296,7 +296,7 @@ class NestWriter(ValueWriter):
         if outside_chunks and self._is_blocked(group):
             self._tail(group, reductions)
 
-    def _tail(self, group: Group, reductions: list[Reduction]) -> None:
+    def _tail(self, group: StageGroup, reductions: list[NestReduction]) -> None:
         """Write the last, incomplete block of the vector axis."""
         size = self.sizes[self.lane_axis]
         rest = size % self._block(group)
@@ -306,7 +306,7 @@ class NestWriter(ValueWriter):
             with self.out.block(f"if (part == {PARTS - 1})"):
                 self._lane_loop(group.actions, reductions, str(size - rest), str(rest))
 
-    def _innermost(self, group: Group, loops: list[Loop], reductions: list[Reduction]) -> None:
+    def _innermost(self, group: StageGroup, loops: list[Loop], reductions: list[NestReduction]) -> None:
         if self.choices.is_column:
             self._lane_loop(group.actions, reductions, self.lane_start, "LANES")
         elif self._is_blocked(group):
@@ -318,7 +318,7 @@ class NestWriter(ValueWriter):
             with self.out.block("for (int l = 0; l < 1; ++l)"):
                 self._lane_body(group.actions, reductions, {})
 
-    def _read_ahead(self, group: Group, start: str) -> None:
+    def _read_ahead(self, group: StageGroup, start: str) -> None:
         """Ask for the values that the next kept point needs at this block."""
         row = self._points(group.axes)
         for node, index in self.ahead.get(self.dag.groups.index(group), ()):
@@ -337,7 +337,7 @@ class NestWriter(ValueWriter):
     def _lane_loop(
         self,
         actions: Sequence[Action],
-        reductions: list[Reduction],
+        reductions: list[NestReduction],
         start: str,
         lanes: str,
     ) -> None:
@@ -350,7 +350,7 @@ class NestWriter(ValueWriter):
             self.out.line(f"stream_out(&{target}, {block}, {lanes});")
 
     def _lane_body(
-        self, actions: Sequence[Action], reductions: list[Reduction], streams: dict[int, str]
+        self, actions: Sequence[Action], reductions: list[NestReduction], streams: dict[int, str]
     ) -> None:
         with self.names.scope(), self.render.scope():
             self.bind_all(actions)
@@ -361,7 +361,7 @@ class NestWriter(ValueWriter):
     def _actions(
         self,
         actions: Sequence[Action],
-        reductions: dict[str, Reduction],
+        reductions: dict[str, NestReduction],
         streams: dict[int, str],
     ) -> None:
         for kept in self._now:
@@ -415,7 +415,7 @@ class NestWriter(ValueWriter):
         yield
         self.render.axes[self.lane_axis] = saved
 
-    def _skip_outside(self, group: Group, level: int, loops: Sequence[Loop]) -> None:
+    def _skip_outside(self, group: StageGroup, level: int, loops: Sequence[Loop]) -> None:
         """Window reductions: go on with the next window row when this one adds nothing."""
         if level == 0 or len(group.actions) != 1 or not group.reduces:
             return
@@ -440,7 +440,7 @@ class NestWriter(ValueWriter):
             self.runs[action.stage.name] = (name, how)
             self.render.bind(self._leaf(action), f"({CTYPES[action.stage.dtype]}){name}[l]")
 
-    def _scan_along_lanes(self, group: Group, loops: list[Loop], level: int = 0) -> None:
+    def _scan_along_lanes(self, group: StageGroup, loops: list[Loop], level: int = 0) -> None:
         """Row form: blocks of values, their running sums in registers, then everything after."""
         self.bind_level(group, level, loops)
         if level < len(loops):
@@ -463,7 +463,7 @@ class NestWriter(ValueWriter):
             with self.out.block(""):
                 self._scan_block(group, str(whole), size - whole, block)
 
-    def _scan_block(self, group: Group, start: str, count: int, block: int) -> None:
+    def _scan_block(self, group: StageGroup, start: str, count: int, block: int) -> None:
         place = f"{start} + l"
         if group.scans[0].stage.reverse:
             place = f"{self.sizes[self.lane_axis] - 1} - {start} - l"

@@ -6,7 +6,7 @@ of the chunks before it. Row form only.
 
 from collections.abc import Callable, Sequence
 
-from kernelwright.ir.dag import Group
+from kernelwright.ir.dag import StageGroup
 from kernelwright.ir.patterns import Moments, Online
 from kernelwright.ir.text import bare
 from kernelwright.targets.cpp.values import Loop, ValueWriter
@@ -82,7 +82,11 @@ def write_online(nest: ValueWriter, pair: Online, loops: list[Loop], names: tupl
 
 
 def _over_chunks(
-    nest: ValueWriter, group: Group, loops: Sequence[Loop], chunk: Callable[[str, str], None], level: int = 0
+    nest: ValueWriter,
+    group: StageGroup,
+    loops: Sequence[Loop],
+    chunk: Callable[[str, str], None],
+    level: int = 0,
 ) -> None:
     """Write the sequential loops, then the loop over chunks of the vector axis."""
     nest.bind_level(group, level, loops)
@@ -110,7 +114,7 @@ def _over_chunks(
 
 def _pass(
     nest: ValueWriter,
-    group: Group,
+    group: StageGroup,
     start: str,
     stop: str,
     combine: str,

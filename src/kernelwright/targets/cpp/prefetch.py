@@ -6,7 +6,7 @@ leaves the memory idle meanwhile. Addresses past the end are harmless: a prefetc
 
 import math
 
-from kernelwright.ir.dag import Dag, Group, Node
+from kernelwright.ir.dag import Dag, DagNode, StageGroup
 from kernelwright.ir.lanes import LANES_PER_VECTOR
 from kernelwright.ir.normalise import axis_sizes, coefficient
 from kernelwright.ir.program import Affine
@@ -20,7 +20,7 @@ SMALLEST_INPUT = 2 << 20
 """Bytes read in all below which everything is in level 2 anyway."""
 
 
-def reads_ahead(choices: Choices, dag: Dag) -> dict[int, tuple[tuple[Node, Affine], ...]]:
+def reads_ahead(choices: Choices, dag: Dag) -> dict[int, tuple[tuple[DagNode, Affine], ...]]:
     """Return, by position of a group, the loads to prefetch in it: (node, index at the next kept point).
 
     They are the first pass's contiguous loads, asked for in the last reduction over the same axes.
@@ -51,7 +51,7 @@ def prefetch_call(address: str, values: int, row_values: int) -> str:
     return f"for (int q = 0; q < {values}; q += {step}) __builtin_prefetch(&{address} + q, 0, {level});"
 
 
-def _next_loads(dag: Dag, group: Group, lane: str, axis: str) -> tuple[tuple[Node, Affine], ...]:
+def _next_loads(dag: Dag, group: StageGroup, lane: str, axis: str) -> tuple[tuple[DagNode, Affine], ...]:
     nodes = [dag.nodes[n] for n in sorted(dag.needed([a.node for a in group.actions]))]
     plain = [n for n in nodes if n.kind == "load" and not n.args and n.dtype == "float32"]
     return tuple(

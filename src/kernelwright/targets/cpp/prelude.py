@@ -9,7 +9,7 @@ ALWAYS = "base"
 
 
 @dataclass(frozen=True)
-class Block:
+class PreludeBlock:
     """A named piece of ``prelude.h``."""
 
     name: str
@@ -20,15 +20,15 @@ class Block:
 
 
 @cache
-def blocks() -> dict[str, Block]:
+def blocks() -> dict[str, PreludeBlock]:
     """Return the pieces of ``prelude.h`` in the order of the file."""
     text = files("kernelwright.targets.cpp").joinpath("prelude.h").read_text(encoding="utf-8")
-    found: dict[str, Block] = {}
+    found: dict[str, PreludeBlock] = {}
     for piece in re.split(r"^//: ", text, flags=re.M)[1:]:
         head, _, body = piece.partition("\n")
         name, _, needs = head.partition(" needs ")
         defines = frozenset(re.findall(r"^(?:template <[^>]*> )?static inline \w+ (\w+)\(", body, re.M))
-        found[name] = Block(name, tuple(needs.split()), body.strip() + "\n", defines)
+        found[name] = PreludeBlock(name, tuple(needs.split()), body.strip() + "\n", defines)
     return found
 
 

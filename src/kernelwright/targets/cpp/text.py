@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from kernelwright.ir.dag import Node
+from kernelwright.ir.dag import DagNode
 from kernelwright.ir.program import DType
 from kernelwright.ir.text import Renderer, bare, extent
 
@@ -93,7 +93,7 @@ class CppRenderer(Renderer):
                 return self._op_text(node)
         raise KeyError(f"{node.kind} {node.name} has no value here")
 
-    def _bound_text(self, node: Node) -> str:
+    def _bound_text(self, node: DagNode) -> str:
         low, high = extent(node.index, self.ranges)
         index = self.index(node.index)
         if low >= 0 and high < node.size:
@@ -104,7 +104,7 @@ class CppRenderer(Renderer):
             return f"({index} >= 0)"
         return f"(({index} >= 0) & ({index} < {node.size}))"
 
-    def _load_text(self, number: int, node: Node) -> str:
+    def _load_text(self, number: int, node: DagNode) -> str:
         index = self.index(node.index)
         n_dynamic = len(node.strides)
         for arg, stride in zip(node.args[len(node.args) - n_dynamic :], node.strides, strict=True):
@@ -120,7 +120,7 @@ class CppRenderer(Renderer):
         condition = texts[0] if len(texts) == 1 else f"({' & '.join(texts)})"
         return f"({condition} ? {element} : {literal(node.value, node.dtype)})"
 
-    def _op_text(self, node: Node) -> str:
+    def _op_text(self, node: DagNode) -> str:
         args = [self.text(a) for a in node.args]
         if node.name in INFIX:
             return f"({args[0]} {INFIX[node.name]} {args[1]})"
@@ -138,7 +138,7 @@ class CppRenderer(Renderer):
                 return self._pow_text(node, args)
         raise KeyError(f"operation {node.name!r} is not known to the C++ printer")
 
-    def _pow_text(self, node: Node, args: list[str]) -> str:
+    def _pow_text(self, node: DagNode, args: list[str]) -> str:
         exponent = self.dag.nodes[node.args[1]]
         if exponent.kind == "const":
             special = {2.0: f"squared({args[0]})", 1.0: args[0], 0.0: literal(1, node.dtype)}

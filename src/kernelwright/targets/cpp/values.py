@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
-from kernelwright.ir.dag import COST_CACHED, Action, Dag, Group
+from kernelwright.ir.dag import COST_CACHED, Action, Dag, StageGroup
 from kernelwright.ir.normalise import axis_sizes
 from kernelwright.ir.program import Affine
 from kernelwright.ir.text import Names, bare
@@ -113,12 +113,12 @@ class ValueWriter:
         stops = frozenset(k.node for k in self.kept)
         return sum(self.dag.own_cost(n) for n in self.dag.needed([number], stops) - stops)
 
-    def _needs(self, group: Group) -> set[int]:
+    def _needs(self, group: StageGroup) -> set[int]:
         stops = frozenset(k.node for k in self.kept)
         roots = [a.node for a in group.actions]
         return self.dag.needed(roots, stops)
 
-    def _worth_keeping(self, number: int, users: list[Group]) -> bool:
+    def _worth_keeping(self, number: int, users: list[StageGroup]) -> bool:
         node = self.dag.nodes[number]
         axes = users[0].axes
         if not axes or any(g.axes != axes for g in users) or not set(axes) <= self.dag.axes[number]:
@@ -144,7 +144,7 @@ class ValueWriter:
             return len(loops) + 1
         return max((i + 1 for i, loop in enumerate(loops) if loop.axis in axes), default=0)
 
-    def bind_level(self, group: Group, level: int, loops: Sequence[Loop]) -> None:
+    def bind_level(self, group: StageGroup, level: int, loops: Sequence[Loop]) -> None:
         """Compute what deeper levels need and what depends on nothing deeper than this one."""
         self._bind(group.actions, lambda number: self.level(number, loops) == level)
 
@@ -195,7 +195,7 @@ class ValueWriter:
 
     # -- column form: values per lane that no loop changes -----------------------------------------
 
-    def hoist_lane_values(self, group: Group) -> None:
+    def hoist_lane_values(self, group: StageGroup) -> None:
         """Compute costly values that depend on the lane alone once per lane, before the loops."""
         if not self.choices.is_column or not group.axes:
             return

@@ -1,6 +1,6 @@
 """GPUs of NVIDIA as the referee sees them."""
 
-from kernelwright.targets.device import DeviceKind, Driver
+from kernelwright.targets.device import DeviceKind, DriverFacts
 from kernelwright.targets.gpu import torch_devices
 
 
@@ -13,7 +13,7 @@ NVIDIA = DeviceKind(
     title="a GPU of NVIDIA",
     torch_device="cuda:0",
     is_apart=True,
-    driver=Driver(
+    driver=DriverFacts(
         name="libcuda",
         torch_field="cuda",
         nodes=(

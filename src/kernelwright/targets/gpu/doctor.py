@@ -5,7 +5,7 @@ from pathlib import Path
 
 from kernelwright.core.errors import UserError
 from kernelwright.machine import probe
-from kernelwright.machine.check import Check
+from kernelwright.machine.check import MachineCheck
 from kernelwright.targets.cuda.nvcc.find import Absent, find_cuda_compiler
 from kernelwright.targets.gpu.driver_files import find_gpus
 from kernelwright.targets.gpu.facts import GpuFacts, find_gpu
@@ -16,28 +16,28 @@ from kernelwright.targets.gpu.torch_devices import NODES, has_gpu
 from kernelwright.targets.hip.hipcc.find import find_hip_compiler
 
 
-def check_gpu(_: Path) -> Check:
+def check_gpu(_: Path) -> MachineCheck:
     """Name the GPUs; none is an answer."""
     found = find_gpus()
     if not found:
-        return Check(
+        return MachineCheck(
             "gpu", False, "none", "not needed: candidates are built for GPUs ahead of time (inspect)"
         )
     names = Counter(f"{gpu.name}, driver {gpu.driver}" if gpu.driver else gpu.name for gpu in found)
     torch = probe.version_of("torch") or ""
     advice = "the torch here is built for the CPU and will not see it" if torch.endswith("+cpu") else ""
-    return Check("gpu", True, "; ".join(f"{n} x {name}" for name, n in names.items()), advice)
+    return MachineCheck("gpu", True, "; ".join(f"{n} x {name}" for name, n in names.items()), advice)
 
 
-def check_gpu_peaks(cache_dir: Path) -> Check:
+def check_gpu_peaks(cache_dir: Path) -> MachineCheck:
     """Say which peaks runs on a GPU are held against: measured where torch sees it, else published."""
     here = [gpu for kind in NODES if has_gpu(kind) and (gpu := gpu_here(kind, cache_dir)) is not None]
     known = here or [gpu for seen in find_gpus() if (gpu := _published(seen.name)) is not None]
     if not known:
-        return Check(
+        return MachineCheck(
             "gpu peaks", False, "none", "not needed without a GPU; `inspect` takes published figures"
         )
-    return Check("gpu peaks", True, "; ".join(dict.fromkeys(map(_peaks_line, known))))
+    return MachineCheck("gpu peaks", True, "; ".join(dict.fromkeys(map(_peaks_line, known))))
 
 
 def _published(name: str) -> GpuFacts | None:
@@ -52,35 +52,37 @@ def _peaks_line(gpu: GpuFacts) -> str:
     return f"{gpu.name}: {gpu.memory_bandwidth / 1e9:.0f} GB/s, {rates} TFLOP/s ({source_of(gpu)})"
 
 
-def check_triton(_: Path) -> Check:
+def check_triton(_: Path) -> MachineCheck:
     """Name Triton's version and the assemblers of NVIDIA's code that it brings along."""
     version = probe.version_of("triton")
     if version is None:
-        return Check("triton", False, "none", "needed only for Triton kernels: pip install triton")
+        return MachineCheck("triton", False, "none", "needed only for Triton kernels: pip install triton")
     bundled = find_triton_ptxas()
     if not bundled:
-        return Check("triton", True, f"{version}, no ptxas in it", "building for NVIDIA needs one (inspect)")
-    return Check("triton", True, f"{version}, with {', '.join(bundled)}")
+        return MachineCheck(
+            "triton", True, f"{version}, no ptxas in it", "building for NVIDIA needs one (inspect)"
+        )
+    return MachineCheck("triton", True, f"{version}, with {', '.join(bundled)}")
 
 
-def check_cuda_compiler(_: Path) -> Check:
+def check_cuda_compiler(_: Path) -> MachineCheck:
     """Name nvcc, or what else compiles CUDA C++."""
     found = find_cuda_compiler()
     if isinstance(found, Absent):
-        return Check("cuda compiler", False, "none", f"needed only for CUDA C++: {found.reason}")
+        return MachineCheck("cuda compiler", False, "none", f"needed only for CUDA C++: {found.reason}")
     limits = "" if found.kind == "nvcc" else "compiles kernels, makes no launchers"
-    return Check("cuda compiler", True, f"{found.name} ({found.path})", limits)
+    return MachineCheck("cuda compiler", True, f"{found.name} ({found.path})", limits)
 
 
-def check_hip_compiler(_: Path) -> Check:
+def check_hip_compiler(_: Path) -> MachineCheck:
     """Name hipcc, or what else compiles HIP C++."""
     found = find_hip_compiler()
     if isinstance(found, Absent):
-        return Check("hip compiler", False, "none", f"needed only for HIP C++: {found.reason}")
+        return MachineCheck("hip compiler", False, "none", f"needed only for HIP C++: {found.reason}")
     limits = (
         "" if found.kind == "hipcc" else "a clang without ROCm: kernels are compiled against our own header"
     )
-    return Check("hip compiler", True, f"{found.name} ({found.path})", limits)
+    return MachineCheck("hip compiler", True, f"{found.name} ({found.path})", limits)
 
 
 LOOKS = {

@@ -1,6 +1,6 @@
 """GPUs of AMD as the referee sees them."""
 
-from kernelwright.targets.device import DeviceKind, Driver
+from kernelwright.targets.device import DeviceKind, DriverFacts
 from kernelwright.targets.gpu import torch_devices
 
 
@@ -13,7 +13,7 @@ AMD = DeviceKind(
     title="a GPU of AMD",
     torch_device="cuda:0",  # torch's name for AMD's too
     is_apart=True,
-    driver=Driver(
+    driver=DriverFacts(
         name="libamdhip64",
         torch_field="hip",
         nodes=("/dev/kfd", "/dev/dri/renderD*"),

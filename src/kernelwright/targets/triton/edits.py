@@ -45,11 +45,11 @@ PROGRAMS_PER_UNIT = (2, 4, 8)
 """The same where it is known."""
 
 
-Finder = Callable[["Facts"], Found | None]
+Finder = Callable[["TritonRegionFacts"], Found | None]
 
 
 @dataclass(frozen=True)
-class Facts:
+class TritonRegionFacts:
     """A region and how it is carried out now, on which GPU."""
 
     region: Region
@@ -101,14 +101,14 @@ _CHOICES: dict[str, tuple[ParamValue, ...]] = {
 }
 
 
-class TritonFields(ScheduleFields[Facts]):
+class TritonFields(ScheduleFields[TritonRegionFacts]):
     """The fields of TritonSchedule on one GPU."""
 
     def __init__(self, gpu: Accelerator) -> None:
         self._gpu = gpu
 
-    def facts(self, region: Region, program: Program) -> Facts:
-        return Facts(region, decide(region), self._gpu)
+    def facts(self, region: Region, program: Program) -> TritonRegionFacts:
+        return TritonRegionFacts(region, decide(region), self._gpu)
 
     def given(self, region: Region) -> TritonSchedule:
         return region.schedule if isinstance(region.schedule, TritonSchedule) else complete(region)
@@ -136,7 +136,7 @@ class TritonFields(ScheduleFields[Facts]):
             )
 
 
-def _form(facts: Facts) -> Found | None:
+def _form(facts: TritonRegionFacts) -> Found | None:
     how = facts.how
     if inner_points(how.region) == 1 or how.dot is not None:
         return None
@@ -144,7 +144,7 @@ def _form(facts: Facts) -> Found | None:
     return Found(f"{how.form} form over {inner_points(how.region)} inner points", 1.0, others)
 
 
-def _block_kept(facts: Facts) -> Found | None:
+def _block_kept(facts: TritonRegionFacts) -> Found | None:
     how = facts.how
     if how.form == "row":
         return None
@@ -157,7 +157,7 @@ def _block_kept(facts: Facts) -> Found | None:
     return Found(f"{how.block_kept} of {how.kept_points} points a program", 1.02, values)
 
 
-def _block_inner(facts: Facts) -> Found | None:
+def _block_inner(facts: TritonRegionFacts) -> Found | None:
     how = facts.how
     inner = inner_points(how.region)
     if how.form == "flat" or inner == 1:
@@ -176,7 +176,7 @@ def _block_inner(facts: Facts) -> Found | None:
     return Found(f"{how.block_inner} of {inner} inner points at a time, {n_passes} passes", gain, values)
 
 
-def _block_columns(facts: Facts) -> Found | None:
+def _block_columns(facts: TritonRegionFacts) -> Found | None:
     how = facts.how
     if how.dot is None:
         return None
@@ -186,7 +186,7 @@ def _block_columns(facts: Facts) -> Found | None:
     return Found(f"tiles of {how.block_kept} by {how.block_columns}", 1.1, values)
 
 
-def _precision(facts: Facts) -> Found | None:
+def _precision(facts: TritonRegionFacts) -> Found | None:
     how = facts.how
     if how.dot is None:
         return None
@@ -196,14 +196,14 @@ def _precision(facts: Facts) -> Found | None:
     return Found(f"products in {how.precision}, if the task allows less", 1.0, values)
 
 
-def _warps(facts: Facts) -> Found | None:
+def _warps(facts: TritonRegionFacts) -> Found | None:
     how = facts.how
     values: tuple[ParamValue, ...] = tuple(v for v in (how.num_warps * 2, how.num_warps // 2) if 1 <= v <= 16)
     tile = how.block_kept * how.block_inner
     return Found(f"{how.num_warps} warps for a tile of {tile} values", 1.03, values)
 
 
-def _stages(facts: Facts) -> Found | None:
+def _stages(facts: TritonRegionFacts) -> Found | None:
     how = facts.how
     if how.form == "flat" or inner_points(how.region) <= how.block_inner:
         return None
@@ -211,7 +211,7 @@ def _stages(facts: Facts) -> Found | None:
     return Found(f"loads of {how.num_stages} steps in flight", 1.03, values)
 
 
-def _programs(facts: Facts) -> Found | None:
+def _programs(facts: TritonRegionFacts) -> Found | None:
     how = facts.how
     units = facts.gpu.units
     counts = tuple(n * units for n in PROGRAMS_PER_UNIT) if units else UNKNOWN_UNITS
@@ -220,14 +220,14 @@ def _programs(facts: Facts) -> Found | None:
     return Found(f"{how.blocks} blocks{where}, each a program of its own", 1.02, values)
 
 
-def _hints(facts: Facts) -> Found | None:
+def _hints(facts: TritonRegionFacts) -> Found | None:
     how = facts.how
     if inner_points(how.region) <= how.block_inner or passes(how.region) < 2:
         return None
     return Found(f"{passes(how.region)} passes over rows read from memory", 1.02, (not how.hints,))
 
 
-def _online(facts: Facts) -> Found | None:
+def _online(facts: TritonRegionFacts) -> Found | None:
     how = facts.how
     if how.form == "flat" or inner_points(how.region) <= how.block_inner:
         return None
@@ -237,7 +237,7 @@ def _online(facts: Facts) -> Found | None:
     return Found(why, 1.0 if how.online else 1.3, (not how.online,))
 
 
-def _moments(facts: Facts) -> Found | None:
+def _moments(facts: TritonRegionFacts) -> Found | None:
     how = facts.how
     if how.form == "flat" or inner_points(how.region) <= how.block_inner:
         return None

@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
-from kernelwright.ir.dag import Action, Dag, Group
+from kernelwright.ir.dag import Action, Dag, StageGroup
 from kernelwright.ir.normalise import axis_sizes
 from kernelwright.ir.patterns import Moments, Online, find_moments, find_online
-from kernelwright.ir.program import Stage, Store
+from kernelwright.ir.program import LoopStage, StoreTo
 from kernelwright.ir.text import bare, extent
 from kernelwright.targets.triton.reducer import Reducer
 from kernelwright.targets.triton.schedule import Decided, power_of_two
@@ -25,7 +25,7 @@ UNROLLED_POINTS = 16
 class Running:
     """A reduction or scan under way."""
 
-    stage: Stage
+    stage: LoopStage
     node: int
     """What is combined."""
     how: Reducer
@@ -129,7 +129,7 @@ class KernelWriter:
 
     # -- one group ---------------------------------------------------------------------------------
 
-    def _group(self, position: int, group: Group) -> None:
+    def _group(self, position: int, group: StageGroup) -> None:
         self._bind_kept(group)
         if not group.axes:
             self._straight(group.actions)
@@ -143,7 +143,7 @@ class KernelWriter:
     def _points_of(self, axes: Iterable[str]) -> int:
         return math.prod(self.sizes[a] for a in axes)
 
-    def _barrier(self, group: Group) -> None:
+    def _barrier(self, group: StageGroup) -> None:
         """Wait for values that other threads of the program stored."""
         used = self._closure([a.node for a in group.actions])
         if any(self.dag.nodes[n].kind == "load" and self.dag.nodes[n].name in self.written for n in used):
@@ -156,7 +156,7 @@ class KernelWriter:
             if action.store is not None:
                 self._store(action.node, action.store, ())
 
-    def _whole(self, group: Group) -> None:
+    def _whole(self, group: StageGroup) -> None:
         """Write a group whose inner points are all in the tile."""
         with self._whole_tile(group.axes) as flat:
             again = self._needed_again(group)
@@ -189,7 +189,7 @@ class KernelWriter:
 
     # -- steps over a long row ---------------------------------------------------------------------
 
-    def _steps(self, position: int, group: Group) -> None:
+    def _steps(self, position: int, group: StageGroup) -> None:
         """Write a loop over the inner points, so many at a time."""
         runs = self._begin(group, self._tile_shape())
         carries = self._carries(group, [self.how.block_kept, 1] if self._keeps else [])
@@ -222,7 +222,7 @@ class KernelWriter:
             return "[STEP]"
         return f"[BLOCK, {'STEP' if shape[1] != 1 or self.how.block_inner == 1 else 1}]"
 
-    def _begin(self, group: Group, shape: Sequence[int], suffix: str = "_parts") -> list[Running]:
+    def _begin(self, group: StageGroup, shape: Sequence[int], suffix: str = "_parts") -> list[Running]:
         """Write the start of every reduction of a group."""
         runs = []
         for action in group.reduces:
@@ -232,7 +232,7 @@ class KernelWriter:
             runs.append(Running(action.stage, action.node, how, name))
         return runs
 
-    def _set_policy(self, position: int, group: Group) -> None:
+    def _set_policy(self, position: int, group: StageGroup) -> None:
         """Rows that a later pass reads again should stay in the cache; the last reading lets them go."""
         if not self.how.hints:
             return
@@ -242,7 +242,7 @@ class KernelWriter:
         for buffer in sorted(loads & (later | earlier)):
             self.render.policy[buffer] = "evict_last" if buffer in later else "evict_first"
 
-    def _loads(self, group: Group) -> set[str]:
+    def _loads(self, group: StageGroup) -> set[str]:
         nodes = (self.dag.nodes[n] for n in self._closure([a.node for a in group.actions]))
         return {n.name for n in nodes if n.kind == "load" and self.inner & {a for a, _ in n.index.terms}}
 
@@ -305,7 +305,7 @@ class KernelWriter:
 
     # -- point by point ----------------------------------------------------------------------------
 
-    def _points(self, group: Group) -> None:
+    def _points(self, group: StageGroup) -> None:
         """Write loops over single inner points around a vector of kept points."""
         scans = self._scans_of(group)
         along = next((s.scan_axis for s in scans), None)
@@ -360,13 +360,13 @@ class KernelWriter:
 
     # -- scans -------------------------------------------------------------------------------------
 
-    def _scans_of(self, group: Group) -> list[Stage]:
+    def _scans_of(self, group: StageGroup) -> list[LoopStage]:
         used = self._closure([a.node for a in group.actions])
         wanted = {self.dag.nodes[n].name for n in used if self.dag.nodes[n].kind == "scanned"}
         wanted |= {a.stage.name for a in group.scans}
         return [s for s in self.region.stages if s.name in wanted]
 
-    def _carries(self, group: Group, shape: Sequence[int]) -> dict[int, Running]:
+    def _carries(self, group: StageGroup, shape: Sequence[int]) -> dict[int, Running]:
         """Write the start of every scan that a loop needs; by the node of its value."""
         found: dict[int, Running] = {}
         for stage in self._scans_of(group):
@@ -399,13 +399,13 @@ class KernelWriter:
         self.out.line(run.how.step(run.name, value))
         self.render.bind(number, run.name)
 
-    def _stage(self, number: int) -> Stage:
+    def _stage(self, number: int) -> LoopStage:
         return next(s for s in self.region.stages if s.name == self.dag.nodes[number].name)
 
-    def _scanned_node(self, stage: Stage) -> int:
+    def _scanned_node(self, stage: LoopStage) -> int:
         return next(a.node for g in self.groups for a in g.scans if a.stage.name == stage.name)
 
-    def _leaf(self, stage: Stage) -> int:
+    def _leaf(self, stage: LoopStage) -> int:
         kind = "reduced" if stage.kind == "reduce" else "scanned"
         return next(i for i, n in enumerate(self.dag.nodes) if n.kind == kind and n.name == stage.name)
 
@@ -430,7 +430,7 @@ class KernelWriter:
         for group in (first, second):
             self._bind_result(group.actions[0].stage)
 
-    def _online(self, pair: Online, first: Group, second: Group) -> None:
+    def _online(self, pair: Online, first: StageGroup, second: StageGroup) -> None:
         """Maximum and sum of exponentials, each lane with its own maximum until the end.
 
         Source: Milakov, Gimelshein, arXiv 1805.02867: the sum is rescaled when its maximum grows.
@@ -474,7 +474,7 @@ class KernelWriter:
         self.out.line(f'{name} = tl.where({top} == float("-inf"), 0.0, {text})')
         return name
 
-    def _moments(self, pair: Moments, first: Group, second: Group) -> None:
+    def _moments(self, pair: Moments, first: StageGroup, second: StageGroup) -> None:
         """Mean and variance, each lane with its own until the end.
 
         Source: Chan, Golub, LeVeque, The American Statistician 37(3), 1983: moments of parts merge
@@ -513,7 +513,7 @@ class KernelWriter:
                 return found
             found = more
 
-    def _bind_kept(self, group: Group) -> None:
+    def _bind_kept(self, group: StageGroup) -> None:
         """Compute what depends on no inner point before the loops."""
         if group.axes:
             self._bind(group.actions, lambda number: not self.dag.axes[number] & self.inner)
@@ -552,7 +552,7 @@ class KernelWriter:
             elif self._is_worth(number, uses[number] > 1 or number in from_deeper | again):
                 self._declare(number)
 
-    def _needed_again(self, group: Group) -> frozenset[int]:
+    def _needed_again(self, group: StageGroup) -> frozenset[int]:
         """Return what a group computes and later ones with the same tile use directly."""
         own = self._closure([a.node for a in group.actions])
         used: set[int] = set()
@@ -617,18 +617,18 @@ class KernelWriter:
 
     # -- results -----------------------------------------------------------------------------------
 
-    def _stem(self, stage: Stage) -> str:
+    def _stem(self, stage: LoopStage) -> str:
         return stage.name if len(stage.name) <= 16 else str(stage.combine or stage.kind)
 
-    def _name_result(self, stage: Stage) -> str:
+    def _name_result(self, stage: LoopStage) -> str:
         name = self.names.new(self._stem(stage))
         self.results[stage.name] = name
         return name
 
-    def _bind_result(self, stage: Stage) -> None:
+    def _bind_result(self, stage: LoopStage) -> None:
         self.render.scopes[0][self._leaf(stage)] = self.results[stage.name]
 
-    def _store(self, node: int, store: Store, axes: Iterable[str]) -> None:
+    def _store(self, node: int, store: StoreTo, axes: Iterable[str]) -> None:
         needs = self.render.dims([*(a.name for a in self.region.kept), *axes])
         if self.kept is not None and self.kept not in needs:
             needs = [self.kept, *needs]

@@ -23,10 +23,10 @@ from kernelwright.ir.program import (
     Call,
     Expr,
     Load,
+    LoopStage,
     Op,
     Program,
     Region,
-    Stage,
     StageValue,
 )
 from kernelwright.ir.regions import find_region
@@ -235,7 +235,7 @@ def _fused(place: _Place, program: Program) -> Region:
     product = Op(
         "mul", (_load(left, place, place.rows, inner), _load(right, place, inner, place.columns)), "float32"
     )
-    total = Stage(f"{place.call.name}_sum", "reduce", (_INNER,), product, "float32", combine="sum")
+    total = LoopStage(f"{place.call.name}_sum", "reduce", (_INNER,), product, "float32", combine="sum")
     value: Expr = StageValue(total.name, "float32")
     if first:
         bias = place.call.args[0]

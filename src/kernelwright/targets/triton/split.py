@@ -24,12 +24,12 @@ from kernelwright.ir.program import (
     Expr,
     Inside,
     Load,
+    LoopStage,
     Op,
     Program,
     Region,
-    Stage,
     StageValue,
-    Store,
+    StoreTo,
 )
 from kernelwright.targets.triton.schedule import decide, inner_points
 
@@ -86,7 +86,7 @@ def _without_unread(regions: list[Region], own: set[str]) -> list[Region]:
         needed = dag.needed([a.node for g in dag.groups for a in g.actions])
         read |= {dag.nodes[n].name for n in needed if dag.nodes[n].kind == "load"}
 
-    def alive(stage: Stage) -> Stage:
+    def alive(stage: LoopStage) -> LoopStage:
         stores = tuple(s for s in stage.stores if s.buffer not in own or s.buffer in read)
         return dataclasses.replace(stage, stores=stores)
 
@@ -119,7 +119,7 @@ class _Splitter:
                 self._map(batch[0])
         return self.steps
 
-    def _map(self, stage: Stage) -> None:
+    def _map(self, stage: LoopStage) -> None:
         """A map is known by its expression; one that stores becomes a region over all its points."""
         self.here[stage.name] = _replaced(stage.expr, self.here)
         expr = self.values[stage.name] = _replaced(stage.expr, self.values)
@@ -132,7 +132,7 @@ class _Splitter:
             done = dataclasses.replace(stage, axes=(), expr=expr)
             self._add("map", (*self.region.kept, *axes), (), (done,))
 
-    def _reduce(self, batch: list[Stage]) -> None:
+    def _reduce(self, batch: list[LoopStage]) -> None:
         """Reductions over the same axes that do not wait for one another share one pass."""
         axes = batch[0].axes
         long = max(axes, key=lambda name: self.sizes[name])
@@ -146,10 +146,10 @@ class _Splitter:
             part = self._buffer(stage, "parts", count * self.rows)
             total = self._buffer(stage, "total", self.rows)
             value = _with_dtype(_replaced(stage.expr, self.values), stage.dtype)
-            done = dataclasses.replace(stage, expr=value, stores=(Store(part, row),))
+            done = dataclasses.replace(stage, expr=value, stores=(StoreTo(part, row),))
             first.append(_cut(done, long, chunk, size))
             load = Load(part, row, stage.dtype)
-            stores = (*stage.stores, Store(total, self.row_index))
+            stores = (*stage.stores, StoreTo(total, self.row_index))
             second.append(dataclasses.replace(stage, axes=(PART_AXIS,), expr=load, stores=stores))
             self.values[stage.name] = Load(total, self.row_index, stage.dtype)
         self.here = self.values | {stage.name: StageValue(stage.name, stage.dtype) for stage in batch}
@@ -159,7 +159,7 @@ class _Splitter:
         self.total = len(self.steps) - 1
 
     def _add(
-        self, what: str, kept: tuple[Axis, ...], inner: tuple[Axis, ...], stages: tuple[Stage, ...]
+        self, what: str, kept: tuple[Axis, ...], inner: tuple[Axis, ...], stages: tuple[LoopStage, ...]
     ) -> None:
         name = f"{self.region.name}_{what}"
         if any(step.name == name for step in self.steps):
@@ -167,7 +167,7 @@ class _Splitter:
         comment = f"{self.region.comment} ({what})".strip()
         self.steps.append(Region(name, kept, inner, stages, comment=comment))
 
-    def _buffer(self, stage: Stage, what: str, size: int) -> str:
+    def _buffer(self, stage: LoopStage, what: str, size: int) -> str:
         base = f"{stage.combine}_{what}"
         names = (base if k == 1 else f"{base}_{k}" for k in itertools.count(1))
         name = next(n for n in names if n not in self.taken and n not in self.buffers)
@@ -175,9 +175,9 @@ class _Splitter:
         return name
 
 
-def _batches(stages: tuple[Stage, ...]) -> list[list[Stage]]:
+def _batches(stages: tuple[LoopStage, ...]) -> list[list[LoopStage]]:
     """Return the stages in order; neighbouring independent reductions over the same axes together."""
-    batches: list[list[Stage]] = []
+    batches: list[list[LoopStage]] = []
     for stage in stages:
         last = batches[-1] if batches else []
         joins = last and stage.kind == last[0].kind == "reduce" and stage.axes == last[0].axes
@@ -235,7 +235,7 @@ def _with_dtype(expr: Expr, dtype: DType) -> Expr:
     return expr if own == dtype else Op("cast", (expr,), dtype)
 
 
-def _cut(stage: Stage, long: str, chunk: int, size: int) -> Stage:
+def _cut(stage: LoopStage, long: str, chunk: int, size: int) -> LoopStage:
     """Let an axis run over one part; points beyond its end count as the neutral element."""
 
     def shift(index: Affine) -> Affine:
@@ -262,7 +262,7 @@ def _uses(load: Load) -> bool:
     return any(axis == PART_AXIS for axis, _ in load.index.terms)
 
 
-def _neutral(stage: Stage) -> Const:
+def _neutral(stage: LoopStage) -> Const:
     is_float = stage.dtype in _FLOATS
     match stage.combine:
         case "prod":

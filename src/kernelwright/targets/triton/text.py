@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kernelwright.core.errors import LoweringError
-from kernelwright.ir.dag import Dag, Node
+from kernelwright.ir.dag import Dag, DagNode
 from kernelwright.ir.program import Affine, DType
 from kernelwright.ir.text import Names, Renderer, affine_text, bare, extent
 
@@ -176,7 +176,7 @@ class TritonRenderer(Renderer):
         start = "" if index == "0" else f" + {index}"
         return f"{self.buffers[buffer]}{start}{missing}"
 
-    def _load(self, number: int, node: Node) -> str:
+    def _load(self, number: int, node: DagNode) -> str:
         n_bounds = len(node.args) - len(node.strides)
         index = self.index(node.index)
         axes = {axis for axis, _ in node.index.terms}
@@ -199,13 +199,13 @@ class TritonRenderer(Renderer):
 
     # -- values ------------------------------------------------------------------------------------
 
-    def _index_value(self, node: Node) -> str:
+    def _index_value(self, node: DagNode) -> str:
         text = self.index(node.index)
         if not node.index.terms:
             return literal(node.index.offset, node.dtype)
         return f"tl.cast({text}, {dtype_text(node.dtype)})"
 
-    def _bound(self, node: Node) -> str:
+    def _bound(self, node: DagNode) -> str:
         low, high = extent(node.index, self.ranges)
         index = self.index(node.index)
         if low >= 0 and high < node.size:
@@ -216,7 +216,7 @@ class TritonRenderer(Renderer):
             return f"({index} >= 0)"
         return f"(({index} >= 0) & ({index} < {node.size}))"
 
-    def _op(self, node: Node) -> str:
+    def _op(self, node: DagNode) -> str:
         args = self._arguments(node)
         if node.name in _FLOAT32_ONLY and node.dtype == "float64":
             raise LoweringError(f"the Triton printer has no float64 {node.name}")
@@ -246,7 +246,7 @@ class TritonRenderer(Renderer):
         plain = node.name == "where" and all(v.kind == "const" for v in values[1:])
         return f"{call}.to({dtype_text(node.dtype)})" if plain and node.dtype != "float32" else call
 
-    def _arguments(self, node: Node) -> list[str]:
+    def _arguments(self, node: DagNode) -> list[str]:
         """Return the arguments' texts; a call of constants alone needs one of them as a tensor."""
         nodes = [self.dag.nodes[a] for a in node.args]
         texts = [self.text(a) for a in node.args]
@@ -261,14 +261,14 @@ class TritonRenderer(Renderer):
         kinds = {self.dag.nodes[n].kind for n in self.dag.needed([number])}
         return self.dag.axes[number] <= self.serial and kinds <= {"op", "bound", "const"}
 
-    def _cast(self, node: Node, text: str, is_number: bool) -> str:
+    def _cast(self, node: DagNode, text: str, is_number: bool) -> str:
         if node.dtype == "bool":
             return f"({text} != 0)"
         if is_number:
             return f"tl.cast({bare(text)}, {dtype_text(node.dtype)})"
         return f"{text}.to({dtype_text(node.dtype)})"
 
-    def _power(self, node: Node, args: Sequence[str]) -> str:
+    def _power(self, node: DagNode, args: Sequence[str]) -> str:
         exponent = self.dag.nodes[node.args[1]]
         value = float(exponent.value) if exponent.kind == "const" else None
         if value in _POWERS and (node.dtype in FLOATS or (value or 0) in (1.0, 2.0, 3.0, 4.0)):

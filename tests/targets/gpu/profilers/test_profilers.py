@@ -15,7 +15,7 @@ from kernelwright.targets.gpu.profilers import choose
 from kernelwright.targets.gpu.profilers.choose import function_name, profilers_here
 from kernelwright.targets.gpu.profilers.nsight_compute import ncu_command, parse_ncu
 from kernelwright.targets.gpu.profilers.nsight_systems import nsys_commands, parse_nsys
-from kernelwright.targets.gpu.profilers.profile import Profile, ProfileStatus
+from kernelwright.targets.gpu.profilers.profile import GpuProfile, ProfileStatus
 from kernelwright.targets.gpu.profilers.rocprof import (
     parse_rocprof_counters,
     parse_rocprof_stats,
@@ -32,7 +32,7 @@ def sample(name: str) -> str:
     return (SAMPLES / name).read_text(encoding="utf-8")
 
 
-def names(profile: Profile) -> list[str]:
+def names(profile: GpuProfile) -> list[str]:
     assert profile.status is ProfileStatus.PROFILED, profile
     assert all(kernel.facts.keys() <= METRICS.keys() for kernel in profile.kernels)
     return [kernel.name for kernel in profile.kernels]
@@ -124,7 +124,7 @@ def test_a_real_trace_without_a_gpu_has_no_kernels(tmp_path: Path) -> None:
         (parse_nsys, "SKIPPED: run.sqlite does not contain CUDA kernel data.\n"),
     ],
 )
-def test_a_run_without_kernels_is_no_failure(parse: Callable[[str], Profile], words: str) -> None:
+def test_a_run_without_kernels_is_no_failure(parse: Callable[[str], GpuProfile], words: str) -> None:
     assert parse(words).status is ProfileStatus.NO_KERNELS
 
 

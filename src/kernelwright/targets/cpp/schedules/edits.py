@@ -10,10 +10,10 @@ from kernelwright.ir.program import Program, Region
 from kernelwright.targets.cpp.choices import complete
 from kernelwright.targets.cpp.schedule import CppSchedule, schedule_of
 from kernelwright.targets.cpp.schedules import finders
-from kernelwright.targets.cpp.schedules.finders import Facts
+from kernelwright.targets.cpp.schedules.finders import CppRegionFacts
 from kernelwright.targets.cpp.schedules.in_place import InPlaceEpilogue
 
-Finder = Callable[[Facts], Found | None]
+Finder = Callable[[CppRegionFacts], Found | None]
 _CHOICES: dict[str, tuple[ParamValue, ...]] = {
     "parallel": ("kept", "inner", "none"),
     "moments": ("one_pass", "two_pass"),
@@ -22,14 +22,14 @@ _CHOICES: dict[str, tuple[ParamValue, ...]] = {
 _FLAGS = frozenset({"online", "cache_rows", "stream", "interior_split"})
 
 
-class CppFields(ScheduleFields[Facts]):
+class CppFields(ScheduleFields[CppRegionFacts]):
     """The fields of CppSchedule on one machine."""
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
 
-    def facts(self, region: Region, program: Program) -> Facts:
-        return Facts.of(region, program, self._machine)
+    def facts(self, region: Region, program: Program) -> CppRegionFacts:
+        return CppRegionFacts.of(region, program, self._machine)
 
     def given(self, region: Region) -> CppSchedule:
         return schedule_of(region)
@@ -46,7 +46,7 @@ class CppFields(ScheduleFields[Facts]):
             return value in {axis.name for axis in (*region.kept, *region.inner)}
         return type(value) is int and 1 <= value <= 1 << 20
 
-    def gain(self, found: Found, facts: Facts) -> float:
+    def gain(self, found: Found, facts: CppRegionFacts) -> float:
         return 1.0 + (found.gain - 1.0) * facts.share
 
 

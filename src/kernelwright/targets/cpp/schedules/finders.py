@@ -30,7 +30,7 @@ CALL_SHARE = 4.0
 
 
 @dataclass(frozen=True)
-class Facts:
+class CppRegionFacts:
     """A region, how it is carried out now, and its share of the program's time."""
 
     region: Region
@@ -41,7 +41,7 @@ class Facts:
     machine: Machine
 
     @classmethod
-    def of(cls, region: Region, program: Program, machine: Machine) -> "Facts":
+    def of(cls, region: Region, program: Program, machine: Machine) -> "CppRegionFacts":
         """Gather them."""
         choices = resolve(region, machine)
         dag = Dag(choices.region, choices.lane_axis)
@@ -94,7 +94,7 @@ class Facts:
         return sum(1 for g in self.dag.groups if g.axes)
 
 
-def vector_width(facts: Facts) -> Found | None:
+def vector_width(facts: CppRegionFacts) -> Found | None:
     """Half as wide: full width has won wherever it was measured, but the clock may drop with it."""
     current = facts.schedule.vector_bytes or 64
     cost = max((facts.dag.cost(a.node) for g in facts.dag.groups for a in g.actions), default=0)
@@ -105,7 +105,7 @@ def vector_width(facts: Facts) -> Found | None:
     )
 
 
-def unroll(facts: Facts) -> Found | None:
+def unroll(facts: CppRegionFacts) -> Found | None:
     """More accumulators hide the latency of the additions of a row reduction."""
     if not facts.has_reduction or facts.choices.is_column or facts.choices.lane_axis is None:
         return None
@@ -115,7 +115,7 @@ def unroll(facts: Facts) -> Found | None:
     return Found(f"{current} vectors in flight over a row of {size}", 1.0, values)
 
 
-def tile(facts: Facts) -> Found | None:
+def tile(facts: CppRegionFacts) -> Found | None:
     """Column form: a wider tile reads longer runs of memory, a narrower one stays in registers."""
     if not facts.choices.is_column or facts.n_passes == 0:
         return None
@@ -128,7 +128,7 @@ def tile(facts: Facts) -> Found | None:
     return Found(why, 1.1 if facts.n_passes > 1 and facts.slice_bytes > facts.l2_bytes else 1.02, values)
 
 
-def chunk(facts: Facts) -> Found | None:
+def chunk(facts: CppRegionFacts) -> Found | None:
     """Longer float32 runs flush less often, shorter ones round less."""
     sums = [a for g in facts.dag.groups for a in g.reduces if a.stage.combine == "sum"]
     if not sums:
@@ -142,7 +142,7 @@ def chunk(facts: Facts) -> Found | None:
     return Found(f"partial sums of {current} values, {per_lane} values a lane", 1.0, values)
 
 
-def moments(facts: Facts) -> Found | None:
+def moments(facts: CppRegionFacts) -> Found | None:
     """One pass over memory instead of two where a slice does not stay in a core's cache."""
     if find_moments(facts.dag) is None or facts.choices.is_column or facts.choices.parallel == "inner":
         return None
@@ -154,7 +154,7 @@ def moments(facts: Facts) -> Found | None:
     return Found(why, 1.0, ("two_pass",)) if one_pass else None
 
 
-def online(facts: Facts) -> Found | None:
+def online(facts: CppRegionFacts) -> Found | None:
     """Maximum and sum of exponentials in one pass over memory."""
     if find_online(facts.dag) is None or facts.choices.is_column or facts.choices.parallel == "inner":
         return None
@@ -166,7 +166,7 @@ def online(facts: Facts) -> Found | None:
     return Found(why, 1.0, (False,)) if facts.choices.online else None
 
 
-def cache_rows(facts: Facts) -> Found | None:
+def cache_rows(facts: CppRegionFacts) -> Found | None:
     """Keeping exponentials and their like costs a store and a load, computing them again instructions."""
     groups = facts.dag.groups
     shared = [
@@ -183,7 +183,7 @@ def cache_rows(facts: Facts) -> Found | None:
     return Found(why, 1.0 if facts.choices.cache_rows else 1.2, (not facts.choices.cache_rows,))
 
 
-def stream(facts: Facts) -> Found | None:
+def stream(facts: CppRegionFacts) -> Found | None:
     """Non-temporal stores save the read of lines that are overwritten whole: for large outputs."""
     written = sum(facts.n_bytes(b) for b in facts.written)
     read = {n.name for n in facts.dag.nodes if n.kind == "load"}
@@ -192,7 +192,7 @@ def stream(facts: Facts) -> Found | None:
     return Found(f"writes {written / 1e6:.0f} MB", 1.03, (not facts.choices.stream,))
 
 
-def rows_together(facts: Facts) -> Found | None:
+def rows_together(facts: CppRegionFacts) -> Found | None:
     """Short rows: several kept points side by side in the lanes.
 
     Each step then touches one cache line per row, so long rows lose what they share of a line.
@@ -212,7 +212,7 @@ def rows_together(facts: Facts) -> Found | None:
     )
 
 
-def parallel_axis(facts: Facts) -> Found | None:
+def parallel_axis(facts: CppRegionFacts) -> Found | None:
     """Threads over kept points or over the inner axes."""
     if estimate_ns(facts.choices.region) < SERIAL_BELOW_NS or cores_of(facts.machine) < 2:
         return None
@@ -229,7 +229,7 @@ def parallel_axis(facts: Facts) -> Found | None:
     return Found(f"{kept} kept points for {cores_of(facts.machine)} threads", 1.02, tuple(others))
 
 
-def threads(facts: Facts) -> Found | None:
+def threads(facts: CppRegionFacts) -> Found | None:
     """Fewer threads where waking them costs as much as they save."""
     estimate = estimate_ns(facts.choices.region)
     available = cores_of(facts.machine)
@@ -241,7 +241,7 @@ def threads(facts: Facts) -> Found | None:
     return Found(f"about {estimate / 1000:.0f} us of work on one thread", 1.1, values)
 
 
-def interior_split(facts: Facts) -> Found | None:
+def interior_split(facts: CppRegionFacts) -> Found | None:
     """Guards only at the border."""
     if not has_bounds(facts.choices.region):
         return None
@@ -249,7 +249,7 @@ def interior_split(facts: Facts) -> Found | None:
     return Found(f"guarded loads at {n} points", 1.03, (not facts.choices.interior_split,))
 
 
-def vector_axis(facts: Facts) -> Found | None:
+def vector_axis(facts: CppRegionFacts) -> Found | None:
     """Another axis for the lanes, where accesses along it are nearly as contiguous."""
     region = facts.choices.region
     if any(g.scans for g in facts.dag.groups):

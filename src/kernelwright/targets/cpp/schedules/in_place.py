@@ -9,10 +9,10 @@ from kernelwright.core.plan import ParamValue
 from kernelwright.ir.dag import Dag
 from kernelwright.ir.edits import Site
 from kernelwright.ir.normalise import map_loads
-from kernelwright.ir.program import Buffer, BufferRef, Call, CallArg, Program, Region, Store
+from kernelwright.ir.program import Buffer, BufferRef, Call, CallArg, Program, Region, StoreTo
 from kernelwright.ir.regions import find_region, replace_region
 from kernelwright.targets.cpp.schedule import schedule_of
-from kernelwright.targets.cpp.schedules.finders import Facts
+from kernelwright.targets.cpp.schedules.finders import CppRegionFacts
 
 ANCHORS = frozenset(
     f"torch.ops.aten.{name}.default" for name in ("mm", "addmm", "bmm", "baddbmm", "convolution")
@@ -42,8 +42,8 @@ class InPlaceEpilogue:
             if pair is None:
                 continue
             old = pair[0]
-            megabytes = Facts.n_bytes(old) / 1e6
-            facts = Facts.of(step, program, self._machine)
+            megabytes = CppRegionFacts.n_bytes(old) / 1e6
+            facts = CppRegionFacts.of(step, program, self._machine)
             why = f"writes {megabytes:.1f} MB to a new tensor though {old.name} of that size dies here"
             found.append(Site(step.name, why, 1.0 + 0.3 * facts.share))
         return tuple(sorted(found, key=lambda site: -site.gain))
@@ -59,7 +59,7 @@ class InPlaceEpilogue:
             dataclasses.replace(
                 s,
                 stores=tuple(
-                    Store(old.name if t.buffer == new.name else t.buffer, t.index) for t in s.stores
+                    StoreTo(old.name if t.buffer == new.name else t.buffer, t.index) for t in s.stores
                 ),
             )
             for s in step.stages

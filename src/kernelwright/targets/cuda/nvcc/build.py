@@ -6,7 +6,7 @@ from pathlib import Path
 
 from kernelwright.core.errors import UserError
 from kernelwright.machine.compiler import RunCompiler, run_here
-from kernelwright.targets.cuda.nvcc.cached import Work, build_cached
+from kernelwright.targets.cuda.nvcc.cached import BuildWork, build_cached
 from kernelwright.targets.cuda.nvcc.find import Absent, CudaCompiler, find_cuda_compiler
 from kernelwright.targets.cuda.nvcc.form import DEFAULT_FLAGS
 from kernelwright.targets.cuda.nvcc.outcome import BuildStatus, NotBuilt, Product
@@ -115,7 +115,7 @@ def _build(
     def command(flags: tuple[str, ...]) -> list[str]:
         return [*compiler.command, *flags, *target, "kernel.cpp", "-o", "kernel.so"]
 
-    work = Work(
+    work = BuildWork(
         text=text,
         key=(*flags, architecture),
         suffix=suffix,

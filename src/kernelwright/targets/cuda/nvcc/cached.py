@@ -18,7 +18,7 @@ LOG_CHARS = 4000
 
 
 @dataclass(frozen=True)
-class Work:
+class BuildWork:
     """A source and what is to become of it."""
 
     text: str
@@ -34,7 +34,7 @@ class Work:
     run: RunCompiler
 
 
-def build_cached(work: Work) -> Product | NotBuilt:
+def build_cached(work: BuildWork) -> Product | NotBuilt:
     """Return ``cache_dir/COMPILER/KEY.suffix``, built when it is not there; ``KEY.suffix.log`` lies beside.
 
     Any number of processes may build the same: each builds apart and renames the result into place, last.
@@ -58,7 +58,7 @@ def build_cached(work: Work) -> Product | NotBuilt:
     return Product(result, words, work.compiler, time.perf_counter() - started, cached)
 
 
-def _compile(work: Work, result: Path, log: Path) -> NotBuilt | None:
+def _compile(work: BuildWork, result: Path, log: Path) -> NotBuilt | None:
     try:
         result.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(

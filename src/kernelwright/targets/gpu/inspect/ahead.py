@@ -3,7 +3,7 @@
 from kernelwright.core.errors import MachineError, UserError
 from kernelwright.targets.gpu.facts import GpuFacts
 from kernelwright.targets.gpu.inspect.compiled import find_form, form_of, inspect_compiled
-from kernelwright.targets.gpu.inspect.findings import TIMEOUT_S, Ahead, Ways
+from kernelwright.targets.gpu.inspect.findings import TIMEOUT_S, AotCheck, Ways
 from kernelwright.targets.gpu.inspect.inspection import (
     Inspection,
     InspectionStatus,
@@ -13,10 +13,10 @@ from kernelwright.targets.gpu.inspect.inspection import (
 from kernelwright.targets.gpu.inspect.meaning import outcome_words
 from kernelwright.targets.gpu.inspect.run import inspect_candidate
 
-__all__ = ["TIMEOUT_S", "Ahead", "Ways", "ahead_of", "look_ahead"]
+__all__ = ["TIMEOUT_S", "AotCheck", "Ways", "ahead_of", "look_ahead"]
 
 
-def look_ahead(source: str, gpu: GpuFacts, *, task_source: str, is_training: bool, ways: Ways) -> Ahead:
+def look_ahead(source: str, gpu: GpuFacts, *, task_source: str, is_training: bool, ways: Ways) -> AotCheck:
     """Build a candidate's kernels for a GPU, which need not be here; never raises for what is missing.
 
     Without a compiler, or where the task has no inputs without values, nothing is known: the note says so,
@@ -35,7 +35,9 @@ def look_ahead(source: str, gpu: GpuFacts, *, task_source: str, is_training: boo
                 start=ways.start,
             )
         elif ways.compiling is None:
-            return Ahead(note=f"not built ahead of time: kernels in the form {form} are not looked at here")
+            return AotCheck(
+                note=f"not built ahead of time: kernels in the form {form} are not looked at here"
+            )
         else:
             with ways.compiling() as compiler:
                 found = inspect_compiled(
@@ -44,11 +46,11 @@ def look_ahead(source: str, gpu: GpuFacts, *, task_source: str, is_training: boo
                     run=compiler.run, sandbox=compiler.sandbox,
                 )  # fmt: skip
     except (MachineError, UserError) as error:
-        return Ahead(note=f"not built ahead of time: {error}")
+        return AotCheck(note=f"not built ahead of time: {error}")
     return ahead_of(found)
 
 
-def ahead_of(found: Inspection) -> Ahead:
+def ahead_of(found: Inspection) -> AotCheck:
     """Return what an inspection means for a candidate that is about to be paid for.
 
     Only what compilers and the limits of the GPU say ends it. A candidate whose ``forward`` could not be
@@ -59,7 +61,7 @@ def ahead_of(found: Inspection) -> Ahead:
     problem = f"{_words(bad[0])} ({_place(found)})" if bad else ""
     if not problem and _ends_the_source(found):
         problem = f"not built for {_place(found)}: {found.detail}"
-    return Ahead(
+    return AotCheck(
         facts=found.facts(),
         by_kernel={
             kernel.function or kernel.kernel: kernel.facts

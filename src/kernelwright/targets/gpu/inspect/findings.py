@@ -19,7 +19,7 @@ TIMEOUT_S = 180.0
 """As long as a candidate may take to load on a device, compilers included."""
 
 
-class Ahead(Frozen):
+class AotCheck(Frozen):
     """What is known of a candidate before a device is used."""
 
     facts: dict[str, FactValue] = Field(default_factory=dict)

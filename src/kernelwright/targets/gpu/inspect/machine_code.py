@@ -24,7 +24,7 @@ _TOOL_S = 60.0
 
 
 @dataclass(frozen=True)
-class Built:
+class BuiltCode:
     """What the compiler made of a kernel; ``facts`` is empty where its reports could not be read."""
 
     facts: dict[str, FactValue]
@@ -32,7 +32,7 @@ class Built:
     detail: str = ""
 
 
-def examine(kernel: Any, gpu: GpuFacts, ptxas_log: str, tools: Any) -> Built:
+def examine(kernel: Any, gpu: GpuFacts, ptxas_log: str, tools: Any) -> BuiltCode:
     """Return what is known of a kernel that Triton has compiled.
 
     Args:
@@ -46,7 +46,7 @@ def examine(kernel: Any, gpu: GpuFacts, ptxas_log: str, tools: Any) -> Built:
     name, asm, metadata = kernel.metadata.name, kernel.asm, kernel.metadata
     found = _nvidia(name, asm["cubin"], ptxas_log, tools) if "cubin" in asm else _amd(name, asm["amdgcn"])
     if found is None:
-        return Built({}, KernelOutcome.FITS, "the compiler's reports could not be read")
+        return BuiltCode({}, KernelOutcome.FITS, "the compiler's reports could not be read")
     resources, mix = found
     threads = metadata.num_warps * limits.warp_lanes
     own_shared = max(metadata.shared - resources.static_shared_bytes, 0)
@@ -54,9 +54,9 @@ def examine(kernel: Any, gpu: GpuFacts, ptxas_log: str, tools: Any) -> Built:
     facts = {**facts, **mix, **gpu_facts(gpu)}
     problem = launch_problem(facts, limits, getattr(metadata, "tmem_size", 0) or 0)
     if problem:
-        return Built(facts, KernelOutcome.CANNOT_LAUNCH, problem)
+        return BuiltCode(facts, KernelOutcome.CANNOT_LAUNCH, problem)
     spills = bool(facts["aot.spills"])
-    return Built(facts, KernelOutcome.SPILLS if spills else KernelOutcome.FITS)
+    return BuiltCode(facts, KernelOutcome.SPILLS if spills else KernelOutcome.FITS)
 
 
 def _nvidia(

@@ -8,7 +8,7 @@ from typing import Any
 
 from kernelwright.targets.gpu.facts import GpuFacts
 from kernelwright.targets.gpu.inspect.inspection import KernelOutcome, KernelReport
-from kernelwright.targets.gpu.inspect.machine_code import Built, examine, first_line, grid_problem, waves
+from kernelwright.targets.gpu.inspect.machine_code import BuiltCode, examine, first_line, grid_problem, waves
 
 Tell = Callable[[dict[str, Any]], None]
 """Hands one message to the parent."""
@@ -24,7 +24,7 @@ class Recorder:
     def __init__(self, gpu: GpuFacts, tell: Tell) -> None:
         self._gpu, self._tell = gpu, tell
         self._reports: dict[str, KernelReport] = {}
-        self._built: dict[str, Built] = {}
+        self._built: dict[str, BuiltCode] = {}
         self._log: list[str] = []
         self._n_trials = 0
         self._has_trial_failed = False
@@ -76,7 +76,7 @@ class Recorder:
         self._note(report, kernel.hash, grid is not None)
         return kernel
 
-    def _report(self, kernel: Any, function: Any, bound: dict[str, Any], built: Built) -> KernelReport:
+    def _report(self, kernel: Any, function: Any, bound: dict[str, Any], built: BuiltCode) -> KernelReport:
         source = kernel.src
         names = list(source.signature)
         types = {name: kind for name, kind in source.signature.items() if kind != "constexpr"}

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 
 from kernelwright.targets.gpu.metrics import BANK_CONFLICTS, NSIGHT_COMPUTE, SHARED_PASSES, ncu_facts
 from kernelwright.targets.gpu.profilers.profile import (
+    GpuProfile,
     KernelProfile,
-    Profile,
     ProfileStatus,
     make_profile,
     unreadable,
@@ -47,7 +47,7 @@ def ncu_command(
     return [*command, *program]
 
 
-def parse_ncu(text: str) -> Profile:
+def parse_ncu(text: str) -> GpuProfile:
     """Return the profile from what ncu wrote, standard error included.
 
     Reads the raw page (a launch a row, units in a row of their own) and the long form (a metric a row).
@@ -58,7 +58,7 @@ def parse_ncu(text: str) -> Profile:
             f"the driver keeps its counters from this user ({_DENIED}): times and the compiler's report "
             "stand in for them; an administrator can allow them"
         )
-        return Profile(tool=TOOL, status=ProfileStatus.NO_PERMISSION, message=message)
+        return GpuProfile(tool=TOOL, status=ProfileStatus.NO_PERMISSION, message=message)
     rows = find_table(text, "Kernel Name", "Metric Name", "Metric Value")
     launches = _long(rows) if rows is not None else _wide(find_table(text, "ID", "Kernel Name"))
     if launches is None:

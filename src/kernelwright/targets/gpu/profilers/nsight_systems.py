@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from kernelwright.targets.gpu.profilers.profile import KernelProfile, Profile, make_profile, unreadable
+from kernelwright.targets.gpu.profilers.profile import GpuProfile, KernelProfile, make_profile, unreadable
 from kernelwright.targets.gpu.profilers.table import find_table, number
 
 TOOL = "nsys"
@@ -24,7 +24,7 @@ def nsys_commands(
     return record, [*show, str(report)]
 
 
-def parse_nsys(text: str) -> Profile:
+def parse_nsys(text: str) -> GpuProfile:
     """Return the profile from ``nsys stats --report cuda_gpu_kern_sum --format csv``."""
     rows = find_table(text, "Total Time (ns)", "Instances", "Name")
     if rows is None:

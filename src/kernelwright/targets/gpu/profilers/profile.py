@@ -40,7 +40,7 @@ class KernelProfile(Frozen):
         return None if self.total_us is None else self.total_us / self.launches
 
 
-class Profile(Frozen):
+class GpuProfile(Frozen):
     """One run under one tool, the kernel with the most time first."""
 
     tool: str
@@ -69,22 +69,24 @@ class Profile(Frozen):
         return found | hottest.facts
 
 
-def make_profile(tool: str, kernels: Iterable[KernelProfile], idle_fraction: float | None = None) -> Profile:
+def make_profile(
+    tool: str, kernels: Iterable[KernelProfile], idle_fraction: float | None = None
+) -> GpuProfile:
     """Return the profile of these kernels, hottest first; of equally hot ones the first stays first."""
     found = sorted(kernels, key=lambda kernel: -(kernel.total_us or 0.0))
     if not found:
-        return Profile(tool=tool, status=ProfileStatus.NO_KERNELS, message=f"{tool} saw no kernels")
-    return Profile(
+        return GpuProfile(tool=tool, status=ProfileStatus.NO_KERNELS, message=f"{tool} saw no kernels")
+    return GpuProfile(
         tool=tool, status=ProfileStatus.PROFILED, kernels=tuple(found), idle_fraction=idle_fraction
     )
 
 
-def unreadable(tool: str, text: str) -> Profile:
+def unreadable(tool: str, text: str) -> GpuProfile:
     """Return the profile for output that has no table in it."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     words = lines[-1][:160] if lines else "nothing"
     message = f"{tool} wrote no table that is known; its last line: {words}"
-    return Profile(tool=tool, status=ProfileStatus.UNREADABLE, message=message)
+    return GpuProfile(tool=tool, status=ProfileStatus.UNREADABLE, message=message)
 
 
 class Profiled(Frozen):

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kernelwright.targets.gpu.metrics import ROCPROF, rocprof_facts
-from kernelwright.targets.gpu.profilers.profile import KernelProfile, Profile, make_profile, unreadable
+from kernelwright.targets.gpu.profilers.profile import GpuProfile, KernelProfile, make_profile, unreadable
 from kernelwright.targets.gpu.profilers.table import find_table, number
 
 TOOL = "rocprofv3"
@@ -23,7 +23,7 @@ def rocprof_commands(program: Sequence[str], folder: Path) -> tuple[list[str], l
     )
 
 
-def parse_rocprof_stats(text: str) -> Profile:
+def parse_rocprof_stats(text: str) -> GpuProfile:
     """Return the profile from ``kernel_stats.csv`` of rocprofv3, or ``results.stats.csv`` of rocprof."""
     rows = find_table(text, "Name", "Calls", "TotalDurationNs")
     if rows is None:
@@ -40,7 +40,7 @@ def parse_rocprof_stats(text: str) -> Profile:
     return make_profile(TOOL, found)
 
 
-def parse_rocprof_counters(text: str) -> Profile:
+def parse_rocprof_counters(text: str) -> GpuProfile:
     """Return the profile from ``counter_collection.csv``: a counter of a dispatch a row.
 
     Times come from the timestamps where the table has them; a dispatch counts once, however many counters

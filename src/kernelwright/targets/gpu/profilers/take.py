@@ -14,7 +14,7 @@ from kernelwright.targets.gpu.profilers.choose import function_name, profilers_h
 from kernelwright.targets.gpu.profilers.nsight_compute import ncu_command, parse_ncu
 from kernelwright.targets.gpu.profilers.nsight_systems import nsys_commands, parse_nsys
 from kernelwright.targets.gpu.profilers.one_call import WARM_UPS
-from kernelwright.targets.gpu.profilers.profile import Profile, Profiled, ProfileStatus
+from kernelwright.targets.gpu.profilers.profile import GpuProfile, Profiled, ProfileStatus
 from kernelwright.targets.gpu.profilers.rocprof import (
     parse_rocprof_counters,
     parse_rocprof_stats,
@@ -60,7 +60,7 @@ def take_profile(
     return Profiled(note=f"no profile, the compiler's word stands: {'; '.join(said)}")
 
 
-def _profiled(profile: Profile, calls: int, said: Sequence[str]) -> Profiled:
+def _profiled(profile: GpuProfile, calls: int, said: Sequence[str]) -> Profiled:
     hottest = profile.hottest
     assert hottest is not None
     name = function_name(hottest.name)
@@ -76,19 +76,19 @@ def _program(folder: Path, device: str, mode: str, calls: int) -> list[str]:
     return [sys.executable, one_call, str(folder), device, mode, str(calls)]
 
 
-def _by_ncu(folder: Path, device: str, mode: str, timeout_s: float) -> tuple[Profile, int]:
+def _by_ncu(folder: Path, device: str, mode: str, timeout_s: float) -> tuple[GpuProfile, int]:
     command = ncu_command(_program(folder, device, mode, 1), launches=MOST_LAUNCHES, from_start=False)
     return parse_ncu(_run(command, folder, timeout_s)), 1
 
 
-def _by_nsys(folder: Path, device: str, mode: str, timeout_s: float) -> tuple[Profile, int]:
+def _by_nsys(folder: Path, device: str, mode: str, timeout_s: float) -> tuple[GpuProfile, int]:
     report = folder / "run.nsys-rep"
     record, show = nsys_commands(_program(folder, device, mode, CALLS), report, from_start=False)
     _run(record, folder, timeout_s)
     return parse_nsys(_run(show, folder, timeout_s)), CALLS
 
 
-def _by_rocprof(folder: Path, device: str, mode: str, timeout_s: float) -> tuple[Profile, int]:
+def _by_rocprof(folder: Path, device: str, mode: str, timeout_s: float) -> tuple[GpuProfile, int]:
     """Times decide which kernel is the hottest; its counters are added where they can be read."""
     out, seen = folder / "rocprof", CALLS + WARM_UPS
     times, counters = rocprof_commands(_program(folder, device, mode, CALLS), out)
@@ -104,7 +104,7 @@ def _by_rocprof(folder: Path, device: str, mode: str, timeout_s: float) -> tuple
     return timed.model_copy(update={"kernels": (first, *timed.kernels[1:])}), seen
 
 
-def _by_torch(folder: Path, device: str, mode: str, timeout_s: float) -> tuple[Profile, int]:
+def _by_torch(folder: Path, device: str, mode: str, timeout_s: float) -> tuple[GpuProfile, int]:
     trace = folder / "trace.json"
     words = _run([*_program(folder, device, mode, CALLS), str(trace)], folder, timeout_s)
     return parse_torch_trace(trace.read_text(encoding="utf-8") if trace.exists() else words), CALLS

@@ -4,13 +4,13 @@ import json
 from typing import Any
 
 from kernelwright.targets.gpu.metrics import torch_facts
-from kernelwright.targets.gpu.profilers.profile import KernelProfile, Profile, make_profile, unreadable
+from kernelwright.targets.gpu.profilers.profile import GpuProfile, KernelProfile, make_profile, unreadable
 
 TOOL = "torch.profiler"
 _ON_DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
 
 
-def parse_torch_trace(text: str) -> Profile:
+def parse_torch_trace(text: str) -> GpuProfile:
     """Return the profile from what ``torch.profiler.profile(...).export_chrome_trace`` wrote.
 
     Copies and fills count as busy time, not as kernels. Times are those of the trace, in us.

@@ -6,7 +6,7 @@ from pathlib import Path
 from kernelwright.core.errors import UserError
 from kernelwright.machine.compiler import RunCompiler, run_here
 from kernelwright.targets.cuda.nvcc.build import TIMEOUT_S
-from kernelwright.targets.cuda.nvcc.cached import Work, build_cached
+from kernelwright.targets.cuda.nvcc.cached import BuildWork, build_cached
 from kernelwright.targets.cuda.nvcc.find import Absent
 from kernelwright.targets.cuda.nvcc.form import CudaSource, Launch, checked_text
 from kernelwright.targets.cuda.nvcc.outcome import AheadReport, BuildStatus, LaunchFacts, NotBuilt, Product
@@ -93,7 +93,7 @@ def _assembly(
     if compiler.kind == "clang":
         command += ["-nogpulib", "-nogpuinc", "-Wno-unused-command-line-argument"]
         text = SHIM.read_text(encoding="utf-8").replace("#pragma once\n", "") + _HIP_HEADER.sub("", text)
-    work = Work(
+    work = BuildWork(
         text=text,
         key=(*flags, architecture),
         suffix=".s",
