@@ -93,7 +93,7 @@ class TaskLine(Frozen):
 
     task: str
     speedups: dict[str, float | None]
-    """CandidateProcess's name -> geometric mean over its seeds; None when every run failed."""
+    """Contestant's name -> geometric mean over its seeds; None when every run failed."""
 
 
 class FailedRun(Frozen):
