@@ -107,7 +107,7 @@ def test_quick_takes_the_searchs_own_verdicts_and_says_so(cli: Any, engine: Any,
     run_id = result.json["rows"][0]["run_id"]
     assert cli("runs", "show", run_id, "--json").json["run"]["spec"]["baselines"] == ["eager"]
     text = Path("trial/results.md").read_text(encoding="utf-8")
-    assert "in the search itself" in text and "fresh process" not in text
+    assert "during the search" in text and "fresh process" not in text
     mixed = cli("bench", folder, "--resume", "trial")
     assert mixed.code == 2 and "compared with eager" in mixed.err
 

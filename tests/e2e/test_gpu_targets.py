@@ -116,5 +116,5 @@ def test_who_cannot_write_the_language_is_refused_before_anything_starts(
             api.play(spec_for(CUDA, "fsr", "http://127.0.0.1:1", team=team), store=store, settings=settings)
     hip = TargetName(device="hip", language="hip")
     with pytest.raises(UserError, match=r"models are asked for kernels for cpu/cpp, .*; not for 'hip/hip'"):
-        api.run_task(spec_for(hip, "fsr", "http://127.0.0.1:1"), store=store, settings=settings)
+        api.play(spec_for(hip, "fsr", "http://127.0.0.1:1"), store=store, settings=settings)
     assert list(store.iter_runs()) == []

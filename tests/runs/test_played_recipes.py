@@ -137,7 +137,11 @@ def test_a_killed_run_ends_as_one_that_was_not(name: str, killed_after: int, tmp
 def test_a_team_without_moves_ends_the_search_early_and_says_so(name: str, tmp_path: Path) -> None:
     game = played(tmp_path, name, ScriptedTeam(["a"], []), {"a": 1.5})
     assert game.sources() == ["a"]
-    assert "left" in game.outcome.reason or "selected" in game.outcome.reason
+    assert (
+        "was tried" in game.outcome.reason
+        or "selected" in game.outcome.reason
+        or "left" in game.outcome.reason
+    )
     assert game.outcome.winner is not None and game.outcome.winner.source == "a"
 
 

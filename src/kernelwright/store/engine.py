@@ -48,12 +48,15 @@ def open_database(where: Path | str, *, read_only: bool = False) -> tuple[Engine
     """
     url = parse_address(where)
     name = shown_address(url)
-    try:
-        return (_open_to_read(url, name) if read_only else _open_to_write(url, name)), name
-    except ModuleNotFoundError as error:
-        raise StoreError(f"cannot open the store {name}: {_missing_driver(url, error)}") from error
-    except (OSError, exc.SQLAlchemyError, sqlite3.Error) as error:
-        raise StoreError(f"cannot open the store {name}: {reason(error, url)}") from error
+    patience = _Patience(waits_for_server=False)
+    while True:
+        try:
+            return (_open_to_read(url, name) if read_only else _open_to_write(url, name)), name
+        except ModuleNotFoundError as error:
+            raise StoreError(f"cannot open the store {name}: {_missing_driver(url, error)}") from error
+        except (OSError, exc.SQLAlchemyError, sqlite3.Error) as error:
+            if not patience.helps(error):
+                raise StoreError(f"cannot open the store {name}: {reason(error, url)}") from error
 
 
 def _open_to_read(url: URL, name: str) -> Engine:
@@ -178,6 +181,16 @@ class _Patience:
         self._waits_for_server = waits_for_server
         self._attempts = 0
         self._gone_since: float | None = None
+
+    def helps(self, error: Exception) -> bool:
+        """Wait and return True where another attempt may succeed, such as one beside who creates a store."""
+        try:
+            if isinstance(error, exc.DBAPIError):
+                self.wait(error)
+                return True
+        except exc.DBAPIError:
+            pass
+        return False
 
     def wait(self, error: exc.DBAPIError) -> None:
         if self._waits_for_server and _is_lost(error):
