@@ -526,8 +526,8 @@ STAGES = (
     _Step(Stage.REPLAY, "idle work after replay", _When.EACH, _Trial.check_idle),
     _Step(Stage.REPLAY, "tamper", _When.EACH, _Trial.check_untampered),
     _Step(Stage.REPLAY, "late outputs", _When.EACH, _Trial.check_late),
-    _Step(Stage.REPLAY, "own work", _When.FIRST, _Trial.check_library_use),
-    _Step(Stage.VERIFY, "share of the other families", _When.LATER, _Trial.check_share),
+    _Step(Stage.REPLAY, "library use", _When.FIRST, _Trial.check_library_use),
+    _Step(Stage.VERIFY, "share of the other input distributions", _When.LATER, _Trial.check_share),
     _Step(Stage.TIME, "floor", _When.RESULT, _Trial.check_floor),
 )
 """All stages and checks in order; the first check that fails ends the evaluation. A search evaluation has one
