@@ -90,7 +90,7 @@ def inspect(
     require_sandbox: RequireSandbox = None,
     as_json: AsJson = False,
 ) -> None:
-    """Build every GPU kernel of a candidate for GPUs that need not be here; runs none.
+    """Build every GPU kernel of a candidate ahead of time; needs no GPU and runs nothing.
 
     Exits 0 when all of them are built and nothing speaks against launching them, else 1; 2 where a
     compiler is missing.

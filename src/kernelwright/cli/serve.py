@@ -49,7 +49,7 @@ def serve(
 ) -> None:
     """Judge kernels for programs elsewhere; ends with Ctrl-C or SIGTERM.
 
-    Whoever may ask can run code on this machine as you: see docs/serve.md.
+    Everybody who holds the token can run code on this machine as you: see docs/serve.md.
     """
     # lazy: loads torch
     from kernelwright.api.machines import bound_settings, require_device

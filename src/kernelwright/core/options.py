@@ -258,7 +258,7 @@ OPTIONS: tuple[Option, ...] = (
         show=repr, default=f"{MAX_MB:g}",
     ),
     Option(
-        "naive", "--naive", "Also show what a harness that does not look says; unconfined.", "Judging",
+        "naive", "--naive", "Also show the verdicts of a naive harness, unconfined.", "Judging",
         kind=bool,
     ),
     Option("listing", "--list", "Judge nothing; show how each must end.", "Judging", kind=bool),
