@@ -123,6 +123,7 @@ def run(site: Path, folder: Path, *words: str) -> dict[str, object]:
     return found
 
 
+@pytest.mark.slow
 def test_it_is_optimised_for_and_judged_like_any_other(site: Path, tmp_path: Path) -> None:
     (tmp_path / "model.py").write_text(SMALL)
     found = run(site, tmp_path, "optimize", "model.py", "--target", "cpu/numpy", "--budget-evaluations", "3")
