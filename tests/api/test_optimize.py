@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,13 +9,9 @@ import torch
 from torch import nn
 
 import kernelwright
-from kernelwright.api import playing
 from kernelwright.core.budget import Budget
 from kernelwright.core.errors import UserError
-from kernelwright.referee.session.referee import Referee
-from kernelwright.referee.settings import RefereeSettings
 from kernelwright.settings import Settings
-from kernelwright.testing.fake_run import PEAKS
 
 
 class Gate(nn.Module):
@@ -36,22 +31,10 @@ def settings(tmp_path: Path) -> Settings:
     return Settings(cache_dir=tmp_path / "cache", data_dir=tmp_path / "data", store=str(tmp_path / "runs.db"))
 
 
-@pytest.fixture(params=["briefly", pytest.param("as shipped", marks=pytest.mark.slow)])
-def measured(request: pytest.FixtureRequest, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Settings:
-    """Measure as shipped, or only against eager, for a moment, on made-up peaks."""
-    if request.param == "as shipped":
-        return settings
-    quick = RefereeSettings(
-        cache_dir=settings.cache_dir, search_timing_s=0.1, final_timing_s=0.2, batch_s=0.001
-    )
-    monkeypatch.setattr(playing, "open_referee", lambda *_, **__: Referee(quick))
-    monkeypatch.setattr("kernelwright.machine.probe.measure_peaks", lambda cache_dir, *, refresh=False: PEAKS)
-    return replace(settings, defaults={"baseline": ["eager"]})
-
-
-def test_a_live_module_gets_a_drop_in_with_its_own_parameters(tmp_path: Path, measured: Settings) -> None:
+@pytest.mark.slow
+def test_a_live_module_gets_a_drop_in_with_its_own_parameters(tmp_path: Path, settings: Settings) -> None:
     module, x = Gate(1024), torch.randn(1024, 1024)
-    result = kernelwright.optimize(module, (x,), budget=Budget(evaluations=2), settings=measured)
+    result = kernelwright.optimize(module, (x,), budget=Budget(evaluations=2), settings=settings)
     fast = result.module
     assert isinstance(fast, Gate)
     assert result.evaluation is not None and result.evaluation.is_verified
@@ -64,7 +47,7 @@ def test_a_live_module_gets_a_drop_in_with_its_own_parameters(tmp_path: Path, me
         torch.testing.assert_close(fast(other), module(other))
     assert "<html" in result.save_report(tmp_path / "report.html").read_text(encoding="utf-8")
     assert result.run_id in repr(result) and "<ul>" in result._repr_html_()
-    (line,) = kernelwright.runs(measured.store)
+    (line,) = kernelwright.runs(settings.store)
     assert (line.run_id, line.task, line.state) == (result.run_id, "Gate", "finished")
     if result.source is not None:
         assert "faster" in result._repr_html_() or "eager" in result._repr_html_()

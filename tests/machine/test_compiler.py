@@ -62,7 +62,7 @@ def test_endless_compile_is_killed_with_its_children(tmp_path: Path) -> None:
 def test_builders_at_once_all_get_the_library(tmp_path: Path) -> None:
     script = (
         "import sys; from pathlib import Path; from kernelwright.machine.compiler import *; "
-        "sys.exit(not isinstance(compile_library(sys.argv[1], ('-O1',), Path(sys.argv[2])), Built))"
+        "sys.exit(not isinstance(compile_library(sys.argv[1], ('-O1',), Path(sys.argv[2])), BuiltLibrary))"
     )
     command = [sys.executable, "-c", script, ANSWER, str(tmp_path)]
     builders = [subprocess.Popen(command) for _ in range(4)]
