@@ -2,6 +2,8 @@
 
 import inspect
 from collections.abc import Callable
+from importlib.metadata import entry_points
+from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
@@ -41,13 +43,20 @@ def parameter(option: Option, request: type[Request] | None = None) -> Any:
         annotated | None,
         typer.Option(
             *flags,
-            help=option.help,
+            help=option.help.replace("{methods}", ", ".join(_methods())),
             metavar=option.metavar,
             min=option.minimum,
             rich_help_panel=option.panel,
             show_default=_default(option, request) or False,
         ),
     ]
+
+
+def _methods() -> list[str]:
+    """Return the methods by their files and entry points; none is imported, so help stays quick."""
+    folder = Path(__file__).parents[1] / "methods"
+    own = {path.stem.replace("_", "-") for path in folder.glob("[a-z]*.py")}
+    return sorted(own | {entry.name for entry in entry_points(group="kernelwright.methods")})
 
 
 def _choice(option: Option) -> Any:

@@ -106,7 +106,6 @@ def _joined(values: Iterable[Any]) -> str:
     return ",".join(map(str, values))
 
 
-_KNOWN_RECIPES = "kernelwright, kernelskill, stark, scientist, cupilot, fsr, best-of-n, refine"
 _OVER_TASKS = ("bench", "compare", "check")
 _EXPERIMENTS = ("bench", "compare")
 _DEVICE = "cpu, cuda, cuda:N, hip or hip:N."
@@ -151,7 +150,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("families", "--family", "Only this family; repeatable.", "Task", kind=int, many=True),
     Option("limit", "--limit", "The first N tasks.", "Task", kind=int, metavar="N", minimum=1),
     Option(
-        "recipe", "--recipe", f"How to search: {_KNOWN_RECIPES}; see docs/recipes.", "Search",
+        "recipe", "--recipe", "How to search: {methods}; see docs/recipes.", "Search",
         is_always_said=True, is_configurable=True,
     ),
     Option(
