@@ -43,9 +43,9 @@ def _carry_out(job: dict[str, Any], answers: IO[str]) -> None:
 
     try:
         # lazy: loads torch
-        from kernelwright.mcp.jobs import JOBS, Call
+        from kernelwright.mcp.jobs import JOBS, JobContext
 
-        call = Call(_settings(job["settings"]), lambda text: write({"say": text}))
+        call = JobContext(_settings(job["settings"]), lambda text: write({"say": text}))
         write({"answer": JOBS[job["name"]](call, **job["arguments"])})
     except KernelwrightError as error:
         write({"fault": " ".join(str(error).split()), "is_ours": False})

@@ -53,7 +53,7 @@ Options = Mapping[str, Any] | None
 
 
 @dataclass(frozen=True)
-class Call:
+class JobContext:
     """What a job is given beside its arguments."""
 
     settings: Settings
@@ -65,7 +65,7 @@ class Call:
         return open_for_reading(self.settings.store, must_exist=False)
 
 
-def check_task(call: Call, task: str, options: Options = None) -> TaskReport:
+def check_task(call: JobContext, task: str, options: Options = None) -> TaskReport:
     """Say what is wrong with a task."""
     fields = CHECK.fields(options)
     request = request_for(CheckRequest, call.settings, sources=(place_of(task),), **fields)
@@ -74,7 +74,7 @@ def check_task(call: Call, task: str, options: Options = None) -> TaskReport:
     return task_report(result.checkups[0])
 
 
-def evaluate(call: Call, task: str, kernel: str, options: Options = None) -> KernelVerdict:
+def evaluate(call: JobContext, task: str, kernel: str, options: Options = None) -> KernelVerdict:
     """Judge one kernel."""
     request = _judging(call, task, {"kernel": kernel}, options)
     call.say("building, verifying, timing the kernel")
@@ -83,7 +83,7 @@ def evaluate(call: Call, task: str, kernel: str, options: Options = None) -> Ker
 
 
 def compare_kernels(
-    call: Call, task: str, kernels: Mapping[str, str], options: Options = None
+    call: JobContext, task: str, kernels: Mapping[str, str], options: Options = None
 ) -> KernelTable:
     """Judge several kernels in one session."""
     if not kernels:
@@ -103,7 +103,7 @@ def compare_kernels(
 
 
 def diagnose(
-    call: Call,
+    call: JobContext,
     task: str,
     kernel: str,
     plan: Sequence[Mapping[str, Any]] | None = None,
@@ -117,14 +117,14 @@ def diagnose(
     return bottleneck_report(found)
 
 
-def _judging(call: Call, task: str, kernels: Mapping[str, str], options: Options) -> EvaluateRequest:
+def _judging(call: JobContext, task: str, kernels: Mapping[str, str], options: Options) -> EvaluateRequest:
     fields = EVALUATE.fields(options)
     places = tuple(kernel_of(source, name.replace(":", "_") or "kernel") for name, source in kernels.items())
     return request_for(EvaluateRequest, call.settings, task=place_of(task), kernels=places, **fields)
 
 
 def lower_plan(
-    call: Call, task: str, moves: Sequence[Mapping[str, Any]] = (), options: Options = None
+    call: JobContext, task: str, moves: Sequence[Mapping[str, Any]] = (), options: Options = None
 ) -> LoweredKernel:
     """Have the expert write a kernel for a plan."""
     fields = LOWER.fields(options)
@@ -140,7 +140,11 @@ def lower_plan(
 
 
 def memory_recall(
-    call: Call, task: str | None = None, skill: str | None = None, target: str | None = None, count: int = 8
+    call: JobContext,
+    task: str | None = None,
+    skill: str | None = None,
+    target: str | None = None,
+    count: int = 8,
 ) -> Memory:
     """Say what earlier runs have taught, about tasks like one where one is given."""
     name = parse_target(target or RunRequest.model_fields["target"].default, is_elsewhere=True)
@@ -153,7 +157,7 @@ def memory_recall(
 
 
 def inspect(
-    call: Call,
+    call: JobContext,
     kernel: str,
     task: str | None = None,
     gpus: Sequence[str] = (),
@@ -184,7 +188,7 @@ def inspect(
 
 
 def optimize(
-    call: Call,
+    call: JobContext,
     task: str | None = None,
     name: str = "task",
     resume: str | None = None,
@@ -239,4 +243,4 @@ JOBS: dict[str, Callable[..., Answer]] = {
         check_task, evaluate, compare_kernels, diagnose, lower_plan, memory_recall, inspect, optimize,
     )
 }  # fmt: skip
-"""By the name of their tool; the first argument is the Call."""
+"""By the name of their tool; the first argument is the context."""

@@ -31,7 +31,7 @@ def add_resources(server: MCPServer[Any], settings: Settings) -> None:
 
 
 def _add_runs(server: MCPServer[Any], settings: Settings) -> None:
-    runs = _Runs(settings)
+    runs = _StoredRuns(settings)
 
     @server.resource("kernelwright://runs", name="runs", mime_type=JSON)
     def all_runs() -> str:
@@ -54,7 +54,7 @@ def _add_runs(server: MCPServer[Any], settings: Settings) -> None:
         return runs.report(run_id)
 
 
-class _Runs:
+class _StoredRuns:
     """The runs of a store as texts; the store is opened for each question and closed again."""
 
     def __init__(self, settings: Settings) -> None:

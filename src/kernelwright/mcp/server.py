@@ -30,7 +30,8 @@ INSTRUCTIONS = (
     "ModelNew. The loop: check_task once; lower_plan without moves, or your own source, for a first kernel; "
     "evaluate; diagnose for the bottleneck and the skills that answer it; skill_read; change one thing; "
     "evaluate again. optimize runs the whole loop for you. Only the referee's verdict counts: trust no "
-    "figure that evaluate, compare_kernels, diagnose or optimize did not give. kernelwright://docs/skill has more."
+    "figure that evaluate, compare_kernels, diagnose or optimize did not give. kernelwright://docs/skill has "
+    "more."
 )
 
 

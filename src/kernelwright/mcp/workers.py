@@ -10,7 +10,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, replace
 from typing import Any, TypeVar
@@ -38,13 +38,14 @@ NEED_STORE = frozenset({"diagnose", "memory_recall", "optimize"})
 """Jobs that are told where the store is; its address may hold a password."""
 KEPT = ("CXX", "CUDA_HOME", "CUDA_PATH", "ROCM_PATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL")
 NO_STORE = "sqlite://"
+COMMAND = (sys.executable, "-m", "kernelwright.mcp.child")
 
 
 class Workers:
-    """The processes of a server's jobs."""
+    """The processes of a server's jobs; ``command`` starts one."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+    def __init__(self, settings: Settings, command: Sequence[str] = COMMAND) -> None:
+        self._settings, self._command = settings, command
         self._turn = anyio.Lock()
         self._waiting = 0
 
@@ -80,7 +81,8 @@ class Workers:
         job = {"name": name, "arguments": dict(arguments), "settings": asdict(settings)}
         with tempfile.TemporaryDirectory(prefix="kernelwright-job-") as folder:
             place = None if name == "optimize" else folder  # its run remembers where it was asked for
-            async with _process(self._environment(arguments, folder), place) as process:
+            environment = self._environment(arguments, folder)
+            async with _process(self._command, environment, place) as process:
                 assert process.stdin is not None and process.stdout is not None
                 with suppress(anyio.BrokenResourceError):
                     await process.stdin.send((json.dumps(job, default=str) + "\n").encode())
@@ -126,10 +128,12 @@ async def _beat(tell: Tell, latest: _Latest, begin: float) -> None:
 
 
 @asynccontextmanager
-async def _process(environment: dict[str, str], folder: str | None) -> AsyncIterator[Process]:
+async def _process(
+    command: Sequence[str], environment: dict[str, str], folder: str | None
+) -> AsyncIterator[Process]:
     """Start a job's process; at the end it is gone, interrupted first where it is still at work."""
     process = await anyio.open_process(
-        [sys.executable, "-m", "kernelwright.mcp.child"],
+        command,
         stderr=None,
         env=environment,
         cwd=folder,
