@@ -34,6 +34,7 @@ def main() -> None:
         _carry_out(job, answers)
     except KeyboardInterrupt:
         os._exit(INTERRUPTED)
+    os._exit(0)  # nothing is left to be closed, and torch takes its time
 
 
 def _carry_out(job: dict[str, Any], answers: IO[str]) -> None:
