@@ -34,7 +34,10 @@ def test_a_name_of_the_builders_own_is_not_followed(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.rglob("*")] == ["work"]
 
 
-@pytest.mark.parametrize("place", [[-1, 4], [0, -4], [4090, 10**6], [0, 10**12], [0], "ab", [0.0, 1.0], [True, 1]])
+PLACES = [[-1, 4], [0, -4], [4090, 10**6], [0, 10**12], [0], "ab", [0.0, 1.0], [True, 1]]
+
+
+@pytest.mark.parametrize("place", PLACES)
 def test_a_place_outside_the_memory_is_refused(tmp_path: Path, place: Any) -> None:
     with pytest.raises(MachineError, match="not in its memory"):
         take_results(_reply(kernel_so=place), SharedMemory(64), tmp_path)
