@@ -28,7 +28,7 @@ CAUGHT = {4: "SIGILL", 5: "SIGTRAP", 7: "SIGBUS", 8: "SIGFPE", 11: "SIGSEGV", 14
 """Signals whose handlers can run code outside a call."""
 
 
-class Finding(NamedTuple):
+class OutsideWork(NamedTuple):
     """Work that is not allowed."""
 
     text: str
@@ -102,17 +102,19 @@ class Watch:
             self.command_s = max(self._left - self._entered, 0.0)
             self.idle.busy_s += self.command_s
 
-    def problem(self) -> Finding | None:
+    def problem(self) -> OutsideWork | None:
         """Return what work there was between commands or in other processes, None where it was allowed."""
         others_s = self._others_now_s() - self._others_s
         if others_s > OTHERS_S:
-            return Finding(f"processes that it started computed for {others_s * 1e3:.3g} ms", is_certain=True)
+            return OutsideWork(
+                f"processes that it started computed for {others_s * 1e3:.3g} ms", is_certain=True
+            )
         if self.idle.is_too_much:
             text = (
                 f"it used {self.idle.cpu_s * 1e3:.3g} ms of processor time while no command ran and "
                 f"{self.idle.busy_s * 1e3:.3g} ms during {self.idle.n} commands: it works outside the calls"
             )
-            return Finding(text, is_certain=self.idle.cpu_s > CERTAIN * self.idle.allowed_s)
+            return OutsideWork(text, is_certain=self.idle.cpu_s > CERTAIN * self.idle.allowed_s)
         return None
 
     def new_handlers(self) -> list[str]:
