@@ -80,7 +80,7 @@ class CandidateProcess:
         self.events_s: float | None = None
         """Seconds of the last timing by the device's events, as reported by the process; None on ``cpu``."""
         self._timed_cpu_s: list[tuple[int, float]] = []
-        self.watch = Watch(self.child.pid, self.child.keeper, settings.n_threads)
+        self.watch = Watch(self.child.pid, self.child.account, settings.n_threads)
         self.slots = {name: SharedMemory(reference.layout.args_bytes) for name in reference.slots}
         self.results = SharedMemory(reference.output_bytes)
         self._state = SharedMemory(reference.layout.state_bytes)
@@ -118,7 +118,7 @@ class CandidateProcess:
         device = self.reference.device
         put_on_device(self.child, device, self._settings, is_tf32=self._may_use_tf32)
         if device.is_apart:  # signal handlers and time of the driver's start are not the candidate's
-            self.watch = Watch(self.child.pid, self.child.keeper, self._settings.n_threads)
+            self.watch = Watch(self.child.pid, self.child.account, self._settings.n_threads)
 
     @property
     def _may_use_tf32(self) -> bool:
@@ -229,8 +229,9 @@ class CandidateProcess:
 
     def check_idle(self) -> None:
         """Raise Failure when the process worked while no command ran."""
-        if problem := self.watch.problem():
-            raise Failure(Status.REJECTED, problem, check=Check.IDLE_WORK, is_by_clock=True)
+        if found := self.watch.problem():
+            is_doubtful = not found.is_certain
+            raise Failure(Status.REJECTED, found.text, check=Check.IDLE_WORK, is_by_clock=is_doubtful)
 
     def use_threads(self, count: int) -> None:
         """Ask for another number of OpenMP threads; a candidate may ignore it."""

@@ -11,8 +11,8 @@ import numpy.typing as npt
 from kernelwright.core.errors import TaskError
 from kernelwright.core.task import Task, Workload
 from kernelwright.referee.checks.tolerance import Array, Distance, ExpectedOutput, distance_between
-from kernelwright.referee.checks.watch import cpu_s
 from kernelwright.referee.device import Device, n_lanes
+from kernelwright.referee.sandbox.account import cpu_s
 from kernelwright.referee.session import admission
 from kernelwright.referee.session.host_process import HostProcess
 from kernelwright.referee.session.input_samples import (

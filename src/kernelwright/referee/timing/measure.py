@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from kernelwright.core.evaluation import Check, Status, WorkloadResult
 from kernelwright.referee.checks.verify import Verification, matches, still_matches
-from kernelwright.referee.checks.watch import cpu_s
+from kernelwright.referee.sandbox.account import cpu_s
 from kernelwright.referee.session.candidate_process import CandidateProcess, Failure
 from kernelwright.referee.session.input_samples import InputSample
 from kernelwright.referee.session.launcher import Child
