@@ -71,7 +71,7 @@ class DrawMaker:
         return WeightState(name, style, memory)
 
     def make_other(self, style: str, state: WeightState, seed: int) -> WeightState:
-        """Return weights that take turns with ``state``: ``ANOTHER`` construction or ``ONE_ELEMENT`` changed."""
+        """Return weights to take turns with ``state``: ``ANOTHER`` construction or ``ONE_ELEMENT`` new."""
         if style == ANOTHER:
             return self.make_state(style, "constructed", seed)
         memory, rng = state.memory.copy(), random.Random(seed)
