@@ -23,8 +23,9 @@ from kernelwright.memory.findings import Findings
 from kernelwright.memory.ledger import InformedLedger, Ledger
 from kernelwright.runs.prepare import prepare
 from kernelwright.settings import Settings, load_settings
-from kernelwright.skills.gate import diagnose, rank
+from kernelwright.skills.diagnosis import diagnose
 from kernelwright.skills.load import load_skills
+from kernelwright.skills.ranking import rank
 from kernelwright.skills.stats import EmptyLedger, LedgerView
 from kernelwright.store.base import Store
 from kernelwright.targets.registry import all_targets
