@@ -266,6 +266,10 @@ OPTIONS: tuple[Option, ...] = (
         choices=get_args(SandboxTier), default="the best there is", is_configurable=True,
     ),
     Option(
+        "confine_tasks", "--confine-tasks", "Run the reference in the sandbox too: for a stranger's task.",
+        "Judging", kind=bool,
+    ),
+    Option(
         "models.model", "--model", "Model of every seat that is a model's, e.g. openai:gpt-5. Keys come from "
         "the environment.", "Language models", metavar="PROVIDER:NAME", is_configurable=True,
     ),

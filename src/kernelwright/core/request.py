@@ -115,6 +115,8 @@ class EvaluateRequest(_WithWorkloads):
     kernels: tuple[KernelPlace, ...] = Field(min_length=1)
     final: bool = False
     """Longer, in fresh processes."""
+    confine_tasks: bool = False
+    """Run the reference in the sandbox too, for a stranger's task; the roofline floor is then not known."""
     tolerance: TolerancePolicy | None = None
     library_calls: LibraryCalls = LibraryCalls.ALLOWED
     baselines: tuple[str, ...] | None = None
