@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelwright.core.evaluation import Speedup, Timing, WorkloadResult
-from kernelwright.core.roofline import Floor
 
 N_RESAMPLES = 1000
 CONFIDENCE = 0.95
@@ -136,9 +135,7 @@ def _speedup(baseline: str, centre: float, below: float, above: float) -> Speedu
     return Speedup(baseline=baseline, ratio=ratio, low=min(low, ratio), high=max(high, ratio))
 
 
-def conclude(
-    workload: str, pairs: Sequence[Samples], floor: Floor | None, *, spread: float = 0.0
-) -> WorkloadResult:
+def conclude(workload: str, pairs: Sequence[Samples], *, spread: float = 0.0) -> WorkloadResult:
     """Return timings and speedups of one workload from one or several pairs of processes.
 
     Leaves out a baseline that some pairs lack. ``spread`` is used with one pair only; see ``compare``.
@@ -154,7 +151,6 @@ def conclude(
         candidate=_pooled(pairs, "candidate"),
         baselines={name: _pooled(pairs, name) for name in names},
         speedups=tuple(speedups),
-        floor_ms=None if floor is None else floor.ms,
     )
 
 
