@@ -3,8 +3,6 @@
 import datetime
 from typing import Literal
 
-from pydantic import Field
-
 from kernelwright.core.frozen import Frozen
 
 PROBE_VERSION = 2
@@ -118,9 +116,9 @@ class Peaks(Frozen):
     """By growing working set; large shared caches make it fall in several steps. Empty: two levels."""
     levels: tuple[LevelRate, ...] = ()
     """By level and number of threads: one, and all."""
-    functions: dict[str, float] = Field(default_factory=dict)
-    """1e9 evaluations a second of ``exp``, ``log``, ``tanh``, ``erf``, ``sqrt`` and ``div`` (a quotient) on
-    all threads, in the cheapest way we know."""
+    functions: tuple[tuple[str, float], ...] = ()
+    """By name, 1e9 evaluations a second of ``exp``, ``log``, ``tanh``, ``erf``, ``sqrt`` and ``div``
+    (a quotient) on all threads, in the cheapest way we know."""
     rounded_gflops: float | None = None
     """Like ``fma_gflops``, for products whose operands may be rounded to 16 bits. None: the processor has
     units for them that the probe does not know, so nothing bounds such products."""
@@ -168,8 +166,8 @@ class Work(Frozen):
     """Floating-point operations of the graph that no implementation can avoid; see tasks/work.py."""
     min_bytes: int
     """Each input, used parameter and output moved once."""
-    functions: dict[str, int] = Field(default_factory=dict)
-    """Evaluations that no algebra removes, by the names of ``Peaks.functions``; see tasks/functions.py.
+    functions: tuple[tuple[str, int], ...] = ()
+    """Evaluations that no algebra removes, with the names of ``Peaks.functions``; see tasks/functions.py.
     Values where a function is flat may need none."""
     may_round: bool = False
     """Operands of products may be rounded to 16 bits: by the tolerance, or because they have no more."""
@@ -222,7 +220,7 @@ def floor(work: Work, peaks: Peaks) -> Floor:
 
 
 def _functions_ms(work: Work, peaks: Peaks) -> float:
-    smooth = max((peaks.functions.get(name, 0.0) for name in SMOOTH), default=0.0)
-    rates = {**peaks.functions, **dict.fromkeys(SMOOTH, smooth)}
-    known = [count / rates[name] for name, count in work.functions.items() if rates.get(name)]
+    rates = dict(peaks.functions)
+    rates |= dict.fromkeys(SMOOTH, max(rates.get(name, 0.0) for name in SMOOTH))
+    known = [count / rates[name] for name, count in work.functions if rates.get(name)]
     return sum(known) / 1e6

@@ -194,7 +194,7 @@ def _peaks_of(found: Figures, sizes: Sequence[int], instructions: int | None) ->
             *_level_rates(found, 1, _one_thread(levels, max(sizes))),
             *(_level_rates(found, n_threads(), _all_threads(levels, sizes)) if n_threads() > 1 else ()),
         ),
-        functions=found.functions(),
+        functions=tuple(found.functions().items()),
         rounded_gflops=None if has_unknown_units(isa()) else found.rounded(check),
         fma_check=check,
     )

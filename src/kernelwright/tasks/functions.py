@@ -38,9 +38,9 @@ _PASSING = VIEWS | frozenset(
 _NORMALISING = frozenset(("native_layer_norm", "native_group_norm", "_native_batch_norm_legit_no_training"))
 _BLIND = frozenset(
     ("amax", "amin", "max", "min", "argmax", "argmin", "aminmax", "topk", "sort", "argsort", "kthvalue",
-     "median", "mode", "clamp", "clamp_min", "clamp_max", "relu", "hardtanh", "leaky_relu", "threshold", "elu",
-     "maximum", "minimum", "where", "lt", "gt", "le", "ge", "eq", "ne", "sign", "floor", "ceil", "round", "any",
-     "all", "nonzero", "hardswish", "hardsigmoid", "sym_size", "max_pool2d_with_indices",
+     "median", "mode", "clamp", "clamp_min", "clamp_max", "relu", "hardtanh", "leaky_relu", "threshold",
+     "elu", "maximum", "minimum", "where", "lt", "gt", "le", "ge", "eq", "ne", "sign", "floor", "ceil", "any",
+     "round", "all", "nonzero", "hardswish", "hardsigmoid", "sym_size", "max_pool2d_with_indices",
      "max_pool3d_with_indices", "adaptive_max_pool2d")
 )  # fmt: skip
 """Operators that commute with monotone functions, or need them for some values only."""

@@ -74,7 +74,7 @@ def count_work(captured: Captured, *, may_round: bool = False) -> Work:
     return Work(
         flops=int(flops),
         min_bytes=int(moved),
-        functions=count_functions(captured, needs),
+        functions=tuple(sorted(count_functions(captured, needs).items())),
         may_round=may_round,
     )
 
