@@ -109,7 +109,7 @@ def _floor(told: PromptInput) -> Texts:
 
 
 def _evaluations(floor: Floor) -> str:
-    """Say which elementary functions the floor counts, and what they alone take; empty where it counts none."""
+    """Say which elementary functions the floor counts, and what they take; empty where it counts none."""
     if not floor.functions_ms:
         return ""
     counted = ", ".join(f"{count} {name}" for name, count in floor.work.functions)

@@ -25,10 +25,9 @@ def hardware_lines(machine: Machine, peaks: Peaks) -> list[str]:
 
 def _rate_line(machine: Machine, rate: LevelRate) -> str:
     threads = "1 thread" if rate.threads == 1 else f"{rate.threads} threads"
-    return (
-        f"- {_place(machine, rate.level)}, {threads}: read {rate.read_gbps:.3g}, write {rate.write_gbps:.3g}, "
-        f"copy {rate.copy_gbps:.3g} GB/s."
-    )
+    place = _place(machine, rate.level)
+    rates = f"read {rate.read_gbps:.3g}, write {rate.write_gbps:.3g}, copy {rate.copy_gbps:.3g} GB/s"
+    return f"- {place}, {threads}: {rates}."
 
 
 def _place(machine: Machine, level: int) -> str:
