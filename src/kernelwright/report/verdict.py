@@ -41,8 +41,13 @@ def run_verdict(story: Story, failure: str | None = None) -> Verdict:
         lines = (*told, *_compiler(story), why)
         return Verdict("bad", "The winner did not pass its final evaluation", lines)
     speedup = speedup_over(evaluation, "eager")
-    lines = (*figures(evaluation), *_rules(evaluation), *_compiler(story), why)
+    lines = (*figures(evaluation), *_finalists(story), *_rules(evaluation), *_compiler(story), why)
     return Verdict("good", _headline(speedup), lines)
+
+
+def _finalists(story: Story) -> tuple[str, ...]:
+    """Return one line about the choice among the fastest candidates, with every ratio and its interval."""
+    return () if story.finalists is None else (f"Finalists: {story.finalists.reason}.",)
 
 
 def _unchanged_headline(story: Story) -> str:

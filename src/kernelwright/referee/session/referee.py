@@ -14,6 +14,7 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import MachineError
 from kernelwright.core.evaluation import Evaluation, NumericalError, Stage, Status, WorkloadResult
 from kernelwright.core.evidence import FactValue
+from kernelwright.core.finalists import Alternation
 from kernelwright.core.roofline import Floor
 from kernelwright.core.task import Task, Workload
 from kernelwright.referee.baselines import known_baselines
@@ -26,6 +27,7 @@ from kernelwright.referee.device import parse_device
 from kernelwright.referee.sandbox.tiers import Sandbox, Tier
 from kernelwright.referee.session.advice import counter_facts, thread_scaling
 from kernelwright.referee.session.candidate_process import CandidateProcess, Failure
+from kernelwright.referee.session.finalists import Contest, finalist_of
 from kernelwright.referee.session.input_samples import InputSample, new_seed, share_of
 from kernelwright.referee.session.launcher import Launcher
 from kernelwright.referee.session.reference_process import ReferenceProcess
@@ -142,6 +144,23 @@ class RefereeSession:
         )
         return trial.judge(() if final else self._references, floors or {}, tuple(baselines))
 
+    def alternate(self, candidates: Sequence[Candidate]) -> Alternation | None:
+        """Time candidates in turn with each other; None where fewer than two of them run.
+
+        They were verified before: nothing is verified here, and no verdict follows.
+
+        Raises:
+            TaskError: the reference failed, or its process died.
+            MachineError: no compiler, no memory, no process.
+        """
+        architecture = self._references[0].architecture
+        site = _build_site(self._launcher, self._settings, architecture)
+        built = [(candidate, build_candidate(candidate.program, site)) for candidate in candidates]
+        finalists = [finalist_of(candidate, found.library) for candidate, found in built if not found.error]
+        if len(finalists) < 2:
+            return None
+        return Contest(self._launcher, self._settings, self._references).run(finalists)
+
     def close(self) -> None:
         """End the reference's processes."""
         _close_all(self._references)
@@ -163,6 +182,15 @@ class RefereeSession:
             _close_all(references)
             raise
         return references
+
+
+def _build_site(launcher: Launcher, settings: RefereeSettings, architecture: str | None) -> BuildSite:
+    return BuildSite(
+        cache_dir=launcher.build_cache,
+        timeout_s=settings.build_timeout_s,
+        run=launcher.run_compiler,
+        architecture=architecture,
+    )
 
 
 def _close_all(references: Sequence[ReferenceProcess]) -> None:
@@ -319,12 +347,7 @@ class _Trial:
 
     def build(self) -> None:
         """Compile what the text has for a compiler."""
-        site = BuildSite(
-            cache_dir=self._launcher.build_cache,
-            timeout_s=self._settings.build_timeout_s,
-            run=self._launcher.run_compiler,
-            architecture=self._architecture,
-        )
+        site = _build_site(self._launcher, self._settings, self._architecture)
         built = build_candidate(self._candidate.program, site)
         self._library = built.library
         self._facts.update(built.facts or {})
