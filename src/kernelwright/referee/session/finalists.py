@@ -41,7 +41,7 @@ class Finalist:
 
 
 @dataclass
-class _Side:
+class _TimedFinalist:
     finalist: Finalist
     worker: CandidateProcess
     calls: int = 1
@@ -111,15 +111,17 @@ class Contest:
         return {name: total / len(self._references) for name, total in totals.items()}
 
     @contextlib.contextmanager
-    def _sides(self, reference: ReferenceProcess, finalists: Sequence[Finalist]) -> Iterator[list[_Side]]:
+    def _sides(
+        self, reference: ReferenceProcess, finalists: Sequence[Finalist]
+    ) -> Iterator[list[_TimedFinalist]]:
         """Start one process for each finalist that can be; order is drawn, since memory fills up."""
-        sides: list[_Side] = []
+        sides: list[_TimedFinalist] = []
         state = WeightExchange(reference).next()
         draws = [draw for key in reference.timed_keys if (draw := reference.draw(key))]
         try:
             for finalist in self._rng.sample(finalists, len(finalists)):
                 worker = CandidateProcess(self._launcher, self._settings, reference, finalist.library)
-                side = _Side(finalist, worker)
+                side = _TimedFinalist(finalist, worker)
                 sides.append(side)
                 with self._leaving_out(side):
                     worker.load(finalist.program)
@@ -133,14 +135,14 @@ class Contest:
                 side.worker.close()
 
     @contextlib.contextmanager
-    def _leaving_out(self, side: _Side) -> Iterator[None]:
+    def _leaving_out(self, side: _TimedFinalist) -> Iterator[None]:
         """Leave a finalist out from now on when it fails."""
         try:
             yield
         except Failure as failure:
             self._left_out.setdefault(side.finalist.id, f"{failure.status}: {failure.detail}")
 
-    def _calibrate(self, reference: ReferenceProcess, side: _Side) -> None:
+    def _calibrate(self, reference: ReferenceProcess, side: _TimedFinalist) -> None:
         side.worker.run(next(iter(side.worker.slots)))
         for _ in range(WARM_UP_CALLS):
             self._sample_s(reference, side, 1)
@@ -152,7 +154,7 @@ class Contest:
         side.per_call_s = max(seconds / calls, 1e-7)
         side.calls = max(1, min(math.ceil(self._settings.batch_s / side.per_call_s), MOST_CALLS))
 
-    def _time(self, reference: ReferenceProcess, sides: Sequence[_Side]) -> None:
+    def _time(self, reference: ReferenceProcess, sides: Sequence[_TimedFinalist]) -> None:
         begin = time.perf_counter()
         for n in range(MOST_ROUNDS):
             known = [side for side in sides if side.finalist.id not in self._left_out]
@@ -164,7 +166,7 @@ class Contest:
             if n + 1 >= LEAST_ROUNDS and time.perf_counter() - begin > self._settings.search_timing_s:
                 break
 
-    def _sample_s(self, reference: ReferenceProcess, side: _Side, calls: int) -> float:
+    def _sample_s(self, reference: ReferenceProcess, side: _TimedFinalist, calls: int) -> float:
         """Return the seconds of so many calls by the parent's clock, asking and answering included."""
         order = self._rng.sample(reference.set_names, len(reference.set_names))
         side.worker.time(order, calls)
