@@ -1,7 +1,9 @@
 """The parent's side of one candidate process. Everything that the process sends is treated as hostile."""
 
+import contextlib
 import statistics
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from kernelwright.referee.session.launcher import (
     ChildRefused,
     Launcher,
 )
+from kernelwright.referee.session.live_weights import BadLayout, LiveWeights
 from kernelwright.referee.session.reference_process import ReferenceProcess
 from kernelwright.referee.session.shared_memory import SharedMemory
 from kernelwright.referee.settings import RefereeSettings
@@ -82,6 +85,11 @@ class CandidateProcess:
         self.watch = Watch(self.child.pid, self.child.account, settings.n_threads)
         self.slots = {name: SharedMemory(reference.layout.args_bytes) for name in reference.slots}
         self.results = SharedMemory(reference.output_bytes)
+        self._state = SharedMemory(reference.layout.state_bytes)
+        self._weights = LiveWeights(
+            partial(self._call_plainly, Status.RUNTIME_ERROR), reference.layout,
+            is_apart=reference.device.is_apart,
+        )  # fmt: skip
 
     def close(self) -> None:
         """End the process group."""
@@ -142,17 +150,10 @@ class CandidateProcess:
         if self.reference.device.is_apart:
             self._call("upload", self._call_timeout_s, Status.RUNTIME_ERROR, arena=arena)
 
-    def map_state(self, state: WeightState) -> None:
-        """Give the process its own copy of a weight sample and load it into the module."""
-        name = f"state {state.name}"
-        self._call("load_state", self._call_timeout_s, Status.RUNTIME_ERROR, {name: state.memory.copy()},
-                   arena=name, slots=self.reference.layout.state)  # fmt: skip
-
-    def load_state(self, state: WeightState, slots: Mapping[str, Slot]) -> None:
-        """Restore parameters and buffers (those in ``slots``) from a weight sample mapped before."""
-        if slots:
-            self._call("load_state", self._call_timeout_s, Status.RUNTIME_ERROR,
-                       arena=f"state {state.name}", slots=slots)  # fmt: skip
+    def load_state(self, state: WeightState, slots: Mapping[str, Slot] | None = None) -> None:
+        """Put a weight sample, or the part in ``slots``, into the module; the parent writes it."""
+        with _judged_layout():
+            self._weights.write(state, slots)
 
     def run(self, slot: str, *, keep: bool = False) -> None:
         """Call the module once; raises Failure when the module raises or returns something of another form.
@@ -255,16 +256,14 @@ class CandidateProcess:
 
     def fetch_state(self, slots: Mapping[str, Slot]) -> SharedMemory:
         """Return the named parameters and buffers as they are now."""
-        if not self._has_state:
-            self._state = SharedMemory(self.reference.layout.state_bytes)
-        arenas = {} if self._has_state else {"after": self._state}
-        self._has_state = True
-        self._call(
-            "dump_state", self._call_timeout_s, Status.RUNTIME_ERROR, arenas, arena="after", slots=slots
-        )
+        with _judged_layout():
+            self._weights.read(slots, self._state)
         return self._state
 
-    _has_state = False
+    def _call_plainly(
+        self, status: Status, op: str, arenas: Mapping[str, SharedMemory] | None = None, **fields: Any
+    ) -> Message:
+        return self._call(op, self._call_timeout_s, status, arenas, **fields)
 
     def _call(
         self,
@@ -289,6 +288,14 @@ class CandidateProcess:
             raise MachineError(f"worker: {error}") from error
         finally:
             self.watch.leave()
+
+
+@contextlib.contextmanager
+def _judged_layout() -> Iterator[None]:
+    try:
+        yield
+    except BadLayout as error:
+        raise Failure(Status.INCORRECT_STATE, f"its state_dict: {error}") from error
 
 
 def _seconds(ns: Any) -> float:
