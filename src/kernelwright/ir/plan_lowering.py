@@ -1,7 +1,7 @@
 """Carry out a plan: rewrites on the graph, fusion, schedules, then the printed candidate."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 
 from kernelwright.core.errors import LoweringError
 from kernelwright.core.machine import UNKNOWN_MACHINE, Machine
@@ -52,23 +52,33 @@ def lower_plan(
 ) -> LoweredPlan:
     """Apply a plan to one captured workload.
 
-    ``lowering_of`` maps skill names to lowerings; ``lowering`` is the target's. Raises LoweringError when a
+    ``lowering_of`` maps skill names to lowerings; a move may also name its lowering itself. ``lowering`` is
+    the target's. Raises LoweringError when a
     move does not apply.
     """
     known = known_lowerings(lowering)
-    options = FusionOptions()
     rewritten = captured
     for move, name in _moves(plan, lowering_of, known, "rewrite"):
         rewritten = REWRITES[name].apply(rewritten, _region(move))
-    for move, name in _moves(plan, lowering_of, known, "fusion"):
+    cuts = [(name, _region(move)) for move, name in _moves(plan, lowering_of, known, "fusion")]
+    lowered = lower_cuts(rewritten, cuts, lowering, machine)
+    program, edits = lowered.program, lowering.edits_for(machine)
+    for move, name in _moves(plan, lowering_of, known, "schedule"):
+        program = edits[name].apply(program, _region(move), move.params)
+    return replace(lowered, program=program)
+
+
+def lower_cuts(
+    rewritten: Captured, cuts: Iterable[tuple[str, str]], lowering: Lowering, machine: Machine
+) -> LoweredPlan:
+    """Lower a rewritten graph after fusion edits, given as (name, graph node), with default schedules."""
+    options = FusionOptions()
+    for name, node in cuts:
         if name == LIBRARY_SEED:
             options = FusionOptions(enabled=False)
         else:
-            options = FUSION_EDITS[name].apply(options, _region(move))
+            options = FUSION_EDITS[name].apply(options, node)
     program = lowering.with_schedules(lower(rewritten, options), machine)
-    edits = lowering.edits_for(machine)
-    for move, name in _moves(plan, lowering_of, known, "schedule"):
-        program = edits[name].apply(program, _region(move), move.params)
     return LoweredPlan(
         captured=rewritten, options=options, program=program, lowering=lowering, machine=machine
     )
@@ -102,8 +112,8 @@ def _moves(
 ) -> list[tuple[Move, str]]:
     found = []
     for move in plan.moves:
-        lowering = lowering_of.get(move.skill)
-        if lowering is None:
+        lowering = lowering_of.get(move.skill, move.skill)
+        if ":" not in lowering:
             raise LoweringError(f"skill {move.skill!r} has no lowering")
         if lowering not in known:
             raise LoweringError(f"skill {move.skill!r}: no lowering named {lowering!r}")

@@ -83,6 +83,7 @@ class _RegionPrinter:
         _ = dag.groups
         pointers = {a.buffer: a.name for a in self.arguments}
         renderer = CppRenderer(dag, pointers, self.axes, ranges)
+        renderer.exp_degree = self.choices.exp_degree
         names = Names([*pointers.values(), *self.axes.values(), start, "l", "part", "begin", "end"])
         nest = NestWriter(self.choices, dag, renderer, names, self.out)
         nest.lane_start = start
@@ -93,6 +94,8 @@ class _RegionPrinter:
         choices = self.choices
         if not (choices.interior_split and choices.is_column and choices.parallel != "inner"):
             return {}
+        if choices.parallel == "kept" and not self.outer:
+            return {}  # only outer loops are shared among threads then
         found = inside_ranges(choices.region)
         lane = choices.lane_axis or ""
         if any(low > high for low, high in found.values()):
@@ -171,7 +174,8 @@ class _RegionPrinter:
             return
         collapse = f" collapse({n_loops})" if n_loops > 1 else ""
         threads = f" num_threads({self.choices.threads})" if self.choices.threads else ""
-        self.out.line(f"#pragma omp parallel for{collapse} schedule(static){threads}")
+        kind = f"dynamic, {self.choices.grain}" if self.choices.grain else "static"
+        self.out.line(f"#pragma omp parallel for{collapse} schedule({kind}){threads}")
 
     def _nested(self, loops: list[str], lines: list[str]) -> None:
         """Write the loops around the lines, with braces only where several lines are inside."""
