@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import CaptureError, LoweringError, TaskError
+from kernelwright.core.plan import ParamValue
 from kernelwright.core.request import SpaceRequest
 from kernelwright.core.task import Task
 from kernelwright.ir.plan_lowering import write_source
@@ -51,12 +52,13 @@ def space_of(task: Task, target: Target) -> Space:
     return Space(captured, target.lowering, probe_machine(), skills)
 
 
-def _as_text(illegal: Mapping[object, str]) -> dict[str, str]:
+def _as_text(illegal: Mapping[ParamValue, str]) -> dict[str, str]:
     return {str(value): why for value, why in illegal.items()}
 
 
 def _shown(planned: PlannedPoint, task: Task, target: Target) -> SpacePoint:
-    candidate, illegal, steps = None, planned.illegal, ()
+    candidate, illegal = None, planned.illegal
+    steps: tuple[Call | Region, ...] = ()
     if planned.lowered is not None:
         steps = planned.lowered.program.steps
         has_kernels = any(isinstance(step, Region) for step in steps)

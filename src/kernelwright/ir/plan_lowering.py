@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 
 from kernelwright.core.errors import LoweringError
 from kernelwright.core.machine import UNKNOWN_MACHINE, Machine
-from kernelwright.core.plan import Move, Plan
+from kernelwright.core.plan import Move, ParamValue, Plan
 from kernelwright.core.task import Task
-from kernelwright.ir.edits import FusionOptions, Site
+from kernelwright.ir.edits import FieldEdit, FusionOptions, Site
 from kernelwright.ir.fusion_edits import FUSION_EDITS
 from kernelwright.ir.lower import lower
 from kernelwright.ir.lowering import Lowering, Write
@@ -41,6 +41,17 @@ def known_lowerings(lowering: Lowering) -> frozenset[str]:
         | {f"fusion:{LIBRARY_SEED}"}
         | {f"schedule:{name}" for name in lowering.edits_for(UNKNOWN_MACHINE)}
     )
+
+
+def known_params(lowering: Lowering) -> dict[str, dict[str, tuple[ParamValue, ...]]]:
+    """Return ``schedule:name`` -> its parameter with the values that search takes, where a dimension says."""
+    edits = lowering.edits_for(UNKNOWN_MACHINE)
+    found = {}
+    for name, edit in edits.items():
+        if isinstance(edit, FieldEdit) and edit.dimension is not None:
+            values = edit.dimension.values
+            found[f"schedule:{name}"] = {edit.field: values} if values else {}
+    return found
 
 
 def lower_plan(

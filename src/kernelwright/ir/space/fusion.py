@@ -60,7 +60,8 @@ def _cut(lowered: Lowered, node: str) -> Decision | None:
     if readers == 0 or any(own in g.values for g in lowered.fusion.groups):
         return None
     why = f"its {prod(own.shape)} values are computed where {readers} regions read them"
-    illegal = {STORED: "a change of index has no values of its own"} if own.is_view else {}
+    view: dict[ParamValue, str] = {STORED: "a change of index has no values of its own"}
+    illegal = view if own.is_view else {}
     return _decision(FUSION, f"cut.{node}", node, (INLINE, STORED), INLINE, why, illegal)
 
 

@@ -9,6 +9,7 @@ from kernelwright.ir.dag import Dag
 from kernelwright.ir.lanes import LANES_PER_VECTOR, best_lane_axis, estimate_ns, points
 from kernelwright.ir.normalise import axis_sizes, normalise
 from kernelwright.ir.program import Region
+from kernelwright.ir.separable import find_separable
 from kernelwright.targets.cpp.schedule import CppSchedule, schedule_of
 
 SERIAL_BELOW_NS = 30_000.0
@@ -116,7 +117,7 @@ def resolve(region: Region, machine: Machine) -> Choices:
                 if schedule.interior_split is None
                 else schedule.interior_split
             ),
-            separable=False,
+            separable=schedule.separable is not False and _is_separable(region, lane_axis, parallel),
             jam=schedule.jam or 1,
             prefetch=1 if schedule.prefetch is None else schedule.prefetch,
             grain=schedule.grain or 0,
@@ -132,6 +133,10 @@ def _chunk(chunk: int | None, lanes: int, is_column: bool) -> int:
     if chunk is None:
         return 64
     return max(4, chunk if is_column else chunk // lanes)
+
+
+def _is_separable(region: Region, lane_axis: str | None, parallel: str) -> bool:
+    return parallel != "inner" and find_separable(region, lane_axis) is not None
 
 
 def _many_rows(region: Region, lane_axis: str | None, machine: Machine) -> bool:

@@ -4,11 +4,14 @@ Search, skills and ``kernelwright space`` have their values from here. ``finders
 are worth a try of their own.
 """
 
+import math
+
 from kernelwright.core.plan import ParamValue
 from kernelwright.ir.edits import Dimension
 from kernelwright.ir.lanes import LANES_PER_VECTOR, has_bounds
 from kernelwright.ir.normalise import axis_sizes, coefficient
 from kernelwright.ir.patterns import find_moments, find_online
+from kernelwright.ir.separable import find_separable
 from kernelwright.targets.cpp.choices import SCRATCH_BYTES, cores_of
 from kernelwright.targets.cpp.prefetch import reads_ahead
 from kernelwright.targets.cpp.schedules.region_facts import CppRegionFacts
@@ -76,7 +79,9 @@ def _refuse_rows(facts: CppRegionFacts, value: ParamValue) -> str | None:
 
 
 def _tile(facts: CppRegionFacts) -> str | None:
-    if not facts.choices.is_column or facts.schedule_rows > 1 or facts.lane_size < LANES_PER_VECTOR:
+    if not facts.choices.is_column or facts.choices.separable or facts.schedule_rows > 1:
+        return None
+    if facts.lane_size < LANES_PER_VECTOR:
         return None
     return f"{facts.choices.lanes} of {facts.lane_size} columns together, {facts.slice_bytes} bytes a block"
 
@@ -175,9 +180,18 @@ def _interior(facts: CppRegionFacts) -> str | None:
     return f"guarded loads, {facts.kept_points} kept points"
 
 
+def _separable(facts: CppRegionFacts) -> str | None:
+    region = facts.choices.region
+    steps = find_separable(region, facts.choices.lane_axis)
+    if steps is None or facts.choices.parallel == "inner":
+        return None
+    points = math.prod(axis_sizes(region)[axis] for axis in region.stages[0].axes)
+    return f"windows of {points} points, in rows of {steps.position.size} positions"
+
+
 def _jam(facts: CppRegionFacts) -> str | None:
     groups = [g for g in facts.dag.groups if g.axes and g.reduces and not g.scans]
-    if not facts.choices.is_column or not groups:
+    if not facts.choices.is_column or not groups or facts.choices.separable:
         return None
     return f"{facts.choices.jam} points of the inner loop a pass over {facts.choices.lanes} lanes"
 
@@ -223,7 +237,7 @@ DIMENSIONS: dict[str, Dimension[CppRegionFacts]] = {
     "parallel": Dimension("threads", ("kept", "inner", "none"), _parallel, _refuse_parallel),
     "tile": Dimension("loops", (256, 512, 128, 1024, 64, 32), _tile, _refuse_tile),
     "jam": Dimension("loops", (1, 2, 4, 8), _jam, _refuse_jam, open=1),
-    "separable": Dimension("loops", (True, False), lambda facts: None),
+    "separable": Dimension("loops", (True, False), _separable),
     "interior_split": Dimension("loops", (True, False), _interior),
     "unroll": Dimension("vectors", (4, 8, 2, 1), _unroll, _refuse_unroll),
     "vector_bytes": Dimension("vectors", (64, 32, 16), _vector_bytes, _refuse_width),

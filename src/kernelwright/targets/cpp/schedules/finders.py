@@ -146,7 +146,7 @@ def threads(facts: CppRegionFacts) -> Found | None:
 
 def interior_split(facts: CppRegionFacts) -> Found | None:
     """Guards only at the border."""
-    if not has_bounds(facts.choices.region) or facts.choices.separable:
+    if not has_bounds(facts.choices.region):
         return None
     n = points(facts.choices.region, facts.choices.region.stages[0])
     return Found(f"guarded loads at {n} points", 1.03, (not facts.choices.interior_split,))
