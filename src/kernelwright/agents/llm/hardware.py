@@ -1,52 +1,50 @@
-"""The machine's line in prompts: what a kernel is written for."""
+"""What a prompt says of the processor besides its peaks: caches by level, rates, functions."""
 
-from kernelwright.agents.llm.formatting import number
-from kernelwright.agents.problem import Problem
-from kernelwright.core.machine import Cache, Machine
+from kernelwright.core.machine import Machine
+from kernelwright.core.roofline import MEMORY, LevelRate, Peaks
 
-KIB, MIB = 1 << 10, 1 << 20
-
-
-def processor_lines(problem: Problem) -> list[str]:
-    """Return facts of the processor, one a line: instruction set, caches, bandwidth by size, compiler.
-
-    What the machine's probes could not find out is left out. Empty where candidates run on a GPU.
-    """
-    machine = problem.machine
-    if machine.accelerator is not None:
-        return []
-    lines = [_instructions(machine), *_caches(machine), *_bandwidths(problem), _compiler(machine)]
-    return [f"- {line}" for line in lines if line]
+_STEPS = ((1 << 20, "MiB"), (1 << 10, "KiB"))
 
 
-def _instructions(machine: Machine) -> str:
-    width = machine.vector_bytes
-    vectors = f"vectors of {width} bytes ({width // 4} float32)" if width else ""
-    extensions = f"instruction set {', '.join(machine.isa)}" if machine.isa else ""
-    return "; ".join(part for part in (vectors, extensions) if part)
+def hardware_lines(machine: Machine, peaks: Peaks) -> list[str]:
+    """Return one line each; none for what an older record, or a device that is no processor, does not say."""
+    lines = []
+    if machine.vector_bytes:
+        lines.append(f"- Vectors of {machine.vector_bytes} bytes ({machine.vector_bytes // 4} float32).")
+    if machine.isa:
+        lines.append(f"- Instruction set: {', '.join(machine.isa)}.")
+    if machine.compiler:
+        lines.append(f"- Compiler: {machine.compiler}.")
+    for rate in peaks.levels:
+        lines.append(_rate_line(machine, rate))
+    if peaks.functions:
+        rates = ", ".join(f"{name} {rate:.3g}" for name, rate in peaks.functions)
+        lines.append(f"- Elementary functions at best, 1e9 a second on all threads: {rates}.")
+    if peaks.is_noisy:
+        lines.append("- Other work disturbed the measurement of these rates; they may be too low.")
+    return lines
 
 
-def _caches(machine: Machine) -> list[str]:
-    named = [_cache(cache) for cache in machine.caches]
-    return [f"Caches: {'; '.join(named)}."] if named else []
+def _rate_line(machine: Machine, rate: LevelRate) -> str:
+    threads = "1 thread" if rate.threads == 1 else f"{rate.threads} threads"
+    place = _place(machine, rate.level)
+    rates = f"read {rate.read_gbps:.3g}, write {rate.write_gbps:.3g}, copy {rate.copy_gbps:.3g} GB/s"
+    return f"- {place}, {threads}: {rates}."
 
 
-def _cache(cache: Cache) -> str:
-    size = cache.instance_bytes
-    shown = f"{size // MIB} MiB" if size >= MIB else f"{size // KIB} KiB"
-    sharing = "for each core" if cache.shared_by <= 1 else f"shared by {cache.shared_by} cores"
-    return f"L{cache.level} {shown} {sharing}"
+def _place(machine: Machine, level: int) -> str:
+    if level == MEMORY:
+        return "Memory"
+    cache = machine.cache(level)
+    if cache is None:
+        return f"L{level}"
+    shared = "" if cache.shared_by == 1 else f" for {cache.shared_by} cores"
+    each = "" if cache.instances == 1 else f"{cache.instances} x "
+    return f"L{level} ({each}{_size(cache.instance_bytes)}{shared})"
 
 
-def _bandwidths(problem: Problem) -> list[str]:
-    curve = problem.peaks.curve
-    shown = [f"{number(point.gbps)} GB/s at {_size(point.working_set)}" for point in curve]
-    return [f"Bandwidth by bytes touched: {', '.join(shown)}."] if shown else []
-
-
-def _size(size: int) -> str:
-    return f"{size / MIB:.3g} MiB" if size >= MIB else f"{size / KIB:.3g} KiB"
-
-
-def _compiler(machine: Machine) -> str:
-    return f"Compiler: {machine.compiler}." if machine.compiler else ""
+def _size(count: int) -> str:
+    for step, name in _STEPS:
+        if count >= step and count % step == 0:
+            return f"{count // step} {name}"
+    return f"{count} bytes"
