@@ -24,6 +24,7 @@ from kernelwright.cli import (
     runs,
     serve,
     skills,
+    space,
 )
 from kernelwright.cli.output import print_error, print_json
 from kernelwright.core.errors import KernelwrightError
@@ -45,6 +46,7 @@ app.command(name="evaluate")(evaluate.evaluate)
 app.command(name="inspect")(inspect.inspect)
 app.command(name="audit")(audit.audit)
 app.command(name="check")(check.check)
+app.command(name="space")(space.space)
 app.command(name="bench")(bench.bench)
 app.command(name="compare")(compare.compare)
 app.add_typer(runs.app, name="runs")
