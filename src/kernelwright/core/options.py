@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
 from kernelwright.core.errors import UserError
-from kernelwright.core.models import OutputMode
+from kernelwright.core.models import CallMode, OutputMode
 from kernelwright.core.places import parse_place
 from kernelwright.core.policy import LibraryCalls
 from kernelwright.core.task import Mode, TolerancePolicy
@@ -321,6 +321,12 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "models.output_mode", "--output-mode", "How structured answers are asked for.", "Language models",
         choices=get_args(OutputMode), default="auto", is_configurable=True,
+    ),
+    Option(
+        "models.calls", "--calls", "merged: plan and kernel, or diagnosis and repair, in one answer. "
+        "separate: one request each, as published.", "Language models",
+        choices=get_args(CallMode), default="merged",
+        is_configurable=True,
     ),
     Option(
         "models.timeout_s", "--model-timeout", "Seconds that one request may take.", "Language models",
