@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         compare_kernels,
         evaluate,
         optimize,
+        report,
         runs,
     )
     from kernelwright.api.optimizing import OptimizeResult
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     )
     from kernelwright.core.target import TargetName
     from kernelwright.core.task import Mode, Task, TolerancePolicy, Workload
+    from kernelwright.delivery.runtime.calls import CallReport, NotVerifiedError, strict
     from kernelwright.report.results import BenchResult, CheckResult, ComparisonResult, KernelComparison
     from kernelwright.settings import Settings, load_settings
     from kernelwright.store.base import Store
@@ -49,7 +51,8 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "api.front": (
-        "audit", "bench", "check", "compare", "compare_kernels", "evaluate", "optimize", "runs",
+        "audit", "bench", "check", "compare", "compare_kernels", "evaluate", "optimize", "report",
+        "runs",
     ),
     "api.optimizing": ("OptimizeResult",),
     "core.budget": ("Budget",),
@@ -67,6 +70,7 @@ _HOMES = {
     "core.target": ("TargetName",),
     "targets.base": ("Target",),
     "core.task": ("Mode", "Task", "TolerancePolicy", "Workload"),
+    "delivery.runtime.calls": ("CallReport", "NotVerifiedError", "strict"),
     "report.results": ("BenchResult", "CheckResult", "ComparisonResult", "KernelComparison"),
     "settings": ("Settings", "load_settings"),
     "store.base": ("Store",),
@@ -80,6 +84,7 @@ __all__ = [
     "BenchRequest",
     "BenchResult",
     "Budget",
+    "CallReport",
     "Candidate",
     "CheckRequest",
     "CheckResult",
@@ -96,6 +101,7 @@ __all__ = [
     "Mode",
     "ModelSettings",
     "Move",
+    "NotVerifiedError",
     "OptimizeResult",
     "Plan",
     "Policy",
@@ -122,7 +128,9 @@ __all__ = [
     "load_settings",
     "open_store",
     "optimize",
+    "report",
     "runs",
+    "strict",
 ]
 
 

@@ -9,7 +9,6 @@ from kernelwright.api.auditing import run_audit
 from kernelwright.api.benching import run_bench
 from kernelwright.api.checking import run_check
 from kernelwright.api.comparing import run_compare
-from kernelwright.api.delivering import load_winner
 from kernelwright.api.experiments import title_for
 from kernelwright.api.front import (
     audit,
@@ -44,7 +43,6 @@ __all__ = [
     "compare_kernels",
     "evaluate",
     "find_run",
-    "load_winner",
     "open_referee",
     "open_store",
     "optimize",

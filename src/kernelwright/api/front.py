@@ -14,7 +14,6 @@ from kernelwright.api.auditing import run_audit
 from kernelwright.api.benching import run_bench
 from kernelwright.api.checking import run_check
 from kernelwright.api.comparing import run_compare
-from kernelwright.api.delivering import positional_inputs
 from kernelwright.api.judging import run_evaluate
 from kernelwright.api.optimizing import OptimizeResult, finish
 from kernelwright.api.starting import begin
@@ -39,6 +38,8 @@ from kernelwright.core.request_words import defaults_for, make_request, read_val
 from kernelwright.core.target import TargetName
 from kernelwright.core.task import Mode, Task, TolerancePolicy, Workload
 from kernelwright.corpus.results import AuditResult
+from kernelwright.delivery.runtime import calls
+from kernelwright.delivery.runtime.calls import CallReport
 from kernelwright.report.results import BenchResult, CheckResult, ComparisonResult, KernelComparison
 from kernelwright.report.runlist import RunList, list_runs
 from kernelwright.runs.evaluator import Evaluator
@@ -313,6 +314,14 @@ def runs(
     return list_runs(store, experiment=experiment, limit=limit)
 
 
+def report(module: nn.Module) -> CallReport:
+    """Return how often the kernel of a delivered module ran, how often its original, and why.
+
+    Of a model that holds several, their sum; of one that holds none, zeros.
+    """
+    return calls.report(module)
+
+
 def request_for(request: type[AnyRequest], settings: Settings, **fields: Any) -> AnyRequest:
     """Return a request; fields that are None are left to the settings' defaults.
 
@@ -344,9 +353,8 @@ def _place(
 ) -> TaskPlace:
     """Return where a task is to be had, once it is somewhere."""
     if isinstance(what, nn.Module):
-        examples = inputs if kwargs is None else positional_inputs(what, inputs or (), kwargs)
-        title = name or type(what).__name__
-        return save_task(task_from_module(what, examples, name=title, folder=settings.data_dir / "modules"))
+        title, folder = name or type(what).__name__, settings.data_dir / "modules"
+        return save_task(task_from_module(what, inputs, name=title, folder=folder, kwargs=kwargs))
     if inputs is not None or kwargs is not None:
         raise UserError("inputs and kwargs are a module's; a file says its own with get_inputs")
     if isinstance(what, Task):

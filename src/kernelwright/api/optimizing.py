@@ -8,12 +8,12 @@ from pathlib import Path
 
 from torch import nn
 
-from kernelwright.api.delivering import load_winner
 from kernelwright.api.starting import Begun
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.events import Event
 from kernelwright.core.task import Task
+from kernelwright.delivery.making import SEED, Delivery, deliver
 from kernelwright.report.files import write_text
 from kernelwright.report.html import render_report
 from kernelwright.report.measures import speedup_over
@@ -23,9 +23,6 @@ from kernelwright.report.verdict import Verdict, run_verdict
 from kernelwright.runs.loop import RunOutcome
 from kernelwright.store.base import Store
 from kernelwright.tasks.namespace import construct_model, load_namespace
-
-SEED = 0
-"""Under which the original of a file is constructed; its weights are its own either way."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -47,12 +44,20 @@ class OptimizeResult:
 
     @cached_property
     def module(self) -> nn.Module:
-        """Drop-in replacement sharing the original's parameters; the original itself when nothing faster was
-        found. Of a file, ``Model`` is constructed anew."""
-        original = self.original
-        if original is None:
-            original = construct_model(self.task, load_namespace(self.task, self.task.workloads[0]), SEED)
-        return load_winner(self.winner, original) if self.winner else original
+        """Drop-in replacement that owns its parameters, copies of the original's; see docs/delivery.md.
+
+        The original itself when nothing faster was found. Of a file, ``Model`` is constructed anew.
+        """
+        if self.delivery is not None:
+            return self.delivery.module
+        if self.original is not None:
+            return self.original
+        return construct_model(self.task, load_namespace(self.task, self.task.workloads[0]), SEED)
+
+    @cached_property
+    def delivery(self) -> Delivery | None:
+        """The replacement with its kernel and contract; None when nothing faster was found."""
+        return None if self.winner is None else deliver(self.winner, self.task, self.original)
 
     @property
     def speedup(self) -> float | None:
