@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         compare,
         compare_kernels,
         evaluate,
+        load,
         optimize,
         report,
         runs,
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "api.front": (
-        "audit", "bench", "check", "compare", "compare_kernels", "evaluate", "optimize", "report",
+        "audit", "bench", "check", "compare", "compare_kernels", "evaluate", "load", "optimize", "report",
         "runs",
     ),
     "api.optimizing": ("OptimizeResult",),
@@ -125,6 +126,7 @@ __all__ = [
     "compare",
     "compare_kernels",
     "evaluate",
+    "load",
     "load_settings",
     "open_store",
     "optimize",

@@ -17,6 +17,7 @@ from kernelwright.api.front import (
     compare,
     compare_kernels,
     evaluate,
+    load,
     optimize,
     runs,
 )
@@ -43,6 +44,7 @@ __all__ = [
     "compare_kernels",
     "evaluate",
     "find_run",
+    "load",
     "open_referee",
     "open_store",
     "optimize",

@@ -38,6 +38,7 @@ from kernelwright.core.request_words import defaults_for, make_request, read_val
 from kernelwright.core.target import TargetName
 from kernelwright.core.task import Mode, Task, TolerancePolicy, Workload
 from kernelwright.corpus.results import AuditResult
+from kernelwright.delivery import saving
 from kernelwright.delivery.runtime import calls
 from kernelwright.delivery.runtime.calls import CallReport
 from kernelwright.report.results import BenchResult, CheckResult, ComparisonResult, KernelComparison
@@ -312,6 +313,24 @@ def runs(
         where = store or (settings or load_settings()).store
         store = open_for_reading(str(where), must_exist=store is not None)
     return list_runs(store, experiment=experiment, limit=limit)
+
+
+def load(folder: str | Path, module: nn.Module | None = None, *, strict: bool = False) -> nn.Module:
+    """Return a module that ``OptimizeResult.save`` wrote; the same that ``optimize`` returned.
+
+    Needs no compiler on a machine of the same kind, and builds the kernel anew elsewhere. This runs code of
+    the folder: load what you trust. Its digest tells damage, not who wrote it.
+
+    Args:
+        folder: as it was saved.
+        module: the original; its class, attributes and weights are used, as a copy. None: the folder's own.
+        strict: raise ``NotVerifiedError`` where the original would run.
+
+    Raises:
+        UserError: no such folder, a damaged one, a kernel that cannot be built here, or an original that is
+            not to be had without ``module``.
+    """
+    return saving.load(folder, module, strict=strict)
 
 
 def report(module: nn.Module) -> CallReport:

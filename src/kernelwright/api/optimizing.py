@@ -10,10 +10,12 @@ from torch import nn
 
 from kernelwright.api.starting import Begun
 from kernelwright.core.candidate import Candidate
+from kernelwright.core.errors import UserError
 from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.events import Event
 from kernelwright.core.task import Task
 from kernelwright.delivery.making import SEED, Delivery, deliver
+from kernelwright.delivery.saving import save
 from kernelwright.report.files import write_text
 from kernelwright.report.html import render_report
 from kernelwright.report.measures import speedup_over
@@ -21,6 +23,7 @@ from kernelwright.report.progress import show_run
 from kernelwright.report.story import tell
 from kernelwright.report.verdict import Verdict, run_verdict
 from kernelwright.runs.loop import RunOutcome
+from kernelwright.settings import Settings, load_settings
 from kernelwright.store.base import Store
 from kernelwright.tasks.namespace import construct_model, load_namespace
 
@@ -41,6 +44,8 @@ class OptimizeResult:
     winner: Candidate | None = None
     original: nn.Module | None = None
     """The module that was given; None when a file or text was."""
+    settings: Settings | None = None
+    """Where caches are; default: ``load_settings()``."""
 
     @cached_property
     def module(self) -> nn.Module:
@@ -63,6 +68,22 @@ class OptimizeResult:
     def speedup(self) -> float | None:
         """Geometric mean over the workloads against eager; None when the module is unchanged."""
         return self.evaluation.geomean_speedup() if self.evaluation and self.source else None
+
+    def save(self, folder: str | Path) -> Path:
+        """Write the replacement into a folder, and return its path; ``kernelwright.load`` reads it.
+
+        The folder holds kernel, compiled library, weights, verdict and what the module falls back to; it runs
+        without Kernelwright. See docs/delivery.md.
+
+        Raises:
+            UserError: nothing faster was found, the folder holds something else or cannot be written, or the
+                module holds what no folder keeps.
+        """
+        if self.delivery is None:
+            raise UserError(f"{self.task.name} is unchanged: there is no kernel to save")
+        spec = self.store.get_run(self.run_id).spec
+        cache = self.settings.cache_dir if self.settings is not None else load_settings().cache_dir
+        return save(self.delivery, folder, cache_dir=cache, evaluation=self.evaluation, machine=spec.machine)
 
     def save_report(self, path: str | Path) -> Path:
         """Write the run's self-contained HTML report and return its path."""
@@ -113,4 +134,5 @@ def result_of(begun: Begun, outcome: RunOutcome, original: nn.Module | None = No
         task=begun.spec.task,
         winner=outcome.winner,
         original=original,
+        settings=begun.settings,
     )

@@ -80,7 +80,9 @@ def put_together(structure: Structure, tensors: Sequence[Any]) -> Any:
     if issubclass(kind, tuple):
         return kind(*items)
     named = dict(zip(structure.keys, items, strict=True))
-    return kind(**named) if dataclasses.is_dataclass(kind) else kind(named)
+    return (
+        kind(named) if issubclass(kind, dict) and not hasattr(kind, "__dataclass_fields__") else kind(**named)
+    )
 
 
 def flat_result(value: Any, is_tensor: Callable[[Any], bool]) -> Any:

@@ -3,7 +3,7 @@
 import copy
 import inspect
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -189,21 +189,19 @@ def with_outputs(kernel: VerifiedKernel, module: nn.Module, calls: list[ExampleC
         cases.append(
             Case(case.name, case.arguments, case.inputs, tuple(map(TensorFacts.of, out)), case.result)
         )
-    return Contract(**{**vars(contract), "cases": tuple(cases)})
+    return replace(contract, cases=tuple(cases))
 
 
 def _called(module: nn.Module, call: ExampleCall) -> tuple[Any, set[str]]:
     """Return what a copy of the module answers, and which of its saved tensors the call changes."""
     apart = copy.deepcopy(module)
-    before = apart.state_dict(keep_vars=True)
+    before: dict[str, torch.Tensor] = apart.state_dict(keep_vars=True)
     states: dict[str, object] = {name: _state_of(tensor) for name, tensor in before.items()}
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
         result = apart(*call.args, **call.kwargs)
-    after = apart.state_dict(keep_vars=True)
+    after: dict[str, torch.Tensor] = apart.state_dict(keep_vars=True)
     changed = {
-        name
-        for name, held in after.items()
-        if held is not before.get(name) or _state_of(held) != states[name]
+        name for name, held in after.items() if held is not before[name] or _state_of(held) != states[name]
     }
     return result, changed
 

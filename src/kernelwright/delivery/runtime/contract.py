@@ -23,6 +23,9 @@ OWN = "_kernelwright"
 """Attribute of a delivered module that holds its state of ours."""
 
 
+HOLDERS = ("_parameters", "_buffers", "_modules")
+
+
 @dataclass(frozen=True)
 class TensorFacts:
     """What is known of a tensor besides its values."""
@@ -68,6 +71,7 @@ class Weight:
     """The name under which the same tensor stands first."""
     is_written: bool = False
     """A call changes it."""
+    requires_grad: bool = False
 
 
 @dataclass(frozen=True)
@@ -88,8 +92,8 @@ class Part:
     """Name -> plain value, or a tuple, list, dict of such, or something that can be imported."""
     opaque: tuple[str, ...] = ()
     """Attributes of other kinds; a change is seen where another object takes their place."""
-    nothing: tuple[str, ...] = ()
-    """Parameters, buffers and submodules that are None."""
+    nothing: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Parameters, buffers and submodules that are None, by where they are held."""
 
 
 @dataclass(frozen=True)
@@ -193,7 +197,9 @@ def describe_weights(module: nn.Module, written: frozenset[str]) -> dict[str, We
         first = seen.setdefault(id(tensor), name)
         is_parameter = isinstance(tensor, nn.Parameter)
         same_as = None if first == name else first
-        found[name] = Weight(TensorFacts.of(tensor), is_parameter, same_as, name in written)
+        found[name] = Weight(
+            TensorFacts.of(tensor), is_parameter, same_as, name in written, tensor.requires_grad
+        )
     return found
 
 
@@ -237,8 +243,10 @@ def _describe_part(part: nn.Module) -> Part:
             attributes[name] = value
         except (UnstructuredError, TypeError):
             opaque.append(name)
-    holders = (part._parameters, part._buffers, part._modules)
-    nothing = tuple(name for holder in holders for name, value in holder.items() if value is None)
+    nothing = {
+        holder: tuple(name for name, value in vars(part)[holder].items() if value is None)
+        for holder in HOLDERS
+    }
     kind = original_class(type(part))
     return Part(f"{kind.__module__}:{kind.__qualname__}", attributes, tuple(opaque), nothing)
 
@@ -282,7 +290,7 @@ def _part_to_data(part: Part) -> dict[str, Any]:
 
 def _part_from_data(data: Mapping[str, Any]) -> Part:
     attributes = {name: plain_from_data(value) for name, value in data["attributes"].items()}
-    return Part(data["cls"], attributes, tuple(data["opaque"]), tuple(data["nothing"]))
+    return Part(data["cls"], attributes, tuple(data["opaque"]), data["nothing"])
 
 
 def _facts(data: Mapping[str, Any]) -> TensorFacts:

@@ -317,8 +317,8 @@ class _Generator:
         structure = case.result
         if isinstance(structure, TensorAt):
             return "out"
-        is_plain_tuple = isinstance(structure, Container) and structure.type is tuple
-        if is_plain_tuple and all(isinstance(i, TensorAt) for i in structure.items):
+        items = structure.items if isinstance(structure, Container) and structure.type is tuple else (None,)
+        if all(isinstance(item, TensorAt) for item in items):
             return "out"
         self.names.setdefault("tensors_of", _tensors_of())
         return f"put_together({self.constant(structure)}, tensors_of(out))"

@@ -82,7 +82,7 @@ def _held(parts: Mapping[str, nn.Module], wanted: Held) -> Any:
     """Return one thing that the guards compare."""
     part = parts[wanted.path]
     own = vars(part)
-    found = {
+    found: dict[str, Callable[[], Any]] = {
         "dict": lambda: own,
         "length": lambda: len(own),
         "attribute": lambda: own[wanted.name],
