@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         optimize,
         report,
         runs,
+        space,
     )
     from kernelwright.api.optimizing import OptimizeResult
     from kernelwright.core.budget import Budget
@@ -40,11 +41,13 @@ if TYPE_CHECKING:
         CompareRequest,
         EvaluateRequest,
         RunRequest,
+        SpaceRequest,
     )
     from kernelwright.core.target import TargetName
     from kernelwright.core.task import Mode, Task, TolerancePolicy, Workload
     from kernelwright.delivery.runtime.calls import CallReport, NotVerifiedError, strict
     from kernelwright.report.results import BenchResult, CheckResult, ComparisonResult, KernelComparison
+    from kernelwright.report.spaces import SpaceResult
     from kernelwright.settings import Settings, load_settings
     from kernelwright.store.base import Store
     from kernelwright.store.sqlstore import open_store
@@ -53,7 +56,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "api.front": (
         "audit", "bench", "check", "compare", "compare_kernels", "evaluate", "load", "optimize", "report",
-        "runs",
+        "runs", "space",
     ),
     "api.optimizing": ("OptimizeResult",),
     "core.budget": ("Budget",),
@@ -66,6 +69,7 @@ _HOMES = {
     "core.policy": ("LibraryCalls", "Policy"),
     "core.request": (
         "AuditRequest", "BenchRequest", "CheckRequest", "CompareRequest", "EvaluateRequest", "RunRequest",
+        "SpaceRequest",
     ),
     "core.machine": ("Machine",),
     "core.target": ("TargetName",),
@@ -73,6 +77,7 @@ _HOMES = {
     "core.task": ("Mode", "Task", "TolerancePolicy", "Workload"),
     "delivery.runtime.calls": ("CallReport", "NotVerifiedError", "strict"),
     "report.results": ("BenchResult", "CheckResult", "ComparisonResult", "KernelComparison"),
+    "report.spaces": ("SpaceResult",),
     "settings": ("Settings", "load_settings"),
     "store.base": ("Store",),
     "store.sqlstore": ("open_store",),
@@ -109,6 +114,8 @@ __all__ = [
     "RoleModel",
     "RunRequest",
     "Settings",
+    "SpaceRequest",
+    "SpaceResult",
     "Status",
     "Store",
     "StoreError",
@@ -132,6 +139,7 @@ __all__ = [
     "optimize",
     "report",
     "runs",
+    "space",
     "strict",
 ]
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
 from kernelwright.core.errors import UserError
-from kernelwright.core.models import OutputMode
+from kernelwright.core.models import CallMode, OutputMode
 from kernelwright.core.places import parse_place
 from kernelwright.core.policy import LibraryCalls
 from kernelwright.core.task import Mode, TolerancePolicy
@@ -117,7 +117,7 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "task", "TASK", "KernelBench-format file, or suite:NAME.", "Task",
-        parse=parse_place, only=("evaluate",), is_argument=True,
+        parse=parse_place, only=("evaluate", "space"), is_argument=True,
     ),
     Option(
         "kernels", "KERNEL...", "Files that define ModelNew.", "Task", metavar="KERNEL",
@@ -176,6 +176,10 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "seeds", "--seeds", "Each task is run once per seed.", "Search", metavar="NUMBER,...",
         parse=_seeds, show=_joined,
+    ),
+    Option(
+        "sample", "--sample", "Draw so many points by lot, and say what each decides.", "Search", kind=int,
+        metavar="N", minimum=0,
     ),
     Option(
         "memory", "--memory", "cold: no run knows of another. warm: all know what the store knew when it "
@@ -266,6 +270,10 @@ OPTIONS: tuple[Option, ...] = (
         choices=get_args(SandboxTier), default="the best there is", is_configurable=True,
     ),
     Option(
+        "confine_tasks", "--confine-tasks", "Run the reference in the sandbox too: for a stranger's task.",
+        "Judging", kind=bool,
+    ),
+    Option(
         "models.model", "--model", "Model of every seat that is a model's, e.g. openai:gpt-5. Keys come from "
         "the environment.", "Language models", metavar="PROVIDER:NAME", is_configurable=True,
     ),
@@ -298,6 +306,12 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "models.output_mode", "--output-mode", "How structured answers are asked for.", "Language models",
         choices=get_args(OutputMode), default="auto", is_configurable=True,
+    ),
+    Option(
+        "models.calls", "--calls", "merged: plan and kernel, or diagnosis and repair, in one answer. "
+        "separate: one request each, as published.", "Language models",
+        choices=get_args(CallMode), default="merged",
+        is_configurable=True,
     ),
     Option(
         "models.timeout_s", "--model-timeout", "Seconds that one request may take.", "Language models",

@@ -115,6 +115,8 @@ class EvaluateRequest(_WithWorkloads):
     kernels: tuple[KernelPlace, ...] = Field(min_length=1)
     final: bool = False
     """Longer, in fresh processes."""
+    confine_tasks: bool = False
+    """Run the reference in the sandbox too, for a stranger's task; the roofline floor is then not known."""
     tolerance: TolerancePolicy | None = None
     library_calls: LibraryCalls = LibraryCalls.ALLOWED
     baselines: tuple[str, ...] | None = None
@@ -246,6 +248,17 @@ class CheckRequest(_OverTasks, _WithWorkloads):
         return self
 
 
+class SpaceRequest(_WithWorkloads):
+    """Say which programs may be generated for a task: ``kernelwright space``."""
+
+    command: ClassVar[str] = "space"
+    task: TaskPlace
+    target: str = "cpu/cpp"
+    sample: int = Field(default=0, ge=0)
+    """Points to draw by lot."""
+    seed: int = 0
+
+
 class AuditRequest(Request):
     """Judge every known cheat and hostile program: ``kernelwright audit``."""
 
@@ -272,5 +285,6 @@ class AuditRequest(Request):
 
 
 REQUESTS: tuple[type[Request], ...] = (
-    RunRequest, EvaluateRequest, BenchRequest, CompareRequest, CheckRequest, AuditRequest,
+    RunRequest, EvaluateRequest, BenchRequest, CompareRequest, CheckRequest, SpaceRequest,
+    AuditRequest,
 )  # fmt: skip

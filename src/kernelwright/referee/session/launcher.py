@@ -3,6 +3,7 @@
 import contextlib
 import fcntl
 import os
+import secrets
 import shlex
 import shutil
 import signal
@@ -20,12 +21,14 @@ from kernelwright.core.errors import MachineError
 from kernelwright.machine.compiler import Ran
 from kernelwright.referee.device import parse_device
 from kernelwright.referee.sandbox import BARE, ProcessLimits, Sandbox, Tier, bubblewrap, calls
+from kernelwright.referee.sandbox.account import open_account
 from kernelwright.referee.sandbox.choose import foresee, from_json, require
 from kernelwright.referee.sandbox.limits import DESCRIPTORS, PROCESSES, THREADS_EACH
 from kernelwright.referee.sandbox.pid_handshake import first_word, listening_pair
 from kernelwright.referee.sandbox.processes import (
     ENDED,
     MINOR_FAULTS,
+    PARENT,
     family_of,
     folder_bytes,
     own_bytes,
@@ -55,6 +58,8 @@ _AT_HOME_IN_THERE = {"HOME": "/tmp", "USER": "candidate", "TORCHINDUCTOR_CACHE_D
 """Environment of the zygote inside bubblewrap, which sees neither accounts nor the referee's caches."""
 BUILT_BYTES = 64 << 20
 """Most bytes that a build may return, library and report together."""
+RESULTS = ("kernel.so", "report.txt")
+"""The files that a build may return, and no others."""
 
 
 class ChildError(Exception):
@@ -87,8 +92,9 @@ class Child:
 
     def __init__(
         self, zygote: ZygoteProcess, pid: int, keeper: int, own_child: int, sock: socket.socket, log_fd: int,
-        scratch: str, limits: ProcessLimits,
+        scratch: str, limits: ProcessLimits, *, may_group: bool,
     ) -> None:  # fmt: skip
+        """``may_group``: the child is confined, so that it cannot leave a control group."""
         self._zygote, self.pid, self._keeper, self._sock = zygote, pid, keeper, sock
         self._own_child = own_child
         """The keeper's process id in the zygote's process table."""
@@ -100,6 +106,8 @@ class Child:
         self.is_alive = True
         self.answered_in_s = 0.0
         """Seconds from sending the last command to having its answer, without other work of the parent."""
+        self.account = open_account(pid, keeper, may_group=may_group)
+        """Processor time of the child and of everything that it starts."""
 
     @property
     def keeper(self) -> int:
@@ -117,7 +125,8 @@ class Child:
         if not self.is_alive:
             raise ChildDied("had ended before")
         arenas = arenas or {}
-        message = {"op": op, **fields}
+        nonce = secrets.token_hex(8)
+        message = {"op": op, **fields, wire.NONCE: nonce}
         if arenas:
             message["map"] = list(arenas)
             message["sizes"] = [memory.size for memory in arenas.values()]
@@ -127,6 +136,8 @@ class Child:
             wire.send(self._sock, message, [memory.fd for memory in arenas.values()])
             reply = wire.receive(self._sock, timeout_s, REPLY_BYTES)
             self.answered_in_s = time.perf_counter() - begin
+            if reply.pop(wire.NONCE, None) != nonce:
+                raise wire.MalformedMessage("an answer to no command")
         except wire.Late as error:
             self.kill()
             raise ChildLate(f"no answer within {timeout_s:.3g} s") from error
@@ -152,6 +163,7 @@ class Child:
         self._end()
         self._sock.close()
         self._reaped = self._zygote.reap(self._own_child)
+        self.account.close()
         how = describe_exit(self._reaped)
         shutil.rmtree(self._scratch, ignore_errors=True)
         return self._ended_because or how
@@ -266,37 +278,64 @@ class Launcher:
         kind: Literal["worker", "host", "builder"],
         limits: ProcessLimits,
         library: Path | None = None,
+        *,
+        is_trusted: bool = False,
     ) -> Child:
-        """Fork a child; of the build cache it sees the given library only.
+        """Fork a child, confined unless it is trusted; of the build cache it sees the given library only.
 
         Raises:
             UserError: the sandbox is weaker than the settings require.
             MachineError: the zygote cannot start or confine the child.
         """
         self._wait_ready()
-        zygote, is_wrapped = self._zygote_for(kind)
+        zygote, is_wrapped = self._zygote_for(is_trusted=is_trusted)
         scratch = self._scratches.new_folder(self._wrapped_scratch if is_wrapped else None)
-        shown = {str(self.build_cache.resolve() / library.name): str(library.resolve())} if library else {}
+        shown = {str(library.resolve()): str(library.resolve())} if library else {}
         ours, theirs = socket.socketpair()
         log_fd = _make_log()
         listener, listened = listening_pair()
         with theirs, listener, listened:
             reply = zygote.ask(
-                {"op": "spawn", "kind": kind, "limits": asdict(limits), "scratch": scratch, "extra": shown},
+                {
+                    "op": "spawn",
+                    "kind": kind,
+                    "limits": asdict(limits),
+                    "scratch": scratch,
+                    "extra": shown,
+                    "is_trusted": is_trusted,
+                },
                 [theirs.fileno(), log_fd, *([listened.fileno()] if is_wrapped else [])],
             )
             problem = reply.get("error", "")
             pid, keeper = reply.get("pid", 0), reply.get("keeper", 0)
             if is_wrapped and not problem:  # its process id differs inside and outside of bubblewrap
                 pid, problem = first_word(listener)
-                keeper = pid
+                keeper = int((stat_of(pid) or ["", "0"])[PARENT])
             if problem:
                 shutil.rmtree(scratch, ignore_errors=True)
                 raise MachineError(f"a {kind} cannot be confined: {problem}")
-        child = Child(zygote, pid, keeper, reply["keeper"], ours, log_fd, scratch, limits)
+        may_group = kind == "worker" and self.sandbox.tier is not Tier.LIMITS
+        child = Child(
+            zygote, pid, keeper, reply["keeper"], ours, log_fd, scratch, limits, may_group=may_group
+        )
         self._children.add(child)
         self._start_watch()
         return child
+
+    def spawn_host(self, address_space_bytes: int | None, *, is_trusted: bool) -> Child:
+        """Fork a process for a reference; see ``spawn``. One that is not trusted has a worker's limits."""
+        if is_trusted:
+            return self.spawn("host", ProcessLimits(address_space_bytes=address_space_bytes), is_trusted=True)
+        settings = self._settings
+        limits = ProcessLimits(
+            address_space_bytes=address_space_bytes,
+            file_bytes=settings.worker_file_bytes,
+            processes=PROCESSES + THREADS_EACH * settings.n_threads,
+            descriptors=DESCRIPTORS,
+            scratch_bytes=settings.worker_scratch_bytes,
+            total_bytes=address_space_bytes,
+        )
+        return self.spawn("host", limits)
 
     def spawn_worker(self, memory_bytes: int, library: Path | None = None) -> Child:
         """Fork a worker under the limits of the settings; see ``spawn``.
@@ -352,7 +391,7 @@ class Launcher:
                 {"results": room},
                 command=list(command),
                 sources={"kernel.cpp": (work / "kernel.cpp").read_text(encoding="utf-8")},
-                results=["kernel.so", "report.txt"],
+                results=list(RESULTS),
                 address_space_bytes=ceiling,
             )
         except ChildLate:
@@ -365,9 +404,7 @@ class Launcher:
             ) from error
         finally:
             child.kill()
-        for name, (offset, size) in reply["made"].items():
-            (work / name).write_bytes(room.bytes[offset : offset + size].tobytes())
-        return Ran(reply["exit_code"], reply["log"])
+        return take_results(reply, room, work)
 
     def close(self) -> None:
         """End every child, then the zygotes. If this never runs, the kernel ends them with this process."""
@@ -430,10 +467,10 @@ class Launcher:
         )
         self._wrapped = ZygoteProcess(options, {**self._environment(), **_AT_HOME_IN_THERE}, before)
 
-    def _zygote_for(self, kind: str) -> tuple[ZygoteProcess, bool]:
-        """Return the zygote that forks children of this kind, and whether it runs inside bubblewrap."""
+    def _zygote_for(self, *, is_trusted: bool) -> tuple[ZygoteProcess, bool]:
+        """Return the zygote that forks such children, and whether it runs inside bubblewrap."""
         assert self._zygote is not None
-        if self._wrapped is None or kind == "host":
+        if self._wrapped is None or is_trusted:
             return self._zygote, False
         self._wrapped.hello()
         return self._wrapped, True
@@ -469,6 +506,30 @@ class Launcher:
             "KERNELWRIGHT_BUILD_CACHE": str(self.build_cache.resolve()),
             **self._device.environment(os.environ),
         }
+
+
+def take_results(reply: Message, room: SharedMemory, work: Path) -> Ran:
+    """Write the files that a builder has made to ``work``: none but ``RESULTS``, from inside ``room`` only.
+
+    Raises:
+        MachineError: the answer is not of the agreed form, which only a builder that was taken over can send.
+    """
+    made, code, log = reply.get("made"), reply.get("exit_code"), reply.get("log")
+    if not (isinstance(made, dict) and isinstance(code, int) and isinstance(log, str)):
+        raise MachineError("the compiler's process answers with something that is no result")
+    for name in RESULTS:
+        if name in made:
+            (work / name).write_bytes(_part(made[name], room))
+    return Ran(code, log)
+
+
+def _part(place: Any, room: SharedMemory) -> bytes:
+    """Return the bytes at an (offset, size) that an untrusted process names."""
+    is_pair = isinstance(place, list) and len(place) == 2 and all(type(one) is int for one in place)
+    if not is_pair or not 0 <= place[0] <= place[0] + place[1] <= room.size or place[1] < 0:
+        raise MachineError("the compiler's process names a result that is not in its memory")
+    offset, size = place
+    return room.bytes[offset : offset + size].tobytes()
 
 
 def _make_log() -> int:
