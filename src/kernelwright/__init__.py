@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         optimize,
         runs,
         space,
+        tune,
     )
     from kernelwright.api.optimizing import OptimizeResult
     from kernelwright.core.budget import Budget
@@ -40,11 +41,13 @@ if TYPE_CHECKING:
         EvaluateRequest,
         RunRequest,
         SpaceRequest,
+        TuneRequest,
     )
     from kernelwright.core.target import TargetName
     from kernelwright.core.task import Mode, Task, TolerancePolicy, Workload
     from kernelwright.report.results import BenchResult, CheckResult, ComparisonResult, KernelComparison
     from kernelwright.report.spaces import SpaceResult
+    from kernelwright.report.tuned import TuneResult
     from kernelwright.settings import Settings, load_settings
     from kernelwright.store.base import Store
     from kernelwright.store.sqlstore import open_store
@@ -53,6 +56,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "api.front": (
         "audit", "bench", "check", "compare", "compare_kernels", "evaluate", "optimize", "runs", "space",
+        "tune",
     ),
     "api.optimizing": ("OptimizeResult",),
     "core.budget": ("Budget",),
@@ -65,7 +69,7 @@ _HOMES = {
     "core.policy": ("LibraryCalls", "Policy"),
     "core.request": (
         "AuditRequest", "BenchRequest", "CheckRequest", "CompareRequest", "EvaluateRequest", "RunRequest",
-        "SpaceRequest",
+        "SpaceRequest", "TuneRequest",
     ),
     "core.machine": ("Machine",),
     "core.target": ("TargetName",),
@@ -73,6 +77,7 @@ _HOMES = {
     "core.task": ("Mode", "Task", "TolerancePolicy", "Workload"),
     "report.results": ("BenchResult", "CheckResult", "ComparisonResult", "KernelComparison"),
     "report.spaces": ("SpaceResult",),
+    "report.tuned": ("TuneResult",),
     "settings": ("Settings", "load_settings"),
     "store.base": ("Store",),
     "store.sqlstore": ("open_store",),
@@ -117,6 +122,8 @@ __all__ = [
     "Task",
     "TaskError",
     "TolerancePolicy",
+    "TuneRequest",
+    "TuneResult",
     "UserError",
     "Workload",
     "__version__",
@@ -131,6 +138,7 @@ __all__ = [
     "optimize",
     "runs",
     "space",
+    "tune",
 ]
 
 
