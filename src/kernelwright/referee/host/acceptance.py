@@ -29,7 +29,7 @@ Values = list[torch.Tensor]
 Run = Callable[[Values], Values | None]
 """Calls the reference; None where it raises or gives NaN or infinity."""
 
-LEAST_S, LARGEST_SHARE = 0.25, 4.0
+LEAST_S, LARGEST_SHARE = 0.5, 4.0
 """Seconds that the questions may take; more for a slow reference: this many times one of its calls."""
 ACCURATE = 1e-2
 """Largest scaled error of the reference in float32 within a range of magnitudes that it accepts."""
@@ -140,19 +140,27 @@ class Asking:
         )
 
     def _find_kinds(self, i: int, names: set[str], exponent: int) -> Oddness:
+        """Return which kinds one input accepts while the others are as drawn, keeping as little as it can."""
         found: dict[str, Keeping] = {}
-        for name in sorted(names):
-            for keeping in Keeping:
-                if not self._has_time():
-                    self._skip(f"odd rows of input {i}: {name}", NOT_ASKED)
-                    break
-                one = Oddness({name: keeping}, exponent)
-                if self._ask.run(self._odd_values("mixed", one, i)) is not None:
-                    found[name] = keeping
-                    break
-            else:
-                self._skip(f"odd rows of input {i}: {name}", NOT_FINITE)
+        for keeping in Keeping:
+            left = sorted(names - found.keys())
+            found |= dict.fromkeys(self._accepted_of(i, left, keeping, exponent), keeping)
+        for name in sorted(names - found.keys()):
+            self._skip(f"odd rows of input {i}: {name}", NOT_FINITE if self._has_time() else NOT_ASKED)
         return Oddness(found, exponent)
+
+    def _accepted_of(self, i: int, names: list[str], keeping: Keeping, exponent: int) -> list[str]:
+        """Return those of some kinds that an input accepts; all are tried at once, then halves of them."""
+        if not names or not self._has_time():
+            return []
+        oddness = Oddness(dict.fromkeys(names, keeping), exponent)
+        if all(self._ask.run(self._odd_values("mixed", oddness, i)) for _ in range(GENERAL_TRIALS)):
+            return names
+        if len(names) == 1:
+            return []
+        middle = len(names) // 2
+        halves = names[:middle], names[middle:]
+        return [name for half in halves for name in self._accepted_of(i, half, keeping, exponent)]
 
     # --- masks, integers, labels
 

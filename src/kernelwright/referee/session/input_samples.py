@@ -176,8 +176,6 @@ def plan_samples(
         keys += [SampleKey(family) for family in whole]
     if layout.arg_slots:
         keys += [SampleKey(family) for family in odd]
-    if has_nonfinite:
-        keys.append(SampleKey(NONFINITE))
     if layout.has_weights and not are_weights_frozen:
         keys.append(SampleKey("as_is", 0, TOUCHED))
         keys.append(SampleKey("as_is", 0, RANDOMISED))
@@ -187,6 +185,8 @@ def plan_samples(
                 SampleKey("odd_rows", 1, TOUCHED),
                 SampleKey("negated", 0, RANDOMISED),
             ]
+    if has_nonfinite:
+        keys.append(SampleKey(NONFINITE))
     return keys
 
 
