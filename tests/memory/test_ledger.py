@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from kernelwright.core.run import Outcome
 from kernelwright.memory.ledger import ENOUGH_TRIES, WHOEVER, Ledger
-from kernelwright.skills.gate import LedgerView, SkillStats
+from kernelwright.skills.stats import LedgerView, SkillStats
 
 
 def outcome(

@@ -7,9 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernelwright.core.evidence import METRICS, Bottleneck, Evidence, Headroom
-from kernelwright.skills.gate import EmptyLedger, SkillStats, diagnose, rank
+from kernelwright.skills.diagnosis import diagnose
 from kernelwright.skills.lint import TEXT_VALUES
 from kernelwright.skills.load import load_skills
+from kernelwright.skills.ranking import rank
+from kernelwright.skills.stats import EmptyLedger, SkillStats
 
 SKILLS = load_skills()
 

@@ -5,8 +5,10 @@ from typing import Any
 import pytest
 
 from kernelwright.core.evidence import Bottleneck, Evidence
-from kernelwright.skills.gate import EmptyLedger, diagnose, rank
+from kernelwright.skills.diagnosis import diagnose
 from kernelwright.skills.load import load_skills
+from kernelwright.skills.ranking import rank
+from kernelwright.skills.stats import EmptyLedger
 
 SKILLS = load_skills()
 WELL = {

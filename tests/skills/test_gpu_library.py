@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 
 from kernelwright.core.evidence import METRICS, Bottleneck, Evidence
 from kernelwright.core.machine import Accelerator
-from kernelwright.skills.gate import EmptyLedger, diagnose, rank
+from kernelwright.skills.diagnosis import diagnose
 from kernelwright.skills.lint import TEXT_VALUES
 from kernelwright.skills.load import load_skills
+from kernelwright.skills.ranking import rank
+from kernelwright.skills.stats import EmptyLedger
 from kernelwright.targets.registry import all_targets
 from kernelwright.targets.triton.edits import triton_edits
 

@@ -9,7 +9,8 @@ from kernelwright.core.evidence import Evidence, FactValue
 from kernelwright.core.roofline import Floor, Peaks
 from kernelwright.ir.facts import program_facts
 from kernelwright.ir.plan_lowering import LoweredPlan, sites
-from kernelwright.skills.gate import diagnose, rank
+from kernelwright.skills.diagnosis import diagnose
+from kernelwright.skills.ranking import rank
 from kernelwright.skills.stats import LedgerView
 from kernelwright.targets.registry import target_of
 

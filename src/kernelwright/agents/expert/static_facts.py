@@ -8,7 +8,8 @@ from kernelwright.core.evidence import Evidence, FactValue
 from kernelwright.core.plan import Plan
 from kernelwright.ir.facts import program_facts
 from kernelwright.ir.plan_lowering import sites
-from kernelwright.skills.gate import diagnose, rank
+from kernelwright.skills.diagnosis import diagnose
+from kernelwright.skills.ranking import rank
 from kernelwright.skills.stats import LedgerView
 
 

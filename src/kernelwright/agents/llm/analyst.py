@@ -18,7 +18,8 @@ from kernelwright.core.evidence import Evidence, FactValue
 from kernelwright.core.model_call import CallOutcome
 from kernelwright.core.plan import Plan
 from kernelwright.core.skill import Skill
-from kernelwright.skills.gate import diagnose, rank
+from kernelwright.skills.diagnosis import diagnose
+from kernelwright.skills.ranking import rank
 from kernelwright.skills.stats import LedgerView
 
 PREFIX = "code."

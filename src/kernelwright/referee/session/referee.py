@@ -14,6 +14,7 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import MachineError
 from kernelwright.core.evaluation import Evaluation, NumericalError, Stage, Status, WorkloadResult
 from kernelwright.core.evidence import FactValue
+from kernelwright.core.policy import Weights
 from kernelwright.core.roofline import Floor
 from kernelwright.core.task import Task, Workload
 from kernelwright.referee.baselines import known_baselines
@@ -27,6 +28,7 @@ from kernelwright.referee.session.candidate_process import CandidateProcess, Fai
 from kernelwright.referee.session.input_samples import InputSample, new_seed, share_of
 from kernelwright.referee.session.launcher import Launcher
 from kernelwright.referee.session.reference_process import ReferenceProcess
+from kernelwright.referee.session.weight_exchange import WeightExchange
 from kernelwright.referee.settings import RefereeSettings
 from kernelwright.referee.timing.measure import EAGER, Measurement, check_plausible
 from kernelwright.referee.timing.statistics import LOOKS, Samples, conclude, is_settled
@@ -193,6 +195,13 @@ class _Pair:
     draws: Sequence[InputSample] = ()
     """The samples whose inputs are timed."""
     measurement: Measurement | None = None
+    exchange: WeightExchange | None = None
+
+    @property
+    def weights(self) -> WeightExchange:
+        """Which weights come next. To ask for it before timing is an error in this file."""
+        assert self.exchange is not None
+        return self.exchange
 
     @property
     def timing(self) -> Measurement:
@@ -420,8 +429,10 @@ class _Trial:
         """Time the candidate and the baselines alternately; note missing baselines in the log."""
         pair, reference = self._pair, self._pair.worker.reference
         pair.draws = [draw for key in reference.timed_keys if (draw := reference.draw(key))]
+        is_frozen = self._settings.policy.weights is Weights.FROZEN
+        pair.exchange = WeightExchange(reference, is_frozen=is_frozen)
         pair.measurement = Measurement(
-            pair.worker, pair.verification, pair.draws, self._settings, is_final=self._is_final
+            pair.worker, pair.verification, pair.draws, pair.weights, self._settings, is_final=self._is_final
         )
         pair.measurement.take(pair.baselines)
         for name in pair.baselines if pair.turn == 0 else ():
@@ -443,7 +454,7 @@ class _Trial:
         samples = pair.timing.samples()
         eager_ms = samples.baselines.get(EAGER, ())
         size = self._settings.replay_size
-        missing = Replay(pair.worker, pair.draws, samples.candidate, eager_ms, size).check()
+        missing = Replay(pair.worker, pair.draws, pair.weights, samples.candidate, eager_ms, size).check()
         self._notes |= {missing: None} if missing else {}
 
     def check_untampered(self) -> None:

@@ -1,0 +1,51 @@
+"""Judges specimens of the corpus by the real referee, for the tests beside this file."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from kernelwright.core.policy import Policy
+from kernelwright.corpus.audit import SpecimenResult, audit
+from kernelwright.corpus.load import load_specimens
+from kernelwright.referee.session.referee import Referee
+from kernelwright.referee.settings import RefereeSettings
+
+QUICK = (
+    "03_lazy_subclass",
+    "16_counting",
+    "21_folds_at_first_call",
+    "33_patched_libc",
+    "41_half_inputs",
+    "44_reads_beyond",
+)
+"""One for each kind of check; the whole corpus is judged with the slow tests, in parts."""
+PARTS = 3
+"""Files over which the slow tests spread the other specimens, so that workers can share them."""
+
+
+def part(number: int) -> tuple[str, ...]:
+    """Return the names of every third specimen that is not in ``QUICK``, from the one with this number on."""
+    others = [specimen.name for specimen in load_specimens() if specimen.name not in QUICK]
+    return tuple(others[number::PARTS])
+
+
+def judged(names: Sequence[str], cache: Path) -> dict[str, SpecimenResult]:
+    """Return the audit's result for each of these specimens."""
+    specimens = [s for s in load_specimens() if s.name in names]
+    found = audit(specimens, opener(cache), lambda task: {})
+    return {finding.specimen.name: finding for finding in found}
+
+
+def opener(cache: Path, device: str = "cpu") -> Callable[[Policy], Referee]:
+    """Return what opens a referee for a policy."""
+    settings = RefereeSettings(cache_dir=cache, search_timing_s=0.1, device=device)
+
+    def open_referee(policy: Policy) -> Referee:
+        return Referee(RefereeSettings(**{**vars(settings), "policy": policy}))
+
+    return open_referee
+
+
+def require_expected(finding: SpecimenResult) -> None:
+    """Fail unless a specimen and its control end as their headers say."""
+    seen = (finding.outcome, finding.check, finding.detail, finding.control, finding.left)
+    assert finding.is_as_expected, seen
