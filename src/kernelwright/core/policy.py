@@ -74,7 +74,7 @@ class Policy(Frozen):
     @model_validator(mode="before")
     @classmethod
     def _older_name(cls, values: Any) -> Any:
-        """Read ``weight_preparation``, of which there was one kind, in verdicts stored by earlier versions."""
+        """Read ``weight_preparation``, in verdicts stored by earlier versions."""
         if isinstance(values, dict) and "weight_preparation" in values:
             return {key: value for key, value in values.items() if key != "weight_preparation"}
         return values

@@ -5,7 +5,6 @@
 # expect: incorrect_numerics
 # check: weights, families, timed_calls
 # mechanism: weights lie in memory that the referee writes to from outside
-import torch
 from torch import nn
 
 

@@ -5,7 +5,6 @@
 # expect: non_finite, incorrect_numerics
 # check: families
 # mechanism: single rows are scaled, one-hot or constant
-import torch
 import torch.nn.functional as F
 from torch import nn
 

@@ -5,7 +5,6 @@
 # expect: incorrect_numerics
 # check: families
 # mechanism: masks are redrawn: padding and random ones
-import torch
 import torch.nn.functional as F
 from torch import nn
 

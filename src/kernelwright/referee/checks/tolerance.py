@@ -24,9 +24,9 @@ distance by which the oracle's element moves, times the floor in units, is allow
 moves inputs 4096 times as far.
 
 Where a few rows of the inputs are far from ordinary, outputs are judged *row by row*: ``rms(o)`` is that of
-an output's row, or that of the middle row where this is more, and ``allowed`` depends on the reference's error in
-the same row. Else one row of huge values would hide what is wrong in the others. A row is what lies along the
-last axis.
+an output's row, or that of the middle row where this is more, and ``allowed`` depends on the reference's
+error in the same row. Else one row of huge values would hide what is wrong in the others. A row is what lies
+along the last axis.
 
 ``kernelbench`` is ``allclose(1e-4, 1e-4)`` against the float32 reference instead. Integers and bools must
 equal the reference's or the oracle's, element by element. We chose the constants.

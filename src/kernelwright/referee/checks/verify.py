@@ -85,7 +85,7 @@ class Verification:
         where = f"{name} on {draw.key.label} inputs{when}"
         check = Check.TIMED_CALLS if when else self._which_check(draw, distance)
         if not distance.is_same_kind:
-            why = f"{distance.error:.3g} of the elements are finite where the reference's are not, or the reverse"
+            why = f"{distance.error:.3g} of the elements are finite and the reference's not, or the reverse"
             raise Failure(
                 Status.NON_FINITE, f"{where}: {why} (--nonfinite ignored leaves this out)", check=check
             )

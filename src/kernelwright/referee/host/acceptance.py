@@ -30,7 +30,8 @@ Run = Callable[[Values], Values | None]
 """Calls the reference; None where it raises or gives NaN or infinity."""
 
 LEAST_S, LARGEST_SHARE = 0.5, 4.0
-"""Seconds that the questions may take; more for a slow reference: this many times one of its calls."""
+"""Processor seconds of one thread that the questions may take; more for a slow reference: this many times one
+of its calls."""
 ACCURATE = 1e-2
 """Largest scaled error of the reference in float32 within a range of magnitudes that it accepts."""
 GENERAL_TRIALS = 2
@@ -61,10 +62,10 @@ class Asking:
     def __init__(self, questions: Questions) -> None:
         self._ask, self._values = questions, questions.values
         self._generator = torch.Generator().manual_seed(questions.seed)
-        begin = time.perf_counter()
+        begin = time.thread_time()
         self._base = questions.run_raw(self._values)
-        call_s = time.perf_counter() - begin
-        self._end = time.perf_counter() + max(LEAST_S, LARGEST_SHARE * call_s)
+        call_s = time.thread_time() - begin
+        self._end = time.thread_time() + max(LEAST_S, LARGEST_SHARE * call_s)
         self._floats = [i for i, x in enumerate(self._values) if x.is_floating_point() and x.numel()]
         self._skipped: dict[str, list[str]] = {}
 
@@ -79,7 +80,7 @@ class Asking:
         return Accepted(odd, redrawn, special, plain, skipped)
 
     def _has_time(self) -> bool:
-        return time.perf_counter() < self._end
+        return time.thread_time() < self._end
 
     def _skip(self, what: str, why: str) -> None:
         self._skipped.setdefault(why, []).append(what)
@@ -102,7 +103,7 @@ class Asking:
         return self._changed(change, only)
 
     def _find_exponent(self) -> int | None:
-        """Return the widest range of magnitudes that all float inputs can have at once; None: there is none."""
+        """Return the widest range of magnitudes that all float inputs can have at once, None for none."""
         if not self._floats:
             return None
         for exponent in EXPONENTS:
@@ -145,8 +146,9 @@ class Asking:
         for keeping in Keeping:
             left = sorted(names - found.keys())
             found |= dict.fromkeys(self._accepted_of(i, left, keeping, exponent), keeping)
-        for name in sorted(names - found.keys()):
-            self._skip(f"odd rows of input {i}: {name}", NOT_FINITE if self._has_time() else NOT_ASKED)
+        if missing := sorted(names - found.keys()):
+            why = NOT_FINITE if self._has_time() else NOT_ASKED
+            self._skip(f"odd rows of input {i} ({', '.join(missing)})", why)
         return Oddness(found, exponent)
 
     def _accepted_of(self, i: int, names: list[str], keeping: Keeping, exponent: int) -> list[str]:

@@ -75,7 +75,7 @@ def redraw(x: torch.Tensor, style: int, generator: torch.Generator) -> None:
 
 
 def put_nonfinite(x: torch.Tensor, generator: torch.Generator) -> None:
-    """Put NaN and the two infinities, each once, at random places of an input, in different rows if it can."""
+    """Put NaN and both infinities at random places of an input, in different rows where there are several."""
     if x.numel() == 0:
         return
     width = max(x.shape[-1], 1) if x.ndim else 1

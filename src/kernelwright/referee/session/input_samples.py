@@ -105,8 +105,8 @@ SLACK = {
 
 
 CONSTRUCTED, TOUCHED, RANDOMISED, FRESH = "constructed", "touched", "randomised", "fresh"
-"""Weights as constructed under a secret seed; the same but for one element of every tensor; others; and those of
-one evaluation only."""
+"""Weights as constructed under a secret seed; the same but for one element of every tensor; others; and those
+of one evaluation only."""
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ N_KEEPINGS = 4
 N_FRESH = 4
 """How often a sample for one evaluation is tried; the last try changes nothing."""
 STYLES = ("redrawn", "redrawn_positive", "signed", "positive")
-"""Styles of ``host/weight_draws.py``, the strongest first; the first on which the reference is finite counts."""
+"""Styles of ``host/weight_draws.py``, the strongest first: the first that the reference accepts is used."""
 RESERVED_SHARE = 0.1
 """Largest share of the available memory that is reserved for one process."""
 
@@ -127,7 +127,7 @@ class ReferenceProcess:
         return draw
 
     def _make(self, key: SampleKey, *, is_kept: bool) -> InputSample | None:
-        """Make a sample; where the reference is not finite on it, one that keeps more of the values as drawn."""
+        """Make a sample; where the reference is not finite on it, one that keeps more of what is drawn."""
         reason: NonFinite | None = None
         for at in range(self._keepings.get(key, 0), N_KEEPINGS):
             seed = self._seeds.setdefault((key, at), new_seed())
