@@ -26,6 +26,11 @@ class Weights(StrEnum):
     FROZEN = "frozen"
     """Yes: weights stay as they are while a process lives, so they may be prepared at its first call."""
 
+    @classmethod
+    def _missing_(cls, value: object) -> "Weights | None":
+        """Take the command line's spelling too: ``every-call``."""
+        return next((one for one in cls if str(value).replace("-", "_") == one.value), None)
+
     @property
     def words(self) -> str:
         """Return what a verdict says."""

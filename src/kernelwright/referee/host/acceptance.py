@@ -7,6 +7,7 @@ asked is not tried later.
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -85,22 +86,20 @@ class Asking:
     def _skip(self, what: str, why: str) -> None:
         self._skipped.setdefault(why, []).append(what)
 
-    def _changed(self, change: Callable[[int, torch.Tensor], None], only: int | None = None) -> Values:
-        """Return copies of the inputs, of which all or one has been changed."""
+    def _changed(self, only: int, change: Callable[[torch.Tensor], None]) -> Values:
+        """Return copies of the inputs, of which one has been changed."""
         copies = [x.clone() for x in self._values]
-        for i, x in enumerate(copies):
-            if only is None or i == only:
-                change(i, x)
+        change(copies[only])
         return copies
 
     # --- odd rows
 
     def _odd_values(self, family: str, oddness: Oddness, only: int | None) -> Values:
-        def change(i: int, x: torch.Tensor) -> None:
-            if i in self._floats:
-                make_odd(x, family, oddness, self._generator)
-
-        return self._changed(change, only)
+        """Return copies of the inputs with odd rows in one or, with None, all float inputs."""
+        copies = [x.clone() for x in self._values]
+        for i in self._floats if only is None else [only]:
+            make_odd(copies[i], family, oddness, self._generator)
+        return copies
 
     def _find_exponent(self) -> int | None:
         """Return the widest range of magnitudes that all float inputs can have at once, None for none."""
@@ -174,8 +173,10 @@ class Asking:
             self._skip(f"redrawn input {i}", NOT_ASKED)
             return False
         for style in (0, 1):
-            values = self._changed(lambda _, x, style=style: redraw(x, style, self._generator), i)
-            if self._ask.run(values) is None:
+            if (
+                self._ask.run(self._changed(i, partial(redraw, style=style, generator=self._generator)))
+                is None
+            ):
                 self._skip(f"redrawn input {i}", NOT_FINITE)
                 return False
         return True
@@ -190,8 +191,8 @@ class Asking:
         found: dict[int, list[int]] = {}
         for i, specials in trace.found.items():
             for value in sorted(specials):
-                values = self._changed(lambda _, x, v=value: put_special(x, [v], self._generator), i)
-                outputs = self._ask.run(values)
+                put = partial(put_special, values=[value], generator=self._generator)
+                outputs = self._ask.run(self._changed(i, put))
                 if outputs is not None and self._base is not None and _differ(outputs, self._base):
                     found.setdefault(i, []).append(value)
         return found
@@ -212,8 +213,7 @@ class Asking:
             if not self._has_time():
                 return False
             place = tuple(int(torch.randint(n, (1,), generator=self._generator)) for n in x.shape)
-            values = self._changed(lambda _, x, place=place: x.__setitem__(place, float("nan")), i)
-            outputs = self._ask.run_raw(values)
+            outputs = self._ask.run_raw(self._changed(i, partial(_put_nan, place=place)))
             if outputs is None:
                 return False
             reached = [(o, ~torch.isfinite(o)) for o in outputs]
@@ -224,11 +224,15 @@ class Asking:
         return True
 
 
-class _Trace(TorchDispatchMode):
+def _put_nan(x: torch.Tensor, place: tuple[int, ...]) -> None:
+    x[place] = float("nan")
+
+
+class _Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Collects values that integer inputs are compared with, and the ``ignore_index`` of losses on them."""
 
     def __init__(self, integers: dict[int, torch.Tensor], *, are_comparisons_safe: bool) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self._integers, self._compares = integers, are_comparisons_safe
         self.found: dict[int, set[int]] = {}
 

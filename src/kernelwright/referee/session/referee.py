@@ -466,6 +466,20 @@ class _Trial:
         self._pair.timing.check_late()
         self._pair.timing.close()
 
+    def check_other_weights(self) -> None:
+        """Where weights are frozen: check the candidate in a second process that has other weights."""
+        reference = self._pair.worker.reference
+        if self._settings.policy.weights is not Weights.FROZEN or not reference.layout.has_weights:
+            return
+        worker = CandidateProcess(self._launcher, self._settings, reference, self._library)
+        try:
+            worker.load(self._candidate.program)
+            verification = Verification(worker)
+            for draw in reference.draws_of_another_process():
+                verification.check(draw)
+        finally:
+            worker.close()
+
     def check_library_use(self) -> None:
         """Check what the candidate computes itself and what it leaves to libraries, by the policy."""
         self._check_library_use(self._pair.worker, self._pair.draws[0])
@@ -538,6 +552,7 @@ STAGES = (
     _Step(Stage.REPLAY, "tamper", _When.EACH, _Trial.check_untampered),
     _Step(Stage.REPLAY, "late outputs", _When.EACH, _Trial.check_late),
     _Step(Stage.REPLAY, "library use", _When.FIRST, _Trial.check_library_use),
+    _Step(Stage.VERIFY, "other weights in another process", _When.FIRST, _Trial.check_other_weights),
     _Step(Stage.VERIFY, "share of the other input distributions", _When.LATER, _Trial.check_share),
     _Step(Stage.TIME, "floor", _When.RESULT, _Trial.check_floor),
 )

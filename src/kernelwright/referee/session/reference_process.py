@@ -150,6 +150,7 @@ class ReferenceProcess:
     def fresh_draw(self) -> InputSample:
         """Return inputs and weights that no candidate has seen; for one evaluation only.
 
+        Where weights are frozen they are the constructed ones.
         Which rows or elements of the inputs are odd, and how weights differ from constructed ones, is random.
         """
         for turn in range(N_FRESH):
@@ -157,12 +158,19 @@ class ReferenceProcess:
             family = "as_is" if is_last or not self._odd_families else secrets.choice(self._odd_families)
             style = CONSTRUCTED if is_last else secrets.choice([CONSTRUCTED, *self._styles])
             try:
-                state = self._maker.make_state(FRESH, style, new_seed())
-                key = SampleKey(family, secrets.randbelow(2), state=FRESH)
+                state = self.states[CONSTRUCTED]
+                if not self._is_frozen:
+                    state = self._maker.make_state(FRESH, style, new_seed())
+                key = SampleKey(family, secrets.randbelow(2), state=state.name)
                 return self._maker.make_draw(key, state, new_seed(), is_kept=False)
             except NonFinite as error:
                 reason = str(error)
         raise TaskError(f"{self._host.where}: the reference's own output is not finite: {reason}")
+
+    def draws_of_another_process(self) -> list[InputSample]:
+        """Return samples on weights for a second process of a candidate; all of them on the same weights."""
+        keys = [SampleKey("as_is", 0, RANDOMISED), SampleKey("odd_rows", 0, RANDOMISED)]
+        return [draw for key in keys if self.layout.has_weights and (draw := self.draw(key))]
 
     def unseen_draw(self, state: WeightState) -> InputSample | None:
         """Return a sample of as-is inputs that no candidate has seen, on the given weights.
@@ -326,12 +334,12 @@ class ReferenceProcess:
         self._bind_timed_slots(n_timed)
         self.eager_ms = self._check_repeatable(first)
         accepted = self._ask()
-        is_frozen = self._settings.policy.weights is Weights.FROZEN
+        self._is_frozen = self._settings.policy.weights is Weights.FROZEN
         if self.layout.has_weights and not self._is_timed_only:
             self._add_second_weights()
         keys = plan_samples(
             self.layout, n_timed=n_timed, is_slow=is_slow, has_nonfinite=accepted["nonfinite"],
-            are_weights_frozen=is_frozen,
+            are_weights_frozen=self._is_frozen,
         )  # fmt: skip
         self.timed_keys, self.other_keys = keys[:n_timed], keys[n_timed:]
         if self.layout.arg_slots:
