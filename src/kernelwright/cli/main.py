@@ -18,6 +18,7 @@ from kernelwright.cli import (
     doctor,
     evaluate,
     inspect,
+    mcp,
     memory,
     optimize,
     runs,
@@ -50,6 +51,7 @@ app.add_typer(runs.app, name="runs")
 app.add_typer(skills.app, name="skills")
 app.add_typer(memory.app, name="memory")
 app.command(name="serve")(serve.serve)
+app.command(name="mcp")(mcp.mcp)
 app.command(name="doctor")(doctor.doctor)
 
 
