@@ -169,10 +169,10 @@ def _check_conditions(
     specs = [record.spec for record in earlier]
     for had in sorted({spec.recipe for spec in specs} - {request.recipe}):
         raise UserError(f"experiment {title!r} ran recipe {had!r}; resume it with --recipe {had}")
-    for had in [policy for policy in {spec.policy for spec in specs} if policy != request.policy][:1]:
+    for policy in {spec.policy for spec in specs} - {request.policy}:
         raise UserError(
-            f"experiment {title!r} was judged with --library-calls {had.library_calls} --weights "
-            f"{had.weights.replace('_', '-')} --nonfinite {had.nonfinite}; resume it with these"
+            f"experiment {title!r} was judged with --library-calls {policy.library_calls} --weights "
+            f"{policy.weights.replace('_', '-')} --nonfinite {policy.nonfinite}; resume it with these"
         )
     wanted = baselines or RunSpec.model_fields["baselines"].default
     for names in {spec.baselines for spec in specs} - {wanted}:
