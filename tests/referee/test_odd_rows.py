@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from kernelwright.core.policy import Nonfinite
 from kernelwright.referee.host.acceptance import Asking, Questions, Run, Values
-from kernelwright.referee.host.change import Accepted, change_sample, put_nonfinite
+from kernelwright.referee.host.change import AcceptedInputs, change_sample, put_nonfinite
 from kernelwright.referee.host.input_distributions import permute
 from kernelwright.referee.host.odd_rows import ANY, KINDS, Keeping, Oddness, kept, make_odd
 from kernelwright.referee.host.redrawn import put_special, redraw_integers, redraw_mask
@@ -166,7 +166,7 @@ def test_a_compact_view_has_every_element_once() -> None:
 # --- what a reference accepts
 
 
-def ask(function: object, *values: torch.Tensor, nonfinite: Nonfinite = Nonfinite.AUTO) -> Accepted:
+def ask(function: object, *values: torch.Tensor, nonfinite: Nonfinite = Nonfinite.AUTO) -> AcceptedInputs:
     assert callable(function)
 
     def raw(tensors: Values) -> Values | None:
@@ -260,9 +260,9 @@ def test_the_policy_decides_where_nan_is_tried() -> None:
 def test_a_sample_changes_only_what_is_accepted() -> None:
     floats, flags = torch.rand(8, 8), torch.ones(8, 8, dtype=torch.bool).tril()
     before = flags.clone()
-    change_sample([floats, flags], "odd_rows", 0, Keeping.NOTHING, generator(), Accepted())
+    change_sample([floats, flags], "odd_rows", 0, Keeping.NOTHING, generator(), AcceptedInputs())
     assert torch.equal(flags, before)
     change_sample(
-        [floats, flags], "odd_rows", 0, Keeping.NOTHING, generator(), Accepted(redrawn=frozenset({1}))
+        [floats, flags], "odd_rows", 0, Keeping.NOTHING, generator(), AcceptedInputs(redrawn=frozenset({1}))
     )
     assert not torch.equal(flags, before)

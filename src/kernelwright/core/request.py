@@ -55,7 +55,7 @@ class _WithWorkloads(Request):
         return workloads
 
 
-class _Judging(Request):
+class _WithPolicy(Request):
     """A request with rules for what counts as a candidate's own work."""
 
     library_calls: LibraryCalls = LibraryCalls.ALLOWED
@@ -93,7 +93,7 @@ class _Searching(Request):
         return asked
 
 
-class RunRequest(_WithWorkloads, _Judging, _Searching):
+class RunRequest(_WithWorkloads, _WithPolicy, _Searching):
     """Make one task faster: ``kernelwright optimize``."""
 
     command: ClassVar[str] = "optimize"
@@ -121,7 +121,7 @@ class RunRequest(_WithWorkloads, _Judging, _Searching):
     _baselines = field_validator("baselines")(_once)
 
 
-class EvaluateRequest(_WithWorkloads, _Judging):
+class EvaluateRequest(_WithWorkloads, _WithPolicy):
     """Judge kernels: ``kernelwright evaluate``."""
 
     command: ClassVar[str] = "evaluate"
@@ -179,7 +179,7 @@ class _Experiment(_OverTasks, _Searching):
         return self.model_copy(update={"name": None, "resume": title})
 
 
-class BenchRequest(_Experiment, _Judging):
+class BenchRequest(_Experiment, _WithPolicy):
     """Run one recipe over many tasks: ``kernelwright bench``."""
 
     command: ClassVar[str] = "bench"

@@ -13,7 +13,7 @@ from tests.targets.triton.interpreted import Ran
 
 from kernelwright.core.task import Task
 from kernelwright.referee.checks.tolerance import Array, ExpectedOutput, is_float, row_width
-from kernelwright.referee.host.change import Accepted, change_sample
+from kernelwright.referee.host.change import AcceptedInputs, change_sample
 from kernelwright.referee.host.float64_oracle import run_in_double
 from kernelwright.referee.host.input_distributions import nudge
 from kernelwright.referee.host.odd_rows import Keeping
@@ -112,7 +112,7 @@ class Judge:
         generator = torch.Generator().manual_seed(self._seed + 7)
         values = [x.detach().clone() if isinstance(x, torch.Tensor) else x for x in values]
         tensors = [x for x in values if isinstance(x, torch.Tensor)]
-        change_sample(tensors, key.family, key.variant, Keeping.NOTHING, generator, Accepted())
+        change_sample(tensors, key.family, key.variant, Keeping.NOTHING, generator, AcceptedInputs())
         return values
 
     def _oracle(self, trial: Trial, inputs: list[Any]) -> tuple[list[torch.Tensor], State]:

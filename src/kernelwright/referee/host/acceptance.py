@@ -14,7 +14,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from kernelwright.core.policy import Nonfinite
-from kernelwright.referee.host.change import Accepted, redraw
+from kernelwright.referee.host.change import AcceptedInputs, redraw
 from kernelwright.referee.host.odd_rows import (
     EXPONENTS,
     KINDS,
@@ -70,7 +70,7 @@ class Asking:
         self._floats = [i for i, x in enumerate(self._values) if x.is_floating_point() and x.numel()]
         self._skipped: dict[str, list[str]] = {}
 
-    def answer(self, *, nonfinite: Nonfinite) -> Accepted:
+    def answer(self, *, nonfinite: Nonfinite) -> AcceptedInputs:
         """Ask everything, for NaN and infinity as the policy says."""
         exponent = self._find_exponent()
         odd = self._find_odd(exponent)
@@ -78,7 +78,7 @@ class Asking:
         special = self._find_special()
         plain = frozenset(i for i in self._floats if self._takes_nonfinite(i, nonfinite))
         skipped = {", ".join(names): why for why, names in self._skipped.items()}
-        return Accepted(odd, redrawn, special, plain, skipped)
+        return AcceptedInputs(odd, redrawn, special, plain, skipped)
 
     def _has_time(self) -> bool:
         return time.thread_time() < self._end

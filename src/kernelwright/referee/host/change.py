@@ -16,7 +16,7 @@ NONFINITE = "nonfinite"
 
 
 @dataclass(frozen=True)
-class Accepted:
+class AcceptedInputs:
     """What a reference accepts as inputs, by the number of the input tensor."""
 
     odd: Mapping[int, Oddness] = field(default_factory=dict)
@@ -33,7 +33,7 @@ class Accepted:
 
 def change_sample(
     inputs: Sequence[torch.Tensor], family: str, variant: int, keeping: Keeping,
-    generator: torch.Generator, accepted: Accepted,
+    generator: torch.Generator, accepted: AcceptedInputs,
 ) -> None:  # fmt: skip
     """Change all inputs of a sample in place.
 

@@ -17,7 +17,7 @@ from kernelwright.core.errors import TaskError
 from kernelwright.core.policy import Nonfinite
 from kernelwright.core.task import Mode, Task, Workload
 from kernelwright.referee.host.acceptance import Asking, Questions, Values
-from kernelwright.referee.host.change import Accepted, change_sample
+from kernelwright.referee.host.change import AcceptedInputs, change_sample
 from kernelwright.referee.host.float64_oracle import on_processor, run_in_double
 from kernelwright.referee.host.input_distributions import nudge
 from kernelwright.referee.host.odd_rows import Keeping
@@ -43,7 +43,7 @@ class Host(Runner):
     def __init__(self) -> None:
         super().__init__()
         self.subject: Any = None
-        self._accepted = Accepted()
+        self._accepted = AcceptedInputs()
 
     def handlers(self) -> dict[str, Callable[[Message], Message]]:
         """Add the commands that only the reference knows."""
