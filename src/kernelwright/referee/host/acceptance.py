@@ -14,7 +14,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from kernelwright.core.policy import Nonfinite
-from kernelwright.referee.host.change import AcceptedInputs, redraw
+from kernelwright.referee.host.change import AcceptedInputs, one_thread, redraw
 from kernelwright.referee.host.odd_rows import (
     EXPONENTS,
     KINDS,
@@ -88,17 +88,19 @@ class Asking:
 
     def _changed(self, only: int, change: Callable[[torch.Tensor], None]) -> Values:
         """Return copies of the inputs, of which one has been changed."""
-        copies = [x.clone() for x in self._values]
-        change(copies[only])
+        with one_thread():
+            copies = [x.clone() for x in self._values]
+            change(copies[only])
         return copies
 
     # --- odd rows
 
     def _odd_values(self, family: str, oddness: Oddness, only: int | None) -> Values:
         """Return copies of the inputs with odd rows in one or, with None, all float inputs."""
-        copies = [x.clone() for x in self._values]
-        for i in self._floats if only is None else [only]:
-            make_odd(copies[i], family, oddness, self._generator)
+        with one_thread():
+            copies = [x.clone() for x in self._values]
+            for i in self._floats if only is None else [only]:
+                make_odd(copies[i], family, oddness, self._generator)
         return copies
 
     def _find_exponent(self) -> int | None:

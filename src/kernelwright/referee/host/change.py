@@ -1,6 +1,7 @@
 """Changes the inputs of one sample to its input distribution, as far as the reference accepts it."""
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -13,6 +14,17 @@ ODD = frozenset({"odd_rows", "few_odd_rows", "odd_elements", "mixed"})
 REDRAWN = frozenset({"odd_rows", "mixed"})
 """Families that redraw masks, integers and labels as well."""
 NONFINITE = "nonfinite"
+
+
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """Use one thread inside: on a busy machine, short parallel operations take longer than serial ones."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from kernelwright.core.errors import TaskError
 from kernelwright.core.policy import Nonfinite
 from kernelwright.core.task import Mode, Task, Workload
 from kernelwright.referee.host.acceptance import Asking, Questions, Values
-from kernelwright.referee.host.change import AcceptedInputs, change_sample
+from kernelwright.referee.host.change import AcceptedInputs, change_sample, one_thread
 from kernelwright.referee.host.float64_oracle import on_processor, run_in_double
 from kernelwright.referee.host.input_distributions import nudge
 from kernelwright.referee.host.odd_rows import Keeping
@@ -196,7 +196,8 @@ class Host(Runner):
         for target, value in zip(targets, found, strict=True):
             target.copy_(compact(value))
         keeping = Keeping(message["keeping"])
-        change_sample(targets, message["family"], message["variant"], keeping, generator, self._accepted)
+        with one_thread():
+            change_sample(targets, message["family"], message["variant"], keeping, generator, self._accepted)
         is_changed = any(
             not torch.equal(target, compact(value)) for target, value in zip(targets, found, strict=True)
         )
