@@ -12,7 +12,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("core",),
     ("settings",),
     ("machine", "tasks", "store", "skills"),
-    ("ir", "memory"),
+    ("ir", "memory", "formats"),
     ("targets",),
     ("agents", "report"),
     ("referee",),

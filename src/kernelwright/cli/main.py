@@ -15,6 +15,7 @@ from kernelwright.cli import (
     bench,
     check,
     compare,
+    convert,
     doctor,
     evaluate,
     inspect,
@@ -24,6 +25,7 @@ from kernelwright.cli import (
     runs,
     serve,
     skills,
+    space,
 )
 from kernelwright.cli.output import print_error, print_json
 from kernelwright.core.errors import KernelwrightError
@@ -45,11 +47,13 @@ app.command(name="evaluate")(evaluate.evaluate)
 app.command(name="inspect")(inspect.inspect)
 app.command(name="audit")(audit.audit)
 app.command(name="check")(check.check)
+app.command(name="space")(space.space)
 app.command(name="bench")(bench.bench)
 app.command(name="compare")(compare.compare)
 app.add_typer(runs.app, name="runs")
 app.add_typer(skills.app, name="skills")
 app.add_typer(memory.app, name="memory")
+app.add_typer(convert.app, name="convert")
 app.command(name="serve")(serve.serve)
 app.command(name="mcp")(mcp.mcp)
 app.command(name="doctor")(doctor.doctor)
