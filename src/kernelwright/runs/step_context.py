@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from kernelwright.agents.problem import Problem
+from kernelwright.agents.problem import Problem, with_corrected_floors
 from kernelwright.agents.roles import Analysis, Choice, Node, Situation, Team
 from kernelwright.core.budget import Meter, Spent
 from kernelwright.core.candidate import Candidate
@@ -253,6 +253,7 @@ class StepContext:
                 baselines=self.spec.baselines if final else ("eager",),
             )
         self.emit(CandidateEvaluated(step=self.state.step, candidate=candidate.id, evaluation=evaluation))
+        self.problem = with_corrected_floors(self.problem, evaluation)
         return evaluation
 
     def alternate(self, candidates: Sequence[Candidate]) -> Alternation | None:
