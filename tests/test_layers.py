@@ -18,7 +18,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("referee",),
     ("runs",),
     ("methods",),
-    ("remote", "corpus"),
+    ("remote", "corpus", "delivery"),
     ("api",),
     ("mcp",),
     ("cli", "testing"),
