@@ -18,7 +18,9 @@ if TYPE_CHECKING:
         compare,
         compare_kernels,
         evaluate,
+        load,
         optimize,
+        report,
         runs,
         space,
         tune,
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
     )
     from kernelwright.core.target import TargetName
     from kernelwright.core.task import Mode, Task, TolerancePolicy, Workload
+    from kernelwright.delivery.runtime.calls import CallReport, NotVerifiedError, strict
     from kernelwright.report.results import BenchResult, CheckResult, ComparisonResult, KernelComparison
     from kernelwright.report.spaces import SpaceResult
     from kernelwright.report.tuned import TuneResult
@@ -55,8 +58,8 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "api.front": (
-        "audit", "bench", "check", "compare", "compare_kernels", "evaluate", "optimize", "runs", "space",
-        "tune",
+        "audit", "bench", "check", "compare", "compare_kernels", "evaluate", "load", "optimize", "report",
+        "runs", "space", "tune",
     ),
     "api.optimizing": ("OptimizeResult",),
     "core.budget": ("Budget",),
@@ -75,6 +78,7 @@ _HOMES = {
     "core.target": ("TargetName",),
     "targets.base": ("Target",),
     "core.task": ("Mode", "Task", "TolerancePolicy", "Workload"),
+    "delivery.runtime.calls": ("CallReport", "NotVerifiedError", "strict"),
     "report.results": ("BenchResult", "CheckResult", "ComparisonResult", "KernelComparison"),
     "report.spaces": ("SpaceResult",),
     "report.tuned": ("TuneResult",),
@@ -90,6 +94,7 @@ __all__ = [
     "BenchRequest",
     "BenchResult",
     "Budget",
+    "CallReport",
     "Candidate",
     "CheckRequest",
     "CheckResult",
@@ -106,6 +111,7 @@ __all__ = [
     "Mode",
     "ModelSettings",
     "Move",
+    "NotVerifiedError",
     "OptimizeResult",
     "Plan",
     "Policy",
@@ -133,11 +139,14 @@ __all__ = [
     "compare",
     "compare_kernels",
     "evaluate",
+    "load",
     "load_settings",
     "open_store",
     "optimize",
+    "report",
     "runs",
     "space",
+    "strict",
     "tune",
 ]
 

@@ -14,7 +14,6 @@ from kernelwright.api.auditing import run_audit
 from kernelwright.api.benching import run_bench
 from kernelwright.api.checking import run_check
 from kernelwright.api.comparing import run_compare
-from kernelwright.api.delivering import positional_inputs
 from kernelwright.api.judging import run_evaluate
 from kernelwright.api.optimizing import OptimizeResult, finish
 from kernelwright.api.spaces import run_space
@@ -27,7 +26,7 @@ from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.events import Event
 from kernelwright.core.models import ModelSettings
 from kernelwright.core.places import AsText, AtPath, KernelPlace, TaskPlace, parse_place
-from kernelwright.core.policy import LibraryCalls
+from kernelwright.core.policy import LibraryCalls, Nonfinite, Weights
 from kernelwright.core.request import (
     AuditRequest,
     BenchRequest,
@@ -43,6 +42,9 @@ from kernelwright.core.request_words import defaults_for, make_request, read_val
 from kernelwright.core.target import TargetName
 from kernelwright.core.task import Mode, Task, TolerancePolicy, Workload
 from kernelwright.corpus.results import AuditResult
+from kernelwright.delivery import saving
+from kernelwright.delivery.runtime import calls
+from kernelwright.delivery.runtime.calls import CallReport
 from kernelwright.report.results import BenchResult, CheckResult, ComparisonResult, KernelComparison
 from kernelwright.report.runlist import RunList, list_runs
 from kernelwright.report.spaces import SpaceResult
@@ -77,6 +79,8 @@ def optimize(
     mode: Mode | str | None = None,
     tolerance: TolerancePolicy | str | None = None,
     library_calls: LibraryCalls | str | None = None,
+    weights: Weights | str | None = None,
+    nonfinite: Nonfinite | str | None = None,
     evaluator: Evaluator | str | None = None,
     cold: bool = False,
     record: str | Path | None = None,
@@ -106,6 +110,9 @@ def optimize(
         mode: train or eval mode; default: the task's own.
         tolerance: how far from the oracle is allowed; default: the task's own.
         library_calls: may a kernel leave the work to torch and its libraries? Default ``allowed``.
+        weights: ``every_call``: each call pays for what it computes from weights; ``frozen``: weights are
+            constant, and a kernel may prepare them once. Default ``every_call``.
+        nonfinite: is NaN and infinity judged: ``auto``, ``same`` or ``ignored``; see docs/referee.md.
         evaluator: who judges, an address or an object; default: the referee here.
         cold: begin with no memory of other runs.
         record: folder for the run's answers and measurements.
@@ -154,6 +161,8 @@ def optimize(
         mode=mode,
         tolerance=tolerance,
         library_calls=library_calls,
+        weights=weights,
+        nonfinite=nonfinite,
         evaluator=evaluator if isinstance(evaluator, str) else None,
         cold=cold,
         record=None if record is None else str(record),
@@ -181,8 +190,8 @@ def evaluate(
         final: longer, in fresh processes.
         baselines: what it is compared with.
         settings: in the place of what configuration files and the environment say.
-        options: further fields of ``EvaluateRequest``: workloads, mode, tolerance, library_calls, device,
-            require_sandbox; and ``inputs`` where the task is a module.
+        options: further fields of ``EvaluateRequest``: workloads, mode, tolerance, library_calls, weights,
+            nonfinite, device, require_sandbox; and ``inputs`` where the task is a module.
 
     Raises:
         TaskError: the task cannot be used.
@@ -369,6 +378,32 @@ def runs(
     return list_runs(store, experiment=experiment, limit=limit)
 
 
+def load(folder: str | Path, module: nn.Module | None = None, *, strict: bool = False) -> nn.Module:
+    """Return a module that ``OptimizeResult.save`` wrote; the same that ``optimize`` returned.
+
+    Needs no compiler on a machine of the same kind, and builds the kernel anew elsewhere. This runs code of
+    the folder: load what you trust. Its digest tells damage, not who wrote it.
+
+    Args:
+        folder: as it was saved.
+        module: the original; its class, attributes and weights are used, as a copy. None: the folder's own.
+        strict: raise ``NotVerifiedError`` where the original would run.
+
+    Raises:
+        UserError: no such folder, a damaged one, a kernel that cannot be built here, or an original that is
+            not to be had without ``module``.
+    """
+    return saving.load(folder, module, strict=strict)
+
+
+def report(module: nn.Module) -> CallReport:
+    """Return how often the kernel of a delivered module ran, how often its original, and why.
+
+    Of a model that holds several, their sum; of one that holds none, zeros.
+    """
+    return calls.report(module)
+
+
 def request_for(request: type[AnyRequest], settings: Settings, **fields: Any) -> AnyRequest:
     """Return a request; fields that are None are left to the settings' defaults.
 
@@ -400,9 +435,8 @@ def _place(
 ) -> TaskPlace:
     """Return where a task is to be had, once it is somewhere."""
     if isinstance(what, nn.Module):
-        examples = inputs if kwargs is None else positional_inputs(what, inputs or (), kwargs)
-        title = name or type(what).__name__
-        return save_task(task_from_module(what, examples, name=title, folder=settings.data_dir / "modules"))
+        title, folder = name or type(what).__name__, settings.data_dir / "modules"
+        return save_task(task_from_module(what, inputs, name=title, folder=folder, kwargs=kwargs))
     if inputs is not None or kwargs is not None:
         raise UserError("inputs and kwargs are a module's; a file says its own with get_inputs")
     if isinstance(what, Task):

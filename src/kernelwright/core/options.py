@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
 from kernelwright.core.errors import UserError
-from kernelwright.core.models import OutputMode
+from kernelwright.core.models import CallMode, OutputMode
 from kernelwright.core.places import parse_place
-from kernelwright.core.policy import LibraryCalls
+from kernelwright.core.policy import LibraryCalls, Nonfinite, Weights
 from kernelwright.core.task import Mode, TolerancePolicy
 from kernelwright.core.workload_words import parse_workload, workload_word
 
@@ -19,6 +19,9 @@ MAX_MS, MAX_MB = 20.0, 100.0
 """Above these ``check`` reduces sizes; ours."""
 SandboxTier: TypeAlias = Literal["namespaces", "bubblewrap", "landlock", "limits"]
 """See ``referee/sandbox/tiers.py``."""
+IMPORT_FORMATS = ("flashinfer", "kernelbench", "popcorn", "robust-kbench")
+EXPORT_FORMATS = ("flashinfer", "hf-kernels", "kernelbench")
+"""See ``formats/table.py``."""
 Panel: TypeAlias = Literal["Task", "Search", "Budget", "Judging", "Language models", "Results"]
 
 
@@ -75,6 +78,11 @@ def _choices(values: Iterable[Any]) -> tuple[str, ...]:
     return tuple(str(value) for value in values)
 
 
+def _spelled(value: str) -> str:
+    """Return a value as the command line spells it."""
+    return str(value).replace("_", "-")
+
+
 def _split(text: str) -> tuple[str, ...]:
     """Split at commas, but not within a team such as ``llm+planner=expert,coder=llm``."""
     found: list[str] = []
@@ -108,6 +116,7 @@ def _joined(values: Iterable[Any]) -> str:
 
 _OVER_TASKS = ("bench", "compare", "check")
 _EXPERIMENTS = ("bench", "compare")
+_IMPORT, _EXPORT = "convert import", "convert export"
 _DEVICE = "cpu, cuda, cuda:N, hip or hip:N."
 
 OPTIONS: tuple[Option, ...] = (
@@ -116,8 +125,19 @@ OPTIONS: tuple[Option, ...] = (
         parse=parse_place, only=("optimize",), is_argument=True,
     ),
     Option(
+        "format", "FORMAT", "What is read.", "Task", choices=IMPORT_FORMATS, is_argument=True,
+        only=(_IMPORT,),
+    ),
+    Option(
+        "format", "FORMAT", "What is written.", "Task", choices=EXPORT_FORMATS, is_argument=True,
+        only=(_EXPORT,),
+    ),
+    Option(
+        "source", "SOURCE", "File or folder in that format.", "Task", is_argument=True, only=(_IMPORT,),
+    ),
+    Option(
         "task", "TASK", "KernelBench-format file, or suite:NAME.", "Task",
-        parse=parse_place, only=("evaluate", "space", "tune"), is_argument=True,
+        parse=parse_place, only=("evaluate", "space", "tune", _EXPORT), is_argument=True,
     ),
     Option(
         "kernels", "KERNEL...", "Files that define ModelNew.", "Task", metavar="KERNEL",
@@ -239,6 +259,17 @@ OPTIONS: tuple[Option, ...] = (
         "Judging", choices=_choices(LibraryCalls), is_configurable=True,
     ),
     Option(
+        "weights", "--weights", "every-call: weights change between calls, so each call pays for what it "
+        "computes from them. frozen: they are constant, and a kernel may prepare them once.", "Judging",
+        choices=tuple(_spelled(value) for value in Weights), parse=Weights, show=_spelled,
+        default="every-call", is_configurable=True,
+    ),
+    Option(
+        "nonfinite", "--nonfinite", "NaN and infinity in inputs. auto: judged where the task keeps them in "
+        "their row. same: must come out as the task has them. ignored: never tried.", "Judging",
+        choices=_choices(Nonfinite), parse=Nonfinite, is_configurable=True,
+    ),
+    Option(
         "evaluator", "--evaluator", "Judge candidates elsewhere: at a `kernelwright serve`, or through files "
         "in a folder.", "Judging", metavar="URL | drop:FOLDER", default="the referee here",
         is_configurable=True,
@@ -279,6 +310,10 @@ OPTIONS: tuple[Option, ...] = (
         choices=get_args(SandboxTier), default="the best there is", is_configurable=True,
     ),
     Option(
+        "confine_tasks", "--confine-tasks", "Run the reference in the sandbox too: for a stranger's task.",
+        "Judging", kind=bool,
+    ),
+    Option(
         "models.model", "--model", "Model of every seat that is a model's, e.g. openai:gpt-5. Keys come from "
         "the environment.", "Language models", metavar="PROVIDER:NAME", is_configurable=True,
     ),
@@ -313,6 +348,12 @@ OPTIONS: tuple[Option, ...] = (
         choices=get_args(OutputMode), default="auto", is_configurable=True,
     ),
     Option(
+        "models.calls", "--calls", "merged: plan and kernel, or diagnosis and repair, in one answer. "
+        "separate: one request each, as published.", "Language models",
+        choices=get_args(CallMode), default="merged",
+        is_configurable=True,
+    ),
+    Option(
         "models.timeout_s", "--model-timeout", "Seconds that one request may take.", "Language models",
         kind=float, minimum=0, default="300", is_configurable=True,
     ),
@@ -342,6 +383,14 @@ OPTIONS: tuple[Option, ...] = (
         "out", "--out", "Folder for the results.", "Results", metavar="FOLDER",
         only=("check", "audit"),
     ),
+    Option(
+        "out", "--out", "Folder for the files.", "Results", metavar="FOLDER", default="here",
+        only=(_IMPORT, _EXPORT),
+    ),
+    Option(
+        "verdicts", "--verdicts", "What `evaluate --json` printed of the kernels.", "Results", metavar="FILE",
+    ),
+    Option("author", "--author", "Who made the kernels.", "Results", default="kernelwright"),
     Option(
         "record", "--record", "Folder for the run's answers and measurements: see runs replay.", "Results",
         metavar="FOLDER", only=("optimize",),
