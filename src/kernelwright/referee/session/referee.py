@@ -15,6 +15,7 @@ from kernelwright.core.errors import MachineError
 from kernelwright.core.evaluation import Evaluation, NumericalError, Stage, Status, WorkloadResult
 from kernelwright.core.evidence import FactValue
 from kernelwright.core.finalists import Alternation
+from kernelwright.core.policy import Weights
 from kernelwright.core.roofline import Floor
 from kernelwright.core.task import Task, Workload
 from kernelwright.referee.baselines import known_baselines
@@ -144,8 +145,8 @@ class RefereeSession:
         )
         return trial.judge(() if final else self._references, floors or {}, tuple(baselines))
 
-    def alternate(self, candidates: Sequence[Candidate]) -> Alternation | None:
-        """Time candidates in turn with each other; None where fewer than two of them run.
+    def alternate(self, candidates: Sequence[Candidate], limit_s: float | None = None) -> Alternation | None:
+        """Time candidates in turn with each other; None where fewer than two of them run, or no time is left.
 
         They were verified before: nothing is verified here, and no verdict follows.
 
@@ -159,7 +160,8 @@ class RefereeSession:
         finalists = [finalist_of(candidate, found.library) for candidate, found in built if not found.error]
         if len(finalists) < 2:
             return None
-        return Contest(self._launcher, self._settings, self._references).run(finalists)
+        contest = Contest(self._launcher, self._settings, self._references)
+        return contest.run(finalists, self._settings.final_seconds if limit_s is None else limit_s)
 
     def close(self) -> None:
         """End the reference's processes."""
@@ -458,7 +460,8 @@ class _Trial:
         """Time the candidate and the baselines alternately; note missing baselines in the log."""
         pair, reference = self._pair, self._pair.worker.reference
         pair.draws = [draw for key in reference.timed_keys if (draw := reference.draw(key))]
-        pair.exchange = WeightExchange(reference)
+        is_frozen = self._settings.policy.weights is Weights.FROZEN
+        pair.exchange = WeightExchange(reference, is_frozen=is_frozen)
         pair.measurement = Measurement(
             pair.worker, pair.verification, pair.draws, pair.weights, self._settings, is_final=self._is_final
         )
@@ -493,6 +496,20 @@ class _Trial:
         """Check outputs and inputs once more after all calls; then remove the pins of threads."""
         self._pair.timing.check_late()
         self._pair.timing.close()
+
+    def check_other_weights(self) -> None:
+        """Where weights are frozen: check the candidate in a second process that has other weights."""
+        reference = self._pair.worker.reference
+        if self._settings.policy.weights is not Weights.FROZEN or not reference.layout.has_weights:
+            return
+        worker = CandidateProcess(self._launcher, self._settings, reference, self._library)
+        try:
+            worker.load(self._candidate.program)
+            verification = Verification(worker)
+            for draw in reference.draws_of_another_process():
+                verification.check(draw)
+        finally:
+            worker.close()
 
     def check_library_use(self) -> None:
         """Check what the candidate computes itself and what it leaves to libraries, by the policy."""
@@ -571,6 +588,7 @@ STAGES = (
     _Step(Stage.REPLAY, "tamper", _When.EACH, _Trial.check_untampered),
     _Step(Stage.REPLAY, "late outputs", _When.EACH, _Trial.check_late),
     _Step(Stage.REPLAY, "library use", _When.FIRST, _Trial.check_library_use),
+    _Step(Stage.VERIFY, "other weights in another process", _When.FIRST, _Trial.check_other_weights),
     _Step(Stage.VERIFY, "share of the other input distributions", _When.LATER, _Trial.check_share),
     _Step(Stage.TIME, "floor", _When.RESULT, _Trial.check_floor),
 )
