@@ -25,7 +25,7 @@ from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.events import Event
 from kernelwright.core.models import ModelSettings
 from kernelwright.core.places import AsText, AtPath, KernelPlace, TaskPlace, parse_place
-from kernelwright.core.policy import LibraryCalls
+from kernelwright.core.policy import LibraryCalls, Nonfinite, Weights
 from kernelwright.core.request import (
     AuditRequest,
     BenchRequest,
@@ -76,6 +76,8 @@ def optimize(
     mode: Mode | str | None = None,
     tolerance: TolerancePolicy | str | None = None,
     library_calls: LibraryCalls | str | None = None,
+    weights: Weights | str | None = None,
+    nonfinite: Nonfinite | str | None = None,
     evaluator: Evaluator | str | None = None,
     cold: bool = False,
     record: str | Path | None = None,
@@ -105,6 +107,9 @@ def optimize(
         mode: train or eval mode; default: the task's own.
         tolerance: how far from the oracle is allowed; default: the task's own.
         library_calls: may a kernel leave the work to torch and its libraries? Default ``allowed``.
+        weights: ``every_call``: each call pays for what it computes from weights; ``frozen``: weights are
+            constant, and a kernel may prepare them once. Default ``every_call``.
+        nonfinite: is NaN and infinity judged: ``auto``, ``same`` or ``ignored``; see docs/referee.md.
         evaluator: who judges, an address or an object; default: the referee here.
         cold: begin with no memory of other runs.
         record: folder for the run's answers and measurements.
@@ -153,6 +158,8 @@ def optimize(
         mode=mode,
         tolerance=tolerance,
         library_calls=library_calls,
+        weights=weights,
+        nonfinite=nonfinite,
         evaluator=evaluator if isinstance(evaluator, str) else None,
         cold=cold,
         record=None if record is None else str(record),
@@ -180,8 +187,8 @@ def evaluate(
         final: longer, in fresh processes.
         baselines: what it is compared with.
         settings: in the place of what configuration files and the environment say.
-        options: further fields of ``EvaluateRequest``: workloads, mode, tolerance, library_calls, device,
-            require_sandbox; and ``inputs`` where the task is a module.
+        options: further fields of ``EvaluateRequest``: workloads, mode, tolerance, library_calls, weights,
+            nonfinite, device, require_sandbox; and ``inputs`` where the task is a module.
 
     Raises:
         TaskError: the task cannot be used.

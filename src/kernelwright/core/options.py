@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias, get_args
 from kernelwright.core.errors import UserError
 from kernelwright.core.models import CallMode, OutputMode
 from kernelwright.core.places import parse_place
-from kernelwright.core.policy import LibraryCalls
+from kernelwright.core.policy import LibraryCalls, Nonfinite, Weights
 from kernelwright.core.task import Mode, TolerancePolicy
 from kernelwright.core.workload_words import parse_workload, workload_word
 
@@ -76,6 +76,11 @@ class Option:
 
 def _choices(values: Iterable[Any]) -> tuple[str, ...]:
     return tuple(str(value) for value in values)
+
+
+def _spelled(value: str) -> str:
+    """Return a value as the command line spells it."""
+    return str(value).replace("_", "-")
 
 
 def _split(text: str) -> tuple[str, ...]:
@@ -243,6 +248,17 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "library_calls", "--library-calls", "May a kernel leave the work to torch and its libraries?",
         "Judging", choices=_choices(LibraryCalls), is_configurable=True,
+    ),
+    Option(
+        "weights", "--weights", "every-call: weights change between calls, so each call pays for what it "
+        "computes from them. frozen: they are constant, and a kernel may prepare them once.", "Judging",
+        choices=tuple(_spelled(value) for value in Weights), parse=Weights, show=_spelled,
+        default="every-call", is_configurable=True,
+    ),
+    Option(
+        "nonfinite", "--nonfinite", "NaN and infinity in inputs. auto: judged where the task keeps them in "
+        "their row. same: must come out as the task has them. ignored: never tried.", "Judging",
+        choices=_choices(Nonfinite), parse=Nonfinite, is_configurable=True,
     ),
     Option(
         "evaluator", "--evaluator", "Judge candidates elsewhere: at a `kernelwright serve`, or through files "

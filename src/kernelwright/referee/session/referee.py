@@ -22,7 +22,7 @@ from kernelwright.core.evaluation import (
 )
 from kernelwright.core.evidence import FactValue
 from kernelwright.core.finalists import Alternation
-from kernelwright.core.policy import LibraryCalls
+from kernelwright.core.policy import LibraryCalls, Weights
 from kernelwright.core.roofline import Floor
 from kernelwright.core.task import Task, Workload
 from kernelwright.machine.code_samples import CodeSamples
@@ -484,7 +484,8 @@ class _Trial:
         """Time the candidate and the baselines alternately; note missing baselines in the log."""
         pair, reference = self._pair, self._pair.worker.reference
         pair.draws = [draw for key in reference.timed_keys if (draw := reference.draw(key))]
-        pair.exchange = WeightExchange(reference)
+        is_frozen = self._settings.policy.weights is Weights.FROZEN
+        pair.exchange = WeightExchange(reference, is_frozen=is_frozen)
         pair.measurement = Measurement(
             pair.worker, pair.verification, pair.draws, pair.weights, self._settings, is_final=self._is_final
         )
@@ -532,6 +533,20 @@ class _Trial:
         owners = [owner_of(address, code[pid], name) for pid, address in sampled]
         if problem := own_code_problem(owners, pair.worker.timed_cpu_s):
             raise Failure(Status.REJECTED, problem, check=Check.OWN_KERNEL)
+
+    def check_other_weights(self) -> None:
+        """Where weights are frozen: check the candidate in a second process that has other weights."""
+        reference = self._pair.worker.reference
+        if self._settings.policy.weights is not Weights.FROZEN or not reference.layout.has_weights:
+            return
+        worker = CandidateProcess(self._launcher, self._settings, reference, self._library)
+        try:
+            worker.load(self._candidate.program)
+            verification = Verification(worker)
+            for draw in reference.draws_of_another_process():
+                verification.check(draw)
+        finally:
+            worker.close()
 
     def check_library_use(self) -> None:
         """Check what the candidate computes itself and what it leaves to libraries, by the policy."""
@@ -611,6 +626,7 @@ STAGES = (
     _Step(Stage.REPLAY, "late outputs", _When.EACH, _Trial.check_late),
     _Step(Stage.REPLAY, "own code", _When.EACH, _Trial.check_own_code),
     _Step(Stage.REPLAY, "library use", _When.FIRST, _Trial.check_library_use),
+    _Step(Stage.VERIFY, "other weights in another process", _When.FIRST, _Trial.check_other_weights),
     _Step(Stage.VERIFY, "share of the other input distributions", _When.LATER, _Trial.check_share),
     _Step(Stage.TIME, "floor", _When.RESULT, _Trial.check_floor),
 )
