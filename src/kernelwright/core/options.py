@@ -137,11 +137,16 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "task", "TASK", "KernelBench-format file, or suite:NAME.", "Task",
-        parse=parse_place, only=("evaluate", "space", _EXPORT), is_argument=True,
+        parse=parse_place, only=("evaluate", "space", "tune", _EXPORT), is_argument=True,
     ),
     Option(
         "kernels", "KERNEL...", "Files that define ModelNew.", "Task", metavar="KERNEL",
         parse=parse_place, many=True, is_argument=True,
+    ),
+    Option(
+        "kernel", "KERNEL", "File that defines ModelNew and TUNE; none: the programs of the task's space.",
+        "Task",
+        parse=parse_place, is_argument=True,
     ),
     Option(
         "sources", "SOURCES", "Tasks; default: our own suite.", "Task", metavar="[suite | FOLDER | FILE...]",
@@ -229,6 +234,10 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "budget.usd", "--budget-usd", "US dollars at most.", "Budget", kind=float, metavar="USD", minimum=0,
         is_configurable=True, show=repr,
+    ),
+    Option(
+        "seconds", "--seconds", "For building and timing points.", "Budget", kind=float, metavar="SECONDS",
+        minimum=0, show=repr,
     ),
     Option(
         "stop_after", "--stop-after", "Begin no further task then; go on with --resume.", "Budget",
@@ -390,7 +399,11 @@ OPTIONS: tuple[Option, ...] = (
         "record", "--record", "Add every measurement to this file, for --replay.", "Results",
         metavar="FILE", only=("compare",),
     ),
-    Option("output", "--output", "Kernel file.", "Results", short="-o", default="FILE_fast.py"),
+    Option(
+        "output", "--output", "Kernel file.", "Results", short="-o", default="FILE_fast.py",
+        only=("optimize",),
+    ),
+    Option("output", "--output", "File for the tuned kernel.", "Results", short="-o", only=("tune",)),
     Option("report", "--report", "HTML report.", "Results", default="FILE_report.html"),
     Option("open_report", "--open", "Open the report.", "Results", kind=bool),
 )  # fmt: skip

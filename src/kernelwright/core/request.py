@@ -271,6 +271,24 @@ class SpaceRequest(_WithWorkloads):
     seed: int = 0
 
 
+class TuneRequest(_WithWorkloads):
+    """Close what a kernel leaves open, or choose among generated programs: ``kernelwright tune``."""
+
+    command: ClassVar[str] = "tune"
+    task: TaskPlace
+    kernel: KernelPlace | None = None
+    """With ``TUNE``; None: points of the task's space."""
+    seconds: float = Field(default=60.0, gt=0)
+    """For building and timing points, once the default one runs; the referee's verdict comes after them."""
+    target: str = "cpu/cpp"
+    """Of the programs of the space."""
+    seed: int = 0
+    tolerance: TolerancePolicy | None = None
+    library_calls: LibraryCalls = LibraryCalls.ALLOWED
+    output: str | None = None
+    """File for the closed source; None: it is not written."""
+
+
 class AuditRequest(Request):
     """Judge every known cheat and hostile program: ``kernelwright audit``."""
 
@@ -324,6 +342,6 @@ class ExportRequest(_WithWorkloads):
 
 
 REQUESTS: tuple[type[Request], ...] = (
-    RunRequest, EvaluateRequest, BenchRequest, CompareRequest, CheckRequest, SpaceRequest, AuditRequest,
-    ImportRequest, ExportRequest,
+    RunRequest, EvaluateRequest, BenchRequest, CompareRequest, CheckRequest, SpaceRequest, TuneRequest,
+    AuditRequest, ImportRequest, ExportRequest,
 )  # fmt: skip

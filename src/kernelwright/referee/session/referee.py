@@ -154,8 +154,8 @@ class RefereeSession:
         )
         return trial.judge(() if final else self._references, floors or {}, tuple(baselines))
 
-    def alternate(self, candidates: Sequence[Candidate]) -> Alternation | None:
-        """Time candidates in turn with each other; None where fewer than two of them run.
+    def alternate(self, candidates: Sequence[Candidate], limit_s: float | None = None) -> Alternation | None:
+        """Time candidates in turn with each other; None where fewer than two of them run, or no time is left.
 
         They were verified before: nothing is verified here, and no verdict follows.
 
@@ -169,7 +169,8 @@ class RefereeSession:
         finalists = [finalist_of(candidate, found.library) for candidate, found in built if not found.error]
         if len(finalists) < 2:
             return None
-        return Contest(self._launcher, self._settings, self._references).run(finalists)
+        contest = Contest(self._launcher, self._settings, self._references)
+        return contest.run(finalists, self._settings.final_seconds if limit_s is None else limit_s)
 
     def close(self) -> None:
         """End the reference's processes."""
