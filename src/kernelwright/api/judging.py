@@ -1,19 +1,21 @@
 """The referee's verdict on kernels, whoever wrote them."""
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from kernelwright.api import playing
 from kernelwright.api.machines import bound_settings, parse_baselines
+from kernelwright.api.referees import open_referee
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import UserError
 from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.places import AsText, KernelPlace
 from kernelwright.core.policy import Policy
 from kernelwright.core.request import EvaluateRequest
+from kernelwright.core.roofline import Floor
 from kernelwright.core.task import Task
 from kernelwright.referee.device import parse_device
-from kernelwright.runs.prepare import floors_on
+from kernelwright.runs.floors import floors_of
 from kernelwright.settings import Settings
 from kernelwright.tasks.places import load_place
 
@@ -58,10 +60,14 @@ def _verdicts(
     place = parse_device(request.device)
     policy = Policy(library_calls=request.library_calls)
     with (
-        playing.open_referee(settings, policy, device=request.device) as referee,
-        referee.open(task) as session,
+        ThreadPoolExecutor(1) as beside,
+        open_referee(settings, policy, device=request.device) as referee,
     ):
-        # Only now: admission has the clearer words for a task that cannot be used.
-        floors = floors_on(task, place.kind, settings.cache_dir, index=place.index)
-        for candidate in candidates:
-            yield session.evaluate(candidate, final=request.final, floors=floors, baselines=baselines)
+        counting = beside.submit(referee.count_work, task)
+
+        def floors() -> dict[str, Floor]:
+            return floors_of(counting.result(), place.kind, settings.cache_dir, index=place.index)
+
+        with referee.open(task) as session:
+            for candidate in candidates:
+                yield session.evaluate(candidate, final=request.final, floors=floors, baselines=baselines)

@@ -7,7 +7,7 @@ import typer
 
 from kernelwright.cli.options import AsJson
 from kernelwright.cli.output import print_json, print_table, say, tell
-from kernelwright.report.results import Table
+from kernelwright.report.table import Table
 from kernelwright.settings import load_settings
 
 

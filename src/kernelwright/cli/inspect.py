@@ -28,7 +28,8 @@ from kernelwright.report.inspections import (
     inspections_markdown,
     kernel_name,
 )
-from kernelwright.report.results import Table, date_now
+from kernelwright.report.results import date_now
+from kernelwright.report.table import Table
 from kernelwright.settings import Settings
 from kernelwright.targets.gpu.facts import GpuFacts
 from kernelwright.targets.gpu.inspect.compiled import (

@@ -51,6 +51,8 @@ REPLY_BYTES = 8 << 20
 WATCH_S = 0.5
 SPIN_COUNT = 4000
 """Turns of libgomp's waiting loop before a thread sleeps: a tenth of a millisecond or so."""
+INDUCTOR = "torch._inductor.compile_fx"
+"""What torch.compile needs beyond the rest of torch; it takes most of a second to import."""
 _AT_HOME_IN_THERE = {"HOME": "/tmp", "USER": "candidate", "TORCHINDUCTOR_CACHE_DIR": "/tmp/inductor"}
 """Environment of the zygote inside bubblewrap, which sees neither accounts nor the referee's caches."""
 BUILT_BYTES = 64 << 20
@@ -205,7 +207,7 @@ class Child:
 
 
 class Launcher:
-    """Owns the zygote: starts it on first use, and again if it dies.
+    """Owns the zygote: starts it on first use, and again if it dies. Several threads may spawn at once.
 
     Under the tier ``bubblewrap`` there are two zygotes. The second runs inside ``bwrap`` and forks everything
     that is not trusted.
@@ -223,6 +225,9 @@ class Launcher:
         self._is_closed = threading.Event()
         self._watch: threading.Thread | None = None
         self._scratches = ScratchSpace()
+        self._loaded: set[str] = set()
+        """What the zygotes have imported by ``load``."""
+        self._starting = threading.RLock()
 
     @property
     def scratch_prefix(self) -> str:
@@ -242,9 +247,10 @@ class Launcher:
             UserError: the sandbox is weaker than the settings require.
             MachineError: the zygote does not start.
         """
-        self._wait_ready()
-        assert self._sandbox is not None
-        return self._sandbox
+        with self._starting:
+            self._wait_ready()
+            assert self._sandbox is not None
+            return self._sandbox
 
     def start(self) -> None:
         """Start the zygote without waiting for its imports."""
@@ -260,6 +266,20 @@ class Launcher:
         }
         self._zygote = ZygoteProcess(options, self._environment())
         self._sandbox = None
+        self._loaded.clear()
+
+    def load(self, name: str) -> None:
+        """Have children to come find a module imported; they could import it themselves, each for itself.
+
+        Raises:
+            UserError, MachineError: as ``spawn``.
+        """
+        with self._starting:
+            self._wait_ready()
+            if name not in self._loaded:
+                self._loaded.add(name)
+                for kind in ("host", "worker"):
+                    self._zygote_for(kind)[0].ask({"op": "load", "names": [name]})
 
     def spawn(
         self,
@@ -273,9 +293,10 @@ class Launcher:
             UserError: the sandbox is weaker than the settings require.
             MachineError: the zygote cannot start or confine the child.
         """
-        self._wait_ready()
-        zygote, is_wrapped = self._zygote_for(kind)
-        scratch = self._scratches.new_folder(self._wrapped_scratch if is_wrapped else None)
+        with self._starting:
+            self._wait_ready()
+            zygote, is_wrapped = self._zygote_for(kind)
+            scratch = self._scratches.new_folder(self._wrapped_scratch if is_wrapped else None)
         shown = {str(self.build_cache.resolve() / library.name): str(library.resolve())} if library else {}
         ours, theirs = socket.socketpair()
         log_fd = _make_log()

@@ -5,10 +5,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Self, TypeAlias, TypeVar
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import MachineError
@@ -25,24 +25,31 @@ from kernelwright.referee.sandbox.tiers import Sandbox, Tier
 from kernelwright.referee.session.advice import counter_facts, thread_scaling
 from kernelwright.referee.session.candidate_process import CandidateProcess, Failure
 from kernelwright.referee.session.input_samples import InputSample, new_seed, share_of
-from kernelwright.referee.session.launcher import Launcher
+from kernelwright.referee.session.launcher import INDUCTOR, Launcher
 from kernelwright.referee.session.reference_process import ReferenceProcess
+from kernelwright.referee.session.work_process import count_work
 from kernelwright.referee.settings import RefereeSettings
 from kernelwright.referee.timing.measure import EAGER, Measurement, check_plausible
 from kernelwright.referee.timing.statistics import LOOKS, Samples, conclude, is_settled
 from kernelwright.targets.base import BuildSite
 from kernelwright.targets.registry import build_candidate
+from kernelwright.tasks.counted import CountedWork
 
 __all__ = ["Referee", "RefereeSession", "RefereeSettings"]
 
 CACHE_BYTES = 16 << 20
 """Inputs and outputs larger than this together do not stay in the caches of a usual machine."""
+COMPILES = "compile"
+"""A source or a baseline in whose words this is may call torch.compile. It decides what is imported early,
+never a verdict."""
 CONFIRMED_AFTER_S = (0.2, 1.0)
 """A failure that only clocks show must be found again in further processes, started after these pauses. Two
 threads that share a core, because another process holds the second core, make every call five times as long
 for seconds. A candidate that cheats is found in every process."""
 
 T = TypeVar("T")
+Floors: TypeAlias = Mapping[str, Floor] | Callable[[], Mapping[str, Floor]]
+"""Workload -> roofline floor, or what gives them; it is called before the first timing."""
 
 
 class Referee:
@@ -61,6 +68,16 @@ class Referee:
             MachineError: a process cannot be started or memory cannot be shared.
         """
         return RefereeSession(self._launcher, self.settings, task)
+
+    def count_work(self, task: Task) -> CountedWork:
+        """Count what a task must do at least, in a process of its own; may run beside ``open``.
+
+        What the cache folder keeps of the task is counted again only if something in it has changed.
+
+        Raises:
+            MachineError: a process cannot be started, or it died.
+        """
+        return count_work(self._launcher, self.settings, task)
 
     @property
     def sandbox(self) -> Sandbox:
@@ -108,7 +125,7 @@ class RefereeSession:
         candidate: Candidate,
         *,
         final: bool = False,
-        floors: Mapping[str, Floor] | None = None,
+        floors: Floors | None = None,
         baselines: Sequence[str] = ("eager",),
     ) -> Evaluation:
         """Judge one candidate on every workload.
@@ -116,7 +133,7 @@ class RefereeSession:
         Args:
             candidate: What to judge; none of its code runs in this process.
             final: Use several pairs of fresh processes, for the reference too, and fresh seeds only.
-            floors: Workload -> roofline floor. A candidate that is far faster than the floor is rejected.
+            floors: See ``Floors``. A candidate that is far faster than its floor is rejected.
             baselines: What to compare with. A baseline that torch.compile cannot make is left out, and
                 ``log`` says why.
 
@@ -129,8 +146,12 @@ class RefereeSession:
         if unknown:
             raise MachineError(f"unknown baseline {unknown[0]!r}; known: {', '.join(known)}")
         architecture = self._references[0].architecture
-        trial = _Trial(self._launcher, self._settings, self.task, candidate, architecture, is_final=final)
-        return trial.judge(() if final else self._references, floors or {}, tuple(baselines))
+        if COMPILES in candidate.program or (final and any(COMPILES in name for name in baselines)):
+            self._launcher.load(INDUCTOR)
+        trial = _Trial(
+            self._launcher, self._settings, self.task, candidate, architecture, floors or {}, is_final=final
+        )
+        return trial.judge(() if final else self._references, tuple(baselines))
 
     def close(self) -> None:
         """End the reference's processes."""
@@ -211,9 +232,11 @@ class _Trial:
         task: Task,
         candidate: Candidate,
         architecture: str | None,
+        floors: Floors,
         *,
         is_final: bool,
     ) -> None:
+        self._floors_or_maker = floors
         self._launcher, self._settings, self._task = launcher, settings, task
         self._candidate, self._architecture, self._is_final = candidate, architecture, is_final
         self._stage = Stage.GUARD
@@ -228,15 +251,13 @@ class _Trial:
         self._pair: _Pair
         self._result: WorkloadResult
 
-    def judge(
-        self, references: Sequence[ReferenceProcess], floors: Mapping[str, Floor], baselines: tuple[str, ...]
-    ) -> Evaluation:
+    def judge(self, references: Sequence[ReferenceProcess], baselines: tuple[str, ...]) -> Evaluation:
         """Run the stages on the candidate; the first failure ends the evaluation.
 
         A search evaluation uses the session's references, a final evaluation opens its own.
         """
         results: list[WorkloadResult] = []
-        failure = self._attempt(partial(self._judge_all, results, references, floors, baselines))
+        failure = self._attempt(partial(self._judge_all, results, references, baselines))
         if failure is None:
             self._stage = Stage.DONE
         return Evaluation(
@@ -263,16 +284,15 @@ class _Trial:
         self,
         results: list[WorkloadResult],
         references: Sequence[ReferenceProcess],
-        floors: Mapping[str, Floor],
         baselines: tuple[str, ...],
     ) -> None:
         self._run(_When.ONCE)
         if self._is_final:
             for workload in self._task.workloads:
-                results.append(self._judge_finally(workload, floors.get(workload.name), baselines))
+                results.append(self._judge_finally(workload, baselines))
             return
         for reference in references:
-            judge = partial(self._judge_once, reference, floors, baselines)
+            judge = partial(self._judge_once, reference, baselines)
             results.append(self._confirmed(judge))
 
     @staticmethod
@@ -290,6 +310,11 @@ class _Trial:
             if step.when in when:
                 with contextlib.nullcontext() if step.stage is Stage.GUARD else self._phase(step.stage):
                     step.run(self)
+
+    @cached_property
+    def _floors(self) -> Mapping[str, Floor]:
+        given = self._floors_or_maker
+        return given() if callable(given) else given
 
     def guard(self) -> None:
         """Check the source text alone."""
@@ -325,14 +350,12 @@ class _Trial:
             time.sleep(pause_s)
         return judge()
 
-    def _judge_once(
-        self, reference: ReferenceProcess, floors: Mapping[str, Floor], baselines: tuple[str, ...]
-    ) -> WorkloadResult:
+    def _judge_once(self, reference: ReferenceProcess, baselines: tuple[str, ...]) -> WorkloadResult:
         """Verify and time a workload in one worker, beside the session's host."""
         worker = CandidateProcess(self._launcher, self._settings, reference, self._library)
         try:
             samples = self._judge_pair(worker, baselines)
-            floor = floors.get(reference.workload.name)
+            floor = self._floors.get(reference.workload.name)
             result = self._conclude(
                 conclude(reference.workload.name, [samples], floor, spread=self._process_spread(reference))
             )
@@ -357,9 +380,7 @@ class _Trial:
         self._facts |= counter_facts(worker, sets, result.candidate)
         self._facts |= thread_scaling(worker, sets, result.candidate, self._settings.n_threads)
 
-    def _judge_finally(
-        self, workload: Workload, floor: Floor | None, baselines: tuple[str, ...]
-    ) -> WorkloadResult:
+    def _judge_finally(self, workload: Workload, baselines: tuple[str, ...]) -> WorkloadResult:
         """Verify a workload in fresh processes and time it in several pairs of them."""
         pairs: list[Samples] = []
         order = new_seed()
@@ -370,7 +391,7 @@ class _Trial:
                 break
             judge = partial(self._judge_fresh_pair, workload, baselines, turn=len(pairs), order=order)
             pairs.append(self._confirmed(judge))
-        return self._conclude(conclude(workload.name, pairs, floor))
+        return self._conclude(conclude(workload.name, pairs, self._floors.get(workload.name)))
 
     def _judge_fresh_pair(
         self, workload: Workload, baselines: tuple[str, ...], *, turn: int, order: int
@@ -419,6 +440,7 @@ class _Trial:
     def time(self) -> None:
         """Time the candidate and the baselines alternately; note missing baselines in the log."""
         pair, reference = self._pair, self._pair.worker.reference
+        _ = self._floors  # what is at work to make them must have ended before anything is timed
         pair.draws = [draw for key in reference.timed_keys if (draw := reference.draw(key))]
         pair.measurement = Measurement(
             pair.worker, pair.verification, pair.draws, self._settings, is_final=self._is_final
