@@ -10,7 +10,7 @@ from kernelwright.agents.llm.connect import make_client
 from kernelwright.agents.llm.context_check import require_room
 from kernelwright.agents.llm.tape import Tape
 from kernelwright.agents.teams import check_team, find_team, model_seats
-from kernelwright.api.referees import open_referee
+from kernelwright.api.referees import open_referee as open_referee
 from kernelwright.core.budget import Meter
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.events import Event

@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 from kernelwright.core.errors import MachineError
 from kernelwright.machine.compiler import Ran
+from kernelwright.machine.device_lease import Tell
 from kernelwright.referee.device import parse_device
 from kernelwright.referee.sandbox import BARE, ProcessLimits, Sandbox, Tier, bubblewrap, calls
 from kernelwright.referee.sandbox.choose import foresee, from_json, require
@@ -215,6 +216,8 @@ class Launcher:
 
     def __init__(self, settings: RefereeSettings) -> None:
         self._settings = settings
+        self.tell: Tell = lambda line: None
+        """What is told what an evaluation waits for."""
         self._device = parse_device(settings.device)
         self._zygote: ZygoteProcess | None = None
         self._wrapped: ZygoteProcess | None = None

@@ -3,7 +3,7 @@
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property, partial
 from pathlib import Path
@@ -14,13 +14,16 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import MachineError
 from kernelwright.core.evaluation import Evaluation, NumericalError, Stage, Status, WorkloadResult
 from kernelwright.core.evidence import FactValue
+from kernelwright.core.policy import Policy
 from kernelwright.core.roofline import Floor
 from kernelwright.core.task import Task, Workload
+from kernelwright.machine.device_lease import DeviceLease, Tell
 from kernelwright.referee.baselines import known_baselines
 from kernelwright.referee.checks.guard import find_syntax_problem
 from kernelwright.referee.checks.library_use import check_library_use
 from kernelwright.referee.checks.replay import Replay
 from kernelwright.referee.checks.verify import Verification
+from kernelwright.referee.device import parse_device
 from kernelwright.referee.sandbox.tiers import Sandbox, Tier
 from kernelwright.referee.session.advice import counter_facts, thread_scaling
 from kernelwright.referee.session.candidate_process import CandidateProcess, Failure
@@ -42,6 +45,9 @@ CACHE_BYTES = 16 << 20
 COMPILES = "compile"
 """A source or a baseline in whose words this is may call torch.compile. It decides what is imported early,
 never a verdict."""
+WAITING = "waiting"
+"""Phase in which an evaluation waited for other processes to give the device back."""
+NO_WAIT_S = 0.02
 CONFIRMED_AFTER_S = (0.2, 1.0)
 """A failure that only clocks show must be found again in further processes, started after these pauses. Two
 threads that share a core, because another process holds the second core, make every call five times as long
@@ -55,9 +61,16 @@ Floors: TypeAlias = Mapping[str, Floor] | Callable[[], Mapping[str, Floor]]
 class Referee:
     """Judges candidates. Starts the zygote from which all other processes are forked; a context manager."""
 
-    def __init__(self, settings: RefereeSettings) -> None:
+    def __init__(self, settings: RefereeSettings, tell: Tell | None = None) -> None:
+        """Start the zygote, without waiting for its imports.
+
+        Args:
+            settings: See ``RefereeSettings``.
+            tell: Is told in one line what an evaluation waits for; None: nobody.
+        """
         self.settings = settings
         self._launcher = Launcher(settings)
+        self.tell = tell or _tell_nobody
         self._launcher.start()
 
     def open(self, task: Task) -> "RefereeSession":
@@ -68,6 +81,15 @@ class Referee:
             MachineError: a process cannot be started or memory cannot be shared.
         """
         return RefereeSession(self._launcher, self.settings, task)
+
+    @property
+    def tell(self) -> Tell:
+        """What is told what an evaluation waits for."""
+        return self._launcher.tell
+
+    @tell.setter
+    def tell(self, tell: Tell) -> None:
+        self._launcher.tell = tell
 
     def count_work(self, task: Task) -> CountedWork:
         """Count what a task must do at least, in a process of its own; may run beside ``open``.
@@ -127,6 +149,7 @@ class RefereeSession:
         final: bool = False,
         floors: Floors | None = None,
         baselines: Sequence[str] = ("eager",),
+        policy: Policy | None = None,
     ) -> Evaluation:
         """Judge one candidate on every workload.
 
@@ -136,6 +159,7 @@ class RefereeSession:
             floors: See ``Floors``. A candidate that is far faster than its floor is rejected.
             baselines: What to compare with. A baseline that torch.compile cannot make is left out, and
                 ``log`` says why.
+            policy: In the place of the settings' one.
 
         Raises:
             TaskError: the reference failed, or its process died.
@@ -145,11 +169,12 @@ class RefereeSession:
         unknown = sorted(set(baselines) - set(known))
         if unknown:
             raise MachineError(f"unknown baseline {unknown[0]!r}; known: {', '.join(known)}")
+        settings = self._settings if policy is None else replace(self._settings, policy=policy)
         architecture = self._references[0].architecture
         if COMPILES in candidate.program or (final and any(COMPILES in name for name in baselines)):
             self._launcher.load(INDUCTOR)
         trial = _Trial(
-            self._launcher, self._settings, self.task, candidate, architecture, floors or {}, is_final=final
+            self._launcher, settings, self.task, candidate, architecture, floors or {}, is_final=final
         )
         return trial.judge(() if final else self._references, tuple(baselines))
 
@@ -174,6 +199,10 @@ class RefereeSession:
             _close_all(references)
             raise
         return references
+
+
+def _tell_nobody(line: str) -> None:
+    """Say nothing."""
 
 
 def _close_all(references: Sequence[ReferenceProcess]) -> None:
@@ -211,6 +240,8 @@ class _Pair:
     order: int
     """Secret seed that decides which of the later pairs gets which input distributions."""
     verification: Verification
+    lease: DeviceLease
+    """Held from the first timed call to the last."""
     draws: Sequence[InputSample] = ()
     """The samples whose inputs are timed."""
     measurement: Measurement | None = None
@@ -377,16 +408,34 @@ class _Trial:
         if "run.thread_scaling" in self._facts or reference.device.is_apart:
             return
         sets = list(reference.slots)
-        self._facts |= counter_facts(worker, sets, result.candidate)
-        self._facts |= thread_scaling(worker, sets, result.candidate, self._settings.n_threads)
+        lease = self._lease()
+        try:
+            self._take(lease)
+            self._facts |= counter_facts(worker, sets, result.candidate)
+            self._facts |= thread_scaling(worker, sets, result.candidate, self._settings.n_threads)
+        finally:
+            lease.release()
+
+    def _lease(self) -> DeviceLease:
+        return DeviceLease(parse_device(self._settings.device).lease_names(), self._launcher.tell)
+
+    def _take(self, lease: DeviceLease) -> bool:
+        """Take it, and tell whether that took time; a wait is a phase of its own."""
+        lease.take()
+        self._phases_s[WAITING] = self._waited_s + lease.waited_s
+        return lease.waited_s > NO_WAIT_S
+
+    @property
+    def _waited_s(self) -> float:
+        return self._phases_s.get(WAITING, 0.0)
 
     def _judge_finally(self, workload: Workload, baselines: tuple[str, ...]) -> WorkloadResult:
         """Verify a workload in fresh processes and time it in several pairs of them."""
         pairs: list[Samples] = []
         order = new_seed()
-        begin = time.perf_counter()
+        begin = time.perf_counter() - self._waited_s
         while not pairs or not is_settled(pairs):
-            spent_s = time.perf_counter() - begin
+            spent_s = time.perf_counter() - begin - self._waited_s
             if len(pairs) == LOOKS[0] and spent_s / LOOKS[0] * LOOKS[1] > self._settings.final_seconds:
                 break
             judge = partial(self._judge_fresh_pair, workload, baselines, turn=len(pairs), order=order)
@@ -416,12 +465,13 @@ class _Trial:
         self, worker: CandidateProcess, baselines: tuple[str, ...], *, turn: int = 0, order: int = 0
     ) -> Samples:
         """Run the stages of one pair of processes."""
-        pair = self._pair = _Pair(worker, baselines, turn, order, Verification(worker))
+        pair = self._pair = _Pair(worker, baselines, turn, order, Verification(worker), self._lease())
         try:
             self._run(_When.EACH, _When.FIRST if turn == 0 else _When.LATER)
         finally:
             if pair.measurement is not None:
                 pair.measurement.close()
+            pair.lease.release()
             self._skipped |= worker.reference.skipped
             self._keep_worst(pair.verification.errors)
         return pair.timing.samples()
@@ -441,6 +491,11 @@ class _Trial:
         """Time the candidate and the baselines alternately; note missing baselines in the log."""
         pair, reference = self._pair, self._pair.worker.reference
         _ = self._floors  # what is at work to make them must have ended before anything is timed
+        for name in pair.baselines:
+            reference.prepare_baseline(name)
+        pair.worker.check_idle()
+        if self._take(pair.lease):
+            pair.worker.watch.reset()
         pair.draws = [draw for key in reference.timed_keys if (draw := reference.draw(key))]
         pair.measurement = Measurement(
             pair.worker, pair.verification, pair.draws, self._settings, is_final=self._is_final
@@ -473,9 +528,10 @@ class _Trial:
         self._pair.worker.check_untampered()
 
     def check_late(self) -> None:
-        """Check outputs and inputs once more after all calls; then remove the pins of threads."""
+        """Check outputs and inputs once more after all calls; then remove pins and give the device back."""
         self._pair.timing.check_late()
         self._pair.timing.close()
+        self._pair.lease.release()
 
     def check_library_use(self) -> None:
         """Check what the candidate computes itself and what it leaves to libraries, by the policy."""
@@ -518,11 +574,11 @@ class _Trial:
     @contextlib.contextmanager
     def _phase(self, stage: Stage) -> Iterator[None]:
         self._stage = stage
-        begin = time.perf_counter()
+        begin, waited_s = time.perf_counter(), self._waited_s
         try:
             yield
         finally:
-            spent = time.perf_counter() - begin
+            spent = time.perf_counter() - begin - (self._waited_s - waited_s)
             self._phases_s[stage.value] = self._phases_s.get(stage.value, 0.0) + spent
 
 

@@ -39,7 +39,7 @@ class ZygoteProcess:
         """
         self.options = options
         self._sock, theirs = socket.socketpair()
-        module = [sys.executable, "-m", "kernelwright.referee.zygote"]
+        module = [sys.executable, "-P", "-m", "kernelwright.referee.zygote"]
         with theirs:
             self._process = subprocess.Popen(
                 [*before, *module, str(theirs.fileno()), json.dumps(options)],
