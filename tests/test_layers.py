@@ -19,6 +19,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("runs",),
     ("methods",),
     ("remote", "corpus"),
+    ("warm",),
     ("api",),
     ("cli", "testing"),
 )

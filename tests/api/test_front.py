@@ -11,7 +11,7 @@ from tests.cli.conftest import PEAKS, TASK, StubEngine
 from torch import nn
 
 import kernelwright
-from kernelwright.api import judging, playing
+from kernelwright.api import fresh, playing
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.places import AsSaved, AsText
@@ -174,11 +174,11 @@ class StubReferee:
 
 def test_kernels_are_judged_alone_or_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
     slow, fast = verified(Candidate(source=KERNEL), 3.0), verified(Candidate(source=KERNEL), 1.6)
-    monkeypatch.setattr(judging, "open_referee", StubReferee(fast))
+    monkeypatch.setattr(fresh, "open_referee", StubReferee(fast))
     verdict = kernelwright.evaluate(TASK, KERNEL)
     assert verdict.is_verified and verdict.check is None and verdict.geomean_speedup() is not None
     assert verdict._repr_html_() == "<b>verified</b>: 6.00x over eager"
-    monkeypatch.setattr(judging, "open_referee", StubReferee(slow, fast))
+    monkeypatch.setattr(fresh, "open_referee", StubReferee(slow, fast))
     found = kernelwright.compare_kernels(TASK, {"mine": KERNEL, "theirs": KERNEL})
     assert found.best == "theirs" and found.is_success and "theirs" in found._repr_html_()
     with pytest.raises(kernelwright.UserError, match="evaluate takes no 'speed'"):

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from lab.sample_run import KERNEL, failed, verified
 
-from kernelwright.api import judging
+from kernelwright.api import fresh
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Evaluation, Stage, Status
 from kernelwright.core.policy import LibraryCalls, Policy
@@ -32,7 +32,7 @@ class StubReferee:
         self.opened: dict[str, Any] = {}
         self.asked: list[dict[str, Any]] = []
 
-    def __call__(self, settings: Any, policy: Policy, *, device: str) -> "StubReferee":
+    def __call__(self, settings: Any, policy: Policy, *, device: str, tell: Any) -> "StubReferee":
         self.opened = {"policy": policy, "device": device}
         return self
 
@@ -56,9 +56,9 @@ class StubReferee:
 def stub_referee(monkeypatch: pytest.MonkeyPatch, *evaluations: Evaluation) -> StubReferee:
     """Put fixed verdicts where the referee would be; floors are known of none but a second GPU."""
     referee = StubReferee(*evaluations)
-    monkeypatch.setattr(judging, "open_referee", referee)
+    monkeypatch.setattr(fresh, "open_referee", referee)
     floors = {("cuda", 1): FLOORS}
-    monkeypatch.setattr(judging, "floors_of", lambda work, kind, cache, index: floors.get((kind, index), {}))
+    monkeypatch.setattr(fresh, "floors_of", lambda work, kind, cache, index: floors.get((kind, index), {}))
     return referee
 
 

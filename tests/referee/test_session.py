@@ -25,7 +25,7 @@ def test_an_honest_kernel_is_verified_on_every_family(pointwise: RefereeSession)
     assert (evaluation.status, evaluation.stage) == (Status.VERIFIED, Stage.DONE), evaluation.detail
     families = {error.family for error in evaluation.errors}
     assert families == {"as_is", "scaled", "negated", "sparse_spikes", "heavy_tail", "offset", "coarse"}
-    assert set(evaluation.phases_s) == {"build", "load", "verify", "time", "replay"}
+    assert set(evaluation.phases_s) - {"waiting"} == {"build", "load", "verify", "time", "replay"}
     (result,) = evaluation.results
     assert result.candidate.n_samples >= 3 and result.candidate.median_ms > 0
     speedup = result.speedup("eager")

@@ -28,7 +28,7 @@ def evaluate(request: EvaluateRequest, *, as_json: AsJson = False) -> None:
     # lazy: loads much
     from kernelwright import api
 
-    verdicts = api.run_evaluate(request)
+    verdicts = api.run_evaluate(request, tell=say)
     names = tuple(str(kernel.title if kernel.kind == "text" else kernel) for kernel in request.kernels)
     with keeping("nothing was kept", as_json=as_json):
         found = tuple(_judge(request, names, verdicts, as_json=as_json))

@@ -17,6 +17,8 @@ from kernelwright.core.workload_words import parse_workload, workload_word
 
 MAX_MS, MAX_MB = 20.0, 100.0
 """Above these ``check`` reduces sizes; ours."""
+REFEREE_IDLE_S = 600.0
+"""How long a warm referee stays when nobody asks; ours."""
 SandboxTier: TypeAlias = Literal["namespaces", "bubblewrap", "landlock", "limits"]
 """See ``referee/sandbox/tiers.py``."""
 Panel: TypeAlias = Literal["Task", "Search", "Budget", "Judging", "Language models", "Results"]
@@ -264,6 +266,15 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "require_sandbox", "--require-sandbox", "Refuse to judge in a weaker sandbox than this.", "Judging",
         choices=get_args(SandboxTier), default="the best there is", is_configurable=True,
+    ),
+    Option(
+        "fresh_referee", "--fresh-referee", "Judge in a referee of this command's own, not in the one that "
+        "stays warm between commands.", "Judging", kind=bool, is_configurable=True,
+    ),
+    Option(
+        "referee_idle", "--referee-idle", "Seconds that the warm referee stays when nobody asks.", "Judging",
+        kind=float, metavar="SECONDS", minimum=0, show=repr, default=f"{REFEREE_IDLE_S:g}",
+        is_configurable=True,
     ),
     Option(
         "models.model", "--model", "Model of every seat that is a model's, e.g. openai:gpt-5. Keys come from "

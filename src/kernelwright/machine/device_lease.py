@@ -48,11 +48,12 @@ class DeviceLease:
         self._files: list[int] = []
         self._names: set[str] | None = None
         """What the thread that took it holds; None: it is not taken."""
+        self._before_wait: Callable[[], object] = lambda: None
         self.waited_s = 0.0
         """Seconds that the last ``take`` waited."""
 
-    def take(self) -> None:
-        """Wait until the devices are free.
+    def take(self, before_wait: Callable[[], object] = lambda: None) -> None:
+        """Wait until the devices are free; what is to be done before a wait is not done where there is none.
 
         All take the files in one order, the user's own of a device first, so that no two wait for each other.
 
@@ -62,6 +63,7 @@ class DeviceLease:
         names: set[str] = _own.__dict__.setdefault("names", set())
         if both := names.intersection(self._devices):
             raise RuntimeError(f"{', '.join(sorted(both))}: this thread holds the lease already")
+        self._before_wait = before_wait
         self._names = names
         names.update(self._devices)
         begin = time.monotonic()
@@ -115,6 +117,8 @@ class DeviceLease:
             if limit_s is not None and waited >= limit_s:
                 _given_up.add(path)
                 return None
+            before, self._before_wait = self._before_wait, lambda: None
+            before()
             if waited >= TELL_AFTER_S and (not told or waited - told >= TELL_AGAIN_S):
                 told = waited
                 self._tell(f"waiting for the device {device}: {_user_of(path, is_own=limit_s is None)}")

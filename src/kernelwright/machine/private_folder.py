@@ -23,12 +23,19 @@ def private_folder() -> Path:
         MachineError: there can be none.
     """
     uid = os.getuid()
-    home = Path(pwd.getpwuid(uid).pw_dir)
-    places = (SHARED / f"{_NAME}-{uid}", home / f"{_NAME}-{os.uname().nodename}")
+    places = (SHARED / f"{_NAME}-{uid}", _home() / f"{_NAME}-{os.uname().nodename}")
     for place in places:
         if _is_ours(place):
             return place
     raise MachineError(f"none of {' and '.join(map(str, places))} can be a folder of this user alone")
+
+
+def _home() -> Path:
+    """Return the home folder by the system's accounts, whatever the environment says."""
+    try:
+        return Path(pwd.getpwuid(os.getuid()).pw_dir)
+    except KeyError:
+        return Path("/")
 
 
 def _is_ours(folder: Path) -> bool:

@@ -101,6 +101,8 @@ class Child:
         """The exit code, once the child has ended and if the zygote knows the code."""
         self._ending = threading.Lock()
         self.is_alive = True
+        self.is_trusted = False
+        """True for a host, which may serve other evaluations too."""
         self.answered_in_s = 0.0
         """Seconds from sending the last command to having its answer, without other work of the parent."""
 
@@ -176,6 +178,13 @@ class Child:
         with self._ending:
             if problem and self.is_alive:
                 self._ended_because = f"was killed: {problem}"
+                self._end()
+
+    def abandon(self) -> None:
+        """End the process, whatever it is at: nobody wants to know."""
+        with self._ending:
+            if self.is_alive and not self._ended_because:
+                self._ended_because = "was killed: nobody waits for the verdict any more"
                 self._end()
 
     def _excess(self) -> str | None:
@@ -318,6 +327,7 @@ class Launcher:
                 shutil.rmtree(scratch, ignore_errors=True)
                 raise MachineError(f"a {kind} cannot be confined: {problem}")
         child = Child(zygote, pid, keeper, reply["keeper"], ours, log_fd, scratch, limits)
+        child.is_trusted = kind == "host"
         self._children.add(child)
         self._start_watch()
         return child
@@ -392,6 +402,12 @@ class Launcher:
         for name, (offset, size) in reply["made"].items():
             (work / name).write_bytes(room.bytes[offset : offset + size].tobytes())
         return Ran(reply["exit_code"], reply["log"])
+
+    def abandon(self) -> None:
+        """End the processes of candidates and compilers; may be called while another thread waits for one."""
+        for child in list(self._children):
+            if not child.is_trusted:
+                child.abandon()
 
     def close(self) -> None:
         """End every child, then the zygotes. If this never runs, the kernel ends them with this process."""

@@ -111,6 +111,10 @@ class Referee:
         """How strongly candidates are confined on this machine."""
         return self._launcher.sandbox.tier
 
+    def abandon(self) -> None:
+        """Have the evaluation that another thread has asked for end soon, with whatever verdict."""
+        self._launcher.abandon()
+
     def close(self) -> None:
         """End every process."""
         self._launcher.close()
@@ -419,11 +423,13 @@ class _Trial:
     def _lease(self) -> DeviceLease:
         return DeviceLease(parse_device(self._settings.device).lease_names(), self._launcher.tell)
 
-    def _take(self, lease: DeviceLease) -> bool:
+    def _take(self, lease: DeviceLease, before_wait: Callable[[], object] = lambda: None) -> bool:
         """Take it, and tell whether that took time; a wait is a phase of its own."""
-        lease.take()
-        self._phases_s[WAITING] = self._waited_s + lease.waited_s
-        return lease.waited_s > NO_WAIT_S
+        lease.take(before_wait)
+        has_waited = lease.waited_s > NO_WAIT_S
+        if has_waited:
+            self._phases_s[WAITING] = self._waited_s + lease.waited_s
+        return has_waited
 
     @property
     def _waited_s(self) -> float:
@@ -493,9 +499,8 @@ class _Trial:
         _ = self._floors  # what is at work to make them must have ended before anything is timed
         for name in pair.baselines:
             reference.prepare_baseline(name)
-        pair.worker.check_idle()
-        if self._take(pair.lease):
-            pair.worker.watch.reset()
+        if self._take(pair.lease, pair.worker.check_idle):
+            pair.worker.watch.reset()  # what it did in a long wait is not held against it
         pair.draws = [draw for key in reference.timed_keys if (draw := reference.draw(key))]
         pair.measurement = Measurement(
             pair.worker, pair.verification, pair.draws, self._settings, is_final=self._is_final
