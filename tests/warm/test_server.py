@@ -86,12 +86,8 @@ def test_a_process_of_another_identity_is_replaced_and_ends_what_it_is_at(
     thread.start()
     assert old.stub.busy.wait(60)
 
-    class Started:
-        def poll(self) -> None: ...
-
-    def begin(self: WarmClient) -> Started:
+    def begin(self: WarmClient) -> None:
         started.append(start())
-        return Started()
 
     monkeypatch.setattr(WarmClient, "_start", begin)
     with old.client() as second:
@@ -107,12 +103,8 @@ def test_a_process_of_another_identity_is_replaced_and_ends_what_it_is_at(
 def test_two_versions_that_replace_each_other_come_to_an_end(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Started:
-        def poll(self) -> None: ...
-
-    def begin(self: WarmClient) -> Started:
+    def begin(self: WarmClient) -> None:
         start(identity="the other one")
-        return Started()
 
     monkeypatch.setattr(WarmClient, "_start", begin)
     with start(identity="the other one").client() as client, pytest.raises(NoWarmReferee, match="replacing"):

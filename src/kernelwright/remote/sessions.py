@@ -121,7 +121,9 @@ class Sessions(Generic[AnySession]):
 
     def _open_task(self, task: Task) -> tuple[AnySession, ExitStack]:
         end = ExitStack()
-        return end.enter_context(self.evaluator().open(task)), end
+        session = self.evaluator().open(task)
+        end.enter_context(session)
+        return session, end
 
     def _close_task(self, task_id: str) -> None:
         if task_id in self._open:

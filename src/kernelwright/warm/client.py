@@ -98,35 +98,34 @@ class WarmClient:
         line = _connect(self._place)
         if line is not None:
             return line
-        started = self._start()
+        self._start()
         end = time.monotonic() + START_S
         while time.monotonic() < end:
             line = _connect(self._place)
             if line is not None:
                 return line
-            if started.poll():  # 0: another process was quicker to start one
-                break
-            time.sleep(LOOK_S)
-        raise NoWarmReferee(f"it does not start: {_last_words(self._place)}")
+            time.sleep(LOOK_S)  # another process is starting one
+        raise NoWarmReferee("another process starts one and does not finish")
 
-    def _start(self) -> "subprocess.Popen[bytes]":
+    def _start(self) -> None:
+        """Start the process; it listens on return, or another one is about to."""
         start = WarmStart(
             identity=self._identity,
             cache_dir=str(self._cache_dir.resolve()),
             device=self._device,
             idle_s=self._idle_s,
         )
-        module = ["-P", "-m", "kernelwright.warm.server", start.model_dump_json()]
-        with open(self._place.log, "wb", opener=lambda path, flags: os.open(path, flags, 0o600)) as log:
-            return subprocess.Popen(
-                [sys.executable, *module],
-                env=environment(),
-                cwd="/",
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
+        command = [sys.executable, "-P", "-m", "kernelwright.warm.server", start.model_dump_json()]
+        try:
+            with open(self._place.log, "wb", opener=_private) as log:
+                done = subprocess.run(
+                    command, env=environment(), cwd="/", stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                    start_new_session=True, timeout=START_S, check=False,
+                )  # fmt: skip
+        except (OSError, subprocess.SubprocessError) as error:
+            raise NoWarmReferee(f"it does not start: {error}") from error
+        if done.returncode:
+            raise NoWarmReferee(f"it does not start: {_last_words(self._place)}")
 
     def _replace(self, line: "_Line") -> None:
         """Have a process of another identity leave its place; what it is judging it still answers."""
@@ -211,6 +210,10 @@ def _connect(place: WarmPlace) -> _Line | None:
         sock.close()
         raise NoWarmReferee(f"{place.socket} is another user's")
     return _Line(sock)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW, 0o600)
 
 
 def _wait_until_gone(place: WarmPlace) -> None:

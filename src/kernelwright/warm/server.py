@@ -201,13 +201,17 @@ def listen(place: WarmPlace) -> socket.socket:
 
 
 def main() -> None:
-    """Serve; where another process already does, end at once."""
+    """Leave a process behind that serves, once it listens; none where another process already serves."""
     os.umask(0o077)
     start = WarmStart.model_validate_json(sys.argv[1])
     place = place_for(Path(start.cache_dir), start.device)
     lock = take_lock(place)
-    if lock is not None:
-        asyncio.run(WarmServer(start, place, lock).run(listen(place)))
+    if lock is None:
+        return
+    sock = listen(place)
+    if os.fork():
+        os._exit(0)  # who started it has nobody to wait for, and the lock and the socket live on
+    asyncio.run(WarmServer(start, place, lock).run(sock))
     os._exit(0)
 
 
