@@ -21,6 +21,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("remote", "corpus"),
     ("warm",),
     ("api",),
+    ("mcp",),
     ("cli", "testing"),
 )
 """From the ground up: a package may import the packages of lower layers, and none beside or above it."""

@@ -7,6 +7,8 @@ import time
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kernelwright.core.errors import MachineError
 from kernelwright.machine import compiler
@@ -16,6 +18,8 @@ from kernelwright.machine.compiler import (
     compile_library,
     find_compiler,
     library_key,
+    loader_name,
+    name_for_loader,
 )
 
 FLAGS = ("-O1",)
@@ -99,3 +103,25 @@ def test_unwritable_cache_is_one_line(tmp_path: Path) -> None:
 def test_clang_is_asked_in_its_own_words() -> None:
     clang = compiler.Compiler(path=Path("/usr/bin/clang++"), version="Debian clang version 19.1.4")
     assert clang.is_clang and "-Rpass=loop-vectorize" in clang.report_flags("r")
+
+
+def test_a_flag_at_the_end_of_a_source_is_no_flag() -> None:
+    one, other = ("int x;\n-O3", ("-w",)), ("int x;", ("-O3", "-w"))
+    assert library_key(*one) != library_key(*other)
+    assert loader_name(*one) == loader_name(
+        *other
+    )  # what candidates compute, so it may not name a file alone
+
+
+@given(st.lists(st.text(max_size=4), min_size=1, max_size=4), st.lists(st.text(max_size=4), min_size=1))
+def test_different_parts_have_different_keys(one: list[str], other: list[str]) -> None:
+    assert (library_key(one[0], one[1:]) == library_key(other[0], other[1:])) == (one == other)
+
+
+def test_a_loader_finds_its_library_in_a_folder_of_its_own(tmp_path: Path) -> None:
+    built = compile_library(ANSWER, FLAGS, tmp_path)
+    assert isinstance(built, BuiltLibrary)
+    named = name_for_loader(built.path, ANSWER, FLAGS)
+    assert named == name_for_loader(built.path, ANSWER, FLAGS)
+    assert named.name == f"{loader_name(ANSWER, FLAGS)}.so" and list(named.parent.iterdir()) == [named]
+    assert named.read_bytes() == built.path.read_bytes()

@@ -120,13 +120,13 @@ def test_it_is_built_once_by_the_parent_and_judged(referee: Referee, session: Re
     first, again = judge(session), judge(session)
     assert first.is_verified and again.is_verified, (first.detail, first.log)
     folder = referee.settings.cache_dir / "build"
-    assert len(list(folder.glob("nvcc-*/*.so"))) == 1
+    assert len(list(folder.glob("nvcc-*/*/*.so"))) == 1
     assert again.phases_s["build"] < first.phases_s["build"]
 
 
 def test_its_ghost_has_the_same_launches_and_does_nothing(referee: Referee, session: RefereeSession) -> None:
     judge(session)
-    (library,) = (referee.settings.cache_dir / "build").glob("nvcc-*/*.so")
+    (library,) = (referee.settings.cache_dir / "build").glob("nvcc-*/*/*.so")
     ghost = ghost_library(library)
     assert ghost is not None and ghost.name == library.name
     assert ctypes.CDLL(str(ghost)).launch_scale(None, None, None) == 0

@@ -10,7 +10,7 @@ import pytest
 from tests.referee.conftest import HEAD, TAIL, judge
 
 from kernelwright.core.task import Task
-from kernelwright.referee.checks.watch import cpu_s
+from kernelwright.referee.sandbox.account import cpu_s
 from kernelwright.referee.session.referee import Referee, RefereeSession
 from kernelwright.referee.timing import measure
 from kernelwright.referee.timing.measure import Measurement

@@ -45,7 +45,7 @@ def test_giving_anything_on_unseen_values_is_seen_beside_the_reference(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: str
 ) -> None:
     """With nothing else to tell it: no output on unseen values has an oracle beforehand."""
-    monkeypatch.setattr(ReferenceProcess, "unseen_draw", lambda self, *, is_new=False: None)
+    monkeypatch.setattr(ReferenceProcess, "unseen_draw", lambda self, state: None)
     settings = RefereeSettings(cache_dir=tmp_path, search_timing_s=0.05, device=device)
     with Referee(settings) as referee, referee.open(load_corpus_task("matmul")) as session:
         found = judge(session, CHEATS["15_gamble"])

@@ -83,7 +83,7 @@ def test_a_thread_that_goes_on_is_seen(other: Other) -> None:
         ask_around(watch, other, n=1, idle_s=0.2, word="nothing")
         if problem := watch.problem():
             break
-    assert problem is not None and "while no command ran" in problem
+    assert problem is not None and "while no command ran" in problem.text
 
 
 def test_a_child_process_that_goes_on_is_seen(other: Other) -> None:
@@ -93,7 +93,7 @@ def test_a_child_process_that_goes_on_is_seen(other: Other) -> None:
         _wait_for_cpu(0.2)
         if problem := watch.problem():
             break
-    assert problem is not None and "processes that it started" in problem
+    assert problem is not None and "processes that it started" in problem.text and problem.is_certain
 
 
 def test_a_signal_that_is_taken_over_is_named(other: Other) -> None:

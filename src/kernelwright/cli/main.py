@@ -19,7 +19,7 @@ from kernelwright.core.version import __version__
 EXIT_FAULT = 2
 COMMANDS = ("optimize", "evaluate", "inspect", "audit", "check", "bench", "compare")
 GROUPS = ("runs", "skills", "memory")
-NAMES = (*COMMANDS, *GROUPS, "serve", "doctor")
+NAMES = (*COMMANDS, *GROUPS, "serve", "mcp", "doctor")
 """In the order of the help; each is a module of this package, with a function or an ``app`` in it."""
 
 

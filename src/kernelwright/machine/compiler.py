@@ -26,6 +26,8 @@ __all__ = [
     "compile_library",
     "find_compiler",
     "library_key",
+    "loader_name",
+    "name_for_loader",
     "report_facts",
 ]
 
@@ -124,8 +126,43 @@ def _probe(words: tuple[str, ...]) -> Compiler:
 
 
 def library_key(source: str, flags: Sequence[str]) -> str:
-    """Return the name, without suffix, under which the library of this source and flags is cached."""
+    """Return the name, without suffix, under which the library of this source and flags is cached.
+
+    Every part is preceded by its length: no end of a source can pass for a flag.
+    """
+    digest = hashlib.sha256()
+    for part in (source, *flags):
+        data = part.encode()
+        digest.update(len(data).to_bytes(8, "little") + data)
+    return digest.hexdigest()[:32]
+
+
+def loader_name(source: str, flags: Sequence[str]) -> str:
+    """Return the name, without suffix, by which a candidate's own loader looks for its library.
+
+    Two different candidates may ask for the same name, so it names a library only inside a folder of its own.
+    """
     return hashlib.sha256("\n".join([source, *flags]).encode()).hexdigest()[:32]
+
+
+def name_for_loader(library: Path, source: str, flags: Sequence[str]) -> Path:
+    """Return the cached library under the name that the candidate's loader asks for, alone in a folder.
+
+    Raises:
+        MachineError: the cache folder cannot be written.
+    """
+    named = library.with_suffix("") / (loader_name(source, flags) + library.suffix)
+    try:
+        if not named.exists():
+            named.parent.mkdir(exist_ok=True)
+            with tempfile.TemporaryDirectory(prefix="link-", dir=named.parent) as folder:
+                os.link(library, linked := Path(folder, named.name))
+                os.replace(linked, named)
+    except OSError as error:
+        raise MachineError(
+            f"cannot write to {library.parent}: {error}; choose a writable cache folder"
+        ) from error
+    return named
 
 
 def compile_library(

@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Self
 
 from kernelwright.machine import private_folder
+from kernelwright.machine.topology import memory_nodes
 
 Tell = Callable[[str], None]
 """Is told in one line what a process waits for."""
@@ -127,6 +128,19 @@ class DeviceLease:
 
 class _Useless(Exception):
     """A file for all users that cannot be locked."""
+
+
+def lease_processor(tell: Tell = lambda line: None) -> DeviceLease:
+    """Return a lease on the memory nodes whose cores this process uses.
+
+    Cores of one node share its memory, so a process on other cores of it would disturb.
+    """
+    return DeviceLease(processor_names(), tell)
+
+
+def processor_names() -> tuple[str, ...]:
+    """Return what the memory nodes whose cores this process uses are called in leases."""
+    return tuple(f"node{number}" for number in memory_nodes())
 
 
 def _locked(path: Path, *, is_own: bool) -> int | None:

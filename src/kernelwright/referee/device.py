@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kernelwright.core.errors import UserError
-from kernelwright.machine.topology import memory_nodes
+from kernelwright.machine.device_lease import processor_names
 from kernelwright.targets.device import PROCESSOR, DeviceKind
 from kernelwright.targets.gpu.facts import find_gpu
 from kernelwright.targets.registry import device_kinds, find_device_kind
@@ -84,13 +84,10 @@ class Device:
         return found
 
     def lease_names(self) -> tuple[str, ...]:
-        """Return what a process must hold alone while it times: the GPU, or the memory nodes of its cores.
-
-        Cores of one node share its memory, so a process on other cores of it would disturb.
-        """
+        """Return what a process must hold alone while it times: the GPU, or the memory nodes of its cores."""
         driver = self.about.driver
         if driver is None:
-            return tuple(f"node{number}" for number in memory_nodes())
+            return processor_names()
         own = self.environment(os.environ)[driver.visible]
         return (f"{self.kind}-{re.sub(r'[^A-Za-z0-9.-]', '-', own)}",)
 

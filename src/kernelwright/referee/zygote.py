@@ -47,6 +47,7 @@ def main() -> None:
     """Answer fork and reap requests until the parent hangs up."""
     sock = socket.socket(fileno=int(sys.argv[1]))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, it would drop the time of ended children
     calls.adopt_orphans()
     calls.set_dumpable(False)
     try:

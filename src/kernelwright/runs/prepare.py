@@ -33,9 +33,12 @@ def prepare(spec: RunSpec, cache_dir: Path) -> tuple[Problem, str | None]:
 def machine_to_plan_for(spec: RunSpec, cache_dir: Path) -> Machine:
     """Return a run's machine.
 
-    Where its peaks are not known they are this one's; with them comes what an older record does not say.
+    Where its peaks are not known, or an older probe measured them, they are this one's; with them comes what
+    an older record does not say.
     """
     known = spec.machine
+    if known.peaks is not None and known.peaks.is_outdated:
+        known = known.model_copy(update={"peaks": None})
     if known.peaks is not None:
         return known
     here = probe_machine(cache_dir)
@@ -113,6 +116,8 @@ def _capture(task: Task) -> tuple[dict[str, Captured], dict[str, Work], str | No
     """Return the graph of every workload and what it must do, or nothing and why."""
     try:
         captured = {workload.name: capture_task(task, workload) for workload in task.workloads}
-        return captured, {name: count_work(found) for name, found in captured.items()}, None
+        may_round = not is_strict(task, captured.values())
+        works = {name: count_work(found, may_round=may_round) for name, found in captured.items()}
+        return captured, works, None
     except CaptureError as error:
         return {}, {}, str(error)

@@ -27,8 +27,8 @@ def count_watched(task: Task) -> CountedWork:
     sys.addaudithook(lambda event, words: _note(read, event, words))
     try:
         captured = {workload.name: capture_task(task, workload) for workload in task.workloads}
-        works = {name: count_work(found) for name, found in captured.items()}
         strict = is_strict(task, captured.values())
+        works = {name: count_work(found, may_round=not strict) for name, found in captured.items()}
     except (CaptureError, TaskError):
         works, strict = {}, False
     read |= {str(getattr(sys.modules[name], "__file__", None) or "") for name in set(sys.modules) - known}

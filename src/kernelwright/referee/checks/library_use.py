@@ -141,7 +141,7 @@ def _is_right_without(worker: CandidateProcess, source: str, draw: InputSample) 
     try:
         worker.load(source)
         worker.fill(slot, draw.inputs)
-        worker.map_state(draw.state)
+        worker.load_state(draw.state)
         worker.run(slot)
         return matches(worker.reference, draw, worker.fetch())
     except Failure:

@@ -38,6 +38,7 @@ from kernelwright.referee.checks.verify import still_matches
 from kernelwright.referee.session.candidate_process import CandidateProcess, Failure
 from kernelwright.referee.session.input_samples import InputSample
 from kernelwright.referee.session.shared_memory import SharedMemory
+from kernelwright.referee.session.weight_exchange import WeightExchange
 from kernelwright.referee.worker.layouts import lanes_of
 
 PASS_S = 0.01
@@ -81,6 +82,7 @@ class Replay:
         self,
         worker: CandidateProcess,
         draws: Sequence[InputSample],
+        weights: WeightExchange,
         timed_ms: Sequence[float],
         eager_ms: Sequence[float],
         size: PassSize | None = None,
@@ -90,12 +92,13 @@ class Replay:
         Args:
             worker: The candidate process, idle, with the weights of the samples loaded.
             draws: The samples whose inputs were timed. The replay overwrites the candidate's slots.
+            weights: Which weights the next pass has.
             timed_ms: The candidate's samples, in milliseconds per call.
             eager_ms: The reference's samples, taken in between; empty when it was not timed.
             size: Largest size of a pass; None: the default of the device.
         """
         self._contestant, self._reference = worker, worker.reference
-        self._draws = draws
+        self._draws, self._weights = draws, weights
         self._timed = Timed(
             seconds=statistics.median(timed_ms) / 1e3,
             cpu_s=worker.timed_cpu_s,
@@ -117,7 +120,7 @@ class Replay:
             while not is_over(passes, self._timed, self._count):
                 if passes and problem_of(passes[-1], self._timed, self._count):
                     time.sleep(min(PAUSE_S * 2 ** (len(passes) - 1), LONGEST_PAUSE_S))
-                passes.append(self._take_pass(is_first=not passes))
+                passes.append(self._take_pass())
             if problem := conclude(passes, self._timed, self._count):
                 raise Failure(Status.REJECTED, problem, check=Check.REPLAY, is_by_clock=True)
         finally:
@@ -153,17 +156,20 @@ class Replay:
         self._time(order, lambda: None)  # not counted: maps the pages into both processes
         self._time_reference(order)
 
-    def _take_pass(self, *, is_first: bool) -> Pass:
+    def _take_pass(self) -> Pass:
         order = [f"{ARENA}:{i}" for i in self._rng.sample(range(self._count), self._count)]
         position = self._rng.randrange(self._count)
+        state = self._weights.next()
         self._reference.draw_more(self._fresh, self._count)
-        unseen_draw = self._reference.unseen_draw(is_new=not is_first)
+        unseen_draw = self._reference.unseen_draw(state)
         if unseen_draw is not None:
             self._put(self._fresh, _index(order[position]), unseen_draw.inputs)
-        draws = [self._rng.choice(self._draws) for _ in order]
+        draws = [self._weights.draw(self._rng.choice(self._draws)) for _ in order]
         for i, draw in enumerate(draws):  # one by one, so that the copy has the same effect on caches
             self._put(self._known, i, draw.inputs)
 
+        self._contestant.load_state(state)
+        self._reference.load_state(state)
         kept: list[_Kept] = []
         if is_known_first := self._rng.random() < 1 / 2:
             known = self._time_known(order, draws, kept)
@@ -208,7 +214,7 @@ class Replay:
         slots = list(self._contestant.slots)[: self._count]
         count = len(slots) * min(NEAR_ROUNDS, self._count // len(slots))
         self._reference.draw_more(self._fresh, count)
-        draw, at = self._reference.unseen_draw(is_new=True), self._rng.randrange(count)
+        draw, at = self._reference.unseen_draw(self._weights.state), self._rng.randrange(count)
         if draw is not None:
             self._put(self._fresh, at, draw.inputs)
         seconds = {}
@@ -310,7 +316,8 @@ class Replay:
         furthest = max(distances, key=lambda at: distances[at])
         if distances[furthest] <= SUSPICIOUS:
             return
-        draw = self._reference.draw_of(self._bytes(self._ours, _index(order[furthest])))
+        raw = self._bytes(self._ours, _index(order[furthest]))
+        draw = self._reference.draw_of(raw, self._weights.state)
         if draw is not None:
             self._check(_Kept(furthest, draw, outputs[furthest]))
 

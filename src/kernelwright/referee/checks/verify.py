@@ -58,7 +58,7 @@ class Verification:
         slot = list(worker.slots)[self._n_checked % len(worker.slots)]
         worker.fill(slot, draw.inputs)
         if self._loaded != draw.state.name:
-            worker.map_state(draw.state)
+            worker.load_state(draw.state)
             self._loaded = draw.state.name
         else:
             worker.load_state(draw.state, self._reference.layout.buffers())

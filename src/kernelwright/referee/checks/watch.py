@@ -1,11 +1,14 @@
-"""Idle work: what a candidate's process does while no command runs, measured from outside."""
+"""Idle work: what a candidate does while no command runs, measured from outside.
 
-import os
-import time
+All figures are of one account (``sandbox/account.py``): the worker and everything that was ever started below
+it, whether it still runs and whoever reaped it.
+"""
+
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
-from kernelwright.referee.sandbox.processes import family_of, stat_of
+from kernelwright.referee.sandbox.account import CpuAccount, FamilyAccount, cpu_s
 
 IDLE_LEAST_S = 0.01
 """A process may use this much processor time between commands in all, plus the three amounts below."""
@@ -17,17 +20,26 @@ IDLE_SHARE = 0.1
 """This share of the processor time that the process used during commands."""
 OTHERS_S = 0.05
 """Processor time that the processes started by a candidate may use, from the end of verification on."""
-TICK_S = 1 / os.sysconf("SC_CLK_TCK")
-OWN, WAITED_FOR = 11, 13
-"""Places in what ``stat_of`` returns: ticks in user mode. The next place holds the ticks in system mode."""
+CERTAIN = 2.0
+"""Beyond this many times what is allowed, one finding is enough: no other program can cause processor time in
+processes of the candidate."""
 CAUGHT = {4: "SIGILL", 5: "SIGTRAP", 7: "SIGBUS", 8: "SIGFPE", 11: "SIGSEGV", 14: "SIGALRM",
           26: "SIGVTALRM", 27: "SIGPROF", 29: "SIGIO"}  # fmt: skip
 """Signals whose handlers can run code outside a call."""
 
 
+class OutsideWork(NamedTuple):
+    """Work that is not allowed."""
+
+    text: str
+    """One line."""
+    is_certain: bool
+    """False: it might be gone in another process on a quieter machine."""
+
+
 @dataclass
 class Idle:
-    """Processor time of a process since the last reset."""
+    """Processor time of a candidate since the last reset."""
 
     cpu_s: float = 0.0
     """Used between an answer and the next command, summed."""
@@ -40,7 +52,12 @@ class Idle:
     @property
     def is_too_much(self) -> bool:
         """True when only work outside the commands explains the time between them."""
-        return self.cpu_s > IDLE_LEAST_S + self.n * self.slack_s + IDLE_SHARE * self.busy_s
+        return self.cpu_s > self.allowed_s
+
+    @property
+    def allowed_s(self) -> float:
+        """Seconds that may be used between commands in all."""
+        return IDLE_LEAST_S + self.n * self.slack_s + IDLE_SHARE * self.busy_s
 
     @property
     def slack_s(self) -> float:
@@ -49,15 +66,15 @@ class Idle:
 
 
 class Watch:
-    """Adds up the processor time of a process between its answers and the next commands."""
+    """Adds up the processor time of a candidate between its answers and the next commands."""
 
-    def __init__(self, pid: int, keeper: int | None = None, n_threads: int = 1) -> None:
-        """``keeper`` is the process from which all that ``pid`` starts descend; by default ``pid`` itself."""
-        self._pid, self._keeper = pid, pid if keeper is None else keeper
+    def __init__(self, pid: int, account: CpuAccount | None = None, n_threads: int = 1) -> None:
+        """``account`` holds ``pid`` and all that it starts; by default the sum over its family."""
+        self._pid, self._account = pid, FamilyAccount(pid) if account is None else account
         self._n_threads = n_threads
         self._handlers = caught_signals(pid)
         self.command_s = 0.0
-        """Processor time of the last command, of all threads."""
+        """Processor time of the last command, of all threads and processes."""
         self.ahead_s = 0.0
         """Processor time between the last command and the answer before it, less the granted slack."""
         self.reset()
@@ -67,7 +84,7 @@ class Watch:
         self.idle = Idle(n_threads=self._n_threads)
         self._entered: float | None = None
         self._left: float | None = None
-        self._others_s = others_cpu_s(self._pid, self._keeper)
+        self._others_s = self._others_now_s()
 
     def enter(self) -> None:
         """Note that a command is about to be sent."""
@@ -85,16 +102,19 @@ class Watch:
             self.command_s = max(self._left - self._entered, 0.0)
             self.idle.busy_s += self.command_s
 
-    def problem(self) -> str | None:
-        """Return one line about work between commands, None when there was no more than is allowed."""
+    def problem(self) -> OutsideWork | None:
+        """Return what work there was between commands or in other processes, None where it was allowed."""
+        others_s = self._others_now_s() - self._others_s
+        if others_s > OTHERS_S:
+            return OutsideWork(
+                f"processes that it started computed for {others_s * 1e3:.3g} ms", is_certain=True
+            )
         if self.idle.is_too_much:
-            return (
-                f"its process used {self.idle.cpu_s * 1e3:.3g} ms of processor time while no command ran and "
+            text = (
+                f"it used {self.idle.cpu_s * 1e3:.3g} ms of processor time while no command ran and "
                 f"{self.idle.busy_s * 1e3:.3g} ms during {self.idle.n} commands: it works outside the calls"
             )
-        others_s = others_cpu_s(self._pid, self._keeper) - self._others_s
-        if others_s > OTHERS_S:
-            return f"processes that it started computed for {others_s * 1e3:.3g} ms"
+            return OutsideWork(text, is_certain=self.idle.cpu_s > CERTAIN * self.idle.allowed_s)
         return None
 
     def new_handlers(self) -> list[str]:
@@ -103,15 +123,10 @@ class Watch:
         return [name for number, name in CAUGHT.items() if new >> (number - 1) & 1]
 
     def _cpu_s(self) -> float:
-        return cpu_s(self._pid)
+        return self._account.seconds()
 
-
-def cpu_s(pid: int) -> float:
-    """Return the processor time of a process, ended threads included; 0 when the process is gone."""
-    try:
-        return time.clock_gettime((~pid << 3) | 2)  # Linux's id of that process's CPU clock
-    except OSError:
-        return 0.0
+    def _others_now_s(self) -> float:
+        return self._account.seconds() - cpu_s(self._pid)
 
 
 def caught_signals(pid: int) -> int:
@@ -121,17 +136,3 @@ def caught_signals(pid: int) -> int:
     except OSError:
         return 0
     return next((int(line.split()[1], 16) for line in status.splitlines() if line.startswith("SigCgt")), 0)
-
-
-def others_cpu_s(pid: int, keeper: int) -> float:
-    """Return the processor time of everything below the keeper, without the process itself.
-
-    Includes ended children that the process has waited for.
-    """
-    ticks = 0
-    for other in family_of(keeper):
-        stat = stat_of(other)
-        if stat:
-            first = WAITED_FOR if other == pid else OWN
-            ticks += sum(int(stat[place]) for place in (first, first + 1))
-    return ticks * TICK_S

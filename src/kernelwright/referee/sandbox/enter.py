@@ -1,9 +1,9 @@
 """Confines a forked child before it runs anything it was given, and sets up the processes above it.
 
-With namespaces there are three processes. The *keeper*, a child of the zygote, ends in the way the worker
-ended; killing it kills the worker. The *init*, the first process of the new process table, reaps the
-processes that the worker leaves behind. The third is the worker. Without namespaces the worker is its own
-keeper.
+Above every worker is its *keeper*, a child of the zygote. It ends in the way the worker ended; killing it
+kills the worker. Everything that the worker starts stays below the keeper, so that its processor time is in
+one account (``account.py``). With namespaces a third process, the *init*, is the first one of the new process
+table and reaps the processes that the worker leaves behind. Without namespaces the keeper does that itself.
 """
 
 import contextlib
@@ -73,6 +73,7 @@ def enter(cell: Confinement, parent: int) -> None:
     if cell.sandbox.tier is Tier.NAMESPACES:
         _enter_namespaces(cell, parent)
         return
+    keeper = _fork_below_keeper(parent)
     os.setsid()
     user = _own_user(cell)
     if user is not None:
@@ -80,7 +81,7 @@ def enter(cell: Confinement, parent: int) -> None:
     _settle(cell.scratch)
     identity.become(user, cell.view.groups())
     calls.set_dumpable(True)
-    die_with_parent(parent)
+    die_with_parent(keeper)
     limits.apply(_countable(cell.limits, has_own_count=user is not None))
     if cell.sandbox.landlock:
         landlock.restrict(
@@ -126,6 +127,27 @@ def _enter_namespaces(cell: Confinement, parent: int) -> None:
     _settle(mounts.SCRATCH)
 
 
+def _fork_below_keeper(parent: int) -> int:
+    """Become the keeper and fork; returns in the child, with the keeper's process id."""
+    die_with_parent(parent)
+    calls.adopt_orphans()
+    keeper = os.getpid()
+    worker = os.fork()
+    if worker:
+        _mind(worker)
+    return keeper
+
+
+def _mind(worker: int) -> NoReturn:
+    """Be the keeper where there is no init: reap every process, and end in the way the worker ends."""
+    calls.set_dumpable(False)
+    os.closerange(0, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+    while True:
+        pid, status = os.wait()
+        if pid == worker:
+            _end_like(os.waitstatus_to_exitcode(status))
+
+
 def _own_user(cell: Confinement) -> int | None:
     return identity.spare_user() if cell.sandbox.has_own_user else None
 
@@ -134,7 +156,11 @@ def _keep(status: int) -> NoReturn:
     """Be the keeper: wait for the worker's status and end in the same way."""
     _forget_descriptors(status)
     data = os.read(status, _STATUS.size)
-    code = os.waitstatus_to_exitcode(_STATUS.unpack(data)[0]) if len(data) == _STATUS.size else 1
+    _end_like(os.waitstatus_to_exitcode(_STATUS.unpack(data)[0]) if len(data) == _STATUS.size else 1)
+
+
+def _end_like(code: int) -> NoReturn:
+    """End with an exit code, or by a signal where it is negative."""
     if code < 0:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         with contextlib.suppress(OSError, ValueError):

@@ -5,8 +5,9 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-STATE, PARENT, SESSION, MINOR_FAULTS = 0, 1, 3, 7
-"""Places in what :func:`stat_of` returns."""
+STATE, PARENT, SESSION, MINOR_FAULTS, WAITED_FOR = 0, 1, 3, 7, 13
+"""Places in what :func:`stat_of` returns. ``WAITED_FOR`` and the next one hold the ticks of children that
+were waited for: in user mode, in system mode."""
 ENDED = (None, "Z", "X")
 _COUNTED = ("Pss_Anon:", "Pss_Shmem:")
 _BLOCK_BYTES = 512

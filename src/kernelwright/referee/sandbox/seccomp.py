@@ -6,6 +6,7 @@ differ from version to version, the calls that they never need do not.
 
 import ctypes
 import platform
+import signal
 import struct
 from typing import Final
 
@@ -70,6 +71,7 @@ _PROCESS_CALLS: Final = {
 
 _CLONE, _CLONE3, _SOCKET, _SOCKET_PAIR, _CONNECT = (56, 220), (435, 435), (41, 198), (53, 199), (42, 203)
 _IOCTL, _PRCTL, _TKILL, _FCNTL = (16, 29), (157, 167), (200, 130), (72, 25)
+_SIGNAL_ACTION = (13, 134)
 _NEW_NAMESPACES = 0x7E020000
 _UNIX = 1
 _STREAM, _PACKETS = 1, 5
@@ -173,6 +175,8 @@ def make_filter(*, alone_as: int | None, is_permissive: bool, has_driver: bool =
         program.demand(numbers, 1, (_STREAM, _PACKETS), bits=_KIND_BITS)
     program.refuse_if(_IOCTL, 1, ((_EQUAL, _PUSH_INPUT), (_EQUAL, _CONSOLE)))
     program.refuse_if(_PRCTL, 0, ((_EQUAL, _SET_DEATH_SIGNAL),))
+    # The time of a child is lost to every account when its parent ignores SIGCHLD.
+    program.refuse_if(_SIGNAL_ACTION, 0, ((_EQUAL, signal.SIGCHLD),))
     if alone_as is not None:
         program.refuse(_TKILL)
         program.refuse_if(_FCNTL, 1, tuple((_EQUAL, command) for command in _SIGNAL_OWNERS))

@@ -1,7 +1,9 @@
 """The parent's side of one candidate process. Everything that the process sends is treated as hostile."""
 
+import contextlib
 import statistics
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from kernelwright.referee.session.launcher import (
     ChildRefused,
     Launcher,
 )
+from kernelwright.referee.session.live_weights import BadLayout, LiveWeights
 from kernelwright.referee.session.reference_process import ReferenceProcess
 from kernelwright.referee.session.shared_memory import SharedMemory
 from kernelwright.referee.settings import RefereeSettings
@@ -77,9 +80,14 @@ class CandidateProcess:
         self.events_s: float | None = None
         """Seconds of the last timing by the device's events, as reported by the process; None on ``cpu``."""
         self._timed_cpu_s: list[tuple[int, float]] = []
-        self.watch = Watch(self.child.pid, self.child.keeper, settings.n_threads)
+        self.watch = Watch(self.child.pid, self.child.account, settings.n_threads)
         self.slots = {name: SharedMemory(reference.layout.args_bytes) for name in reference.slots}
         self.results = SharedMemory(reference.output_bytes)
+        self._state = SharedMemory(reference.layout.state_bytes)
+        self._weights = LiveWeights(
+            partial(self._call_plainly, Status.RUNTIME_ERROR), reference.layout,
+            is_apart=reference.device.is_apart,
+        )  # fmt: skip
 
     def close(self) -> None:
         """End the process group."""
@@ -110,7 +118,7 @@ class CandidateProcess:
         device = self.reference.device
         put_on_device(self.child, device, self._settings, is_tf32=self._may_use_tf32)
         if device.is_apart:  # signal handlers and time of the driver's start are not the candidate's
-            self.watch = Watch(self.child.pid, self.child.keeper, self._settings.n_threads)
+            self.watch = Watch(self.child.pid, self.child.account, self._settings.n_threads)
 
     @property
     def _may_use_tf32(self) -> bool:
@@ -140,17 +148,10 @@ class CandidateProcess:
         if self.reference.device.is_apart:
             self._call("upload", self._call_timeout_s, Status.RUNTIME_ERROR, arena=arena)
 
-    def map_state(self, state: WeightState) -> None:
-        """Give the process its own copy of a weight sample and load it into the module."""
-        name = f"state {state.name}"
-        self._call("load_state", self._call_timeout_s, Status.RUNTIME_ERROR, {name: state.memory.copy()},
-                   arena=name, slots=self.reference.layout.state)  # fmt: skip
-
-    def load_state(self, state: WeightState, slots: Mapping[str, Slot]) -> None:
-        """Restore parameters and buffers (those in ``slots``) from a weight sample mapped before."""
-        if slots:
-            self._call("load_state", self._call_timeout_s, Status.RUNTIME_ERROR,
-                       arena=f"state {state.name}", slots=slots)  # fmt: skip
+    def load_state(self, state: WeightState, slots: Mapping[str, Slot] | None = None) -> None:
+        """Put a weight sample, or the part in ``slots``, into the module; the parent writes it."""
+        with _judged_layout():
+            self._weights.write(state, slots)
 
     def run(self, slot: str, *, keep: bool = False) -> None:
         """Call the module once; raises Failure when the module raises or returns something of another form.
@@ -228,8 +229,9 @@ class CandidateProcess:
 
     def check_idle(self) -> None:
         """Raise Failure when the process worked while no command ran."""
-        if problem := self.watch.problem():
-            raise Failure(Status.REJECTED, problem, check=Check.IDLE_WORK, is_by_clock=True)
+        if found := self.watch.problem():
+            is_doubtful = not found.is_certain
+            raise Failure(Status.REJECTED, found.text, check=Check.IDLE_WORK, is_by_clock=is_doubtful)
 
     def use_threads(self, count: int) -> None:
         """Ask for another number of OpenMP threads; a candidate may ignore it."""
@@ -248,16 +250,14 @@ class CandidateProcess:
 
     def fetch_state(self, slots: Mapping[str, Slot]) -> SharedMemory:
         """Return the named parameters and buffers as they are now."""
-        if not self._has_state:
-            self._state = SharedMemory(self.reference.layout.state_bytes)
-        arenas = {} if self._has_state else {"after": self._state}
-        self._has_state = True
-        self._call(
-            "dump_state", self._call_timeout_s, Status.RUNTIME_ERROR, arenas, arena="after", slots=slots
-        )
+        with _judged_layout():
+            self._weights.read(slots, self._state)
         return self._state
 
-    _has_state = False
+    def _call_plainly(
+        self, status: Status, op: str, arenas: Mapping[str, SharedMemory] | None = None, **fields: Any
+    ) -> Message:
+        return self._call(op, self._call_timeout_s, status, arenas, **fields)
 
     def _call(
         self,
@@ -282,6 +282,14 @@ class CandidateProcess:
             raise MachineError(f"worker: {error}") from error
         finally:
             self.watch.leave()
+
+
+@contextlib.contextmanager
+def _judged_layout() -> Iterator[None]:
+    try:
+        yield
+    except BadLayout as error:
+        raise Failure(Status.INCORRECT_STATE, f"its state_dict: {error}") from error
 
 
 def _seconds(ns: Any) -> float:

@@ -21,12 +21,14 @@ from kernelwright.machine.compiler import Ran
 from kernelwright.machine.device_lease import Tell
 from kernelwright.referee.device import parse_device
 from kernelwright.referee.sandbox import BARE, ProcessLimits, Sandbox, Tier, bubblewrap, calls
+from kernelwright.referee.sandbox.account import open_account
 from kernelwright.referee.sandbox.choose import foresee, from_json, require
 from kernelwright.referee.sandbox.limits import DESCRIPTORS, PROCESSES, THREADS_EACH
 from kernelwright.referee.sandbox.pid_handshake import first_word, listening_pair
 from kernelwright.referee.sandbox.processes import (
     ENDED,
     MINOR_FAULTS,
+    PARENT,
     family_of,
     folder_bytes,
     own_bytes,
@@ -58,6 +60,8 @@ _AT_HOME_IN_THERE = {"HOME": "/tmp", "USER": "candidate", "TORCHINDUCTOR_CACHE_D
 """Environment of the zygote inside bubblewrap, which sees neither accounts nor the referee's caches."""
 BUILT_BYTES = 64 << 20
 """Most bytes that a build may return, library and report together."""
+RESULTS = ("kernel.so", "report.txt")
+"""The files that a build may return, and no others."""
 
 
 class ChildError(Exception):
@@ -90,8 +94,9 @@ class Child:
 
     def __init__(
         self, zygote: ZygoteProcess, pid: int, keeper: int, own_child: int, sock: socket.socket, log_fd: int,
-        scratch: str, limits: ProcessLimits,
+        scratch: str, limits: ProcessLimits, *, may_group: bool,
     ) -> None:  # fmt: skip
+        """``may_group``: the child is confined, so that it cannot leave a control group."""
         self._zygote, self.pid, self._keeper, self._sock = zygote, pid, keeper, sock
         self._own_child = own_child
         """The keeper's process id in the zygote's process table."""
@@ -105,6 +110,8 @@ class Child:
         """True for a host, which may serve other evaluations too."""
         self.answered_in_s = 0.0
         """Seconds from sending the last command to having its answer, without other work of the parent."""
+        self.account = open_account(pid, keeper, may_group=may_group)
+        """Processor time of the child and of everything that it starts."""
 
     @property
     def keeper(self) -> int:
@@ -157,6 +164,7 @@ class Child:
         self._end()
         self._sock.close()
         self._reaped = self._zygote.reap(self._own_child)
+        self.account.close()
         how = describe_exit(self._reaped)
         shutil.rmtree(self._scratch, ignore_errors=True)
         return self._ended_because or how
@@ -309,7 +317,7 @@ class Launcher:
             self._wait_ready()
             zygote, is_wrapped = self._zygote_for(kind)
             scratch = self._scratches.new_folder(self._wrapped_scratch if is_wrapped else None)
-        shown = {str(self.build_cache.resolve() / library.name): str(library.resolve())} if library else {}
+        shown = {str(library.resolve()): str(library.resolve())} if library else {}
         ours, theirs = socket.socketpair()
         log_fd = _make_log()
         listener, listened = listening_pair()
@@ -322,11 +330,14 @@ class Launcher:
             pid, keeper = reply.get("pid", 0), reply.get("keeper", 0)
             if is_wrapped and not problem:  # its process id differs inside and outside of bubblewrap
                 pid, problem = first_word(listener)
-                keeper = pid
+                keeper = int((stat_of(pid) or ["", "0"])[PARENT])
             if problem:
                 shutil.rmtree(scratch, ignore_errors=True)
                 raise MachineError(f"a {kind} cannot be confined: {problem}")
-        child = Child(zygote, pid, keeper, reply["keeper"], ours, log_fd, scratch, limits)
+        may_group = kind == "worker" and self.sandbox.tier is not Tier.LIMITS
+        child = Child(
+            zygote, pid, keeper, reply["keeper"], ours, log_fd, scratch, limits, may_group=may_group
+        )
         child.is_trusted = kind == "host"
         self._children.add(child)
         self._start_watch()
@@ -386,7 +397,7 @@ class Launcher:
                 {"results": room},
                 command=list(command),
                 sources={"kernel.cpp": (work / "kernel.cpp").read_text(encoding="utf-8")},
-                results=["kernel.so", "report.txt"],
+                results=list(RESULTS),
                 address_space_bytes=ceiling,
             )
         except ChildLate:
@@ -399,9 +410,7 @@ class Launcher:
             ) from error
         finally:
             child.kill()
-        for name, (offset, size) in reply["made"].items():
-            (work / name).write_bytes(room.bytes[offset : offset + size].tobytes())
-        return Ran(reply["exit_code"], reply["log"])
+        return take_results(reply, room, work)
 
     def abandon(self) -> None:
         """End the processes of candidates and compilers; may be called while another thread waits for one."""
@@ -509,6 +518,30 @@ class Launcher:
             "KERNELWRIGHT_BUILD_CACHE": str(self.build_cache.resolve()),
             **self._device.environment(os.environ),
         }
+
+
+def take_results(reply: Message, room: SharedMemory, work: Path) -> Ran:
+    """Write the files that a builder has made to ``work``: none but ``RESULTS``, from inside ``room`` only.
+
+    Raises:
+        MachineError: the answer is not of the agreed form, which only a builder that was taken over can send.
+    """
+    made, code, log = reply.get("made"), reply.get("exit_code"), reply.get("log")
+    if not (isinstance(made, dict) and isinstance(code, int) and isinstance(log, str)):
+        raise MachineError("the compiler's process answers with something that is no result")
+    for name in RESULTS:
+        if name in made:
+            (work / name).write_bytes(_part(made[name], room))
+    return Ran(code, log)
+
+
+def _part(place: Any, room: SharedMemory) -> bytes:
+    """Return the bytes at an (offset, size) that an untrusted process names."""
+    is_pair = isinstance(place, list) and len(place) == 2 and all(type(one) is int for one in place)
+    if not is_pair or not 0 <= place[0] <= place[0] + place[1] <= room.size or place[1] < 0:
+        raise MachineError("the compiler's process names a result that is not in its memory")
+    offset, size = place
+    return room.bytes[offset : offset + size].tobytes()
 
 
 def _make_log() -> int:

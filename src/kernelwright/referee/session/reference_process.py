@@ -2,7 +2,8 @@
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -10,8 +11,8 @@ import numpy.typing as npt
 from kernelwright.core.errors import TaskError
 from kernelwright.core.task import Task, Workload
 from kernelwright.referee.checks.tolerance import Array, Distance, ExpectedOutput, distance_between
-from kernelwright.referee.checks.watch import cpu_s
 from kernelwright.referee.device import Device, n_lanes
+from kernelwright.referee.sandbox.account import cpu_s
 from kernelwright.referee.session import admission
 from kernelwright.referee.session.host_process import HostProcess
 from kernelwright.referee.session.input_samples import (
@@ -23,7 +24,7 @@ from kernelwright.referee.session.input_samples import (
     plan_samples,
 )
 from kernelwright.referee.session.launcher import Launcher
-from kernelwright.referee.session.sample_maker import DrawMaker, NonFinite
+from kernelwright.referee.session.sample_maker import ANOTHER, ONE_ELEMENT, DrawMaker, NonFinite
 from kernelwright.referee.session.shared_memory import ITEM_BYTES, SharedMemory
 from kernelwright.referee.settings import RefereeSettings
 from kernelwright.referee.worker.layouts import Slot, lanes_of, slots_in
@@ -65,7 +66,9 @@ class ReferenceProcess:
         self._cache_bytes = int(CACHE_SHARE * admission.usable_bytes(settings.memory_bytes))
         self._replay_bytes = int(REPLAY_SHARE * admission.available_bytes())
         self._seeds: dict[SampleKey, int] = {}
-        self._unseen: InputSample | None = None
+        self._others: list[WeightState] | None = None
+        self._companions: dict[tuple[SampleKey, str], InputSample] = {}
+        """Key of a timed sample, name of other weights -> the sample with the same inputs on them."""
         self.skipped: dict[str, str] = {}
         """Input distribution -> why it cannot be used."""
         self.construct_seed = new_seed() % (1 << 31)
@@ -118,25 +121,50 @@ class ReferenceProcess:
                 reason = str(error)
         raise TaskError(f"{self._host.where}: the reference's own output is not finite: {reason}")
 
-    def unseen_draw(self, *, is_new: bool = False) -> InputSample | None:
-        """Return a sample of as-is inputs that verification never shows to a candidate.
+    def unseen_draw(self, state: WeightState) -> InputSample | None:
+        """Return a sample of as-is inputs that no candidate has seen, on the given weights.
 
         None where the reference is too slow for another sample, or not finite on it.
-
-        Args:
-            is_new: Draw inputs that no candidate has seen at all, and use them from now on.
         """
-        if (is_new or self._unseen is None) and self.eager_ms <= UNSEEN_MS:
-            try:
-                state = self.states["constructed"]
-                self._unseen = self._maker.make_draw(SampleKey("as_is", state=state.name), state, new_seed())
-            except NonFinite:
-                return None
-        return self._unseen
+        if self.eager_ms > UNSEEN_MS:
+            return None
+        try:
+            return self._maker.make_draw(SampleKey("as_is", state=state.name), state, new_seed())
+        except NonFinite:
+            return None
 
-    def draw_of(self, raw: npt.NDArray[np.uint8]) -> InputSample | None:
+    def other_weights(self) -> list[WeightState]:
+        """Return the weights that take turns with the constructed ones while calls are timed and replayed.
+
+        Empty where there are none, where the reference is not finite on them, or where memory is short.
+        """
+        if self._others is None:
+            self._others = list(self._find_other_weights()) if self.layout.has_weights else []
+        return self._others
+
+    def _find_other_weights(self) -> Iterator[WeightState]:
+        kept = [self.draw(key) for key in self.timed_keys]
+        most = self._cache_bytes // (self._draw_bytes * len(kept))
+        for style in (ANOTHER, ONE_ELEMENT)[: min(most, 1 if self._is_slow else 2)]:
+            state = self._maker.make_other(style, self.states["constructed"], new_seed())
+            try:
+                self._companions |= {
+                    (sample.key, style): self._maker.draw_on(sample, state) for sample in kept if sample
+                }
+            except NonFinite:
+                continue
+            yield state
+
+    def draw_on(self, sample: InputSample, state: WeightState) -> InputSample:
+        """Return the sample of a timed key with the same inputs on the constructed or on other weights."""
+        if sample.state is state:
+            return sample
+        constructed = self.states["constructed"]
+        key = replace(sample.key, state=constructed.name)
+        return self._cache[key] if state is constructed else self._companions[key, state.name]
+
+    def draw_of(self, raw: npt.NDArray[np.uint8], state: WeightState) -> InputSample | None:
         """Return the sample for as-is inputs drawn before, None where the reference is not finite on them."""
-        state = self.states["constructed"]
         try:
             return self._maker.draw_of(SampleKey("as_is", state=state.name), state, raw)
         except NonFinite:
@@ -237,7 +265,9 @@ class ReferenceProcess:
         started, began_s = time.perf_counter(), cpu_s(self.child.pid)
         first = self._first_draw()
         wall_s, worked_s = time.perf_counter() - started, cpu_s(self.child.pid) - began_s
-        is_slow = min(wall_s, worked_s) > SLOW_S + describing_s  # wall time alone is long on a busy machine
+        self._is_slow = is_slow = (
+            min(wall_s, worked_s) > SLOW_S + describing_s
+        )  # wall time alone is long on a busy machine
         self._maker.watch([*self.layout.buffers(), *first.changed])
         self.outputs, self.is_tuple = self._maker.outputs, self._maker.is_tuple
         self.output_slots, self.output_bytes = self._maker.output_slots, self._maker.output_bytes

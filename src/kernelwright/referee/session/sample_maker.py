@@ -1,8 +1,11 @@
 """Makes weight samples and input samples, with the outputs of reference and oracle on them."""
 
 import itertools
+import math
+import random
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +21,7 @@ from kernelwright.referee.session.input_samples import (
     WeightState,
     new_seed,
 )
+from kernelwright.referee.session.live_weights import LiveWeights
 from kernelwright.referee.session.shared_memory import ITEM_BYTES, SharedMemory, place, slot_nbytes
 from kernelwright.referee.worker.layouts import Slot
 from kernelwright.referee.worker.wire import Message
@@ -28,6 +32,12 @@ AROUND = 0xFF
 
 N_NUDGES = 3
 """How many times inputs are moved by a unit in the last place to see how far outputs move."""
+
+
+ANOTHER, ONE_ELEMENT = "another", "one element"
+"""Names and styles of the weights that take turns with the constructed ones."""
+CHANGED_BY = 16.0
+"""One element becomes this many times the largest of its tensor, so that outputs show whether it was read."""
 
 
 class NonFinite(Exception):
@@ -43,6 +53,8 @@ class DrawMaker:
         self._spare: SharedMemory | None = None
         self._spare_storage: defaultdict[int, Storage] = defaultdict(dict)
         self._watched: dict[str, Slot] = dict(layout.state)
+        self._weights = LiveWeights(host.call, layout, is_apart=host.device.is_apart)
+        self._after = SharedMemory(layout.state_bytes)
         self.outputs: tuple[OutputSpec, ...] = ()
 
     def watch(self, names: Iterable[str]) -> None:
@@ -52,16 +64,37 @@ class DrawMaker:
     def make_state(self, name: str, style: str, seed: int) -> WeightState:
         """Make weights: construct under a secret seed, then change them according to the style."""
         memory = SharedMemory(self._layout.state_bytes)
-        self._host.call(
-            "draw_state", {f"state {name}": memory}, seed=seed, style=style, slots=self._layout.state,
-            arena=f"state {name}",
-        )  # fmt: skip
+        arena = f"state {name}"
+        self._host.call("draw_state", {arena: memory}, seed=seed, style=style, slots=self._layout.state,
+                        arena=arena)  # fmt: skip
+        self._host.forget(arena)
         return WeightState(name, style, memory)
+
+    def make_other(self, style: str, state: WeightState, seed: int) -> WeightState:
+        """Return weights to take turns with ``state``: ``ANOTHER`` construction or ``ONE_ELEMENT`` new."""
+        if style == ANOTHER:
+            return self.make_state(style, "constructed", seed)
+        memory, rng = state.memory.copy(), random.Random(seed)
+        slots = [slot for slot in self._layout.state.values() if is_changeable(slot)]
+        if slots:
+            change_one(memory, rng.choice(slots), rng)
+        return WeightState(style, style, memory)
+
+    def draw_on(self, sample: InputSample, state: WeightState) -> InputSample:
+        """Return the sample with the same inputs on other weights; raises NonFinite."""
+        name = next(self._names)
+        self._host.call("bind", {name: sample.inputs}, arena=name, args=self._layout.args)
+        self.load_state(state)
+        self._host.call("run", set=name, callable="eager")
+        key = replace(sample.key, state=state.name)
+        try:
+            return self._with_oracle(key, state, sample.inputs, name, defaultdict(dict))
+        finally:
+            self._host.forget(name)
 
     def load_state(self, state: WeightState, slots: Mapping[str, Slot] | None = None) -> None:
         """Load a weight sample into the reference."""
-        slots = self._layout.state if slots is None else slots
-        self._host.call("load_state", arena=f"state {state.name}", slots=slots)
+        self._weights.write(state, slots)
 
     def make_draw(
         self, key: SampleKey, state: WeightState, seed: int, *, is_kept: bool = True
@@ -147,9 +180,9 @@ class DrawMaker:
         name: str,
         storage: Mapping[int, Storage],
     ) -> InputSample:
-        results, after, truth = (self._scratch[n] for n in ("results", "after", "truth"))
+        results, after, truth = self._scratch["results"], self._after, self._scratch["truth"]
         self._host.call("dump", arena="results", slots=self.output_slots, which="last")
-        self._host.call("dump_state", arena="after", slots=self._watched)
+        self._weights.read(self._watched, after)
         changed = {n: s for n, s in self._watched.items() if after.differs_from(state.memory, s)}
         slots = self._run_oracle(state, name, changed)
         n_outputs = len(self.output_slots)
@@ -181,7 +214,6 @@ class DrawMaker:
         wide = [_widened(slot) for slot in [*self.output_slots, *self._layout.state.values()]]
         self._scratch = {
             "results": SharedMemory(self.output_bytes),
-            "after": SharedMemory(self._layout.state_bytes),
             "truth": SharedMemory(place(wide)[1]),
         }
         self._host.call("map", self._scratch)
@@ -226,6 +258,18 @@ class DrawMaker:
         self._host.check_memory(self._layout.args_bytes, nbytes, self._layout.state_bytes)
         self.output_slots, self.output_bytes = place([(o.dtype, o.shape) for o in self.outputs])
         self._map_scratch()
+
+
+def is_changeable(slot: Slot) -> bool:
+    """True for tensors of which one element is changed: ordinary floats that have elements."""
+    return slot["dtype"] in ("float32", "float64") and math.prod(slot["shape"]) > 0
+
+
+def change_one(memory: SharedMemory, slot: Slot, rng: random.Random) -> None:
+    """Replace one element of a tensor by a large one."""
+    values = memory.slot_bytes(slot).view(slot["dtype"])
+    largest = float(np.abs(values).max()) or 1.0
+    values[rng.randrange(values.size)] = CHANGED_BY * largest
 
 
 def _widened(slot: Slot) -> tuple[str, tuple[int, ...]]:

@@ -8,13 +8,14 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from kernelwright.core.evaluation import Check, Status, WorkloadResult
+from kernelwright.core.evaluation import Check, Status
 from kernelwright.referee.checks.verify import Verification, matches, still_matches
-from kernelwright.referee.checks.watch import cpu_s
+from kernelwright.referee.sandbox.account import cpu_s
 from kernelwright.referee.session.candidate_process import CandidateProcess, Failure
 from kernelwright.referee.session.input_samples import InputSample
 from kernelwright.referee.session.launcher import Child
 from kernelwright.referee.session.reference_process import ReferenceProcess
+from kernelwright.referee.session.weight_exchange import WeightExchange
 from kernelwright.referee.settings import RefereeSettings
 from kernelwright.referee.timing.pinning import Pinning, Spell, threads_to_pin, worked_s
 from kernelwright.referee.timing.statistics import LOOKS, Samples, compare
@@ -93,11 +94,12 @@ class Measurement:
 
     def __init__(
         self, worker: CandidateProcess, verification: Verification, draws: Sequence[InputSample],
-        settings: RefereeSettings, *, is_final: bool,
+        weights: WeightExchange, settings: RefereeSettings, *, is_final: bool,
     ) -> None:  # fmt: skip
         self._contestant, self._verification = worker, verification
         self._reference: ReferenceProcess = worker.reference
         self._draws = draws
+        self._weights = weights
         self._settings, self._is_final = settings, is_final
         self._rng = random.Random()
         self._place = dict(zip(worker.slots, draws, strict=True))
@@ -119,7 +121,7 @@ class Measurement:
         for name in baselines:
             if self._reference.prepare_baseline(name) is None:
                 sides.append(_Side(name, name))
-        self._reference.load_state(self._draws[0].state)
+        self._reference.load_state(self._weights.state)
         for side in sides:
             self._calibrate(side)
         self._pin(sides)
@@ -146,8 +148,9 @@ class Measurement:
 
     def check_late(self) -> None:
         """Restore the timed inputs and check outputs and inputs once more; raises Failure."""
+        self._contestant.load_state(self._weights.state)  # the replay has had its own turns
         for name, draw in self._place.items():
-            self._fill(name, draw)
+            self._fill(name, self._weights.draw(draw))
         self._check_late()
 
     def close(self) -> None:
@@ -157,7 +160,7 @@ class Measurement:
     def _prepare(self) -> None:
         for name, draw in self._place.items():
             self._fill(name, draw)
-        self._contestant.map_state(self._draws[0].state)
+        self._contestant.load_state(self._weights.state)
         trips = []
         for _ in range(20):  # measured with the host: a candidate could be slow here to look fast later
             self._reference.call("time", callable="eager", sets=[next(iter(self._place))], calls=0)
@@ -255,9 +258,12 @@ class Measurement:
         aim_s = settings.final_timing_s / LOOKS[0] if self._is_final else settings.search_timing_s
         begin = time.perf_counter()
         is_small = self._reference.layout.args_bytes <= SWAP_ALL_BYTES
+        has_light_weights = self._reference.layout.state_bytes <= SWAP_ALL_BYTES
         for n in range(MAX_ROUNDS):
             if is_small or n % 6 == 5:
                 self._swap()
+            if has_light_weights or n % 3 == 2:
+                self._exchange_weights()
             for side in self._rng.sample(sides, len(sides)):
                 self._take_sample(side, n)
             if self._is_enough(sides, n + 1, time.perf_counter() - begin, aim_s):
@@ -290,6 +296,14 @@ class Measurement:
         first, second = self._place[one], self._place[other]
         self._fill(one, second)
         self._fill(other, first)
+
+    def _exchange_weights(self) -> None:
+        """Go on with other weights, on both sides."""
+        before, state = self._weights.state, self._weights.next()
+        if state is not before:
+            self._contestant.load_state(state)
+            self._reference.load_state(state)
+            self._place = {name: self._weights.draw(draw) for name, draw in self._place.items()}
 
     def _batch(self, side: _Side, calls: int, *, is_checked: bool = False) -> float:
         """Return the seconds of ``calls`` calls by the parent's clock, round-trip overhead included."""
@@ -327,7 +341,7 @@ class Measurement:
         try:
             self._verification.check_outputs(draw, results, " in a timed call")
         except Failure as failure:
-            for other in self._draws:
+            for other in map(self._weights.draw, self._draws):
                 if other is not draw and matches(self._reference, other, results):
                     raise Failure(
                         Status.REJECTED,
@@ -372,21 +386,6 @@ class Measurement:
                 if now.differs_from(draw.inputs, slot):
                     detail = f"the candidate wrote to input tensor {i} in a timed call"
                     raise Failure(Status.MUTATED_INPUT, detail)
-
-
-def check_plausible(result: WorkloadResult, floor_margin: float) -> None:
-    """Raise Failure when the candidate's latency is impossible."""
-    median_ms = result.candidate.median_ms
-    if not math.isfinite(median_ms) or median_ms <= 1e-5:
-        raise Failure(Status.REJECTED, f"a latency of {median_ms:.3g} ms is not possible", check=Check.FLOOR)
-    fraction = result.floor_fraction
-    if fraction is not None and fraction > floor_margin:
-        raise Failure(
-            Status.REJECTED,
-            f"{median_ms:.4g} ms is {fraction:.2f}x faster than the roofline floor "
-            f"({result.floor_ms:.4g} ms): it cannot have done the work",
-            check=Check.FLOOR,
-        )
 
 
 def events_problem(samples: Sequence[Clocks]) -> str | None:

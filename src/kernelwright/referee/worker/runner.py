@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from kernelwright.referee.worker import wire
+from kernelwright.referee.worker.held_state import HeldState
 from kernelwright.referee.worker.layouts import Slot, arena_of, lanes_of, shifted
 from kernelwright.referee.worker.placement import Placement, place, use_tf32
 from kernelwright.referee.worker.tensors import Arena, dtype_name, is_dense
@@ -40,6 +41,7 @@ class Runner:
         self.last: list[Any] = []
         self.previous: list[Any] = []
         self.kept: list[list[Any]] = []
+        self._held: HeldState | None = None
 
     def handlers(self) -> dict[str, Callable[[Message], Message]]:
         """Return operation name -> function."""
@@ -52,7 +54,8 @@ class Runner:
             "reserve": self.reserve,
             "perturb": perturb,
             "forget_kept": self.forget_kept,
-            "load_state": self.load_state,
+            "hold_state": self.hold_state,
+            "upload_state": self.upload_state,
             "run": self.run,
             "time": self.time,
             "replay": self.replay,
@@ -114,12 +117,17 @@ class Runner:
         self.placement.reserve(message["bytes"])
         return reserve(message)
 
-    def load_state(self, message: Message) -> Message:
-        """Copy named tensors from an arena into the module's parameters and buffers."""
+    def hold_state(self, message: Message) -> Message:
+        """Have the module's state live in an arena; answers with the slots in which it lies there."""
+        if self._held is None:
+            self._held = HeldState(self.arenas[message["arena"]])
+        return {"state": self._held.hold(self.state())}
+
+    def upload_state(self, message: Message) -> Message:
+        """Copy named tensors from an arena to the device, past the version counters."""
         arena, own = self.arenas[message["arena"]], self.state()
-        with torch.no_grad():
-            for name, slot in message["slots"].items():
-                own[name].copy_(arena.tensor(slot))
+        for name, slot in message["slots"].items():
+            own[name].data.copy_(arena.tensor(slot))
         return {}
 
     def state(self) -> dict[str, torch.Tensor]:

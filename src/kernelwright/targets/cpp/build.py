@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from kernelwright.machine.compiler import CompileFailure, compile_library, report_facts
+from kernelwright.machine.compiler import CompileFailure, compile_library, name_for_loader, report_facts
 from kernelwright.targets.base import BuildResult, BuildSite
 
 LOG_CHARS = 4000
@@ -59,11 +59,16 @@ def build_cpp(source: str, site: BuildSite) -> BuildResult | None:
     refused = [flag for flag in wanted.flags if not ALLOWED_FLAG.fullmatch(flag)]
     if refused:
         return BuildResult(error=f"compiler flags that are not allowed: {' '.join(refused)}")
+    try:
+        wanted.text.encode()
+    except UnicodeEncodeError as error:
+        return BuildResult(error=f"CPP_SOURCE: character {error.start} cannot be written to a file")
     built = compile_library(wanted.text, wanted.flags, site.cache_dir, site.timeout_s, site.run)
     if isinstance(built, CompileFailure):
         return BuildResult(error=_first_error(built.log), log=built.log[-LOG_CHARS:])
     facts = report_facts(built.log, built.path)
-    return BuildResult(log=built.log[-LOG_CHARS:], facts=facts, library=built.path)
+    library = name_for_loader(built.path, wanted.text, wanted.flags)
+    return BuildResult(log=built.log[-LOG_CHARS:], facts=facts, library=library)
 
 
 def _first_error(log: str) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kernelwright.core.errors import MachineError
-from kernelwright.machine.compiler import RunCompiler, library_key
+from kernelwright.machine.compiler import RunCompiler, library_key, loader_name
 from kernelwright.targets.cuda.nvcc.includes import refused_reads
 from kernelwright.targets.cuda.nvcc.outcome import BuildStatus, NotBuilt, Product
 
@@ -35,7 +35,9 @@ class BuildWork:
 
 
 def build_cached(work: BuildWork) -> Product | NotBuilt:
-    """Return ``cache_dir/COMPILER/KEY.suffix``, built when it is not there; ``KEY.suffix.log`` lies beside.
+    """Return ``cache_dir/COMPILER/KEY/NAME.suffix``, built when it is not there; its log lies beside.
+
+    ``NAME`` is what the candidate's loader asks for (``machine.compiler.loader_name``).
 
     Any number of processes may build the same: each builds apart and renames the result into place, last.
     A source that would read files is not given to the compiler.
@@ -47,7 +49,8 @@ def build_cached(work: BuildWork) -> Product | NotBuilt:
     refused = refused_reads(work.text)
     if refused:
         return NotBuilt(BuildStatus.NOT_ALLOWED, refused)
-    result = work.cache_dir / work.compiler / (library_key(work.text, work.key) + work.suffix)
+    folder = work.cache_dir / work.compiler / library_key(work.text, work.key)
+    result = folder / (loader_name(work.text, work.key) + work.suffix)
     log = result.with_suffix(work.suffix + ".log")
     cached = result.exists()
     if not cached:

@@ -1,0 +1,109 @@
+"""The parent's side of a module's state in shared memory: it writes weights there and reads them back.
+
+The process does nothing for it. Parameters change under a module that cannot tell when.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelwright.referee.session.input_samples import SampleLayout, WeightState
+from kernelwright.referee.session.shared_memory import ITEM_BYTES, SharedMemory
+from kernelwright.referee.worker.layouts import Slot
+from kernelwright.referee.worker.wire import Message
+
+ROOM = 4
+"""Memory for a process's state, as a multiple of the reference's. A candidate may pack its weights."""
+LEAST_BYTES = 1 << 20
+ARENA = "weights"
+
+Call = Callable[..., Message]
+
+
+class BadLayout(Exception):
+    """A process described its state in a way that cannot be."""
+
+
+class LiveWeights:
+    """One process's parameters and buffers."""
+
+    def __init__(self, call: Call, layout: SampleLayout, *, is_apart: bool) -> None:
+        """``call(op, arenas, **fields)`` sends a command. ``is_apart``: tensors are copies on a device."""
+        self._call, self._layout, self._is_apart = call, layout.state, is_apart
+        self._movable = frozenset(layout.buffers())
+        """Names that a module may bind to another tensor."""
+        size = layout.state_bytes
+        self._memory = SharedMemory(size if is_apart else max(ROOM * size, LEAST_BYTES))
+        self._is_mapped = False
+        self._own: Mapping[str, Slot] = layout.state
+
+    def write(self, state: WeightState, slots: Mapping[str, Slot] | None = None) -> None:
+        """Put a weight sample, or the part in ``slots``, into the module."""
+        slots = self._layout if slots is None else slots
+        if not slots:
+            return
+        if not self._is_mapped or not self._movable.isdisjoint(slots):
+            self._hold()
+        for name, slot in slots.items():
+            _view(self._memory, self._own[name])[...] = _view(state.memory, slot)
+        if self._is_apart:
+            self._call("upload_state", arena=ARENA, slots=dict(slots))
+
+    def read(self, slots: Mapping[str, Slot], into: SharedMemory) -> None:
+        """Copy the module's state as it is now to the same slots of other memory."""
+        if self._is_apart:
+            self._ready()
+            self._call("dump_state", arena=ARENA, slots=dict(slots))
+        else:
+            self._hold()
+        for name, slot in slots.items():
+            _view(into, slot)[...] = _view(self._memory, self._own[name])
+
+    def _ready(self) -> None:
+        if not self._is_mapped:
+            self._call("map", {ARENA: self._memory})
+            self._is_mapped = True
+
+    def _hold(self) -> None:
+        self._ready()
+        if not self._is_apart:
+            self._own = self._checked(self._call("hold_state", arena=ARENA).get("state"))
+
+    def _checked(self, told: Any) -> Mapping[str, Slot]:
+        """Return a layout that lies inside the memory; raises BadLayout."""
+        if not isinstance(told, dict):
+            raise BadLayout("no layout")
+        for name, slot in self._layout.items():
+            own = told.get(name)
+            if not isinstance(own, dict) or any(own.get(key) != slot[key] for key in ("dtype", "shape")):
+                raise BadLayout(f"{name} is not {slot['dtype']} {slot['shape']} any more")
+            if not _fits(own, self._memory.size):
+                raise BadLayout(f"{name} does not lie in its memory")
+        return told
+
+
+def _fits(slot: Slot, size: int) -> bool:
+    stride, offset = slot.get("stride"), slot.get("offset")
+    if not isinstance(offset, int) or not isinstance(stride, list) or len(stride) != len(slot["shape"]):
+        return False
+    if offset < 0 or not all(isinstance(step, int) and step >= 0 for step in stride):
+        return False
+    if 0 in slot["shape"]:
+        return True
+    last = sum((n - 1) * step for n, step in zip(slot["shape"], stride, strict=True))
+    return bool(offset + (last + 1) * ITEM_BYTES[slot["dtype"]] <= size)
+
+
+def _view(memory: SharedMemory, slot: Slot) -> npt.NDArray[Any]:
+    """Return the elements of a slot, as raw words in the order of its axes."""
+    n_bytes = ITEM_BYTES[slot["dtype"]]
+    word = np.dtype([("low", "u8"), ("high", "u8")]) if n_bytes == 16 else np.dtype(f"u{n_bytes}")
+    if math.prod(slot["shape"]) == 0:
+        return np.empty(slot["shape"], word)
+    whole = memory.bytes[slot["offset"] :]
+    flat = whole[: whole.size // n_bytes * n_bytes].view(word)
+    strides = [step * n_bytes for step in slot["stride"]]
+    return np.lib.stride_tricks.as_strided(flat, slot["shape"], strides)

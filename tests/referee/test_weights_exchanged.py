@@ -1,0 +1,97 @@
+"""Weights are written from outside, keep their layout and change while calls are timed and replayed."""
+
+import ctypes
+import mmap
+import os
+
+import numpy as np
+import pytest
+import torch
+from tests.referee.conftest import judge
+from torch import nn
+
+from kernelwright.core.evaluation import Status
+from kernelwright.referee.session.referee import RefereeSession
+from kernelwright.referee.worker.held_state import HeldState, NoRoom
+from kernelwright.referee.worker.tensors import Arena
+
+OWN = """
+self.lin = nn.Linear(128, 64)
+self.norm = nn.BatchNorm1d(64)
+self.seen = None
+"""
+
+
+def arena(size: int) -> Arena:
+    fd = os.memfd_create("test")
+    os.ftruncate(fd, size)
+    return Arena(fd, size)
+
+
+def test_what_shares_a_storage_follows_it_and_no_version_moves() -> None:
+    packed = torch.arange(12.0).view(3, 4)
+    weight, view = nn.Parameter(packed.t()), packed[1]
+    version = weight._version
+    memory = arena(1 << 16)
+    slot = HeldState(memory).hold({"weight": weight, "again": weight})["weight"]
+    assert torch.equal(weight, torch.arange(12.0).view(3, 4).t())
+    assert slot["stride"] == [1, 4]
+    memory.tensor(slot)[0, 1] = 99.0
+    assert (weight[0, 1].item(), view[0].item(), packed[1, 0].item()) == (99.0, 99.0, 99.0)
+    assert weight._version == version
+
+
+def test_a_buffer_that_is_bound_anew_gets_its_region_back() -> None:
+    held = HeldState(arena(1 << 16))
+    first = held.hold({"count": torch.ones(4)})
+    again = held.hold({"count": torch.full((4,), 2.0)})
+    assert first == again
+
+
+def test_too_large_a_state_is_refused() -> None:
+    with pytest.raises(NoRoom, match="4096 bytes"):
+        HeldState(arena(4096)).hold({"weight": torch.zeros(4096)})
+
+
+def test_tied_parameters_have_one_place() -> None:
+    weight = nn.Parameter(torch.ones(8))
+    slots = HeldState(arena(1 << 14)).hold({"a": weight, "b": weight})
+    assert slots["a"]["offset"] == slots["b"]["offset"]
+
+
+def test_the_address_of_a_storage_is_the_arenas() -> None:
+    memory, value = arena(1 << 14), torch.ones(8)
+    HeldState(memory).hold({"value": value})
+    begin = ctypes.addressof(ctypes.c_char.from_buffer(memory.memory))
+    assert begin <= value.data_ptr() < begin + memory.size
+    assert isinstance(memory.memory, mmap.mmap)
+    assert np.asarray(value).tolist() == [1.0] * 8
+
+
+HONEST = "y = torch.relu(self.norm(self.lin(x)))\nreturn y"
+FOLDED = """
+if self.seen is None or self.told != TOLD:
+    self.told = TOLD
+    scale = self.norm.weight / torch.sqrt(self.norm.running_var + self.norm.eps)
+    shift = (self.lin.bias - self.norm.running_mean) * scale + self.norm.bias
+    self.seen = scale[:, None] * self.lin.weight, shift
+return torch.relu(nn.functional.linear(x, *self.seen))
+"""
+VERSIONS = "(self.lin.weight._version, self.norm.running_var._version, self.norm.weight._version)"
+SAMPLES = (
+    "(self.lin.weight[0, :16].tolist(), self.norm.running_var[:4].tolist(), self.norm.bias[:4].tolist())"
+)
+
+
+def fold_until(told: str) -> str:
+    return FOLDED.replace("TOLD", told)
+
+
+def test_an_honest_module_passes(linear: RefereeSession) -> None:
+    assert judge(linear, HONEST, init=OWN).status is Status.VERIFIED
+
+
+@pytest.mark.parametrize("told", [VERSIONS, "self.lin.weight.data_ptr()", SAMPLES])
+def test_folding_until_something_tells_of_a_change_is_wrong(linear: RefereeSession, told: str) -> None:
+    found = judge(linear, fold_until(told), init=OWN)
+    assert found.status is Status.INCORRECT_NUMERICS, found.detail
