@@ -41,6 +41,8 @@ STAGES = ("build", "load", "verify", "time", "replay", "waiting")
 TARGETS = {"second": 2.0, "first": 4.0, "search": 1.2, "final": 8.0}
 """Seconds, medians on a quiet machine with two cores."""
 CALLED_AT_MOST = 0.05
+Z = 1.96
+"""Of a two-sided interval of 95 %."""
 QUIET = 0.04
 """Largest share of the time in which some thread waited for a processor."""
 
@@ -189,7 +191,7 @@ def equal_kernels(trials: int, folder: Path) -> dict[str, Any]:
             speedup = found.results[0].speedup("eager") if found.results else None
             verdicts.append(found.status.value if speedup is None else speedup.verdict)
     called = sum(verdict in ("faster", "slower") for verdict in verdicts)
-    low, high = wilson(called, len(verdicts))
+    low, high = wilson(called, len(verdicts), Z)
     counts = {verdict: verdicts.count(verdict) for verdict in sorted(set(verdicts))}
     return {"trials": len(verdicts), "called": called, "low": low, "high": high, "verdicts": counts}
 

@@ -65,12 +65,12 @@ def test_what_is_required_goes_on_to_the_referee(
 ) -> None:
     asked: list[str | None] = []
 
-    def refuse(settings: RefereeSettings) -> None:
+    def refuse(settings: RefereeSettings, tell: object = None) -> None:
         asked.append(settings.require_sandbox)
         raise MachineError("far enough")
 
     monkeypatch.setattr(choose, "probe", lambda: STRONG)
-    for module in ("api.playing.Referee", "referee.checkup.checker.Checker"):
+    for module in ("api.referees.Referee", "referee.checkup.checker.Checker"):
         monkeypatch.setattr(f"kernelwright.{module}", refuse)
     words = ["--require-sandbox", "landlock"] if how == "option" else []
     monkeypatch.setenv(SANDBOX_VARIABLE, "" if how == "option" else "landlock")
