@@ -20,6 +20,6 @@ def open_referee(
         settings: where caches are; default: ``load_settings()``.
         policy: what it judges by, the default one when None; runs that share it must have the same.
         device: where candidates run: ``cpu``, ``cuda``, ``cuda:N``, ``hip`` or ``hip:N``.
-        tell: is told in one line what an evaluation waits for; None: nobody.
+        tell: is told in one line what an evaluation waits for; None: the log, as a warning.
     """
     return Referee(make_referee_settings(settings or load_settings(), policy, device=device), tell)

@@ -1,6 +1,7 @@
 """From a candidate to a verdict. ``STAGES``, at the end, lists all stages and checks in order."""
 
 import contextlib
+import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -37,12 +38,15 @@ from kernelwright.referee.session.weight_exchange import WeightExchange
 from kernelwright.referee.session.work_process import count_work
 from kernelwright.referee.settings import RefereeSettings
 from kernelwright.referee.timing.measure import EAGER, Measurement
+from kernelwright.referee.timing.pinning import waited_share
 from kernelwright.referee.timing.statistics import LOOKS, Samples, conclude, is_settled
 from kernelwright.targets.base import BuildSite
 from kernelwright.targets.registry import build_candidate
 from kernelwright.tasks.counted import CountedWork
 
 __all__ = ["Referee", "RefereeSession", "RefereeSettings"]
+
+log = logging.getLogger(__name__)
 
 CACHE_BYTES = 16 << 20
 """Inputs and outputs larger than this together do not stay in the caches of a usual machine."""
@@ -55,7 +59,10 @@ NO_WAIT_S = 0.02
 CONFIRMED_AFTER_S = (0.2, 1.0)
 """A failure that only clocks show must be found again in further processes, started after these pauses. Two
 threads that share a core, because another process holds the second core, make every call five times as long
-for seconds. A candidate that cheats is found in every process."""
+for seconds. A candidate that cheats is found in every process. Where the threads of the process in which it
+was found hardly waited for a core there was no such other process, and so there is no pause."""
+QUIET_SHARE = 0.04
+"""Threads that waited for a core in a smaller share of their time than this were not disturbed."""
 
 T = TypeVar("T")
 Floors: TypeAlias = Mapping[str, Floor] | Callable[[], Mapping[str, Floor]]
@@ -76,7 +83,7 @@ class Referee:
 
         Args:
             settings: See ``RefereeSettings``.
-            tell: Is told in one line what an evaluation waits for; None: nobody.
+            tell: Is told in one line what an evaluation waits for; None: the log, as a warning.
             measure_again: Stands in for the probe that settles doubts about a floor.
         """
         self.settings = settings
@@ -84,7 +91,7 @@ class Referee:
         again = measure_again or partial(measured_floors, device, settings.cache_dir)
         self._floors = FloorCheck(settings.floor_margin, again)
         self._launcher = Launcher(settings)
-        self.tell = tell or _tell_nobody
+        self.tell = tell or log.warning
         self._launcher.start()
 
     def open(self, task: Task) -> "RefereeSession":
@@ -238,10 +245,6 @@ class RefereeSession:
         return references
 
 
-def _tell_nobody(line: str) -> None:
-    """Say nothing."""
-
-
 def _build_site(launcher: Launcher, settings: RefereeSettings, architecture: str | None) -> BuildSite:
     return BuildSite(
         cache_dir=launcher.build_cache,
@@ -336,6 +339,8 @@ class _Trial:
         self._pair: _Pair
         self._result: WorkloadResult
         self._floor: Floor | None = None
+        self._waited_share = 1.0
+        """Of the last worker's threads; see ``waited_share``."""
 
     def judge(self, references: Sequence[ReferenceProcess], baselines: tuple[str, ...]) -> Evaluation:
         """Run the stages on the candidate; the first failure ends the evaluation.
@@ -428,7 +433,8 @@ class _Trial:
             if not failure.is_by_clock:
                 raise failure
             self._notes[f"counts only if found again in other processes: {failure.detail}"] = None
-            time.sleep(pause_s)
+            if self._waited_share >= QUIET_SHARE:
+                time.sleep(pause_s)
         return judge()
 
     def _judge_once(self, reference: ReferenceProcess, baselines: tuple[str, ...]) -> WorkloadResult:
@@ -519,6 +525,7 @@ class _Trial:
             if pair.measurement is not None:
                 pair.measurement.close()
             pair.lease.release()
+            self._waited_share = waited_share(worker.child.pid)
             self._skipped |= worker.reference.skipped
             self._keep_worst(pair.verification.errors)
         return pair.timing.samples()
