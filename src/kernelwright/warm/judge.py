@@ -1,8 +1,9 @@
 """The referee of the warm process and the tasks that it holds open."""
 
 import os
+import time
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -26,6 +27,8 @@ MEMORY_SHARE = 0.25
 """Of the machine's memory: a task is closed when all processes together hold more."""
 MOST_USES = 16
 """Evaluations after which a task is opened anew: samples that many candidates have met are drawn again."""
+CLOCK_STEP_NS = 20_000_000
+"""By so much the times of files may lag behind the clock."""
 
 
 @dataclass
@@ -34,11 +37,19 @@ class _Known:
 
     name: str
     counting: "Future[CountedWork]"
+    opened_ns: int = field(default_factory=time.time_ns)
     uses: int = 0
 
     def is_as_it_was(self) -> bool:
-        """Tell whether the task's code would read the same files; False where they are not known."""
-        return self.counting.exception() is None and self.counting.result().holds()
+        """Tell whether the task's code would read what it did when the task was opened.
+
+        False where that is not known. Work is counted while the task is opened, or after it: what was written
+        since then may have been read by one of the two only.
+        """
+        if self.counting.exception() is not None:
+            return False
+        counted, before_ns = self.counting.result(), self.opened_ns - CLOCK_STEP_NS
+        return counted.holds() and all((stamp.time_ns or 0) < before_ns for stamp in counted.files)
 
 
 class WarmJudge:
