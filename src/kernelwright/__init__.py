@@ -18,8 +18,11 @@ if TYPE_CHECKING:
         compare,
         compare_kernels,
         evaluate,
+        load,
         optimize,
+        report,
         runs,
+        space,
     )
     from kernelwright.api.optimizing import OptimizeResult
     from kernelwright.core.budget import Budget
@@ -38,10 +41,13 @@ if TYPE_CHECKING:
         CompareRequest,
         EvaluateRequest,
         RunRequest,
+        SpaceRequest,
     )
     from kernelwright.core.target import TargetName
     from kernelwright.core.task import Mode, Task, TolerancePolicy, Workload
+    from kernelwright.delivery.runtime.calls import CallReport, NotVerifiedError, strict
     from kernelwright.report.results import BenchResult, CheckResult, ComparisonResult, KernelComparison
+    from kernelwright.report.spaces import SpaceResult
     from kernelwright.settings import Settings, load_settings
     from kernelwright.store.base import Store
     from kernelwright.store.sqlstore import open_store
@@ -49,7 +55,8 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "api.front": (
-        "audit", "bench", "check", "compare", "compare_kernels", "evaluate", "optimize", "runs",
+        "audit", "bench", "check", "compare", "compare_kernels", "evaluate", "load", "optimize", "report",
+        "runs", "space",
     ),
     "api.optimizing": ("OptimizeResult",),
     "core.budget": ("Budget",),
@@ -62,12 +69,15 @@ _HOMES = {
     "core.policy": ("LibraryCalls", "Policy"),
     "core.request": (
         "AuditRequest", "BenchRequest", "CheckRequest", "CompareRequest", "EvaluateRequest", "RunRequest",
+        "SpaceRequest",
     ),
     "core.machine": ("Machine",),
     "core.target": ("TargetName",),
     "targets.base": ("Target",),
     "core.task": ("Mode", "Task", "TolerancePolicy", "Workload"),
+    "delivery.runtime.calls": ("CallReport", "NotVerifiedError", "strict"),
     "report.results": ("BenchResult", "CheckResult", "ComparisonResult", "KernelComparison"),
+    "report.spaces": ("SpaceResult",),
     "settings": ("Settings", "load_settings"),
     "store.base": ("Store",),
     "store.sqlstore": ("open_store",),
@@ -80,6 +90,7 @@ __all__ = [
     "BenchRequest",
     "BenchResult",
     "Budget",
+    "CallReport",
     "Candidate",
     "CheckRequest",
     "CheckResult",
@@ -96,12 +107,15 @@ __all__ = [
     "Mode",
     "ModelSettings",
     "Move",
+    "NotVerifiedError",
     "OptimizeResult",
     "Plan",
     "Policy",
     "RoleModel",
     "RunRequest",
     "Settings",
+    "SpaceRequest",
+    "SpaceResult",
     "Status",
     "Store",
     "StoreError",
@@ -119,10 +133,14 @@ __all__ = [
     "compare",
     "compare_kernels",
     "evaluate",
+    "load",
     "load_settings",
     "open_store",
     "optimize",
+    "report",
     "runs",
+    "space",
+    "strict",
 ]
 
 

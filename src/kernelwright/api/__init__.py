@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from kernelwright.api.benching import run_bench
     from kernelwright.api.checking import run_check
     from kernelwright.api.comparing import run_compare
-    from kernelwright.api.delivering import load_winner
     from kernelwright.api.experiments import title_for
     from kernelwright.api.front import (
         audit,
@@ -23,14 +22,17 @@ if TYPE_CHECKING:
         compare,
         compare_kernels,
         evaluate,
+        load,
         optimize,
         runs,
+        space,
     )
     from kernelwright.api.judging import run_evaluate
     from kernelwright.api.machines import bound_settings
     from kernelwright.api.optimizing import OptimizeResult
     from kernelwright.api.playing import carry_on, play, record_run, replay_run
     from kernelwright.api.referees import open_referee
+    from kernelwright.api.spaces import run_space
     from kernelwright.api.starting import Begun, begin, find_run, resume
     from kernelwright.runs.interruption import BestSoFar, best_so_far
     from kernelwright.store.sqlstore import open_store
@@ -40,14 +42,17 @@ _HOMES = {
     "api.benching": ("run_bench",),
     "api.checking": ("run_check",),
     "api.comparing": ("run_compare",),
-    "api.delivering": ("load_winner",),
     "api.experiments": ("title_for",),
-    "api.front": ("audit", "bench", "check", "compare", "compare_kernels", "evaluate", "optimize", "runs"),
+    "api.front": (
+        "audit", "bench", "check", "compare", "compare_kernels", "evaluate", "load", "optimize", "runs",
+        "space",
+    ),
     "api.judging": ("run_evaluate",),
     "api.machines": ("bound_settings",),
     "api.optimizing": ("OptimizeResult",),
     "api.playing": ("carry_on", "play", "record_run", "replay_run"),
     "api.referees": ("open_referee",),
+    "api.spaces": ("run_space",),
     "api.starting": ("Begun", "begin", "find_run", "resume"),
     "runs.interruption": ("BestSoFar", "best_so_far"),
     "store.sqlstore": ("open_store",),
@@ -70,7 +75,7 @@ __all__ = [
     "compare_kernels",
     "evaluate",
     "find_run",
-    "load_winner",
+    "load",
     "open_referee",
     "open_store",
     "optimize",
@@ -83,7 +88,9 @@ __all__ = [
     "run_check",
     "run_compare",
     "run_evaluate",
+    "run_space",
     "runs",
+    "space",
     "title_for",
 ]
 

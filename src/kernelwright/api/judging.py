@@ -48,13 +48,14 @@ def run_evaluate(
         MachineError: no process, memory or compiler.
     """
     where = settings or load_settings()
-    is_warm = not request.fresh_referee and request.device == PROCESSOR.name
+    is_confined = request.confine_tasks or where.confine_tasks
+    is_warm = not (request.fresh_referee or is_confined) and request.device == PROCESSOR.name
     if not is_warm or request.baselines:
         # lazy: the warm referee needs none of it
-        from kernelwright.api.machines import bound_settings, parse_baselines
+        from kernelwright.api.machines import parse_baselines
 
         baselines = parse_baselines(request.baselines, request.device)
-        where = where if is_warm else bound_settings(where, request.require_sandbox)
+        where = where if is_warm else _bound(request, where)
     else:
         baselines = ("eager",)
     task = load_place(
@@ -92,11 +93,14 @@ def _warm_verdicts(
         return
     except NoWarmReferee as error:
         tell(f"judging in a fresh referee; of the warm one: {error}")
+    yield from _fresh_verdicts(request, task, candidates[done:], baselines, _bound(request, settings), tell)
+
+
+def _bound(request: EvaluateRequest, settings: Settings) -> Settings:
     # lazy: the warm referee does not need it
     from kernelwright.api.machines import bound_settings
 
-    where = bound_settings(settings, request.require_sandbox)
-    yield from _fresh_verdicts(request, task, candidates[done:], baselines, where, tell)
+    return bound_settings(settings, request.require_sandbox, confine_tasks=request.confine_tasks)
 
 
 def _fresh_verdicts(

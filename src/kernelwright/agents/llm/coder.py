@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from kernelwright.agents.llm.answers import ExpectedAnswer, Judged, read_account, read_line
 from kernelwright.agents.llm.asking import Asker, JudgeSource, refused
-from kernelwright.agents.llm.formatting import move_line
+from kernelwright.agents.llm.formatting import steps_of
 from kernelwright.agents.llm.prompt_input import PromptInput
 from kernelwright.agents.llm.span_markers import changes_outside, has_marker
 from kernelwright.agents.roles import Choice, Situation
@@ -36,6 +36,8 @@ class ModelCoder:
         if situation.base is None:
             raise LoweringError("there is no base to carry the move out on")
         base, steps = situation.base.candidate, steps_of(choice.move)
+        if choice.source is not None:
+            return _candidate(situation, choice.source, base.plan.then(choice.move))
         told = PromptInput(
             situation, self._asker.skills, plan=Plan(moves=(choice.move,)), anchored=choice.anchored
         )
@@ -43,8 +45,7 @@ class ModelCoder:
             "coder_write",
             told,
             self._expected(situation, [choice.move]),
-            _judge(base.source, len(steps), choice.anchored),
-            steps=steps,
+            check_source(base.source, len(steps), choice.anchored),
             n_steps=len(steps),
             is_anchored=choice.anchored is not None,
         )
@@ -59,8 +60,7 @@ class ModelCoder:
             "coder_translate",
             PromptInput(situation, self._asker.skills, plan=plan),
             self._expected(situation, plan.moves),
-            _judge(base.candidate.source if base else "", len(plan.moves), None),
-            steps=[move_line(move) for move in plan.moves],
+            check_source(base.candidate.source if base else "", len(plan.moves), None),
             n_steps=len(plan.moves),
             is_anchored=False,
         )
@@ -95,7 +95,7 @@ class ModelCoder:
             "coder_rewrite",
             PromptInput(situation, self._asker.skills),
             ExpectedAnswer(situation.problem.task.source, situation.problem.target),
-            _judge(base.candidate.source if base else "", 0, None),
+            check_source(base.candidate.source if base else ""),
             number=number,
             count=count,
             has_base=base is not None,
@@ -114,14 +114,8 @@ class ModelCoder:
         return skill is not None and (skill.lowering or "").startswith(_ALGEBRA)
 
 
-def steps_of(move: Move) -> list[str]:
-    """Return the steps of a move without their numbers; a move without text is one step."""
-    lines = [line.partition(". ")[2] or line for line in move.text.splitlines() if line.strip()]
-    return lines or [move_line(move)]
-
-
-def _judge(base_source: str, n_steps: int, anchored: str | None) -> JudgeSource:
-    """Return the check of an answer against its plan; see Coder.write."""
+def check_source(base_source: str, n_steps: int = 0, anchored: str | None = None) -> JudgeSource:
+    """Return the check of an answer against its base and its plan; see ModelCoder.write."""
 
     def judge(source: str, text: str) -> Judged[tuple[str, str]] | None:
         if normalise(source) == normalise(base_source):

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+from pydantic import ValidationError
+
 from kernelwright.core.errors import TaskError
 from kernelwright.core.task import Task
 from kernelwright.machine.probe import version_of
@@ -19,15 +21,17 @@ def count_work(launcher: Launcher, settings: RefereeSettings, task: Task) -> Cou
         MachineError: a process cannot be started.
     """
     torch = version_of("torch")
-    known = find_counted(task, settings.cache_dir, torch)
+    is_kept = not settings.confine_references  # what a stranger's task says of itself is for this once
+    known = find_counted(task, settings.cache_dir, torch) if is_kept else None
     if known is not None:
         return known
     host = HostProcess(launcher, replace(settings, device=PROCESSOR.name), task, task.workloads[0])
     try:
         counted = CountedWork.model_validate(host.call("work", task=task.model_dump_json()))
-    except TaskError:
+    except (TaskError, ValidationError):
         return CountedWork()  # admission has the words for it
     finally:
         host.child.kill()
-    keep_counted(task, settings.cache_dir, torch, counted)
+    if is_kept:
+        keep_counted(task, settings.cache_dir, torch, counted)
     return counted

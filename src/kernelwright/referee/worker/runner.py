@@ -287,7 +287,8 @@ def serve(sock: socket.socket, runner: Runner) -> None:
     while True:
         try:
             message, fds = wire.receive_with_fds(sock)
-            wire.send(sock, _answer(runner, message, fds))
+            nonce = message.pop(wire.NONCE, None)
+            wire.send(sock, {**_answer(runner, message, fds), wire.NONCE: nonce})
         except wire.Closed:
             return
 
