@@ -20,6 +20,7 @@ from kernelwright.core.request import (
     Request,
     RunRequest,
     SpaceRequest,
+    TuneRequest,
 )
 from kernelwright.core.task import Mode, TolerancePolicy, Workload
 
@@ -153,6 +154,12 @@ check_requests = a(
 space_requests = a(
     SpaceRequest, task=places, **TASK, target=words, sample=st.integers(0, 10**6), seed=PLAYED["seed"],
 )  # fmt: skip
+tune_requests = a(
+    TuneRequest, task=places, **TASK, kernel=maybe(at_paths | texts),
+    seconds=st.floats(1e-3, 1e6), target=words,
+    seed=PLAYED["seed"], tolerance=JUDGED["tolerance"], library_calls=JUDGED["library_calls"],
+    output=maybe(words),
+)  # fmt: skip
 audit_requests = a(
     AuditRequest, families=st.lists(st.integers(), max_size=3).map(tuple), only=words, device=words,
     naive=st.booleans(), listing=st.booleans(), out=words, resume=st.booleans(),
@@ -172,6 +179,7 @@ EVERY = {
     "compare": compare_requests,
     "check": check_requests,
     "space": space_requests,
+    "tune": tune_requests,
     "audit": audit_requests,
     "convert import": import_requests,
     "convert export": export_requests,

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         optimize,
         runs,
         space,
+        tune,
     )
     from kernelwright.api.judging import run_evaluate
     from kernelwright.api.machines import bound_settings
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from kernelwright.api.referees import open_referee
     from kernelwright.api.spaces import run_space
     from kernelwright.api.starting import Begun, begin, find_run, resume
+    from kernelwright.api.tuning import run_tune
     from kernelwright.runs.interruption import BestSoFar, best_so_far
     from kernelwright.store.sqlstore import open_store
 
@@ -45,7 +47,7 @@ _HOMES = {
     "api.experiments": ("title_for",),
     "api.front": (
         "audit", "bench", "check", "compare", "compare_kernels", "evaluate", "load", "optimize", "runs",
-        "space",
+        "space", "tune",
     ),
     "api.judging": ("run_evaluate",),
     "api.machines": ("bound_settings",),
@@ -54,6 +56,7 @@ _HOMES = {
     "api.referees": ("open_referee",),
     "api.spaces": ("run_space",),
     "api.starting": ("Begun", "begin", "find_run", "resume"),
+    "api.tuning": ("run_tune",),
     "runs.interruption": ("BestSoFar", "best_so_far"),
     "store.sqlstore": ("open_store",),
 }  # fmt: skip
@@ -89,9 +92,11 @@ __all__ = [
     "run_compare",
     "run_evaluate",
     "run_space",
+    "run_tune",
     "runs",
     "space",
     "title_for",
+    "tune",
 ]
 
 

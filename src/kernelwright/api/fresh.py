@@ -6,7 +6,6 @@ from concurrent.futures import ThreadPoolExecutor
 from kernelwright.api.referees import open_referee
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Evaluation
-from kernelwright.core.policy import Policy
 from kernelwright.core.request import EvaluateRequest
 from kernelwright.core.roofline import Floor
 from kernelwright.core.task import Task
@@ -26,10 +25,9 @@ def verdicts(
 ) -> Iterator[Evaluation]:
     """Yield the verdicts; what a task must do is counted while its reference is admitted."""
     place = parse_device(request.device)
-    policy = Policy(library_calls=request.library_calls)
     with (
         ThreadPoolExecutor(1) as beside,
-        open_referee(settings, policy, device=request.device, tell=tell) as referee,
+        open_referee(settings, request.policy, device=request.device, tell=tell) as referee,
     ):
         counting = beside.submit(referee.count_work, task)
 

@@ -7,7 +7,6 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import UserError
 from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.places import AsText, KernelPlace
-from kernelwright.core.policy import Policy
 from kernelwright.core.request import EvaluateRequest
 from kernelwright.core.task import Task
 from kernelwright.machine.device_lease import Tell
@@ -85,7 +84,7 @@ def _warm_verdicts(
                         evaluation=EvaluationRequest(
                             task_id=task.id, candidate=candidate, final=request.final, baselines=baselines
                         ),
-                        policy=Policy(library_calls=request.library_calls),
+                        policy=request.policy,
                         require_sandbox=request.require_sandbox or settings.require_sandbox,
                     )
                 )

@@ -6,8 +6,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 from kernelwright.core.evaluation import Evaluation
+from kernelwright.core.policy import Policy
 from kernelwright.core.roofline import Floor
 from kernelwright.core.task import Task
 from kernelwright.machine.device_lease import Tell
@@ -36,6 +39,7 @@ class _Known:
     """What is kept of an open task."""
 
     name: str
+    policy: Policy
     counting: "Future[CountedWork]"
     opened_ns: int = field(default_factory=time.time_ns)
     uses: int = 0
@@ -52,13 +56,33 @@ class _Known:
         return counted.holds() and all((stamp.time_ns or 0) < before_ns for stamp in counted.files)
 
 
+class _Opener:
+    """A referee that opens tasks under the policy that is asked for."""
+
+    def __init__(self, settings: RefereeSettings) -> None:
+        self.referee = Referee(settings)
+        self.policy = settings.policy
+
+    def open(self, task: Task) -> RefereeSession:
+        """Admit a task."""
+        return self.referee.open(task, self.policy)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.referee.close()
+
+
 class WarmJudge:
     """Judges one kernel after the other. All but ``abandon`` and ``close`` belong to one thread."""
 
     def __init__(self, cache_dir: Path, device: str) -> None:
         self._settings = RefereeSettings(cache_dir=cache_dir, device=device)
         self._sessions: Sessions[RefereeSession] = Sessions(self._start, max_open=MAX_OPEN)
-        self._referee: Referee | None = None
+        self._opener: _Opener | None = None
         self._known: dict[str, _Known] = {}
         self._beside = ThreadPoolExecutor(1)
         self.judged = 0
@@ -80,18 +104,17 @@ class WarmJudge:
             TaskError, MachineError: as the referee does.
         """
         self._sessions.evaluator()
-        assert self._referee is not None
-        referee, task, asked = self._referee, question.task, question.evaluation
-        referee.tell = tell
+        assert self._opener is not None
+        referee, task, asked = self._opener.referee, question.task, question.evaluation
+        referee.tell, self._opener.policy = tell, question.policy
         require(referee.sandbox, question.require_sandbox)
-        counting = self._look(referee, task)
+        counting = self._look(referee, task, question.policy)
         with self._sessions.use(task) as session:
             evaluation = session.evaluate(
                 asked.candidate,
                 final=asked.final,
                 floors=partial(self._floors, counting),
                 baselines=asked.baselines,
-                policy=question.policy,
             )
         self.judged += 1
         self._forget_much()
@@ -99,25 +122,25 @@ class WarmJudge:
 
     def abandon(self) -> None:
         """Have the evaluation that is under way end soon; its verdict is of no account."""
-        if self._referee is not None:
-            self._referee.abandon()
+        if self._opener is not None:
+            self._opener.referee.abandon()
 
     def close(self) -> None:
         """End the referee with all its processes."""
         self._sessions.close()
         self._beside.shutdown(wait=False, cancel_futures=True)
 
-    def _start(self) -> Referee:
-        self._referee = Referee(self._settings)
+    def _start(self) -> _Opener:
+        self._opener = _Opener(self._settings)
         self._known.clear()
-        return self._referee
+        return self._opener
 
-    def _look(self, referee: Referee, task: Task) -> "Future[CountedWork]":
-        """Count the task's work where it is not known; close a task whose files have changed."""
+    def _look(self, referee: Referee, task: Task, policy: Policy) -> "Future[CountedWork]":
+        """Count the task's work where it is not known; close a task that must be opened anew."""
         known = self._known.get(task.id)
-        if known is None or known.uses >= MOST_USES or not known.is_as_it_was():
+        if known is None or known.uses >= MOST_USES or known.policy != policy or not known.is_as_it_was():
             self._forget(task.id)
-            known = _Known(task.name, self._beside.submit(referee.count_work, task))
+            known = _Known(task.name, policy, self._beside.submit(referee.count_work, task))
             self._known[task.id] = known
         known.uses += 1
         return known.counting

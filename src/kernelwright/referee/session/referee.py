@@ -13,17 +13,26 @@ from typing import Self, TypeAlias, TypeVar
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import MachineError
-from kernelwright.core.evaluation import Evaluation, NumericalError, Stage, Status, WorkloadResult
+from kernelwright.core.evaluation import (
+    Check,
+    Evaluation,
+    NumericalError,
+    Stage,
+    Status,
+    WorkloadResult,
+)
 from kernelwright.core.evidence import FactValue
 from kernelwright.core.finalists import Alternation
-from kernelwright.core.policy import Policy
+from kernelwright.core.policy import LibraryCalls, Policy, Weights
 from kernelwright.core.roofline import Floor
 from kernelwright.core.task import Task, Workload
+from kernelwright.machine.code_samples import CodeSamples
 from kernelwright.machine.device_lease import DeviceLease, Tell
 from kernelwright.referee.baselines import known_baselines
 from kernelwright.referee.checks.floor import FloorCheck, MeasureAgain, measured_floors
 from kernelwright.referee.checks.guard import find_syntax_problem
 from kernelwright.referee.checks.library_use import check_library_use
+from kernelwright.referee.checks.own_code import mapped_code, own_code_problem, owner_of
 from kernelwright.referee.checks.replay import Replay
 from kernelwright.referee.checks.verify import Verification
 from kernelwright.referee.device import parse_device
@@ -94,14 +103,17 @@ class Referee:
         self.tell = tell or log.warning
         self._launcher.start()
 
-    def open(self, task: Task) -> "RefereeSession":
+    def open(self, task: Task, policy: Policy | None = None) -> "RefereeSession":
         """Admit a task: run its reference and draw the first inputs, weights and oracle.
+
+        ``policy`` stands in the place of the settings' one.
 
         Raises:
             TaskError: the task has no right answer to judge by; one line says why.
             MachineError: a process cannot be started or memory cannot be shared.
         """
-        return RefereeSession(self._launcher, self.settings, task, self._floors)
+        settings = self.settings if policy is None else replace(self.settings, policy=policy)
+        return RefereeSession(self._launcher, settings, task, self._floors)
 
     @property
     def tell(self) -> Tell:
@@ -174,7 +186,6 @@ class RefereeSession:
         final: bool = False,
         floors: Floors | None = None,
         baselines: Sequence[str] = ("eager",),
-        policy: Policy | None = None,
     ) -> Evaluation:
         """Judge one candidate on every workload.
 
@@ -185,7 +196,6 @@ class RefereeSession:
                 measured again; one that still is, is rejected.
             baselines: What to compare with. A baseline that torch.compile cannot make is left out, and
                 ``log`` says why.
-            policy: In the place of the settings' one.
 
         Raises:
             TaskError: the reference failed, or its process died.
@@ -195,18 +205,17 @@ class RefereeSession:
         unknown = sorted(set(baselines) - set(known))
         if unknown:
             raise MachineError(f"unknown baseline {unknown[0]!r}; known: {', '.join(known)}")
-        settings = self._settings if policy is None else replace(self._settings, policy=policy)
         architecture = self._references[0].architecture
         if COMPILES in candidate.program or (final and any(COMPILES in name for name in baselines)):
             self._launcher.load(INDUCTOR)
         trial = _Trial(
-            self._launcher, settings, self.task, candidate, architecture, self._floors, floors or {},
+            self._launcher, self._settings, self.task, candidate, architecture, self._floors, floors or {},
             is_final=final,
         )  # fmt: skip
         return trial.judge(() if final else self._references, tuple(baselines))
 
-    def alternate(self, candidates: Sequence[Candidate]) -> Alternation | None:
-        """Time candidates in turn with each other; None where fewer than two of them run.
+    def alternate(self, candidates: Sequence[Candidate], limit_s: float | None = None) -> Alternation | None:
+        """Time candidates in turn with each other; None where fewer than two of them run, or no time is left.
 
         They were verified before: nothing is verified here, and no verdict follows.
 
@@ -220,7 +229,8 @@ class RefereeSession:
         finalists = [finalist_of(candidate, found.library) for candidate, found in built if not found.error]
         if len(finalists) < 2:
             return None
-        return Contest(self._launcher, self._settings, self._references).run(finalists)
+        contest = Contest(self._launcher, self._settings, self._references)
+        return contest.run(finalists, self._settings.final_seconds if limit_s is None else limit_s)
 
     def close(self) -> None:
         """End the reference's processes."""
@@ -295,6 +305,8 @@ class _Pair:
     """The samples whose inputs are timed."""
     measurement: Measurement | None = None
     exchange: WeightExchange | None = None
+    samples: CodeSamples | None = None
+    """Where the worker spends its time, when the policy wants it known and this machine tells."""
 
     @property
     def weights(self) -> WeightExchange:
@@ -524,6 +536,8 @@ class _Trial:
         finally:
             if pair.measurement is not None:
                 pair.measurement.close()
+            if pair.samples is not None:
+                pair.samples.close()
             pair.lease.release()
             self._waited_share = waited_share(worker.child.pid)
             self._skipped |= worker.reference.skipped
@@ -532,7 +546,19 @@ class _Trial:
 
     def load(self) -> None:
         """Import the candidate in its worker and construct it."""
+        self._pair.samples = self._prepare_samples()
         self._pair.worker.load(self._candidate.program)
+
+    def _prepare_samples(self) -> CodeSamples | None:
+        is_forbidden = self._settings.policy.library_calls is LibraryCalls.FORBIDDEN
+        worker = self._pair.worker
+        if not is_forbidden or worker.reference.device.is_apart:
+            return None
+        try:
+            return CodeSamples(worker.child.pid)
+        except OSError as error:
+            self._notes[f"whose code timed calls ran was not measured: {error}"] = None
+            return None
 
     def verify(self) -> None:
         """Compare with the oracle on the samples of this pair."""
@@ -550,11 +576,13 @@ class _Trial:
         if self._take(pair.lease, pair.worker.check_idle):
             pair.worker.watch.reset()  # what it did in a long wait is not held against it
         pair.draws = [draw for key in reference.timed_keys if (draw := reference.draw(key))]
-        pair.exchange = WeightExchange(reference)
+        is_frozen = self._settings.policy.weights is Weights.FROZEN
+        pair.exchange = WeightExchange(reference, is_frozen=is_frozen)
         pair.measurement = Measurement(
             pair.worker, pair.verification, pair.draws, pair.weights, self._settings, is_final=self._is_final
         )
-        pair.measurement.take(pair.baselines)
+        with pair.samples or contextlib.nullcontext():
+            pair.measurement.take(pair.baselines)
         for name in pair.baselines if pair.turn == 0 else ():
             if why := reference.prepare_baseline(name):
                 self._log += f"baseline {name} is missing: {why}\n"
@@ -586,6 +614,32 @@ class _Trial:
         self._pair.timing.check_late()
         self._pair.timing.close()
         self._pair.lease.release()
+
+    def check_own_code(self) -> None:
+        """Check that timed calls were computed by the candidate's own code, where the policy asks for it."""
+        pair = self._pair
+        if pair.samples is None:
+            return
+        name = self._library.name if self._library else ""
+        sampled = pair.samples.addresses()
+        code = {pid: mapped_code(pid) for pid in {pid for pid, _ in sampled}}
+        owners = [owner_of(address, code[pid], name) for pid, address in sampled]
+        if problem := own_code_problem(owners, pair.worker.timed_cpu_s):
+            raise Failure(Status.REJECTED, problem, check=Check.OWN_KERNEL)
+
+    def check_other_weights(self) -> None:
+        """Where weights are frozen: check the candidate in a second process that has other weights."""
+        reference = self._pair.worker.reference
+        if self._settings.policy.weights is not Weights.FROZEN or not reference.layout.has_weights:
+            return
+        worker = CandidateProcess(self._launcher, self._settings, reference, self._library)
+        try:
+            worker.load(self._candidate.program)
+            verification = Verification(worker)
+            for draw in reference.draws_of_another_process():
+                verification.check(draw)
+        finally:
+            worker.close()
 
     def check_library_use(self) -> None:
         """Check what the candidate computes itself and what it leaves to libraries, by the policy."""
@@ -663,7 +717,9 @@ STAGES = (
     _Step(Stage.REPLAY, "idle work after replay", _When.EACH, _Trial.check_idle),
     _Step(Stage.REPLAY, "tamper", _When.EACH, _Trial.check_untampered),
     _Step(Stage.REPLAY, "late outputs", _When.EACH, _Trial.check_late),
+    _Step(Stage.REPLAY, "own code", _When.EACH, _Trial.check_own_code),
     _Step(Stage.REPLAY, "library use", _When.FIRST, _Trial.check_library_use),
+    _Step(Stage.VERIFY, "other weights in another process", _When.FIRST, _Trial.check_other_weights),
     _Step(Stage.VERIFY, "share of the other input distributions", _When.LATER, _Trial.check_share),
     _Step(Stage.TIME, "floor", _When.RESULT, _Trial.check_floor),
 )
