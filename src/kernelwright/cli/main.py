@@ -17,7 +17,9 @@ from kernelwright.core.traces import write_trace
 from kernelwright.core.version import __version__
 
 EXIT_FAULT = 2
-COMMANDS = ("optimize", "evaluate", "inspect", "audit", "check", "space", "tune", "bench", "compare")
+COMMANDS = (
+    "optimize", "evaluate", "inspect", "audit", "check", "space", "submission", "tune", "bench", "compare",
+)  # fmt: skip
 GROUPS = ("runs", "skills", "memory", "convert")
 NAMES = (*COMMANDS, *GROUPS, "serve", "mcp", "doctor")
 """In the order of the help; each is a module of this package, with a function or an ``app`` in it."""
