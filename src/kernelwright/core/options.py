@@ -133,6 +133,12 @@ OPTIONS: tuple[Option, ...] = (
         only=(_EXPORT,),
     ),
     Option(
+        "folder", "FOLDER", "Somebody's run: level_L_problem_P_sample_S_kernel.py.", "Task", is_argument=True,
+    ),
+    Option(
+        "problems", "PROBLEMS", "KernelBench's folder, with level1 and so on.", "Task", is_argument=True,
+    ),
+    Option(
         "source", "SOURCE", "File or folder in that format.", "Task", is_argument=True, only=(_IMPORT,),
     ),
     Option(
@@ -381,11 +387,15 @@ OPTIONS: tuple[Option, ...] = (
     Option("out", "--out", "Folder for the results.", "Results", default="./NAME", only=_EXPERIMENTS),
     Option(
         "out", "--out", "Folder for the results.", "Results", metavar="FOLDER",
-        only=("check", "audit"),
+        only=("check", "audit", "submission"),
     ),
     Option(
         "out", "--out", "Folder for the files.", "Results", metavar="FOLDER", default="here",
         only=(_IMPORT, _EXPORT),
+    ),
+    Option(
+        "reference_times", "--reference-times", "KernelBench's timing file of the machine that their results "
+        "are from: fast_p as theirs.", "Judging", metavar="FILE",
     ),
     Option(
         "verdicts", "--verdicts", "What `evaluate --json` printed of the kernels.", "Results", metavar="FILE",

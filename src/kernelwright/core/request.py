@@ -341,7 +341,28 @@ class ExportRequest(_WithWorkloads):
     """Folder for the files; None: the working directory."""
 
 
+class SubmissionRequest(Request):
+    """Judge somebody's whole KernelBench run: ``kernelwright submission``."""
+
+    command: ClassVar[str] = "submission"
+    folder: str = Field(min_length=1)
+    """With ``level_L_problem_P_sample_S_kernel.py``."""
+    problems: str = Field(min_length=1)
+    """KernelBench's folder, with ``level1`` and so on."""
+    limit: int | None = Field(default=None, ge=1)
+    library_calls: LibraryCalls = LibraryCalls.ALLOWED
+    device: str = "cpu"
+    full_size: bool = False
+    """Never reduce sizes."""
+    max_ms: float = Field(default=MAX_MS, ge=0.1)
+    max_mb: float = Field(default=MAX_MB, ge=1)
+    reference_times: str | None = None
+    """KernelBench's timing file of the reference, on the machine that their results are from."""
+    out: str | None = None
+    """Folder for submission.json and submission.md."""
+
+
 REQUESTS: tuple[type[Request], ...] = (
     RunRequest, EvaluateRequest, BenchRequest, CompareRequest, CheckRequest, SpaceRequest, TuneRequest,
-    AuditRequest, ImportRequest, ExportRequest,
+    AuditRequest, ImportRequest, ExportRequest, SubmissionRequest,
 )  # fmt: skip
