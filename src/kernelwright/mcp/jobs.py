@@ -12,10 +12,12 @@ from kernelwright.api.machines import parse_target
 from kernelwright.api.optimizing import finish
 from kernelwright.api.planning import write_plan
 from kernelwright.api.recalling import recall
+from kernelwright.api.spaces import run_space
+from kernelwright.api.tuning import run_tune
 from kernelwright.core.errors import UserError
 from kernelwright.core.events import CandidateEvaluated, Event
 from kernelwright.core.plan import Plan
-from kernelwright.core.request import CheckRequest, EvaluateRequest, RunRequest
+from kernelwright.core.request import CheckRequest, EvaluateRequest, RunRequest, SpaceRequest, TuneRequest
 from kernelwright.mcp import advice
 from kernelwright.mcp.answers import (
     Answer,
@@ -27,16 +29,30 @@ from kernelwright.mcp.answers import (
     Memory,
     NamedVerdict,
     Optimized,
+    ProgramSpace,
     TaskReport,
+    TunedKernel,
 )
-from kernelwright.mcp.asked import CHECK, EVALUATE, LOWER, OPTIMIZE, kernel_of, place_of
+from kernelwright.mcp.asked import (
+    CHECK,
+    EVALUATE,
+    LOWER,
+    MAX_SAMPLE,
+    OPTIMIZE,
+    SPACE,
+    TUNE,
+    kernel_of,
+    place_of,
+)
 from kernelwright.mcp.convert import (
     bottleneck_report,
     gpu_report,
     kernel_verdict,
     lowered_kernel,
     memory_of,
+    program_space,
     task_report,
+    tuned_kernel,
 )
 from kernelwright.report.progress import activity
 from kernelwright.report.results import KernelComparison
@@ -137,6 +153,25 @@ def lower_plan(
     return lowered_kernel(
         write_plan(found, Plan.model_validate({"moves": moves}), target, settings=call.settings)
     )
+
+
+def space(call: JobContext, task: str, options: Options = None) -> ProgramSpace:
+    """Say which programs may be generated for a task."""
+    fields = SPACE.fields(options)
+    request = request_for(SpaceRequest, call.settings, task=place_of(task), **fields)
+    if request.sample > MAX_SAMPLE:
+        raise UserError(f"options: sample {request.sample} is more than {MAX_SAMPLE}")
+    call.say("capturing the graph and counting decisions")
+    return program_space(run_space(request))
+
+
+def tune(call: JobContext, task: str, kernel: str | None = None, options: Options = None) -> TunedKernel:
+    """Close what a kernel leaves open, or choose among the programs of the space."""
+    fields = TUNE.fields(options)
+    place = None if kernel is None else kernel_of(kernel)
+    request = request_for(TuneRequest, call.settings, task=place_of(task), kernel=place, **fields)
+    call.say(f"building and timing points for {request.seconds:.0f} s; the verdict comes after them")
+    return tuned_kernel(run_tune(request, settings=call.settings))
 
 
 def memory_recall(
@@ -240,7 +275,8 @@ class _Watch:
 JOBS: dict[str, Callable[..., Answer]] = {
     job.__name__: job
     for job in (
-        check_task, evaluate, compare_kernels, diagnose, lower_plan, memory_recall, inspect, optimize,
+        check_task, evaluate, compare_kernels, diagnose, lower_plan, space, tune, memory_recall, inspect,
+        optimize,
     )
 }  # fmt: skip
 """By the name of their tool; the first argument is the context."""

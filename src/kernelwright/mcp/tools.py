@@ -17,8 +17,10 @@ from kernelwright.mcp.answers import (
     LoweredKernel,
     Memory,
     Optimized,
+    ProgramSpace,
     SkillPage,
     TaskReport,
+    TunedKernel,
 )
 from kernelwright.mcp.asked import (
     CheckOptions,
@@ -26,7 +28,9 @@ from kernelwright.mcp.asked import (
     KernelText,
     LowerOptions,
     OptimizeOptions,
+    SpaceOptions,
     TaskText,
+    TuneOptions,
 )
 from kernelwright.mcp.extra import missing
 from kernelwright.mcp.pages import found_skill, skill_page
@@ -158,6 +162,29 @@ def _add_planning(server: MCPServer[Any], workers: Workers) -> None:
         may follow, with its regions and parameters. Nothing is measured: call evaluate then."""
         plan = [move.model_dump() for move in moves]
         return await _run(workers, ctx, "lower_plan", LoweredKernel, task=task, moves=plan, options=options)
+
+    @server.tool(title="Show the space of programs", annotations=READS)
+    async def space(task: TaskText, ctx: Ctx, options: SpaceOptions = None) -> ProgramSpace:
+        """Say which programs the expert may generate for a task: the decisions, their number, what is
+        illegal and why. Options {"sample": 5} draw points by lot. Nothing is measured."""
+        return await _run(workers, ctx, "space", ProgramSpace, task=task, options=options)
+
+    @server.tool(title="Tune a kernel's parameters", annotations=READS)
+    async def tune(
+        task: TaskText,
+        ctx: Ctx,
+        kernel: Annotated[
+            str | None,
+            Field(
+                description='Source with ModelNew and TUNE = {"NAME": [default, ...]} at top level, read as '
+                'TUNE["NAME"][0]. Left out: points of the task\'s space of programs.'
+            ),
+        ] = None,
+        options: TuneOptions = None,
+    ) -> TunedKernel:
+        """Close the parameters that a kernel leaves open, by many cheap timings; the referee judges the
+        winner. Options {"seconds": 30} say how long points are timed."""
+        return await _run(workers, ctx, "tune", TunedKernel, task=task, kernel=kernel, options=options)
 
 
 def _add_searching(server: MCPServer[Any], workers: Workers) -> None:
