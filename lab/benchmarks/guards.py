@@ -1,7 +1,7 @@
 """What a delivered module's checks add to the bare kernel call: ``python -m lab.benchmarks.guards``.
 
-Each case is a module whose kernel takes next to no time. Bare call, delivered module and original are called
-in turn, in random order, in one process; what counts is the median of the paired differences, in microseconds.
+Each case is a module whose kernel takes next to no time. Bare call, delivered module and original are
+called in turn, in random order, in one process. What counts is the median of the paired differences.
 """
 
 import argparse

@@ -404,6 +404,8 @@ class _Generator:
         kind = self.constant(part.type)
         if issubclass(part.type, tuple):
             return f"{kind}({', '.join(items)})"
+        if issubclass(part.type, dict) and not hasattr(part.type, "__dataclass_fields__"):
+            return f"{kind}([{', '.join(f'({k!r}, {v})' for k, v in zip(part.keys, items, strict=True))}])"
         return f"{kind}({', '.join(f'{k}={v}' for k, v in zip(part.keys, items, strict=True))})"
 
 
