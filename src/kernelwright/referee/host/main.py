@@ -17,9 +17,9 @@ from kernelwright.core.errors import TaskError
 from kernelwright.core.task import Mode, Task, Workload
 from kernelwright.referee.host.float64_oracle import on_processor, run_in_double
 from kernelwright.referee.host.input_distributions import change_inputs, change_state, nudge
+from kernelwright.referee.worker.call_loop import CallLoop
 from kernelwright.referee.worker.layouts import slots_in
 from kernelwright.referee.worker.placement import use_tf32
-from kernelwright.referee.worker.call_loop import CallLoop
 from kernelwright.referee.worker.runner import Runner, serve
 from kernelwright.referee.worker.tensors import SlotLayout, encode
 from kernelwright.referee.worker.wire import Message

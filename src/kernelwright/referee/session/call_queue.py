@@ -23,9 +23,6 @@ FLAGS = ("-O2", "-std=c++17")
 TOKENS, RING, KEPT = 4096, 256, 1024
 NOTHING, RELEASE, SYNC, SETTLE, ATTEND = 0xFFFFFF00, 0xFFFFFF01, 0xFFFFFFFD, 0xFFFFFFFE, 0xFFFFFFFF
 """What a token can say instead of an argument set's number."""
-MOST_AHEAD = 512
-AHEAD_S = 0.0003
-"""Calls that take less than this in all are fed ahead, so that the process need not wait for the parent."""
 OUTPUT = np.dtype(
     [
         ("kind", "<u4"), ("dtype", "<i4"), ("device", "<i4"), ("layout", "<i4"), ("ndim", "<i4"),
@@ -118,8 +115,3 @@ class CallQueue:
     def span_ns(self, first: int, last: int) -> int:
         """Return the time from the begin of one call to the end of another, by the process's clock."""
         return int(self._times[last % TOKENS, 1]) - int(self._times[first % TOKENS, 0])
-
-
-def tokens_ahead(per_call_s: float) -> int:
-    """Return how many calls of this length are fed ahead at most."""
-    return int(min(max(AHEAD_S / max(per_call_s, 1e-7), 2), MOST_AHEAD))

@@ -15,6 +15,7 @@ from kernelwright.referee.session.candidate_process import CandidateProcess, Fai
 from kernelwright.referee.session.input_samples import InputSample
 from kernelwright.referee.session.launcher import Child
 from kernelwright.referee.session.reference_process import ReferenceProcess
+from kernelwright.referee.session.shared_memory import SharedMemory
 from kernelwright.referee.session.weight_exchange import WeightExchange
 from kernelwright.referee.settings import RefereeSettings
 from kernelwright.referee.timing.pinning import Pinning, Spell, threads_to_pin, worked_s
@@ -56,6 +57,8 @@ LONG_BATCHES = 20
 interrupted."""
 CHECK_ALL_BYTES = 8 << 20
 """Outputs of up to this size are checked after every sample, larger ones after every third."""
+N_LOOKED, LOOK_MORE_BYTES = 3, 1 << 20
+"""Outputs of a sample that are compared, chosen after its calls; one where outputs are larger than this."""
 SWAP_ALL_BYTES = 16 << 20
 """Two input sets of up to this size swap addresses before every round, larger ones before every sixth."""
 
@@ -104,6 +107,10 @@ class Measurement:
         self._rng = random.Random()
         self._place = dict(zip(worker.slots, draws, strict=True))
         self._sets = self._reference.set_names
+        self._early: InputSample | None = None
+        self._early_round = self._rng.randrange(MIN_ROUNDS)
+        """The round whose first output of the candidate's is kept until the end."""
+        self._n_looked = N_LOOKED if self._reference.output_bytes <= LOOK_MORE_BYTES else 1
         self._clocks: list[Clocks] = []
         self._pinning = Pinning()
         self._round_trip_s = 0.0
@@ -163,8 +170,7 @@ class Measurement:
         self._contestant.load_state(self._weights.state)
         trips = []
         for _ in range(20):  # measured with the host: a candidate could be slow here to look fast later
-            self._reference.call("time", callable="eager", sets=[next(iter(self._place))], calls=0)
-            trips.append(self._reference.child.answered_in_s)
+            trips.append(self._reference.round_trip_s())
         self._round_trip_s = min(trips)
 
     def _fill(self, name: str, draw: InputSample) -> None:
@@ -189,10 +195,12 @@ class Measurement:
 
     def _calibrate(self, side: _Side) -> None:
         """Warm up and choose the number of calls in a sample."""
+        side.per_call_s = 0.0
         self._warm_up(side)
         calls = 1
         while True:
             seconds = self._undisturbed(side, calls)
+            side.per_call_s = max(seconds / calls, 1e-7)
             if seconds >= self._settings.batch_s / 2 or calls >= MAX_CALLS:
                 break
             calls = min(calls * 4, MAX_CALLS)
@@ -273,7 +281,8 @@ class Measurement:
         is_checked = not side.callable and (self._reference.output_bytes <= CHECK_ALL_BYTES or n % 3 == 0)
         if side.is_quick:
             self._batch(side, 1)  # not counted: wakes up threads and warms caches after the other side's turn
-        side.samples_s.append(self._batch(side, side.calls, is_checked=is_checked))
+        is_early = not side.callable and n == self._early_round
+        side.samples_s.append(self._batch(side, side.calls, is_checked=is_checked, is_early=is_early))
 
     def _child(self, side: _Side) -> Child:
         return self._reference.child if side.callable else self._contestant.child
@@ -305,21 +314,28 @@ class Measurement:
             self._reference.load_state(state)
             self._place = {name: self._weights.draw(draw) for name, draw in self._place.items()}
 
-    def _batch(self, side: _Side, calls: int, *, is_checked: bool = False) -> float:
+    def _batch(self, side: _Side, calls: int, *, is_checked: bool = False, is_early: bool = False) -> float:
         """Return the seconds of ``calls`` calls by the parent's clock, round-trip overhead included."""
         order = self._rng.sample(self._sets, len(self._sets))
+        per_call_s = side.per_call_s or 1.0
         if side.callable:
-            reply = self._reference.call("time", callable=side.callable, sets=order, calls=calls)
-            seconds = self._reference.child.answered_in_s
-            self._asking_s.append(max(seconds - reply["ns"] / 1e9, 0.0))
-            return seconds
-        claimed = self._contestant.time(order, calls)
-        seconds = self._contestant.child.answered_in_s
-        cpu_s, events_s = self._contestant.watch.command_s, self._contestant.events_s
-        self._clocks.append(Clocks(claimed, self._without(self._round_trip_s, seconds), cpu_s, events_s))
-        if is_checked:
-            self._check_timed(self._place[arena_of(order[(calls - 1) % len(order)])])
-        return seconds
+            made = self._reference.make_calls(order, calls, callable=side.callable, per_call_s=per_call_s)
+            self._asking_s.append(max(made.seconds - made.own_s, 0.0))
+            return made.seconds
+        worker = self._contestant
+        n_looked = self._n_looked if is_checked else 0
+        made = worker.time(order, calls, per_call_s=per_call_s, n_looked=n_looked, is_early=is_early)
+        if is_early:
+            self._early = self._draw_at(order, 0)
+        cpu_s = worker.watch.command_s * made.counted / made.total
+        seconds = self._without(self._round_trip_s, made.seconds)
+        self._clocks.append(Clocks(made.own_s, seconds, cpu_s, worker.events_s))
+        for position, results in worker.looked if is_checked else ():
+            self._check_timed(self._draw_at(order, position), results)
+        return made.seconds
+
+    def _draw_at(self, order: Sequence[str], position: int) -> InputSample:
+        return self._place[arena_of(order[position % len(order)])]
 
     def _ms(self, side: _Side) -> list[float]:
         """Return the milliseconds per call in every sample of a side.
@@ -336,8 +352,7 @@ class Measurement:
         """Subtract the round-trip overhead from a sample, at most a tenth of the sample."""
         return seconds - min(asking_s, seconds / 10)
 
-    def _check_timed(self, draw: InputSample) -> None:
-        results = self._contestant.fetch()
+    def _check_timed(self, draw: InputSample, results: SharedMemory) -> None:
         try:
             self._verification.check_outputs(draw, results, " in a timed call")
         except Failure as failure:
@@ -375,11 +390,15 @@ class Measurement:
     def _check_late(self) -> None:
         """After all calls, outputs must still be fresh memory with the right values."""
         first, second = list(self._place)[:2]
+        if self._early is not None and not still_matches(
+            self._reference, self._early, self._contestant.fetch_early()
+        ):
+            raise Failure(Status.ALIASED_OUTPUT, "the output of an early timed call changed in later calls")
         self._contestant.time([first], 1)
         self._contestant.time([second], 1)
         if not still_matches(self._reference, self._place[first], self._contestant.fetch("previous")):
             raise Failure(Status.ALIASED_OUTPUT, "after the timed calls, an output changed in the next call")
-        self._check_timed(self._place[second])
+        self._check_timed(self._place[second], self._contestant.fetch())
         for name in self._sets:
             draw, now = self._place[arena_of(name)], self._contestant.inputs_now(name)
             for i, slot in enumerate(self._reference.layout.arg_slots):

@@ -124,8 +124,7 @@ extern "C" int call_feed(Queue* q, u32* fed, const u64* tokens, u32 counted, u32
     i64 begin = now(), deadline = begin + (i64)(seconds * 1e9);
     for (;;) {
         seed = seed * 6364136223846793005ull + 1442695040888963407ull;
-        u32 dice = (u32)(seed >> 33);
-        u32 room = dice % 8 == 0 ? 1 : ahead - (dice / 8) % (ahead / 2 + 1);
+        u32 room = ahead - (u32)(seed >> 33) % (ahead / 2 + 1);
         while (next < total && (int32_t)(base + next - load(&q->done)) < (int32_t)room) push(q, fed, tokens[next++]);
         u32 refill = next == total ? counted : next - room / 2;
         if (refill > counted) refill = counted;

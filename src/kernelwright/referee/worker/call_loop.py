@@ -7,12 +7,13 @@ from typing import Any
 
 import torch
 
+from kernelwright.core.errors import MachineError
 from kernelwright.referee.worker.tensors import Arena
 
 WORDS = 16
 
 
-class LoopError(Exception):
+class LoopError(MachineError):
     """The loop does not work with this torch."""
 
 
@@ -39,8 +40,8 @@ class CallLoop:
     def open(self, queue: Arena, callbacks: tuple[Callable[[], Any], ...]) -> None:
         """Serve this queue from now on; the last tokens stand for the callbacks."""
         self._queue = queue
-        begin = ctypes.addressof(ctypes.c_char.from_buffer(queue.memory))
-        self._lib.call_open(ctypes.c_void_p(begin), ctypes.py_object(callbacks))
+        self.address = ctypes.addressof(ctypes.c_char.from_buffer(queue.memory))
+        self._lib.call_open(ctypes.c_void_p(self.address), ctypes.py_object(callbacks))
 
     def serve(self) -> None:
         """Carry out tokens until a callback returns something false; raises what the module raises."""

@@ -32,12 +32,12 @@ class Runner:
     """Command handlers around ``self.model``; subclasses add the commands that construct the model."""
 
     sock: socket.socket
-    is_open = False
-    """Calls come from the queue."""
     raised: Message
 
     def __init__(self, loop: CallLoop) -> None:
         self.loop = loop
+        self.is_open = False
+        """Calls come from the queue."""
         self.placement = Placement()
         self.arenas: dict[str, Arena] = {}
         self.sets: dict[str, Any] = {}
@@ -150,14 +150,20 @@ class Runner:
         """Have the module's state live in an arena; answers with the slots in which it lies there."""
         if self._held is None:
             self._held = HeldState(self.arenas[message["arena"]])
-        return {"state": self._held.hold(self.state())}
+        held = self._held.hold(self.state())
+        return {"state": held, "ranges": self._ranges()}
+
+    def _ranges(self) -> Message:
+        """Return the memory of every parameter and buffer."""
+        storages = {name: value.untyped_storage() for name, value in self.state().items()}
+        return {name: [storage.data_ptr(), storage.nbytes()] for name, storage in storages.items()}
 
     def upload_state(self, message: Message) -> Message:
         """Copy named tensors from an arena to the device, past the version counters."""
         arena, own = self.arenas[message["arena"]], self.state()
         for name, slot in message["slots"].items():
             own[name].data.copy_(arena.tensor(slot))
-        return {}
+        return {"ranges": self._ranges()}
 
     def state(self) -> dict[str, torch.Tensor]:
         """Return the module's parameters and persistent buffers by name."""
@@ -172,7 +178,7 @@ class Runner:
         """Take calls from a queue from now on; messages are announced there too."""
         self.loop.open(self.arenas[message["arena"]], (self.attend, self._settle, self._synchronise))
         self.is_open = True
-        return {}
+        return {"address": self.loop.address}
 
     def keep_last(self, message: Message) -> Message:
         """Keep the outputs of the last ``count`` calls."""
@@ -186,7 +192,7 @@ class Runner:
 
     def poison(self, message: Message) -> Message:
         """Before the next calls, poison free memory of the device in blocks of these sizes."""
-        self._poison_sizes = message["sizes"]
+        self._poison_sizes = message["blocks"]
         return {}
 
     def failure(self, message: Message) -> Message:
