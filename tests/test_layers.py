@@ -20,6 +20,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("methods",),
     ("remote", "corpus"),
     ("api",),
+    ("mcp",),
     ("cli", "testing"),
 )
 """From the ground up: a package may import the packages of lower layers, and none beside or above it."""

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         evaluate,
         optimize,
         runs,
+        space,
     )
     from kernelwright.api.optimizing import OptimizeResult
     from kernelwright.core.budget import Budget
@@ -38,10 +39,12 @@ if TYPE_CHECKING:
         CompareRequest,
         EvaluateRequest,
         RunRequest,
+        SpaceRequest,
     )
     from kernelwright.core.target import TargetName
     from kernelwright.core.task import Mode, Task, TolerancePolicy, Workload
     from kernelwright.report.results import BenchResult, CheckResult, ComparisonResult, KernelComparison
+    from kernelwright.report.spaces import SpaceResult
     from kernelwright.settings import Settings, load_settings
     from kernelwright.store.base import Store
     from kernelwright.store.sqlstore import open_store
@@ -49,7 +52,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "api.front": (
-        "audit", "bench", "check", "compare", "compare_kernels", "evaluate", "optimize", "runs",
+        "audit", "bench", "check", "compare", "compare_kernels", "evaluate", "optimize", "runs", "space",
     ),
     "api.optimizing": ("OptimizeResult",),
     "core.budget": ("Budget",),
@@ -62,12 +65,14 @@ _HOMES = {
     "core.policy": ("LibraryCalls", "Policy"),
     "core.request": (
         "AuditRequest", "BenchRequest", "CheckRequest", "CompareRequest", "EvaluateRequest", "RunRequest",
+        "SpaceRequest",
     ),
     "core.machine": ("Machine",),
     "core.target": ("TargetName",),
     "targets.base": ("Target",),
     "core.task": ("Mode", "Task", "TolerancePolicy", "Workload"),
     "report.results": ("BenchResult", "CheckResult", "ComparisonResult", "KernelComparison"),
+    "report.spaces": ("SpaceResult",),
     "settings": ("Settings", "load_settings"),
     "store.base": ("Store",),
     "store.sqlstore": ("open_store",),
@@ -102,6 +107,8 @@ __all__ = [
     "RoleModel",
     "RunRequest",
     "Settings",
+    "SpaceRequest",
+    "SpaceResult",
     "Status",
     "Store",
     "StoreError",
@@ -123,6 +130,7 @@ __all__ = [
     "open_store",
     "optimize",
     "runs",
+    "space",
 ]
 
 

@@ -57,7 +57,7 @@ class Stub:
 @pytest.fixture
 def compilers(monkeypatch: pytest.MonkeyPatch) -> Stub:
     stub = Stub()
-    monkeypatch.setattr("kernelwright.cli.inspect.inspect_candidate", stub)
+    monkeypatch.setattr("kernelwright.api.inspecting.inspect_candidate", stub)
     return stub
 
 
@@ -150,7 +150,7 @@ def test_the_tasks_fault_is_the_users(
     def fail(*args: Any, **kwargs: Any) -> None:
         raise TaskError("the task: get_inputs() raised")
 
-    monkeypatch.setattr("kernelwright.cli.inspect.inspect_candidate", fail)
+    monkeypatch.setattr("kernelwright.api.inspecting.inspect_candidate", fail)
     assert cli("inspect", kernel_file).code == 2
 
 

@@ -26,6 +26,7 @@ COMMANDS = [
     ["doctor"],
     *(["runs", verb] for verb in ("list", "show", "resume", "record", "replay", "export", "report")),
     ["check"],
+    ["space"],
     *(["skills", verb] for verb in ("list", "show", "lint")),
 ]
 

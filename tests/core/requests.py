@@ -17,6 +17,7 @@ from kernelwright.core.request import (
     EvaluateRequest,
     Request,
     RunRequest,
+    SpaceRequest,
 )
 from kernelwright.core.task import Mode, TolerancePolicy, Workload
 
@@ -146,6 +147,9 @@ check_requests = a(
     CheckRequest, **TASKS, **TASK, full_size=st.booleans(), max_ms=st.floats(0.1, 1e9),
     max_mb=st.floats(1, 1e9), out=words, resume=st.booleans(),
 )  # fmt: skip
+space_requests = a(
+    SpaceRequest, task=places, **TASK, target=words, sample=st.integers(0, 10**6), seed=PLAYED["seed"],
+)  # fmt: skip
 audit_requests = a(
     AuditRequest, families=st.lists(st.integers(), max_size=3).map(tuple), only=words, device=words,
     naive=st.booleans(), listing=st.booleans(), out=words, resume=st.booleans(),
@@ -156,5 +160,6 @@ EVERY = {
     "bench": bench_requests,
     "compare": compare_requests,
     "check": check_requests,
+    "space": space_requests,
     "audit": audit_requests,
 }

@@ -5,6 +5,7 @@ import os
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.referee.conftest import HEAD, POINTWISE, judge
@@ -12,9 +13,13 @@ from tests.referee.conftest import HEAD, POINTWISE, judge
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import TaskError
 from kernelwright.core.evaluation import Stage, Status
-from kernelwright.core.roofline import Floor, Work
+from kernelwright.core.roofline import Floor, Work, floor
 from kernelwright.core.task import Mode, Task, TolerancePolicy, Workload
+from kernelwright.referee.checks.floor import FloorCheck, FloorOf
+from kernelwright.referee.session import referee as module
+from kernelwright.referee.session.candidate_process import CandidateProcess
 from kernelwright.referee.session.referee import Referee, RefereeSession
+from kernelwright.testing.fake_run import PEAKS
 
 HONEST = "return torch.relu(x) * 2 + 1"
 SAME = POINTWISE.replace("class Model(", "class ModelNew(")
@@ -70,11 +75,38 @@ def test_a_search_evaluation_says_what_threads_gain(referee: Referee, pointwise:
     assert (scaling is None) if referee.settings.n_threads == 1 else (float(scaling or 0) > 0)
 
 
-def test_faster_than_the_floor_is_rejected(pointwise: RefereeSession) -> None:
-    impossible = Floor(ms=1e6, bound_by="memory", work=Work(flops=1, min_bytes=1))
+def test_faster_than_the_floor_is_rejected_when_new_peaks_say_so_too(
+    pointwise: RefereeSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    impossible = Floor(ms=1e6, bound_by="memory", work=Work(flops=1, min_bytes=10**15))
+    workers: list[CandidateProcess] = []
+    alive: list[bool] = []
+
+    class Kept(CandidateProcess):
+        def __init__(self, *given: Any) -> None:
+            super().__init__(*given)
+            workers.append(self)
+
+    def measure_again() -> FloorOf:
+        alive.extend(Path(f"/proc/{worker.child.pid}").exists() for worker in workers)
+        return lambda work: floor(work, PEAKS)
+
+    monkeypatch.setattr(module, "CandidateProcess", Kept)
+    monkeypatch.setattr(pointwise, "_floors", FloorCheck(1.25, measure_again))
     evaluation = pointwise.evaluate(Candidate(source=SAME), floors={"default": impossible})
-    assert evaluation.status is Status.REJECTED
-    assert "floor" in evaluation.detail
+    assert evaluation.status is Status.REJECTED and "measured again" in evaluation.detail
+    assert alive and not any(alive)
+
+
+def test_peaks_that_were_measured_too_low_reject_nobody(
+    pointwise: RefereeSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stale = Floor(ms=1e6, bound_by="memory", work=Work(flops=1, min_bytes=1))
+    monkeypatch.setattr(pointwise, "_floors", FloorCheck(1.25, lambda: lambda work: floor(work, PEAKS)))
+    evaluation = pointwise.evaluate(Candidate(source=SAME), floors={"default": stale})
+    assert evaluation.is_verified, evaluation.detail
+    assert evaluation.results[0].floor_was_ms == 1e6 and (evaluation.results[0].floor_ms or 1e6) < 1.0
+    assert any("our error" in note for note in evaluation.notes)
 
 
 def test_an_endless_loop_is_killed_with_its_group(referee: Referee, tmp_path: Path) -> None:

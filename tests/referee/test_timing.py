@@ -90,13 +90,13 @@ def test_processes_that_differ_are_not_called_however_many_samples_they_give() -
     rng = np.random.default_rng(6)
     lucky = [0.7, 1.0, 1.4, 1.0]
     pairs = [samples(list(rng.normal(1, 0.001, 25)), list(rng.normal(luck, 0.001, 25))) for luck in lucky]
-    assert conclude("default", pairs[:1], None).speedups[0].verdict == "slower"
-    assert conclude("default", pairs, None).speedups[0].verdict == "no_significant_change"
+    assert conclude("default", pairs[:1]).speedups[0].verdict == "slower"
+    assert conclude("default", pairs).speedups[0].verdict == "no_significant_change"
 
 
 def test_what_all_processes_of_a_final_share_is_not_called() -> None:
-    one = conclude("default", [samples([1.0] * 9, [1.01] * 9)] * 4, None).speedups[0]
-    two = conclude("default", [samples([1.0] * 9, [1.02] * 9)] * 4, None).speedups[0]
+    one = conclude("default", [samples([1.0] * 9, [1.01] * 9)] * 4).speedups[0]
+    two = conclude("default", [samples([1.0] * 9, [1.02] * 9)] * 4).speedups[0]
     assert (one.verdict, two.verdict) == ("no_significant_change", "faster")
 
 
@@ -112,7 +112,7 @@ def test_a_final_ends_early_only_with_a_tight_or_clear_interval() -> None:
 
 def test_a_baseline_that_some_processes_lack_is_left_out() -> None:
     lacking = Samples((1.0,), {}, {"candidate": 1})
-    result = conclude("default", [samples([1.0], [2.0]), lacking], None)
+    result = conclude("default", [samples([1.0], [2.0]), lacking])
     assert result.speedups == () and result.baselines == {} and result.candidate.n_samples == 2
 
 
@@ -136,7 +136,7 @@ def final_verdict(spread: Spread, truth: float, rng: np.random.Generator) -> str
         candidate = np.exp(spread(rng) + rng.normal(0, 0.01, 9))
         eager = truth * np.exp(spread(rng) + rng.normal(0, 0.01, 9))
         pairs.append(samples(list(candidate), list(eager)))
-    return conclude("default", pairs, None).speedups[0].verdict
+    return conclude("default", pairs).speedups[0].verdict
 
 
 @pytest.mark.parametrize("name", SPREADS)

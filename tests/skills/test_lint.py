@@ -140,6 +140,19 @@ def test_a_lowering_must_exist_in_a_language_that_the_skill_is_for() -> None:
         assert (not any("does not exist" in text for text in texts)) is is_clean
 
 
+def test_params_are_the_values_that_search_takes_in_its_order() -> None:
+    takes = {"cpu/cpp": SkillTarget(
+        lowerings=frozenset({"schedule:unroll"}), params={"schedule:unroll": {"unroll": (4, 2)}}
+    )}  # fmt: skip
+    for params, is_clean in (
+        ({"unroll": (4, 2)}, True), ({"unroll": (2, 4)}, False), ({"unroll": (4,)}, False), ({}, False),
+        ({"width": (4, 2)}, False),
+    ):  # fmt: skip
+        one = skill(lowering="schedule:unroll", params=params)
+        texts = [problem.text for problem in lint({"one": one}, takes)]
+        assert (not any("search on cpu/cpp takes unroll: [4, 2]" in text for text in texts)) is is_clean
+
+
 NO_SKILL: dict[str, set[str]] = {"cpp": set(), "triton": {"fusion:materialise-value"}}
 """Edits that nobody plans for: on a GPU, a value is computed again rather than stored."""
 

@@ -20,11 +20,13 @@ from kernelwright.api.front import (
     evaluate,
     optimize,
     runs,
+    space,
 )
 from kernelwright.api.judging import run_evaluate
 from kernelwright.api.machines import bound_settings
 from kernelwright.api.optimizing import OptimizeResult
 from kernelwright.api.playing import carry_on, open_referee, play, record_run, replay_run
+from kernelwright.api.spaces import run_space
 from kernelwright.api.starting import Begun, begin, find_run, resume
 from kernelwright.runs.interruption import BestSoFar, best_so_far
 from kernelwright.store.sqlstore import open_store
@@ -57,6 +59,8 @@ __all__ = [
     "run_check",
     "run_compare",
     "run_evaluate",
+    "run_space",
     "runs",
+    "space",
     "title_for",
 ]

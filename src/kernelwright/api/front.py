@@ -17,6 +17,7 @@ from kernelwright.api.comparing import run_compare
 from kernelwright.api.delivering import positional_inputs
 from kernelwright.api.judging import run_evaluate
 from kernelwright.api.optimizing import OptimizeResult, finish
+from kernelwright.api.spaces import run_space
 from kernelwright.api.starting import begin
 from kernelwright.api.starting import resume as resume_run
 from kernelwright.core.budget import Budget
@@ -34,6 +35,7 @@ from kernelwright.core.request import (
     EvaluateRequest,
     Request,
     RunRequest,
+    SpaceRequest,
 )
 from kernelwright.core.request_words import defaults_for, make_request, read_values
 from kernelwright.core.target import TargetName
@@ -41,6 +43,7 @@ from kernelwright.core.task import Mode, Task, TolerancePolicy, Workload
 from kernelwright.corpus.results import AuditResult
 from kernelwright.report.results import BenchResult, CheckResult, ComparisonResult, KernelComparison
 from kernelwright.report.runlist import RunList, list_runs
+from kernelwright.report.spaces import SpaceResult
 from kernelwright.runs.evaluator import Evaluator
 from kernelwright.settings import Settings, load_settings
 from kernelwright.store import sqlstore
@@ -291,6 +294,25 @@ def check(
     where = settings or load_settings()
     request = request_for(CheckRequest, where, sources=_places(task, where), **options)
     return run_check(request, settings=where, progress=progress)
+
+
+def space(task: What, *, sample: int = 0, settings: Settings | None = None, **options: Any) -> SpaceResult:
+    """Return which programs may be generated for a task: the decisions, their number, what is illegal.
+
+    Args:
+        task: as for ``optimize``.
+        sample: so many points are drawn by lot; each is a program, or says why it is none.
+        settings: in the place of what configuration files and the environment say.
+        options: further fields of ``SpaceRequest``: workloads, mode, target, seed; and ``inputs`` where the
+            task is a module.
+
+    Raises:
+        TaskError: the task cannot be captured.
+        UserError: an option that cannot be.
+    """
+    where = settings or load_settings()
+    place = _place(task, where, inputs=options.pop("inputs", None))
+    return run_space(request_for(SpaceRequest, where, task=place, sample=sample, **options))
 
 
 def audit(*, progress: bool | None = None, settings: Settings | None = None, **options: Any) -> AuditResult:

@@ -1,12 +1,10 @@
 """``kernelwright inspect``: what a GPU's compiler makes of a kernel, with no GPU."""
 
-import ast
-import contextlib
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import typer
 
@@ -15,10 +13,8 @@ from kernelwright.cli.options import AsJson, ModeOption, RequireSandbox, Workloa
 from kernelwright.cli.output import print_json, print_table, say, stdout
 from kernelwright.core.errors import UserError
 from kernelwright.core.places import AtPath
-from kernelwright.core.task import Mode, Task, Workload
+from kernelwright.core.task import Mode, Task
 from kernelwright.core.workload_words import parse_workload
-from kernelwright.referee.session.confined import confined_compiler, start_confined
-from kernelwright.referee.settings import make_referee_settings
 from kernelwright.report.files import json_text, make_folder, require_writable, write_text
 from kernelwright.report.inspections import (
     HEADER,
@@ -29,34 +25,13 @@ from kernelwright.report.inspections import (
     kernel_name,
 )
 from kernelwright.report.results import Table, date_now
-from kernelwright.settings import Settings
-from kernelwright.targets.gpu.facts import GpuFacts
-from kernelwright.targets.gpu.inspect.compiled import (
-    check_vendor,
-    default_gpu,
-    form_of,
-    inspect_compiled,
-    require_compiler,
-)
+from kernelwright.targets.gpu.inspect.compiled import default_gpu, form_of
 from kernelwright.targets.gpu.inspect.inspection import Inspection, InspectionStatus, KernelForm
 from kernelwright.targets.gpu.inspect.meaning import notes
-from kernelwright.targets.gpu.inspect.run import TIMEOUT_S, find_device, inspect_candidate
+from kernelwright.targets.gpu.inspect.run import TIMEOUT_S
 
 LOG_LINES = 12
 FILES = ("inspection.json", "inspection.md", "inspection.html")
-BUILDS = "gpu-builds"
-"""Folder in the cache for what CUDA's and HIP's compilers made."""
-
-
-class Wanted(NamedTuple):
-    """A GPU to build for."""
-
-    gpu: GpuFacts
-    architecture: str
-    """For the compiler: with the suffix that was asked for (``sm_90a``)."""
-
-
-Look = Callable[[Wanted], Inspection]
 
 
 def inspect(
@@ -97,20 +72,22 @@ def inspect(
     """
     # lazy: loads torch
     from kernelwright.api import bound_settings
+    from kernelwright.api.inspecting import looking, wanted_gpu
     from kernelwright.api.judging import read_kernel
 
     where = bound_settings(require_sandbox=require_sandbox)
     source = read_kernel(AtPath(path=str(kernel_file)))
     form = form_of(source)
-    wanted = [_wanted(name, form) for name in dict.fromkeys(gpu or [default_gpu(form)])]
+    wanted = [wanted_gpu(name, form) for name in dict.fromkeys(gpu or [default_gpu(form)])]
     if out is not None:
         for name in FILES:
             require_writable(make_folder(out) / name)
     found = []
     chosen = None if mode is None else Mode(mode)
+    inputs = _inputs(form, kernel_file, source, task_file, workload, chosen)
     with (
         keeping("nothing was kept", as_json=as_json),
-        _looking(form, kernel_file, source, task_file, workload, chosen, timeout, where) as look,
+        looking(form, source, inputs, where, mode=chosen, timeout_s=timeout) as look,
     ):
         for one in wanted:
             say(f"building {kernel_file} ({form}) for {one.architecture} ({one.gpu.name}) ...")
@@ -125,50 +102,33 @@ def inspect(
     raise typer.Exit(0 if all(inspection.can_run for inspection in found) else 1)
 
 
-def _wanted(name: str, form: str) -> Wanted:
-    gpu = find_device(name)
-    check_vendor(form, gpu)
-    has_suffix = form != KernelForm.TRITON and name.startswith(gpu.architecture)
-    return Wanted(gpu, name if has_suffix else gpu.architecture)
-
-
-@contextlib.contextmanager
-def _looking(
+def _inputs(
     form: str,
     kernel_file: Path,
     source: str,
     task_file: Path | None,
     workload: list[str] | None,
     mode: Mode | None,
-    timeout_s: float,
-    where: Settings,
-) -> Iterator[Look]:
-    """Yield what inspects the candidate for one GPU, confined; everything that it needs is there."""
-    if form == KernelForm.TRITON:
-        task_source, is_training = _task(kernel_file, source, task_file, workload, mode)
-        yield lambda one: inspect_candidate(
-            source,
-            one.gpu,
-            task_source=task_source,
-            is_training=is_training,
-            timeout_s=timeout_s,
-            start=start_confined,
-        )
-        return
-    if workload:
-        raise UserError("--workload rebinds globals of a task; sizes in CUDA C++ and HIP C++ are fixed")
-    require_compiler(form)
-    with confined_compiler(make_referee_settings(where)) as compiler:
-        yield lambda one: inspect_compiled(
-            source,
-            one.gpu,
-            where.cache_dir / BUILDS,
-            form=form,
-            architecture=one.architecture,
-            timeout_s=timeout_s,
-            run=compiler.run,
-            sandbox=compiler.sandbox,
-        )
+) -> Task | None:
+    """Return the task that gives Triton's kernels their inputs, None for the candidate's own."""
+    # lazy: loads torch
+    from kernelwright.api.inspecting import require_inputs
+    from kernelwright.tasks.kernelbench import load_task
+
+    if form != KernelForm.TRITON:
+        if workload:
+            raise UserError("--workload rebinds globals of a task; sizes in CUDA C++ and HIP C++ are fixed")
+        return None
+    if task_file is None:
+        if workload:
+            raise UserError("--workload rebinds globals of a task; name its file after the kernel's")
+        require_inputs(str(kernel_file), source)
+        return None
+    task = load_task(task_file, workloads=tuple(map(parse_workload, workload or ())), mode=mode)
+    if len(task.workloads) > 1:
+        names = ", ".join(w.name for w in task.workloads)
+        say(f"of the workloads {names} the first is taken")
+    return task
 
 
 def write_report(folder: Path, name: str, source: str, found: Sequence[Inspection]) -> list[Path]:
@@ -184,45 +144,6 @@ def write_report(folder: Path, name: str, source: str, found: Sequence[Inspectio
         render_inspection(name, source, found, date=date, command=command),
     )
     return [write_text(folder / file, text) for file, text in zip(FILES, texts, strict=True)]
-
-
-def _task(
-    kernel_file: Path, source: str, task_file: Path | None, workload: list[str] | None, mode: Mode | None
-) -> tuple[str | None, bool]:
-    """Return the source that gives the inputs, None for the kernel's own, and whether to train."""
-    if task_file is None:
-        if workload:
-            raise UserError("--workload rebinds globals of a task; name its file after the kernel's")
-        _require_inputs(kernel_file, source)
-        return None, mode is not Mode.EVAL
-    # lazy: keeps --help quick
-    from kernelwright.tasks.kernelbench import load_task
-
-    task = load_task(task_file, workloads=tuple(map(parse_workload, workload or ())), mode=mode)
-    if len(task.workloads) > 1:
-        names = ", ".join(w.name for w in task.workloads)
-        say(f"of the workloads {names} the first is taken")
-    return _bound(task, task.workloads[0]), task.mode is Mode.TRAIN
-
-
-def _bound(task: Task, workload: Workload) -> str:
-    if not workload.overrides:
-        return task.source
-    # lazy: loads torch
-    from kernelwright.tasks.namespace import bind_source
-
-    return bind_source(task, workload)
-
-
-def _require_inputs(path: Path, source: str) -> None:
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError):
-        return  # the candidate's own failure
-    functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
-    missing = sorted({"get_inputs", "get_init_inputs"} - functions)
-    if missing:
-        raise UserError(f"{path}: defines no {' and no '.join(missing)}; name the task's file after it")
 
 
 def document(found: Sequence[Inspection]) -> dict[str, Any]:

@@ -18,11 +18,13 @@ from kernelwright.cli import (
     doctor,
     evaluate,
     inspect,
+    mcp,
     memory,
     optimize,
     runs,
     serve,
     skills,
+    space,
 )
 from kernelwright.cli.output import print_error, print_json
 from kernelwright.core.errors import KernelwrightError
@@ -44,12 +46,14 @@ app.command(name="evaluate")(evaluate.evaluate)
 app.command(name="inspect")(inspect.inspect)
 app.command(name="audit")(audit.audit)
 app.command(name="check")(check.check)
+app.command(name="space")(space.space)
 app.command(name="bench")(bench.bench)
 app.command(name="compare")(compare.compare)
 app.add_typer(runs.app, name="runs")
 app.add_typer(skills.app, name="skills")
 app.add_typer(memory.app, name="memory")
 app.command(name="serve")(serve.serve)
+app.command(name="mcp")(mcp.mcp)
 app.command(name="doctor")(doctor.doctor)
 
 

@@ -178,6 +178,9 @@ class WorkloadResult(Frozen):
     speedups: tuple[Speedup, ...]
     floor_ms: float | None = None
     """Roofline floor of the workload on this machine; None when the graph is unknown."""
+    floor_was_ms: float | None = None
+    """The floor by peaks that this candidate showed to be measured too low, which is our error: they were
+    measured again, and ``floor_ms`` follows from that. None: nothing was in doubt."""
 
     def speedup(self, baseline: str) -> Speedup | None:
         """Return the comparison with the named baseline, None where it was not measured."""

@@ -7,6 +7,7 @@ from pydantic import Field
 from kernelwright.core.budget import Spent
 from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.evidence import Diagnosis, Evidence
+from kernelwright.core.finalists import Alternation
 from kernelwright.core.frozen import Frozen
 from kernelwright.core.plan import Move, Plan
 from kernelwright.core.roofline import Floor
@@ -124,6 +125,18 @@ class IncumbentImproved(Frozen):
     speedup: float
 
 
+class FinalistsTimed(Frozen):
+    """The fastest of the search were timed in turn with each other, before the final measurement."""
+
+    kind: Literal["finalists_timed"] = "finalists_timed"
+    step: int
+    alternation: Alternation
+    chosen: str
+    """Id of the candidate that is measured finally."""
+    reason: str
+    """Why it and no other, with every ratio and its interval."""
+
+
 class RunFinished(Frozen):
     """``winner`` is None when nothing faster was found: the module stays as it is."""
 
@@ -158,6 +171,7 @@ Event = Annotated[
     | CandidateEvaluated
     | BaseReplaced
     | IncumbentImproved
+    | FinalistsTimed
     | RunFinished
     | RunInterrupted,
     Field(discriminator="kind"),

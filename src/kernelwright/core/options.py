@@ -117,7 +117,7 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "task", "TASK", "KernelBench-format file, or suite:NAME.", "Task",
-        parse=parse_place, only=("evaluate",), is_argument=True,
+        parse=parse_place, only=("evaluate", "space"), is_argument=True,
     ),
     Option(
         "kernels", "KERNEL...", "Files that define ModelNew.", "Task", metavar="KERNEL",
@@ -176,6 +176,10 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "seeds", "--seeds", "Each task is run once per seed.", "Search", metavar="NUMBER,...",
         parse=_seeds, show=_joined,
+    ),
+    Option(
+        "sample", "--sample", "Draw so many points by lot, and say what each decides.", "Search", kind=int,
+        metavar="N", minimum=0,
     ),
     Option(
         "memory", "--memory", "cold: no run knows of another. warm: all know what the store knew when it "

@@ -246,6 +246,17 @@ class CheckRequest(_OverTasks, _WithWorkloads):
         return self
 
 
+class SpaceRequest(_WithWorkloads):
+    """Say which programs may be generated for a task: ``kernelwright space``."""
+
+    command: ClassVar[str] = "space"
+    task: TaskPlace
+    target: str = "cpu/cpp"
+    sample: int = Field(default=0, ge=0)
+    """Points to draw by lot."""
+    seed: int = 0
+
+
 class AuditRequest(Request):
     """Judge every known cheat and hostile program: ``kernelwright audit``."""
 
@@ -272,5 +283,6 @@ class AuditRequest(Request):
 
 
 REQUESTS: tuple[type[Request], ...] = (
-    RunRequest, EvaluateRequest, BenchRequest, CompareRequest, CheckRequest, AuditRequest,
+    RunRequest, EvaluateRequest, BenchRequest, CompareRequest, CheckRequest, SpaceRequest,
+    AuditRequest,
 )  # fmt: skip

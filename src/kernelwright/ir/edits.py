@@ -12,6 +12,7 @@ from typing import Generic, Protocol, TypeVar
 
 from kernelwright.core.errors import LoweringError
 from kernelwright.core.plan import ParamValue
+from kernelwright.ir.decisions import Decision
 from kernelwright.ir.program import Program, Region, Schedule
 from kernelwright.ir.regions import find_region, replace_region
 from kernelwright.tasks.capture import Captured
@@ -106,6 +107,33 @@ class Found:
     """Worth trying, best guess first; empty: none."""
 
 
+@dataclass(frozen=True)
+class Dimension(Generic[F]):
+    """What a field of schedules may be: the one place that search, skills and the space have it from."""
+
+    factor: str
+    """What the space counts it under."""
+    values: tuple[ParamValue, ...]
+    """In the order to try them; empty: the region has its own."""
+    matters: Callable[[F], str | None]
+    """What there is to decide in a region, in numbers; None: every value is the same program there."""
+    refuse: Callable[[F, ParamValue], str | None] = lambda facts, value: None
+    """Why a value cannot be taken in a region; None: it can."""
+    own: Callable[[F], tuple[ParamValue, ...]] | None = None
+    """A region's own values, e.g. its axes."""
+    open: ParamValue | None = None
+    """The value that an open field stands for."""
+
+    def at(self, facts: F) -> tuple[ParamValue, ...]:
+        """Return the values in a region, those that are refused included."""
+        return self.values if self.own is None else self.own(facts)
+
+    def others(self, facts: F, current: ParamValue | None) -> tuple[ParamValue, ...]:
+        """Return the legal values in a region but for the current one."""
+        now = self.open if current is None else current
+        return tuple(v for v in self.at(facts) if v != now and self.refuse(facts, v) is None)
+
+
 class ScheduleFields(ABC, Generic[F]):
     """The fields of one language's schedules, on one machine: what an edit needs to set one of them.
 
@@ -146,6 +174,8 @@ class FieldEdit(Generic[F]):
     find: Callable[[F], Found | None]
     fields: ScheduleFields[F]
     resets: tuple[str, ...] = ()
+    dimension: Dimension[F] | None = None
+    """What the field may be; None: what ``find`` thinks of."""
 
     def sites(self, program: Program) -> tuple[Site, ...]:
         """Return the regions where another value could change something, most promising first."""
@@ -159,6 +189,33 @@ class FieldEdit(Generic[F]):
                 gain = self.fields.gain(match, facts)
                 found.append(Site(step.name, match.why, gain, {self.field: match.values}))
         return tuple(sorted(found, key=lambda site: -site.gain))
+
+    def decision(self, program: Program, region: Region) -> Decision | None:
+        """Return what the field leaves to decide in a region; None: every value is the same program there."""
+        facts, own = self.fields.facts(region, program), self.dimension
+        current = getattr(self.fields.complete(region), self.field)
+        if own is None:
+            found = self.find(facts)
+            why, values, refused = (None, (), {}) if found is None else (found.why, found.values, {})
+        else:
+            why = own.matters(facts)
+            values = () if why is None else own.at(facts)
+            refused = {v: reason for v in values if v != current and (reason := own.refuse(facts, v))}
+            current = own.open if current is None else current
+        if why is None or current is None:
+            return None
+        values = values if current in values else (current, *values)
+        return Decision(
+            name=f"{region.name}.{self.field}",
+            factor="schedules" if own is None else own.factor,
+            lowering=f"schedule:{self.name}",
+            region=region.name,
+            values=values,
+            default=current,
+            why=why,
+            param=self.field,
+            illegal=refused,
+        )
 
     def apply(self, program: Program, region: str, params: Mapping[str, ParamValue]) -> Program:
         """Return the program with that region's field set; LoweringError when it cannot be."""

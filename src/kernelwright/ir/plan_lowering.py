@@ -1,13 +1,13 @@
 """Carry out a plan: rewrites on the graph, fusion, schedules, then the printed candidate."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 
 from kernelwright.core.errors import LoweringError
 from kernelwright.core.machine import UNKNOWN_MACHINE, Machine
-from kernelwright.core.plan import Move, Plan
+from kernelwright.core.plan import Move, ParamValue, Plan
 from kernelwright.core.task import Task
-from kernelwright.ir.edits import FusionOptions, Site
+from kernelwright.ir.edits import FieldEdit, FusionOptions, Site
 from kernelwright.ir.fusion_edits import FUSION_EDITS
 from kernelwright.ir.lower import lower
 from kernelwright.ir.lowering import Lowering, Write
@@ -43,6 +43,17 @@ def known_lowerings(lowering: Lowering) -> frozenset[str]:
     )
 
 
+def known_params(lowering: Lowering) -> dict[str, dict[str, tuple[ParamValue, ...]]]:
+    """Return ``schedule:name`` -> its parameter with the values that search takes, where a dimension says."""
+    edits = lowering.edits_for(UNKNOWN_MACHINE)
+    found = {}
+    for name, edit in edits.items():
+        if isinstance(edit, FieldEdit) and edit.dimension is not None:
+            values = edit.dimension.values
+            found[f"schedule:{name}"] = {edit.field: values} if values else {}
+    return found
+
+
 def lower_plan(
     captured: Captured,
     plan: Plan,
@@ -52,23 +63,33 @@ def lower_plan(
 ) -> LoweredPlan:
     """Apply a plan to one captured workload.
 
-    ``lowering_of`` maps skill names to lowerings; ``lowering`` is the target's. Raises LoweringError when a
+    ``lowering_of`` maps skill names to lowerings; a move may also name its lowering itself. ``lowering`` is
+    the target's. Raises LoweringError when a
     move does not apply.
     """
     known = known_lowerings(lowering)
-    options = FusionOptions()
     rewritten = captured
     for move, name in _moves(plan, lowering_of, known, "rewrite"):
         rewritten = REWRITES[name].apply(rewritten, _region(move))
-    for move, name in _moves(plan, lowering_of, known, "fusion"):
+    cuts = [(name, _region(move)) for move, name in _moves(plan, lowering_of, known, "fusion")]
+    lowered = lower_cuts(rewritten, cuts, lowering, machine)
+    program, edits = lowered.program, lowering.edits_for(machine)
+    for move, name in _moves(plan, lowering_of, known, "schedule"):
+        program = edits[name].apply(program, _region(move), move.params)
+    return replace(lowered, program=program)
+
+
+def lower_cuts(
+    rewritten: Captured, cuts: Iterable[tuple[str, str]], lowering: Lowering, machine: Machine
+) -> LoweredPlan:
+    """Lower a rewritten graph after fusion edits, given as (name, graph node), with default schedules."""
+    options = FusionOptions()
+    for name, node in cuts:
         if name == LIBRARY_SEED:
             options = FusionOptions(enabled=False)
         else:
-            options = FUSION_EDITS[name].apply(options, _region(move))
+            options = FUSION_EDITS[name].apply(options, node)
     program = lowering.with_schedules(lower(rewritten, options), machine)
-    edits = lowering.edits_for(machine)
-    for move, name in _moves(plan, lowering_of, known, "schedule"):
-        program = edits[name].apply(program, _region(move), move.params)
     return LoweredPlan(
         captured=rewritten, options=options, program=program, lowering=lowering, machine=machine
     )
@@ -102,8 +123,8 @@ def _moves(
 ) -> list[tuple[Move, str]]:
     found = []
     for move in plan.moves:
-        lowering = lowering_of.get(move.skill)
-        if lowering is None:
+        lowering = lowering_of.get(move.skill, move.skill)
+        if ":" not in lowering:
             raise LoweringError(f"skill {move.skill!r} has no lowering")
         if lowering not in known:
             raise LoweringError(f"skill {move.skill!r}: no lowering named {lowering!r}")

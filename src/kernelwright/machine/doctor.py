@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from kernelwright.core.errors import MachineError
+from kernelwright.core.roofline import Peaks, PeakSpread, Spread
 from kernelwright.machine import counters, probe, topology
 from kernelwright.machine.check import MachineCheck
 from kernelwright.machine.compiler import CompileFailure, compile_library, find_compiler
@@ -105,8 +106,28 @@ def _memory(_: Path) -> MachineCheck:
 def _peaks(cache_dir: Path) -> MachineCheck:
     peaks = probe.measure_peaks(cache_dir)
     ends = f"{peaks.curve[0].gbps:.0f} GB/s in cache, " if peaks.curve else ""
-    text = f"{ends}{peaks.bandwidth_gbps:.1f} GB/s to memory, {peaks.fma_gflops:.0f} GFLOP/s ({peaks.source})"
-    return MachineCheck("peaks", True, text)
+    text = (
+        f"{ends}{peaks.bandwidth_gbps:.1f} GB/s to memory{_spread(peaks.spread, 'bandwidth_gbps')}, "
+        f"{peaks.fma_gflops:.0f} GFLOP/s{_spread(peaks.spread, 'fma_gflops')} ({peaks.source})"
+    )
+    advice = "" if not peaks.is_noisy else f"{_noise(peaks)}; they are measured again when needed next"
+    return MachineCheck("peaks", not peaks.is_noisy, text, advice)
+
+
+def _spread(spread: PeakSpread | None, name: str) -> str:
+    if spread is None:
+        return ""
+    found: Spread = getattr(spread, name)
+    return f" (median of {found.repeats}, {found.low:.3g} to {found.high:.3g})"
+
+
+def _noise(peaks: Peaks) -> str:
+    """Say why the peaks are not to be relied on."""
+    check = peaks.fma_check
+    if check is not None and not check.do_agree:
+        return "two ways to measure arithmetic disagree"
+    share = f"{min(peaks.waited or 0.0, 1.0):.0%}"
+    return f"other work disturbed them: threads waited for a core for up to {share} of a sample"
 
 
 def _counters(_: Path) -> MachineCheck:

@@ -1,13 +1,12 @@
-"""This machine's peaks, measured once by a small probe and cached."""
+"""This machine's peaks, measured by a small probe and cached. ``probe_figures.py`` reads what it prints."""
 
+import contextlib
 import datetime
 import fcntl
 import os
-import statistics
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -15,62 +14,120 @@ from pydantic import ValidationError
 
 from kernelwright.core.errors import MachineError
 from kernelwright.core.frozen import content_hash
-from kernelwright.core.roofline import BandwidthPoint, Peaks, PeakSpread, Spread
+from kernelwright.core.machine import Cache
+from kernelwright.core.roofline import MEMORY, PROBE_VERSION, LevelRate, Peaks, PeakSpread
 from kernelwright.machine.compiler import CompileFailure, compile_library
-from kernelwright.machine.topology import Caches, available_memory, caches, n_threads, processor_model
+from kernelwright.machine.object_code import count_fma
+from kernelwright.machine.probe_figures import QUIET, Figures, read_figures
+from kernelwright.machine.topology import (
+    Caches,
+    available_memory,
+    cache_levels,
+    caches,
+    isa,
+    n_threads,
+    processor_model,
+)
 
-_FLAGS = ("-O3", "-march=native", "-fopenmp")
+_FLAGS = ("-O3", "-march=native", "-fopenmp", "-fno-math-errno")
 _LARGEST = 384 << 20
+_ROUNDS = 5
+_BUDGET_S = 0.003
+"""Of one figure in one round."""
+_LIMIT_S = 6.0
+"""After this time no sample is taken again, however busy the machine is."""
+_IN_CACHE = 1.5
+"""A last-level cache counts as one where it is this many times as fast as memory: on a virtual machine it may
+be named and not be there."""
+_UNKNOWN_UNITS = ("amx", "avx512_fp16", "bf16", "i8mm", "sve", "fphp", "asimdhp")
 _PROBE = """
 import ctypes, sys
-sizes = [int(word) for word in sys.argv[3:]]
-array = (ctypes.c_int64 * len(sizes))(*sizes)
-sys.exit(ctypes.CDLL(sys.argv[1]).probe(int(sys.argv[2]), array, len(sizes), ctypes.c_double(0.005)))
+library, threads, rounds, budget_s, quiet, limit_s, *words = sys.argv[1:]
+array = (ctypes.c_int64 * len(words))(*map(int, words))
+efforts = [ctypes.c_double(float(word)) for word in (budget_s, quiet, limit_s)]
+sys.exit(ctypes.CDLL(library).probe(int(threads), array, len(words) // 2, int(rounds), *efforts))
 """
 
 
 def measure_peaks(cache_dir: Path, *, refresh: bool = False) -> Peaks:
     """Return the machine's peaks: from the cache when there, else measured (a few seconds).
 
-    Bandwidth is the best over reading, filling, copying and triad, with and without streaming stores, at
-    working sets from the first-level caches to 384 MB: what one sustained pattern reaches when repeated
-    over the same data. On a machine with a very large shared last-level cache even the largest of these
-    may be partly cached, so ``bandwidth_gbps`` is a ceiling for repeated calls, not a DRAM figure.
-    A busy machine measures too low; ``refresh`` measures again and keeps the better of old and new, so
-    whoever is about to hold a figure against a kernel should refresh first.
+    Each figure is the median over rounds that lie apart in time, of quiet samples: threads waited for a core
+    for less than 4 % of each. Bandwidth is that of the best pattern (reading, writing, copying, triad; with
+    and without streaming stores, passes in one direction or to and fro), by working set. With a very large
+    shared last-level cache even the largest working set may be partly cached, so ``bandwidth_gbps`` is a
+    ceiling for repeated calls, not a DRAM figure.
+
+    Peaks that other work disturbed (``is_noisy``) are measured again when asked for next. ``refresh``
+    measures again in any case. A quiet measurement takes the place of whatever was there, higher or lower; a
+    disturbed one does not replace a quiet one.
 
     Raises:
         MachineError: no compiler, too little memory, or the cache folder cannot be written.
     """
-    sizes = _working_sets(caches(), available_memory())
-    path = cache_dir / f"peaks-{_key(sizes)}.json"
+    path = _path(cache_dir)
     known = _load(path)
-    if known is not None and not refresh:
+    if known is not None and not known.is_noisy and not refresh:
         return known
     try:
-        cache_dir.mkdir(parents=True, exist_ok=True)
-        with (cache_dir / "peaks.lock").open("w", encoding="utf-8") as lock:
-            # Two measurements at once would halve each other's figures.
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            known = _load(path)
-            if known is None or refresh:
-                known = _better(_measure(cache_dir, sizes), known)
-                _save(path, known)
-            return known
+        with _alone(cache_dir):
+            now = _load(path)
+            if now is not None and not now.is_noisy and now != known:
+                return now  # another process has just measured
+            return _kept(path, _measure(cache_dir, _working_sets(caches(), available_memory())))
     except OSError as error:
         raise MachineError(f"cannot keep the measured peaks in {cache_dir}: {error}") from error
 
 
+def measure_again(cache_dir: Path) -> Peaks:
+    """Return what a new measurement gives, quiet or not; the cache gets it as in ``measure_peaks``.
+
+    Raises:
+        MachineError: as ``measure_peaks``.
+    """
+    try:
+        with _alone(cache_dir):
+            found = _measure(cache_dir, _working_sets(caches(), available_memory()))
+            _kept(_path(cache_dir), found)
+            return found
+    except OSError as error:
+        raise MachineError(f"cannot keep the measured peaks in {cache_dir}: {error}") from error
+
+
+@contextlib.contextmanager
+def _alone(cache_dir: Path) -> Iterator[None]:
+    """Hold the cache folder's lock: two measurements at once would halve each other's figures."""
+    cache_dir.mkdir(parents=True, exist_ok=True)
+    with (cache_dir / "peaks.lock").open("w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _path(cache_dir: Path) -> Path:
+    sizes = _working_sets(caches(), available_memory())
+    parts = (processor_model(), str(n_threads()), *map(str, sizes), _probe_source(), *_FLAGS)
+    return cache_dir / f"peaks{PROBE_VERSION}-{content_hash(*parts)}.json"
+
+
 def _working_sets(cached: Caches, available: int | None) -> tuple[int, ...]:
-    """Return the sizes (bytes) to measure: inside each private level, then doubling up to the largest."""
+    """Return the sizes (bytes) to measure: inside each level, then doubling up to the largest."""
     largest = min(_LARGEST, (available or _LARGEST * 4) // 4)
-    inside = [cached.l1 * 3 // 4, cached.l2 // 4, cached.l2 * 3 // 4]
+    inside = [cached.l1 // 2, cached.l1 * 3 // 4, cached.l2 // 4, cached.l2 // 2, cached.l2 * 3 // 4]
+    inside += [cached.l3 // 2] if cached.l3 else []
     beyond = [_LARGEST >> shift for shift in range(7) if _LARGEST >> shift > cached.l2]
     return tuple(sorted({size for size in [*inside, *beyond] if size <= largest}))
 
 
-def _key(sizes: Sequence[int]) -> str:
-    return content_hash(processor_model(), str(n_threads()), *map(str, sizes), _probe_source(), *_FLAGS)
+def _one_thread(levels: Sequence[Cache], largest: int) -> dict[int, int]:
+    """Return the working set (bytes) by level at which one thread is measured."""
+    inside = {cache.level: cache.instance_bytes // 2 for cache in levels}
+    return {**{level: size for level, size in inside.items() if size < largest}, MEMORY: largest}
+
+
+def _all_threads(levels: Sequence[Cache], sizes: Sequence[int]) -> dict[int, int]:
+    """Return the working set (bytes) by level at which all threads are measured, one of ``sizes``."""
+    inside = {cache.level: cache.instance_bytes * cache.instances // 2 for cache in levels}
+    return {**{level: size for level, size in inside.items() if size in sizes}, MEMORY: max(sizes)}
 
 
 @cache
@@ -79,49 +136,103 @@ def _probe_source() -> str:
 
 
 def _load(path: Path) -> Peaks | None:
-    """Return the cached peaks, None when there are none or the file is damaged."""
+    """Return the cached peaks, None when there are none of this probe or the file is damaged."""
     try:
-        return Peaks.model_validate_json(path.read_text(encoding="utf-8"))
+        found = Peaks.model_validate_json(path.read_text(encoding="utf-8"))
     except (OSError, ValidationError):
         return None
+    return found if found.probe == PROBE_VERSION else None
 
 
-def _save(path: Path, peaks: Peaks) -> None:
+def _kept(path: Path, new: Peaks) -> Peaks:
+    """Keep new peaks, unless they are noisy and the known ones are not; return what is kept."""
+    known = _load(path)
+    if known is not None and new.is_noisy and not known.is_noisy:
+        return known
     partial = path.with_suffix(f".{os.getpid()}")
-    partial.write_text(peaks.model_dump_json(indent=1), encoding="utf-8")
+    partial.write_text(new.model_dump_json(indent=1), encoding="utf-8")
     os.replace(partial, path)
+    return new
 
 
 def _measure(cache_dir: Path, sizes: Sequence[int]) -> Peaks:
     built = compile_library(_probe_source(), _FLAGS, cache_dir)
     if isinstance(built, CompileFailure):
         raise MachineError(f"the compiler cannot build the peak probe: {built.log.splitlines()[0]}")
-    rounds = _parse(_run_probe(built.path, sizes))
-    bandwidth = {size: max(found.bandwidth[size] for found in rounds) for size in sizes}
-    l2 = caches().l2
-    in_cache = [size for size in sizes if size >= l2 // 2]
+    alone = _one_thread(cache_levels(), max(sizes))
+    requests = [*((n_threads(), size) for size in sizes), *((1, size) for size in alone.values())]
+    found = read_figures(_run_probe(built.path, list(dict.fromkeys(requests))), n_threads())
+    return _peaks_of(found, sizes, count_fma(built.path, "fma_compiled"))
+
+
+def _peaks_of(found: Figures, sizes: Sequence[int], instructions: int | None) -> Peaks:
+    """Make the peaks from what the probe printed and from the count of its multiply-adds."""
+    check = found.fma_check(instructions)
+    cached = _cache_bytes(found, caches(), max(sizes))
+    in_cache = min((size for size in sizes if size >= cached // 2), default=max(sizes))
     today = datetime.date.today()
+    levels = cache_levels()
     return Peaks(
         device=processor_model(),
         n_threads=n_threads(),
-        bandwidth_gbps=bandwidth[max(sizes)],
-        cache_bandwidth_gbps=max(bandwidth[size] for size in in_cache),
-        cache_bytes=l2,
-        fma_gflops=max(found.fma for found in rounds),
+        bandwidth_gbps=found.best(max(sizes)).median,
+        cache_bandwidth_gbps=found.best(in_cache).median,
+        cache_bytes=cached,
+        fma_gflops=found.fma(check).median,
         source=f"measured {today.isoformat()}",
+        probe=PROBE_VERSION,
         measured_on=today,
         spread=PeakSpread(
-            bandwidth_gbps=_spread(found.bandwidth[max(sizes)] for found in rounds),
-            cache_bandwidth_gbps=_spread(max(found.bandwidth[size] for size in in_cache) for found in rounds),
-            fma_gflops=_spread(found.fma for found in rounds),
+            bandwidth_gbps=found.best(max(sizes)),
+            cache_bandwidth_gbps=found.best(in_cache),
+            fma_gflops=found.fma(check),
         ),
-        curve=tuple(BandwidthPoint(working_set=size, gbps=bandwidth[size]) for size in sorted(bandwidth)),
+        waited=found.waited,
+        is_noisy=found.is_noisy or not check.do_agree,
+        curve=found.curve(sizes),
+        levels=(
+            *_level_rates(found, 1, _one_thread(levels, max(sizes))),
+            *(_level_rates(found, n_threads(), _all_threads(levels, sizes)) if n_threads() > 1 else ()),
+        ),
+        functions=tuple(found.functions().items()),
+        rounded_gflops=None if has_unknown_units(isa()) else found.rounded(check),
+        fma_check=check,
     )
 
 
-def _run_probe(library: Path, sizes: Sequence[int]) -> str:
+def has_unknown_units(extensions: Sequence[str]) -> bool:
+    """True for processors that multiply 16-bit numbers in units that the probe does not use."""
+    return any(name.startswith(_UNKNOWN_UNITS) for name in extensions)
+
+
+def _cache_bytes(found: Figures, cached: Caches, largest: int) -> int:
+    """Return the size of the last level that is clearly faster than memory, all instances together."""
+    half = (cached.l3 or 0) // 2
+    if half and half < largest and found.knows(half):
+        is_fast = found.best(half).median > _IN_CACHE * found.best(largest).median
+        return cached.l3 if is_fast and cached.l3 else cached.l2
+    return cached.l2
+
+
+def _level_rates(found: Figures, threads: int, working_sets: dict[int, int]) -> list[LevelRate]:
+    return [
+        LevelRate(
+            level=level,
+            threads=threads,
+            working_set=size,
+            read_gbps=found.rate("read", threads, size),
+            write_gbps=found.rate("write", threads, size),
+            copy_gbps=found.rate("copy", threads, size),
+        )
+        for level, size in sorted(working_sets.items(), key=lambda pair: pair[1])
+    ]
+
+
+def _run_probe(library: Path, requests: Sequence[tuple[int, int]]) -> str:
     """Run the probe in a process of its own: OpenMP used here would break later forks."""
-    command = [sys.executable, "-I", "-S", "-c", _PROBE, str(library), str(n_threads()), *map(str, sizes)]
+    words = [word for pair in requests for word in pair]
+    efforts = [n_threads(), _ROUNDS, _BUDGET_S, QUIET, _LIMIT_S]
+    command = [sys.executable, "-I", "-S", "-c", _PROBE, str(library), *map(str, [*efforts, *words])]
     environment = {**os.environ, "OMP_WAIT_POLICY": "passive", "OMP_DYNAMIC": "false"}
     try:
         done = subprocess.run(
@@ -142,49 +253,3 @@ def _why(library: Path, done: subprocess.CompletedProcess[str]) -> str:
         return f"{library.parent} is mounted noexec; put the cache where code may run (KERNELWRIGHT_CACHE)"
     lines = done.stderr.strip().splitlines()
     return lines[-1] if lines else f"it ended with code {done.returncode}"
-
-
-@dataclass
-class _Round:
-    """The probe's figures of one moment: GFLOP/s, and GB/s of the best kernel per working-set size."""
-
-    fma: float
-    bandwidth: dict[int, float] = field(default_factory=dict)
-
-
-def _parse(output: str) -> list[_Round]:
-    """Return what each round of the probe measured; a round begins with its line ``fma``."""
-    rounds: list[_Round] = []
-    for name, size, rate in (line.split() for line in output.splitlines()):
-        if name == "fma":
-            rounds.append(_Round(float(rate) / 1e9))
-        else:
-            known = rounds[-1].bandwidth
-            known[int(size)] = max(known.get(int(size), 0.0), float(rate) / 1e9)
-    return rounds
-
-
-def _spread(figures: Iterable[float]) -> Spread:
-    found = list(figures)
-    return Spread(low=min(found), median=statistics.median(found), high=max(found), repeats=len(found))
-
-
-def _better(new: Peaks, old: Peaks | None) -> Peaks:
-    """Return the higher figure of each pair, with date and spread of the new ones.
-
-    Load only ever lowers what a machine seems to reach.
-    """
-    if old is None:
-        return new
-    curve = tuple(
-        BandwidthPoint(working_set=a.working_set, gbps=max(a.gbps, b.gbps))
-        for a, b in zip(new.curve, old.curve, strict=True)
-    )
-    return new.model_copy(
-        update={
-            "bandwidth_gbps": max(new.bandwidth_gbps, old.bandwidth_gbps),
-            "cache_bandwidth_gbps": max(new.cache_bandwidth_gbps, old.cache_bandwidth_gbps),
-            "fma_gflops": max(new.fma_gflops, old.fma_gflops),
-            "curve": curve,
-        }
-    )

@@ -15,6 +15,11 @@ def json_text(document: Any) -> str:
     return json.dumps(_finite(to_jsonable_python(document, fallback=str)), indent=2, allow_nan=False) + "\n"
 
 
+def json_line(document: Any) -> str:
+    """Return the same on one line."""
+    return json.dumps(_finite(to_jsonable_python(document, fallback=str)), allow_nan=False) + "\n"
+
+
 def _finite(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _finite(inner) for key, inner in value.items()}

@@ -16,6 +16,7 @@ from kernelwright.core.events import (
     CandidateWritten,
     Diagnosed,
     Event,
+    FinalistsTimed,
     LoweringGaveUp,
     MoveChosen,
     RunFinished,
@@ -174,6 +175,8 @@ class PlainProgress:
             self._print(f"{self._name}: {prepared_line(event)}")
         elif isinstance(event, LoweringGaveUp):
             self._print(f"{self._name}: {given_up_line(event)}")
+        elif isinstance(event, FinalistsTimed):
+            self._print(f"finalists: {event.reason}")
         elif isinstance(event, RunFinished):
             self._print(f"search ended: {event.reason}")
 

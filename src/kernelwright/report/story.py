@@ -10,6 +10,7 @@ from kernelwright.core.events import (
     CandidateWritten,
     Diagnosed,
     Event,
+    FinalistsTimed,
     IncumbentImproved,
     LoweringGaveUp,
     MoveChosen,
@@ -106,6 +107,8 @@ class Story:
     finished: RunFinished | None = None
     interrupted: RunInterrupted | None = None
     """The last event of a run that was interrupted; None once it was carried on."""
+    finalists: FinalistsTimed | None = None
+    """How the fastest candidates did in turn with each other; None where they were not timed so."""
     given_up: list[LoweringGaveUp] = field(default_factory=list)
     """Where the compiler generated nothing, each workload and reason once."""
 
@@ -125,6 +128,8 @@ class Story:
             self._give_up(event)
         elif isinstance(event, RunInterrupted):
             self._close()
+        elif isinstance(event, FinalistsTimed):
+            self.finalists = event
         else:
             self._attach(event)
 

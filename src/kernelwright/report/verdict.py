@@ -41,8 +41,13 @@ def run_verdict(story: Story, failure: str | None = None) -> Verdict:
         lines = (*told, *_compiler(story), why)
         return Verdict("bad", "The winner did not pass its final evaluation", lines)
     speedup = speedup_over(evaluation, "eager")
-    lines = (*figures(evaluation), *_rules(evaluation), *_compiler(story), why)
+    lines = (*figures(evaluation), *_finalists(story), *_rules(evaluation), *_compiler(story), why)
     return Verdict("good", _headline(speedup), lines)
+
+
+def _finalists(story: Story) -> tuple[str, ...]:
+    """Return one line about the choice among the fastest candidates, with every ratio and its interval."""
+    return () if story.finalists is None else (f"Finalists: {story.finalists.reason}.",)
 
 
 def _unchanged_headline(story: Story) -> str:
@@ -122,7 +127,18 @@ def _floor_line(evaluation: Evaluation) -> list[str]:
     if floor is None or ms is None:
         return []
     which = " (geometric means over the workloads)" if len(evaluation.results) > 1 else ""
-    return [f"The fastest this machine could do is {millis(floor)}; this takes {millis(ms)}{which}."]
+    line = f"The fastest this machine could do is {millis(floor)}; this takes {millis(ms)}{which}."
+    return [line, *_corrections(evaluation)]
+
+
+def _corrections(evaluation: Evaluation) -> list[str]:
+    """Return a line for each floor that was our error."""
+    return [
+        f"The machine's peaks had been measured too low: by them, workload {result.workload} would take "
+        f"{millis(result.floor_was_ms)} at least. They were measured again."
+        for result in evaluation.results
+        if result.floor_was_ms is not None
+    ]
 
 
 def failed_line(evaluation: Evaluation) -> str:

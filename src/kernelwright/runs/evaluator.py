@@ -1,11 +1,12 @@
 """The protocol by which a run has candidates judged."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Protocol, Self, runtime_checkable
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Evaluation
+from kernelwright.core.finalists import Alternation
 from kernelwright.core.roofline import Floor
 from kernelwright.core.task import Task
 
@@ -36,6 +37,15 @@ class Session(Protocol):
     ) -> None: ...
 
 
+@runtime_checkable
+class AlternatingSession(Protocol):
+    """A session that can time candidates in turn with each other."""
+
+    def alternate(self, candidates: Sequence[Candidate]) -> Alternation | None:
+        """Return their order and ratios; None where that cannot be measured."""
+        ...
+
+
 class SessionAround:
     """A session around another one; methods that a subclass does not change call the inner session."""
 
@@ -46,6 +56,10 @@ class SessionAround:
     def baseline_ms(self) -> Mapping[str, float]:
         """Eager latency per workload."""
         return self._inner.baseline_ms
+
+    def alternate(self, candidates: Sequence[Candidate]) -> Alternation | None:
+        """See AlternatingSession; None where the inner session is none."""
+        return self._inner.alternate(candidates) if isinstance(self._inner, AlternatingSession) else None
 
     def __enter__(self) -> Self:
         self._inner.__enter__()

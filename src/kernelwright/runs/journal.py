@@ -1,10 +1,11 @@
 """The run's event log: written as things happen, read back when a run is resumed."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Evaluation
-from kernelwright.core.events import CandidateEvaluated, Event, RunFinished, RunInterrupted
+from kernelwright.core.events import CandidateEvaluated, Event, FinalistsTimed, RunFinished, RunInterrupted
+from kernelwright.core.finalists import Alternation
 from kernelwright.core.learned import ArchivedPlan
 from kernelwright.core.run import Outcome
 from kernelwright.store.base import Store
@@ -28,6 +29,7 @@ class Journal:
         stored = (stored.event for stored in store.iter_events(run_id))
         self._recorded = [event for event in stored if not isinstance(event, RunInterrupted)]
         self._cursor = 0
+        self._alternation = next((e for e in self._recorded if isinstance(e, FinalistsTimed)), None)
         self._evaluations = {
             (event.candidate, event.evaluation.is_final): event.evaluation
             for event in self._recorded
@@ -61,9 +63,18 @@ class Journal:
         """Return the evaluation an interrupted run had finished, None when it has to be made."""
         return self._evaluations.get((candidate_id, is_final))
 
+    def recorded_alternation(self, candidates: Collection[str]) -> Alternation | None:
+        """Return how an interrupted run had timed these finalists, None when it is to be measured."""
+        known = None if self._alternation is None else self._alternation.alternation
+        if known is None:
+            return None
+        timed = {*known.order, *(name for name, _ in known.left_out)}
+        return known if timed == set(candidates) else None
+
     def recorded_seconds(self) -> float:
-        """Return the seconds that finished evaluations had taken before a resume."""
-        return sum(sum(e.phases_s.values()) for e in self._evaluations.values())
+        """Return the seconds that finished measurements had taken before a resume."""
+        timed = 0.0 if self._alternation is None else self._alternation.alternation.seconds
+        return timed + sum(sum(e.phases_s.values()) for e in self._evaluations.values())
 
     def finished(self) -> RunFinished | None:
         """Return the closing event of a run that had ended, None otherwise."""

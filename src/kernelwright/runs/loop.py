@@ -16,6 +16,7 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import BudgetUsedUp, ModelUnavailable
 from kernelwright.core.evaluation import Evaluation, Status
 from kernelwright.core.events import (
+    FinalistsTimed,
     RunFinished,
     RunStarted,
     StepMode,
@@ -26,6 +27,7 @@ from kernelwright.core.learned import ArchivedPlan
 from kernelwright.core.model_call import CallOutcome
 from kernelwright.core.run import RunSpec, RunState
 from kernelwright.memory.study import study
+from kernelwright.runs import finalists
 from kernelwright.runs.evaluator import Evaluator, Session
 from kernelwright.runs.holding import held
 from kernelwright.runs.interruption import is_faster_everywhere, mark_interrupted
@@ -40,8 +42,6 @@ from kernelwright.runs.view import SearchPolicy, Selection
 from kernelwright.store.base import RunRecord, Store
 from kernelwright.store.lease import LeaseLost
 
-FINALISTS = 3
-"""Verified candidates that are measured again, fastest first, until one holds; our choice."""
 FINAL_SHARE = 0.3
 """Share of a budget in seconds that is kept for the final measurement; the search ends that much earlier."""
 NO_TIME = "no time was left to measure the best candidate again"
@@ -278,13 +278,32 @@ class _Loop:
         )
         return is_fruitful
 
+    def _finalists(self, context: StepContext) -> tuple[str, ...]:
+        """Return the candidates to measure finally, in this order."""
+        ranking = self.state.ranking()
+        names = finalists.contenders(ranking, self.state.evaluations) if ranking else ()
+        if len(names) > 1 and (self.meter.has_time() or self.journal.recorded_alternation(names)):
+            timed = context.alternate([self.state.candidates[name] for name in names])
+            if timed is not None:
+                plans = {name: context.plan_of(name) for name in names}
+                found = [attempt.candidate for attempt in self.state.attempts]
+                choice = finalists.choose(timed, plans, found)
+                context.emit(
+                    FinalistsTimed(
+                        step=self.state.step, alternation=timed, chosen=choice.order[0], reason=choice.reason
+                    )
+                )
+                return choice.order
+        return tuple(ranking[: finalists.MOST])
+
     def _final(self, context: StepContext) -> tuple[Candidate | None, Evaluation | None]:
         """Measure the best again in fresh processes; the first that holds and is faster wins.
 
-        None is begun when the budget of seconds is used up: only what has a final verdict is delivered.
+        Those that the search cannot tell apart are timed in turn with each other first. No measurement is
+        begun when the budget of seconds is used up: only what has a final verdict is delivered.
         """
         last: Evaluation | None = None
-        for candidate_id in self.state.ranking()[:FINALISTS]:
+        for candidate_id in self._finalists(context):
             if not (self.meter.has_time() or self.journal.recorded_evaluation(candidate_id, is_final=True)):
                 break
             self.state.step += 1

@@ -34,9 +34,12 @@ def prepare(spec: RunSpec, cache_dir: Path) -> tuple[Problem, str | None]:
 def machine_to_plan_for(spec: RunSpec, cache_dir: Path) -> Machine:
     """Return a run's machine.
 
-    Where its peaks are not known they are this one's; with them comes what an older record does not say.
+    Where its peaks are not known, or an older probe measured them, they are this one's; with them comes what
+    an older record does not say.
     """
     known = spec.machine
+    if known.peaks is not None and known.peaks.is_outdated:
+        known = known.model_copy(update={"peaks": None})
     if known.peaks is not None:
         return known
     here = probe_machine(cache_dir)
@@ -125,7 +128,9 @@ def _capture(spec: RunSpec) -> tuple[dict[str, Captured], dict[str, Work], str |
     """Return the graph of every workload and what it must do, or nothing and why."""
     try:
         captured = {workload.name: capture_task(spec.task, workload) for workload in spec.task.workloads}
-        return captured, {name: count_work(found) for name, found in captured.items()}, None
+        may_round = not _is_strict(spec, captured)
+        works = {name: count_work(found, may_round=may_round) for name, found in captured.items()}
+        return captured, works, None
     except CaptureError as error:
         return {}, {}, str(error)
 

@@ -1,6 +1,6 @@
 """An evaluator that measures nothing twice: it uses verdicts of the search as final ones."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Evaluation
@@ -26,6 +26,9 @@ class QuickSession(SessionAround):
     def __init__(self, inner: Session) -> None:
         super().__init__(inner)
         self._known: dict[str, Evaluation] = {}
+
+    def alternate(self, candidates: Sequence[Candidate]) -> None:
+        """Measure nothing."""
 
     def evaluate(
         self,

@@ -7,7 +7,7 @@ twice gives the same figures twice.
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Annotated, Any, Literal, Self
@@ -17,12 +17,13 @@ from pydantic import Field, TypeAdapter, ValidationError, model_validator
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import UserError
 from kernelwright.core.evaluation import Evaluation
-from kernelwright.core.events import CandidateEvaluated, TaskPrepared
+from kernelwright.core.events import CandidateEvaluated, FinalistsTimed, TaskPrepared
+from kernelwright.core.finalists import Alternation
 from kernelwright.core.frozen import Frozen
 from kernelwright.core.machine import Machine, machine_of_environment
 from kernelwright.core.roofline import Floor, Peaks
 from kernelwright.core.task import Task
-from kernelwright.runs.evaluator import Evaluator, Session
+from kernelwright.runs.evaluator import AlternatingSession, Evaluator, Session
 from kernelwright.runs.prepare import Preparation, prepare_on
 from kernelwright.store.base import Store
 from kernelwright.targets.gpu.facts import GpuFacts
@@ -74,7 +75,22 @@ class RecordedEvaluation(Frozen):
     evaluation: Evaluation
 
 
-Entry = Annotated[RecordedMachine | RecordedTask | RecordedEvaluation, Field(discriminator="kind")]
+class RecordedAlternation(Frozen):
+    """Finalists of one task, timed in turn with each other."""
+
+    kind: Literal["alternation"] = "alternation"
+    task_id: str
+    alternation: Alternation
+
+    @property
+    def candidates(self) -> frozenset[str]:
+        """Ids of all who were timed."""
+        return frozenset((*self.alternation.order, *(name for name, _ in self.alternation.left_out)))
+
+
+Entry = Annotated[
+    RecordedMachine | RecordedTask | RecordedEvaluation | RecordedAlternation, Field(discriminator="kind")
+]
 _ENTRY: TypeAdapter[Entry] = TypeAdapter(Entry)
 
 
@@ -86,6 +102,7 @@ class Recording:
         self.machine: RecordedMachine | None = None
         self._tasks: dict[str, RecordedTask] = {}
         self._evaluations: dict[tuple[str, str, bool], Evaluation] = {}
+        self._alternations: dict[tuple[str, frozenset[str]], RecordedAlternation] = {}
         self._keep: Callable[[Entry], None] | None = None
         for entry in entries:
             self.add(entry)
@@ -106,6 +123,12 @@ class Recording:
         yield from self._tasks.values()
         for evaluation in self._evaluations.values():
             yield RecordedEvaluation(evaluation=evaluation)
+        yield from self._alternations.values()
+
+    def find_alternation(self, task_id: str, candidates: Collection[str]) -> Alternation | None:
+        """Return how these candidates were timed in turn, None when they were not."""
+        found = self._alternations.get((task_id, frozenset(candidates)))
+        return None if found is None else found.alternation
 
     def find(self, task_id: str, candidate_id: str, *, is_final: bool) -> Evaluation | None:
         """Return the recorded verdict, None when there is none."""
@@ -123,6 +146,8 @@ class Recording:
             return is_new
         if isinstance(entry, RecordedTask):
             return self._tasks.setdefault(entry.task_id, entry) is entry
+        if isinstance(entry, RecordedAlternation):
+            return self._alternations.setdefault((entry.task_id, entry.candidates), entry) is entry
         evaluation = entry.evaluation
         key = evaluation.task_id, evaluation.candidate_id, evaluation.is_final
         return self._evaluations.setdefault(key, evaluation) is evaluation
@@ -148,6 +173,8 @@ def _entries(store: Store, run_id: str) -> Iterable[Entry]:
             yield RecordedTask(task_id=task.id, name=task.name, baseline_ms=event.baselines_ms)
         elif isinstance(event, CandidateEvaluated):
             yield RecordedEvaluation(evaluation=event.evaluation)
+        elif isinstance(event, FinalistsTimed):
+            yield RecordedAlternation(task_id=task.id, alternation=event.alternation)
 
 
 def read_recording(path: Path) -> Recording:
@@ -267,6 +294,20 @@ class RecordedSession:
         measured = asked.evaluate(candidate, final=final, floors=floors or {}, baselines=baselines)
         recording.add(RecordedEvaluation(evaluation=measured))
         return measured
+
+    def alternate(self, candidates: Sequence[Candidate]) -> Alternation | None:
+        """Return how these candidates were timed in turn, or time them; None where nobody can."""
+        recording, task_id = self._evaluator.recording, self._task.id
+        if self._evaluator.is_served:
+            known = recording.find_alternation(task_id, [candidate.id for candidate in candidates])
+            has_final = any(recording.find(task_id, c.id, is_final=True) for c in candidates)
+            if known is not None or has_final or self._evaluator.inner is None:
+                return known  # a final that is recorded without it is of before there were alternations
+        asked = self._ask("its finalists")
+        found = asked.alternate(candidates) if isinstance(asked, AlternatingSession) else None
+        if found is not None:
+            recording.add(RecordedAlternation(task_id=task_id, alternation=found))
+        return found
 
     def _ask(self, what: str) -> Session:
         inner = self._evaluator.inner

@@ -24,9 +24,10 @@ from kernelwright.core.events import (
     StepStarted,
     TaskPrepared,
 )
+from kernelwright.core.finalists import Alternation
 from kernelwright.core.plan import Move, Plan
 from kernelwright.core.run import Outcome, RunSpec
-from kernelwright.runs.evaluator import Session
+from kernelwright.runs.evaluator import AlternatingSession, Session
 from kernelwright.runs.journal import Journal
 from kernelwright.runs.knowledge import Knowledge
 from kernelwright.runs.state import LoopState
@@ -241,6 +242,13 @@ class StepContext:
             )
         self.emit(CandidateEvaluated(step=self.state.step, candidate=candidate.id, evaluation=evaluation))
         return evaluation
+
+    def alternate(self, candidates: Sequence[Candidate]) -> Alternation | None:
+        """Return how an interrupted run had timed these finalists in turn, or time them; None: nobody can."""
+        known = self._journal.recorded_alternation([candidate.id for candidate in candidates])
+        if known is not None:
+            return known
+        return self._session.alternate(candidates) if isinstance(self._session, AlternatingSession) else None
 
     def replace_base(self, candidate_id: str) -> None:
         """Make a verified candidate the one that the next plan starts from."""

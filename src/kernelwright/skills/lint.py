@@ -9,8 +9,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
+from pydantic import Field
+
 from kernelwright.core.evidence import METRICS, Bottleneck, FactValue
 from kernelwright.core.frozen import Frozen
+from kernelwright.core.plan import ParamValue
 from kernelwright.core.skill import Predicate, Skill
 from kernelwright.skills.predicate import show_predicate, value_matches
 
@@ -43,6 +46,8 @@ class SkillTarget(Frozen):
     """Every edit that exists there, as ``kind:name``, e.g. ``schedule:unroll``."""
     shows_host_side: bool = False
     """The host's side may be shown in Python."""
+    params: dict[str, dict[str, tuple[ParamValue, ...]]] = Field(default_factory=dict)
+    """Lowering -> its parameter, with the values that search takes, in its order; none: not told."""
 
 
 class SkillProblem(Frozen):
@@ -170,6 +175,7 @@ def _lowering_problems(skill: Skill, targets: Mapping[str, SkillTarget]) -> Iter
     yield from (f"parameter {name!r} has no values" for name, values in skill.params.items() if not values)
     if skill.lowering is None:
         return
+    yield from _param_problems(skill, targets)
     kind, _, name = skill.lowering.partition(":")
     if kind not in LOWERING_KINDS or not name:
         yield f"lowering {skill.lowering!r} is not one of {', '.join(LOWERING_KINDS)} and a name"
@@ -177,6 +183,20 @@ def _lowering_problems(skill: Skill, targets: Mapping[str, SkillTarget]) -> Iter
         skill.lowering in targets[target].lowerings for target in skill.targets if target in targets
     ):
         yield f"lowering {skill.lowering!r} does not exist"
+
+
+def _param_problems(skill: Skill, targets: Mapping[str, SkillTarget]) -> Iterator[str]:
+    """A skill shows the values that search takes, all of them and in its order."""
+    for target in skill.targets:
+        known = targets[target].params if target in targets else {}
+        wanted = known.get(skill.lowering or "")
+        if wanted is not None and skill.params != wanted:
+            yield f"params are {_shown(skill.params)}, but search on {target} takes {_shown(wanted)}"
+
+
+def _shown(params: Mapping[str, tuple[ParamValue, ...]]) -> str:
+    texts = (f"{name}: [{', '.join(map(str, values))}]" for name, values in params.items())
+    return ", ".join(texts) or "none"
 
 
 def _text_problems(skill: Skill, targets: Mapping[str, SkillTarget]) -> Iterator[str]:

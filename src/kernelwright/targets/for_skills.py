@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from kernelwright.ir.plan_lowering import known_lowerings
+from kernelwright.ir.plan_lowering import known_lowerings, known_params
 from kernelwright.skills.lint import SkillTarget
 from kernelwright.targets.registry import all_targets
 
@@ -11,7 +11,9 @@ def skill_targets() -> Mapping[str, SkillTarget]:
     """Return name -> what skills may do and show, for every target that loads."""
     return {
         str(target): SkillTarget(
-            lowerings=known_lowerings(target.lowering), shows_host_side=target.shows_host_side
+            lowerings=known_lowerings(target.lowering),
+            shows_host_side=target.shows_host_side,
+            params=known_params(target.lowering),
         )
         for target in all_targets()
     }

@@ -9,6 +9,8 @@ too good to be true:
   counted anchors; of the parameters that only meet pointwise operators the largest (affine chains of
   them fold into one); outputs and updated buffers. Rows picked by an index count nothing.
 
+- ``functions``: evaluations of elementary functions on values of the inputs (``tasks/functions.py``).
+
 Not a bound against Strassen-like products, whose error the referee would not accept as a rule.
 """
 
@@ -19,6 +21,7 @@ from kernelwright.core.roofline import Work
 from kernelwright.tasks.anchors import AnchorWork, count_anchors, operands
 from kernelwright.tasks.aten import VIEWS, Constants, op_name, source_of, stored_elements
 from kernelwright.tasks.capture import Captured
+from kernelwright.tasks.functions import count_functions
 from kernelwright.tasks.needs import needed_shares
 
 _MOVING = VIEWS | frozenset(
@@ -46,8 +49,11 @@ _MOVING = VIEWS | frozenset(
 )
 
 
-def count_work(captured: Captured) -> Work:
-    """Count the unavoidable operations and bytes of one call."""
+def count_work(captured: Captured, *, may_round: bool = False) -> Work:
+    """Count the unavoidable operations, bytes and elementary functions of one call.
+
+    ``may_round``: operands of products may be rounded to 16 bits.
+    """
     constants = Constants()
     needs = needed_shares(captured, constants)
     updated = {record.node for record in captured.placeholders if record.source in captured.mutations}
@@ -65,7 +71,12 @@ def count_work(captured: Captured) -> Work:
     )
     flops = sum(anchor.flops for anchor in anchors) + looked_at
     moved = sum(read.values()) + _parameter_bytes(anchors, free, kinds, needs) + _written_bytes(captured)
-    return Work(flops=int(flops), min_bytes=int(moved))
+    return Work(
+        flops=int(flops),
+        min_bytes=int(moved),
+        functions=tuple(sorted(count_functions(captured, needs).items())),
+        may_round=may_round,
+    )
 
 
 def _bytes(node: fx.Node) -> int:

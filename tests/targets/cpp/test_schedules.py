@@ -13,6 +13,7 @@ from kernelwright.core.machine import Machine
 from kernelwright.ir.lower import lower
 from kernelwright.ir.program import Buffer, BufferRef, Call, Program, Region, StoreTo
 from kernelwright.targets.cpp.printer import print_region
+from kernelwright.targets.cpp.schedule import CppSchedule
 from kernelwright.targets.cpp.schedules import schedule_edits, with_default_schedules
 from kernelwright.tasks.capture import capture_module
 
@@ -76,6 +77,11 @@ def test_completed_schedule_prints_the_same_kernel() -> None:
         ("streaming-stores", softmax(1024, 4096)),
         ("rows-together", scan(64, 500, "sum", "j", reverse=False)),
         ("interior-split", pool(8, 33, 3, 1, 1, "max")),
+        ("separable-window", pool(8, 33, 3, 1, 1, "max")),
+        ("jam", reduction(400, 300, "sum", "i")),
+        ("prefetch-distance", softmax(1024, 4096)),
+        ("dynamic-blocks", softmax(1024, 4096)),
+        ("exp-degree", softmax(64, 500)),
         ("vector-axis", reduction(400, 300, "sum", "i", vector_axis="i")),
     ],
 )
@@ -173,3 +179,34 @@ def test_a_sum_of_two_library_results_is_written_over_one_of_them_only() -> None
     program = with_default_schedules(lower(capture_module(TwoProducts(), inputs)), MACHINE)
     assert EDITS["in-place-epilogue"].sites(program) == ()
     assert program.outputs[0] in {r for s in program.steps if isinstance(s, Call) for r in s.results}
+
+
+@pytest.mark.parametrize(
+    ("size", "kernel", "stride", "padding", "combine"),
+    [(33, 3, 2, 1, "max"), (20, 2, 2, 0, "max"), (28, 5, 3, 2, "sum"), (17, 3, 1, 1, "min")],
+)
+def test_a_window_in_two_steps_is_the_window(
+    tmp_path: Path, size: int, kernel: int, stride: int, padding: int, combine: str
+) -> None:
+    x = torch.randn(8, size, size, generator=torch.Generator().manual_seed(1))
+    if combine == "max":
+        x[0, 3, 4], x[1, 5] = float("nan"), float("-inf")
+    side = (size + 2 * padding - kernel) // stride + 1
+    region = pool(8, size, kernel, stride, padding, combine)
+    results = []
+    for separable in (True, False):
+        out = torch.empty(8, side, side)
+        one = dataclasses.replace(region, schedule=CppSchedule(separable=separable))
+        assert ("window_rows" in print_region(one)) is separable
+        run(one, tmp_path, x=x, out=out)
+        results.append(out)
+    tolerance = 0 if combine == "max" else 1e-5
+    torch.testing.assert_close(results[0], results[1], rtol=tolerance, atol=tolerance, equal_nan=True)
+
+
+@pytest.mark.parametrize("jam", [2, 4, 8])
+def test_jammed_loops_combine_what_plain_ones_do(tmp_path: Path, jam: int) -> None:
+    x, out = torch.randn(1003, 333), torch.empty(333)
+    region = dataclasses.replace(reduction(1003, 333, "sum", "i"), schedule=CppSchedule(jam=jam, tile=64))
+    run(region, tmp_path, x=x, out=out)
+    torch.testing.assert_close(out.double(), x.double().sum(0), rtol=0, atol=1e-4)

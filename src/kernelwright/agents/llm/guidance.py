@@ -9,10 +9,12 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from kernelwright.agents.llm import formatting as showing
+from kernelwright.agents.llm.hardware import hardware_lines
 from kernelwright.agents.llm.prompt_input import PromptInput
 from kernelwright.agents.llm.window import PromptWindow, Section, Slot
 from kernelwright.agents.roles import Analysis, Node
 from kernelwright.core.evidence import METRICS
+from kernelwright.core.roofline import Floor
 from kernelwright.core.skill import RankedSkill
 from kernelwright.memory.attempts import Idea
 from kernelwright.skills.stats import SkillStats
@@ -90,7 +92,7 @@ def _floor(told: PromptInput) -> Texts:
     lines = [
         f"- {name}: no kernel can be faster than {showing.number(floor.ms)} ms; bound by {floor.bound_by}: "
         f"{floor.work.flops} operations, {floor.work.min_bytes} bytes, "
-        f"{showing.number(floor.work.intensity)} operations per byte."
+        f"{showing.number(floor.work.intensity)} operations per byte{_evaluations(floor)}."
         for name, floor in problem.floors.items()
     ]
     device = target_of(problem.target).device
@@ -102,7 +104,16 @@ def _floor(told: PromptInput) -> Texts:
         f"{showing.number(peaks.cache_bandwidth_gbps)} GB/s within {peaks.cache_bytes} bytes of "
         f"cache, {showing.number(peaks.fma_gflops)} {device.arithmetic}."
     )
-    return [("Roofline floor", "\n".join([*lines, machine]))]
+    further = [] if device.is_apart else hardware_lines(problem.machine, peaks)
+    return [("Roofline floor", "\n".join([*lines, machine, *further]))]
+
+
+def _evaluations(floor: Floor) -> str:
+    """Say which elementary functions the floor counts, and what they take; empty where it counts none."""
+    if not floor.functions_ms:
+        return ""
+    counted = ", ".join(f"{count} {name}" for name, count in floor.work.functions)
+    return f"; evaluations of functions: {counted}, which alone take {showing.number(floor.functions_ms)} ms"
 
 
 def _diagnosis(told: PromptInput) -> Texts:

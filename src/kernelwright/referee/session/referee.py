@@ -14,22 +14,26 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import MachineError
 from kernelwright.core.evaluation import Evaluation, NumericalError, Stage, Status, WorkloadResult
 from kernelwright.core.evidence import FactValue
+from kernelwright.core.finalists import Alternation
 from kernelwright.core.roofline import Floor
 from kernelwright.core.task import Task, Workload
 from kernelwright.referee.baselines import known_baselines
+from kernelwright.referee.checks.floor import FloorCheck, MeasureAgain, measured_floors
 from kernelwright.referee.checks.guard import find_syntax_problem
 from kernelwright.referee.checks.library_use import check_library_use
 from kernelwright.referee.checks.replay import Replay
 from kernelwright.referee.checks.verify import Verification
+from kernelwright.referee.device import parse_device
 from kernelwright.referee.sandbox.tiers import Sandbox, Tier
 from kernelwright.referee.session.advice import counter_facts, thread_scaling
 from kernelwright.referee.session.candidate_process import CandidateProcess, Failure
+from kernelwright.referee.session.finalists import Contest, finalist_of
 from kernelwright.referee.session.input_samples import InputSample, new_seed, share_of
 from kernelwright.referee.session.launcher import Launcher
 from kernelwright.referee.session.reference_process import ReferenceProcess
 from kernelwright.referee.session.weight_exchange import WeightExchange
 from kernelwright.referee.settings import RefereeSettings
-from kernelwright.referee.timing.measure import EAGER, Measurement, check_plausible
+from kernelwright.referee.timing.measure import EAGER, Measurement
 from kernelwright.referee.timing.statistics import LOOKS, Samples, conclude, is_settled
 from kernelwright.targets.base import BuildSite
 from kernelwright.targets.registry import build_candidate
@@ -49,8 +53,12 @@ T = TypeVar("T")
 class Referee:
     """Judges candidates. Starts the zygote from which all other processes are forked; a context manager."""
 
-    def __init__(self, settings: RefereeSettings) -> None:
+    def __init__(self, settings: RefereeSettings, *, measure_again: MeasureAgain | None = None) -> None:
+        """Start the zygote. ``measure_again`` stands in for the probe that settles doubts about a floor."""
         self.settings = settings
+        device = parse_device(settings.device)
+        again = measure_again or partial(measured_floors, device, settings.cache_dir)
+        self._floors = FloorCheck(settings.floor_margin, again)
         self._launcher = Launcher(settings)
         self._launcher.start()
 
@@ -61,7 +69,7 @@ class Referee:
             TaskError: the task has no right answer to judge by; one line says why.
             MachineError: a process cannot be started or memory cannot be shared.
         """
-        return RefereeSession(self._launcher, self.settings, task)
+        return RefereeSession(self._launcher, self.settings, task, self._floors)
 
     @property
     def sandbox(self) -> Sandbox:
@@ -89,9 +97,9 @@ class Referee:
 class RefereeSession:
     """One admitted task. Evaluations are independent of each other. Not safe for use by two threads."""
 
-    def __init__(self, launcher: Launcher, settings: RefereeSettings, task: Task) -> None:
+    def __init__(self, launcher: Launcher, settings: RefereeSettings, task: Task, floors: FloorCheck) -> None:
         self.task = task
-        self._launcher, self._settings = launcher, settings
+        self._launcher, self._settings, self._floors = launcher, settings, floors
         self._references = self._open_references()
 
     @property
@@ -117,7 +125,8 @@ class RefereeSession:
         Args:
             candidate: What to judge; none of its code runs in this process.
             final: Use several pairs of fresh processes, for the reference too, and fresh seeds only.
-            floors: Workload -> roofline floor. A candidate that is far faster than the floor is rejected.
+            floors: Workload -> roofline floor. Where a candidate is far faster than the floor, the machine's
+                peaks are measured again; one that still is, is rejected.
             baselines: What to compare with. A baseline that torch.compile cannot make is left out, and
                 ``log`` says why.
 
@@ -130,8 +139,27 @@ class RefereeSession:
         if unknown:
             raise MachineError(f"unknown baseline {unknown[0]!r}; known: {', '.join(known)}")
         architecture = self._references[0].architecture
-        trial = _Trial(self._launcher, self._settings, self.task, candidate, architecture, is_final=final)
+        trial = _Trial(
+            self._launcher, self._settings, self.task, candidate, architecture, self._floors, is_final=final
+        )
         return trial.judge(() if final else self._references, floors or {}, tuple(baselines))
+
+    def alternate(self, candidates: Sequence[Candidate]) -> Alternation | None:
+        """Time candidates in turn with each other; None where fewer than two of them run.
+
+        They were verified before: nothing is verified here, and no verdict follows.
+
+        Raises:
+            TaskError: the reference failed, or its process died.
+            MachineError: no compiler, no memory, no process.
+        """
+        architecture = self._references[0].architecture
+        site = _build_site(self._launcher, self._settings, architecture)
+        built = [(candidate, build_candidate(candidate.program, site)) for candidate in candidates]
+        finalists = [finalist_of(candidate, found.library) for candidate, found in built if not found.error]
+        if len(finalists) < 2:
+            return None
+        return Contest(self._launcher, self._settings, self._references).run(finalists)
 
     def close(self) -> None:
         """End the reference's processes."""
@@ -154,6 +182,15 @@ class RefereeSession:
             _close_all(references)
             raise
         return references
+
+
+def _build_site(launcher: Launcher, settings: RefereeSettings, architecture: str | None) -> BuildSite:
+    return BuildSite(
+        cache_dir=launcher.build_cache,
+        timeout_s=settings.build_timeout_s,
+        run=launcher.run_compiler,
+        architecture=architecture,
+    )
 
 
 def _close_all(references: Sequence[ReferenceProcess]) -> None:
@@ -219,9 +256,11 @@ class _Trial:
         task: Task,
         candidate: Candidate,
         architecture: str | None,
+        floors: FloorCheck,
         *,
         is_final: bool,
     ) -> None:
+        self._floor_check = floors
         self._launcher, self._settings, self._task = launcher, settings, task
         self._candidate, self._architecture, self._is_final = candidate, architecture, is_final
         self._stage = Stage.GUARD
@@ -235,6 +274,7 @@ class _Trial:
         self._library_calls: dict[str, int] = {}
         self._pair: _Pair
         self._result: WorkloadResult
+        self._floor: Floor | None = None
 
     def judge(
         self, references: Sequence[ReferenceProcess], floors: Mapping[str, Floor], baselines: tuple[str, ...]
@@ -307,12 +347,7 @@ class _Trial:
 
     def build(self) -> None:
         """Compile what the text has for a compiler."""
-        site = BuildSite(
-            cache_dir=self._launcher.build_cache,
-            timeout_s=self._settings.build_timeout_s,
-            run=self._launcher.run_compiler,
-            architecture=self._architecture,
-        )
+        site = _build_site(self._launcher, self._settings, self._architecture)
         built = build_candidate(self._candidate.program, site)
         self._library = built.library
         self._facts.update(built.facts or {})
@@ -338,23 +373,18 @@ class _Trial:
     ) -> WorkloadResult:
         """Verify and time a workload in one worker, beside the session's host."""
         worker = CandidateProcess(self._launcher, self._settings, reference, self._library)
-        try:
+        with contextlib.closing(worker):
             samples = self._judge_pair(worker, baselines)
-            floor = floors.get(reference.workload.name)
-            result = self._conclude(
-                conclude(reference.workload.name, [samples], floor, spread=self._process_spread(reference))
-            )
+            result = conclude(reference.workload.name, [samples], spread=self._process_spread(reference))
             with self._phase(Stage.TIME):
                 self._advise(worker, result)
-            return result
-        finally:
-            worker.close()
+        return self._conclude(result, floors.get(reference.workload.name))
 
-    def _conclude(self, result: WorkloadResult) -> WorkloadResult:
-        """Return the result of a workload after it has passed the checks of results."""
-        self._result = result
+    def _conclude(self, result: WorkloadResult, floor: Floor | None) -> WorkloadResult:
+        """Return the result of a workload after it has passed the checks of results; no worker is left."""
+        self._result, self._floor = result, floor
         self._run(_When.RESULT)
-        return result
+        return self._result
 
     def _advise(self, worker: CandidateProcess, result: WorkloadResult) -> None:
         """Gather facts for the search, on which no verdict rests."""
@@ -378,7 +408,7 @@ class _Trial:
                 break
             judge = partial(self._judge_fresh_pair, workload, baselines, turn=len(pairs), order=order)
             pairs.append(self._confirmed(judge))
-        return self._conclude(conclude(workload.name, pairs, floor))
+        return self._conclude(conclude(workload.name, pairs), floor)
 
     def _judge_fresh_pair(
         self, workload: Workload, baselines: tuple[str, ...], *, turn: int, order: int
@@ -482,7 +512,12 @@ class _Trial:
 
     def check_floor(self) -> None:
         """Check that the machine can be as fast as the measured latency of a workload."""
-        check_plausible(self._result, self._settings.floor_margin)
+        result = self._result = self._floor_check.check(self._result, self._floor)
+        if result.floor_was_ms is not None:
+            self._notes[
+                f"our error: by the peaks measured before, workload {result.workload} takes at least "
+                f"{result.floor_was_ms:.4g} ms; measured again, {result.floor_ms:.4g} ms"
+            ] = None
 
     def _check_library_use(self, worker: CandidateProcess, draw: InputSample) -> None:
         self._library_calls |= check_library_use(

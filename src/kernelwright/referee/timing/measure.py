@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from kernelwright.core.evaluation import Check, Status, WorkloadResult
+from kernelwright.core.evaluation import Check, Status
 from kernelwright.referee.checks.verify import Verification, matches, still_matches
 from kernelwright.referee.sandbox.account import cpu_s
 from kernelwright.referee.session.candidate_process import CandidateProcess, Failure
@@ -405,21 +405,6 @@ class Measurement:
                 if now.differs_from(draw.inputs, slot):
                     detail = f"the candidate wrote to input tensor {i} in a timed call"
                     raise Failure(Status.MUTATED_INPUT, detail)
-
-
-def check_plausible(result: WorkloadResult, floor_margin: float) -> None:
-    """Raise Failure when the candidate's latency is impossible."""
-    median_ms = result.candidate.median_ms
-    if not math.isfinite(median_ms) or median_ms <= 1e-5:
-        raise Failure(Status.REJECTED, f"a latency of {median_ms:.3g} ms is not possible", check=Check.FLOOR)
-    fraction = result.floor_fraction
-    if fraction is not None and fraction > floor_margin:
-        raise Failure(
-            Status.REJECTED,
-            f"{median_ms:.4g} ms is {fraction:.2f}x faster than the roofline floor "
-            f"({result.floor_ms:.4g} ms): it cannot have done the work",
-            check=Check.FLOOR,
-        )
 
 
 def events_problem(samples: Sequence[Clocks]) -> str | None:

@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelwright.core.evaluation import Speedup, Timing, WorkloadResult
-from kernelwright.core.roofline import Floor
 
 N_RESAMPLES = 1000
 CONFIDENCE = 0.95
@@ -106,7 +105,12 @@ def compare_processes(baseline: str, pairs: Sequence[Samples]) -> Speedup:
     one process are not independent of each other. The interval is Student's t over the pairs, widened by
     ``WIDENED`` and by ``SHARED``.
     """
-    logs = np.asarray([_median_log_ratio(pair, baseline) for pair in pairs])
+    return over_processes(baseline, [_median_log_ratio(pair, baseline) for pair in pairs])
+
+
+def over_processes(baseline: str, log_ratios: Sequence[float]) -> Speedup:
+    """Return the ratio of which each set of processes gave one logarithm; see ``compare_processes``."""
+    logs = np.asarray(log_ratios)
     centre = float(np.mean(logs))
     half = WIDENED * T_975[logs.size - 2] * float(np.std(logs, ddof=1)) / math.sqrt(logs.size)
     half = math.hypot(half, NORMAL_975 * SHARED)
@@ -117,11 +121,12 @@ def is_settled(pairs: Sequence[Samples]) -> bool:
     """Return whether a final measurement may end after these pairs of processes."""
     first, last = LOOKS
     if len(pairs) == first:
-        return all(_is_narrow(compare_processes(name, pairs)) for name in _shared(pairs))
+        return all(is_telling(compare_processes(name, pairs)) for name in _shared(pairs))
     return len(pairs) >= last
 
 
-def _is_narrow(speedup: Speedup) -> bool:
+def is_telling(speedup: Speedup) -> bool:
+    """Tell whether more processes would add nothing: the interval is tight, or far from 1."""
     half = math.log(speedup.high / speedup.low) / 2
     return 2 * half <= math.log(TIGHT) or abs(math.log(speedup.ratio)) > CLEAR * half
 
@@ -136,9 +141,7 @@ def _speedup(baseline: str, centre: float, below: float, above: float) -> Speedu
     return Speedup(baseline=baseline, ratio=ratio, low=min(low, ratio), high=max(high, ratio))
 
 
-def conclude(
-    workload: str, pairs: Sequence[Samples], floor: Floor | None, *, spread: float = 0.0
-) -> WorkloadResult:
+def conclude(workload: str, pairs: Sequence[Samples], *, spread: float = 0.0) -> WorkloadResult:
     """Return timings and speedups of one workload from one or several pairs of processes.
 
     Leaves out a baseline that some pairs lack. ``spread`` is used with one pair only; see ``compare``.
@@ -154,7 +157,6 @@ def conclude(
         candidate=_pooled(pairs, "candidate"),
         baselines={name: _pooled(pairs, name) for name in names},
         speedups=tuple(speedups),
-        floor_ms=None if floor is None else floor.ms,
     )
 
 

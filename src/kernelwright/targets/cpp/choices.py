@@ -9,6 +9,7 @@ from kernelwright.ir.dag import Dag
 from kernelwright.ir.lanes import LANES_PER_VECTOR, best_lane_axis, estimate_ns, points
 from kernelwright.ir.normalise import axis_sizes, normalise
 from kernelwright.ir.program import Region
+from kernelwright.ir.separable import find_separable
 from kernelwright.targets.cpp.schedule import CppSchedule, schedule_of
 
 SERIAL_BELOW_NS = 30_000.0
@@ -44,6 +45,11 @@ class Choices:
     online: bool
     one_pass: bool
     interior_split: bool
+    separable: bool = False
+    jam: int = 1
+    prefetch: int = 1
+    grain: int = 0
+    exp_degree: int = 6
 
 
 def cores_of(machine: Machine) -> int:
@@ -66,9 +72,14 @@ def complete(region: Region, machine: Machine) -> CppSchedule:
         online=choices.online,
         cache_rows=choices.cache_rows,
         stream=choices.stream,
-        rows_together=given.rows_together,
+        rows_together=given.rows_together or 1,
         threads=choices.threads,
         interior_split=choices.interior_split,
+        separable=choices.separable,
+        jam=choices.jam,
+        prefetch=choices.prefetch,
+        grain=choices.grain,
+        exp_degree=choices.exp_degree,
     )
 
 
@@ -85,7 +96,7 @@ def resolve(region: Region, machine: Machine) -> Choices:
     groups = dag.groups
     lanes = _lanes(region, dag, lane_axis, is_column)
     parallel = schedule.parallel or _parallel(region, lane_axis, is_column, lanes, machine)
-    if is_column and parallel == "kept" and schedule.tile is None and schedule.rows_together is None:
+    if is_column and parallel == "kept" and schedule.tile is None and (schedule.rows_together or 1) == 1:
         lanes = _share_tiles(region, lane_axis or "", lanes, machine)
     return (
         Choices(
@@ -101,7 +112,16 @@ def resolve(region: Region, machine: Machine) -> Choices:
             cache_rows=(parallel != "inner") if schedule.cache_rows is None else schedule.cache_rows,
             online=bool(schedule.online),
             one_pass=schedule.moments == "one_pass",
-            interior_split=bool(schedule.interior_split),
+            interior_split=(
+                _many_rows(region, lane_axis, machine)
+                if schedule.interior_split is None
+                else schedule.interior_split
+            ),
+            separable=schedule.separable is not False and _is_separable(region, lane_axis, parallel),
+            jam=schedule.jam or 1,
+            prefetch=1 if schedule.prefetch is None else schedule.prefetch,
+            grain=schedule.grain or 0,
+            exp_degree=schedule.exp_degree or 6,
         )
         if groups
         else _nothing(region)
@@ -113,6 +133,15 @@ def _chunk(chunk: int | None, lanes: int, is_column: bool) -> int:
     if chunk is None:
         return 64
     return max(4, chunk if is_column else chunk // lanes)
+
+
+def _is_separable(region: Region, lane_axis: str | None, parallel: str) -> bool:
+    return parallel != "inner" and find_separable(region, lane_axis) is not None
+
+
+def _many_rows(region: Region, lane_axis: str | None, machine: Machine) -> bool:
+    """Tell whether borders may be told apart: blocks along the lanes are then not shared among threads."""
+    return _outer_count(region, lane_axis) >= 4 * cores_of(machine)
 
 
 def _nothing(region: Region) -> Choices:

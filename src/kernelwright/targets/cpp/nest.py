@@ -286,6 +286,9 @@ class NestWriter(ValueWriter):
         reductions: list[NestReduction],
     ) -> None:
         loop = loops[level]
+        if self._is_jammed(group, loops, level, flush):
+            self._jammed(group, loops, reductions)
+            return
         scans = [a for a in group.scans if a.stage.scan_axis == loop.axis]
         if scans:
             self._declare_runs(scans)
@@ -295,6 +298,31 @@ class NestWriter(ValueWriter):
         outside_chunks = loop.axis is None and (level == 0 or loops[level - 1].axis is not None)
         if outside_chunks and self._is_blocked(group):
             self._tail(group, reductions)
+
+    def _is_jammed(self, group: StageGroup, loops: list[Loop], level: int, flush: int | None) -> bool:
+        """Tell whether several points of the innermost loop share a pass over the lanes."""
+        choices, loop = self.choices, loops[level]
+        is_innermost = level == len(loops) - 1 and flush != len(loops) and loop.step == 1
+        fits = choices.is_column and 1 < choices.jam <= loop.count and loop.axis is not None
+        return is_innermost and fits and bool(group.reduces) and not group.scans
+
+    def _jammed(self, group: StageGroup, loops: list[Loop], reductions: list[NestReduction]) -> None:
+        """Unroll the innermost loop and jam it into the lanes: accumulators are read and written once."""
+        loop, jam = loops[-1], self.choices.jam
+        v, axis = loop.variable, loop.axis or ""
+        with self.out.block(""):
+            self.out.line(f"int {v} = {loop.start};")
+            with self.out.block(f"for (; {v} + {jam} <= {loop.stop}; {v} += {jam})"):
+                self.pragma_simd()
+                head = "for (int l = 0; l < LANES; ++l)"
+                with self.out.block(head), self.lane_position(f"{self.lane_start} + l"):
+                    for ahead in range(jam):
+                        with self.out.block(""), self._axis_at(axis, f"({v} + {ahead})" if ahead else v):
+                            self._lane_body(group.actions, reductions, {})
+            rest = f"for (; {v} < {loop.stop}; ++{v})"
+            with self.out.block(rest), self.names.scope(), self.render.scope():
+                self.bind_level(group, len(loops), loops)
+                self._innermost(group, loops, reductions)
 
     def _tail(self, group: StageGroup, reductions: list[NestReduction]) -> None:
         """Write the last, incomplete block of the vector axis."""
@@ -322,7 +350,7 @@ class NestWriter(ValueWriter):
         """Ask for the values that the next kept point needs at this block."""
         row = self._points(group.axes)
         for node, index in self.ahead.get(self.dag.groups.index(group), ()):
-            with self._lane_at(start):
+            with self._axis_at(self.lane_axis, start):
                 address = f"{self.render.buffers[node.name]}[{self.render.index(index)}]"
             self.out.line(prefetch_call(address, self._block(group), row))
 
@@ -404,16 +432,16 @@ class NestWriter(ValueWriter):
             pointer = self.render.buffers[action.store.buffer]
             block = self.names.new(f"{pointer}_block")
             self.out.line(f"alignas(64) float {block}[{lanes}];")
-            with self._lane_at(start):
+            with self._axis_at(self.lane_axis, start):
                 streams[position] = (f"{pointer}[{self.render.index(action.store.index)}]", block)
         return streams
 
     @contextmanager
-    def _lane_at(self, text: str) -> Iterator[None]:
-        saved = self.render.axes[self.lane_axis]
-        self.render.axes[self.lane_axis] = text
+    def _axis_at(self, axis: str, text: str) -> Iterator[None]:
+        saved = self.render.axes[axis]
+        self.render.axes[axis] = text
         yield
-        self.render.axes[self.lane_axis] = saved
+        self.render.axes[axis] = saved
 
     def _skip_outside(self, group: StageGroup, level: int, loops: Sequence[Loop]) -> None:
         """Window reductions: go on with the next window row when this one adds nothing."""

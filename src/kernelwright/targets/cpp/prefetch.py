@@ -21,12 +21,12 @@ SMALLEST_INPUT = 2 << 20
 
 
 def reads_ahead(choices: Choices, dag: Dag) -> dict[int, tuple[tuple[DagNode, Affine], ...]]:
-    """Return, by position of a group, the loads to prefetch in it: (node, index at the next kept point).
+    """Return, by position of a group, the loads to prefetch in it: (node, index at a later kept point).
 
     They are the first pass's contiguous loads, asked for in the last reduction over the same axes.
     """
     region = choices.region
-    if choices.is_column or choices.parallel == "inner" or not region.kept:
+    if choices.is_column or choices.parallel == "inner" or not region.kept or not choices.prefetch:
         return {}
     sizes, lane = axis_sizes(region), choices.lane_axis or ""
     passes = [i for i, g in enumerate(dag.groups) if lane in g.axes]
@@ -40,7 +40,7 @@ def reads_ahead(choices: Choices, dag: Dag) -> dict[int, tuple[tuple[DagNode, Af
     total = row_bytes * math.prod(a.size for a in region.kept)
     if not reduces or row_bytes > LARGEST_ROW or total < SMALLEST_INPUT:
         return {}
-    found = _next_loads(dag, first, lane, region.kept[-1].name)
+    found = _next_loads(dag, first, lane, region.kept[-1].name, choices.prefetch)
     return {reduces[-1]: found} if found else {}
 
 
@@ -51,11 +51,13 @@ def prefetch_call(address: str, values: int, row_values: int) -> str:
     return f"for (int q = 0; q < {values}; q += {step}) __builtin_prefetch(&{address} + q, 0, {level});"
 
 
-def _next_loads(dag: Dag, group: StageGroup, lane: str, axis: str) -> tuple[tuple[DagNode, Affine], ...]:
+def _next_loads(
+    dag: Dag, group: StageGroup, lane: str, axis: str, distance: int
+) -> tuple[tuple[DagNode, Affine], ...]:
     nodes = [dag.nodes[n] for n in sorted(dag.needed([a.node for a in group.actions]))]
     plain = [n for n in nodes if n.kind == "load" and not n.args and n.dtype == "float32"]
     return tuple(
-        (n, Affine(n.index.terms, n.index.offset + coefficient(n.index, axis)))
+        (n, Affine(n.index.terms, n.index.offset + distance * coefficient(n.index, axis)))
         for n in plain
         if coefficient(n.index, lane) == 1 and coefficient(n.index, axis) != 0
     )

@@ -6,6 +6,8 @@ from functools import cache
 from importlib.resources import files
 
 ALWAYS = "base"
+SHORTENED = ("vexp", "vtanh_softplus", "vsigmoid", "vsoftplus", "verf", "vone_plus_erf")
+"""Functions of float32 with a variant ``NAME_5``, made of the exponential of degree 5."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,8 @@ def blocks() -> dict[str, PreludeBlock]:
         name, _, needs = head.partition(" needs ")
         defines = frozenset(re.findall(r"^(?:template <[^>]*> )?static inline \w+ (\w+)\(", body, re.M))
         found[name] = PreludeBlock(name, tuple(needs.split()), body.strip() + "\n", defines)
+        if name in SHORTENED[1:]:
+            found[f"{name}_5"] = _shortened(found[name])
     return found
 
 
@@ -43,3 +47,10 @@ def prelude_for(source: str) -> str:
             wanted.add(name)
             pending.extend(blocks()[name].needs)
     return "\n".join(block.text for block in blocks().values() if block.name in wanted)
+
+
+def _shortened(block: PreludeBlock) -> PreludeBlock:
+    """Return the variant of a block that is made of the shorter exponential."""
+    text = block.text.replace("vexp(", "vexp_5(").replace(f"{block.name}(", f"{block.name}_5(")
+    needs = tuple("vexp_5" if need == "vexp" else need for need in block.needs)
+    return PreludeBlock(f"{block.name}_5", needs, text, frozenset({f"{block.name}_5"}))

@@ -1,17 +1,25 @@
 """One region as one C function: signature, threads, tiles; the nests inside are ``nest.py``'s."""
 
+import dataclasses
+
 from kernelwright.core.machine import UNKNOWN_MACHINE
 from kernelwright.ir.arguments import Argument, signature
 from kernelwright.ir.dag import Dag
 from kernelwright.ir.lanes import LANES_PER_VECTOR
 from kernelwright.ir.normalise import axis_sizes, coefficient
 from kernelwright.ir.program import Region
+from kernelwright.ir.separable import ROW, Separated, find_separable
 from kernelwright.ir.text import Names, extent, wrapped
 from kernelwright.ir.writer import Writer
 from kernelwright.targets.cpp.choices import Choices, resolve
 from kernelwright.targets.cpp.nest import NestWriter
 from kernelwright.targets.cpp.prelude import prelude_for
 from kernelwright.targets.cpp.text import ELEMENT_CTYPES, CppRenderer
+
+MOST_LANES = 1024
+"""Lanes of a block of a step of a separable window."""
+MOST_JAMMED = 8
+"""Points of a window's axis that a step takes in one pass over its lanes."""
 
 
 def declaration(argument: Argument) -> str:
@@ -35,9 +43,12 @@ def print_region(region: Region) -> str:
 
 
 class _RegionPrinter:
-    def __init__(self, region: Region) -> None:
+    given: list[str] | None = None
+    """What its functions are called with, where another's entry calls them."""
+
+    def __init__(self, region: Region, choices: Choices | None = None) -> None:
         self.region = region
-        self.choices: Choices = resolve(region, UNKNOWN_MACHINE)
+        self.choices: Choices = choices or resolve(region, UNKNOWN_MACHINE)
         self.sizes = axis_sizes(self.choices.region)
         self.arguments = signature(region)
         taken = [a.name for a in self.arguments] + [region.name, "l", "part", "begin", "end"]
@@ -54,6 +65,15 @@ class _RegionPrinter:
     def text(self) -> str:
         if self.region.comment:
             self.out.line(f"// {self.region.comment}")
+        steps = find_separable(self.choices.region, self._kept_lane) if self.choices.separable else None
+        if steps is not None:
+            self._in_two_steps(steps)
+            return self.out.text()
+        self._entry(*self._functions())
+        return self.out.text()
+
+    def _functions(self) -> tuple[str, dict[str, tuple[int, int]]]:
+        """Write the functions for one kept point or block; return the general one, and where another does."""
         body = f"{self.region.name}_block" if self.choices.is_column else f"{self.region.name}_point"
         self._body_function(body, {})
         self.out.line("")
@@ -61,8 +81,38 @@ class _RegionPrinter:
         if interior:
             self._body_function(f"{self.region.name}_inside", interior)
             self.out.line("")
-        self._entry(body, interior)
-        return self.out.text()
+        return body, interior
+
+    # -- windows in two steps ----------------------------------------------------------------------
+
+    def _in_two_steps(self, steps: Separated) -> None:
+        """Write a function for each step, and the loops that call one after the other."""
+        row = self.names.new(ROW)
+        lines = [f"float {row}[{steps.position.size}];"]
+        for region, lane in ((steps.first, steps.position.name), (steps.second, self._kept_lane)):
+            choices = dataclasses.replace(
+                self.choices,
+                region=region,
+                lane_axis=lane,
+                lanes=min(axis_sizes(region)[lane or ""], MOST_LANES),
+                parallel="none",
+                stream=self.choices.stream and region is steps.second,
+                separable=False,
+                jam=min(axis_sizes(region)[region.inner[-1].name], MOST_JAMMED),
+            )
+            step = _RegionPrinter(dataclasses.replace(region, comment=""), choices)
+            step.out = self.out
+            body, interior = step._functions()
+            pointers = {a.buffer: a.name for a in self.arguments} | {ROW: row}
+            step.given = [pointers[a.buffer] for a in step.arguments]
+            step.given += [self.axes[axis.name] for axis in step.outer]
+            size = step.sizes[lane or ""]
+            lines += step._split_lines(body, interior) if interior else step._run(body, 0, size)
+        head = wrapped(f'extern "C" void {self.region.name}(', [declaration(a) for a in self.arguments], ")")
+        with self.out.block(head):
+            loops = [self._loop(self.axes[a.name], a.size) for a in self.outer]
+            self._parallel(len(loops))
+            self._nested(loops, lines)
 
     # -- the work at one kept point or block -------------------------------------------------------
 
@@ -83,6 +133,7 @@ class _RegionPrinter:
         _ = dag.groups
         pointers = {a.buffer: a.name for a in self.arguments}
         renderer = CppRenderer(dag, pointers, self.axes, ranges)
+        renderer.exp_degree = self.choices.exp_degree
         names = Names([*pointers.values(), *self.axes.values(), start, "l", "part", "begin", "end"])
         nest = NestWriter(self.choices, dag, renderer, names, self.out)
         nest.lane_start = start
@@ -93,6 +144,8 @@ class _RegionPrinter:
         choices = self.choices
         if not (choices.interior_split and choices.is_column and choices.parallel != "inner"):
             return {}
+        if choices.parallel == "kept" and not self.outer:
+            return {}  # only outer loops are shared among threads then
         found = inside_ranges(choices.region)
         lane = choices.lane_axis or ""
         if any(low > high for low, high in found.values()):
@@ -171,7 +224,8 @@ class _RegionPrinter:
             return
         collapse = f" collapse({n_loops})" if n_loops > 1 else ""
         threads = f" num_threads({self.choices.threads})" if self.choices.threads else ""
-        self.out.line(f"#pragma omp parallel for{collapse} schedule(static){threads}")
+        kind = f"dynamic, {self.choices.grain}" if self.choices.grain else "static"
+        self.out.line(f"#pragma omp parallel for{collapse} schedule({kind}){threads}")
 
     def _nested(self, loops: list[str], lines: list[str]) -> None:
         """Write the loops around the lines, with braces only where several lines are inside."""
@@ -191,6 +245,8 @@ class _RegionPrinter:
                 self._nested(loops[1:], lines)
 
     def _call_arguments(self) -> str:
+        if self.given is not None:
+            return ", ".join(self.given)
         values = [a.name for a in self.arguments] + [self.axes[a.name] for a in self.outer]
         return ", ".join(values)
 

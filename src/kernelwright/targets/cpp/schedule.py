@@ -36,6 +36,16 @@ class CppSchedule(Schedule):
     """Threads to use; None: all."""
     interior_split: bool | None = None
     """Window stages: border points apart, so that the interior needs no bounds."""
+    separable: bool | None = None
+    """Window stages: along the other axes first, into a row that stays in level 1, then along the lanes."""
+    jam: int | None = None
+    """Column form: points of the innermost sequential loop that one pass over the lanes takes together."""
+    prefetch: int | None = None
+    """Kept points ahead of which a row is asked for; 0: none."""
+    grain: int | None = None
+    """Blocks of work that a thread takes whenever it is free; 0: equal shares from the start."""
+    exp_degree: int | None = None
+    """Degree of the polynomial in exponentials, and so in all that is made of them: 6 or 5."""
 
 
 def schedule_of(region: Region) -> CppSchedule:

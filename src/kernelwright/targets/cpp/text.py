@@ -7,6 +7,7 @@ import numpy as np
 from kernelwright.ir.dag import DagNode
 from kernelwright.ir.program import DType
 from kernelwright.ir.text import Renderer, bare, extent
+from kernelwright.targets.cpp.prelude import SHORTENED
 
 CTYPES: dict[str, str] = {
     "float32": "float",
@@ -74,6 +75,9 @@ def literal(value: float | int | bool, dtype: DType) -> str:
 class CppRenderer(Renderer):
     """C++ text of nodes, given which of them have names already."""
 
+    exp_degree = 6
+    """Of the polynomial in exponentials."""
+
     def text(self, number: int) -> str:
         """Return an expression that may stand anywhere (in parentheses where needed)."""
         known = self.bound(number)
@@ -120,12 +124,17 @@ class CppRenderer(Renderer):
         condition = texts[0] if len(texts) == 1 else f"({' & '.join(texts)})"
         return f"({condition} ? {element} : {literal(node.value, node.dtype)})"
 
+    def _function(self, node: DagNode) -> str:
+        name = CALLS[node.name]
+        is_short = self.exp_degree == 5 and node.dtype == "float32" and name in SHORTENED
+        return f"{name}_5" if is_short else name
+
     def _op_text(self, node: DagNode) -> str:
         args = [self.text(a) for a in node.args]
         if node.name in INFIX:
             return f"({args[0]} {INFIX[node.name]} {args[1]})"
         if node.name in CALLS:
-            return f"{CALLS[node.name]}({', '.join(bare(a) for a in args)})"
+            return f"{self._function(node)}({', '.join(bare(a) for a in args)})"
         if node.name in TEMPLATES:
             return TEMPLATES[node.name].format(*args, one=literal(1, node.dtype))
         match node.name:

@@ -10,16 +10,13 @@ from kernelwright.ir.program import Program, Region
 from kernelwright.targets.cpp.choices import complete
 from kernelwright.targets.cpp.schedule import CppSchedule, schedule_of
 from kernelwright.targets.cpp.schedules import finders
-from kernelwright.targets.cpp.schedules.finders import CppRegionFacts
+from kernelwright.targets.cpp.schedules.dimensions import DIMENSIONS
 from kernelwright.targets.cpp.schedules.in_place import InPlaceEpilogue
+from kernelwright.targets.cpp.schedules.region_facts import CppRegionFacts
 
 Finder = Callable[[CppRegionFacts], Found | None]
-_CHOICES: dict[str, tuple[ParamValue, ...]] = {
-    "parallel": ("kept", "inner", "none"),
-    "moments": ("one_pass", "two_pass"),
-    "vector_bytes": (16, 32, 64),
-}
-_FLAGS = frozenset({"online", "cache_rows", "stream", "interior_split"})
+_CLOSED = frozenset({"parallel", "moments", "vector_bytes", "exp_degree"})
+"""Fields that take no value but those of their dimension; of others there are more than search tries."""
 
 
 class CppFields(ScheduleFields[CppRegionFacts]):
@@ -38,13 +35,12 @@ class CppFields(ScheduleFields[CppRegionFacts]):
         return complete(region, self._machine)
 
     def takes(self, region: Region, field: str, value: ParamValue) -> bool:
-        if field in _CHOICES:
-            return value in _CHOICES[field]
-        if field in _FLAGS:
-            return isinstance(value, bool)
+        known = DIMENSIONS[field].values
         if field == "vector_axis":
             return value in {axis.name for axis in (*region.kept, *region.inner)}
-        return type(value) is int and 1 <= value <= 1 << 20
+        if field in _CLOSED or isinstance(known[0], bool):
+            return value in known and type(value) is type(known[0])
+        return type(value) is int and min(map(int, known)) <= value <= 1 << 20
 
     def gain(self, found: Found, facts: CppRegionFacts) -> float:
         return 1.0 + (found.gain - 1.0) * facts.share
@@ -63,6 +59,11 @@ _FIELDS: tuple[tuple[str, str, Finder, tuple[str, ...]], ...] = (
     ("parallel-axis", "parallel", finders.parallel_axis, ("cache_rows",)),
     ("threads", "threads", finders.threads, ()),
     ("interior-split", "interior_split", finders.interior_split, ()),
+    ("separable-window", "separable", finders.separable, ("tile", "interior_split")),
+    ("jam", "jam", finders.jam, ()),
+    ("prefetch-distance", "prefetch", finders.prefetch, ()),
+    ("dynamic-blocks", "grain", finders.grain, ()),
+    ("exp-degree", "exp_degree", finders.exp_degree, ()),
     ("vector-axis", "vector_axis", finders.vector_axis, ("tile", "unroll", "chunk", "parallel")),
 )
 """Name, field, where it matters, and which other fields are decided anew."""
@@ -73,6 +74,7 @@ def schedule_edits(machine: Machine) -> Mapping[str, ScheduleEdit]:
     """Return edit name -> edit for a machine; skills name them ``schedule:NAME``."""
     fields = CppFields(machine)
     edits: list[ScheduleEdit] = [
-        FieldEdit(name, field, find, fields, resets) for name, field, find, resets in _FIELDS
+        FieldEdit(name, field, find, fields, resets, DIMENSIONS[field])
+        for name, field, find, resets in sorted(_FIELDS, key=lambda row: list(DIMENSIONS).index(row[1]))
     ]
     return {edit.name: edit for edit in (*edits, InPlaceEpilogue(machine))}

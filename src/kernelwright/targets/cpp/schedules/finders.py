@@ -1,97 +1,24 @@
-"""Where each schedule field could matter, and which values are worth trying there."""
+"""Where another value of a schedule field is worth a move of its own, and what it may gain there.
 
-import math
-from dataclasses import dataclass
+Which values there are, and which are refused, ``dimensions.py`` says.
+"""
 
-from kernelwright.core.machine import Machine
 from kernelwright.core.plan import ParamValue
-from kernelwright.ir.dag import COST_CACHED, Dag
+from kernelwright.ir.dag import COST_CACHED
 from kernelwright.ir.edits import Found
 from kernelwright.ir.lanes import estimate_ns, has_bounds, lane_quality, points
 from kernelwright.ir.normalise import axis_sizes
 from kernelwright.ir.patterns import find_moments, find_online
-from kernelwright.ir.program import Buffer, Call, Program, Region
-from kernelwright.targets.cpp.choices import (
-    SCRATCH_BYTES,
-    SERIAL_BELOW_NS,
-    Choices,
-    cores_of,
-    resolve,
-)
-from kernelwright.targets.cpp.schedule import CppSchedule, schedule_of
+from kernelwright.targets.cpp.choices import SERIAL_BELOW_NS, cores_of
+from kernelwright.targets.cpp.schedules.dimensions import DIMENSIONS
+from kernelwright.targets.cpp.schedules.region_facts import CppRegionFacts
 
-ASSUMED_L2_BYTES = 1 << 20
-"""A core's share of the level 2 cache where that is not known."""
-ITEM_BYTES = {"float64": 8, "int64": 8, "float32": 4, "int32": 4, "int16": 2}
 SHORT_ROW_BYTES, SHORT_SCAN_BYTES = 256, 2048
 """Rows up to this size may be worth taking side by side: of a reduction, of a scan."""
-CALL_SHARE = 4.0
-"""A library call is guessed to take as long as this many regions."""
 
 
-@dataclass(frozen=True)
-class CppRegionFacts:
-    """A region, how it is carried out now, and its share of the program's time."""
-
-    region: Region
-    choices: Choices
-    dag: Dag
-    share: float
-    written: tuple[Buffer, ...]
-    machine: Machine
-
-    @classmethod
-    def of(cls, region: Region, program: Program, machine: Machine) -> "CppRegionFacts":
-        """Gather them."""
-        choices = resolve(region, machine)
-        dag = Dag(choices.region, choices.lane_axis)
-        own = estimate_ns(choices.region)
-        regions = [estimate_ns(s) for s in program.steps if isinstance(s, Region)]
-        n_calls = sum(1 for s in program.steps if isinstance(s, Call) and not s.is_view)
-        total = sum(regions) * (1 + CALL_SHARE * (n_calls > 0))
-        stores = {a.store.buffer for g in dag.groups for a in g.stores if a.store is not None}
-        return cls(
-            region=region,
-            choices=choices,
-            dag=dag,
-            share=own / total if total else 0.0,
-            written=tuple(b for b in program.buffers if b.name in stores),
-            machine=machine,
-        )
-
-    @staticmethod
-    def n_bytes(buffer: Buffer) -> int:
-        """Return the size of a tensor."""
-        return math.prod(buffer.shape) * ITEM_BYTES.get(buffer.dtype, 1)
-
-    @property
-    def schedule(self) -> CppSchedule:
-        """The schedule as given."""
-        return schedule_of(self.region)
-
-    @property
-    def l2_bytes(self) -> int:
-        """A core's share of the level 2 cache."""
-        found = self.machine.cache(2)
-        return ASSUMED_L2_BYTES if found is None else found.instance_bytes // found.shared_by
-
-    @property
-    def has_reduction(self) -> bool:
-        """True when some stage reduces."""
-        return any(g.reduces for g in self.dag.groups)
-
-    @property
-    def slice_bytes(self) -> int:
-        """Bytes of one pass over the inner axes at one kept point (one block of them)."""
-        sizes = axis_sizes(self.choices.region)
-        lanes = self.choices.lanes if self.choices.is_column else 1
-        largest = max((math.prod(sizes[a] for a in g.axes) for g in self.dag.groups), default=1)
-        return 4 * largest * lanes
-
-    @property
-    def n_passes(self) -> int:
-        """How often the inner axes are gone over."""
-        return sum(1 for g in self.dag.groups if g.axes)
+def _others(facts: CppRegionFacts, field: str, current: ParamValue | None) -> tuple[ParamValue, ...]:
+    return DIMENSIONS[field].others(facts, current)
 
 
 def vector_width(facts: CppRegionFacts) -> Found | None:
@@ -101,7 +28,7 @@ def vector_width(facts: CppRegionFacts) -> Found | None:
     if cost < COST_CACHED:
         return None
     return Found(
-        f"{cost} instructions a point in {current}-byte vectors", 1.0, (32 if current == 64 else 64,)
+        f"{cost} instructions a point in {current}-byte vectors", 1.0, _others(facts, "vector_bytes", current)
     )
 
 
@@ -111,8 +38,7 @@ def unroll(facts: CppRegionFacts) -> Found | None:
         return None
     size = axis_sizes(facts.choices.region)[facts.choices.lane_axis]
     current = max(1, facts.choices.lanes // 16)
-    values: tuple[ParamValue, ...] = tuple(v for v in (4, 2) if v != current and v * 16 <= size)
-    return Found(f"{current} vectors in flight over a row of {size}", 1.0, values)
+    return Found(f"{current} vectors in flight over a row of {size}", 1.0, _others(facts, "unroll", current))
 
 
 def tile(facts: CppRegionFacts) -> Found | None:
@@ -121,25 +47,19 @@ def tile(facts: CppRegionFacts) -> Found | None:
         return None
     size = axis_sizes(facts.choices.region)[facts.choices.lane_axis or ""]
     current = facts.choices.lanes
-    values: tuple[ParamValue, ...] = tuple(
-        v for v in (current // 2, current * 2) if 32 <= v <= min(size, 1024)
-    )
+    values = _others(facts, "tile", current)
     why = f"{current} of {size} columns together, {facts.slice_bytes} bytes a block"
     return Found(why, 1.1 if facts.n_passes > 1 and facts.slice_bytes > facts.l2_bytes else 1.02, values)
 
 
 def chunk(facts: CppRegionFacts) -> Found | None:
     """Longer float32 runs flush less often, shorter ones round less."""
-    sums = [a for g in facts.dag.groups for a in g.reduces if a.stage.combine == "sum"]
-    if not sums:
+    choices = facts.choices
+    if not facts.sums or facts.values_per_lane <= 2 * choices.chunk:
         return None
-    per_lane = facts.slice_bytes // 4 // max(facts.choices.lanes, 1)
-    if per_lane <= 2 * facts.choices.chunk:
-        return None
-    current = facts.choices.chunk * (1 if facts.choices.is_column else facts.choices.lanes)
-    candidates = (128, 256) if facts.choices.is_column else (8192, 16384)
-    values: tuple[ParamValue, ...] = tuple(v for v in candidates if v != current)
-    return Found(f"partial sums of {current} values, {per_lane} values a lane", 1.0, values)
+    current = choices.chunk * (1 if choices.is_column else choices.lanes)
+    why = f"partial sums of {current} values, {facts.values_per_lane} values a lane"
+    return Found(why, 1.0, _others(facts, "chunk", current))
 
 
 def moments(facts: CppRegionFacts) -> Found | None:
@@ -168,18 +88,9 @@ def online(facts: CppRegionFacts) -> Found | None:
 
 def cache_rows(facts: CppRegionFacts) -> Found | None:
     """Keeping exponentials and their like costs a store and a load, computing them again instructions."""
-    groups = facts.dag.groups
-    shared = [
-        n
-        for n in range(len(facts.dag.nodes))
-        if facts.dag.nodes[n].kind == "op"
-        and facts.dag.cost(n) >= COST_CACHED
-        and sum(1 for g in groups if g.axes and n in facts.dag.needed([a.node for a in g.actions])) > 1
-    ]
-    if not shared or facts.slice_bytes > SCRATCH_BYTES or facts.choices.parallel == "inner":
+    why = DIMENSIONS["cache_rows"].matters(facts)
+    if why is None:
         return None
-    cost = facts.dag.cost(shared[-1])
-    why = f"{cost} instructions a point are needed by two passes over {facts.slice_bytes} bytes"
     return Found(why, 1.0 if facts.choices.cache_rows else 1.2, (not facts.choices.cache_rows,))
 
 
@@ -203,7 +114,7 @@ def rows_together(facts: CppRegionFacts) -> Found | None:
     if facts.choices.is_column or not region.kept or not (is_short and (scans or facts.has_reduction)):
         return None
     current = facts.schedule.rows_together or 1
-    values: tuple[ParamValue, ...] = (16,) if current != 16 <= region.kept[-1].size else ()
+    values = _others(facts, "rows_together", current)
     what = "a scan" if scans else "reductions"
     return Found(
         f"{what} along rows of {facts.slice_bytes // 4} values, one row at a time",
@@ -216,17 +127,11 @@ def parallel_axis(facts: CppRegionFacts) -> Found | None:
     """Threads over kept points or over the inner axes."""
     if estimate_ns(facts.choices.region) < SERIAL_BELOW_NS or cores_of(facts.machine) < 2:
         return None
-    kept = math.prod(a.size for a in facts.choices.region.kept)
-    current = facts.choices.parallel
-    can_inner = facts.n_passes > 0 and not any(g.scans for g in facts.dag.groups)
-    others = [
-        p
-        for p in ("kept", "inner")
-        if p != current and (p != "inner" or can_inner) and (p != "kept" or kept > 1)
-    ]
-    if not others or kept >= 16 * cores_of(facts.machine):
+    kept, cores = facts.kept_points, cores_of(facts.machine)
+    others = tuple(v for v in _others(facts, "parallel", facts.choices.parallel) if v != "none")
+    if not others or kept >= 16 * cores:
         return None
-    return Found(f"{kept} kept points for {cores_of(facts.machine)} threads", 1.02, tuple(others))
+    return Found(f"{kept} kept points for {cores} threads", 1.02, others)
 
 
 def threads(facts: CppRegionFacts) -> Found | None:
@@ -235,9 +140,7 @@ def threads(facts: CppRegionFacts) -> Found | None:
     available = cores_of(facts.machine)
     if facts.choices.parallel == "none" or estimate > 8 * SERIAL_BELOW_NS or available < 2:
         return None
-    values: tuple[ParamValue, ...] = tuple(
-        v for v in (1, 2, 4) if v < available and v != facts.schedule.threads
-    )
+    values = _others(facts, "threads", facts.schedule.threads)
     return Found(f"about {estimate / 1000:.0f} us of work on one thread", 1.1, values)
 
 
@@ -247,6 +150,43 @@ def interior_split(facts: CppRegionFacts) -> Found | None:
         return None
     n = points(facts.choices.region, facts.choices.region.stages[0])
     return Found(f"guarded loads at {n} points", 1.03, (not facts.choices.interior_split,))
+
+
+def separable(facts: CppRegionFacts) -> Found | None:
+    """Fewer combinations a point, and contiguous reads of what was strided."""
+    why = DIMENSIONS["separable"].matters(facts)
+    return None if why is None else Found(why, 1.0, (not facts.choices.separable,))
+
+
+def jam(facts: CppRegionFacts) -> Found | None:
+    """Accumulators are read and written once for several points of the inner loop."""
+    why = DIMENSIONS["jam"].matters(facts)
+    if why is None:
+        return None
+    return Found(why, 1.1 if facts.choices.jam == 1 else 1.0, _others(facts, "jam", facts.choices.jam))
+
+
+def prefetch(facts: CppRegionFacts) -> Found | None:
+    """Rows are asked for so long before they are read."""
+    why = DIMENSIONS["prefetch"].matters(facts)
+    values = _others(facts, "prefetch", facts.choices.prefetch)
+    return None if why is None else Found(f"{why}, asked for {facts.choices.prefetch} ahead", 1.0, values)
+
+
+def grain(facts: CppRegionFacts) -> Found | None:
+    """Threads take work when they are free: for blocks of unequal cost, or cores of unequal speed."""
+    why = DIMENSIONS["grain"].matters(facts)
+    if why is None or estimate_ns(facts.choices.region) < 8 * SERIAL_BELOW_NS:
+        return None
+    return Found(why, 1.0, _others(facts, "grain", facts.choices.grain))
+
+
+def exp_degree(facts: CppRegionFacts) -> Found | None:
+    """One multiplication and addition less in every exponential, where they are what takes the time."""
+    why = DIMENSIONS["exp_degree"].matters(facts)
+    if why is None or facts.cost < COST_CACHED:
+        return None
+    return Found(why, 1.02, _others(facts, "exp_degree", facts.choices.exp_degree))
 
 
 def vector_axis(facts: CppRegionFacts) -> Found | None:

@@ -12,7 +12,7 @@ from kernelwright.ir.normalise import map_loads
 from kernelwright.ir.program import Buffer, BufferRef, Call, CallArg, Program, Region, StoreTo
 from kernelwright.ir.regions import find_region, replace_region
 from kernelwright.targets.cpp.schedule import schedule_of
-from kernelwright.targets.cpp.schedules.finders import CppRegionFacts
+from kernelwright.targets.cpp.schedules.region_facts import CppRegionFacts
 
 ANCHORS = frozenset(
     f"torch.ops.aten.{name}.default" for name in ("mm", "addmm", "bmm", "baddbmm", "convolution")

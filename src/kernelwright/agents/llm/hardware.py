@@ -1,0 +1,48 @@
+"""What a prompt says of the processor besides its peaks: caches by level, rates, functions."""
+
+from kernelwright.core.machine import Machine
+from kernelwright.core.roofline import MEMORY, LevelRate, Peaks
+
+_STEPS = ((1 << 20, "MiB"), (1 << 10, "KiB"))
+
+
+def hardware_lines(machine: Machine, peaks: Peaks) -> list[str]:
+    """Return one line each; none for what an older record, or a device that is no processor, does not say."""
+    if not peaks.levels:
+        return []
+    lines = []
+    if machine.isa:
+        lines.append(f"- Instruction set: {', '.join(machine.isa)}.")
+    for rate in peaks.levels:
+        lines.append(_rate_line(machine, rate))
+    if peaks.functions:
+        rates = ", ".join(f"{name} {rate:.3g}" for name, rate in peaks.functions)
+        lines.append(f"- Elementary functions at best, 1e9 a second on all threads: {rates}.")
+    if peaks.is_noisy:
+        lines.append("- Other work disturbed the measurement of these rates; they may be too low.")
+    return lines
+
+
+def _rate_line(machine: Machine, rate: LevelRate) -> str:
+    threads = "1 thread" if rate.threads == 1 else f"{rate.threads} threads"
+    place = _place(machine, rate.level)
+    rates = f"read {rate.read_gbps:.3g}, write {rate.write_gbps:.3g}, copy {rate.copy_gbps:.3g} GB/s"
+    return f"- {place}, {threads}: {rates}."
+
+
+def _place(machine: Machine, level: int) -> str:
+    if level == MEMORY:
+        return "Memory"
+    cache = machine.cache(level)
+    if cache is None:
+        return f"L{level}"
+    shared = "" if cache.shared_by == 1 else f" for {cache.shared_by} cores"
+    each = "" if cache.instances == 1 else f"{cache.instances} x "
+    return f"L{level} ({each}{_size(cache.instance_bytes)}{shared})"
+
+
+def _size(count: int) -> str:
+    for step, name in _STEPS:
+        if count >= step and count % step == 0:
+            return f"{count // step} {name}"
+    return f"{count} bytes"

@@ -1,0 +1,73 @@
+"""Which of the fastest candidates of a search is measured finally, and in which order the others follow."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from kernelwright.core.evaluation import Evaluation, Speedup
+from kernelwright.core.finalists import Alternation
+from kernelwright.core.plan import Plan
+
+MOST = 3
+"""Candidates that are timed in turn with each other, and measured finally, until one holds; our choice."""
+
+
+@dataclass(frozen=True)
+class FinalChoice:
+    """The order in which finalists are measured, and why."""
+
+    order: tuple[str, ...]
+    reason: str
+
+
+def contenders(ranking: Sequence[str], evaluations: Mapping[str, Evaluation]) -> tuple[str, ...]:
+    """Return those of the fastest that may be as fast as the first, by the intervals of the search."""
+    first, *others = ranking[:MOST]
+    least = _interval(evaluations[first])[0]
+    return (first, *(other for other in others if _interval(evaluations[other])[1] >= least))
+
+
+def _interval(evaluation: Evaluation) -> tuple[float, float]:
+    """Return the interval of the speedup over eager, as geometric means over the workloads."""
+    found = [speedup for result in evaluation.results if (speedup := result.speedup("eager")) is not None]
+    if not found:
+        return 0.0, math.inf
+    low = math.exp(sum(math.log(max(speedup.low, 1e-9)) for speedup in found) / len(found))
+    high = math.exp(sum(math.log(max(speedup.high, 1e-9)) for speedup in found) / len(found))
+    return low, high
+
+
+def choose(timed: Alternation, plans: Mapping[str, Plan], found: Sequence[str]) -> FinalChoice:
+    """Choose the fastest; of those that cannot be told apart from it, the simplest, then the earliest.
+
+    The fewer moves a plan has, the simpler it is.
+
+    Args:
+        timed: how the finalists did in turn with each other.
+        plans: what each of them carries out.
+        found: candidates in the order in which the search found them.
+    """
+    first = timed.order[0]
+    alike = [name for name in timed.order if _is_alike(timed.lead_over(name))]
+    chosen = min(alike, key=lambda name: (len(plans[name].moves), found.index(name)))
+    others = (name for name in timed.order if name != chosen)
+    return FinalChoice((chosen, *others), _reason(timed, first, chosen))
+
+
+def _is_alike(lead: Speedup | None) -> bool:
+    return lead is None or lead.verdict == "no_significant_change"
+
+
+def _reason(timed: Alternation, first: str, chosen: str) -> str:
+    parts = []
+    for lead in timed.leads:
+        ratio = f"{lead.ratio:.2f}x [{lead.low:.2f}, {lead.high:.2f}]"
+        if _is_alike(lead):
+            parts.append(f"no difference to {lead.baseline[:8]} could be told ({ratio})")
+        else:
+            parts.append(f"{ratio} as fast as {lead.baseline[:8]}")
+    parts += [f"{name[:8]} failed ({why})" for name, why in timed.left_out]
+    text = f"timed in turn with each other, {first[:8]} was the fastest: {'; '.join(parts)}"
+    if chosen == first:
+        return text
+    return f"{text}. {chosen[:8]} is chosen: it is the simpler one, or was found earlier"

@@ -1,0 +1,254 @@
+"""The dimensions of C++ schedules: what each field may be, where it matters, and what it is refused for.
+
+Search, skills and ``kernelwright space`` have their values from here. ``finders.py`` says which of them
+are worth a try of their own.
+"""
+
+import math
+
+from kernelwright.core.plan import ParamValue
+from kernelwright.ir.edits import Dimension
+from kernelwright.ir.lanes import LANES_PER_VECTOR, has_bounds
+from kernelwright.ir.normalise import axis_sizes, coefficient
+from kernelwright.ir.patterns import find_moments, find_online
+from kernelwright.ir.separable import find_separable
+from kernelwright.targets.cpp.choices import SCRATCH_BYTES, cores_of
+from kernelwright.targets.cpp.prefetch import reads_ahead
+from kernelwright.targets.cpp.schedules.region_facts import CppRegionFacts
+
+LONGEST_COLUMN_RUN = 1024
+"""Additions into one float32 accumulator that the tolerance bears."""
+EXPONENTIALS = frozenset(["exp", "sigmoid", "softplus", "tanh_softplus", "erf", "one_plus_erf"])
+"""Operations that the printer makes of the exponential."""
+EXP_ERROR = {6: 1, 5: 2, 4: 45}
+"""Degree of the exponential's polynomial -> largest error in units of the last place."""
+ALLOWED_UNITS = 16
+"""Error of one operation that the strict tolerance bears."""
+BLOCKS_PER_CORE = 2
+"""Blocks of work a core below which there is nothing to hand out."""
+
+
+def _parallel(facts: CppRegionFacts) -> str | None:
+    if not facts.choices.region.kept and facts.n_passes == 0:
+        return None
+    return f"{facts.kept_points} kept points, {facts.n_passes} passes over inner axes"
+
+
+def _refuse_parallel(facts: CppRegionFacts, value: ParamValue) -> str | None:
+    if value == "inner" and facts.n_passes == 0:
+        return "there is no inner axis to share"
+    if value == "inner" and facts.has_scan:
+        return "each value of a scan waits for the one before"
+    return "there is one kept point" if value == "kept" and facts.kept_points == 1 else None
+
+
+def _vector_axis(facts: CppRegionFacts) -> str | None:
+    if facts.has_scan or facts.schedule_rows > 1 or facts.choices.lane_axis is None:
+        return None
+    return f"lanes run along {facts.choices.lane_axis}"
+
+
+def _axes(facts: CppRegionFacts) -> tuple[ParamValue, ...]:
+    return tuple(axis.name for axis in (*facts.choices.region.kept, *facts.choices.region.inner))
+
+
+def _refuse_axis(facts: CppRegionFacts, value: ParamValue) -> str | None:
+    region, name = facts.choices.region, str(value)
+    size = axis_sizes(region)[name]
+    if size < LANES_PER_VECTOR // 2:
+        return f"its {size} points fill no vector"
+    if name not in {axis.name for axis in (*region.kept[-1:], *region.inner[-1:])}:
+        return "neighbouring lanes would lie in different lines of memory"
+    if any(axis.name == name for axis in region.inner) and any(
+        group.axes and name not in group.axes for group in facts.dag.groups
+    ):
+        return "not every pass runs over it"
+    return None
+
+
+def _rows(facts: CppRegionFacts) -> str | None:
+    region = facts.choices.region
+    if not region.kept or facts.n_passes == 0 or (facts.choices.is_column and facts.schedule_rows == 1):
+        return None
+    return f"rows of {facts.slice_bytes // 4} values, {region.kept[-1].size} of them side by side at most"
+
+
+def _refuse_rows(facts: CppRegionFacts, value: ParamValue) -> str | None:
+    size = facts.choices.region.kept[-1].size
+    return f"there are {size} rows" if int(value) > size else None
+
+
+def _tile(facts: CppRegionFacts) -> str | None:
+    if not facts.choices.is_column or facts.choices.separable or facts.schedule_rows > 1:
+        return None
+    if facts.lane_size < LANES_PER_VECTOR:
+        return None
+    return f"{facts.choices.lanes} of {facts.lane_size} columns together, {facts.slice_bytes} bytes a block"
+
+
+def _refuse_tile(facts: CppRegionFacts, value: ParamValue) -> str | None:
+    return f"there are {facts.lane_size} columns" if int(value) > facts.lane_size else None
+
+
+def _unroll(facts: CppRegionFacts) -> str | None:
+    if not facts.has_reduction or facts.choices.is_column or facts.choices.lane_axis is None:
+        return None
+    vectors = max(1, facts.choices.lanes // LANES_PER_VECTOR)
+    return f"{vectors} vectors in flight over a row of {facts.lane_size}"
+
+
+def _refuse_unroll(facts: CppRegionFacts, value: ParamValue) -> str | None:
+    too_long = int(value) * LANES_PER_VECTOR > facts.lane_size
+    return f"a row has {facts.lane_size} values" if too_long else None
+
+
+def _chunk(facts: CppRegionFacts) -> str | None:
+    if not facts.sums or facts.values_per_lane <= 2 * facts.choices.chunk:
+        return None
+    return f"{facts.values_per_lane} values a lane, flushed every {facts.choices.chunk}"
+
+
+def _refuse_chunk(facts: CppRegionFacts, value: ParamValue) -> str | None:
+    per_lane = int(value) if facts.choices.is_column else int(value) // facts.choices.lanes
+    if per_lane > LONGEST_COLUMN_RUN:
+        return f"{per_lane} additions into one float32 accumulator round too much"
+    return f"less than 4 additions a lane of {facts.choices.lanes}" if per_lane < 4 else None
+
+
+def _vector_bytes(facts: CppRegionFacts) -> str | None:
+    if facts.choices.lane_axis is None:
+        return None
+    return f"{facts.cost} instructions a point in {facts.schedule.vector_bytes or 64}-byte vectors"
+
+
+def _refuse_width(facts: CppRegionFacts, value: ParamValue) -> str | None:
+    widest = facts.machine.vector_bytes
+    return f"the machine's vectors have {widest} bytes" if widest and int(value) > widest else None
+
+
+def _is_row_form(facts: CppRegionFacts) -> bool:
+    return not facts.choices.is_column and facts.choices.parallel != "inner"
+
+
+def _moments(facts: CppRegionFacts) -> str | None:
+    if not _is_row_form(facts) or find_moments(facts.dag) is None:
+        return None
+    return f"mean and variance over slices of {facts.slice_bytes / 1e6:.2f} MB in {facts.n_passes} passes"
+
+
+def _online(facts: CppRegionFacts) -> str | None:
+    if not _is_row_form(facts) or find_online(facts.dag) is None:
+        return None
+    return f"maximum, then exponentials, over rows of {facts.slice_bytes / 1e6:.2f} MB"
+
+
+def _cache_rows(facts: CppRegionFacts) -> str | None:
+    if not facts.shared or facts.slice_bytes > SCRATCH_BYTES or facts.choices.parallel == "inner":
+        return None
+    cost = facts.dag.cost(facts.shared[-1])
+    return f"{cost} instructions a point are needed by two passes over {facts.slice_bytes} bytes"
+
+
+def _stream(facts: CppRegionFacts) -> str | None:
+    lane = facts.choices.lane_axis or ""
+    stores = [a.store for g in facts.dag.groups for a in g.stores if a.stage.dtype == "float32"]
+    if not any(store is not None and coefficient(store.index, lane) == 1 for store in stores):
+        return None
+    return f"writes {sum(facts.n_bytes(b) for b in facts.written) / 1e6:.3g} MB"
+
+
+def _refuse_stream(facts: CppRegionFacts, value: ParamValue) -> str | None:
+    read = {node.name for node in facts.dag.nodes if node.kind == "load"}
+    return "it writes over what it reads" if value and any(b.name in read for b in facts.written) else None
+
+
+def _threads(facts: CppRegionFacts) -> str | None:
+    if facts.choices.parallel == "none" or cores_of(facts.machine) < 2:
+        return None
+    return f"{cores_of(facts.machine)} cores"
+
+
+def _refuse_threads(facts: CppRegionFacts, value: ParamValue) -> str | None:
+    cores = cores_of(facts.machine)
+    return f"the machine has {cores} cores, and 0 stands for all" if int(value) >= cores else None
+
+
+def _interior(facts: CppRegionFacts) -> str | None:
+    choices = facts.choices
+    if not choices.is_column or choices.parallel == "inner" or not has_bounds(choices.region):
+        return None
+    return f"guarded loads, {facts.kept_points} kept points"
+
+
+def _separable(facts: CppRegionFacts) -> str | None:
+    region = facts.choices.region
+    steps = find_separable(region, facts.choices.lane_axis)
+    if steps is None or facts.choices.parallel == "inner":
+        return None
+    points = math.prod(axis_sizes(region)[axis] for axis in region.stages[0].axes)
+    return f"windows of {points} points, in rows of {steps.position.size} positions"
+
+
+def _jam(facts: CppRegionFacts) -> str | None:
+    groups = [g for g in facts.dag.groups if g.axes and g.reduces and not g.scans]
+    if not facts.choices.is_column or not groups or facts.choices.separable:
+        return None
+    return f"{facts.choices.jam} points of the inner loop a pass over {facts.choices.lanes} lanes"
+
+
+def _refuse_jam(facts: CppRegionFacts, value: ParamValue) -> str | None:
+    sizes = axis_sizes(facts.choices.region)
+    longest = max(sizes[g.axes[-1]] for g in facts.dag.groups if g.axes)
+    return f"the inner loop has {longest} points" if int(value) > longest else None
+
+
+def _prefetch(facts: CppRegionFacts) -> str | None:
+    if not reads_ahead(facts.choices, facts.dag) and facts.choices.prefetch:
+        return None
+    return f"rows of {facts.slice_bytes} bytes in {facts.n_passes} passes"
+
+
+def _grain(facts: CppRegionFacts) -> str | None:
+    if facts.choices.parallel != "kept" or facts.blocks < BLOCKS_PER_CORE * cores_of(facts.machine):
+        return None
+    return f"{facts.blocks} blocks of work for {cores_of(facts.machine)} cores"
+
+
+def _refuse_grain(facts: CppRegionFacts, value: ParamValue) -> str | None:
+    too_few = int(value) * cores_of(facts.machine) > facts.blocks
+    return f"{facts.blocks} blocks are no {value} for each core" if too_few else None
+
+
+def _exp_degree(facts: CppRegionFacts) -> str | None:
+    used = sorted({n.name for n in facts.dag.nodes if n.kind == "op" and n.name in EXPONENTIALS})
+    return f"{', '.join(used)}: {facts.cost} instructions a point" if used else None
+
+
+def _refuse_degree(facts: CppRegionFacts, value: ParamValue) -> str | None:
+    units = EXP_ERROR[int(value)]
+    if units <= ALLOWED_UNITS:
+        return None
+    return f"off by {units} units in the last place, of {ALLOWED_UNITS} allowed"
+
+
+DIMENSIONS: dict[str, Dimension[CppRegionFacts]] = {
+    "vector_axis": Dimension("loops", (), _vector_axis, _refuse_axis, own=_axes),
+    "rows_together": Dimension("loops", (1, 16, 8, 4), _rows, _refuse_rows, open=1),
+    "parallel": Dimension("threads", ("kept", "inner", "none"), _parallel, _refuse_parallel),
+    "tile": Dimension("loops", (256, 512, 128, 1024, 64, 32), _tile, _refuse_tile),
+    "jam": Dimension("loops", (1, 2, 4, 8), _jam, _refuse_jam, open=1),
+    "separable": Dimension("loops", (True, False), _separable),
+    "interior_split": Dimension("loops", (True, False), _interior),
+    "unroll": Dimension("vectors", (4, 8, 2, 1), _unroll, _refuse_unroll),
+    "vector_bytes": Dimension("vectors", (64, 32, 16), _vector_bytes, _refuse_width),
+    "chunk": Dimension("vectors", (4096, 16384, 1024, 256, 64, 16), _chunk, _refuse_chunk),
+    "moments": Dimension("passes", ("two_pass", "one_pass"), _moments),
+    "online": Dimension("passes", (False, True), _online),
+    "cache_rows": Dimension("passes", (True, False), _cache_rows),
+    "stream": Dimension("memory", (False, True), _stream, _refuse_stream),
+    "prefetch": Dimension("memory", (1, 0, 2, 4), _prefetch),
+    "threads": Dimension("threads", (0, 1, 2, 4, 8), _threads, _refuse_threads, open=0),
+    "grain": Dimension("threads", (0, 1, 4, 16), _grain, _refuse_grain, open=0),
+    "exp_degree": Dimension("approximations", (6, 5, 4), _exp_degree, _refuse_degree, open=6),
+}
+"""Field -> what it may be. Fields that decide on loops come first: others depend on them."""
