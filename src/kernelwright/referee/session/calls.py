@@ -11,7 +11,7 @@ from kernelwright.referee.worker.layouts import arena_of
 
 RING_BYTES, MANY_BYTES = 1 << 20, 64 << 20
 """Outputs of the last calls that are kept: as many as fit, at most ``RING``, and at least four calls', or two
-calls' where four take more than ``MANY_BYTES``. No more calls are ever fed ahead: whatever a candidate reads in
+calls' where four take more than ``MANY_BYTES``. No more calls are fed ahead: whatever a candidate reads in
 the queue, the output of the call that it is in may still be compared."""
 EARLY = 0
 """The place where the output of an early timed call is kept until the end."""

@@ -9,6 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from kernelwright.core.errors import MachineError
 from kernelwright.core.evaluation import STATUS_CHECK, Check, Status
 from kernelwright.core.task import TolerancePolicy
@@ -19,6 +21,7 @@ from kernelwright.referee.session.call_records import (
     argument_ranges,
     describe,
     ranges_of,
+    read_memory,
     read_output,
 )
 from kernelwright.referee.session.calls import EARLY, Calls, Made
@@ -39,6 +42,8 @@ from kernelwright.referee.settings import RefereeSettings
 from kernelwright.referee.worker.layouts import Slot, arena_of, lanes_of
 from kernelwright.referee.worker.wire import Message
 
+GENERATOR_COUNTS, GENERATOR_BYTES = 16, 512
+"""The state of a generator begins with its reference counts; what follows changes with every number drawn."""
 N_NAMED = 4
 """Most differences that one message names."""
 MALFORMED = "the worker's answer is malformed"
@@ -193,6 +198,8 @@ class CandidateProcess:
         record = self._calls.last()
         owned = [*argument_ranges(record), *self._weights.ranges]
         owned += [] if before is None else ranges_of(before, "the previous output")
+        if record["has_gradients"]:
+            raise Failure(Status.REJECTED, "the candidate leaves gradients switched on", check=Check.TAMPER)
         check_form(describe(record, owned), self.reference.outputs, self.reference.is_tuple)
 
     _has_run = False
@@ -318,8 +325,30 @@ class CandidateProcess:
         with self._judged("calls", Status.RUNTIME_ERROR):
             self.child.drain(self._call_timeout_s)
 
+    def note_generator(self) -> None:
+        """Seed the random generator and remember its state; see ``check_untampered``."""
+        self._call("seed", self._call_timeout_s, Status.RUNTIME_ERROR, seed=self._rng.randrange(1 << 31))
+        self._generator = self._generator_now()
+
+    _generator: bytes | None = None
+
+    def _generator_now(self) -> bytes | None:
+        """Return the begin of the generator's state, read from outside; None where that is not possible."""
+        if not self.child.is_readable:
+            return None
+        state = np.empty(GENERATOR_BYTES, np.uint8)
+        try:
+            read_memory(self.child.pid, self.child.generator_at + GENERATOR_COUNTS, state)
+        except Unreadable:
+            return None
+        return state.tobytes()
+
     def check_untampered(self) -> tuple[str, ...]:
         """Raise Failure when foreign functions or global state changed; return the allowed changes."""
+        if self._generator is not None and self._generator != self._generator_now():
+            raise Failure(
+                Status.REJECTED, "the candidate leaves torch's random generator changed", check=Check.TAMPER
+            )
         reply = self._call("tampered", self._call_timeout_s, Status.RUNTIME_ERROR)
         changes, notes = reply.get("changes"), reply.get("notes")
         if not isinstance(changes, list) or not isinstance(notes, list):

@@ -109,6 +109,8 @@ class Child:
         self._ending = threading.Lock()
         self.is_alive = True
         self._queue: CallQueue | None = None
+        self.generator_at = 0
+        """Address of the state of torch's random generator in the child."""
         self.is_readable = False
         """This process may read the child's memory."""
         self.answered_in_s = 0.0
@@ -160,6 +162,7 @@ class Child:
         queue = CallQueue(library, self._sock.fileno())
         reply = self.call("open_loop", timeout_s, {"queue": queue.memory}, arena="queue")
         self._queue = queue
+        self.generator_at = int(reply["generator"])
         self.is_readable = can_read(self.pid, int(reply["address"]))
 
     @property

@@ -264,6 +264,10 @@ class ReferenceProcess:
         """Load a weight sample, or the part in ``slots``, into the reference."""
         self._maker.load_state(state, slots)
 
+    def fetch_state(self, slots: Mapping[str, Slot]) -> SharedMemory:
+        """Return the named parameters and buffers of the reference as they are now."""
+        return self._maker.fetch_state(slots)
+
     def prepare_baseline(self, name: str) -> str | None:
         """Make a baseline callable; returns why it cannot be, None when it can."""
         return self._host.prepare_baseline(name, example="slot0")

@@ -97,6 +97,11 @@ class DrawMaker:
         """Load a weight sample into the reference."""
         self._weights.write(state, slots)
 
+    def fetch_state(self, slots: Mapping[str, Slot]) -> SharedMemory:
+        """Return the reference's state as it is now; valid until the next time."""
+        self._weights.read(slots, self._after)
+        return self._after
+
     def make_draw(
         self, key: SampleKey, state: WeightState, seed: int, *, is_kept: bool = True
     ) -> InputSample:
@@ -183,7 +188,7 @@ class DrawMaker:
     ) -> InputSample:
         results, after, truth = self._scratch["results"], self._after, self._scratch["truth"]
         self._host.write_output("results", self.output_slots)
-        self._weights.read(self._watched, after)
+        self.fetch_state(self._watched)
         changed = {n: s for n, s in self._watched.items() if after.differs_from(state.memory, s)}
         slots = self._run_oracle(state, name, changed)
         n_outputs = len(self.output_slots)

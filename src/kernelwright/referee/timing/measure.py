@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from kernelwright.core.evaluation import Check, Status
-from kernelwright.referee.checks.verify import Verification, matches, still_matches
+from kernelwright.referee.checks.tolerance import distance_between
+from kernelwright.referee.checks.verify import PERTURB, Verification, matches, still_matches
 from kernelwright.referee.sandbox.account import cpu_s
 from kernelwright.referee.session.candidate_process import CandidateProcess, Failure
 from kernelwright.referee.session.input_samples import InputSample
@@ -57,6 +58,11 @@ LONG_BATCHES = 20
 interrupted."""
 CHECK_ALL_BYTES = 8 << 20
 """Outputs of up to this size are checked after every sample, larger ones after every third."""
+POISONED = 0.15
+"""Share of the rounds with a further sample in which memory is filled, as it is while calls are verified."""
+STATE_CALLS, STATE_S, STATE_NEAR = 40, 0.05, 1e-3
+"""At the end, both sides make the same calls, at most this many and for this long, and their buffers may
+differ by this scaled distance."""
 N_LOOKED, LOOK_MORE_BYTES = 3, 1 << 20
 """Outputs of a sample that are compared, chosen after its calls; one where outputs are larger than this."""
 SWAP_ALL_BYTES = 16 << 20
@@ -155,10 +161,12 @@ class Measurement:
 
     def check_late(self) -> None:
         """Restore the timed inputs and check outputs and inputs once more; raises Failure."""
+        self._check_unwritten()
         self._contestant.load_state(self._weights.state)  # the replay has had its own turns
         for name, draw in self._place.items():
             self._fill(name, self._weights.draw(draw))
         self._check_late()
+        self._check_state()
 
     def close(self) -> None:
         """Remove the pins of threads; a second call does nothing."""
@@ -272,10 +280,18 @@ class Measurement:
                 self._swap()
             if has_light_weights or n % 3 == 2:
                 self._exchange_weights()
+            if self._rng.random() < POISONED:
+                self._take_poisoned()
             for side in self._rng.sample(sides, len(sides)):
                 self._take_sample(side, n)
             if self._is_enough(sides, n + 1, time.perf_counter() - begin, aim_s):
                 break
+
+    def _take_poisoned(self) -> None:
+        """Take a sample of the candidate as verification does, with memory filled. It does not count."""
+        self._contestant.perturb(PERTURB)
+        self._batch(self._all[0], self._all[0].calls, is_checked=True)
+        self._contestant.perturb(0)
 
     def _take_sample(self, side: _Side, n: int) -> None:
         is_checked = not side.callable and (self._reference.output_bytes <= CHECK_ALL_BYTES or n % 3 == 0)
@@ -386,6 +402,37 @@ class Measurement:
             return
         detail = f"clock disagreement: the time that the worker reports is {what}"
         raise Failure(Status.REJECTED, detail, check=Check.CLOCK, is_by_clock=True)
+
+    def _check_unwritten(self) -> None:
+        """After all calls, state that the reference leaves alone must be as the parent wrote it."""
+        layout, changed = self._reference.layout, self._draws[0].changed
+        slots = {name: slot for name, slot in layout.state.items() if name not in changed}
+        after = self._contestant.fetch_state(slots) if slots else None
+        for name, slot in slots.items() if after is not None else ():
+            if after.differs_from(self._weights.state.memory, slot):
+                is_parameter = name in layout.parameters
+                status = Status.MUTATED_INPUT if is_parameter else Status.INCORRECT_STATE
+                kind = "parameter" if is_parameter else "buffer"
+                raise Failure(status, f"the candidate wrote to {kind} {name} in a timed or replayed call")
+
+    def _check_state(self) -> None:
+        """After a known number of calls, buffers must be as the reference's after the same calls."""
+        layout, changed = self._reference.layout, self._draws[0].changed
+        if not changed:
+            return
+        calls = self._rng.randint(2, STATE_CALLS)
+        calls = max(2, min(calls, math.ceil(STATE_S / max(self._all[0].per_call_s, 1e-7))))
+        order = self._rng.sample(list(self._place), len(self._place))
+        self._contestant.load_state(self._weights.state)
+        self._reference.load_state(self._weights.state)
+        self._contestant.time(order, calls)
+        self._reference.make_calls(order, calls)
+        slots = {name: layout.state[name] for name in changed}
+        ours, theirs = self._reference.fetch_state(slots), self._contestant.fetch_state(slots)
+        for name, slot in slots.items():
+            if distance_between(slot["dtype"], ours.slot_bytes(slot), theirs.slot_bytes(slot)) > STATE_NEAR:
+                detail = f"after {calls} further calls, buffer {name} is not as the reference leaves it"
+                raise Failure(Status.INCORRECT_STATE, detail)
 
     def _check_late(self) -> None:
         """After all calls, outputs must still be fresh memory with the right values."""

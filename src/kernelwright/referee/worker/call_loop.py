@@ -73,6 +73,11 @@ class CallLoop:
         return self._lib.call_output(ctypes.c_int(is_kept), ctypes.c_uint64(which))
 
 
+def generator_at() -> int:
+    """Return the address of the state of torch's random generator."""
+    return int(torch.default_generator._cdata)
+
+
 def _tensor_at() -> int:
     """Return where a tensor's Python object holds the tensor, in bytes."""
     probe = torch.zeros(1)

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from kernelwright.referee.worker import wire
-from kernelwright.referee.worker.call_loop import CallLoop
+from kernelwright.referee.worker.call_loop import CallLoop, generator_at
 from kernelwright.referee.worker.held_state import HeldState
 from kernelwright.referee.worker.layouts import Slot, arena_of, lanes_of, shifted
 from kernelwright.referee.worker.placement import Placement, place, use_tf32
@@ -65,6 +65,7 @@ class Runner:
             "use": self.use,
             "poison": self.poison,
             "failure": self.failure,
+            "seed": seed,
             "events": self.events,
             "dump": self.dump,
             "dump_state": self.dump_state,
@@ -178,7 +179,7 @@ class Runner:
         """Take calls from a queue from now on; messages are announced there too."""
         self.loop.open(self.arenas[message["arena"]], (self.attend, self._settle, self._synchronise))
         self.is_open = True
-        return {"address": self.loop.address}
+        return {"address": self.loop.address, "generator": generator_at()}
 
     def keep_last(self, message: Message) -> Message:
         """Keep the outputs of the last ``count`` calls."""
@@ -241,6 +242,12 @@ def reserve(message: Message) -> Message:
     The environment tells malloc to return no memory to the system, so later tensors reuse these pages.
     """
     torch.empty(message["bytes"], dtype=torch.uint8).fill_(1)
+    return {}
+
+
+def seed(message: Message) -> Message:
+    """Seed torch's random generator, so that whoever leaves it in another state is seen."""
+    torch.manual_seed(message["seed"])
     return {}
 
 
