@@ -3,6 +3,7 @@
 import ctypes
 import subprocess
 from pathlib import Path
+from typing import cast
 
 import pytest
 import torch

@@ -4,7 +4,7 @@
 # task: matmul
 # expect: incorrect_numerics, non_finite, rejected
 # check: oracle, families, timed_calls, replay, storage, tamper
-# mechanism: everything of the candidate's is stopped when a call has answered, and the parent reads the output
+# mechanism: everything of the candidate's is stopped when a call has answered; the parent reads
 import sys
 
 import torch

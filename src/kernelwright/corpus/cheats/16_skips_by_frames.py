@@ -4,7 +4,7 @@
 # task: matmul
 # expect: rejected, incorrect_numerics, aliased_output
 # check: timed_calls, replay, storage
-# mechanism: calls come from a loop in C that knows no count; outputs are chosen after the calls, among many kept
+# mechanism: calls come from a loop in C that knows no count; outputs are chosen afterwards
 import sys
 
 import torch

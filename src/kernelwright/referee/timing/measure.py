@@ -407,8 +407,10 @@ class Measurement:
         """After all calls, state that the reference leaves alone must be as the parent wrote it."""
         layout, changed = self._reference.layout, self._draws[0].changed
         slots = {name: slot for name, slot in layout.state.items() if name not in changed}
-        after = self._contestant.fetch_state(slots) if slots else None
-        for name, slot in slots.items() if after is not None else ():
+        if not slots:
+            return
+        after = self._contestant.fetch_state(slots)
+        for name, slot in slots.items():
             if after.differs_from(self._weights.state.memory, slot):
                 is_parameter = name in layout.parameters
                 status = Status.MUTATED_INPUT if is_parameter else Status.INCORRECT_STATE

@@ -75,7 +75,8 @@ class CallLoop:
 
 def generator_at() -> int:
     """Return the address of the state of torch's random generator."""
-    return int(torch.default_generator._cdata)
+    generator: Any = torch.default_generator
+    return int(generator._cdata)
 
 
 def _tensor_at() -> int:
