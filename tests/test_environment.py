@@ -19,6 +19,7 @@ ALLOWED = {
     "referee/": "the referee's own processes",
     "targets/cpp/runtime_source.py": "text of delivered files, read where they run",
     "targets/cuda/runtime_source.py": "text of delivered files, read where they run",
+    "delivery/runtime/kernel.py": "tells the program that it runs where its libraries are",
     "corpus/cheats/": "specimens are data",
     "corpus/hostile/": "specimens are data",
 }

@@ -148,6 +148,19 @@ class PlayingModel:
             account.append(f"outside -> `{place}`: the kernel and what calls it")
         return "\n".join([*account, "", self._new_kernel(may_break=True)])
 
+    def choose_and_write(self, system: str, user: str) -> str:
+        """Answer whoever plans and writes in one answer."""
+        move = self._move(system, user)
+        lines = [
+            f"Skill: {move['skill']}",
+            f"Why: {move['why']}",
+            f"Evidence: {'; '.join(move['evidence'])}",
+            f"Expects: {move['expects']}",
+            f"Differs: {move['differs']}",
+            f"1 -> `relu_sum`: {move['steps'][0]}",
+        ]
+        return "\n".join([*lines, "", self._new_kernel(may_break=True)])
+
     def rewrite(self, system: str, user: str) -> str:
         """Answer the Coder who is given a kernel that is right, or none."""
         return (
@@ -156,7 +169,8 @@ class PlayingModel:
 
     def mend(self, system: str, user: str) -> str:
         """Answer whoever is given a kernel that fails."""
-        return f"Change: the sum adds again, attempt {self._n_kernels}.\n\n{self._new_kernel()}"
+        cause = "" if "has been diagnosed" in system else "Cause: `relu_sum` subtracts.\n"
+        return f"{cause}Change: the sum adds again, attempt {self._n_kernels}.\n\n{self._new_kernel()}"
 
     def _new_kernel(self, *, may_break: bool = False) -> str:
         self._n_kernels += 1
@@ -243,6 +257,7 @@ _Answer = Callable[[PlayingModel, str, str], str | dict[str, Any]]
 _ROLES: dict[str, _Answer] = {
     "You write the first kernels": PlayingModel.seed,
     "You write kernels. You are given": PlayingModel.carry_out,
+    "You make a kernel faster": PlayingModel.choose_and_write,
     "You improve kernels": PlayingModel.rewrite,
     "You write fast kernels": PlayingModel.rewrite,
     "You repair": PlayingModel.mend,

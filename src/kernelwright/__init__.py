@@ -18,7 +18,9 @@ if TYPE_CHECKING:
         compare,
         compare_kernels,
         evaluate,
+        load,
         optimize,
+        report,
         runs,
         space,
     )
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     )
     from kernelwright.core.target import TargetName
     from kernelwright.core.task import Mode, Task, TolerancePolicy, Workload
+    from kernelwright.delivery.runtime.calls import CallReport, NotVerifiedError, strict
     from kernelwright.report.results import BenchResult, CheckResult, ComparisonResult, KernelComparison
     from kernelwright.report.spaces import SpaceResult
     from kernelwright.settings import Settings, load_settings
@@ -52,7 +55,8 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "api.front": (
-        "audit", "bench", "check", "compare", "compare_kernels", "evaluate", "optimize", "runs", "space",
+        "audit", "bench", "check", "compare", "compare_kernels", "evaluate", "load", "optimize", "report",
+        "runs", "space",
     ),
     "api.optimizing": ("OptimizeResult",),
     "core.budget": ("Budget",),
@@ -71,6 +75,7 @@ _HOMES = {
     "core.target": ("TargetName",),
     "targets.base": ("Target",),
     "core.task": ("Mode", "Task", "TolerancePolicy", "Workload"),
+    "delivery.runtime.calls": ("CallReport", "NotVerifiedError", "strict"),
     "report.results": ("BenchResult", "CheckResult", "ComparisonResult", "KernelComparison"),
     "report.spaces": ("SpaceResult",),
     "settings": ("Settings", "load_settings"),
@@ -85,6 +90,7 @@ __all__ = [
     "BenchRequest",
     "BenchResult",
     "Budget",
+    "CallReport",
     "Candidate",
     "CheckRequest",
     "CheckResult",
@@ -101,6 +107,7 @@ __all__ = [
     "Mode",
     "ModelSettings",
     "Move",
+    "NotVerifiedError",
     "OptimizeResult",
     "Plan",
     "Policy",
@@ -126,11 +133,14 @@ __all__ = [
     "compare",
     "compare_kernels",
     "evaluate",
+    "load",
     "load_settings",
     "open_store",
     "optimize",
+    "report",
     "runs",
     "space",
+    "strict",
 ]
 
 

@@ -42,6 +42,8 @@ class Settings:
     """Path of a SQLite file, or an SQLAlchemy URL."""
     require_sandbox: str | None = None
     """Refuse to judge in a weaker sandbox than this tier; None: whatever there is."""
+    confine_tasks: bool = False
+    """Tasks come from strangers: the referee runs their references in the sandbox too."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """What requests take where nobody says otherwise, by ``Option.key``."""
 

@@ -41,7 +41,8 @@ def test_a_live_module_gets_a_drop_in_with_its_own_parameters(tmp_path: Path, se
     assert list(fast.state_dict()) == list(module.state_dict())
     with torch.no_grad():
         torch.testing.assert_close(fast(x), module(x))
-        module.scale.mul_(2.0)  # shared, not copied
+        module.scale.mul_(2.0)  # its own matter: the drop-in owns its parameters
+        fast.load_state_dict(module.state_dict())
         torch.testing.assert_close(fast(x), module(x))
         other = torch.randn(3, 1024)  # a shape that was not verified runs the original
         torch.testing.assert_close(fast(other), module(other))
@@ -55,7 +56,10 @@ def test_a_live_module_gets_a_drop_in_with_its_own_parameters(tmp_path: Path, se
             torch.testing.assert_close(fast(x=x), module(x))
         with pytest.warns(UserWarning, match="gradients are enabled"):
             fast(x).sum().backward()
-        assert module.scale.grad is not None
+        assert fast.scale.grad is not None and module.scale.grad is None
+        again = kernelwright.load(result.save(tmp_path / "saved"))
+        with torch.no_grad():
+            assert torch.equal(again(x), fast(x)) and again.report().kernel_calls == 1
         (tmp_path / "alone.py").write_text(result.source, encoding="utf-8")
         code = "import sys, alone; alone.ModelNew(); print('kernelwright' in sys.modules)"
         done = subprocess.run(

@@ -22,11 +22,14 @@ KINDS = {request.command: request for request in REQUESTS}
 
 def parsed(words: list[str]) -> Request:
     """Return the request that the program makes of a command line; nothing is configured."""
-    command = PROGRAM.commands[words[0]]
-    context = command.make_context(words[0], list(words[1:]))
-    keys = {option.key for option in options_of(KINDS[words[0]])}
+    command, rest = PROGRAM.commands[words[0]], list(words[1:])
+    name = words[0]
+    if name not in KINDS:
+        name, command = f"{name} {rest[0]}", command.commands[rest.pop(0)]
+    context = command.make_context(name, rest)
+    keys = {option.key for option in options_of(KINDS[name])}
     values = {key: value for key, value in context.params.items() if key in keys}
-    return options._request(KINDS[words[0]], values)
+    return options._request(KINDS[name], values)
 
 
 @pytest.fixture(autouse=True)

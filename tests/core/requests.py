@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from kernelwright.core.budget import Budget
 from kernelwright.core.models import ModelSettings, OutputMode, RoleModel
-from kernelwright.core.options import SandboxTier
+from kernelwright.core.options import EXPORT_FORMATS, IMPORT_FORMATS, SandboxTier
 from kernelwright.core.places import AsSaved, AsText, AtPath, OfSuite
 from kernelwright.core.policy import LibraryCalls
 from kernelwright.core.request import (
@@ -15,6 +15,8 @@ from kernelwright.core.request import (
     CheckRequest,
     CompareRequest,
     EvaluateRequest,
+    ExportRequest,
+    ImportRequest,
     Request,
     RunRequest,
     SpaceRequest,
@@ -23,6 +25,7 @@ from kernelwright.core.task import Mode, TolerancePolicy, Workload
 
 anything = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=12)
 words = anything.filter(bool)
+plain = words.filter(lambda word: not word.startswith("-"))
 names = st.from_regex(r"[a-z][a-z0-9-]{0,8}", fullmatch=True)
 amounts = st.floats(0, 1e12, allow_nan=False)
 counts = st.integers(1, 10**9)
@@ -154,6 +157,14 @@ audit_requests = a(
     AuditRequest, families=st.lists(st.integers(), max_size=3).map(tuple), only=words, device=words,
     naive=st.booleans(), listing=st.booleans(), out=words, resume=st.booleans(),
 )  # fmt: skip
+import_requests = a(
+    ImportRequest, format=st.sampled_from(IMPORT_FORMATS), source=plain, out=maybe(words),
+)  # fmt: skip
+export_requests = a(
+    ExportRequest, format=st.sampled_from(EXPORT_FORMATS), task=places,
+    kernels=st.lists(at_paths | texts, max_size=3).map(tuple), verdicts=maybe(words), author=words,
+    device=plain, out=maybe(words), workloads=workloads, mode=TASK["mode"],
+)  # fmt: skip
 EVERY = {
     "optimize": run_requests,
     "evaluate": evaluate_requests,
@@ -162,4 +173,6 @@ EVERY = {
     "check": check_requests,
     "space": space_requests,
     "audit": audit_requests,
+    "convert import": import_requests,
+    "convert export": export_requests,
 }

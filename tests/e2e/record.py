@@ -50,6 +50,8 @@ EVALUATIONS = {
     "refine": 5,
 }
 """Recipe -> evaluations of its recorded run."""
+MERGED = ("kernelwright", "fsr", "refine", "best-of-n")
+"""Recipes recorded with plan and kernel in one answer; the others ask as the published systems do."""
 EXPECTED = "expected.json"
 NOWHERE = "http://127.0.0.1:1/v1"
 """Stands in a recording for the address of the server that answered."""
@@ -77,7 +79,11 @@ def record(recipe: str, evaluator: RecordedEvaluator, machine: RecordedMachine) 
             task=TASK,
             recipe=recipe,
             team="llm",
-            models=ModelSettings(model="openai:scripted", base_url=server.url),
+            models=ModelSettings(
+                model="openai:scripted",
+                base_url=server.url,
+                calls="merged" if recipe in MERGED else "separate",
+            ),
             budget=Budget(evaluations=EVALUATIONS[recipe]),
             baselines=("eager",),
             is_cold=True,

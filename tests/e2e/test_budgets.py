@@ -9,7 +9,7 @@ from tests.marks import mostly_slow
 
 from kernelwright.core.budget import Budget
 from kernelwright.core.errors import UserError
-from kernelwright.core.models import ModelSettings
+from kernelwright.core.models import CallMode, ModelSettings
 from kernelwright.core.run import RunSpec
 from kernelwright.methods import recipes
 from kernelwright.runs.loop import RunOutcome
@@ -114,7 +114,7 @@ def test_every_recipe_is_played_by_a_mixed_team(recipe: str, play: Play, store: 
     assert any("CHUNK" not in candidate.source for candidate in made), "the expert's, or the reference"
 
 
-WRITERS = ("You write ", "You improve ", "You repair ")
+WRITERS = ("You write ", "You make a kernel ", "You improve ", "You repair ")
 """How the prompts that ask for code begin."""
 
 
@@ -126,3 +126,17 @@ def test_no_kernel_is_asked_for_that_could_not_be_judged(recipe: str, play: Play
     by_hand = recipe.startswith("stark")  # the root is the reference; no model writes it
     assert outcome.spent.evaluations == 6
     assert len(asked) == outcome.spent.evaluations - by_hand
+
+
+@pytest.mark.parametrize(("calls", "unspent"), [("merged", 0), ("separate", 1)])
+def test_no_plan_is_asked_for_that_nobody_could_be_paid_to_carry_out(
+    calls: CallMode, unspent: int, play: Play
+) -> None:
+    budget = Budget(evaluations=40, model_calls=8)  # three seeds, then one or two calls a round
+    with BadServer(answers(PlayingModel())) as server:
+        spec = spec_for(server, "kernelskill", budget)
+        assert spec.models is not None
+        models = spec.models.model_copy(update={"calls": calls})
+        outcome = play(spec.model_copy(update={"models": models}), ScriptedReferee(lambda source: 1.5))
+    assert outcome.spent.model_calls == 8 - unspent
+    assert outcome.reason == "the budget of model calls is used up"

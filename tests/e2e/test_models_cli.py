@@ -79,7 +79,7 @@ def test_a_budget_in_dollars_needs_a_price(
 
 
 def test_a_price_can_be_given_for_every_model_of_a_mixed_team(optimize: Optimize, store: Store) -> None:
-    other = ["--role-model", "coder=openai:other@0.3", "--price", "openai:other=3,4"]
+    other = ["--calls", "separate", "--role-model", "coder=openai:other@0.3", "--price", "openai:other=3,4"]
     with BadServer(answers(PlayingModel())) as server:
         words = [*server_options(server, MIXED), *other, "--price", "1000,2000"]
         result = optimize(*words, "--budget-usd", "0.06", "--budget-evaluations", "9")

@@ -180,3 +180,34 @@ def test_what_cannot_be_loaded_says_why(
     evaluation = pointwise.evaluate(Candidate(source=HEAD + source if "line 1" not in words else source))
     assert evaluation.status is status
     assert words in evaluation.detail
+
+
+def test_a_line_for_debugging_is_no_fraud(pointwise: RefereeSession) -> None:
+    evaluation = judge(pointwise, HONEST, init="import faulthandler\nfaulthandler.enable()")
+    assert evaluation.is_verified, evaluation.detail
+
+
+def test_a_handler_behind_such_a_line_is_still_found(pointwise: RefereeSession) -> None:
+    init = """
+import faulthandler, signal
+faulthandler.enable()
+signal.signal(signal.SIGSEGV, lambda *args: None)
+"""
+    evaluation = judge(pointwise, HONEST, init=init)
+    assert evaluation.check is Check.TAMPER and "a matter of form" in evaluation.detail
+
+
+def test_an_answer_sent_before_its_command_is_not_taken_for_it(pointwise: RefereeSession) -> None:
+    init = """
+import json, socket, struct
+data = json.dumps({"state": {}}).encode()
+socket.socket(fileno=3).send(struct.pack("<I", len(data)) + data)
+"""
+    evaluation = judge(pointwise, HONEST, init=init)
+    assert evaluation.status in (Status.CRASHED, Status.LOAD_ERROR), evaluation.detail
+
+
+def test_an_error_cannot_write_to_the_terminal(pointwise: RefereeSession) -> None:
+    evaluation = judge(pointwise, "raise ValueError('\\x1b[2J\\u202everified')")
+    assert evaluation.status is Status.RUNTIME_ERROR
+    assert "⟨ESC⟩[2J⟨U+202E⟩" in evaluation.detail and "\x1b" not in evaluation.log

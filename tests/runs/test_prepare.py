@@ -4,16 +4,19 @@ from pathlib import Path
 
 import pytest
 
+from kernelwright.agents.problem import with_corrected_floors
+from kernelwright.core.candidate import Candidate
 from kernelwright.core.machine import Machine
+from kernelwright.core.roofline import PROBE_VERSION
 from kernelwright.core.run import RunSpec
 from kernelwright.core.target import TargetName
 from kernelwright.core.task import Task, TolerancePolicy
-from kernelwright.runs.prepare import floors_on, gpu_of, prepare_on
+from kernelwright.runs.prepare import floors_on, gpu_of, machine_to_plan_for, prepare_on
 from kernelwright.targets.gpu import driver_files as gpu_here
 from kernelwright.targets.gpu import peaks as gpu_peaks
 from kernelwright.targets.gpu.driver_files import GpuHere
 from kernelwright.targets.gpu.facts import GPUS, MeasuredPeaks, PeakFlops, with_measured
-from kernelwright.testing.fake_run import PEAKS
+from kernelwright.testing.fake_run import PEAKS, fake_evaluation
 
 MACHINE = Machine(cores=2, peaks=PEAKS)
 SOURCE = """
@@ -130,3 +133,38 @@ def test_there_are_no_floors_on_a_device_that_is_not_known(
     monkeypatch.setattr(gpu_peaks, "gpu_here", lambda kind, cache: GPUS["h200-sxm"])
     monkeypatch.setattr(gpu_here, "find_gpus", lambda: (GpuHere("NVIDIA H200"), GpuHere("NVIDIA L40S")))
     assert floors_on(task, "cuda", tmp_path, index=1) == {}
+
+
+@pytest.mark.parametrize(
+    ("source", "probe", "is_kept"),
+    [("measured 2026-11-20", 0, False), ("measured 2026-11-20", PROBE_VERSION, True), ("made up", 0, True)],
+)
+def test_peaks_of_an_older_probe_are_measured_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: str, probe: int, is_kept: bool
+) -> None:
+    recorded = PEAKS.model_copy(update={"source": source, "probe": probe, "fma_gflops": 560.0})
+    monkeypatch.setattr("kernelwright.machine.probe.measure_peaks", lambda cache_dir: PEAKS)
+    spec = spec_of("cpu/cpp").model_copy(update={"machine": Machine(cores=2, peaks=recorded)})
+    assert (machine_to_plan_for(spec, tmp_path).peaks == recorded) is is_kept
+
+
+@pytest.mark.parametrize(("tolerance", "may_round"), [("strict", False), ("bf16", True)])
+def test_products_may_be_rounded_where_the_tolerance_allows_it(tolerance: str, may_round: bool) -> None:
+    spec = spec_of("cpu/cpp")
+    spec = spec.model_copy(
+        update={"task": spec.task.model_copy(update={"tolerance": TolerancePolicy(tolerance)})}
+    )
+    problem, _ = prepare_on(spec, MACHINE)
+    assert problem.floors["default"].work.may_round is may_round
+
+
+def test_a_floor_that_a_candidate_showed_to_be_too_high_is_replaced() -> None:
+    problem, _ = prepare_on(spec_of("cpu/cpp"), MACHINE)
+    given = problem.floors["default"]
+    evaluation = fake_evaluation(Candidate(source="x"), problem.task, 2.0)
+    assert with_corrected_floors(problem, evaluation) is problem
+    (result,) = evaluation.results
+    corrected = result.model_copy(update={"floor_ms": given.ms / 2, "floor_was_ms": given.ms})
+    found = with_corrected_floors(problem, evaluation.model_copy(update={"results": (corrected,)}))
+    assert found.floors["default"].ms == found.floors["default"].least_ms == given.ms / 2
+    assert found.floors["default"].work == given.work

@@ -1,8 +1,9 @@
 """A task prepared for work: what every role may know of it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.machine import Machine
 from kernelwright.core.roofline import Floor, Peaks
 from kernelwright.core.target import TargetName
@@ -34,3 +35,16 @@ class Problem:
     def main_floor(self) -> Floor | None:
         """Floor of the main workload; None when it was not captured."""
         return self.floors.get(self.main_workload)
+
+
+def with_corrected_floors(problem: Problem, evaluation: Evaluation) -> Problem:
+    """Return the problem with the floors that a candidate showed to be too high replaced by the new ones."""
+    corrected = {
+        result.workload: replaced
+        for result in evaluation.results
+        if result.floor_was_ms is not None
+        and result.floor_ms is not None
+        and (given := problem.floors.get(result.workload)) is not None
+        and (replaced := given.at_most(result.floor_ms)) != given
+    }
+    return replace(problem, floors={**problem.floors, **corrected}) if corrected else problem

@@ -54,6 +54,9 @@ class Situation:
     eager_ms: Mapping[str, float] = field(default_factory=dict)
     """Workload -> latency of the reference as PyTorch runs it."""
     window: tuple[Node, ...] = ()
+    run: tuple[Node, ...] = ()
+    """Every kernel that this run has evaluated, in order; for what a role may know, not for what it may
+    choose."""
     memory: ShortTermMemory = field(default_factory=ShortTermMemory)
     """What this run tried on each base and how it ended."""
     ledger: LedgerView = field(default_factory=EmptyLedger)
@@ -85,6 +88,8 @@ class Choice:
     skipped: tuple[str, ...] = ()
     anchored: str | None = None
     """The base's source with the spans to change marked (STARK); None when the plan marks none."""
+    source: str | None = None
+    """The kernel that carries the move out, where the same answer held both; the Coder then asks nobody."""
 
 
 @dataclass(frozen=True)
@@ -233,3 +238,6 @@ class Team:
     designer: Designer
     breeder: Breeder
     aligner: Aligner
+    calls: Mapping[str, int] = field(default_factory=dict, kw_only=True)
+    """Seat -> requests to models that it makes before there is a kernel to judge; a seat that is not named
+    makes none."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from kernelwright.agents.expert import expert_team
 from kernelwright.agents.roles import Team
 from kernelwright.core.errors import UserError
+from kernelwright.core.models import CallMode
 from kernelwright.core.target import TargetName
 from kernelwright.skills.load import load_skills
 from kernelwright.targets.registry import target_of
@@ -14,16 +15,23 @@ if TYPE_CHECKING:
     from kernelwright.agents.llm.client import Client
 
 EXPERT, LLM = TEAMS = ("expert", "llm")
-SEATS = tuple(field.name for field in fields(Team) if field.name != "name")
+SEATS = tuple(field.name for field in fields(Team) if field.name not in ("name", "calls"))
 
 
-def find_team(name: str, client: "Client | None" = None, *, prompt_tokens: int | None = None) -> Team:
+def find_team(
+    name: str,
+    client: "Client | None" = None,
+    *,
+    prompt_tokens: int | None = None,
+    calls: CallMode = "merged",
+) -> Team:
     """Return a fresh team of that name.
 
     Args:
         name: A team, or ``TEAM+SEAT=TEAM,SEAT=TEAM...``.
         client: The line to the models, where a seat needs one.
         prompt_tokens: What the models have room for, where that is less than the windows' budgets.
+        calls: Whether a plan and its kernel, a diagnosis and its repair, come in one answer.
 
     Raises:
         UserError: unknown team or seat, or a model is needed and there is no client.
@@ -40,10 +48,20 @@ def find_team(name: str, client: "Client | None" = None, *, prompt_tokens: int |
     from kernelwright.agents.llm.team import llm_team
 
     moves = expert.moves if players["coder"] == EXPERT else None
-    models = llm_team(client, expert, skills=skills, moves=moves, prompt_tokens=prompt_tokens)
+    models = llm_team(
+        client,
+        expert,
+        skills=skills,
+        moves=moves,
+        prompt_tokens=prompt_tokens,
+        is_merged=calls == "merged" and LLM == players["planner"] == players["coder"],
+        is_repair_merged=calls == "merged",
+    )
     measuring = replace(expert, analyst=MeasuringAnalyst(expert.analyst, skills))
     teams = {EXPERT: measuring, LLM: models}
-    return replace(expert, name=name, **{seat: getattr(teams[team], seat) for seat, team in players.items()})
+    seats = {seat: getattr(teams[team], seat) for seat, team in players.items()}
+    asked = {seat: models.calls.get(seat, 0) for seat, team in players.items() if team == LLM}
+    return replace(expert, name=name, calls=asked, **seats)
 
 
 def needs_model(name: str) -> bool:

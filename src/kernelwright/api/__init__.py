@@ -9,7 +9,6 @@ from kernelwright.api.auditing import run_audit
 from kernelwright.api.benching import run_bench
 from kernelwright.api.checking import run_check
 from kernelwright.api.comparing import run_compare
-from kernelwright.api.delivering import load_winner
 from kernelwright.api.experiments import title_for
 from kernelwright.api.front import (
     audit,
@@ -18,6 +17,7 @@ from kernelwright.api.front import (
     compare,
     compare_kernels,
     evaluate,
+    load,
     optimize,
     runs,
     space,
@@ -46,7 +46,7 @@ __all__ = [
     "compare_kernels",
     "evaluate",
     "find_run",
-    "load_winner",
+    "load",
     "open_referee",
     "open_store",
     "optimize",

@@ -14,7 +14,6 @@ from kernelwright.api.auditing import run_audit
 from kernelwright.api.benching import run_bench
 from kernelwright.api.checking import run_check
 from kernelwright.api.comparing import run_compare
-from kernelwright.api.delivering import positional_inputs
 from kernelwright.api.judging import run_evaluate
 from kernelwright.api.optimizing import OptimizeResult, finish
 from kernelwright.api.spaces import run_space
@@ -41,6 +40,9 @@ from kernelwright.core.request_words import defaults_for, make_request, read_val
 from kernelwright.core.target import TargetName
 from kernelwright.core.task import Mode, Task, TolerancePolicy, Workload
 from kernelwright.corpus.results import AuditResult
+from kernelwright.delivery import saving
+from kernelwright.delivery.runtime import calls
+from kernelwright.delivery.runtime.calls import CallReport
 from kernelwright.report.results import BenchResult, CheckResult, ComparisonResult, KernelComparison
 from kernelwright.report.runlist import RunList, list_runs
 from kernelwright.report.spaces import SpaceResult
@@ -335,6 +337,32 @@ def runs(
     return list_runs(store, experiment=experiment, limit=limit)
 
 
+def load(folder: str | Path, module: nn.Module | None = None, *, strict: bool = False) -> nn.Module:
+    """Return a module that ``OptimizeResult.save`` wrote; the same that ``optimize`` returned.
+
+    Needs no compiler on a machine of the same kind, and builds the kernel anew elsewhere. This runs code of
+    the folder: load what you trust. Its digest tells damage, not who wrote it.
+
+    Args:
+        folder: as it was saved.
+        module: the original; its class, attributes and weights are used, as a copy. None: the folder's own.
+        strict: raise ``NotVerifiedError`` where the original would run.
+
+    Raises:
+        UserError: no such folder, a damaged one, a kernel that cannot be built here, or an original that is
+            not to be had without ``module``.
+    """
+    return saving.load(folder, module, strict=strict)
+
+
+def report(module: nn.Module) -> CallReport:
+    """Return how often the kernel of a delivered module ran, how often its original, and why.
+
+    Of a model that holds several, their sum; of one that holds none, zeros.
+    """
+    return calls.report(module)
+
+
 def request_for(request: type[AnyRequest], settings: Settings, **fields: Any) -> AnyRequest:
     """Return a request; fields that are None are left to the settings' defaults.
 
@@ -366,9 +394,8 @@ def _place(
 ) -> TaskPlace:
     """Return where a task is to be had, once it is somewhere."""
     if isinstance(what, nn.Module):
-        examples = inputs if kwargs is None else positional_inputs(what, inputs or (), kwargs)
-        title = name or type(what).__name__
-        return save_task(task_from_module(what, examples, name=title, folder=settings.data_dir / "modules"))
+        title, folder = name or type(what).__name__, settings.data_dir / "modules"
+        return save_task(task_from_module(what, inputs, name=title, folder=folder, kwargs=kwargs))
     if inputs is not None or kwargs is not None:
         raise UserError("inputs and kwargs are a module's; a file says its own with get_inputs")
     if isinstance(what, Task):

@@ -1,6 +1,6 @@
 """The referee's verdict on kernels, whoever wrote them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from kernelwright.api import playing
@@ -11,6 +11,7 @@ from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.places import AsText, KernelPlace
 from kernelwright.core.policy import Policy
 from kernelwright.core.request import EvaluateRequest
+from kernelwright.core.roofline import Floor
 from kernelwright.core.task import Task
 from kernelwright.referee.device import parse_device
 from kernelwright.runs.prepare import floors_on
@@ -39,7 +40,7 @@ def run_evaluate(request: EvaluateRequest, *, settings: Settings | None = None) 
             none that can be judged on.
         MachineError: no process, memory or compiler.
     """
-    where = bound_settings(settings, request.require_sandbox)
+    where = bound_settings(settings, request.require_sandbox, confine_tasks=request.confine_tasks)
     baselines = parse_baselines(request.baselines, request.device)
     task = load_place(
         request.task, workloads=request.workloads, mode=request.mode, tolerance=request.tolerance
@@ -62,6 +63,8 @@ def _verdicts(
         referee.open(task) as session,
     ):
         # Only now: admission has the clearer words for a task that cannot be used.
-        floors = floors_on(task, place.kind, settings.cache_dir, index=place.index)
+        floors: Mapping[str, Floor] = {}
+        if not settings.confine_tasks:  # else the task's code would run in this process
+            floors = floors_on(task, place.kind, settings.cache_dir, index=place.index)
         for candidate in candidates:
             yield session.evaluate(candidate, final=request.final, floors=floors, baselines=baselines)

@@ -18,8 +18,10 @@ from kernelwright.settings import Settings, load_settings
 from kernelwright.targets.registry import find_target
 
 
-def bound_settings(settings: Settings | None = None, require_sandbox: str | None = None) -> Settings:
-    """Return the settings with the sandbox that is required, which is there.
+def bound_settings(
+    settings: Settings | None = None, require_sandbox: str | None = None, *, confine_tasks: bool = False
+) -> Settings:
+    """Return the settings with the sandbox that is required, which is there, and with whom it is for.
 
     Raises:
         UserError: this machine's sandbox is weaker, or a configuration is at fault.
@@ -28,7 +30,8 @@ def bound_settings(settings: Settings | None = None, require_sandbox: str | None
     wanted = require_sandbox or where.require_sandbox
     if wanted is not None:
         choose.require(choose.probe(), wanted)
-    return replace(where, require_sandbox=wanted)
+    is_confined = confine_tasks or where.confine_tasks
+    return replace(where, require_sandbox=wanted, confine_tasks=is_confined)
 
 
 def parse_target(text: str, *, is_elsewhere: bool = False) -> TargetName:

@@ -8,12 +8,14 @@ from pathlib import Path
 
 from torch import nn
 
-from kernelwright.api.delivering import load_winner
 from kernelwright.api.starting import Begun
 from kernelwright.core.candidate import Candidate
+from kernelwright.core.errors import UserError
 from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.events import Event
 from kernelwright.core.task import Task
+from kernelwright.delivery.making import SEED, Delivery, deliver
+from kernelwright.delivery.saving import save
 from kernelwright.report.files import write_text
 from kernelwright.report.html import render_report
 from kernelwright.report.measures import speedup_over
@@ -21,11 +23,9 @@ from kernelwright.report.progress import show_run
 from kernelwright.report.story import tell
 from kernelwright.report.verdict import Verdict, run_verdict
 from kernelwright.runs.loop import RunOutcome
+from kernelwright.settings import Settings, load_settings
 from kernelwright.store.base import Store
 from kernelwright.tasks.namespace import construct_model, load_namespace
-
-SEED = 0
-"""Under which the original of a file is constructed; its weights are its own either way."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -44,20 +44,46 @@ class OptimizeResult:
     winner: Candidate | None = None
     original: nn.Module | None = None
     """The module that was given; None when a file or text was."""
+    settings: Settings | None = None
+    """Where caches are; default: ``load_settings()``."""
 
     @cached_property
     def module(self) -> nn.Module:
-        """Drop-in replacement sharing the original's parameters; the original itself when nothing faster was
-        found. Of a file, ``Model`` is constructed anew."""
-        original = self.original
-        if original is None:
-            original = construct_model(self.task, load_namespace(self.task, self.task.workloads[0]), SEED)
-        return load_winner(self.winner, original) if self.winner else original
+        """Drop-in replacement that owns its parameters, copies of the original's; see docs/delivery.md.
+
+        The original itself when nothing faster was found. Of a file, ``Model`` is constructed anew.
+        """
+        if self.delivery is not None:
+            return self.delivery.module
+        if self.original is not None:
+            return self.original
+        return construct_model(self.task, load_namespace(self.task, self.task.workloads[0]), SEED)
+
+    @cached_property
+    def delivery(self) -> Delivery | None:
+        """The replacement with its kernel and contract; None when nothing faster was found."""
+        return None if self.winner is None else deliver(self.winner, self.task, self.original)
 
     @property
     def speedup(self) -> float | None:
         """Geometric mean over the workloads against eager; None when the module is unchanged."""
         return self.evaluation.geomean_speedup() if self.evaluation and self.source else None
+
+    def save(self, folder: str | Path) -> Path:
+        """Write the replacement into a folder, and return its path; ``kernelwright.load`` reads it.
+
+        The folder holds kernel, compiled library, weights, verdict and what the module falls back to; it runs
+        without Kernelwright. See docs/delivery.md.
+
+        Raises:
+            UserError: nothing faster was found, the folder holds something else or cannot be written, or the
+                module holds what no folder keeps.
+        """
+        if self.delivery is None:
+            raise UserError(f"{self.task.name} is unchanged: there is no kernel to save")
+        spec = self.store.get_run(self.run_id).spec
+        cache = self.settings.cache_dir if self.settings is not None else load_settings().cache_dir
+        return save(self.delivery, folder, cache_dir=cache, evaluation=self.evaluation, machine=spec.machine)
 
     def save_report(self, path: str | Path) -> Path:
         """Write the run's self-contained HTML report and return its path."""
@@ -108,4 +134,5 @@ def result_of(begun: Begun, outcome: RunOutcome, original: nn.Module | None = No
         task=begun.spec.task,
         winner=outcome.winner,
         original=original,
+        settings=begun.settings,
     )

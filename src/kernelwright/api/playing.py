@@ -220,7 +220,7 @@ def assemble(spec: RunSpec, meter: Meter, tape: Tape) -> Crew:
     temperatures = find_recipe(spec.recipe).temperatures
     models = spec.models.with_temperatures(temperatures)
     client = make_client(models, meter, tape, seed=spec.seed)
-    team = find_team(spec.team, client, prompt_tokens=models.prompt_tokens())
+    team = find_team(spec.team, client, prompt_tokens=models.prompt_tokens(), calls=models.calls)
     return Crew(team, client.account.by_name)
 
 

@@ -15,6 +15,7 @@ from kernelwright.cli import (
     bench,
     check,
     compare,
+    convert,
     doctor,
     evaluate,
     inspect,
@@ -52,6 +53,7 @@ app.command(name="compare")(compare.compare)
 app.add_typer(runs.app, name="runs")
 app.add_typer(skills.app, name="skills")
 app.add_typer(memory.app, name="memory")
+app.add_typer(convert.app, name="convert")
 app.command(name="serve")(serve.serve)
 app.command(name="mcp")(mcp.mcp)
 app.command(name="doctor")(doctor.doctor)

@@ -9,6 +9,7 @@ from rich.panel import Panel
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from kernelwright.core.visible import visible_line, visible_lines
 from kernelwright.report.files import json_text
 from kernelwright.report.progress import make_console
 from kernelwright.report.results import Table
@@ -29,12 +30,12 @@ def stderr() -> Console:
 
 def say(text: str) -> None:
     """Print a line about what is done on stderr."""
-    stderr().print(text, soft_wrap=True)
+    stderr().print(visible_lines(text), soft_wrap=True)
 
 
 def tell(text: str) -> None:
     """Print a line of a result on stdout."""
-    stdout().print(text, soft_wrap=True)
+    stdout().print(visible_lines(text), soft_wrap=True)
 
 
 def print_json(document: Any) -> None:
@@ -50,25 +51,24 @@ def print_table(table: Table, *, whole: Sequence[str] = ()) -> None:
         justify: JustifyMethod = "right" if table.is_number(i) else "left"
         shown.add_column(name, justify=justify, no_wrap=name in whole, overflow="fold")
     for row, style in zip(table.rows, table.styles or [""] * len(table.rows), strict=True):
-        shown.add_row(*row, style=style)
+        shown.add_row(*map(visible_lines, row), style=style)
     stdout().print(shown)
 
 
 def print_verdict(verdict: Verdict, *more: str) -> None:
     """Print a verdict, framed on a terminal and as plain lines elsewhere."""
     console = stdout()
+    headline, *lines = map(visible_lines, (verdict.headline, *verdict.lines, *more))
     if not console.is_terminal:
-        for line in (verdict.headline, *verdict.lines, *more):
+        for line in (headline, *lines):
             console.print(line, soft_wrap=True)
         return
-    body = Text("\n").join(
-        [Text(verdict.headline, style=_STYLES[verdict.tone]), *map(Text, (*verdict.lines, *more))]
-    )
+    body = Text("\n").join([Text(headline, style=_STYLES[verdict.tone]), *map(Text, lines)])
     console.print(Panel(body, border_style=_STYLES[verdict.tone].split()[-1], padding=(1, 2)))
 
 
 def print_error(message: str) -> None:
     """Print one line about what went wrong on stderr."""
     console = stderr()
-    line = Text("error: ", style="bold red") + Text(" ".join(message.split()))
+    line = Text("error: ", style="bold red") + Text(visible_line(" ".join(message.split())))
     console.print(line, soft_wrap=True)

@@ -45,17 +45,20 @@ def serve(
     ] = "cpu",
     library_calls: LibraryCallsOption = None,
     require_sandbox: RequireSandbox = None,
+    trust_tasks: Annotated[
+        bool, typer.Option("--trust-tasks", help="Run references outside the sandbox: all clients are you.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Judge kernels for programs elsewhere; ends with Ctrl-C or SIGTERM.
 
-    Everybody who holds the token can run code on this machine as you: see docs/serve.md.
+    Kernels and references run in the sandbox; docs/serve.md says what it does not stop.
     """
     # lazy: loads torch
     from kernelwright.api.machines import bound_settings, require_device
 
     policy = Policy(library_calls=LibraryCalls(library_calls or LibraryCalls.ALLOWED))
-    where = bound_settings(require_sandbox=require_sandbox)
+    where = bound_settings(require_sandbox=require_sandbox, confine_tasks=not trust_tasks)
     require_device(device)
     if drop is not None:
         _serve_folder(drop, max_bytes, policy, device, where, as_json=as_json)

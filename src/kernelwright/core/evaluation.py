@@ -4,10 +4,11 @@ from enum import StrEnum
 from html import escape
 from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from kernelwright.core.frozen import Frozen
 from kernelwright.core.policy import Policy
+from kernelwright.core.visible import visible_line, visible_lines
 
 
 class Stage(StrEnum):
@@ -54,7 +55,8 @@ class Status(StrEnum):
     ALIASED_OUTPUT = "aliased_output"
     """An output shares memory with an input, a parameter or an earlier output, or is not dense."""
     REJECTED = "rejected"
-    """A check against cheating failed: faster than the floor, clocks that disagree, a stale output."""
+    """A check against cheating failed: faster than the floor, clocks that disagree, a stale output. With a
+    check of ``POLICY_CHECKS`` the policy forbids what the candidate does."""
 
 
 class Check(StrEnum):
@@ -120,6 +122,9 @@ STATUS_CHECK = {
     Status.ALIASED_OUTPUT: Check.STORAGE,
 }
 """The check that a status implies when no check is given."""
+
+POLICY_CHECKS = frozenset({Check.LIBRARY_CALLS, Check.OWN_KERNEL})
+"""Checks of what the chosen policy forbids: rules about the form of a candidate, not signs of fraud."""
 
 
 class NumericalError(Frozen):
@@ -193,7 +198,10 @@ class WorkloadResult(Frozen):
 
 
 class Evaluation(Frozen):
-    """The referee's record of one candidate on one task."""
+    """The referee's record of one candidate on one task.
+
+    Much of its text comes from the candidate: in all of it hidden characters are replaced by their names.
+    """
 
     candidate_id: str
     task_id: str
@@ -224,6 +232,36 @@ class Evaluation(Frozen):
     """True for a final measurement, in fresh processes with fresh secret seeds."""
     sandbox: str | None = None
     """Sandbox tier of the candidate (docs/threat-model.md); None in old stored evaluations."""
+
+    @field_validator("detail")
+    @classmethod
+    def _on_one_line(cls, text: str) -> str:
+        return visible_line(text)
+
+    @field_validator("log")
+    @classmethod
+    def _without_hidden_characters(cls, text: str) -> str:
+        return visible_lines(text)
+
+    @field_validator("notes")
+    @classmethod
+    def _each_on_one_line(cls, notes: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(map(visible_line, notes))
+
+    @field_validator("facts")
+    @classmethod
+    def _facts_to_be_shown(
+        cls, facts: dict[str, float | int | str | bool | None]
+    ) -> dict[str, float | int | str | bool | None]:
+        return {
+            visible_line(name): visible_line(value) if isinstance(value, str) else value
+            for name, value in facts.items()
+        }
+
+    @field_validator("library_calls")
+    @classmethod
+    def _names_to_be_shown(cls, calls: dict[str, int] | None) -> dict[str, int] | None:
+        return None if calls is None else {visible_line(name): count for name, count in calls.items()}
 
     @model_validator(mode="after")
     def _timings_only_when_verified(self) -> "Evaluation":

@@ -14,6 +14,10 @@ OutputMode = Literal["auto", "tool", "native", "prompted"]
 """How structured answers are asked for: by a tool call, by the server's own JSON-schema mode, or in the
 prompt. ``auto`` is ``prompted``: the only one that every server and every small model copes with."""
 
+CallMode = Literal["merged", "separate"]
+"""``merged``: one answer holds the plan and its kernel, or the diagnosis and the repair. ``separate``: two
+requests, as the published systems make them."""
+
 
 def _without_credentials(url: str | None) -> str | None:
     if url is None:
@@ -95,6 +99,7 @@ class ModelSettings(Frozen):
     max_reply_bytes: int = Field(default=8 << 20, gt=0)
     """Of one answer on the wire; our choice."""
     output_mode: OutputMode = "auto"
+    calls: CallMode = "merged"
     roles: dict[str, RoleModel] = Field(default_factory=dict)
     """By role: what it asks for instead."""
     usd_per_million_input: float | None = Field(default=None, ge=0)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
 from kernelwright.core.errors import UserError
-from kernelwright.core.models import OutputMode
+from kernelwright.core.models import CallMode, OutputMode
 from kernelwright.core.places import parse_place
 from kernelwright.core.policy import LibraryCalls
 from kernelwright.core.task import Mode, TolerancePolicy
@@ -19,6 +19,9 @@ MAX_MS, MAX_MB = 20.0, 100.0
 """Above these ``check`` reduces sizes; ours."""
 SandboxTier: TypeAlias = Literal["namespaces", "bubblewrap", "landlock", "limits"]
 """See ``referee/sandbox/tiers.py``."""
+IMPORT_FORMATS = ("flashinfer", "kernelbench", "popcorn", "robust-kbench")
+EXPORT_FORMATS = ("flashinfer", "hf-kernels", "kernelbench")
+"""See ``formats/table.py``."""
 Panel: TypeAlias = Literal["Task", "Search", "Budget", "Judging", "Language models", "Results"]
 
 
@@ -108,6 +111,7 @@ def _joined(values: Iterable[Any]) -> str:
 
 _OVER_TASKS = ("bench", "compare", "check")
 _EXPERIMENTS = ("bench", "compare")
+_IMPORT, _EXPORT = "convert import", "convert export"
 _DEVICE = "cpu, cuda, cuda:N, hip or hip:N."
 
 OPTIONS: tuple[Option, ...] = (
@@ -116,8 +120,19 @@ OPTIONS: tuple[Option, ...] = (
         parse=parse_place, only=("optimize",), is_argument=True,
     ),
     Option(
+        "format", "FORMAT", "What is read.", "Task", choices=IMPORT_FORMATS, is_argument=True,
+        only=(_IMPORT,),
+    ),
+    Option(
+        "format", "FORMAT", "What is written.", "Task", choices=EXPORT_FORMATS, is_argument=True,
+        only=(_EXPORT,),
+    ),
+    Option(
+        "source", "SOURCE", "File or folder in that format.", "Task", is_argument=True, only=(_IMPORT,),
+    ),
+    Option(
         "task", "TASK", "KernelBench-format file, or suite:NAME.", "Task",
-        parse=parse_place, only=("evaluate", "space"), is_argument=True,
+        parse=parse_place, only=("evaluate", "space", _EXPORT), is_argument=True,
     ),
     Option(
         "kernels", "KERNEL...", "Files that define ModelNew.", "Task", metavar="KERNEL",
@@ -270,6 +285,10 @@ OPTIONS: tuple[Option, ...] = (
         choices=get_args(SandboxTier), default="the best there is", is_configurable=True,
     ),
     Option(
+        "confine_tasks", "--confine-tasks", "Run the reference in the sandbox too: for a stranger's task.",
+        "Judging", kind=bool,
+    ),
+    Option(
         "models.model", "--model", "Model of every seat that is a model's, e.g. openai:gpt-5. Keys come from "
         "the environment.", "Language models", metavar="PROVIDER:NAME", is_configurable=True,
     ),
@@ -304,6 +323,12 @@ OPTIONS: tuple[Option, ...] = (
         choices=get_args(OutputMode), default="auto", is_configurable=True,
     ),
     Option(
+        "models.calls", "--calls", "merged: plan and kernel, or diagnosis and repair, in one answer. "
+        "separate: one request each, as published.", "Language models",
+        choices=get_args(CallMode), default="merged",
+        is_configurable=True,
+    ),
+    Option(
         "models.timeout_s", "--model-timeout", "Seconds that one request may take.", "Language models",
         kind=float, minimum=0, default="300", is_configurable=True,
     ),
@@ -333,6 +358,14 @@ OPTIONS: tuple[Option, ...] = (
         "out", "--out", "Folder for the results.", "Results", metavar="FOLDER",
         only=("check", "audit"),
     ),
+    Option(
+        "out", "--out", "Folder for the files.", "Results", metavar="FOLDER", default="here",
+        only=(_IMPORT, _EXPORT),
+    ),
+    Option(
+        "verdicts", "--verdicts", "What `evaluate --json` printed of the kernels.", "Results", metavar="FILE",
+    ),
+    Option("author", "--author", "Who made the kernels.", "Results", default="kernelwright"),
     Option(
         "record", "--record", "Folder for the run's answers and measurements: see runs replay.", "Results",
         metavar="FOLDER", only=("optimize",),

@@ -115,6 +115,8 @@ class EvaluateRequest(_WithWorkloads):
     kernels: tuple[KernelPlace, ...] = Field(min_length=1)
     final: bool = False
     """Longer, in fresh processes."""
+    confine_tasks: bool = False
+    """Run the reference in the sandbox too, for a stranger's task; the roofline floor is then not known."""
     tolerance: TolerancePolicy | None = None
     library_calls: LibraryCalls = LibraryCalls.ALLOWED
     baselines: tuple[str, ...] | None = None
@@ -282,7 +284,34 @@ class AuditRequest(Request):
         return self
 
 
+class ImportRequest(Request):
+    """Make tasks and kernels of another benchmark's files: ``kernelwright convert import``."""
+
+    command: ClassVar[str] = "convert import"
+    format: Literal["flashinfer", "kernelbench", "popcorn", "robust-kbench"]
+    source: str = Field(min_length=1)
+    """File or folder."""
+    out: str | None = None
+    """Folder for the files; None: the working directory."""
+
+
+class ExportRequest(_WithWorkloads):
+    """Write a task and its kernels in another format: ``kernelwright convert export``."""
+
+    command: ClassVar[str] = "convert export"
+    format: Literal["flashinfer", "hf-kernels", "kernelbench"]
+    task: TaskPlace
+    kernels: tuple[KernelPlace, ...] = ()
+    verdicts: str | None = None
+    """File with what ``evaluate --json`` printed of the kernels."""
+    author: str = Field(default="kernelwright", min_length=1)
+    device: str = "cpu"
+    """What the kernels are for."""
+    out: str | None = None
+    """Folder for the files; None: the working directory."""
+
+
 REQUESTS: tuple[type[Request], ...] = (
-    RunRequest, EvaluateRequest, BenchRequest, CompareRequest, CheckRequest, SpaceRequest,
-    AuditRequest,
+    RunRequest, EvaluateRequest, BenchRequest, CompareRequest, CheckRequest, SpaceRequest, AuditRequest,
+    ImportRequest, ExportRequest,
 )  # fmt: skip

@@ -22,7 +22,7 @@ class Worded(Frozen):
 
     def words(self) -> list[str]:
         """Return the command's words that ask for the same again; a store's address is not hidden."""
-        return [self.command, *words_of(self)]
+        return [*self.command.split(), *words_of(self)]
 
     def command_line(self) -> str:
         """Return the command that asks for the same again, as a line for a shell.

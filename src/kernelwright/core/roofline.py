@@ -195,6 +195,14 @@ class Floor(Frozen):
         """The time that no kernel can go below, whatever the values are."""
         return self.ms if self.bare_ms is None else self.bare_ms
 
+    def at_most(self, ms: float) -> "Floor":
+        """Return the floor with no time above ``ms``, which a new measurement gave."""
+        bare_ms = None if self.bare_ms is None else min(self.bare_ms, ms)
+        functions_ms = min(self.functions_ms, ms)
+        return self.model_copy(
+            update={"ms": min(self.ms, ms), "bare_ms": bare_ms, "functions_ms": functions_ms}
+        )
+
 
 def floor(work: Work, peaks: Peaks) -> Floor:
     """Return the largest of the times to move the bytes, to multiply and to evaluate the functions.

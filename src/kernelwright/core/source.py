@@ -12,6 +12,8 @@ _READS_ITSELF = re.compile(
 )
 _TYPE_COMMENT = re.compile(r"#[ \t]*type:[ \t]*(?!ignore)")
 """TorchScript reads these."""
+MAX_SOURCE_BYTES = 1_000_000
+"""Longest source that is parsed. A parser takes 600 times the memory of the text."""
 _FAILURES = (SyntaxError, ValueError, RecursionError, MemoryError)
 
 
@@ -21,9 +23,12 @@ def normalise(source: str) -> str:
     Comments, docstrings and other strings that are statements go, in C++ and CUDA texts the comments;
     quotes, brackets, line breaks and indentation become those of ``ast.unparse``. The program of a program is
     itself. A source keeps its text but for blank space around it where it is no Python, where it reads its
-    own comments, docstrings or line numbers, or where Python cannot print what it has read.
+    own comments, docstrings or line numbers, where Python cannot print what it has read, or where it has more
+    than ``MAX_SOURCE_BYTES``.
     """
     as_written = source.strip() + "\n"
+    if len(source) > MAX_SOURCE_BYTES:
+        return as_written
     if _TYPE_COMMENT.search(source) and "jit" in source:
         return as_written
     try:

@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <fcntl.h>
 #include <omp.h>
 #include <sys/mman.h>
@@ -326,8 +327,15 @@ static double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+static double own_time() {
+  timespec spent;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &spent);
+  return double(spent.tv_sec) + double(spent.tv_nsec) / 1e9;
+}
+
 struct Sample {
   double seconds = 0;
+  double busy = 0;     // processor time of the thread that needed most
   double waited = -1;  // share of the time that the thread which waited longest waited for a core
 };
 
@@ -335,23 +343,25 @@ struct Sample {
 template <typename Body>
 static Sample sample(int threads, Body body) {
   std::atomic<int> ready{0};
-  double first = 1e300, last = 0, waited = 0;
+  double first = 1e300, last = 0, waited = 0, busy = 0;
   bool is_known = true;
-#pragma omp parallel num_threads(threads) reduction(min : first) reduction(max : last, waited) \
+#pragma omp parallel num_threads(threads) reduction(min : first) reduction(max : last, waited, busy) \
     reduction(&& : is_known)
   {
+    int64_t before = waited_ns();  // before the start: a thread that comes late for want of a core has waited
     ready++;
     while (ready.load() < threads) {
     }  // threads start together: each spins until all are there
-    int64_t before = waited_ns();
+    double spent = own_time();
     first = now();
     body(omp_get_thread_num());
     last = now();
+    busy = own_time() - spent;
     int64_t after = waited_ns();
     waited = double(after - before) / 1e9;
     is_known = before >= 0 && after >= 0;
   }
-  return {last - first, is_known ? waited / (last - first) : -1.0};
+  return {last - first, busy, is_known ? waited / (waited + last - first) : -1.0};
 }
 
 struct Best {
@@ -365,7 +375,8 @@ struct Effort {
 };
 
 // The best of the quiet samples within a budget, with more samples while none was quiet; where none was, the
-// best of the others with what its threads waited.
+// best of the others, by processor time: about what the threads reach when nothing else runs. A rate that is too
+// high makes a floor that is too low, which wrongs nobody.
 template <typename Body>
 static Best best_of(int threads, double amount, const Effort& effort, Body body) {
   Best calm, noisy;
@@ -374,8 +385,9 @@ static Best best_of(int threads, double amount, const Effort& effort, Body body)
     bool is_done = n >= 2 && spent >= effort.budget_s && (calm.rate > 0 || n >= 12);
     if (is_done || (n > 0 && now() > effort.until_s)) break;
     Sample found = sample(threads, body);
-    Best& best = found.waited < effort.quiet ? calm : noisy;
-    double rate = amount / found.seconds;
+    bool is_quiet = found.waited < effort.quiet;
+    Best& best = is_quiet ? calm : noisy;
+    double rate = amount / (is_quiet ? found.seconds : found.busy);
     if (rate > best.rate) best = {rate, found.waited};
     spent += found.seconds;
   }
@@ -420,7 +432,7 @@ static void tell(const char* name, int threads, int64_t bytes, Best best) {
 
 // Prints lines "NAME THREADS BYTES RATE WAITED" and, after each round, a line "end". A round measures
 // everything once; rounds lie apart in time, so that a neighbour that takes the machine for a while spoils
-// some of them only. After `limit_s` only the round that was begun is ended, and the second one made. Each
+// some of them only. After `limit_s` no sample is taken again, and the round that was begun is the last. Each
 // request is a pair: threads, bytes. Returns 1 without memory.
 extern "C" int probe(int threads, const int64_t* requests, int n_requests, int rounds, double budget_s,
                      double quiet, double limit_s) {
@@ -439,7 +451,7 @@ extern "C" int probe(int threads, const int64_t* requests, int n_requests, int r
   }
   sample(threads, [&](int thread) { fill<false>(slices[thread], per_thread / int64_t(sizeof(Vec)), false); });
   std::printf("chains %d 0 0 0\n", kChains);
-  for (int round = 0; round < rounds && (round < 2 || now() < effort.until_s); round++) {
+  for (int round = 0; round < rounds && (round < 1 || now() < effort.until_s); round++) {
     Effort warm_up{0.02, 1.0, effort.until_s};
     best_arithmetic(kArithmetic[0], threads, warm_up);  // not counted: threads and clock rate warm up
     for (auto& kind : kArithmetic) tell(kind.name, threads, 0, best_arithmetic(kind, threads, effort));

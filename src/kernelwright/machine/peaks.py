@@ -34,8 +34,8 @@ _LARGEST = 384 << 20
 _ROUNDS = 5
 _BUDGET_S = 0.003
 """Of one figure in one round."""
-_LIMIT_S = 6.0
-"""After this time no sample is taken again, however busy the machine is."""
+_LIMIT_S = 5.0
+"""After this time no sample is taken again, however busy the machine is, and no round begins."""
 _IN_CACHE = 1.5
 """A last-level cache counts as one where it is this many times as fast as memory: on a virtual machine it may
 be named and not be there."""
@@ -58,9 +58,10 @@ def measure_peaks(cache_dir: Path, *, refresh: bool = False) -> Peaks:
     shared last-level cache even the largest working set may be partly cached, so ``bandwidth_gbps`` is a
     ceiling for repeated calls, not a DRAM figure.
 
-    Peaks that other work disturbed (``is_noisy``) are measured again when asked for next. ``refresh``
-    measures again in any case. A quiet measurement takes the place of whatever was there, higher or lower; a
-    disturbed one does not replace a quiet one.
+    Where no sample of a figure was quiet, the fastest counts, by processor time: what the threads would reach
+    if nothing else ran. Peaks that other work disturbed so (``is_noisy``) are measured again when asked for
+    next. ``refresh`` measures again in any case. A quiet measurement takes the place of whatever was there,
+    higher or lower; a disturbed one does not replace a quiet one.
 
     Raises:
         MachineError: no compiler, too little memory, or the cache folder cannot be written.

@@ -241,6 +241,51 @@ class LoweredKernel(Answer):
     next: str
 
 
+class SpaceFactor(Answer):
+    """One kind of decision."""
+
+    factor: str
+    decisions: int
+    log10: float
+    """Of its number of points."""
+
+
+class OpenDecision(Answer):
+    """Something that a program for the task decides."""
+
+    name: str
+    factor: str
+    values: tuple[ParamValue, ...]
+    default: ParamValue
+    why: str
+    illegal: dict[str, str]
+    """Value -> why it cannot be taken."""
+
+
+class DrawnPoint(Answer):
+    """A point of the space that was drawn by lot."""
+
+    decides: dict[str, ParamValue]
+    """What it decides other than the default."""
+    moves: tuple[str, ...]
+    """The plan that carries it out, as SKILL[REGION](PARAMS)."""
+    is_program: bool
+    illegal: str | None
+    """Why it is no program."""
+
+
+class ProgramSpace(Answer):
+    """Which programs may be generated for a task."""
+
+    headline: str
+    log10: float
+    """Of the number of points, counted at the default one."""
+    factors: tuple[SpaceFactor, ...]
+    decisions: tuple[OpenDecision, ...]
+    points: tuple[DrawnPoint, ...]
+    next: str
+
+
 class Optimized(Answer):
     """What came of a search."""
 

@@ -7,7 +7,7 @@ from pydantic import Field, WithJsonSchema
 
 from kernelwright.core.errors import UserError
 from kernelwright.core.places import AsText, OfSuite, TaskPlace, parse_place
-from kernelwright.core.request import CheckRequest, EvaluateRequest, Request, RunRequest
+from kernelwright.core.request import CheckRequest, EvaluateRequest, Request, RunRequest, SpaceRequest
 
 
 class Accepted(NamedTuple):
@@ -57,6 +57,9 @@ OPTIMIZE = Accepted(
     ("budget", "recipe", "team", "target", "seed", *_OF_TASK, "library_calls", "baselines", "cold"),
 )
 
+SPACE = Accepted(SpaceRequest, ("target", "workloads", "mode", "sample", "seed"))
+MAX_SAMPLE = 200
+
 TaskText: TypeAlias = Annotated[
     str,
     Field(
@@ -71,6 +74,7 @@ KernelText: TypeAlias = Annotated[
 CheckOptions: TypeAlias = Annotated[dict[str, Any] | None, WithJsonSchema(CHECK.schema())]
 EvaluateOptions: TypeAlias = Annotated[dict[str, Any] | None, WithJsonSchema(EVALUATE.schema())]
 LowerOptions: TypeAlias = Annotated[dict[str, Any] | None, WithJsonSchema(LOWER.schema())]
+SpaceOptions: TypeAlias = Annotated[dict[str, Any] | None, WithJsonSchema(SPACE.schema())]
 OptimizeOptions: TypeAlias = Annotated[dict[str, Any] | None, WithJsonSchema(OPTIMIZE.schema())]
 
 

@@ -1,6 +1,7 @@
 """From the project's records to the tools' answers."""
 
 import math
+from dataclasses import asdict
 
 from kernelwright.api.diagnosing import KernelDiagnosis
 from kernelwright.api.planning import PossibleMove, WrittenPlan
@@ -11,6 +12,7 @@ from kernelwright.core.evidence import Bottleneck, FactValue
 from kernelwright.mcp import advice
 from kernelwright.mcp.answers import (
     BottleneckReport,
+    DrawnPoint,
     FloorBound,
     FoundFinding,
     FoundPlan,
@@ -20,14 +22,18 @@ from kernelwright.mcp.answers import (
     LoweredKernel,
     Memory,
     NextMove,
+    OpenDecision,
+    ProgramSpace,
     SkillChoice,
     SkillEffect,
+    SpaceFactor,
     TaskReport,
     WorkloadTimes,
     WorstError,
 )
 from kernelwright.report.checkups import checkup_verdict, ordered
 from kernelwright.report.inspections import headline, kernel_name
+from kernelwright.report.spaces import SpaceResult
 from kernelwright.report.verdict import evaluation_verdict
 from kernelwright.targets.gpu.inspect.inspection import Inspection
 from kernelwright.targets.gpu.inspect.meaning import notes
@@ -177,6 +183,29 @@ def lowered_kernel(written: WrittenPlan) -> LoweredKernel:
 
 def _next_move(move: PossibleMove) -> NextMove:
     return NextMove(skill=move.skill, region=move.region, why=move.why, gain=move.gain, params=move.params)
+
+
+def program_space(found: SpaceResult) -> ProgramSpace:
+    """Return which programs may be generated."""
+    return ProgramSpace(
+        headline=found.headline,
+        log10=found.log10,
+        factors=tuple(
+            SpaceFactor(factor=factor, decisions=sum(d.factor == factor for d in found.decisions), log10=size)
+            for factor, size in found.sizes.items()
+        ),
+        decisions=tuple(OpenDecision(**asdict(decision)) for decision in found.decisions),
+        points=tuple(
+            DrawnPoint(
+                decides=point.decides,
+                moves=point.moves,
+                is_program=point.candidate is not None,
+                illegal=point.illegal,
+            )
+            for point in found.points
+        ),
+        next=advice.SPACE,
+    )
 
 
 def gpu_report(inspection: Inspection) -> GpuReport:

@@ -12,10 +12,11 @@ from kernelwright.api.machines import parse_target
 from kernelwright.api.optimizing import finish
 from kernelwright.api.planning import write_plan
 from kernelwright.api.recalling import recall
+from kernelwright.api.spaces import run_space
 from kernelwright.core.errors import UserError
 from kernelwright.core.events import CandidateEvaluated, Event
 from kernelwright.core.plan import Plan
-from kernelwright.core.request import CheckRequest, EvaluateRequest, RunRequest
+from kernelwright.core.request import CheckRequest, EvaluateRequest, RunRequest, SpaceRequest
 from kernelwright.mcp import advice
 from kernelwright.mcp.answers import (
     Answer,
@@ -27,15 +28,17 @@ from kernelwright.mcp.answers import (
     Memory,
     NamedVerdict,
     Optimized,
+    ProgramSpace,
     TaskReport,
 )
-from kernelwright.mcp.asked import CHECK, EVALUATE, LOWER, OPTIMIZE, kernel_of, place_of
+from kernelwright.mcp.asked import CHECK, EVALUATE, LOWER, MAX_SAMPLE, OPTIMIZE, SPACE, kernel_of, place_of
 from kernelwright.mcp.convert import (
     bottleneck_report,
     gpu_report,
     kernel_verdict,
     lowered_kernel,
     memory_of,
+    program_space,
     task_report,
 )
 from kernelwright.report.progress import activity
@@ -139,6 +142,16 @@ def lower_plan(
     )
 
 
+def space(call: JobContext, task: str, options: Options = None) -> ProgramSpace:
+    """Say which programs may be generated for a task."""
+    fields = SPACE.fields(options)
+    request = request_for(SpaceRequest, call.settings, task=place_of(task), **fields)
+    if request.sample > MAX_SAMPLE:
+        raise UserError(f"options: sample {request.sample} is more than {MAX_SAMPLE}")
+    call.say("capturing the graph and counting decisions")
+    return program_space(run_space(request))
+
+
 def memory_recall(
     call: JobContext,
     task: str | None = None,
@@ -240,7 +253,7 @@ class _Watch:
 JOBS: dict[str, Callable[..., Answer]] = {
     job.__name__: job
     for job in (
-        check_task, evaluate, compare_kernels, diagnose, lower_plan, memory_recall, inspect, optimize,
+        check_task, evaluate, compare_kernels, diagnose, lower_plan, space, memory_recall, inspect, optimize,
     )
 }  # fmt: skip
 """By the name of their tool; the first argument is the context."""

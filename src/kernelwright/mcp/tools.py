@@ -17,6 +17,7 @@ from kernelwright.mcp.answers import (
     LoweredKernel,
     Memory,
     Optimized,
+    ProgramSpace,
     SkillPage,
     TaskReport,
 )
@@ -26,6 +27,7 @@ from kernelwright.mcp.asked import (
     KernelText,
     LowerOptions,
     OptimizeOptions,
+    SpaceOptions,
     TaskText,
 )
 from kernelwright.mcp.extra import missing
@@ -158,6 +160,12 @@ def _add_planning(server: MCPServer[Any], workers: Workers) -> None:
         may follow, with its regions and parameters. Nothing is measured: call evaluate then."""
         plan = [move.model_dump() for move in moves]
         return await _run(workers, ctx, "lower_plan", LoweredKernel, task=task, moves=plan, options=options)
+
+    @server.tool(title="Show the space of programs", annotations=READS)
+    async def space(task: TaskText, ctx: Ctx, options: SpaceOptions = None) -> ProgramSpace:
+        """Say which programs the expert may generate for a task: the decisions, their number, what is
+        illegal and why. Options {"sample": 5} draw points by lot. Nothing is measured."""
+        return await _run(workers, ctx, "space", ProgramSpace, task=task, options=options)
 
 
 def _add_searching(server: MCPServer[Any], workers: Workers) -> None:

@@ -18,6 +18,7 @@ from kernelwright.runs.steps.mending import Mend
 from kernelwright.runs.steps.one_move import OneMove
 from kernelwright.runs.steps.seeding import Seeds
 from kernelwright.runs.view import RunView, Selection, stop
+from kernelwright.runs.windows import NodeWindow
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,10 @@ class KernelSkillPolicy:
         return stop("every move that applies to the fastest candidate was tried")
 
 
-PIPELINES: dict[StepMode, StepKind] = {"seed": Seeds(), "optimize": OneMove(), "repair": Mend()}
+INCUMBENT = NodeWindow(("leaders",), n_leaders=1)
+"""Planner and Coder also see the fastest kernel where the hysteresis keeps another one as the base; ours."""
+ROUND = OneMove(INCUMBENT, INCUMBENT)
+PIPELINES: dict[StepMode, StepKind] = {"seed": Seeds(), "optimize": ROUND, "repair": Mend()}
 
 KERNELSKILL = Recipe(
     name="kernelskill",
@@ -111,7 +115,7 @@ NO_SHORT_TERM = replace(
     KERNELSKILL,
     name="kernelskill-no-short-term",
     summary="Ablation: without what this run has tried; failures may be repeated.",
-    pipelines={**PIPELINES, "optimize": OneMove(has_short_term=False)},
+    pipelines={**PIPELINES, "optimize": replace(ROUND, has_short_term=False)},
 )
 
 RECIPES = (

@@ -70,6 +70,8 @@ class RefereeSettings:
     sandbox: str | None = None
     """Strongest tier to use, or ``none`` for limits only; None: the strongest tier that works here. For tests
     and measurements."""
+    confine_references: bool = False
+    """Run references in the sandbox too: their tasks come from elsewhere. A live module stays trusted."""
     require_sandbox: str | None = None
     """Refuse to judge under a weaker tier than this one: ``namespaces``, ``bubblewrap``, ``landlock`` or
     ``limits``."""
@@ -81,7 +83,7 @@ def make_referee_settings(
     """Return the settings of a referee that keeps to what the user requires; the only place that does.
 
     Args:
-        where: caches, and the sandbox that is required.
+        where: caches, the sandbox that is required, and whether tasks are trusted.
         policy: what it judges by; None: the default one.
         device: where candidates run.
     """
@@ -89,5 +91,6 @@ def make_referee_settings(
         cache_dir=where.cache_dir,
         policy=policy or Policy(),
         require_sandbox=where.require_sandbox,
+        confine_references=where.confine_tasks,
         device=device,
     )

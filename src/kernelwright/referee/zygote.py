@@ -76,7 +76,7 @@ class _Zygote:
         self._children: dict[int, str] = {}
         """Direct child -> its scratch directory."""
         self._trusted: set[int] = set()
-        """Children that run the task's own code: the hosts."""
+        """Children that run the user's own code: the hosts of tasks that are trusted."""
         self._end_strays()  # processes left by the trials of sandboxes
 
     @property
@@ -118,7 +118,7 @@ class _Zygote:
         for fd in fds:
             os.close(fd)
         self._children[keeper] = message["scratch"]
-        if message["kind"] == "host":
+        if message["is_trusted"]:
             self._trusted.add(keeper)
         with ours:
             pid, problem = first_word(ours)
@@ -143,7 +143,7 @@ class _Zygote:
                     message["scratch"],
                     message["extra"],
                 )
-                (enter_trusted if message["kind"] == "host" else enter)(cell, zygote)
+                (enter_trusted if message["is_trusted"] else enter)(cell, zygote)
             except BaseException as error:
                 report.send(f"{type(error).__name__}: {error}".encode()[:1000])
                 raise

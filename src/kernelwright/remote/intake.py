@@ -1,5 +1,6 @@
 """What is checked of a request before anything of it counts."""
 
+import asyncio
 import math
 from typing import TypeVar
 
@@ -20,6 +21,15 @@ F = TypeVar("F", bound=Frozen)
 
 DRAIN = 8
 """Bodies up to this many times the limit are read to their end, so that the client gets to see the 413."""
+BODY_S = 60.0
+"""Seconds for a whole body; ours."""
+SHOWN = 40
+"""Characters of a client's own words that an answer repeats."""
+
+
+def shown(text: str) -> str:
+    """Return the beginning of a client's words, in quotes and with nothing hidden in them."""
+    return ascii(text if len(text) <= SHOWN else f"{text[:SHOWN]}...")
 
 
 class Intake:
@@ -34,7 +44,10 @@ class Intake:
             if not is_own_host_header(request.headers.get("host", "")):
                 raise HTTPException(403, "this service answers programs on its own machine only")
             return
-        header = request.headers.get("authorization")
+        headers = request.headers.getlist("authorization")
+        if len(headers) > 1:
+            raise HTTPException(400, "the header authorization comes twice; send it once")
+        header = headers[0] if headers else None
         if header is None:
             how = {"WWW-Authenticate": "Bearer"}
             raise HTTPException(401, "send the header Authorization: Bearer TOKEN", how)
@@ -61,10 +74,23 @@ class Intake:
         except ValueError:
             seconds = math.nan
         if not 0 <= seconds < math.inf:
-            raise HTTPException(400, f"wait={text!r} is no number of seconds")
+            raise HTTPException(400, f"wait={shown(text)} is no number of seconds")
         return min(seconds, self._max_wait_s)
 
     async def _body(self, request: Request) -> bytes:
+        length = request.headers.get("content-length", "")
+        if length.isdecimal() and int(length[:16]) > self._max_bytes:  # at once, before any of it comes
+            raise self._too_large()
+        try:
+            async with asyncio.timeout(BODY_S):
+                return await self._read_body(request)
+        except TimeoutError as error:
+            raise HTTPException(408, f"the body did not come within {BODY_S:.0f} s") from error
+
+    def _too_large(self) -> HTTPException:
+        return HTTPException(413, f"the body has more than {self._max_bytes} bytes")
+
+    async def _read_body(self, request: Request) -> bytes:
         size = 0
         chunks: list[bytes] = []
         async for chunk in request.stream():
@@ -74,5 +100,5 @@ class Intake:
             elif size > DRAIN * self._max_bytes:
                 break
         if size > self._max_bytes:
-            raise HTTPException(413, f"the body has more than {self._max_bytes} bytes")
+            raise self._too_large()
         return b"".join(chunks)

@@ -3,11 +3,12 @@
 from pydantic import ValidationError
 
 from kernelwright.core.errors import KernelwrightError
+from kernelwright.core.visible import visible_line
 
 
 def one_line(error: Exception) -> str:
     """Return an exception's message without line ends; its class where it is none of ours."""
-    text = " ".join(str(error).split())
+    text = visible_line(" ".join(str(error).split()))
     return text if isinstance(error, KernelwrightError) else f"{type(error).__name__}: {text}"
 
 

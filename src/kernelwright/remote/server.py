@@ -17,6 +17,9 @@ try:
 except ImportError as error:
     raise missing(error) from error
 
+# after the message about the missing extra
+from kernelwright.remote.careful import CarefulConnection
+
 if TYPE_CHECKING:
     from starlette.applications import Starlette
 
@@ -39,6 +42,7 @@ class HttpServer(uvicorn.Server):
             ws="none",
             proxy_headers=False,  # a client is the address that it comes from, whatever it says of itself
             server_header=False,
+            http=CarefulConnection,
             limit_concurrency=MAX_CONNECTIONS,
             timeout_graceful_shutdown=GRACE_S,
         )

@@ -18,7 +18,7 @@ from kernelwright.core.task import Task
 from kernelwright.core.version import __version__
 from kernelwright.remote.extra import missing
 from kernelwright.remote.floors import floors_here
-from kernelwright.remote.intake import Intake
+from kernelwright.remote.intake import Intake, shown
 from kernelwright.remote.records import (
     EvaluationAnswer,
     EvaluationRequest,
@@ -194,7 +194,7 @@ class _Service:
         self._check(wanted)
         known = self._tasks.get(wanted.task_id)
         if known is None:
-            raise HTTPException(404, f"no task {wanted.task_id!r} here; POST it to /tasks first")
+            raise HTTPException(404, f"no task {shown(wanted.task_id)} here; POST it to /tasks first")
         self._tasks.move_to_end(wanted.task_id)
         ticket = self._submit(request, wanted.id_for(_client(request)), self._evaluate(known[0], wanted))
         return _json(self._answer(ticket), 202)
@@ -265,7 +265,7 @@ class _Service:
         unknown = sorted(set(wanted.baselines) - set(self._settings.baselines))
         if unknown:
             known = ", ".join(self._settings.baselines)
-            raise HTTPException(422, f"unknown baseline {unknown[0]!r}; known: {known}")
+            raise HTTPException(422, f"unknown baseline {shown(unknown[0])}; known: {known}")
         if problem := target_problem(wanted.candidate.target, self._settings.device):
             raise HTTPException(422, problem)
         try:
@@ -282,7 +282,9 @@ class _Service:
         ticket_id = request.path_params["id"]
         ticket = self._queue.find(ticket_id)
         if ticket is None or isinstance(ticket.result, Admitted):
-            raise HTTPException(404, f"no evaluation {ticket_id!r} here, or it was forgotten; POST it again")
+            raise HTTPException(
+                404, f"no evaluation {shown(ticket_id)} here, or it was forgotten; POST it again"
+            )
         return ticket
 
 

@@ -161,7 +161,7 @@ def roofline_chart(spec: RunSpec, story: Story) -> tuple[str | None, str]:
     if floor.work.flops == 0:
         return None, "This task does no arithmetic; its floor is the time to move its bytes."
     dots = _roofline_dots(story, evaluation)
-    where = "memory bandwidth" if floor.bound_by == "memory" else "arithmetic"
+    where = _bound_by(floor)
     note = f"The floor is set by {where}: {millis(floor.ms)}."
     if floor.bound_by == "memory" and floor_gbps(floor.work, floor.ms) > CACHED * peaks.bandwidth_gbps:
         note += " The working set fits in the caches (dashed line)."
@@ -170,6 +170,12 @@ def roofline_chart(spec: RunSpec, story: Story) -> tuple[str | None, str]:
 
 def _first_floor(story: Story) -> Floor | None:
     return story.prepared.floors[0] if story.prepared and story.prepared.floors else None
+
+
+def _bound_by(floor: Floor) -> str:
+    if floor.bound_by == "memory":
+        return "memory bandwidth"
+    return "elementary functions" if floor.functions_ms >= floor.ms else "arithmetic"
 
 
 def _roofline_dots(story: Story, evaluation: Evaluation | None) -> list[RooflinePoint]:

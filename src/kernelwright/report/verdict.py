@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from kernelwright.core.evaluation import Evaluation
+from kernelwright.core.evaluation import POLICY_CHECKS, Evaluation
 from kernelwright.report.measures import RatioInterval, floor_ms, latency_ms, millis, speedup_over, times
 from kernelwright.report.story import Story
 
@@ -142,8 +142,13 @@ def _corrections(evaluation: Evaluation) -> list[str]:
 
 
 def failed_line(evaluation: Evaluation) -> str:
-    """Return stage, status and reason of an evaluation that is not verified."""
+    """Return stage, status and reason of an evaluation that is not verified.
+
+    What only the chosen policy forbids is called so: no check against cheating has failed.
+    """
     status = evaluation.status.replace("_", " ")
+    if evaluation.check in POLICY_CHECKS:
+        status = "not within the policy"
     return f"Stopped at stage {evaluation.stage}: {status}" + (
         f": {evaluation.detail}" if evaluation.detail else ""
     )

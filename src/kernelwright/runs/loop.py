@@ -270,8 +270,9 @@ class _Loop:
         """Carry a selection out; tell whether the run knows more than before."""
         assert selection.mode != "stop"
         before = len(self.state.attempts), len(self.state.exhausted)
-        granted = context.begin(selection)
-        self.tools.pipelines[selection.mode].run(context, granted)
+        step = self.tools.pipelines[selection.mode]
+        context.require_calls(step.seats)
+        step.run(context, context.begin(selection))
         is_fruitful = before != (len(self.state.attempts), len(self.state.exhausted))
         self.state.fruitless[selection.mode] = (
             0 if is_fruitful else self.state.fruitless.get(selection.mode, 0) + 1

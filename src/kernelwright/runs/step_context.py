@@ -4,10 +4,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from kernelwright.agents.problem import Problem
+from kernelwright.agents.problem import Problem, with_corrected_floors
 from kernelwright.agents.roles import Analysis, Choice, Node, Situation, Team
 from kernelwright.core.budget import Meter, Spent
 from kernelwright.core.candidate import Candidate
+from kernelwright.core.errors import BudgetUsedUp
 from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.events import (
     BaseReplaced,
@@ -84,6 +85,16 @@ class StepContext:
         )
         return replace(selection, count=self.affordable(selection.count))
 
+    def require_calls(self, seats: Sequence[str]) -> None:
+        """Raise BudgetUsedUp where fewer requests to models are left than these seats need for a kernel.
+
+        An answer that nobody can be paid to carry out is worth nothing.
+        """
+        granted = self.meter.budget.model_calls
+        needed = sum(self.team.calls.get(seat, 0) for seat in seats)
+        if granted is not None and granted - self.meter.spent.model_calls < needed:
+            raise BudgetUsedUp("model_calls")
+
     def node(self, candidate_id: str, relation: str = "base") -> Node:
         """Return a candidate of the run with its verdict."""
         return Node(self.state.candidates[candidate_id], self.state.evaluations[candidate_id], relation)
@@ -107,6 +118,7 @@ class StepContext:
             analysis=analysis,
             eager_ms=self._eager_ms,
             window=self.window(base_id, window),
+            run=tuple(self.node(attempt.candidate, "member") for attempt in self.state.attempts),
             memory=self.state.short_term,
             ledger=knows.ledger(self.state.outcomes.values()),
             findings=knows.findings(analysis),
@@ -241,6 +253,7 @@ class StepContext:
                 baselines=self.spec.baselines if final else ("eager",),
             )
         self.emit(CandidateEvaluated(step=self.state.step, candidate=candidate.id, evaluation=evaluation))
+        self.problem = with_corrected_floors(self.problem, evaluation)
         return evaluation
 
     def alternate(self, candidates: Sequence[Candidate]) -> Alternation | None:

@@ -58,6 +58,8 @@ class DeviceKind:
     threads: str = "threads"
     """What its peak numbers of threads and of operations a second count, in the same place."""
     arithmetic: str = "GFLOP/s"
+    hub_name: str = ""
+    """What Hugging Face's kernels call it; empty: the name."""
     rounds_products: bool = False
     """Products may be less exact than float32 there where the task's tolerance says so."""
 

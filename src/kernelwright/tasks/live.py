@@ -2,11 +2,12 @@
 
 import copy
 import hashlib
+import inspect
 import os
 import pickle
 import sys
 import sysconfig
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import torch
 from torch import nn
 
 from kernelwright.core.errors import TaskError
+from kernelwright.core.structure import UnstructuredError, take_apart
 from kernelwright.core.task import Mode, Task, TolerancePolicy, Workload
 from kernelwright.tasks.class_source import class_sources
 
@@ -24,7 +26,10 @@ import copy
 import pickle
 import sys
 
+import torch
 from torch import nn
+
+from kernelwright.core.structure import flat_result, put_together, take_apart
 
 for entry in {sys_path!r}:
     if entry not in sys.path:
@@ -34,14 +39,24 @@ with open({artifact!r}, "rb") as file:
     loaded = pickle.load(file)
 
 workload_index = 0
+call = (loaded["inputs"][workload_index], loaded["kwargs"][workload_index])
+structure, tensors = take_apart(call, torch.is_tensor)
 
 
 class Model(type(loaded["module"])):
-    """Same class and state as the live module; every construction is a copy of its own."""
+    """Same class and state as the live module; every construction is a copy of its own.
+
+    ``forward`` takes the tensors of a call one after the other and returns a tensor or a tuple of tensors;
+    whatever else the call holds is as in the example.
+    """
 
     def __init__(self):
         nn.Module.__init__(self)
         self.__dict__.update(copy.deepcopy(loaded["module"]).__dict__)
+
+    def forward(self, *given):
+        args, kwargs = put_together(structure, given)
+        return flat_result(super().forward(*args, **kwargs), torch.is_tensor)
 
 
 def get_init_inputs():
@@ -51,7 +66,12 @@ def get_init_inputs():
 def get_inputs():
     from kernelwright.tasks.resample import resample
 
-    return list(resample(loaded["inputs"][workload_index]))
+    return resample(tensors)
+
+
+def example_call():
+    """Return the call that the module was given with: positional and named arguments."""
+    return copy.deepcopy(call)
 '''
 
 
@@ -63,6 +83,7 @@ def task_from_module(
     folder: Path,
     mode: Mode | None = None,
     tolerance: TolerancePolicy = TolerancePolicy.STRICT,
+    kwargs: Mapping[str, Any] | None = None,
 ) -> Task:
     """Make a task of a copy of ``module``; later changes to ``module`` do not reach it.
 
@@ -74,13 +95,17 @@ def task_from_module(
         folder: Where the pickled module goes; made when missing.
         mode: None follows ``module.training``.
         tolerance: How near the candidate must be.
+        kwargs: Arguments of forward by name, the same for all workloads.
 
     Raises:
-        TaskError: no module, no inputs, or one of them cannot be copied and pickled.
+        TaskError: no module, no inputs, or one of them cannot be copied and pickled, or is neither a tensor,
+            a plain value nor a container of such.
     """
     if not isinstance(module, nn.Module):
         raise TaskError(f"{name}: {type(module).__name__} is not an nn.Module")
-    examples = _examples(name, example_inputs)
+    examples = [(args, dict(kwargs or {})) for args in _examples(name, example_inputs, kwargs)]
+    for call in examples:
+        _require_structure(name, module, call)
     artifact = _write(name, folder, _pickle(name, _in_mode(name, module, mode), examples))
     chosen = mode or (Mode.TRAIN if module.training else Mode.EVAL)
     return Task(
@@ -96,7 +121,25 @@ def task_from_module(
     )
 
 
-def _examples(name: str, example_inputs: Sequence[Any]) -> list[tuple[Any, ...]]:
+def _require_structure(name: str, module: nn.Module, call: tuple[tuple[Any, ...], dict[str, Any]]) -> None:
+    """Raise TaskError where ``forward`` does not take a call, or the call holds what no task can name."""
+    try:
+        inspect.signature(module.forward).bind(*call[0], **call[1])
+        take_apart(call, torch.is_tensor)
+    except UnstructuredError as error:
+        raise TaskError(
+            f"{name}: the example holds {error}; give tensors, numbers, texts, None, and tuples, lists, "
+            "dicts and dataclasses of them"
+        ) from error
+    except TypeError as error:
+        raise TaskError(f"{type(module).__name__}.forward: {error}") from error
+
+
+def _examples(
+    name: str, example_inputs: Sequence[Any], kwargs: Mapping[str, Any] | None
+) -> list[tuple[Any, ...]]:
+    if kwargs and (example_inputs is None or example_inputs == ()):
+        return [()]
     if isinstance(example_inputs, torch.Tensor):
         return [(example_inputs,)]
     if not isinstance(example_inputs, list | tuple) or not example_inputs:
@@ -122,9 +165,10 @@ def _in_mode(name: str, module: nn.Module, mode: Mode | None) -> nn.Module:
         raise TaskError(f"{name}: the module cannot be copied ({error!r})") from error
 
 
-def _pickle(name: str, module: nn.Module, examples: list[tuple[Any, ...]]) -> bytes:
+def _pickle(name: str, module: nn.Module, examples: list[tuple[tuple[Any, ...], dict[str, Any]]]) -> bytes:
+    content = {"module": module, "inputs": [args for args, _ in examples], "kwargs": [k for _, k in examples]}
     try:
-        data: bytes = cloudpickle.dumps({"module": module, "inputs": examples})
+        data: bytes = cloudpickle.dumps(content)
         loaded = pickle.loads(data)
     except Exception as error:  # whatever a user's __reduce__ raises
         raise TaskError(

@@ -113,7 +113,7 @@ def test_json_is_found_whatever_stands_around_it(text: str) -> None:
         ('{"skill": "tiling"}', "gain: Field required"),
         ('{"skill": "tiling", "gain": -1}', "gain: Input should be greater than or equal to 0"),
         (f'{GOOD} {{"skill": "fusion", "gain": 1}}', "2 different JSON objects"),
-        ('{"skill": "tiling", "gain"', "no JSON object"),
+        ('{"skill": "tiling", "gain"', "breaks at line 1, column 27"),
     ],
 )
 def test_the_model_is_told_what_was_wrong_and_mends_it(text: str, complaint: str) -> None:

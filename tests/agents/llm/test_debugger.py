@@ -63,3 +63,13 @@ def test_giving_up_the_kernel_is_no_repair(broken: Situation, skills: dict[str, 
     mender, _ = debugger(skills, CAUSE, f"```python\n{plain}```")
     with pytest.raises(UnusableAnswer, match=r"^wrong_language"):
         mender.repair(broken, ())
+
+
+def test_a_merged_repair_takes_one_call_and_names_its_cause(
+    broken: Situation, skills: dict[str, Skill]
+) -> None:
+    client = ScriptedClient({"debugger": [f"Cause: `relu_sum` subtracts\n{FIXED}"]})
+    repaired = ModelDebugger(Asker(client, "debugger", skills), is_merged=True).repair(broken, ())
+    assert repaired is not None and repaired[0].source == KERNEL
+    assert (repaired[1].why, repaired[1].text) == ("`relu_sum` subtracts", "add instead of subtract")
+    assert len(client.asked) == 1 and "Find the root cause" in client.asked[0].system

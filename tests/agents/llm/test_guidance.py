@@ -10,7 +10,8 @@ from kernelwright.agents.llm.prompt_input import PromptInput
 from kernelwright.agents.llm.window import WINDOWS
 from kernelwright.agents.roles import Node, Situation
 from kernelwright.core.candidate import Candidate
-from kernelwright.core.evaluation import Status
+from kernelwright.core.evaluation import NumericalError, Status
+from kernelwright.core.machine import Machine
 from kernelwright.core.plan import Move, Plan
 from kernelwright.core.skill import Skill
 from kernelwright.memory.short_term import ShortTermMemory
@@ -35,7 +36,7 @@ def test_a_plan_is_grounded_in_figures_reasons_and_experience(
         "Task row_sum, 3.40x over eager",
         "=> incorrect_numerics (out0 on as_is: error 2.1",
         "takes [512, 1024] float32; returns [512] float32",
-        "2.50x over eager",
+        "2.50x [2.45, 2.55] over eager",
     ):
         assert words in text, words
     assert "Not proven yet" not in text
@@ -70,7 +71,7 @@ def test_on_timings_alone_nothing_measured_but_latencies_is_told(
 
 
 def test_experiments_on_timings_alone_are_still_remembered(situation: Situation) -> None:
-    (_, text), = SECTIONS["tried"](PromptInput(replace(situation, timings_only=True)))  # fmt: skip
+    (_, text), _ = SECTIONS["tried"](PromptInput(replace(situation, timings_only=True)))
     assert "streaming-stores" in text and text.endswith("=> incorrect_numerics")
 
 
@@ -79,8 +80,55 @@ def test_an_experiment_on_timings_alone_is_told_with_its_latency(situation: Situ
     memory.record_seed(fake_evaluation(BASE, TASK, 2.0))
     memory.record(BASE.id, Move(skill="tile"), fake_evaluation(BROKEN, TASK, 2.5))
     told = PromptInput(replace(situation, memory=memory, timings_only=True))
-    ((_, text),) = SECTIONS["tried"](told)
+    (_, text), _ = SECTIONS["tried"](told)
     assert text == "- tile => verified, 0.80 times the base's latency"
+
+
+def test_every_kernel_of_the_run_is_listed_with_its_interval_and_the_error_it_used(
+    situation: Situation,
+) -> None:
+    used = NumericalError(
+        workload="default", family="scaled", output="out0", error=2.4e-7, reference_error=1e-7, allowed=7.2e-6
+    )
+    other = Candidate(source="other = 1\n", plan=Plan(moves=(Move(skill="tile", why="rows | of 4 KB"),)))
+    judged = fake_evaluation(other, TASK, 3.0).model_copy(update={"errors": (used,)})
+    run = (*situation.window, Node(other, judged, "member"), Node(BROKEN, failing_evaluation(), "member"))
+    ((_, text),) = SECTIONS["timings"](PromptInput(replace(situation, run=run)))
+    rows = text.splitlines()[-3:]
+    assert "1.60x [1.57, 1.63]" in rows[0] and "incorrect_numerics" in rows[2]
+    assert "3.00x" in rows[1] and "| 3 % of 7.2e-06 (scaled) | rows / of 4 KB |" in rows[1]
+    ((_, text),) = SECTIONS["timings"](PromptInput(replace(situation, run=run, timings_only=True)))
+    assert "x [" not in text and "7.2e-06" not in text and other.id in text
+
+
+def test_of_many_kernels_the_fastest_and_the_latest_are_listed(situation: Situation) -> None:
+    kernels = [Candidate(source=f"n = {n}\n") for n in range(100)]
+    run = tuple(Node(k, fake_evaluation(k, TASK, 9.0 - 0.05 * n), "member") for n, k in enumerate(kernels))
+    ((_, text),) = SECTIONS["timings"](PromptInput(replace(situation, run=run)))
+    assert kernels[0].id in text and kernels[99].id in text and kernels[50].id not in text
+    assert "60 slower or older kernels are left out" in text
+
+
+def test_what_was_tried_on_the_kernels_behind_the_base_is_told(situation: Situation) -> None:
+    memory = ShortTermMemory()
+    memory.record_seed(fake_evaluation(BASE, TASK, 2.0))
+    memory.record(BASE.id, Move(skill="tile"), fake_evaluation(BROKEN, TASK, 1.5))
+    kept = Move(skill="unroll")
+    child = Candidate(source="child = 1\n", parents=(BASE.id,), plan=Plan(moves=(kept,)))
+    memory.record(BASE.id, kept, fake_evaluation(child, TASK, 3.0))
+    base = Node(child, fake_evaluation(child, TASK, 3.0), "base")
+    told = PromptInput(replace(situation, memory=memory, base=base))
+    (_, own), (title, earlier) = SECTIONS["tried"](told)
+    assert own == "" and title == "Tried on the kernels that the base was made from"
+    assert "tile" in earlier and "unroll" not in earlier, "what the base carries out was not in vain"
+
+
+def test_the_processor_is_told_with_its_vectors_and_compiler(situation: Situation) -> None:
+    machine = Machine(vector_bytes=64, isa=("avx2", "avx512f"), compiler="g++ 12.2.0")
+    told = PromptInput(replace(situation, problem=replace(situation.problem, machine=machine)))
+    ((_, text),) = SECTIONS["floor"](told)
+    for words in ("Vectors of 64 bytes (16 float32)", "avx512f", "g++ 12.2.0"):
+        assert words in text, words
 
 
 def test_the_breeder_is_never_shown_a_source(situation: Situation, skills: dict[str, Skill]) -> None:
@@ -104,7 +152,7 @@ def test_the_breeder_is_told_every_plan_so_far_and_how_its_kernel_ended(
 
     nodes = (planned("first", 1.2), planned("second", Status.CRASHED), planned("third", 3.0))
     text = shown(name, PromptInput(replace(situation, base=None, window=nodes)))
-    assert "1.20x over eager:\n1. first" in text and "crashed (scripted):\n1. second" in text
+    assert "1.20x [1.18, 1.22] over eager:\n1. first" in text and "crashed (scripted):\n1. second" in text
     assert text.index("1. third") < text.index("1. first") < text.index("1. second"), "fastest first"
     assert "The reference, as PyTorch runs it: default 10 ms." in text
 

@@ -21,7 +21,7 @@ from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.evidence import FactValue
 from kernelwright.core.model_call import CallOutcome
 from kernelwright.core.plan import Move, Plan
-from kernelwright.core.skill import Skill
+from kernelwright.core.skill import Predicate, Signal, Skill
 from kernelwright.core.target import TargetName
 from kernelwright.skills.stats import LedgerView
 from kernelwright.testing.fake_run import ScriptedTeam
@@ -61,6 +61,8 @@ def test_each_seed_is_one_call_with_another_approach(situation: Situation, skill
     assert all(seed.role == "generator" for seed in seeds)
     assert "kernel 1 of 3" in client.asked[0].user and "the plain way" in client.asked[0].user
     assert "algebra first" in client.asked[3].user
+    assert "Kernel 1, written already" not in client.asked[0].user
+    assert "Kernel 1, written already and not yet judged" in client.asked[3].user
 
 
 def test_without_one_usable_seed_the_outcome_is_named(situation: Situation, skills: dict[str, Skill]) -> None:
@@ -86,6 +88,14 @@ class Gate:
         return self.analysis
 
 
+def read_by_a_skill(skills: dict[str, Skill], feature: str) -> dict[str, Skill]:
+    """Return the skills with one that decides by a feature of the source."""
+    name, skill = next(iter(skills.items()))
+    signal = Signal(when=Predicate(metric=f"code.{feature}", op="known"))
+    targets = (*skill.targets, "cpu/cpp", "cuda/triton")
+    return {**skills, name: skill.model_copy(update={"signals": (signal,), "targets": targets})}
+
+
 PRINTED = Candidate(source='"""t: a drop-in for the reference ``Model``, as ``ModelNew``."""\n')
 
 
@@ -99,7 +109,7 @@ def test_features_widen_the_evidence_and_decide_nothing(
 ) -> None:
     assert situation.analysis is not None
     features = {"passes_over_memory": 2, "is_parallel": True, "bottleneck": "library"}
-    one, client = asker("analyst", skills, features)
+    one, client = asker("analyst", read_by_a_skill(skills, "passes_over_memory"), features)
     analyst = ModelAnalyst(one, Gate(situation.analysis))
     for _ in range(2):
         found = analysed(situation, analyst, PRINTED)
@@ -109,11 +119,20 @@ def test_features_widen_the_evidence_and_decide_nothing(
     assert len(client.asked) == 1
 
 
+def test_features_that_no_skill_decides_by_are_not_asked_for(
+    situation: Situation, skills: dict[str, Skill]
+) -> None:
+    assert situation.analysis is not None
+    one, client = asker("analyst", skills, {"passes_over_memory": 2})
+    found = analysed(situation, ModelAnalyst(one, Gate(situation.analysis)), PRINTED)
+    assert found == situation.analysis and client.asked == []
+
+
 def test_on_a_gpu_other_features_are_read(situation: Situation, skills: dict[str, Skill]) -> None:
     there = on_gpu(situation, TargetName(device="cuda", language="triton"))
     assert there.analysis is not None
     features = {"n_kernels": 2, "is_coalesced": False, "is_vectorisable": True}
-    one, _ = asker("analyst", skills, features)
+    one, _ = asker("analyst", read_by_a_skill(skills, "n_kernels"), features)
     found = analysed(there, ModelAnalyst(one, Gate(there.analysis)), PRINTED)
     assert (found.evidence.get("code.n_kernels"), found.evidence.get("code.is_coalesced")) == (2, False)
     assert found.evidence.get("code.is_vectorisable") is None
@@ -134,7 +153,8 @@ def test_seeds_on_a_gpu_are_asked_for_in_its_own_words(
 
 def test_an_unusable_reading_leaves_the_measurements(situation: Situation, skills: dict[str, Skill]) -> None:
     assert situation.analysis is not None
-    analyst = ModelAnalyst(asker("analyst", skills, "prose")[0], Gate(situation.analysis))
+    read = read_by_a_skill(skills, "has_reuse")
+    analyst = ModelAnalyst(asker("analyst", read, "prose")[0], Gate(situation.analysis))
     assert analysed(situation, analyst, PRINTED) == situation.analysis
 
 

@@ -6,8 +6,10 @@ import pytest
 from tests.agents.llm.conftest import BASE, FAILED, KERNEL
 
 from kernelwright.agents.llm.asking import Asker
+from kernelwright.agents.llm.coder import ModelCoder
 from kernelwright.agents.llm.planner import ModelPlanner
 from kernelwright.agents.llm.proposals import find_unfounded
+from kernelwright.agents.llm.sources import fold
 from kernelwright.agents.llm.span_markers import BEGINS, ENDS
 from kernelwright.agents.roles import Situation
 from kernelwright.core.errors import UnusableAnswer
@@ -62,6 +64,55 @@ def test_a_refused_plan_is_asked_for_once_more_with_the_reason(
     assert [(n.role, n.outcome) for n in client.notes] == [("planner", CallOutcome.INVALID_OUTPUT)]
     assert reason in client.notes[0].detail
     assert reason in client.asked[1].user and reason not in client.asked[0].user
+
+
+WRITTEN = f"""Skill: unroll-accumulators
+Why: one accumulator
+Evidence: run.floor_fraction = 0.0525; 4 ms
+Expects: run.latency_ms -40 %
+1 -> `relu_sum`: split the sum into four
+```python
+{fold(KERNEL)}OTHER = 1
+```"""
+
+
+def writer(client: ScriptedClient, skills: dict[str, Skill]) -> ModelPlanner:
+    return ModelPlanner(Asker(client, "planner", skills), coder=Asker(client, "coder", skills))
+
+
+def test_a_move_and_its_kernel_may_come_in_one_answer(situation: Situation, skills: dict[str, Skill]) -> None:
+    client = ScriptedClient({"coder": [WRITTEN]})
+    choice = writer(client, skills).plan(situation)
+    assert choice is not None and choice.move.skill == "unroll-accumulators"
+    assert "split the sum into four" in choice.move.text and "0.0525" in choice.move.why
+    candidate = ModelCoder(Asker(client, "coder", skills)).write(situation, choice)
+    assert len(client.asked) == 1 and candidate.source.endswith("OTHER = 1\n")
+    assert candidate.parents == (BASE.id,) and candidate.plan == BASE.plan.then(choice.move)
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes", "reason"),
+    [
+        ("Skill: unroll-accumulators", "Skill: tensor-cores", "none of those offered"),
+        ("0.0525; 4 ms", "0.77", "do not occur in the evidence: 0.77"),
+        ("1 -> `relu_sum`", "1 -> `nowhere`", "needs steps"),
+        ("OTHER = 1", "", "the base came back unchanged"),
+    ],
+)
+def test_a_kernel_without_a_founded_move_is_asked_for_once_more(
+    was: str, becomes: str, reason: str, situation: Situation, skills: dict[str, Skill]
+) -> None:
+    client = ScriptedClient({"coder": [WRITTEN.replace(was, becomes), WRITTEN]})
+    choice = writer(client, skills).plan(situation)
+    assert choice is not None and choice.source is not None
+    assert reason in client.asked[1].user, client.asked[1].user[-400:]
+
+
+def test_marked_spans_always_take_two_answers(situation: Situation, skills: dict[str, Skill]) -> None:
+    client = ScriptedClient({"planner": ["no"], "coder": [WRITTEN]})
+    with pytest.raises(UnusableAnswer):
+        writer(client, skills).plan(replace(situation, wants_anchors=True))
+    assert {asked.role for asked in client.asked} == {"planner"}
 
 
 def test_two_refusals_end_the_step_by_name(situation: Situation, skills: dict[str, Skill]) -> None:
@@ -141,9 +192,10 @@ def test_without_a_base_there_is_nothing_to_plan(situation: Situation, skills: d
 @pytest.mark.parametrize(
     ("quote", "is_founded"),
     [("0.3126", True), ("0.31", True), ("31 %", True), ("31.3%", True), ("0.32", False), ("1.2e7", True),
-     ("1.25e7", False), ("12000000", True), ("r0 and conv2d", False), ("4 of 12000000", False)],
+     ("1.25e7", False), ("12000000", True), ("r0 and conv2d", False), ("4 of 12000000", False),
+     ("0.3126 of 12000000 is 38387716", True), ("12000000 is 40 times 0.3126", False)],
 )  # fmt: skip
-def test_figures_may_be_rounded_or_in_per_cent(quote: str, is_founded: bool) -> None:
+def test_figures_may_be_rounded_in_per_cent_or_quotients_of_others(quote: str, is_founded: bool) -> None:
     evidence = "run.floor_fraction = 0.3126; bytes 12000000; r0"
     assert (find_unfounded([quote], evidence) is None) is is_founded
 

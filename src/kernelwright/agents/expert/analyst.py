@@ -1,5 +1,6 @@
 """The expert Analyst: from an evaluation and a lowered program to a diagnosis and ranked skills."""
 
+from kernelwright.agents.expert.applicable import with_a_site
 from kernelwright.agents.expert.plan_lowering import PlanLowering
 from kernelwright.agents.problem import Problem
 from kernelwright.agents.roles import Analysis
@@ -39,6 +40,7 @@ class ExpertAnalyst:
         evidence = Evidence(facts=facts)
         diagnosis = diagnose(evidence)
         ranked = rank(self._workshop.skills, evidence, diagnosis, str(problem.target), ledger)
+        ranked = with_a_site(self._workshop, problem, base.plan, ranked)
         return Analysis(evidence=evidence, diagnosis=diagnosis, ranked=ranked)
 
     def _rewrite_gain(self, problem: Problem, carried: LoweredPlan) -> float:

@@ -1,6 +1,7 @@
 """What is known of a plan's program without running it: an Analysis for recipes that have timings alone."""
 
 from kernelwright.agents.expert.analyst import contract_facts, task_facts
+from kernelwright.agents.expert.applicable import with_a_site
 from kernelwright.agents.expert.plan_lowering import PlanLowering
 from kernelwright.agents.problem import Problem
 from kernelwright.agents.roles import Analysis
@@ -31,4 +32,5 @@ def static_analysis(workshop: PlanLowering, problem: Problem, plan: Plan, ledger
     evidence = Evidence(facts=facts)
     diagnosis = diagnose(evidence)
     ranked = rank(workshop.skills, evidence, diagnosis, str(problem.target), ledger)
+    ranked = with_a_site(workshop, problem, plan, ranked)
     return Analysis(evidence=evidence, diagnosis=diagnosis, ranked=ranked)

@@ -1,6 +1,6 @@
 """The model Analyst: the expert's measurements and gate, with features that a model read off the source."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from pydantic import BaseModel
@@ -18,15 +18,13 @@ from kernelwright.core.evidence import Evidence, FactValue
 from kernelwright.core.model_call import CallOutcome
 from kernelwright.core.plan import Plan
 from kernelwright.core.skill import Skill
+from kernelwright.core.target import TargetName
 from kernelwright.skills.diagnosis import diagnose
 from kernelwright.skills.ranking import rank
 from kernelwright.skills.stats import LedgerView
 
 PREFIX = "code."
-"""Under which names the model's features enter the evidence. No predicate knows them: they inform the
-Planner, and bottleneck and ranking stay decided by code."""
-
-
+"""Under which names the model's features enter the evidence, where predicates of skills can read them."""
 _PRINTED = "a drop-in for the reference ``Model``"
 """Stands in the docstring of every file that our printer wrote."""
 
@@ -60,6 +58,9 @@ class MeasuringAnalyst:
 class ModelAnalyst:
     """Fills the Analyst's seat: measurements by code, and features that a model read off the source.
 
+    The model is asked only where a skill for the target has a predicate on a feature: what no rule reads is
+    not worth a call.
+
     Args:
         asker: The role's way to its model.
         measuring: Measures, diagnoses and ranks.
@@ -75,6 +76,8 @@ class ModelAnalyst:
     ) -> Analysis:
         """Return the gate's analysis, its evidence widened by what the model read, if that can be used."""
         analysis = self._measuring.analyse(problem, base, evaluation, ledger)
+        if not reads_features(self._asker.skills.values(), problem.target):
+            return analysis
         if base.id not in self._features:
             self._features[base.id] = self._read(problem, base, evaluation)
         return replace(analysis, evidence=analysis.evidence.with_facts(self._features[base.id]))
@@ -87,6 +90,16 @@ class ModelAnalyst:
         except UnusableAnswer:
             return {}
         return {f"{PREFIX}{n}": v for n, v in features.model_dump().items() if v is not None}
+
+
+def reads_features(skills: Iterable[Skill], target: TargetName) -> bool:
+    """Tell whether a skill for the target decides by a feature that a model reads off a source."""
+    return any(
+        predicate.metric.startswith(PREFIX)
+        for skill in skills
+        if str(target) in skill.targets
+        for predicate in (*skill.requires, *skill.forbids, *(signal.when for signal in skill.signals))
+    )
 
 
 def _taken(features: BaseModel) -> Judged[BaseModel]:

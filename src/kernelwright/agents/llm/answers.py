@@ -10,6 +10,7 @@ import textwrap
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from kernelwright.agents.llm.outputs import ProposedMove
 from kernelwright.agents.llm.reference_checks import hides_reference, is_reference
 from kernelwright.agents.llm.sources import unfold
 from kernelwright.core.model_call import CallOutcome
@@ -127,6 +128,20 @@ def read_line(text: str, label: str) -> str:
     """Return what follows ``label:`` on a line of the prose, empty when there is none."""
     found = re.search(rf"^[\s*#>-]*{label}[*\s]*:[*\s]*(\S.*)$", prose(text), re.I | re.M)
     return found[1].strip() if found else ""
+
+
+def read_move(text: str, source: str) -> ProposedMove:
+    """Return the move that an answer with a kernel announces, its account as steps."""
+    steps = [line for number, line in read_account(text, source).items() if number != "outside"]
+    quotes = re.split(r"\s*;\s*", read_line(text, "evidence"))
+    return ProposedMove(
+        skill=read_line(text, "skill"),
+        why=read_line(text, "why"),
+        evidence=[quote for quote in quotes if quote],
+        expects=read_line(text, "expects"),
+        steps=steps,
+        differs=read_line(text, "differs"),
+    )
 
 
 def has_native_kernel(source: str, target: TargetName) -> bool:

@@ -36,6 +36,8 @@ class ModelCoder:
         if situation.base is None:
             raise LoweringError("there is no base to carry the move out on")
         base, steps = situation.base.candidate, steps_of(choice.move)
+        if choice.source is not None:
+            return _candidate(situation, choice.source, base.plan.then(choice.move))
         told = PromptInput(
             situation, self._asker.skills, plan=Plan(moves=(choice.move,)), anchored=choice.anchored
         )
@@ -43,7 +45,7 @@ class ModelCoder:
             "coder_write",
             told,
             self._expected(situation, [choice.move]),
-            _judge(base.source, len(steps), choice.anchored),
+            check_source(base.source, len(steps), choice.anchored),
             steps=steps,
             n_steps=len(steps),
             is_anchored=choice.anchored is not None,
@@ -59,7 +61,7 @@ class ModelCoder:
             "coder_translate",
             PromptInput(situation, self._asker.skills, plan=plan),
             self._expected(situation, plan.moves),
-            _judge(base.candidate.source if base else "", len(plan.moves), None),
+            check_source(base.candidate.source if base else "", len(plan.moves), None),
             steps=[move_line(move) for move in plan.moves],
             n_steps=len(plan.moves),
             is_anchored=False,
@@ -95,7 +97,7 @@ class ModelCoder:
             "coder_rewrite",
             PromptInput(situation, self._asker.skills),
             ExpectedAnswer(situation.problem.task.source, situation.problem.target),
-            _judge(base.candidate.source if base else "", 0, None),
+            check_source(base.candidate.source if base else ""),
             number=number,
             count=count,
             has_base=base is not None,
@@ -120,8 +122,8 @@ def steps_of(move: Move) -> list[str]:
     return lines or [move_line(move)]
 
 
-def _judge(base_source: str, n_steps: int, anchored: str | None) -> JudgeSource:
-    """Return the check of an answer against its plan; see Coder.write."""
+def check_source(base_source: str, n_steps: int = 0, anchored: str | None = None) -> JudgeSource:
+    """Return the check of an answer against its base and its plan; see ModelCoder.write."""
 
     def judge(source: str, text: str) -> Judged[tuple[str, str]] | None:
         if normalise(source) == normalise(base_source):

@@ -1,6 +1,6 @@
 """The model Debugger: first the root cause with words from the log, then the smallest change.
 
-Source: KernelSkill's Diagnoser and Repairer, two calls.
+Source: KernelSkill's Diagnoser and Repairer, two calls. Merged into one answer where the settings say so.
 """
 
 from collections.abc import Collection
@@ -23,20 +23,25 @@ REPAIR = "repair"
 class ModelDebugger:
     """Fills the Debugger's seat."""
 
-    def __init__(self, asker: Asker) -> None:
+    def __init__(self, asker: Asker, *, is_merged: bool = False) -> None:
+        """``is_merged``: one answer holds the root cause and the repair."""
         self._asker = asker
+        self._is_merged = is_merged
 
     def repair(self, situation: Situation, tried: tuple[str, ...]) -> tuple[Candidate, Move] | None:
         """Return the repaired candidate and the repair; raises UnusableAnswer (see roles.Debugger)."""
         if situation.base is None:
             return None
         told = PromptInput(situation, self._asker.skills)
+        if self._is_merged:
+            return self._repaired(situation, None, tried)
         cause = self._asker.structured("debugger_diagnose", told, RootCause, _QuoteCheck(told))
         return self._repaired(situation, cause, tried)
 
     def _repaired(
-        self, situation: Situation, cause: RootCause, tried: Collection[str]
+        self, situation: Situation, cause: RootCause | None, tried: Collection[str]
     ) -> tuple[Candidate, Move]:
+        """Ask for the repair; without a cause for that, too."""
         assert situation.base is not None
         failing, problem = situation.base.candidate, situation.problem
 
@@ -49,13 +54,14 @@ class ModelDebugger:
 
         source, text = self._asker.source(
             "debugger_repair",
-            PromptInput(situation, self._asker.skills, cause=_words(cause)),
+            PromptInput(situation, self._asker.skills, cause=_words(cause) if cause else ""),
             ExpectedAnswer(
                 problem.task.source,
                 problem.target,
                 needs_kernel=has_native_kernel(failing.source, failing.target),
             ),
             judge,
+            is_diagnosed=cause is not None,
         )
         move = _move(cause, text)
         repaired = Candidate(
@@ -82,9 +88,11 @@ class _QuoteCheck:
         return Judged(CallOutcome.OK, cause.model_copy(update={"quotes": quotes}))
 
 
-def _move(cause: RootCause, text: str) -> Move:
-    change = read_line(text, "change") or " ".join(cause.minimal_fix.split())
-    return Move(skill=REPAIR, why=" ".join(cause.root_cause.split()), text=change)
+def _move(cause: RootCause | None, text: str) -> Move:
+    """Return the repair; a cause of its own question comes before the answer's own words."""
+    why = cause.root_cause if cause else read_line(text, "cause")
+    change = read_line(text, "change") or (cause.minimal_fix if cause else "")
+    return Move(skill=REPAIR, why=" ".join(why.split()), text=" ".join(change.split()))
 
 
 def _words(cause: RootCause) -> str:

@@ -1,12 +1,11 @@
 """Tasks, kernels, plans and timings in words, for prompts."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from kernelwright.agents.llm.sources import fold
 from kernelwright.agents.problem import Problem
-from kernelwright.agents.roles import Node
 from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.plan import Move, Plan
 from kernelwright.core.task import Mode, TolerancePolicy
@@ -63,11 +62,38 @@ def verdict(evaluation: Evaluation, *, timings_only: bool = False) -> str:
     """Return how an evaluation ended, in one line."""
     if evaluation.is_verified:
         times = "; ".join(latencies(evaluation)) or "not timed"
-        speedup = evaluation.geomean_speedup()
-        against = "" if timings_only or speedup is None else f"; {speedup:.2f}x over eager"
-        return f"verified, {times}{against}"
+        shown = [] if timings_only else [_against(evaluation), _error(evaluation)]
+        return "; ".join([f"verified, {times}", *(part for part in shown if part)])
     detail = f" ({evaluation.detail})" if evaluation.detail and not timings_only else ""
     return f"{evaluation.status}{detail}"
+
+
+def intervals(evaluation: Evaluation) -> str:
+    """Return the speedups over eager with their intervals, one for each workload; empty where not timed."""
+    found = [(r.workload, s) for r in evaluation.results if (s := r.speedup("eager")) is not None]
+    named = len(found) > 1
+    return "; ".join(
+        f"{f'{name} ' if named else ''}{s.ratio:.2f}x [{s.low:.2f}, {s.high:.2f}]" for name, s in found
+    )
+
+
+def error_used(evaluation: Evaluation) -> str:
+    """Return the largest share of the allowed error that an output used, with its input distribution."""
+    known = [e for e in evaluation.errors if e.allowed > 0]
+    if not known:
+        return ""
+    worst = max(known, key=lambda e: e.error / e.allowed)
+    return f"{100 * worst.error / worst.allowed:.0f} % of {number(worst.allowed)} ({worst.family})"
+
+
+def _against(evaluation: Evaluation) -> str:
+    shown = intervals(evaluation)
+    return f"{shown} over eager" if shown else ""
+
+
+def _error(evaluation: Evaluation) -> str:
+    used = error_used(evaluation)
+    return f"error used: {used}" if used else ""
 
 
 def latencies(evaluation: Evaluation) -> list[str]:
@@ -88,28 +114,6 @@ def move_line(move: Move) -> str:
 def plan_lines(plan: Plan) -> str:
     """Return a plan as a numbered list."""
     return "\n".join(f"{n}. {move_line(move)}" for n, move in enumerate(plan.moves, start=1))
-
-
-def timing_table(nodes: Sequence[Node]) -> str:
-    """Return id, parents, status, latency per workload and last change of each kernel, as a table."""
-    workloads = list(dict.fromkeys(r.workload for node in nodes for r in node.evaluation.results))
-    head = ["id", "parents", "status", *(f"{name} (ms)" for name in workloads), "last change"]
-    rows = [head, ["---"] * len(head), *(_row(node, workloads) for node in nodes)]
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
-
-
-def _row(node: Node, workloads: Iterable[str]) -> list[str]:
-    candidate, evaluation = node.candidate, node.evaluation
-    times = {r.workload: number(r.candidate.median_ms) for r in evaluation.results}
-    last = candidate.plan.moves[-1] if candidate.plan.moves else None
-    change = "seed" if last is None else (last.why or last.skill)
-    return [
-        candidate.id,
-        " ".join(candidate.parents) or "-",
-        evaluation.status,
-        *(times.get(name, "-") for name in workloads),
-        " ".join(change.replace("|", "/").split())[:160],
-    ]
 
 
 def _workload(problem: Problem, name: str) -> str:

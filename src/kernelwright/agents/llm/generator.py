@@ -1,4 +1,4 @@
-"""The model Generator: different seeds, each one call, correctness first."""
+"""The model Generator: different seeds, each one call that is shown the earlier ones, correctness first."""
 
 from kernelwright.agents.llm.answers import ExpectedAnswer
 from kernelwright.agents.llm.asking import Asker
@@ -42,7 +42,7 @@ class ModelGenerator:
         problem = ""
         for n in range(count):
             try:
-                seed = self._seed(situation, n, count)
+                seed = self._seed(situation, n, count, tuple(one.source for one in found.values()))
             except UnusableAnswer as error:
                 problem = str(error)
                 continue
@@ -55,12 +55,12 @@ class ModelGenerator:
             raise UnusableAnswer(problem)
         return tuple(found.values())
 
-    def _seed(self, situation: Situation, n: int, count: int) -> Candidate:
+    def _seed(self, situation: Situation, n: int, count: int, earlier: tuple[str, ...]) -> Candidate:
         problem = situation.problem
         approaches = prompting_of(problem.target).approaches or (ANY_APPROACH,)
         source, _ = self._asker.source(
             "generator",
-            PromptInput(situation, self._asker.skills),
+            PromptInput(situation, self._asker.skills, earlier=earlier),
             ExpectedAnswer(problem.task.source, problem.target),
             number=n + 1,
             count=count,

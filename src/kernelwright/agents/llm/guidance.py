@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from kernelwright.agents.llm import formatting as showing
 from kernelwright.agents.llm.hardware import hardware_lines
 from kernelwright.agents.llm.prompt_input import PromptInput
+from kernelwright.agents.llm.run_table import kernels_table, run_table
 from kernelwright.agents.llm.window import PromptWindow, Section, Slot
 from kernelwright.agents.roles import Analysis, Node
 from kernelwright.core.evidence import METRICS
@@ -105,7 +106,7 @@ def _floor(told: PromptInput) -> Texts:
         f"cache, {showing.number(peaks.fma_gflops)} {device.arithmetic}."
     )
     further = [] if device.is_apart else hardware_lines(problem.machine, peaks)
-    return [("Roofline floor", "\n".join([*lines, machine, *further]))]
+    return [("Roofline floor, and the machine", "\n".join([*lines, machine, *further]))]
 
 
 def _evaluations(floor: Floor) -> str:
@@ -146,10 +147,12 @@ def _evidence(told: PromptInput) -> Texts:
 
 
 def _timings(told: PromptInput) -> Texts:
-    situation = told.situation
-    nodes = [*([situation.base] if situation.base else []), *situation.window]
-    nodes = list({node.candidate.id: node for node in nodes}.values())
-    table = [showing.timing_table(nodes)] if nodes else []
+    return [("All kernels of this run so far", "\n\n".join([*_eager(told), *run_table(told)]))]
+
+
+def _choices(told: PromptInput) -> Texts:
+    """Show the kernels that the role may choose among, and no others."""
+    table = kernels_table(told.situation.window, timings_only=told.situation.timings_only)
     return [("Timings so far", "\n\n".join([*_eager(told), *table]))]
 
 
@@ -258,9 +261,35 @@ def _archive(told: PromptInput) -> Texts:
 def _tried(told: PromptInput) -> Texts:
     if told.base is None:
         return []
-    attempts = told.situation.memory.tried(told.base.candidate.id)
-    lines = [_attempt(attempt, timings_only=told.situation.timings_only) for attempt in attempts]
-    return [("Tried on this base, and how it ended", "\n".join(f"- {line}" for line in lines))]
+    own = _attempts_on(told, told.base.candidate.id)
+    earlier = [line for ancestor in _ancestors(told) for line in _attempts_on(told, ancestor)]
+    return [
+        ("Tried on this base, and how it ended", "\n".join(own)),
+        ("Tried on the kernels that the base was made from", "\n".join(earlier)),
+    ]
+
+
+def _attempts_on(told: PromptInput, candidate: str) -> list[str]:
+    """Return what was tried on a kernel, without the moves that the base has."""
+    assert told.base is not None
+    kept = {move.key for move in told.base.candidate.plan.moves}
+    attempts = told.situation.memory.tried(candidate)
+    timings_only = told.situation.timings_only
+    return [f"- {_attempt(a, timings_only=timings_only)}" for a in attempts if a.move.key not in kept]
+
+
+def _ancestors(told: PromptInput) -> list[str]:
+    """Return the kernels that the base was made from, the nearest first."""
+    assert told.base is not None
+    parents = {node.candidate.id: node.candidate.parents for node in told.situation.run}
+    found: dict[str, None] = {}
+    waiting = list(told.base.candidate.parents)
+    while waiting:
+        candidate = waiting.pop(0)
+        if candidate not in found:
+            found[candidate] = None
+            waiting += parents.get(candidate, ())
+    return list(found)
 
 
 def _attempt(attempt: Idea, *, timings_only: bool) -> str:
@@ -316,7 +345,8 @@ def _others(told: PromptInput) -> Texts:
 
 
 def _node_title(node: Node) -> str:
-    return f"Another kernel of this run ({node.relation}), {node.candidate.id}"
+    relation = "the fastest" if node.relation == "leader" else node.relation
+    return f"Another kernel of this run ({relation}), {node.candidate.id}"
 
 
 def _node_outcome(node: Node, timings_only: bool) -> str:
@@ -350,6 +380,13 @@ def _failure(told: PromptInput) -> Texts:
 # -- what the role adds ----------------------------------------------------------------------------
 
 
+def _earlier(told: PromptInput) -> Texts:
+    return [
+        (f"Kernel {n}, written already and not yet judged", showing.source_block(source))
+        for n, source in enumerate(told.earlier, start=1)
+    ]
+
+
 def _plan(told: PromptInput) -> Texts:
     return [("The plan", showing.plan_lines(told.plan))]
 
@@ -375,6 +412,7 @@ SECTIONS: Mapping[str, Callable[[PromptInput], Texts]] = {
     "diagnosis": _diagnosis,
     "evidence": _evidence,
     "timings": _timings,
+    "choices": _choices,
     "plans": _plans,
     "ranked": _ranked,
     "guidance": _guidance,
@@ -387,6 +425,7 @@ SECTIONS: Mapping[str, Callable[[PromptInput], Texts]] = {
     "source": _source,
     "others": _others,
     "failure": _failure,
+    "earlier": _earlier,
     "plan": _plan,
     "menu": _menu,
     "cause": _cause,

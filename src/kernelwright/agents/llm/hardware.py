@@ -8,11 +8,13 @@ _STEPS = ((1 << 20, "MiB"), (1 << 10, "KiB"))
 
 def hardware_lines(machine: Machine, peaks: Peaks) -> list[str]:
     """Return one line each; none for what an older record, or a device that is no processor, does not say."""
-    if not peaks.levels:
-        return []
     lines = []
+    if machine.vector_bytes:
+        lines.append(f"- Vectors of {machine.vector_bytes} bytes ({machine.vector_bytes // 4} float32).")
     if machine.isa:
         lines.append(f"- Instruction set: {', '.join(machine.isa)}.")
+    if machine.compiler:
+        lines.append(f"- Compiler: {machine.compiler}.")
     for rate in peaks.levels:
         lines.append(_rate_line(machine, rate))
     if peaks.functions:

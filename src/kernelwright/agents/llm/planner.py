@@ -1,10 +1,11 @@
 """The model Planner: exactly one move, founded on evidence that was given, never one that was tried."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from kernelwright.agents.llm.answers import Judged
-from kernelwright.agents.llm.asking import Asker
+from kernelwright.agents.llm.answers import ExpectedAnswer, Judged, has_native_kernel, read_move
+from kernelwright.agents.llm.asking import Asker, refused
+from kernelwright.agents.llm.coder import check_source
 from kernelwright.agents.llm.guidance import evidence_text
 from kernelwright.agents.llm.outputs import AnchoredMove, ProposedMove
 from kernelwright.agents.llm.prompt_input import PromptInput
@@ -35,11 +36,14 @@ class ModelPlanner:
     Args:
         moves: For a Coder that carries out moves of its own making only: what it can do on this base. None:
             the Coder reads plans in words.
+        coder: The Coder's line to its model, which is then asked for the move and its kernel in one answer.
+            None: the Coder is asked afterwards. Marked spans always take two answers.
     """
 
-    def __init__(self, asker: Asker, moves: Moves | None = None) -> None:
+    def __init__(self, asker: Asker, moves: Moves | None = None, *, coder: Asker | None = None) -> None:
         self._asker = asker
         self._moves = moves
+        self._coder = coder
 
     def plan(self, situation: Situation) -> Choice | None:
         """Return one move (see roles.Planner); raises UnusableAnswer when two answers were refused."""
@@ -63,6 +67,8 @@ class ModelPlanner:
                 allowed=offer.skills,
                 needs_evidence=has_evidence,
             )
+        if self._coder is not None and not offer.only_menu:
+            return _written(self._coder, told, offer, judge, needs_evidence=has_evidence)
         return self._asker.structured(
             "planner",
             told,
@@ -103,6 +109,29 @@ class _Judge:
         if problem is not None:
             return Judged(CallOutcome.INVALID_OUTPUT, detail=problem)
         return Judged(CallOutcome.OK, Choice(move=judged.value.move, anchored=source))
+
+
+def _written(asker: Asker, told: PromptInput, offer: Offer, judge: _Judge, *, needs_evidence: bool) -> Choice:
+    """Return a move with the kernel that carries it out, from one answer; raises UnusableAnswer."""
+    base = told.base
+    assert base is not None
+    chosen: list[Choice] = []
+
+    def check(source: str, text: str) -> Judged[tuple[str, str]] | None:
+        judged = judge.plain(read_move(text, source))
+        if judged.value is None:
+            return refused(judged.outcome, judged.detail)
+        chosen[:] = [replace(judged.value, source=source)]
+        return check_source(base.candidate.source)(source, text)
+
+    problem = told.problem
+    expected = ExpectedAnswer(
+        problem.task.source,
+        problem.target,
+        needs_kernel=has_native_kernel(base.candidate.source, problem.target),
+    )
+    asker.source("planner_writes", told, expected, check, allowed=offer.skills, needs_evidence=needs_evidence)
+    return chosen[0]
 
 
 def _why(move: Move, proposed: ProposedMove) -> str:

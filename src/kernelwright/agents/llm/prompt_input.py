@@ -25,6 +25,8 @@ class PromptInput:
     """A source that is no base."""
     cause: str = ""
     """The Diagnoser's words, for the Repairer."""
+    earlier: tuple[str, ...] = ()
+    """Sources that the same question has given already, which the answer is to differ from."""
     refused: str = ""
     """Why the last answer to this prompt was not used."""
 

@@ -1,5 +1,6 @@
 """From a proposed change to a Move, or to the reason why it is refused."""
 
+import itertools
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -85,13 +86,19 @@ def find_repetition(move: Move, proposed: ProposedMove, situation: Situation) ->
 def find_unfounded(quotes: Iterable[str], evidence: str) -> str | None:
     """Return why the quoted figures cannot be trusted; None when each occurs in the evidence.
 
-    A figure may be rounded, or a fraction given in per cent.
+    A figure may be rounded, a fraction given in per cent, or the quotient of two others that are quoted.
     """
     figures = [figure for quote in quotes for figure in _NUMBER.findall(quote)]
     if not figures:
         return "no figure of the evidence is quoted"
     shown = [float(text) for text in _NUMBER.findall(evidence)]
-    missing = [figure for figure in figures if not any(_is_rounded(figure, value) for value in shown)]
+    known = [figure for figure in figures if any(_is_rounded(figure, value) for value in shown)]
+    quotients = [float(a) / float(b) for a, b in itertools.permutations(known, 2) if float(b)]
+    missing = [
+        figure
+        for figure in figures
+        if figure not in known and not any(_is_rounded(figure, value) for value in quotients)
+    ]
     return f"figures that do not occur in the evidence: {', '.join(missing)}" if missing else None
 
 

@@ -17,6 +17,9 @@ MAX_STARTS = 1_000
 MAX_COMPLAINTS = 8
 """Validation errors quoted to the model; our choice."""
 
+SHOWN_CHARS = 40
+"""Characters quoted before the place where JSON breaks; our choice."""
+
 
 class NotAnswered(Exception):
     """The text holds no valid object; the message tells the model what to mend."""
@@ -62,7 +65,7 @@ def parse(text: str, output: type[T]) -> T:
     """
     candidates = find_objects(text)
     if not candidates:
-        raise NotAnswered("There was no JSON object in the answer. Answer with exactly one JSON object.")
+        raise NotAnswered(f"{_where_it_breaks(text)} Answer with exactly one JSON object.")
     valid: list[T] = []
     complaint = ""
     for candidate in candidates:
@@ -78,6 +81,21 @@ def parse(text: str, output: type[T]) -> T:
     if len(valid) > 1:
         raise NotAnswered(f"There were {len(valid)} different JSON objects. Answer with exactly one.")
     return valid[0]
+
+
+def _where_it_breaks(text: str) -> str:
+    """Say why there is no object in the text: none was begun, or where the first one stops being JSON."""
+    begin = text.find("{")
+    if begin < 0:
+        return "There was no JSON object in the answer."
+    try:
+        JSONDecoder(strict=False).raw_decode(text, begin)
+    except json.JSONDecodeError as error:
+        before = " ".join(text[max(begin, error.pos - SHOWN_CHARS) : error.pos].split())
+        return f"The JSON breaks at line {error.lineno}, column {error.colno}: {error.msg}, after `{before}`."
+    except RecursionError:
+        return "The JSON is nested too deeply."
+    return "There was no JSON object in the answer."
 
 
 def complaints(errors: Sequence[ErrorDetails]) -> str:

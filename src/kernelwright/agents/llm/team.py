@@ -15,6 +15,10 @@ from kernelwright.agents.roles import Team
 from kernelwright.core.skill import Skill
 from kernelwright.skills.load import load_skills
 
+CALLS = dict.fromkeys(("generator", "coder", "selector", "designer", "breeder"), 1)
+"""Requests that a seat makes before there is a kernel to judge, where no setting decides. The Aligner looks
+at kernels afterwards."""
+
 
 def llm_team(
     client: Client,
@@ -23,6 +27,8 @@ def llm_team(
     skills: dict[str, Skill] | None = None,
     moves: Moves | None = None,
     prompt_tokens: int | None = None,
+    is_merged: bool = False,
+    is_repair_merged: bool = False,
 ) -> Team:
     """Return a team of models.
 
@@ -33,6 +39,8 @@ def llm_team(
         moves: For a team whose Coder is the expert: the moves it can carry out on a base. Planner, Designer
             and Breeder then choose among them.
         prompt_tokens: What the models have room for, where that is less than the windows' budgets.
+        is_merged: The Planner's answer holds the kernel too, which the Coder hands in.
+        is_repair_merged: The Debugger's answer holds the diagnosis and the repair.
     """
     library = load_skills() if skills is None else skills
 
@@ -43,11 +51,12 @@ def llm_team(
         name="llm",
         generator=ModelGenerator(asker("generator"), expert.generator),
         analyst=ModelAnalyst(asker("analyst"), MeasuringAnalyst(expert.analyst, library)),
-        planner=ModelPlanner(asker("planner"), moves),
+        planner=ModelPlanner(asker("planner"), moves, coder=asker("coder") if is_merged else None),
         coder=ModelCoder(asker("coder")),
-        debugger=ModelDebugger(asker("debugger")),
+        debugger=ModelDebugger(asker("debugger"), is_merged=is_repair_merged),
         selector=ModelSelector(asker("selector")),
         designer=ModelDesigner(asker("designer"), moves),
         breeder=ModelBreeder(asker("breeder"), moves),
         aligner=ModelAligner(asker("aligner")),
+        calls={**CALLS, "planner": 0 if is_merged else 1, "debugger": 1 if is_repair_merged else 2},
     )

@@ -185,7 +185,7 @@ _TASK = (Slot("contract", 90, is_required=True), Slot("reference", 85, is_requir
 _FLOOR, _DIAGNOSIS = Slot("floor", 80, keeps_some=True), Slot("diagnosis", 80, keeps_some=True)
 _MEASURED = (_FLOOR, _DIAGNOSIS, Slot("evidence", 60))
 _RANKED = Slot("ranked", 75, keeps_some=True)
-_GROUNDS = (*_MEASURED, Slot("timings", 70), _RANKED)
+_GROUNDS = (*_MEASURED, Slot("timings", 76, keeps_some=True), _RANKED)
 _BLIND = (*_MEASURED, Slot("plans", 70), _RANKED)
 """For the Breeder, which sees plans in place of kernels."""
 _EXPERIENCE = (Slot("findings", 45), Slot("archive", 35), Slot("tried", 70, keeps_some=True))
@@ -195,7 +195,15 @@ _REFUSED = Slot("refused", 100, is_required=True)
 WINDOWS: Mapping[str, PromptWindow] = {
     "generator": PromptWindow(
         24_000,
-        (*_TASK, Slot("operators", 50), *_GROUNDS, Slot("guidance", 40), *_EXPERIENCE, _REFUSED),
+        (
+            *_TASK,
+            Slot("operators", 50),
+            *_GROUNDS,
+            Slot("guidance", 40),
+            *_EXPERIENCE,
+            Slot("earlier", 60),
+            _REFUSED,
+        ),
     ),
     "analyst": PromptWindow(16_000, (Slot("contract", 50), Slot("operators", 40), _BASE)),
     "planner": PromptWindow(
@@ -204,6 +212,19 @@ WINDOWS: Mapping[str, PromptWindow] = {
             *_TASK,
             *_GROUNDS,
             Slot("menu", 92, is_required=True),
+            Slot("guidance", 50),
+            *_EXPERIENCE,
+            Slot("others", 40),
+            _BASE,
+            _REFUSED,
+        ),
+    ),
+    "planner_writes": PromptWindow(
+        32_000,
+        (
+            *_TASK,
+            Slot("operators", 30),
+            *_GROUNDS,
             Slot("guidance", 50),
             *_EXPERIENCE,
             Slot("others", 40),
@@ -279,11 +300,11 @@ WINDOWS: Mapping[str, PromptWindow] = {
             _BASE,
             Slot("chain", 70),
             Slot("failure", 92, is_required=True, keeps_tail=True),
-            Slot("cause", 98, is_required=True),
+            Slot("cause", 98),
             _REFUSED,
         ),
     ),
-    "selector": PromptWindow(12_000, (Slot("contract", 60), Slot("timings", 90, is_required=True), _REFUSED)),
+    "selector": PromptWindow(12_000, (Slot("contract", 60), Slot("choices", 90, is_required=True), _REFUSED)),
     "designer": PromptWindow(
         40_000,
         (

@@ -1,33 +1,51 @@
 """The first look at a candidate: is it Python, and does it define ``ModelNew``?
 
-Nothing here decides by pattern whether a kernel is honest; the later stages measure that.
+Nothing here decides by pattern whether a kernel is honest; the later stages measure that. The text is hostile
+too: a long one is refused unread, and the parser runs in a limited process.
 """
 
-import ast
+import subprocess
+import sys
+from pathlib import Path
+
+from kernelwright.core.errors import MachineError
+from kernelwright.core.source import MAX_SOURCE_BYTES
+
+MEMORY_BYTES = 2 << 30
+CPU_S = 20
+_WALL_S = 120.0
+_PARSER = Path(__file__).with_name("parse_alone.py")
+
+
+def find_size_problem(source: str) -> str | None:
+    """Return one line when a source is too long to be read, None otherwise."""
+    n_bytes = len(source.encode("utf-8", "surrogatepass"))
+    if n_bytes <= MAX_SOURCE_BYTES:
+        return None
+    return f"the source has {n_bytes} bytes; at most {MAX_SOURCE_BYTES} are read"
 
 
 def find_syntax_problem(source: str) -> str | None:
-    """Return one line saying why the source cannot be a candidate, None when it can."""
+    """Return one line saying why the source cannot be a candidate, None when it can.
+
+    Raises:
+        MachineError: the process that parses does not start.
+    """
+    if problem := find_size_problem(source):
+        return problem
+    command = [sys.executable, "-I", "-S", str(_PARSER), str(MEMORY_BYTES), str(CPU_S)]
     try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError) as error:
-        line = getattr(error, "lineno", None)
-        where = f"line {line}: " if line else ""
-        return f"not Python: {where}{getattr(error, 'msg', None) or error}"
-    except (RecursionError, MemoryError):
-        return "not Python: nested too deeply to parse"
-    if not any("ModelNew" in _bound_names(statement) for statement in tree.body):
-        return "defines no `ModelNew` at module level"
-    return None
-
-
-def _bound_names(statement: ast.stmt) -> set[str]:
-    if isinstance(statement, ast.ClassDef | ast.FunctionDef):
-        return {statement.name}
-    if isinstance(statement, ast.Import | ast.ImportFrom):
-        return {alias.asname or alias.name for alias in statement.names}
-    return {
-        node.id
-        for node in ast.walk(statement)
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
-    }
+        done = subprocess.run(
+            command,
+            input=source.encode("utf-8", "surrogatepass"),
+            capture_output=True,
+            timeout=_WALL_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return f"not Python that can be parsed within {CPU_S} s"
+    except OSError as error:
+        raise MachineError(f"the process that parses sources does not start: {error}") from error
+    if done.returncode != 0:
+        return f"not Python that can be parsed within {CPU_S} s and {MEMORY_BYTES >> 30} GiB"
+    return done.stdout.decode(errors="replace") or None

@@ -46,6 +46,8 @@ GENERATOR_COUNTS, GENERATOR_BYTES = 16, 512
 """The state of a generator begins with its reference counts; what follows changes with every number drawn."""
 N_NAMED = 4
 """Most differences that one message names."""
+FRAUD = (" was replaced", " was exchanged")
+"""Ends of the changes that no honest candidate makes: to functions that judge it."""
 MALFORMED = "the worker's answer is malformed"
 NO_TIME = "the worker reported something that is not a time"
 SCRAMBLED = 0x5A
@@ -353,11 +355,15 @@ class CandidateProcess:
         changes, notes = reply.get("changes"), reply.get("notes")
         if not isinstance(changes, list) or not isinstance(notes, list):
             raise Failure(Status.REJECTED, MALFORMED, check=Check.TAMPER)
+        is_fraud = any(str(change).endswith(FRAUD) for change in changes)
         if handlers := self.watch.new_handlers():
             changes = [*changes, f"the candidate handles the signals {', '.join(handlers)} itself"]
         if changes:
             words = "; ".join(str(change)[:120] for change in changes[:N_NAMED])
-            raise Failure(Status.REJECTED, f"tampered with: {words}", check=Check.TAMPER)
+            what = (
+                "tampered with" if is_fraud else "a matter of form, not a finding of fraud: it changed state"
+            )
+            raise Failure(Status.REJECTED, f"{what}: {words}", check=Check.TAMPER)
         return tuple(str(note)[:120] for note in notes[:N_NAMED])
 
     def check_idle(self) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 from kernelwright.core.errors import MachineError
 from kernelwright.core.task import Task, Workload
 from kernelwright.referee.device import Device, DeviceFacts, parse_device
-from kernelwright.referee.sandbox import ProcessLimits
 from kernelwright.referee.session import admission
 from kernelwright.referee.session.calls import Calls, Made
 from kernelwright.referee.session.launcher import Child, ChildError, ChildRefused, Launcher
@@ -33,7 +32,7 @@ class HostProcess:
         self.device = parse_device(settings.device)
         usable = admission.usable_bytes(settings.memory_bytes)
         ceiling = None if self.device.has_driver else usable + ADDRESS_SLACK
-        self.child = launcher.spawn("host", ProcessLimits(address_space_bytes=ceiling))
+        self.child = launcher.spawn_host(ceiling, is_trusted=is_trusted(task, settings))
         try:
             self.child.open_loop(launcher.loop, settings.load_timeout_s)
             self.calls = Calls(self.child, is_apart=self.device.is_apart)
@@ -125,6 +124,11 @@ class HostProcess:
             except ChildError as error:
                 raise admission.explain(self.task, self.workload, error) from error
         return self._baselines[name]
+
+
+def is_trusted(task: Task, settings: RefereeSettings) -> bool:
+    """True where a task's reference may run with the user's rights: a live module is the user's own."""
+    return not settings.confine_references or task.artifact is not None
 
 
 def put_on_device(child: Child, device: Device, settings: RefereeSettings, *, is_tf32: bool) -> DeviceFacts:

@@ -3,6 +3,7 @@
 import contextlib
 import fcntl
 import os
+import secrets
 import shlex
 import shutil
 import signal
@@ -138,7 +139,8 @@ class Child:
         if not self.is_alive:
             raise ChildDied("had ended before")
         arenas = arenas or {}
-        message = {"op": op, **fields}
+        nonce = secrets.token_hex(8)
+        message = {"op": op, **fields, wire.NONCE: nonce}
         if arenas:
             message["map"] = list(arenas)
             message["sizes"] = [memory.size for memory in arenas.values()]
@@ -149,6 +151,8 @@ class Child:
             wire.send(self._sock, message, [memory.fd for memory in arenas.values()])
             reply = wire.receive(self._sock, timeout_s, REPLY_BYTES)
             self.answered_in_s = time.perf_counter() - begin
+            if reply.pop(wire.NONCE, None) != nonce:
+                raise wire.MalformedMessage("an answer to no command")
         except wire.Late as error:
             raise self._late(timeout_s) from error
         except (wire.Closed, wire.MalformedMessage) as error:
@@ -344,15 +348,17 @@ class Launcher:
         kind: Literal["worker", "host", "builder"],
         limits: ProcessLimits,
         library: Path | None = None,
+        *,
+        is_trusted: bool = False,
     ) -> Child:
-        """Fork a child; of the build cache it sees the given library only.
+        """Fork a child, confined unless it is trusted; of the build cache it sees the given library only.
 
         Raises:
             UserError: the sandbox is weaker than the settings require.
             MachineError: the zygote cannot start or confine the child.
         """
         self._wait_ready()
-        zygote, is_wrapped = self._zygote_for(kind)
+        zygote, is_wrapped = self._zygote_for(is_trusted=is_trusted)
         scratch = self._scratches.new_folder(self._wrapped_scratch if is_wrapped else None)
         shown = {str(library.resolve()): str(library.resolve())} if library else {}
         ours, theirs = socket.socketpair()
@@ -360,7 +366,14 @@ class Launcher:
         listener, listened = listening_pair()
         with theirs, listener, listened:
             reply = zygote.ask(
-                {"op": "spawn", "kind": kind, "limits": asdict(limits), "scratch": scratch, "extra": shown},
+                {
+                    "op": "spawn",
+                    "kind": kind,
+                    "limits": asdict(limits),
+                    "scratch": scratch,
+                    "extra": shown,
+                    "is_trusted": is_trusted,
+                },
                 [theirs.fileno(), log_fd, *([listened.fileno()] if is_wrapped else [])],
             )
             problem = reply.get("error", "")
@@ -378,6 +391,21 @@ class Launcher:
         self._children.add(child)
         self._start_watch()
         return child
+
+    def spawn_host(self, address_space_bytes: int | None, *, is_trusted: bool) -> Child:
+        """Fork a process for a reference; see ``spawn``. One that is not trusted has a worker's limits."""
+        if is_trusted:
+            return self.spawn("host", ProcessLimits(address_space_bytes=address_space_bytes), is_trusted=True)
+        settings = self._settings
+        limits = ProcessLimits(
+            address_space_bytes=address_space_bytes,
+            file_bytes=settings.worker_file_bytes,
+            processes=PROCESSES + THREADS_EACH * settings.n_threads,
+            descriptors=DESCRIPTORS,
+            scratch_bytes=settings.worker_scratch_bytes,
+            total_bytes=address_space_bytes,
+        )
+        return self.spawn("host", limits)
 
     def spawn_worker(self, memory_bytes: int, library: Path | None = None) -> Child:
         """Fork a worker under the limits of the settings; see ``spawn``.
@@ -509,10 +537,10 @@ class Launcher:
         )
         self._wrapped = ZygoteProcess(options, {**self._environment(), **_AT_HOME_IN_THERE}, before)
 
-    def _zygote_for(self, kind: str) -> tuple[ZygoteProcess, bool]:
-        """Return the zygote that forks children of this kind, and whether it runs inside bubblewrap."""
+    def _zygote_for(self, *, is_trusted: bool) -> tuple[ZygoteProcess, bool]:
+        """Return the zygote that forks such children, and whether it runs inside bubblewrap."""
         assert self._zygote is not None
-        if self._wrapped is None or kind == "host":
+        if self._wrapped is None or is_trusted:
             return self._zygote, False
         self._wrapped.hello()
         return self._wrapped, True

@@ -10,12 +10,13 @@ import numpy.typing as npt
 
 from kernelwright.core.errors import TaskError
 from kernelwright.core.task import Task, Workload
+from kernelwright.referee.checks.guard import find_size_problem
 from kernelwright.referee.checks.tolerance import Array, Distance, ExpectedOutput, distance_between
 from kernelwright.referee.device import Device, n_lanes
 from kernelwright.referee.sandbox.account import cpu_s
 from kernelwright.referee.session import admission
 from kernelwright.referee.session.calls import Made
-from kernelwright.referee.session.host_process import HostProcess
+from kernelwright.referee.session.host_process import HostProcess, is_trusted
 from kernelwright.referee.session.input_samples import (
     InputSample,
     SampleKey,
@@ -74,10 +75,18 @@ class ReferenceProcess:
         """Input distribution -> why it cannot be used."""
         self.construct_seed = new_seed() % (1 << 31)
         """Seed of both constructors. It is public and decides only what state_dict does not hold."""
+        is_ours = is_trusted(task, settings)
+        if not is_ours and (problem := find_size_problem(task.source)):
+            raise TaskError(f"{task.name}: {problem}")
         self._host = HostProcess(launcher, settings, task, workload)
         self.child, self.call = self._host.child, self._host.call
         try:
             self._open()
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            self.close()
+            if is_ours:
+                raise
+            raise TaskError(f"{task.name}: the reference's process gives answers of a wrong form") from error
         except BaseException:
             self.close()
             raise

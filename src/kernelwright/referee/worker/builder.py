@@ -26,7 +26,7 @@ def main(sock: socket.socket) -> None:
             finally:
                 for fd in fds:
                     os.close(fd)
-            wire.send(sock, answer)
+            wire.send(sock, {**answer, wire.NONCE: message.get(wire.NONCE)})
         except wire.Closed:
             return
 

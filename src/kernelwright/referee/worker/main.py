@@ -4,6 +4,7 @@ Knows neither the reference nor its outputs, tolerances or seeds.
 """
 
 import ctypes
+import faulthandler
 import linecache
 import os
 import re
@@ -126,4 +127,6 @@ def _execute(source: str) -> ModuleType:
 
 def main(sock: socket.socket, loop: CallLoop) -> None:
     """Serve until the parent hangs up."""
+    for name in ("enable", "register"):  # a usual line for debugging is no fraud, and must not hide one
+        setattr(faulthandler, name, lambda *args, **named: None)
     serve(sock, CandidateModule(loop))

@@ -81,7 +81,8 @@ class Runner:
         """Carry out one command of the parent's; False when it has hung up."""
         try:
             message, fds = wire.receive_with_fds(self.sock)
-            wire.send(self.sock, self._answer(message, fds))
+            nonce = message.pop(wire.NONCE, None)
+            wire.send(self.sock, {**self._answer(message, fds), wire.NONCE: nonce})
         except wire.Closed:
             return False
         return True

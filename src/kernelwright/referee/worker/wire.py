@@ -13,6 +13,8 @@ HEADER = struct.Struct("<I")
 MAX_BYTES = 64 * 1024 * 1024
 """Longest message that either side accepts; sources and layouts are far shorter."""
 MAX_FDS = 8
+NONCE = "nonce"
+"""Field of a command that its answer repeats: what was sent before the command cannot pass for its answer."""
 
 
 class Closed(Exception):

@@ -6,6 +6,7 @@ what the code really does.
 """
 
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 from kernelwright.agents.roles import Node, Situation
 from kernelwright.core.candidate import Candidate
@@ -24,6 +25,8 @@ class Populate:
     Begins every epoch: the first from the vanilla kernel, later ones from the best so far.
     """
 
+    seats: ClassVar[tuple[str, ...]] = ("breeder", "coder")
+
     def run(self, context: StepContext, selection: Selection) -> None:
         """Hand in up to ``selection.count`` kernels, one a plan that is new."""
         base_id = str(selection.base)
@@ -40,6 +43,8 @@ class Populate:
 @dataclass(frozen=True)
 class Cross:
     """Breeder on two plans, without any source; then Coder and Aligner."""
+
+    seats: ClassVar[tuple[str, ...]] = ("breeder", "coder")
 
     def run(self, context: StepContext, selection: Selection) -> None:
         """Hand in the child of two parents; a plan or a kernel that is known makes the step fruitless."""
@@ -60,6 +65,8 @@ class Cross:
 @dataclass(frozen=True)
 class Revise:
     """One revision of a failing candidate; its plan is aligned again, a candidate beyond it exhausted."""
+
+    seats: ClassVar[tuple[str, ...]] = ("debugger",)
 
     repair: StepKind = field(default_factory=Mend)
 

@@ -1,6 +1,7 @@
 """A generation of designed experiments on a member of the population (GPU Kernel Scientist)."""
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from kernelwright.agents.roles import Choice, Design, Node, Pick, Situation
 from kernelwright.core.errors import LoweringError, UnusableAnswer
@@ -20,6 +21,8 @@ class Experiments:
     Source: GPU Kernel Scientist (arXiv 2506.20807): ten avenues, five experiments. How a failing child is
     treated is not known; ours stays in the population with its status and is never a base.
     """
+
+    seats: ClassVar[tuple[str, ...]] = ("selector", "designer", "coder")
 
     avenues: int = 10
     experiments: int = 5

@@ -1,6 +1,7 @@
 """Repair of a failing candidate."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from kernelwright.core.errors import LoweringError, UnusableAnswer
 from kernelwright.runs.step_context import NO_WINDOW, StepContext
@@ -11,6 +12,8 @@ from kernelwright.runs.windows import NodeWindow
 @dataclass(frozen=True)
 class Mend:
     """Debugger: root cause, smallest change, evaluate."""
+
+    seats: ClassVar[tuple[str, ...]] = ("debugger",)
 
     window: NodeWindow = NO_WINDOW
 

@@ -1,6 +1,7 @@
 """One new move on a base: analyse, plan, write, evaluate."""
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from kernelwright.agents.roles import Choice, Situation
 from kernelwright.core.errors import LoweringError, UnusableAnswer
@@ -20,6 +21,8 @@ class OneMove:
     Source: KernelSkill (one method a round), STARK (windows and anchors).
     """
 
+    seats: ClassVar[tuple[str, ...]] = ("planner", "coder")
+
     plan_window: NodeWindow = NO_WINDOW
     code_window: NodeWindow = NO_WINDOW
     wants_anchors: bool = False
@@ -32,7 +35,7 @@ class OneMove:
         context.state.base = base_id
         situation = context.situation(base_id, self.plan_window, wants_anchors=self.wants_anchors)
         if not self.has_short_term:
-            situation = replace(situation, memory=ShortTermMemory(), has_short_term=False)
+            situation = replace(situation, memory=ShortTermMemory(), run=(), has_short_term=False)
         for _ in range(MAX_FAILED_MOVES):
             try:
                 choice = context.team.planner.plan(situation)

@@ -1,6 +1,7 @@
 """First candidates from memory: plans that served tasks like this one."""
 
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 from kernelwright.core.errors import LoweringError
 from kernelwright.runs.step_context import StepContext, verified_first
@@ -13,6 +14,8 @@ from kernelwright.runs.view import Selection
 @dataclass(frozen=True)
 class Recall:
     """Seeds, then up to ``count`` archived plans; the fastest of all becomes the base."""
+
+    seats: ClassVar[tuple[str, ...]] = ("generator",)
 
     count: int = 2
     """Ours: what the most alike tasks came to is worth a try or two, not the budget."""

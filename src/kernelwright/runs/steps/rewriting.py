@@ -1,6 +1,7 @@
 """Improvements, or repairs, that no plan of another role led to."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from kernelwright.agents.roles import Choice, Situation
 from kernelwright.core.candidate import Candidate
@@ -21,6 +22,8 @@ class Rewriting:
 
     Source: CUDA-LLM's FSR, and the plain baselines best-of-N and refine.
     """
+
+    seats: ClassVar[tuple[str, ...]] = ("coder",)
 
     window: NodeWindow = CHILDREN
 

@@ -1,6 +1,7 @@
 """First candidates: the reference as the root of a tree, or a set of seeds."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from kernelwright.core.errors import LoweringError
 from kernelwright.runs.step_context import StepContext, verified_first
@@ -10,6 +11,8 @@ from kernelwright.runs.view import Selection
 @dataclass(frozen=True)
 class Root:
     """Evaluates the reference as a candidate (STARK's root)."""
+
+    seats: ClassVar[tuple[str, ...]] = ()
 
     def run(self, context: StepContext, selection: Selection) -> None:
         """Hand the root in; it becomes the base."""
@@ -21,6 +24,8 @@ class Root:
 @dataclass(frozen=True)
 class Seeds:
     """Evaluates a set of seeds; the fastest verified one becomes the base."""
+
+    seats: ClassVar[tuple[str, ...]] = ("generator",)
 
     def run(self, context: StepContext, selection: Selection) -> None:
         """Hand in up to ``selection.count`` new seeds."""

@@ -34,6 +34,7 @@ AMD = DeviceKind(
     label="GPU",
     threads="threads at once",
     arithmetic="GFLOP/s with matrix units",
+    hub_name="rocm",
     rounds_products=True,
 )
 """``hip``."""

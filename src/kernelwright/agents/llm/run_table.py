@@ -1,0 +1,66 @@
+"""The kernels of a run as a prompt shows them: one table of all."""
+
+from collections.abc import Sequence
+
+from kernelwright.agents.llm import formatting as showing
+from kernelwright.agents.llm.prompt_input import PromptInput
+from kernelwright.agents.roles import Node
+
+MAX_ROWS = 40
+"""Kernels in the table; our choice. Of more, the fastest half and the latest half are listed."""
+CHANGE_CHARS = 160
+
+
+def run_table(told: PromptInput) -> list[str]:
+    """Return every kernel of the run as a table; where the run is not told, those whose source is shown."""
+    situation = told.situation
+    base = (situation.base,) if situation.base is not None else ()
+    return kernels_table(situation.run or (*base, *situation.window), timings_only=situation.timings_only)
+
+
+def kernels_table(kernels: Sequence[Node], *, timings_only: bool) -> list[str]:
+    """Return kernels as a table, each once, in the order given; nothing where there are none.
+
+    Interval and error are left out where the recipe works on timings alone.
+    """
+    nodes = list({node.candidate.id: node for node in kernels}.values())
+    kept = _few(nodes)
+    if not kept:
+        return []
+    workloads = list(dict.fromkeys(r.workload for node in nodes for r in node.evaluation.results))
+    measured = [] if timings_only else ["over eager [95 % interval]", "error used"]
+    head = ["id", "made from", "status", *(f"{name} (ms)" for name in workloads), *measured, "last change"]
+    rows = [head, ["---"] * len(head), *(_row(node, workloads, timings_only) for node in kept)]
+    table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    left = len(nodes) - len(kept)
+    return [table, *([f"{left} slower or older kernels are left out."] if left else [])]
+
+
+def _speedup(node: Node) -> float:
+    return node.evaluation.geomean_speedup() or 0.0
+
+
+def _few(nodes: Sequence[Node]) -> Sequence[Node]:
+    if len(nodes) <= MAX_ROWS:
+        return nodes
+    half = MAX_ROWS // 2
+    kept = {n.candidate.id for n in (*sorted(nodes, key=_speedup, reverse=True)[:half], *nodes[-half:])}
+    return [node for node in nodes if node.candidate.id in kept]
+
+
+def _row(node: Node, workloads: Sequence[str], timings_only: bool) -> list[str]:
+    candidate, evaluation = node.candidate, node.evaluation
+    times = {r.workload: showing.number(r.candidate.median_ms) for r in evaluation.results}
+    last = candidate.plan.moves[-1] if candidate.plan.moves else None
+    change = "seed" if last is None else (last.why or last.skill)
+    measured = (
+        [] if timings_only else [showing.intervals(evaluation) or "-", showing.error_used(evaluation) or "-"]
+    )
+    return [
+        candidate.id,
+        " ".join(candidate.parents) or "-",
+        evaluation.status,
+        *(times.get(name, "-") for name in workloads),
+        *measured,
+        " ".join(change.replace("|", "/").split())[:CHANGE_CHARS],
+    ]

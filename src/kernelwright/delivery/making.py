@@ -1,0 +1,216 @@
+"""Makes what is delivered: the contract of a verified kernel, and the module that keeps it."""
+
+import copy
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import nn
+
+from kernelwright.core.candidate import Candidate
+from kernelwright.core.errors import TaskError
+from kernelwright.core.structure import (
+    TensorAt,
+    UnstructuredError,
+    put_together,
+    take_apart,
+    tensors_in,
+)
+from kernelwright.core.task import Mode, Task
+from kernelwright.delivery.runtime.contract import (
+    Case,
+    Contract,
+    TensorFacts,
+    bound,
+    describe_constants,
+    describe_parts,
+    describe_weights,
+    digest_of,
+    original_class,
+    signature_of,
+)
+from kernelwright.delivery.runtime.kernel import VerifiedKernel, load_origin, tensors_of
+from kernelwright.delivery.runtime.module import attach
+from kernelwright.tasks.namespace import bind_source, draw_inputs, load_namespace
+
+SEED = 0
+"""Under which the original of a file is constructed, and example inputs are drawn."""
+
+
+@dataclass(frozen=True)
+class ExampleCall:
+    """One example call of the original, as the user writes it."""
+
+    workload: str
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """A winner, ready to be used and to be saved."""
+
+    kernel: VerifiedKernel
+    module: nn.Module
+    candidate: Candidate
+    task: Task
+
+
+def deliver(
+    winner: Candidate, task: Task, original: nn.Module | None = None, *, is_frozen: bool = False
+) -> Delivery:
+    """Return the drop-in for a task's original.
+
+    The module owns its parameters: they are copies of the original's.
+
+    Args:
+        winner: the verified candidate.
+        task: what it was verified on.
+        original: the live module; None: the reference of the task's file is constructed.
+        is_frozen: the kernel may prepare its weights once.
+
+    Raises:
+        TaskError: the original cannot be copied, or its calls hold what no contract can name.
+    """
+    origin = None if original is not None else bind_source(task, task.workloads[0])
+    module = _own_copy(task, original) if original is not None else _constructed(task, origin or "")
+    calls = calls_of(task, original)
+    init = () if origin is None else tuple(load_origin(origin).get_init_inputs())
+    contract = make_contract(
+        winner, module, calls, title=task.name, init=init, is_flat=original is not None, is_frozen=is_frozen
+    )
+    kernel = VerifiedKernel(winner.program, contract, origin=origin)
+    contract = with_outputs(kernel, module, calls)
+    kernel = VerifiedKernel(winner.program, contract, origin=origin)
+    return Delivery(kernel, attach(kernel, module), winner, task)
+
+
+def _own_copy(task: Task, original: nn.Module) -> nn.Module:
+    try:
+        copied = copy.deepcopy(original)
+    except Exception as error:  # whatever a user's __deepcopy__ raises
+        raise TaskError(f"{task.name}: the module cannot be copied ({error!r})") from error
+    return copied.train(task.mode is Mode.TRAIN) if copied.training != (task.mode is Mode.TRAIN) else copied
+
+
+def _constructed(task: Task, source: str) -> nn.Module:
+    """Return the reference of a file; its classes are found under a name that every process gives them."""
+    try:
+        namespace = load_origin(source)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(SEED)
+            model: nn.Module = namespace.Model(*namespace.get_init_inputs())
+    except Exception as error:  # the user's constructor
+        raise TaskError(f"{task.path or task.name}: Model(...) raised {error!r}") from error
+    return model.eval() if task.mode is Mode.EVAL else model
+
+
+def calls_of(task: Task, original: nn.Module | None) -> list[ExampleCall]:
+    """Return an example call for each workload."""
+    calls = []
+    for workload in task.workloads:
+        namespace = load_namespace(task, workload)
+        with torch.random.fork_rng(devices=[]):
+            if original is not None and hasattr(namespace, "example_call"):
+                args, kwargs = namespace.example_call()
+            else:
+                args, kwargs = draw_inputs(task, namespace, SEED), {}
+        calls.append(ExampleCall(workload.name, tuple(args), kwargs))
+    return calls
+
+
+def make_contract(
+    winner: Candidate,
+    module: nn.Module,
+    calls: list[ExampleCall],
+    *,
+    title: str,
+    init: tuple[Any, ...] = (),
+    is_flat: bool = True,
+    is_frozen: bool = False,
+) -> Contract:
+    """Return what must hold for a kernel to run in a module's place.
+
+    Raises:
+        TaskError: a call or a result holds what no contract can name.
+    """
+    signature = signature_of(original_class(type(module)))
+    cases, written = [], set[str]()
+    for call in calls:
+        try:
+            arguments = bound(signature, call.args, call.kwargs)
+            structure, tensors = take_apart(arguments, _is_tensor)
+            result, changed = _called(module, call)
+            shape, _ = take_apart(result, _is_tensor)
+        except UnstructuredError as error:
+            raise TaskError(
+                f"{title}: forward takes or returns {error}; tensors, numbers, texts, None, and tuples, "
+                "lists, dicts and dataclasses of them can be delivered"
+            ) from error
+        except TypeError as error:
+            raise TaskError(f"{title}: {error}") from error
+        written |= changed
+        names = dict(zip(structure.keys, structure.items, strict=True))  # type: ignore[union-attr]
+        inputs = tuple(map(TensorFacts.of, tensors))
+        cases.append(Case(call.workload, names, inputs, (), shape))
+    is_plain = all(isinstance(value, TensorAt) for case in cases for value in case.arguments.values())
+    spread = [p.name for p in signature.parameters.values() if p.kind is inspect.Parameter.VAR_POSITIONAL]
+    return Contract(
+        title=title,
+        kernel=winner.id,
+        cases=tuple(cases),
+        parts=describe_parts(module),
+        weights=describe_weights(module, frozenset(written)),
+        constants=describe_constants(module),
+        default_dtype=str(torch.get_default_dtype()).removeprefix("torch."),
+        is_flat=is_flat or is_plain,
+        spread=spread[0] if spread else "",
+        is_frozen=is_frozen,
+        init=init,
+    )
+
+
+def with_outputs(kernel: VerifiedKernel, module: nn.Module, calls: list[ExampleCall]) -> Contract:
+    """Return the kernel's contract with what the kernel itself returns: it is called once on each example."""
+    contract = kernel.contract
+    held = copy.deepcopy(module).state_dict(keep_vars=True)
+    cases = []
+    for case, call in zip(contract.cases, calls, strict=True):
+        tensors = take_apart(bound(signature_of(type(module)), call.args, call.kwargs), _is_tensor)[1]
+        instance = kernel.make()
+        instance.take([held[name] for name in contract.weights])
+        with torch.no_grad():
+            out = tensors_of(instance.call(*kernel.arguments(case, tensors)))
+        if len(out) != tensors_in(case.result):
+            raise TaskError(f"{contract.title}: the kernel returns {len(out)} tensors, not {case.result}")
+        put_together(case.result, out)
+        cases.append(
+            Case(case.name, case.arguments, case.inputs, tuple(map(TensorFacts.of, out)), case.result)
+        )
+    return replace(contract, cases=tuple(cases))
+
+
+def _called(module: nn.Module, call: ExampleCall) -> tuple[Any, set[str]]:
+    """Return what a copy of the module answers, and which of its saved tensors the call changes."""
+    apart = copy.deepcopy(module)
+    before: dict[str, torch.Tensor] = apart.state_dict(keep_vars=True)
+    states: dict[str, object] = {name: _state_of(tensor) for name, tensor in before.items()}
+    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        result = apart(*call.args, **call.kwargs)
+    after: dict[str, torch.Tensor] = apart.state_dict(keep_vars=True)
+    changed = {
+        name for name, held in after.items() if held is not before[name] or _state_of(held) != states[name]
+    }
+    return result, changed
+
+
+def _state_of(tensor: torch.Tensor) -> object:
+    """Return what tells that a tensor was written to; batch norm writes its buffers without counting it."""
+    is_parameter = isinstance(tensor, nn.Parameter)
+    return tensor._version if is_parameter else (tensor._version, digest_of(tensor))
+
+
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, torch.Tensor)

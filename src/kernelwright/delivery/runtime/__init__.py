@@ -1,0 +1,11 @@
+"""What runs in the user's program: guards, operator, counts. Needs torch and the standard library alone.
+
+A delivered folder carries these files as they are, so that it runs without Kernelwright. Imports are
+relative, and ``structure.py`` is ``core/structure.py`` there. Begin with ``module.py``.
+"""
+
+from .calls import CallReport, NotVerifiedError, report, strict
+from .kernel import VerifiedKernel
+from .module import attach
+
+__all__ = ["CallReport", "NotVerifiedError", "VerifiedKernel", "attach", "report", "strict"]

@@ -1,0 +1,108 @@
+"""Which one ran: counts, one warning, and the strict mode that raises instead."""
+
+import contextlib
+import contextvars
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import nn
+
+from .contract import OWN
+
+_strict: contextvars.ContextVar[bool] = contextvars.ContextVar("kernelwright_strict", default=False)
+
+
+class NotVerifiedError(RuntimeError):
+    """In strict mode: the original would run, because something that the verdict rests on does not hold."""
+
+
+@dataclass(frozen=True)
+class Cause:
+    """Why the original runs."""
+
+    kind: str
+    """One word or two; calls are counted by it."""
+    text: str
+    mend: str | None = None
+    """What the user can do about it, None where nothing is wrong."""
+
+    def __str__(self) -> str:
+        return f"{self.text}; {self.mend}" if self.mend else self.text
+
+
+@dataclass(frozen=True)
+class CallReport:
+    """How often a delivered module ran its kernel and its original since it was made."""
+
+    kernel_calls: int
+    """Calls that the kernel answered. Those through its custom operator are counted for all copies of the
+    module together."""
+    original_calls: int
+    """Calls that the original answered; inside a compiled or exported graph it is not counted."""
+    reasons: Mapping[str, int] = field(default_factory=dict)
+    """Why the original ran, in words -> how often."""
+
+    def __str__(self) -> str:
+        lines = [f"kernel: {self.kernel_calls} calls, original: {self.original_calls} calls"]
+        return "\n".join([*lines, *(f"  {count} x {reason}" for reason, count in self.reasons.items())])
+
+
+class CallCounts:
+    """Counts the calls of one module."""
+
+    MOST = 64
+    """Different reasons that are kept in words; the rest are counted by their kind."""
+
+    def __init__(self, *, strict: bool = False) -> None:
+        self.kernel_calls = 0
+        self.reasons: Counter[str] = Counter()
+        self.strict = strict
+        self.has_warned = False
+
+    def original_runs(self, cause: Cause) -> None:
+        """Note why the original runs; raises NotVerifiedError in strict mode."""
+        if self.strict or _strict.get():
+            raise NotVerifiedError(f"the original would run: {cause}")
+        known = cause.text in self.reasons or len(self.reasons) < self.MOST
+        self.reasons[cause.text if known else cause.kind] += 1
+        if cause.mend and not self.has_warned:
+            self.has_warned = True
+            warnings.warn(
+                f"{cause}. The original module runs; module.report() counts such calls", stacklevel=4
+            )
+
+    def report(self, operator_calls: int) -> CallReport:
+        """Return the counts."""
+        return CallReport(
+            self.kernel_calls + operator_calls, self.reasons.total(), dict(self.reasons.most_common())
+        )
+
+
+@contextlib.contextmanager
+def strict() -> Iterator[None]:
+    """Raise NotVerifiedError, in this thread, wherever a delivered module would run its original."""
+    token = _strict.set(True)
+    try:
+        yield
+    finally:
+        _strict.reset(token)
+
+
+def report(module: nn.Module) -> CallReport:
+    """Return which one ran, of a delivered module or of all of them inside a model together."""
+    found: dict[int, Any] = {}
+    for part in module.modules():
+        if OWN in vars(part):
+            found[id(part)] = vars(part)[OWN]
+    reasons: Counter[str] = Counter()
+    for state in found.values():
+        reasons.update(state.counts.reasons)
+    kernels: dict[int, int] = {}
+    for state in found.values():
+        since = state.kernel.operator_calls - state.operator_calls_before
+        kernels[id(state.kernel)] = max(since, kernels.get(id(state.kernel), 0))
+    own = sum(state.counts.kernel_calls for state in found.values())
+    return CallReport(own + sum(kernels.values()), reasons.total(), dict(reasons.most_common()))

@@ -1,0 +1,307 @@
+"""What a verdict rests on: the facts that must hold for the kernel to run in the original's place."""
+
+import hashlib
+import inspect
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import torch
+from torch import nn
+
+from .structure import (
+    Structure,
+    UnstructuredError,
+    from_data,
+    is_plain,
+    plain_from_data,
+    plain_to_data,
+    to_data,
+)
+
+OWN = "_kernelwright"
+"""Attribute of a delivered module that holds its state of ours."""
+
+
+HOLDERS = ("_parameters", "_buffers", "_modules")
+
+
+@dataclass(frozen=True)
+class TensorFacts:
+    """What is known of a tensor besides its values."""
+
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]
+    dtype: str
+    device: str
+
+    @classmethod
+    def of(cls, tensor: torch.Tensor) -> "TensorFacts":
+        """Return the facts of a tensor."""
+        dtype = str(tensor.dtype).removeprefix("torch.")
+        return cls(tuple(tensor.shape), tuple(tensor.stride()), dtype, tensor.device.type)
+
+    def difference(self, tensor: torch.Tensor) -> tuple[str, str] | None:
+        """Return in what a tensor differs, as a kind and in words; None where it does not."""
+        if tensor.device.type != self.device:
+            return "device", f"is on {tensor.device}, verified on {self.device}"
+        if str(tensor.dtype) != f"torch.{self.dtype}":
+            return "dtype", f"has type {tensor.dtype}, verified with torch.{self.dtype}"
+        if tuple(tensor.shape) != self.shape:
+            return "shape", f"has shape {tuple(tensor.shape)}, verified with {self.shape}"
+        if tensor.layout is not torch.strided or not same_strides(self.shape, tensor.stride(), self.stride):
+            return "layout", f"has strides {tuple(tensor.stride())}, verified with {self.stride}"
+        return None
+
+
+def same_strides(shape: tuple[int, ...], one: tuple[int, ...], other: tuple[int, ...]) -> bool:
+    """True when strides mean the same: those of axes of size 1, and of empty tensors, mean nothing."""
+    if 0 in shape:
+        return True
+    return all(a == b for n, a, b in zip(shape, one, other, strict=True) if n != 1)
+
+
+@dataclass(frozen=True)
+class Weight:
+    """A parameter or buffer that the kernel reads."""
+
+    facts: TensorFacts
+    is_parameter: bool
+    same_as: str | None = None
+    """The name under which the same tensor stands first."""
+    is_written: bool = False
+    """A call changes it."""
+    requires_grad: bool = False
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A tensor of the module that is no part of its state_dict: the kernel may have its values built in."""
+
+    facts: TensorFacts
+    digest: str
+    is_buffer: bool
+
+
+@dataclass(frozen=True)
+class Part:
+    """One submodule: its class and what plain attributes it has."""
+
+    cls: str
+    attributes: dict[str, Any]
+    """Name -> plain value, or a tuple, list, dict of such, or something that can be imported."""
+    opaque: tuple[str, ...] = ()
+    """Attributes of other kinds; a change is seen where another object takes their place."""
+    nothing: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Parameters, buffers and submodules that are None, by where they are held."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One verified call."""
+
+    name: str
+    arguments: dict[str, Structure]
+    """Parameter of forward -> what was given; parameters that are not here had their defaults."""
+    inputs: tuple[TensorFacts, ...]
+    outputs: tuple[TensorFacts, ...]
+    """Of the kernel's own results."""
+    result: Structure
+    """What the original returns."""
+
+
+@dataclass(frozen=True)
+class Contract:
+    """Everything that must hold."""
+
+    title: str
+    kernel: str
+    """Id of the candidate that the referee verified."""
+    cases: tuple[Case, ...]
+    parts: dict[str, Part]
+    """By dotted path; the module itself is ``""``."""
+    weights: dict[str, Weight]
+    constants: dict[str, Constant]
+    default_dtype: str = "float32"
+    is_flat: bool = False
+    """The kernel takes the tensors of a call one after the other; False: the call's own arguments."""
+    spread: str = ""
+    """The parameter of forward that takes any number of positional arguments, if it has one."""
+    is_frozen: bool = False
+    """The kernel may prepare its weights once; changed ones are detected and prepared anew."""
+    init: tuple[Any, ...] = field(default=(), compare=False)
+    """Arguments of the kernel's constructor."""
+
+    @property
+    def operator_cases(self) -> tuple[Case, ...]:
+        """The cases that the custom operator serves: those with as many tensors as the first one."""
+        first = self.cases[0]
+        sizes = (len(first.inputs), len(first.outputs))
+        return tuple(case for case in self.cases if (len(case.inputs), len(case.outputs)) == sizes)
+
+    def to_data(self) -> dict[str, Any]:
+        """Return it as JSON-ready data; the constructor's arguments are not part of it."""
+        data = asdict(self)
+        del data["init"]
+        data["cases"] = [
+            {
+                **asdict(case),
+                "arguments": {name: to_data(value) for name, value in case.arguments.items()},
+                "result": to_data(case.result),
+            }
+            for case in self.cases
+        ]
+        data["parts"] = {path: _part_to_data(part) for path, part in self.parts.items()}
+        return data
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any], init: tuple[Any, ...] = ()) -> "Contract":
+        """Invert ``to_data``."""
+        return cls(
+            **{
+                **data,
+                "cases": tuple(_case_from_data(case) for case in data["cases"]),
+                "parts": {path: _part_from_data(part) for path, part in data["parts"].items()},
+                "weights": {
+                    n: Weight(**{**w, "facts": _facts(w["facts"])}) for n, w in data["weights"].items()
+                },
+                "constants": {
+                    n: Constant(**{**c, "facts": _facts(c["facts"])}) for n, c in data["constants"].items()
+                },
+                "init": init,
+            }
+        )
+
+
+def digest_of(tensor: torch.Tensor) -> str:
+    """Return a hash of a tensor's values."""
+    flat = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
+    return hashlib.sha256(flat.numpy().tobytes()).hexdigest()
+
+
+def parts_of(module: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+    """Yield every submodule by every path; the module itself comes first."""
+    yield from module.named_modules(remove_duplicate=False)
+
+
+def describe_parts(module: nn.Module) -> dict[str, Part]:
+    """Return what is known of every submodule."""
+    return {path: _describe_part(part) for path, part in parts_of(module)}
+
+
+def describe_weights(module: nn.Module, written: frozenset[str]) -> dict[str, Weight]:
+    """Return the tensors of the state_dict; ``written`` names those that a call changes."""
+    seen: dict[int, str] = {}
+    found = {}
+    for name, tensor in module.state_dict(keep_vars=True).items():
+        first = seen.setdefault(id(tensor), name)
+        is_parameter = isinstance(tensor, nn.Parameter)
+        same_as = None if first == name else first
+        found[name] = Weight(
+            TensorFacts.of(tensor), is_parameter, same_as, name in written, tensor.requires_grad
+        )
+    return found
+
+
+def describe_constants(module: nn.Module) -> dict[str, Constant]:
+    """Return tensors that the state_dict does not hold: attributes, and buffers that are not saved."""
+    return {
+        path: Constant(TensorFacts.of(tensor), digest_of(tensor), leaf in holder._buffers)
+        for path, holder, leaf, tensor in constants_of(module)
+    }
+
+
+def constants_of(module: nn.Module) -> Iterator[tuple[str, nn.Module, str, torch.Tensor]]:
+    """Yield path, holder, name and tensor of what the state_dict does not hold."""
+    for path, part in module.named_modules():
+        for leaf, tensor in (*vars(part).items(), *part._buffers.items()):
+            is_saved = leaf in part._buffers and leaf not in part._non_persistent_buffers_set
+            if isinstance(tensor, torch.Tensor) and not is_saved:
+                yield f"{path}.{leaf}".lstrip("."), part, leaf, tensor
+
+
+STANDARD = frozenset(vars(nn.Module()))
+"""Entries that every module has; ``training`` among them counts as an attribute all the same."""
+
+
+def attributes_of(part: nn.Module) -> dict[str, Any]:
+    """Return a submodule's own attributes, tensors and standard entries aside."""
+    return {
+        name: value
+        for name, value in vars(part).items()
+        if name != OWN
+        and (name == "training" or name not in STANDARD)
+        and not isinstance(value, torch.Tensor)
+    }
+
+
+def _describe_part(part: nn.Module) -> Part:
+    attributes, opaque = {}, []
+    for name, value in attributes_of(part).items():
+        try:
+            plain_to_data(value)
+            attributes[name] = value
+        except (UnstructuredError, TypeError):
+            opaque.append(name)
+    nothing = {
+        holder: tuple(name for name, value in vars(part)[holder].items() if value is None)
+        for holder in HOLDERS
+    }
+    kind = original_class(type(part))
+    return Part(f"{kind.__module__}:{kind.__qualname__}", attributes, tuple(opaque), nothing)
+
+
+def original_class(kind: type) -> type:
+    """Return the class that a delivered class was made of; any other class is its own."""
+    found = getattr(kind, "_kernelwright_original", None)
+    return found if isinstance(found, type) else kind
+
+
+def signature_of(kind: type[nn.Module]) -> inspect.Signature:
+    """Return the signature of a class's forward without ``self``."""
+    signature = inspect.signature(kind.forward)
+    return signature.replace(parameters=list(signature.parameters.values())[1:])
+
+
+def bound(signature: inspect.Signature, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a call gives, by parameter; raises TypeError where forward does not take it."""
+    return dict(signature.bind(*args, **kwargs).arguments)
+
+
+def same_attribute(value: Any, verified: Any) -> bool:
+    """True when an attribute means what it meant for the verdict."""
+    if value is verified:
+        return True
+    try:
+        return type(value) is type(verified) and bool(plain_to_data(value) == plain_to_data(verified))
+    except (UnstructuredError, TypeError):
+        return False
+
+
+def is_settled(value: Any) -> bool:
+    """True for attributes whose identity settles their value."""
+    return is_plain(value) or callable(value)
+
+
+def _part_to_data(part: Part) -> dict[str, Any]:
+    plain = {name: plain_to_data(value) for name, value in part.attributes.items()}
+    return {"cls": part.cls, "attributes": plain, "opaque": part.opaque, "nothing": part.nothing}
+
+
+def _part_from_data(data: Mapping[str, Any]) -> Part:
+    attributes = {name: plain_from_data(value) for name, value in data["attributes"].items()}
+    return Part(data["cls"], attributes, tuple(data["opaque"]), data["nothing"])
+
+
+def _facts(data: Mapping[str, Any]) -> TensorFacts:
+    return TensorFacts(tuple(data["shape"]), tuple(data["stride"]), data["dtype"], data["device"])
+
+
+def _case_from_data(data: Mapping[str, Any]) -> Case:
+    return Case(
+        data["name"],
+        {name: from_data(value) for name, value in data["arguments"].items()},
+        tuple(map(_facts, data["inputs"])),
+        tuple(map(_facts, data["outputs"])),
+        from_data(data["result"]),
+    )

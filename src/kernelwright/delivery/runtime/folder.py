@@ -1,0 +1,177 @@
+"""Reads a delivered folder: checks it, finds the original, and gives the module.
+
+``load`` runs code of the folder. The digest in it tells damage, not who wrote it: load what you trust.
+"""
+
+import copy
+import hashlib
+import json
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from .contract import HOLDERS, Contract, Part
+from .kernel import VerifiedKernel, load_origin
+from .library import misfit, this_machine
+from .module import attach
+from .structure import UnstructuredError, find
+from .weights import read_weights
+
+FORMAT = 1
+MANIFEST, CONTRACT, KERNEL, ORIGINAL, WEIGHTS, LIBRARIES = (
+    "manifest.json", "contract.json", "kernel.py", "original.py", "weights.safetensors", "library"
+)  # fmt: skip
+
+
+class FolderError(RuntimeError):
+    """A folder cannot be loaded, in one line."""
+
+
+def load(folder: Path, module: nn.Module | None = None, *, strict: bool = False) -> nn.Module:
+    """Return the delivered module of a folder.
+
+    Args:
+        folder: as it was saved.
+        module: the original, whose class, attributes and weights are copied; None: the folder's own.
+        strict: raise where the original would run.
+
+    Raises:
+        FolderError: it is no such folder or was damaged, the kernel cannot be loaded or built, or the
+            original is not to be had without ``module``.
+    """
+    folder = Path(folder)
+    manifest = checked(folder)
+    origin = _text(folder / ORIGINAL) if ORIGINAL in manifest["files"] else None
+    try:
+        init = tuple(load_origin(origin).get_init_inputs()) if origin is not None else ()
+        contract = Contract.from_data(json.loads(_text(folder / CONTRACT)), init)
+    except UnstructuredError as error:
+        raise FolderError(f"{folder}: {error}; import or install what defines it first") from error
+    except Exception as error:  # whatever the reference's own source raises
+        raise FolderError(f"{folder}: its original cannot be made ({error!r})") from error
+    kernel = VerifiedKernel(_text(folder / KERNEL), contract, _libraries(folder, manifest), origin)
+    original = _copy_of(folder, module) if module is not None else _own_original(folder, contract, origin)
+    try:
+        return attach(kernel, original, strict=strict)
+    except Exception as error:  # a compiler that is missing, a class that is another one
+        raise FolderError(f"{folder}: {error}") from error
+
+
+def checked(folder: Path) -> dict[str, Any]:
+    """Return a folder's manifest; every file in it is there and as it was written."""
+    try:
+        manifest: dict[str, Any] = json.loads(_text(folder / MANIFEST))
+        files, digest, version = manifest["files"], manifest["digest"], manifest["format"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise FolderError(f"{folder / MANIFEST} is no manifest of a delivered module ({error})") from error
+    if version != FORMAT:
+        raise FolderError(f"{folder} has format {version}; this version reads format {FORMAT}")
+    if digest != digest_of_manifest(manifest):
+        raise FolderError(f"{folder / MANIFEST} was changed after it was written; save the module again")
+    for name, wanted in files.items():
+        path = folder / name
+        found = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
+        if found != wanted:
+            state = "was changed after it was written" if found else "is missing"
+            raise FolderError(f"{path} {state}; save the module again")
+    return manifest
+
+
+def digest_of_manifest(manifest: Mapping[str, Any]) -> str:
+    """Return the hash of everything that a manifest says, its own digest aside."""
+    content = {name: value for name, value in manifest.items() if name != "digest"}
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise FolderError(f"{path} cannot be read ({reason}); name a folder that was saved") from error
+
+
+def _libraries(folder: Path, manifest: Mapping[str, Any]) -> Path | None:
+    """Return the folder of libraries for this machine, None where they have to be built."""
+    made_for = manifest.get("library")
+    if made_for is None:
+        return None
+    why = misfit(made_for, this_machine())
+    if why is None:
+        return folder.resolve() / LIBRARIES
+    warnings.warn(f"{folder}: the compiled library is not used, as {why}; it is built anew", stacklevel=4)
+    return None
+
+
+def _copy_of(folder: Path, module: nn.Module) -> nn.Module:
+    try:
+        return copy.deepcopy(module)
+    except Exception as error:  # whatever a user's __deepcopy__ raises
+        raise FolderError(f"{folder}: the module cannot be copied ({error!r})") from error
+
+
+def _own_original(folder: Path, contract: Contract, origin: str | None) -> nn.Module:
+    tensors = read_weights(folder / WEIGHTS)
+    if origin is None:
+        return _rebuilt(folder, contract, tensors)
+    namespace = load_origin(origin)
+    with torch.random.fork_rng(devices=[]):
+        model: nn.Module = namespace.Model(*namespace.get_init_inputs())
+    model.train(bool(contract.parts[""].attributes["training"]))
+    held = dict(model.named_parameters(remove_duplicate=False)) | dict(
+        model.named_buffers(remove_duplicate=False)
+    )
+    with torch.no_grad():
+        for name, tensor in tensors.items():
+            if name in held:
+                held[name].copy_(tensor)
+    return model
+
+
+def _rebuilt(folder: Path, contract: Contract, tensors: Mapping[str, torch.Tensor]) -> nn.Module:
+    """Return the original put together from its classes, plain attributes and weights."""
+    made: dict[str, nn.Module] = {}
+    for path, part in contract.parts.items():
+        if part.opaque:
+            raise FolderError(
+                f"{folder}: {'.'.join(filter(None, (path, part.opaque[0])))} is not kept in a folder; "
+                "give the original: load(folder, module)"
+            )
+        made[path] = _blank(folder, part)
+        parent, _, leaf = path.rpartition(".")
+        if path:
+            made[parent]._modules[leaf] = made[path]
+    for name, weight in contract.weights.items():
+        path, _, leaf = name.rpartition(".")
+        if weight.same_as is not None:
+            holder, _, other = weight.same_as.rpartition(".")
+            value: Any = getattr(made[holder], other)
+        else:
+            value = tensors[name]
+            if weight.is_parameter:
+                value = nn.Parameter(value, value.is_floating_point() and weight.requires_grad)
+        (made[path]._parameters if weight.is_parameter else made[path]._buffers)[leaf] = value
+    for name, constant in contract.constants.items():
+        path, _, leaf = name.rpartition(".")
+        if constant.is_buffer:
+            made[path].register_buffer(leaf, tensors[name], persistent=False)
+        else:
+            vars(made[path])[leaf] = tensors[name]
+    return made[""]
+
+
+def _blank(folder: Path, part: Part) -> nn.Module:
+    try:
+        kind = find(part.cls)
+    except UnstructuredError as error:
+        raise FolderError(f"{folder}: {error}; give the original: load(folder, module)") from error
+    blank: nn.Module = kind.__new__(kind)
+    nn.Module.__init__(blank)
+    vars(blank).update(part.attributes)
+    for holder in HOLDERS:
+        getattr(blank, holder).update(dict.fromkeys(part.nothing.get(holder, ())))
+    return blank

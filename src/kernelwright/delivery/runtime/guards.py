@@ -1,0 +1,417 @@
+"""The checks before every call, generated as flat Python for one kernel: a few comparisons, no loops.
+
+``forward`` is what a delivered module runs. Eager calls compare what the verdict rests on and call the kernel
+directly. Under ``torch.compile`` and ``torch.export`` the same conditions are written over the module's own
+attributes (``traced``), so that the tracer guards on them, and the kernel is called through its operator.
+"""
+
+import inspect
+import linecache
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.modules import module as torch_modules
+
+from .contract import OWN, Case, Contract, TensorFacts, is_settled
+from .structure import Container, Fixed, Structure, TensorAt, is_same, put_together
+
+HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+"""Hooks of inner modules, which a kernel does not run."""
+GLOBAL_HOOKS = tuple(getattr(torch_modules, f"_global{name}") for name in HOOKS)
+
+
+@dataclass(frozen=True)
+class Held:
+    """One thing of a module that a check refers to."""
+
+    kind: str
+    """``dict``, ``length``, ``hooks``, ``attribute``, ``child``, ``tensor``, ``version`` or ``address``."""
+    path: str
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class Guards:
+    """The generated functions of one kernel, for one class."""
+
+    forward: Callable[..., Any]
+    traced: Callable[..., Any]
+    layout: tuple[Held, ...]
+    """What ``state.bound`` holds, in order."""
+    source: str
+
+
+def version_of(tensor: torch.Tensor) -> int:
+    """Return how often a tensor was written to in place; -1 where that is not counted."""
+    return -1 if tensor.is_inference() else tensor._version
+
+
+def is_unusual() -> bool:
+    """True where something stands between the caller and plain eager execution."""
+    return bool(
+        torch._C._len_torch_dispatch_stack()
+        or torch._C._len_torch_function_stack()
+        or torch._C._get_tracing_state() is not None
+        or torch._C._functorch.peek_interpreter_stack() is not None
+        or any(GLOBAL_HOOKS)
+    )
+
+
+def generate(
+    contract: Contract, original: type[nn.Module], operator: Callable[..., Any], otherwise: Callable[..., Any]
+) -> Guards:
+    """Return the functions for a contract.
+
+    Args:
+        contract: what must hold.
+        original: whose forward runs where it does not.
+        operator: the kernel as a custom operator.
+        otherwise: finds out why a check failed, and runs what is right then.
+    """
+    return _Generator(contract, original, operator, otherwise).guards()
+
+
+class _Generator:
+    def __init__(
+        self,
+        contract: Contract,
+        original: type[nn.Module],
+        operator: Callable[..., Any],
+        otherwise: Callable[..., Any],
+    ) -> None:
+        self.contract = contract
+        signature = inspect.signature(original.forward)
+        self.parameters = list(signature.parameters.values())[1:]
+        self.layout: list[Held] = []
+        self.names: dict[str, Any] = {
+            "Tensor": torch.Tensor,
+            "torch": torch,
+            "original": original.forward,
+            "operator": operator,
+            "otherwise": otherwise,
+            "is_same": is_same,
+            "version_of": version_of,
+            "put_together": put_together,
+            "is_dynamo_compiling": torch.compiler.is_dynamo_compiling,
+            "is_any_autocast": torch._C._is_any_autocast_enabled,
+            "is_grad_enabled": torch.is_grad_enabled,
+            "n_dispatch": torch._C._len_torch_dispatch_stack,
+            "n_function": torch._C._len_torch_function_stack,
+            "tracing": torch._C._get_tracing_state,
+            "functorch": torch._C._functorch.peek_interpreter_stack,
+            "is_autocast": torch.is_autocast_enabled,
+            "default_dtype": torch.get_default_dtype,
+        }
+
+    def constant(self, value: Any) -> str:
+        """Return a name for a value."""
+        name = f"c{len(self.names)}"
+        self.names[name] = value
+        return name
+
+    def held(self, kind: str, path: str, name: str = "") -> str:
+        """Return the variable of something that ``state.bound`` holds."""
+        wanted = Held(kind, path, name)
+        if wanted not in self.layout:
+            self.layout.append(wanted)
+        return f"v{self.layout.index(wanted)}"
+
+    # -- source ------------------------------------------------------------------------------------
+
+    def guards(self) -> Guards:
+        """Generate and compile."""
+        unchanged = self._unchanged()  # fills the layout
+        given = [p.name for p in self.parameters]
+        taken = f"{', '.join(given)}{',' if len(given) == 1 else ''}"
+        lines = [
+            f"def arguments({self._signature()}):",
+            f"    return ({taken})",
+            "",
+            "def forward(self, *args, **kwargs):",
+            "    if is_dynamo_compiling():",
+            "        return traced(self, args, kwargs)",
+            "    try:",
+            f"        {f'({taken}) = ' if given else ''}arguments(*args, **kwargs)",
+            "    except TypeError:",
+            "        return original(self, *args, **kwargs)  # which says what is wrong",
+            f"    state = self.__dict__[{OWN!r}]",
+            "    case = -1",
+            "    try:",
+            f"        ({''.join(f'v{i}, ' for i in range(len(self.layout)))}) = state.bound",
+            f"        if {self._ordinary()}:",
+            f"            if {unchanged}:",
+            "                is_grad = is_grad_enabled()",
+        ]
+        for number, case in enumerate(self.contract.cases):
+            word = "if" if number == 0 else "elif"
+            lines += [
+                f"                {word} {self._case(case)}:",
+                f"                    case = {number}",
+            ]
+        lines += [
+            "    except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError):",
+            "        case = -1",
+        ]
+        for number, case in enumerate(self.contract.cases):
+            lines += [
+                f"    if case == {number}:",
+                "        state.counts.kernel_calls += 1",
+                f"        out = state.call({', '.join(self._given(case))})",
+                f"        return {self._result(case)}",
+            ]
+        lines += ["    return otherwise(self, args, kwargs)", "", *self._traced(taken if given else "")]
+        source = "\n".join(lines) + "\n"
+        file = f"<kernelwright guards of {self.contract.title} {id(self):x}>"
+        linecache.cache[file] = (len(source), None, source.splitlines(True), file)
+        exec(compile(source, file, "exec"), self.names)
+        return Guards(self.names["forward"], self.names["traced"], tuple(self.layout), source)
+
+    def _signature(self) -> str:
+        """The parameters of the original's forward, as they were declared."""
+        parts, was_keyword = [], False
+        last_positional = max(
+            (i for i, p in enumerate(self.parameters) if p.kind is p.POSITIONAL_ONLY), default=-1
+        )
+        for number, parameter in enumerate(self.parameters):
+            if parameter.kind is parameter.KEYWORD_ONLY and not was_keyword:
+                if not any(p.kind is p.VAR_POSITIONAL for p in self.parameters):
+                    parts.append("*")
+                was_keyword = True
+            is_any = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+            stars = ("*" if parameter.kind is parameter.VAR_POSITIONAL else "**") if is_any else ""
+            default = ""
+            if parameter.default is not parameter.empty:
+                default = f"={self.constant(parameter.default)}"
+            parts.append(f"{stars}{parameter.name}{default}")
+            if number == last_positional:
+                parts.append("/")
+        return ", ".join(parts)
+
+    def _ordinary(self) -> str:
+        hooks = " or ".join(self.constant(hooks) for hooks in GLOBAL_HOOKS)
+        dtype = self.constant(getattr(torch, self.contract.default_dtype))
+        return (
+            "not n_dispatch() and not n_function() and functorch() is None and tracing() is None"
+            f" and default_dtype() is {dtype} and not ({hooks}) and not is_any_autocast()"
+        )
+
+    def _unchanged(self) -> str:
+        """What a module holds is what it held when it was last looked at whole."""
+        terms = [f"{self.held('dict', '')} is self.__dict__"]
+        for path, part in self.contract.parts.items():
+            own = self.held("dict", path)
+            terms.append(f"len({own}) == {self.held('length', path)}")
+            for name in (*part.attributes, *part.opaque):
+                terms.append(f"{own}[{name!r}] is {self.held('attribute', path, name)}")
+            if path:
+                hooks = " or ".join(self.held("hooks", path, name) for name in HOOKS)
+                parent, _, leaf = path.rpartition(".")
+                children = self.held("children", parent)
+                terms += [f"not ({hooks})", f"{children}[{leaf!r}] is {self.held('child', path)}"]
+        for name, weight in self.contract.weights.items():
+            value = self._weight(name)
+            path, _, leaf = name.rpartition(".")
+            holder = self.held("parameters" if weight.is_parameter else "buffers", path)
+            terms.append(f"{holder}[{leaf!r}] is {value}")
+            if weight.same_as is None:
+                terms.append(self._facts(value, weight.facts))
+                if self.contract.is_frozen:
+                    terms.append(f"{value}.data_ptr() == {self.held('address', path, leaf)}")
+                    terms.append(f"version_of({value}) == {self.held('version', path, leaf)}")
+        for name, constant in self.contract.constants.items():
+            path, _, leaf = name.rpartition(".")
+            holder = self.held("buffers" if constant.is_buffer else "dict", path)
+            terms.append(f"{holder}[{leaf!r}] is {self._weight(name)}")
+            terms.append(f"version_of({self._weight(name)}) == {self.held('version', path, leaf)}")
+        return " and ".join(terms)
+
+    def _weight(self, name: str) -> str:
+        path, _, leaf = name.rpartition(".")
+        return self.held("tensor", path, leaf)
+
+    def _parameters(self) -> list[str]:
+        return [n for n, w in self.contract.weights.items() if w.is_parameter and w.same_as is None]
+
+    def _facts(self, value: str, facts: TensorFacts) -> str:
+        """A tensor's facts, the strides as numbers: slower code decides about those that mean the same."""
+        device = f"{value}.is_{facts.device}"
+        if not hasattr(torch.Tensor, f"is_{facts.device}"):
+            device = f"{value}.device.type == {facts.device!r}"
+        dtype = self.constant(getattr(torch, facts.dtype))
+        shape = self.constant(torch.Size(facts.shape))
+        return (
+            f"{value}.shape == {shape} and {value}.dtype is {dtype} and {device}"
+            f" and {value}.stride() == {facts.stride}"
+        )
+
+    def _case(self, case: Case) -> str:
+        """A call is one that was verified, and needs no gradients."""
+        terms, leaves = self._matching(case, is_exact=True)
+        terms += [self._facts(leaf, facts) for leaf, facts in zip(leaves, case.inputs, strict=True)]
+        weights = [self._weight(name) for name in self._parameters()]
+        needs = " or ".join(f"{tensor}.requires_grad" for tensor in (*leaves, *weights)) or "False"
+        terms.append(f"not (is_grad and ({needs}))")
+        return " and ".join(terms)
+
+    def _matching(self, case: Case, *, is_exact: bool) -> tuple[list[str], list[str]]:
+        """Return the conditions of a call's structure, and expressions of its tensors."""
+        terms: list[str] = []
+        leaves: dict[int, str] = {}
+        for parameter in self.parameters:
+            name = parameter.name
+            if name in case.arguments:
+                self._match(name, case.arguments[name], terms, leaves, is_exact=is_exact)
+            elif parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+                terms.append(f"not {name}")
+            elif is_exact or not is_settled(parameter.default):
+                terms.append(f"{name} is {self.constant(parameter.default)}")
+            else:
+                self._match(name, Fixed(parameter.default), terms, leaves, is_exact=is_exact)
+        return terms, [leaves[position] for position in sorted(leaves)]
+
+    def _match(
+        self, value: str, structure: Structure, terms: list[str], leaves: dict[int, str], *, is_exact: bool
+    ) -> None:
+        if isinstance(structure, TensorAt):
+            terms.append(f"type({value}) is Tensor" if is_exact else f"isinstance({value}, Tensor)")
+            leaves[structure.position] = value
+        elif isinstance(structure, Fixed):
+            fixed = structure.value
+            if fixed is None or isinstance(fixed, bool):
+                terms.append(f"{value} is {fixed}")
+            elif isinstance(fixed, float) and is_exact:
+                terms.append(f"is_same({value}, {self.constant(fixed)})")
+            else:
+                terms.append(f"type({value}) is {self.constant(type(fixed))}")
+                terms.append(f"{value} == {self.constant(fixed)}")
+        else:
+            self._match_items(value, structure, terms, leaves, is_exact=is_exact)
+
+    def _match_items(
+        self, value: str, structure: Container, terms: list[str], leaves: dict[int, str], *, is_exact: bool
+    ) -> None:
+        kind = structure.type
+        terms.append(f"type({value}) is {self.constant(kind)}")
+        is_mapping = issubclass(kind, dict) and not hasattr(kind, "__dataclass_fields__")
+        is_object = not is_mapping and hasattr(kind, "__dataclass_fields__")
+        if not is_object:
+            terms.append(f"len({value}) == {len(structure.keys)}")
+        for key, item in zip(structure.keys, structure.items, strict=True):
+            if is_mapping:
+                terms.append(f"{key!r} in {value}")
+            inner = f"{value}.{key}" if is_object else f"{value}[{key!r}]"
+            self._match(inner, item, terms, leaves, is_exact=is_exact)
+
+    def _given(self, case: Case) -> list[str]:
+        """Return what the kernel is called with."""
+        if self.contract.is_flat:
+            return self._matching(case, is_exact=True)[1]
+        names = [f"*{n}" if n == self.contract.spread else n for n in case.arguments]
+        return sorted(names, key=lambda name: name.startswith("*"))
+
+    def _result(self, case: Case) -> str:
+        """The kernel's result in the original's structure."""
+        structure = case.result
+        if isinstance(structure, TensorAt):
+            return "out"
+        items = structure.items if isinstance(structure, Container) and structure.type is tuple else (None,)
+        if all(isinstance(item, TensorAt) for item in items):
+            return "out"
+        self.names.setdefault("tensors_of", _tensors_of())
+        return f"put_together({self.constant(structure)}, tensors_of(out))"
+
+    # -- for tracers -------------------------------------------------------------------------------
+
+    def _traced(self, taken: str) -> list[str]:
+        lines = [
+            "def traced(self, args, kwargs):",
+            f"    {f'({taken}) = ' if taken else ''}arguments(*args, **kwargs)",
+            f"    if {self._holds()}:",
+        ]
+        weights = [_path(name) for name, weight in self.contract.weights.items() if weight.same_as is None]
+        grads = [f"{_path(name)}.requires_grad" for name in self._parameters()]
+        for case in self.contract.operator_cases:
+            terms, leaves = self._matching(case, is_exact=False)
+            for leaf, facts in zip(leaves, case.inputs, strict=True):
+                terms.append(self._traced_facts(leaf, facts))
+            needs = " or ".join([*(f"{leaf}.requires_grad" for leaf in leaves), *grads]) or "False"
+            terms.append(f"not (is_grad_enabled() and ({needs}))")
+            lines += [
+                f"        if {' and '.join(terms)}:",
+                f"            out = operator({', '.join([*leaves, *weights])})",
+                f"            return {self._traced_result(case)}",
+            ]
+        return [*lines, "    return original(self, *args, **kwargs)"]
+
+    def _holds(self) -> str:
+        """The module is as verified, in words that tracers understand."""
+        terms = []
+        for path, part in self.contract.parts.items():
+            own = _path(path)
+            for name, value in part.attributes.items():
+                if isinstance(value, bool) or value is None:
+                    terms.append(f"{own}.{name} is {value}")
+                elif isinstance(value, int | float | str):
+                    terms.append(f"{own}.{name} == {self.constant(value)}")
+            if path:
+                terms += [f"len({own}.{hooks}) == 0" for hooks in HOOKS]
+        for name, weight in self.contract.weights.items():
+            if weight.same_as is None:
+                terms.append(self._traced_facts(_path(name), weight.facts))
+        devices = sorted({facts.device for case in self.contract.cases for facts in case.inputs})
+        terms += [f"not is_autocast({device!r})" for device in devices]
+        if self.contract.constants or any(part.opaque for part in self.contract.parts.values()):
+            terms.append(f"self.{OWN}.is_as_verified")
+        return " and ".join(terms)
+
+    def _traced_facts(self, value: str, facts: TensorFacts) -> str:
+        dtype = f"torch.{facts.dtype}"
+        shape = "".join(f" and {value}.shape[{axis}] == {size}" for axis, size in enumerate(facts.shape))
+        strides = "".join(
+            f" and {value}.stride({axis}) == {stride}"
+            for axis, (size, stride) in enumerate(zip(facts.shape, facts.stride, strict=True))
+            if size != 1 and 0 not in facts.shape
+        )
+        return (
+            f"{value}.dim() == {len(facts.shape)}{shape}{strides} and {value}.dtype == {dtype}"
+            f" and {value}.device.type == {facts.device!r}"
+        )
+
+    def _traced_result(self, case: Case) -> str:
+        """Operators return a tensor or a flat tuple: written out, as tracers cannot follow our helpers."""
+        n_tensors = len(case.outputs)
+
+        def text(part: Structure) -> str:
+            if isinstance(part, TensorAt):
+                return "out" if n_tensors == 1 else f"out[{part.position}]"
+            if not isinstance(part, Container):
+                return self.constant(part.value) if part.value is not None else "None"
+            items = [text(item) for item in part.items]
+            if part.type in (tuple, list):
+                inner = ", ".join(items) + ("," if part.type is tuple and items else "")
+                return f"({inner})" if part.type is tuple else f"[{inner}]"
+            if part.type is dict:
+                return "{" + ", ".join(f"{k!r}: {v}" for k, v in zip(part.keys, items, strict=True)) + "}"
+            kind = self.constant(part.type)
+            if issubclass(part.type, tuple):
+                return f"{kind}({', '.join(items)})"
+            return f"{kind}({', '.join(f'{k}={v}' for k, v in zip(part.keys, items, strict=True))})"
+
+        return text(case.result)
+
+
+def _path(name: str) -> str:
+    """Return the Python expression of something inside the module."""
+    text = "self"
+    for part in name.split(".") if name else ():
+        text = f"{text}.{part}" if part.isidentifier() else f"getattr({text}, {part!r})"
+    return text
+
+
+def _tensors_of() -> Callable[[Any], list[torch.Tensor]]:
+    from .kernel import tensors_of
+
+    return tensors_of

@@ -1,0 +1,278 @@
+"""A delivered module: a subclass of the original's class whose forward tries the kernel first.
+
+Everything else is the original's own: attributes, methods, parameters, state. What was not verified runs the
+original's forward on the module's own parameters.
+"""
+
+import copy
+import copyreg
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+import torch
+from torch import nn
+
+from .calls import CallCounts, CallReport, Cause
+from .contract import OWN, Contract, original_class, parts_of, signature_of
+from .explain import call_cause, is_fake, module_cause, state_cause
+from .guards import Guards, Held, generate, version_of
+from .kernel import KernelInstance, VerifiedKernel, tensors_of
+from .operator import operator_of
+from .structure import UnstructuredError, put_together, take_apart
+
+
+class ModuleState:
+    """What one delivered module has of ours. A copy of the module begins with a fresh one."""
+
+    def __init__(self, kernel: VerifiedKernel, *, strict: bool = False) -> None:
+        self.kernel = kernel
+        self.counts = CallCounts(strict=strict)
+        self.operator_calls_before = kernel.operator_calls
+        self.call: Callable[..., Any] = _not_bound
+        self.bound: tuple[Any, ...] = ()
+        self.is_as_verified = False
+        """The module was as verified when it was last looked at whole."""
+        self.pinned: dict[tuple[str, str], Any] | None = None
+        self._instance: KernelInstance | None = None
+        self._weights: list[torch.Tensor] = []
+
+    def bind(self, module: nn.Module, layout: tuple[Held, ...]) -> Cause | None:
+        """Look at the whole module; return why the kernel may not run, None when it is ready to."""
+        contract = self.kernel.contract
+        if self.pinned is None:
+            parts = dict(parts_of(module))
+            self.pinned = {
+                (path, name): vars(parts[path]).get(name)
+                for path, part in contract.parts.items()
+                if path in parts
+                for name in part.opaque
+            }
+        cause = module_cause(contract, module, self.pinned)
+        self.is_as_verified = cause is None
+        if cause is not None:
+            return cause
+        held = module.state_dict(keep_vars=True)
+        weights = [held[name] for name in contract.weights]
+        if self._instance is None or contract.is_frozen:
+            self._instance = self.kernel.make()
+        self._instance.take(weights)
+        self.call = self._instance.call
+        parts = dict(parts_of(module))
+        has_memory = not any(map(is_fake, weights))
+        self.bound = tuple(_held(parts, wanted) for wanted in layout) if has_memory else ()
+        return None
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "ModuleState":
+        return ModuleState(self.kernel, strict=self.counts.strict)
+
+    def __copy__(self) -> "ModuleState":
+        return ModuleState(self.kernel, strict=self.counts.strict)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return functools.partial(ModuleState, strict=self.counts.strict), (self.kernel,)
+
+
+def _not_bound(*args: Any) -> Any:
+    raise TypeError("the kernel has no weights yet")
+
+
+def _held(parts: Mapping[str, nn.Module], wanted: Held) -> Any:
+    """Return one thing that the guards compare."""
+    part = parts[wanted.path]
+    own = vars(part)
+    found: dict[str, Callable[[], Any]] = {
+        "dict": lambda: own,
+        "length": lambda: len(own),
+        "attribute": lambda: own[wanted.name],
+        "hooks": lambda: own[wanted.name],
+        "children": lambda: part._modules,
+        "child": lambda: part,
+        "parameters": lambda: part._parameters,
+        "buffers": lambda: part._buffers,
+        "tensor": lambda: _tensor(part, wanted.name),
+        "version": lambda: version_of(_tensor(part, wanted.name)),
+        "address": lambda: _tensor(part, wanted.name).data_ptr(),
+    }
+    return found[wanted.kind]()
+
+
+def _tensor(part: nn.Module, name: str) -> Any:
+    for holder in (part._parameters, part._buffers, vars(part)):
+        if name in holder:
+            return holder[name]
+    raise KeyError(name)
+
+
+def attach(kernel: VerifiedKernel, module: nn.Module, *, strict: bool = False) -> nn.Module:
+    """Turn a module into a delivered one, in place, and return it.
+
+    Raises:
+        TypeError: it is of another class than the kernel was verified for.
+    """
+    kind = original_class(type(module))
+    wanted = kernel.contract.parts[""].cls
+    if kind.__qualname__ != wanted.partition(":")[2]:
+        raise TypeError(f"the module is a {kind.__qualname__}; the kernel was made for {wanted}")
+    vars(module).pop(OWN, None)
+    module.__class__ = kind
+    delivered = delivered_class(kernel, kind, module)
+    vars(module)[OWN] = state = ModuleState(kernel, strict=strict)
+    module.__class__ = delivered
+    state.bind(module, _guards(delivered).layout)
+    return module
+
+
+def delivered_class(kernel: VerifiedKernel, kind: type[nn.Module], module: nn.Module) -> type[nn.Module]:
+    """Return the subclass of the original's class that tries the kernel; one for each kernel and class."""
+    made: dict[type, type[nn.Module]] = vars(kernel).setdefault("_delivered_classes", {})
+    if kind not in made:
+        operator = operator_of(kernel, module)
+        guards = generate(kernel.contract, kind, operator, _otherwise)
+        forward = functools.wraps(kind.forward)(guards.forward)
+        forward.__signature__ = inspect.signature(kind.forward)  # type: ignore[attr-defined]
+        members: dict[str, Any] = {
+            "forward": forward,
+            "__module__": kind.__module__,
+            "__qualname__": kind.__qualname__,
+            "__doc__": kind.__doc__,
+            "__reduce_ex__": _reduce,
+            "_kernelwright_original": kind,
+            "_kernelwright_kernel": kernel,
+            "_kernelwright_guards": guards,
+            "_kernelwright_operator": operator,
+        }
+        if not hasattr(kind, "report"):
+            members["report"] = _report
+        made[kind] = _subclass(kind, members)
+    return made[kind]
+
+
+def _guards(delivered: type) -> Guards:
+    found: Guards = delivered._kernelwright_guards  # type: ignore[attr-defined]
+    return found
+
+
+def _report(self: nn.Module) -> CallReport:
+    """Return how often the kernel ran, how often the original, and why."""
+    state: ModuleState = vars(self)[OWN]
+    return state.counts.report(state.kernel.operator_calls - state.operator_calls_before)
+
+
+def _reduce(self: nn.Module, protocol: Any) -> Any:
+    """Pickle and copy as the original does; the class is made again from the kernel."""
+    kind: type[nn.Module] = self._kernelwright_original  # type: ignore[assignment]
+    kernel = self._kernelwright_kernel
+    reduced = kind.__reduce_ex__(self, protocol)
+    if not _is_ours(type(self)):
+        return reduced  # of a class that was made of ours, e.g. by a parametrization
+    if reduced[0] is copyreg.__newobj__ and reduced[1] == (type(self),):  # type: ignore[attr-defined]
+        held = reduced[2]
+        fresh = {**held, OWN: copy.copy(held[OWN])} if isinstance(held, dict) and OWN in held else held
+        return (_blank, (kernel, kind), fresh, *reduced[3:])
+    plain = kind.__new__(kind)
+    plain.__dict__.update({name: value for name, value in vars(self).items() if name != OWN})
+    return attach, (kernel, plain)
+
+
+def _is_ours(kind: type) -> bool:
+    return "_kernelwright_guards" in vars(kind)
+
+
+def _blank(kernel: VerifiedKernel, kind: type[nn.Module]) -> nn.Module:
+    """Return a delivered module whose state is about to be filled in."""
+    made = vars(kernel).get("_delivered_classes", {}).get(kind)
+    blank: nn.Module = kind.__new__(kind)
+    if made is None:
+        # The operator needs an original for its gradients, which is not there before the state is: a stand-in
+        # class makes the real one with its first call.
+        made = _waiting_class(kernel, kind)
+    blank.__class__ = made
+    return blank
+
+
+def _waiting_class(kernel: VerifiedKernel, kind: type[nn.Module]) -> type[nn.Module]:
+    """Return a class that becomes the delivered one as soon as its state is set."""
+
+    def __setstate__(self: nn.Module, state: Any) -> None:
+        self.__class__ = kind
+        cast(Any, self).__setstate__(state)
+        mine = vars(self).pop(OWN, None)
+        delivered = delivered_class(kernel, kind, self)
+        vars(self)[OWN] = mine or ModuleState(kernel)
+        self.__class__ = delivered
+
+    return _subclass(kind, {"__setstate__": __setstate__, "__module__": kind.__module__})
+
+
+def _subclass(kind: type[nn.Module], members: dict[str, Any]) -> type[nn.Module]:
+    """Return a subclass with the same name, made by the class's own metaclass."""
+    metaclass: Any = type(kind)
+    made: type[nn.Module] = metaclass(kind.__name__, (kind,), members)
+    return made
+
+
+def _otherwise(self: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A guard failed: look closely, then run the kernel all the same, its operator or the original."""
+    state: ModuleState = vars(self)[OWN]
+    if state.bound and state.bound[0] is not vars(self):  # a replica that took all attributes of another one
+        state = vars(self)[OWN] = copy.copy(state)
+    delivered = next(kind for kind in type(self).__mro__ if _is_ours(kind))
+    kind: type[nn.Module] = delivered._kernelwright_original  # type: ignore[attr-defined]
+    if torch.compiler.is_compiling():  # torch.export, which runs Python with tensors of its own
+        return _guards(delivered).traced(self, args, kwargs)
+    contract = state.kernel.contract
+    is_ready = False
+    try:
+        cause = state_cause(contract) or _call_cause(contract, self, kind, args, kwargs)
+        if cause is None:
+            cause = state.bind(self, _guards(delivered).layout)
+            is_ready = cause is None
+    except Exception as error:  # what a stranger's tensor or attribute raises is no reason to fail
+        cause = Cause("unknown", f"it could not be checked ({error!r})")
+    if cause is None and is_ready:
+        return _run(self, state, delivered, args, kwargs)
+    state.counts.original_runs(cause or Cause("unknown", "it could not be checked"))
+    return kind.forward(self, *args, **kwargs)
+
+
+def _call_cause(
+    contract: Contract,
+    module: nn.Module,
+    kind: type[nn.Module],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> Cause | None:
+    try:
+        return call_cause(contract, module, kind, args, kwargs)
+    except UnstructuredError as error:
+        return Cause("arguments", f"an argument holds {error}")
+
+
+def _run(
+    module: nn.Module, state: ModuleState, delivered: type, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """Run the kernel: directly, or through its operator where somebody watches operators."""
+    contract = state.kernel.contract
+    given = signature_of(delivered._kernelwright_original).bind(*args, **kwargs).arguments  # type: ignore[attr-defined]
+    case, tensors = _matching_case(contract, given)
+    held = module.state_dict(keep_vars=True)
+    weights = [held[name] for name, weight in contract.weights.items() if weight.same_as is None]
+    is_watched = torch._C._len_torch_dispatch_stack() or any(map(is_fake, [*tensors, *weights]))
+    if is_watched:
+        out = delivered._kernelwright_operator(*tensors, *weights)  # type: ignore[attr-defined]
+        return put_together(case.result, list(out) if isinstance(out, tuple) else [out])
+    state.counts.kernel_calls += 1
+    return put_together(case.result, tensors_of(state.call(*state.kernel.arguments(case, tensors))))
+
+
+def _matching_case(contract: Contract, given: dict[str, Any]) -> tuple[Any, list[torch.Tensor]]:
+    for case in contract.cases:
+        flat = take_apart(
+            [given[name] for name in case.arguments if name in given], lambda p: isinstance(p, torch.Tensor)
+        )[1]
+        facts = case.inputs
+        if len(flat) == len(facts) and not any(f.difference(t) for f, t in zip(facts, flat, strict=True)):
+            return case, flat
+    raise RuntimeError("no verified call is like this one")

@@ -1,0 +1,185 @@
+"""The kernel as a ``torch.library`` custom operator: what compilers, exporters and tracers see of it.
+
+It takes the tensors of a call and the module's weights, one after the other. Where the kernel changes weights
+(the running statistics of a batch norm), the operator's schema says so.
+"""
+
+import copy
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from .contract import Case, TensorFacts
+from .kernel import VerifiedKernel, tensors_of
+from .structure import put_together
+
+NAMESPACE = "kernelwright"
+
+
+class KernelOperator:
+    """One kernel's operator. Defined once in a process, whoever loads the kernel first."""
+
+    def __init__(self, kernel: VerifiedKernel, original: nn.Module) -> None:
+        self.kernel = kernel
+        self.contract = kernel.contract
+        self.names = [n for n, weight in self.contract.weights.items() if weight.same_as is None]
+        self.n_inputs = len(self.contract.cases[0].inputs)
+        self._original = _without_memory(original)
+        self._instances = threading.local()
+
+    def call(self, *tensors: torch.Tensor) -> Any:
+        """Run the kernel on the tensors of a call and the weights."""
+        case, inputs, weights = self._split(tensors)
+        instance = getattr(self._instances, "own", None)
+        if instance is None or self.contract.is_frozen:
+            instance = self._instances.own = self.kernel.make()
+        by_name = dict(zip(self.names, weights, strict=True))
+        instance.take([by_name[w.same_as or name] for name, w in self.contract.weights.items()])
+        with torch.no_grad(), torch._C.DisableTorchFunction():  # a default device is not the kernel's
+            found = tensors_of(instance.call(*self.kernel.arguments(case, inputs)))
+        self.kernel.operator_calls += 1
+        return _as_returned(_apart(found, tensors))
+
+    def fake(self, *tensors: torch.Tensor) -> Any:
+        """Return empty tensors like the kernel's results."""
+        case, _, _ = self._split(tensors)
+        return _as_returned([_empty(facts, tensors) for facts in case.outputs])
+
+    def _split(
+        self, tensors: Sequence[torch.Tensor]
+    ) -> tuple[Case, Sequence[torch.Tensor], Sequence[torch.Tensor]]:
+        n_weights = len(self.names)
+        inputs, weights = tensors[: len(tensors) - n_weights], tensors[len(tensors) - n_weights :]
+        for case in self.contract.operator_cases:
+            facts = [*case.inputs, *(self.contract.weights[name].facts for name in self.names)]
+            if len(facts) == len(tensors) and all(map(_fits, tensors, facts)):
+                return case, inputs, weights
+        got = ", ".join(f"{tuple(t.shape)} {t.dtype}" for t in inputs)
+        known = "; ".join(", ".join(f"{f.shape} {f.dtype}" for f in c.inputs) for c in self.contract.cases)
+        raise RuntimeError(f"{self.contract.title}: the kernel was verified on {known}, not on {got}")
+
+    # -- gradients ---------------------------------------------------------------------------------
+
+    def save(self, ctx: Any, inputs: tuple[torch.Tensor, ...], output: Any) -> None:
+        """Keep what the way back computes from."""
+        ctx.save_for_backward(*inputs)
+
+    def backward(self, ctx: Any, *grads: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
+        """Compute the original again, on the same tensors, and go back through it."""
+        wanted = ctx.needs_input_grad
+        tensors = [
+            tensor.detach().requires_grad_(is_wanted)
+            for tensor, is_wanted in zip(ctx.saved_tensors, wanted, strict=True)
+        ]
+        with torch.enable_grad():
+            outputs = tensors_of(self.original_on(tensors))
+        pairs = [(o, g) for o, g in zip(outputs, grads, strict=True) if g is not None and o.requires_grad]
+        asked = [tensor for tensor in tensors if tensor.requires_grad]
+        found = iter(
+            torch.autograd.grad([o for o, _ in pairs], asked, [g for _, g in pairs], allow_unused=True)
+            if pairs and asked
+            else [None] * len(asked)
+        )
+        return tuple(next(found) if is_wanted else None for is_wanted in wanted)
+
+    def original_on(self, tensors: Sequence[torch.Tensor]) -> Any:
+        """Return what the original makes of an operator's arguments."""
+        case, inputs, weights = self._split(tensors)
+        held = dict(zip(self.names, weights, strict=True))
+        arguments = {name: put_together(value, inputs) for name, value in case.arguments.items()}
+        spread = arguments.pop(self.contract.spread, ())
+        positional = [*arguments.values(), *spread] if self.contract.spread else []
+        named = {} if self.contract.spread else arguments
+        return torch.func.functional_call(self._original, held, tuple(positional), named)
+
+    # -- registration ------------------------------------------------------------------------------
+
+    @property
+    def schema(self) -> str:
+        """The operator's schema, without its name."""
+        n_outputs = len(self.contract.cases[0].outputs)
+        arguments = [f"Tensor x{i}" for i in range(self.n_inputs)]
+        for number, name in enumerate(self.names):
+            is_written = self.contract.weights[name].is_written
+            alias = f"(a{number}!)" if is_written else ""
+            arguments.append(f"Tensor{alias} w{number}")
+        returned = "Tensor" if n_outputs == 1 else f"({', '.join(['Tensor'] * n_outputs)})"
+        return f"({', '.join(arguments)}) -> {returned}"
+
+    @property
+    def is_mutable(self) -> bool:
+        """True where a call changes weights."""
+        return any(self.contract.weights[name].is_written for name in self.names)
+
+    def define(self) -> Callable[..., Any]:
+        """Register the operator and return it."""
+        title = "".join(c if c.isalnum() and c.isascii() else "_" for c in self.contract.title)
+        name = f"{title.strip('_') or 'kernel'}_{self.kernel.digest}"
+        written = [f"w{i}" for i, n in enumerate(self.names) if self.contract.weights[n].is_written]
+        op = torch.library.custom_op(
+            f"{NAMESPACE}::{name}", self.call, mutates_args=written, schema=self.schema
+        )
+        op.register_fake(self.fake)
+        if not self.is_mutable:
+            op.register_autograd(self.backward, setup_context=self.save)
+            op.register_vmap(self.one_by_one)
+        found: Callable[..., Any] = getattr(getattr(torch.ops, NAMESPACE), name).default
+        return found
+
+    def one_by_one(self, info: Any, dims: tuple[int | None, ...], *tensors: torch.Tensor) -> tuple[Any, Any]:
+        """Under ``vmap``: call the operator for each member of the batch."""
+        operator = operator_of(self.kernel, self._original)
+        pairs = list(zip(tensors, dims, strict=True))
+        results = [
+            tensors_of(operator(*(t if d is None else t.select(d, i).contiguous() for t, d in pairs)))
+            for i in range(info.batch_size)
+        ]
+        stacked = [torch.stack(column) for column in zip(*results, strict=True)]
+        return _as_returned(stacked), _as_returned([0] * len(stacked))
+
+
+def operator_of(kernel: VerifiedKernel, original: nn.Module) -> Callable[..., Any]:
+    """Return a kernel's operator, defined now if it is not yet; ``original`` computes its gradients."""
+    namespace = kernel.namespace
+    if not hasattr(namespace, "kernelwright_operator"):
+        namespace.kernelwright_operator = KernelOperator(kernel, original).define()  # type: ignore[attr-defined]
+    found: Callable[..., Any] = namespace.kernelwright_operator
+    return found
+
+
+def _without_memory(original: nn.Module) -> nn.Module:
+    """Return a copy whose weights have no memory: it is only ever called with others in their place."""
+    memo: dict[int, Any] = {}
+    for tensor in original.state_dict(keep_vars=True).values():
+        empty = torch.empty_like(tensor, device="meta")
+        is_parameter = isinstance(tensor, nn.Parameter)
+        memo[id(tensor)] = nn.Parameter(empty, tensor.requires_grad) if is_parameter else empty
+    return copy.deepcopy(original, memo)
+
+
+def _fits(tensor: torch.Tensor, facts: TensorFacts) -> bool:
+    return tensor.shape == torch.Size(facts.shape) and str(tensor.dtype) == f"torch.{facts.dtype}"
+
+
+def _empty(facts: TensorFacts, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+    device = tensors[0].device if tensors else torch.device(facts.device)
+    dtype = getattr(torch, facts.dtype)
+    return torch.empty_strided(facts.shape, facts.stride, dtype=dtype, device=device)
+
+
+def _apart(found: list[torch.Tensor], given: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """Return results that share no memory with the arguments, nor with each other: operators must not."""
+    taken = {tensor.untyped_storage().data_ptr() for tensor in given}
+    apart = []
+    for tensor in found:
+        address = tensor.untyped_storage().data_ptr()
+        apart.append(tensor.clone() if address in taken else tensor)
+        taken.add(address)
+    return apart
+
+
+def _as_returned(found: Sequence[Any]) -> Any:
+    return found[0] if len(found) == 1 else tuple(found)

@@ -1,0 +1,302 @@
+"""FlashInfer-Bench out: a task becomes a definition with workloads, kernels solutions, verdicts traces.
+
+Their kernels are functions of tensors. So parameters and buffers of the module become inputs, and both the
+reference and the kernel are called with them in the place of their own.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+from torch.utils._pytree import tree_leaves
+
+from kernelwright.core.errors import UserError
+from kernelwright.core.evaluation import Evaluation, Status, WorkloadResult
+from kernelwright.core.task import Mode, Task, Workload
+from kernelwright.formats.flashinfer_records import (
+    AxisRecord,
+    BuildRecord,
+    CorrectnessRecord,
+    DefinitionRecord,
+    EnvironmentRecord,
+    InputRecord,
+    JudgementRecord,
+    PerformanceRecord,
+    RandomInputRecord,
+    ScalarInputRecord,
+    SolutionRecord,
+    SourceRecord,
+    TensorRecord,
+    TraceRecord,
+    WorkloadRecord,
+)
+from kernelwright.formats.package import Converted, Package, identifier
+from kernelwright.tasks.kernelbench import task_category
+from kernelwright.tasks.namespace import construct_model, draw_inputs, load_namespace
+
+SEED = 0
+NOT_MEASURED = float("nan")
+STATUSES = {
+    Status.VERIFIED: "PASSED",
+    Status.INCORRECT_SHAPE: "INCORRECT_SHAPE",
+    Status.INCORRECT_DTYPE: "INCORRECT_DTYPE",
+    Status.INCORRECT_NUMERICS: "INCORRECT_NUMERICAL",
+    Status.NON_FINITE: "INCORRECT_NUMERICAL",
+    Status.PARSE_ERROR: "COMPILE_ERROR",
+    Status.COMPILE_ERROR: "COMPILE_ERROR",
+    Status.LOAD_ERROR: "COMPILE_ERROR",
+    Status.TIMEOUT: "TIMEOUT",
+}
+"""Theirs for each of ours; whatever is not here is their RUNTIME_ERROR, which names the status in its log."""
+
+
+class Seen(NamedTuple):
+    """A task as it is called on one workload."""
+
+    workload: Workload
+    init: list[Any]
+    inputs: dict[str, Any]
+    """By name: of ``forward``, then the state's."""
+    outputs: list[torch.Tensor]
+    state: dict[str, str]
+    """Name of an input -> name in the state_dict."""
+
+
+def write_flashinfer(package: Package) -> Converted:
+    """Return the files of a dataset; runs the task's reference once on each workload.
+
+    Raises:
+        UserError: the task is none that their format can say.
+    """
+    task = package.task
+    seen = [_look(task, workload) for workload in task.workloads]
+    if any(repr(one.init) != repr(seen[0].init) for one in seen):
+        raise UserError(
+            f"{task.name}: its constructor's arguments differ between workloads; export one at a time"
+        )
+    axes, shapes = _axes(task, seen)
+    name, category = identifier(task.name), identifier(task_category(task) or "module")
+    author = identifier(package.author)
+    definition = _definition(task, name, category, seen[0], axes, shapes)
+    records = [_workload(one, axes, index) for index, one in enumerate(seen)]
+    solutions = {
+        kernel: _solution(package, kernel, source, name, seen[0])
+        for kernel, source in package.kernels.items()
+    }
+    files = {f"definitions/{category}/{name}.json": _text(definition)}
+    lines = [TraceRecord(definition=name, workload=one) for one in records]
+    files[f"workloads/{category}/{name}.jsonl"] = _lines(lines)
+    for kernel, solution in solutions.items():
+        files[f"solutions/{author}/{category}/{name}/{identifier(kernel)}.json"] = _text(solution)
+    traces = [
+        trace
+        for (kernel, solution), evaluation in zip(solutions.items(), package.evaluations, strict=False)
+        for trace in _traces(package, name, solution, records, evaluation)
+    ]
+    if traces:
+        files[f"traces/{author}/{category}/{name}.jsonl"] = _lines(traces)
+    return Converted(files, tuple(_notes(task, traces)))
+
+
+def _notes(task: Task, traces: Sequence[TraceRecord]) -> Iterator[str]:
+    yield f"{task.name}: the tolerance {task.tolerance} is not said; theirs is their harness's"
+    if traces:
+        yield f"{task.name}: our errors have another scale; they stand under extra, theirs are NaN"
+
+
+def _look(task: Task, workload: Workload) -> Seen:
+    """Call the reference on one workload."""
+    namespace = load_namespace(task, workload)
+    model = construct_model(task, namespace, SEED)
+    given = draw_inputs(task, namespace, SEED)
+    names = _argument_names(model, len(given))
+    inputs: dict[str, Any] = {}
+    for key, value in zip(names, given, strict=True):
+        if not isinstance(value, torch.Tensor | bool | int | float):
+            raise UserError(
+                f"{task.name}: input {key} is a {type(value).__name__}; only tensors and numbers convert"
+            )
+        inputs[key] = value
+    state = {f"state_{identifier(key)}": key for key in model.state_dict()}
+    own = model.state_dict()
+    inputs |= {key: own[inner] for key, inner in state.items()}
+    with torch.no_grad():
+        outputs = [leaf for leaf in tree_leaves(model(*given)) if isinstance(leaf, torch.Tensor)]
+    return Seen(workload, list(namespace.get_init_inputs()), inputs, outputs, state)
+
+
+def _argument_names(model: nn.Module, count: int) -> list[str]:
+    code = type(model).forward.__code__
+    names = list(code.co_varnames[1 : code.co_argcount])[:count]
+    return names if len(names) == count else [f"input{i}" for i in range(count)]
+
+
+def _axes(task: Task, seen: Sequence[Seen]) -> tuple[dict[str, tuple[int, ...]], dict[str, tuple[str, ...]]]:
+    """Return the value of each axis on each workload, and the axes of each tensor.
+
+    Dimensions that are equal on every workload share an axis. It is named after a size global with these
+    values where there is one.
+    """
+    known: dict[tuple[int, ...], str] = {}
+    globals_ = {
+        key: tuple(one.workload.overrides.get(key) for one in seen)
+        for key in dict.fromkeys(key for one in seen for key in one.workload.overrides)
+    }
+    shapes: dict[str, tuple[str, ...]] = {}
+    tensors = [{**one.inputs, **_outputs(one)} for one in seen]
+    for key, value in tensors[0].items():
+        if not isinstance(value, torch.Tensor):
+            continue
+        dims = zip(*(one[key].shape for one in tensors), strict=True)
+        shapes[key] = tuple(_axis(tuple(dim), known, globals_) for dim in dims)
+    return {name: values for values, name in known.items()}, shapes
+
+
+def _axis(values: tuple[int, ...], known: dict[tuple[int, ...], str], globals_: dict[str, Any]) -> str:
+    if values not in known:
+        named = next((name for name, had in globals_.items() if had == values), None)
+        known[values] = named or (f"n{values[0]}" if len(set(values)) == 1 else f"var{len(known)}")
+    return known[values]
+
+
+def _outputs(seen: Seen) -> dict[str, torch.Tensor]:
+    names = [f"output{i}" for i in range(len(seen.outputs))] if len(seen.outputs) > 1 else ["output"]
+    return dict(zip(names, seen.outputs, strict=True))
+
+
+def _definition(
+    task: Task,
+    name: str,
+    category: str,
+    seen: Seen,
+    axes: dict[str, tuple[int, ...]],
+    shapes: dict[str, tuple[str, ...]],
+) -> DefinitionRecord:
+    outputs = _outputs(seen)
+    records = {key: _tensor(value, shapes.get(key)) for key, value in {**seen.inputs, **outputs}.items()}
+    return DefinitionRecord(
+        name=name,
+        op_type=category,
+        axes={key: _axis_record(values) for key, values in axes.items()},
+        inputs={key: records[key] for key in seen.inputs},
+        outputs={key: records[key] for key in outputs},
+        reference=_reference(task, seen),
+        tags=("from:kernelwright",),
+        description=f"{task.name}, a PyTorch module with its parameters and buffers as inputs.",
+    )
+
+
+def _axis_record(values: tuple[int, ...]) -> AxisRecord:
+    is_constant = len(set(values)) == 1
+    return AxisRecord(type="const" if is_constant else "var", value=values[0] if is_constant else None)
+
+
+def _tensor(value: Any, shape: tuple[str, ...] | None) -> TensorRecord:
+    if isinstance(value, torch.Tensor):
+        return TensorRecord(shape=shape, dtype=str(value.dtype).removeprefix("torch."))
+    dtype = "bool" if isinstance(value, bool) else "int64" if isinstance(value, int) else "float32"
+    return TensorRecord(shape=None, dtype=dtype)
+
+
+def _reference(task: Task, seen: Seen) -> str:
+    return f"{task.source.strip()}\n\n\n{_run('Model', task, seen)}"
+
+
+def _run(cls: str, task: Task, seen: Seen) -> str:
+    """Return the function ``run`` that calls a module with its state given as inputs."""
+    given = [key for key in seen.inputs if key not in seen.state]
+    state = ", ".join(f"{inner!r}: {key}" for key, inner in seen.state.items())
+    values = ", ".join(repr(value) for value in seen.init)
+    mode = ".eval()" if task.mode is Mode.EVAL else ""
+    return f"""_KEPT = []
+
+
+def run({", ".join(seen.inputs)}):
+    if not _KEPT:
+        _KEPT.append({cls}({values}){mode})
+    return torch.func.functional_call(_KEPT[0], {{{state}}}, ({", ".join(given)},))
+"""
+
+
+def _workload(seen: Seen, axes: dict[str, tuple[int, ...]], index: int) -> WorkloadRecord:
+    inputs: dict[str, InputRecord] = {
+        key: RandomInputRecord() if isinstance(value, torch.Tensor) else ScalarInputRecord(value=value)
+        for key, value in seen.inputs.items()
+    }
+    bound = {name: values[index] for name, values in axes.items() if len(set(values)) > 1}
+    return WorkloadRecord(axes=bound, inputs=inputs, uuid=seen.workload.name)
+
+
+def _solution(package: Package, kernel: str, source: str, definition: str, seen: Seen) -> SolutionRecord:
+    return SolutionRecord(
+        name=identifier(kernel),
+        definition=definition,
+        author=package.author,
+        spec=BuildRecord(
+            language="python",
+            target_hardware=(package.hardware,),
+            entry_point="main.py::run",
+            destination_passing_style=False,
+        ),
+        sources=(
+            SourceRecord(
+                path="main.py", content=f"{source.strip()}\n\n\n{_run('ModelNew', package.task, seen)}"
+            ),
+        ),
+    )
+
+
+def _traces(
+    package: Package,
+    definition: str,
+    solution: SolutionRecord,
+    workloads: Sequence[WorkloadRecord],
+    evaluation: Evaluation,
+) -> Iterator[TraceRecord]:
+    """Yield what the referee said of a kernel on each workload."""
+    results = {result.workload: result for result in evaluation.results}
+    for workload in workloads:
+        judgement = JudgementRecord(
+            status=STATUSES.get(evaluation.status, "RUNTIME_ERROR"),
+            environment=EnvironmentRecord(hardware=package.hardware, libs=dict(package.libraries)),
+            timestamp=datetime.now(UTC).isoformat(timespec="seconds"),
+            log="" if evaluation.is_verified else f"{evaluation.status}: {evaluation.detail}",
+            correctness=_correctness(evaluation, workload.uuid),
+            performance=_performance(results.get(workload.uuid)),
+        )
+        yield TraceRecord(
+            definition=definition, workload=workload, solution=solution.name, evaluation=judgement
+        )
+
+
+def _correctness(evaluation: Evaluation, workload: str) -> CorrectnessRecord | None:
+    if STATUSES.get(evaluation.status) not in ("PASSED", "INCORRECT_NUMERICAL"):
+        return None
+    own = [error for error in evaluation.errors if error.workload == workload]
+    extra = {
+        "kernelwright_scaled_error": max((error.error for error in own), default=NOT_MEASURED),
+        "kernelwright_allowed": min((error.allowed for error in own), default=NOT_MEASURED),
+    }
+    return CorrectnessRecord(max_relative_error=NOT_MEASURED, max_absolute_error=NOT_MEASURED, extra=extra)
+
+
+def _performance(result: WorkloadResult | None) -> PerformanceRecord | None:
+    if result is None:
+        return None
+    eager, speedup = result.baselines.get("eager"), result.speedup("eager")
+    return PerformanceRecord(
+        latency_ms=result.candidate.median_ms,
+        reference_latency_ms=eager.median_ms if eager else 0.0,
+        speedup_factor=speedup.ratio if speedup else 0.0,
+    )
+
+
+def _text(record: DefinitionRecord | SolutionRecord) -> str:
+    return json.dumps(record.model_dump(mode="json", exclude_none=False), indent=2) + "\n"
+
+
+def _lines(records: Sequence[TraceRecord]) -> str:
+    return "".join(record.model_dump_json() + "\n" for record in records)

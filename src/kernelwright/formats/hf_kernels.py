@@ -1,0 +1,123 @@
+"""Hugging Face ``kernels`` out: a repository with sources for its builder and a built variant beside them.
+
+A kernel of ours is one Python file that compiles itself, or calls Triton. That is their "noarch" kind:
+nothing is built ahead of time, and one variant serves every torch.
+"""
+
+import base64
+import hashlib
+import json
+
+from kernelwright.core.errors import UserError
+from kernelwright.core.version import __version__
+from kernelwright.formats.package import Converted, Package, identifier
+
+LICENSE = "apache-2.0"
+
+
+def write_hf_kernels(package: Package) -> Converted:
+    """Return the files of a repository; exactly one kernel is packed.
+
+    Raises:
+        UserError: there is none, or several.
+    """
+    if len(package.kernels) != 1:
+        raise UserError(
+            f"a repository holds one kernel, not {len(package.kernels)}; name one file with ModelNew"
+        )
+    (source,) = package.kernels.values()
+    name = identifier(package.task.name).lower()
+    backend = package.device
+    own = {
+        "__init__.py": f"{_DOC}\nfrom .kernel import ModelNew\nfrom . import layers\n\n"
+        '__all__ = ["ModelNew", "layers"]\n',
+        "kernel.py": source if source.endswith("\n") else f"{source}\n",
+        "layers.py": '"""Layers for ``kernelize``."""\n\nfrom .kernel import ModelNew\n\n'
+        '__all__ = ["ModelNew"]\n',
+    }
+    variant = f"build/torch-{backend}"
+    compatible = {f"{name}/__init__.py": _compatible(name)}
+    built = {**own, **compatible}
+    files = {f"torch-ext/{name}/{file}": text for file, text in own.items()}
+    files |= {f"{variant}/{file}": text for file, text in built.items()}
+    files |= {
+        f"{variant}/metadata.json": _metadata(name, backend, built),
+        "build.toml": _build(name, backend),
+        "README.md": _card(package, name),
+    }
+    return Converted(files, (f"{package.task.name}: the kernel is compiled where it is first used",))
+
+
+_DOC = '"""A verified drop-in for a PyTorch module, made by Kernelwright."""\n'
+
+
+def _build(name: str, backend: str) -> str:
+    dashed = name.replace("_", "-")
+    return (
+        f'[general]\nname = "{dashed}"\nversion = 1\nedition = 5\nlicense = "{LICENSE}"\n'
+        f'backends = ["{backend}"]\n\n[torch-noarch]\n'
+    )
+
+
+def _compatible(name: str) -> str:
+    """Return the module that older versions of their library import: the same names."""
+    return (
+        "import importlib.util\nimport sys\nfrom pathlib import Path\n\n"
+        "_file = Path(__file__).parent.parent / '__init__.py'\n"
+        f"_spec = importlib.util.spec_from_file_location('_{name}_kernelwright', _file,\n"
+        "    submodule_search_locations=[str(_file.parent)])\n"
+        "_module = importlib.util.module_from_spec(_spec)\n"
+        "sys.modules[_spec.name] = _module\n_spec.loader.exec_module(_module)\n"
+        "ModelNew, layers = _module.ModelNew, _module.layers\n"
+    )
+
+
+def _metadata(name: str, backend: str, files: dict[str, str]) -> str:
+    digests = {
+        file: base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        for file, text in sorted(files.items())
+    }
+    key = hashlib.sha256("".join(files.values()).encode()).hexdigest()[:7]
+    document = {
+        "name": name.replace("_", "-"),
+        "id": f"_{name}_{backend}_{key}",
+        "version": 1,
+        "license": LICENSE,
+        "python-depends": [],
+        "backend": {"type": backend},
+        "digest": {"algorithm": "sha256", "files": digests},
+    }
+    return json.dumps(document, indent=2) + "\n"
+
+
+def _card(package: Package, name: str) -> str:
+    figures = [
+        f"- {result.workload}: {speedup.ratio:.2f}x over eager [{speedup.low:.2f}, {speedup.high:.2f}], "
+        f"on {package.hardware}"
+        for evaluation in package.evaluations
+        if evaluation.is_verified
+        for result in evaluation.results
+        if (speedup := result.speedup("eager")) is not None
+    ]
+    measured = "\n".join(figures) or "No verdict was given when this was packed."
+    return f"""---
+license: {LICENSE}
+tags: [kernels]
+---
+
+# {name}
+
+A drop-in for the module `{package.task.name}`, packed by Kernelwright {__version__}. It computes what the
+reference computes within the tolerance `{package.task.tolerance}`, as far as it was judged.
+
+```python
+from pathlib import Path
+from kernels import get_local_kernel
+
+ModelNew = get_local_kernel(Path(".")).ModelNew
+```
+
+## Measured
+
+{measured}
+"""

@@ -1,0 +1,40 @@
+"""Originals that can be imported, as a user's package has them."""
+
+import torch
+from torch import nn
+
+
+class Norm(nn.Module):
+    """Has a tied weight, a constant that no state_dict holds, an attribute and an inner module."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.linspace(0.5, 1.5, width))
+        self.tied = self.weight
+        self.register_buffer("table", torch.linspace(-1.0, 1.0, width), persistent=False)
+        self.inner = nn.Dropout(0.0)
+        self.bias = None
+        self.eps = 1e-6
+        self.activation = torch.nn.functional.relu
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        variance = x.pow(2).mean(-1, keepdim=True)
+        return self.activation(self.weight * (x * torch.rsqrt(variance + self.eps)) + self.tied + self.table)
+
+
+class Configured(nn.Module):
+    """Holds an object that no folder keeps."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.config = Config()
+        self.weight = nn.Parameter(torch.ones(32))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.tanh(x * self.weight) * self.config.factor
+
+
+class Config:
+    """As models of other libraries have it."""
+
+    factor = 2.0

@@ -1,0 +1,230 @@
+"""A saved folder: complete, checked, loaded without Kernelwright and without a compiler."""
+
+import json
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tests.delivery.delivering import delivered, printed
+from tests.delivery.originals import Configured, Norm
+
+import kernelwright
+from kernelwright.core.errors import UserError
+from kernelwright.core.task import Task
+from kernelwright.delivery.making import deliver
+from kernelwright.delivery.runtime.library import misfit, this_machine
+from kernelwright.delivery.runtime.weights import read_weights, write_weights
+from kernelwright.delivery.saving import runtime_texts, save
+
+ROOT = Path(__file__).parent.parent.parent
+SHAPE = (4, 32)
+FILE = """
+import torch
+from torch import nn
+
+WIDTH = 32
+
+
+class Helper(nn.Module):
+    def forward(self, x):
+        return torch.relu(x)
+
+
+class Model(nn.Module):
+    def __init__(self, factor):
+        super().__init__()
+        self.scale = nn.Parameter(torch.rand(WIDTH))
+        self.helper = Helper()
+        self.factor = factor
+
+    def forward(self, x):
+        return self.helper(x * self.scale) * self.factor
+
+
+def get_inputs():
+    return [torch.randn(4, WIDTH)]
+
+
+def get_init_inputs():
+    return [3.0]
+"""
+
+
+def x() -> torch.Tensor:
+    return torch.randn(SHAPE, generator=torch.Generator().manual_seed(0))
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Path]]:
+    """Saved folders by name."""
+    home = tmp_path_factory.mktemp("home")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(home))
+        cases = {
+            "live": delivered(Norm(32).eval(), (x(),), home),
+            "configured": delivered(Configured().eval(), (x(),), home),
+        }
+        task = Task(name="scaled", source=FILE)
+        cases["file"] = deliver(printed(task), task)
+        torch.save((x(), cases["file"].module.requires_grad_(False)(x())), home / "expected.pt")
+        yield {name: save(d, home / name, cache_dir=home) for name, d in cases.items()} | {"home": home}
+
+
+@pytest.fixture
+def live(folders: dict[str, Path], tmp_path: Path) -> Path:
+    return Path(shutil.copytree(folders["live"], tmp_path / "live"))
+
+
+def test_it_holds_what_is_promised(folders: dict[str, Path]) -> None:
+    manifest = json.loads((folders["live"] / "manifest.json").read_text())
+    assert manifest["library"]["features"] and manifest["library"]["libc"]
+    assert (
+        "the user's own" in manifest["licence"]
+        and "the user's own" in (folders["live"] / "LICENCE").read_text()
+    )
+    names = {path.relative_to(folders["live"]).as_posix() for path in folders["live"].rglob("*")}
+    assert {"kernel.py", "source.py", "contract.json", "weights.safetensors", "_runtime/module.py"} <= names
+    assert len([name for name in names if name.endswith(".so")]) == 1
+    assert not [name for name in names if name.endswith((".pkl", ".pt"))]
+
+
+def test_a_live_module_comes_back_with_and_without_its_original(folders: dict[str, Path]) -> None:
+    m = Norm(32).eval()
+    for fast in (kernelwright.load(folders["live"]), kernelwright.load(folders["live"], m)):
+        assert isinstance(fast, Norm) and fast.tied is fast.weight and fast.bias is None and not fast.training
+        assert fast.activation is torch.nn.functional.relu
+        with torch.no_grad():
+            torch.testing.assert_close(fast(x()), m(x()))
+            torch.testing.assert_close(fast(x()[:2]), m(x()[:2]))
+        assert (fast.report().kernel_calls, fast.report().original_calls) == (1, 1)
+    with torch.no_grad():
+        m.weight.mul_(3)
+        torch.testing.assert_close(kernelwright.load(folders["live"], m)(x()), m(x()))
+    fast = kernelwright.load(folders["live"], strict=True)
+    with torch.no_grad(), pytest.raises(RuntimeError, match="the original would run"):
+        fast(x()[:1])
+
+
+def test_an_original_with_other_facts_is_seen(folders: dict[str, Path]) -> None:
+    m = Norm(32).eval()
+    m.eps = 0.5
+    fast = kernelwright.load(folders["live"], m)
+    with torch.no_grad():
+        torch.testing.assert_close(fast(x()), m(x()))
+    assert "eps" in str(fast.report().reasons)
+    with pytest.raises(UserError, match=r"the module is a ReLU; the kernel was made for .*Norm"):
+        kernelwright.load(folders["live"], torch.nn.ReLU())
+
+
+def test_what_no_folder_keeps_needs_the_original(folders: dict[str, Path]) -> None:
+    with pytest.raises(UserError, match="config is not kept in a folder; give the original"):
+        kernelwright.load(folders["configured"])
+    fast = kernelwright.load(folders["configured"], Configured().eval())
+    with torch.no_grad():
+        torch.testing.assert_close(fast(x()), Configured()(x()))
+    assert fast.report().kernel_calls == 1
+
+
+def in_a_fresh_process(code: str, folder: Path, **environment: str) -> "subprocess.CompletedProcess[str]":
+    """Run code that cannot import Kernelwright."""
+    blocked = (
+        "import sys\n"
+        "class Blocked:\n"
+        "    def find_spec(self, name, *rest):\n"
+        "        if name.split('.')[0] == 'kernelwright': raise ImportError(name)\n"
+        "sys.meta_path.insert(0, Blocked())\nimport torch\n"
+    )
+    return subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", blocked + code],
+        cwd=folder,
+        env={"PATH": "/nonexistent", "HOME": "/nonexistent", "PYTHONPATH": str(ROOT), **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+ALONE = """
+import file as shipped
+x, y = torch.load("expected.pt")
+fast = shipped.load()
+with torch.no_grad():
+    torch.testing.assert_close(fast(x), y)
+    assert fast(x[:2]).shape == (2, 32)
+fast(x).sum().backward()
+assert fast.scale.grad is not None
+import copy, pickle
+again = pickle.loads(pickle.dumps(copy.deepcopy(fast)))
+with torch.no_grad():
+    torch.testing.assert_close(again(x), y)
+print(fast.report().kernel_calls, fast.report().original_calls, again.report().kernel_calls)
+"""
+
+
+def test_it_runs_without_kernelwright_a_compiler_or_a_home(folders: dict[str, Path]) -> None:
+    done = in_a_fresh_process(ALONE, folders["home"])
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "1 2 1"
+
+
+@pytest.mark.parametrize("name", ["kernel.py", "contract.json", "weights.safetensors", "_runtime/guards.py"])
+def test_damage_is_found(live: Path, name: str) -> None:
+    path = live / name
+    path.write_bytes(path.read_bytes() + b" ")
+    with pytest.raises(UserError, match=r"was changed after it was written; save the module again"):
+        kernelwright.load(live)
+    path.unlink()
+    with pytest.raises(UserError, match="is missing"):
+        kernelwright.load(live)
+
+
+def test_bad_folders_get_one_line(tmp_path: Path, live: Path, folders: dict[str, Path]) -> None:
+    with pytest.raises(UserError, match=r"manifest.json cannot be read \(No such file"):
+        kernelwright.load(tmp_path / "nowhere")
+    (live / "manifest.json").write_text("{}")
+    with pytest.raises(UserError, match="is no manifest of a delivered module"):
+        kernelwright.load(live)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("important")
+    task = Task(name="scaled", source=FILE)
+    with pytest.raises(UserError, match="holds something else; name a new folder"):
+        save(deliver(printed(task), task), tmp_path / "mine", cache_dir=folders["home"])
+    assert (tmp_path / "mine" / "thesis.txt").exists()
+
+
+def test_features_decide_and_nothing_else() -> None:
+    here = this_machine()
+    assert misfit(here, here) is None and here["architecture"] == platform.machine()
+    assert "lacks avx9999" in str(misfit({**here, "features": [*here["features"], "avx9999"]}, here))
+    assert "compiled for riscv" in str(misfit({**here, "architecture": "riscv"}, here))
+    assert misfit({**here, "features": []}, here) is None
+    assert "it needs glibc-99.1" in str(misfit({**here, "libc": "glibc-99.1"}, {**here, "libc": "glibc-2.9"}))
+
+
+def test_the_runtime_imports_torch_and_the_standard_library_alone() -> None:
+    for text in runtime_texts().values():
+        assert "kernelwright." not in "".join(line for line in text.splitlines() if "import" in line)
+
+
+def test_weights_come_back_as_they_were(tmp_path: Path) -> None:
+    tensors: dict[str, Any] = {
+        "a": torch.randn(3, 4).t(),
+        "b": torch.tensor(7),
+        "c": torch.randn(2).bfloat16(),
+        "d": torch.ones(0, 3),
+        "e": torch.tensor([True, False]),
+    }
+    write_weights(tmp_path / "w", tensors)
+    for name, found in read_weights(tmp_path / "w").items():
+        assert found.dtype is tensors[name].dtype and torch.equal(found, tensors[name])
+    data = (tmp_path / "w").read_bytes()
+    for bad in (data[:-1], data[:20], b"", b"\xff" * 40):
+        (tmp_path / "w").write_bytes(bad)
+        with pytest.raises(ValueError, match="holds no weights"):
+            read_weights(tmp_path / "w")

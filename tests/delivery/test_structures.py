@@ -1,0 +1,177 @@
+"""Nested, named and plain arguments and results of delivered modules."""
+
+import copy
+import dataclasses
+import warnings
+from collections import OrderedDict, namedtuple
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.delivery.delivering import delivered
+from torch import nn
+
+from kernelwright.core.structure import (
+    UnstructuredError,
+    differences,
+    flat_result,
+    from_data,
+    put_together,
+    take_apart,
+    to_data,
+)
+
+Pair = namedtuple("Pair", ["first", "second"])
+
+
+@dataclasses.dataclass
+class Output:
+    """As models of other libraries return it."""
+
+    logits: Any
+    hidden: Any = None
+    count: int = 0
+
+
+class Nested(nn.Module):
+    """Takes and returns everything at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.linspace(0.5, 1.5, 8))
+
+    def forward(
+        self,
+        x: torch.Tensor,
+        state: Any,
+        *more: torch.Tensor,
+        scale: float = 2.0,
+        extra: Any = None,
+        **named: Any,
+    ) -> dict[str, Any]:
+        hidden, cell = state
+        y = torch.tanh(self.weight * x + hidden) * scale
+        for tensor in (*more, *named.values()):
+            y = y + tensor
+        return {"y": y, "pair": Pair(y + cell["c"], None), "out": Output(y * 2, [y + 1], 3)}
+
+
+def tensor(seed: int) -> torch.Tensor:
+    return torch.randn((4, 8), generator=torch.Generator().manual_seed(seed))
+
+
+def example() -> tuple[tuple[Any, ...], dict[str, Any]]:
+    state = (tensor(1), {"c": tensor(2)})
+    return (tensor(0), state, tensor(3)), {"scale": 3.0, "late": tensor(4)}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    folder = tmp_path_factory.mktemp("made")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(folder))
+        args, kwargs = example()
+        yield delivered(Nested().eval(), args, folder, kwargs).module
+
+
+def assert_same(one: Any, other: Any) -> None:
+    (shape, tensors), (shape_too, others) = (take_apart(v, torch.is_tensor) for v in (one, other))
+    assert shape == shape_too
+    torch.testing.assert_close(tensors, others)
+
+
+def test_the_kernel_runs_and_its_result_has_the_original_s_structure(made: Any) -> None:
+    fast, (args, kwargs) = copy.deepcopy(made), example()
+    with torch.no_grad():
+        assert_same(fast(*args, **kwargs), Nested()(*args, **kwargs))
+        assert_same(fast(*args, extra=None, **kwargs), Nested()(*args, **kwargs))
+        torch._dynamo.reset()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compiled = torch.compile(fast, fullgraph=True, backend="eager")
+            assert_same(compiled(*args, **kwargs), Nested()(*args, **kwargs))
+    assert fast.report().original_calls == 0
+
+
+CHANGES = st.sampled_from(
+    ["scale", "list", "key", "more", "fewer", "none", "ordered", "named", "late", "type"]
+)
+
+
+@given(changes=st.sets(CHANGES, min_size=1, max_size=3), order=st.permutations(["scale", "late"]))
+@settings(max_examples=40, deadline=None)
+def test_other_structures_run_the_original(made: Any, changes: set[str], order: list[str]) -> None:
+    args, kwargs = example()
+    x, (hidden, cell), more = args
+    state: Any = (hidden, cell)
+    rest = [more]
+    if "list" in changes:
+        state = [hidden, cell]
+    if "ordered" in changes:
+        state = (hidden, OrderedDict(cell))
+    if "key" in changes:
+        state = (hidden, {**cell, "d": x})
+    if "named" in changes:
+        state = Pair(hidden, cell)
+    if "scale" in changes:
+        kwargs["scale"] = 4.0
+    if "type" in changes:
+        kwargs["scale"] = 3
+    if "more" in changes:
+        rest.append(x)
+    if "fewer" in changes:
+        rest = []
+    if "none" in changes:
+        kwargs["extra"] = "given"
+    if "late" in changes:
+        kwargs["later"] = kwargs.pop("late")
+    ordered = {name: kwargs[name] for name in order if name in kwargs} | kwargs
+    fast = copy.deepcopy(made)
+    with torch.no_grad():
+        assert_same(fast(x, state, *rest, **ordered), Nested()(x, state, *rest, **ordered))
+    assert (fast.report().kernel_calls, fast.report().original_calls) == (0, 1)
+
+
+LEAVES = (
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3) | st.just(torch.ones(2))
+)
+VALUES = st.recursive(
+    LEAVES,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.lists(inner, max_size=3).map(tuple),
+        st.dictionaries(st.text(max_size=2), inner, max_size=3),
+        st.builds(Output, inner, inner, st.integers()),
+        st.builds(Pair, inner, inner),
+    ),
+    max_leaves=8,
+)
+
+
+@given(VALUES)
+def test_a_value_is_put_together_as_it_was(value: Any) -> None:
+    structure, tensors = take_apart(value, torch.is_tensor)
+    again = put_together(structure, tensors)
+    assert repr(again) == repr(value)
+    assert not list(differences(again, structure, torch.is_tensor))
+    assert repr(from_data(to_data(structure))) == repr(structure)
+    flat = flat_result(value, torch.is_tensor)
+    assert flat is value or all(map(torch.is_tensor, flat))
+
+
+@given(VALUES, VALUES)
+def test_two_values_are_alike_only_with_equal_structures(one: Any, other: Any) -> None:
+    structure, _ = take_apart(one, torch.is_tensor)
+    is_alike = not list(differences(other, structure, torch.is_tensor))
+    assert is_alike == (repr(take_apart(other, torch.is_tensor)[0]) == repr(structure)) or isinstance(
+        one, dict
+    )
+
+
+def test_other_values_have_no_structure() -> None:
+    for odd in (object(), {1.5: 2}, {"a": object()}, lambda: 1, {1, 2}):
+        with pytest.raises(UnstructuredError):
+            take_apart(odd, torch.is_tensor)

@@ -1,0 +1,182 @@
+"""Tasks, kernels and verdicts in other formats: what we write can be read, validated and run."""
+
+import importlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+from tests.formats.samples import KERNEL, TASK
+
+from kernelwright.core.errors import UserError
+from kernelwright.core.evaluation import (
+    Check,
+    Evaluation,
+    Speedup,
+    Stage,
+    Status,
+    Timing,
+    WorkloadResult,
+)
+from kernelwright.core.options import EXPORT_FORMATS, IMPORT_FORMATS
+from kernelwright.formats.flashinfer_in import read_flashinfer
+from kernelwright.formats.flashinfer_out import write_flashinfer
+from kernelwright.formats.hf_kernels import write_hf_kernels
+from kernelwright.formats.kernelbench import (
+    GenerationId,
+    fast_p,
+    read_kernelbench,
+    read_submission,
+    write_generations,
+)
+from kernelwright.formats.package import Converted, Package
+from kernelwright.formats.table import reader, writer
+from kernelwright.tasks.kernelbench import parse_task
+from kernelwright.tasks.namespace import load_namespace
+
+OURS = parse_task(TASK, Path("scaled_softmax.py"))
+
+
+def verdict(status: Status = Status.VERIFIED) -> Evaluation:
+    """Return a made-up verdict."""
+    timing = Timing(median_ms=1.0, p10_ms=0.9, p90_ms=1.1, n_samples=5, calls_per_sample=2)
+    eager = timing.model_copy(update={"median_ms": 2.0})
+    speedup = Speedup(baseline="eager", ratio=2.0, low=1.8, high=2.2)
+    results = [
+        WorkloadResult(workload=one.name, candidate=timing, baselines={"eager": eager}, speedups=(speedup,))
+        for one in OURS.workloads
+    ]
+    is_good = status is Status.VERIFIED
+    return Evaluation(
+        candidate_id="c", task_id=OURS.id, status=status, stage=Stage.DONE if is_good else Stage.VERIFY,
+        check=None if is_good else Check.ORACLE, results=tuple(results) if is_good else (),
+    )  # fmt: skip
+
+
+def package(*statuses: Status) -> Package:
+    kernels = {f"k{i}": KERNEL for i in range(len(statuses))}
+    return Package(OURS, kernels, tuple(map(verdict, statuses)), hardware="a processor")
+
+
+def save(converted: Converted, folder: Path) -> Path:
+    for name, text in converted.files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return folder
+
+
+def test_the_table_names_every_format() -> None:
+    assert all(callable(reader(name)) for name in IMPORT_FORMATS)
+    assert all(callable(writer(name)) for name in EXPORT_FORMATS)
+
+
+def test_flashinfer_and_back(tmp_path: Path) -> None:
+    written = write_flashinfer(package(Status.VERIFIED, Status.INCORRECT_NUMERICS))
+    back = read_flashinfer(save(written, tmp_path))
+    task = parse_task(back.files["scaled_softmax.py"], Path("back.py"))
+    assert [one.overrides["rows"] for one in task.workloads] == [8, 24]
+    for workload in task.workloads:
+        space = load_namespace(task, workload)
+        x, factor, scale = space.get_inputs()
+        kernel = ModuleType("kernel")
+        exec(back.files["scaled_softmax__k0.py"], kernel.__dict__)
+        expected = torch.softmax(x * scale, dim=-1) * factor
+        assert torch.allclose(space.Model()(x, factor, scale), expected)
+        assert torch.allclose(kernel.ModelNew()(x, factor, scale), expected)
+    claims = json.loads(back.files["claims.json"])
+    assert [claim["status"] for claim in claims] == ["PASSED"] * 2 + ["INCORRECT_NUMERICAL"] * 2
+    assert claims[0]["speedup"] == 2.0
+
+
+def test_their_own_package_accepts_what_we_write(tmp_path: Path) -> None:
+    theirs: Any = pytest.importorskip("flashinfer_bench.data")
+    written = write_flashinfer(package(*Status))
+    for name, text in written.files.items():
+        kind = name.split("/")[0]
+        if kind == "definitions":
+            definition = theirs.Definition.model_validate_json(text)
+            assert list(definition.const_axes) == ["n16"] and definition.var_axes == ["rows"]
+        elif kind == "solutions":
+            theirs.Solution.model_validate_json(text)
+        else:
+            traces = [theirs.Trace.model_validate_json(line) for line in text.splitlines()]
+            assert all(trace.is_workload_trace() == (kind == "workloads") for trace in traces)
+
+
+def test_a_constructor_that_differs_between_workloads_is_refused() -> None:
+    task = parse_task(TASK.replace('{"rows": 24}', '{"width": 24}'), Path("t.py"))
+    with pytest.raises(UserError, match="constructor's arguments differ"):
+        write_flashinfer(Package(task))
+
+
+LOAD = """
+import sys, torch
+from pathlib import Path
+from kernels import get_local_kernel
+kernel = get_local_kernel(Path(sys.argv[1]))
+model = kernel.ModelNew(16)
+print(tuple(model(torch.ones(2, 16), 2.0).shape))
+"""
+
+
+def test_a_hugging_face_repository_loads_through_their_library(tmp_path: Path) -> None:
+    pytest.importorskip("kernels")
+    save(write_hf_kernels(package(Status.VERIFIED)), tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-c", LOAD, str(tmp_path)], capture_output=True, text=True, check=False
+    )
+    assert done.stdout.strip() == "(2, 16)", done.stderr
+
+
+def test_a_hugging_face_repository_is_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = save(write_hf_kernels(package(Status.VERIFIED)), tmp_path)
+    built = folder / "build" / "torch-cpu"
+    metadata = json.loads((built / "metadata.json").read_text())
+    assert metadata["id"].isidentifier() and metadata["name"] == "scaled-softmax"
+    assert set(metadata["digest"]["files"]) == {
+        "__init__.py", "kernel.py", "layers.py", "scaled_softmax/__init__.py",
+    }  # fmt: skip
+    assert "[torch-noarch]" in (folder / "build.toml").read_text()
+    assert "2.00x over eager [1.80, 2.20]" in (folder / "README.md").read_text()
+    monkeypatch.syspath_prepend(str(built))
+    assert importlib.import_module("scaled_softmax").ModelNew
+    with pytest.raises(UserError, match="one kernel, not 2"):
+        write_hf_kernels(package(Status.VERIFIED, Status.VERIFIED))
+
+
+def test_a_kernelbench_run_and_back(tmp_path: Path) -> None:
+    keys = [GenerationId(1, 19, 0), GenerationId(1, 20, 0), GenerationId(1, 20, 1)]
+    verdicts = dict(zip(keys, map(verdict, (Status.VERIFIED, Status.CRASHED, Status.VERIFIED)), strict=True))
+    save(write_generations(dict.fromkeys(keys, KERNEL), verdicts), tmp_path)
+    found = read_submission(tmp_path)
+    assert list(found.kernels) == keys and set(found.kernels.values()) == {KERNEL}
+    assert [claim.correctness for claim in found.claims.values()] == [True, False, True]
+    assert all(claim.compiled for claim in found.claims.values())
+    assert {name.split("_sample")[0] for name in read_kernelbench(tmp_path).files} == {
+        "level_1_problem_19", "level_1_problem_20", "claims.json",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ["[]", "{", '{"1": [{"sample_id": 0}]}', '{"x": [{"sample_id": 0}]}'])
+def test_results_of_another_form_are_one_line(tmp_path: Path, text: str) -> None:
+    (tmp_path / "level_1_problem_1_sample_0_kernel.py").write_text("x = 1\n")
+    (tmp_path / "eval_results.json").write_text(text)
+    with pytest.raises(UserError, match=r"eval_results\.json"):
+        read_submission(tmp_path)
+
+
+def test_fast_p_counts_every_problem_once() -> None:
+    speedups = {
+        GenerationId(1, 1, 0): 2.5,
+        GenerationId(1, 1, 1): None,
+        GenerationId(1, 2, 0): 0.9,
+        GenerationId(1, 3, 0): None,
+    }
+    assert fast_p(speedups, 4, 0.0) == 0.5
+    assert fast_p(speedups, 4, 1.0) == fast_p(speedups, 4, 2.0) == 0.25
+    assert fast_p(speedups, 4, 3.0) == 0.0
