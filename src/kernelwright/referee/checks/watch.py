@@ -23,9 +23,9 @@ OTHERS_S = 0.05
 CERTAIN = 2.0
 """Beyond this many times what is allowed, one finding is enough: no other program can cause processor time in
 processes of the candidate."""
-CAUGHT = {5: "SIGTRAP", 14: "SIGALRM", 26: "SIGVTALRM", 27: "SIGPROF", 29: "SIGIO"}
-"""Signals whose handlers can run code outside a call. Those that ``faulthandler`` handles are not among them:
-a fault that is raised by reading an output makes the output unreadable from outside."""
+CAUGHT = {4: "SIGILL", 5: "SIGTRAP", 7: "SIGBUS", 8: "SIGFPE", 11: "SIGSEGV", 14: "SIGALRM",
+          26: "SIGVTALRM", 27: "SIGPROF", 29: "SIGIO"}  # fmt: skip
+"""Signals whose handlers can run code outside a call."""
 
 
 class OutsideWork(NamedTuple):

@@ -21,7 +21,8 @@ from kernelwright.referee.session.shared_memory import SharedMemory
 
 FLAGS = ("-O2", "-std=c++17")
 TOKENS, RING, KEPT = 4096, 256, 1024
-NOTHING, RELEASE, SYNC, SETTLE, ATTEND = 0xFFFFFF00, 0xFFFFFF01, 0xFFFFFFFD, 0xFFFFFFFE, 0xFFFFFFFF
+NOTHING, RELEASE = 0xFFFFFF00, 0xFFFFFF01
+MARK, SYNC, SETTLE, ATTEND = 0xFFFFFFFC, 0xFFFFFFFD, 0xFFFFFFFE, 0xFFFFFFFF
 """What a token can say instead of an argument set's number."""
 OUTPUT = np.dtype(
     [

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kernelwright.referee.session.call_queue import NOTHING, RELEASE, RING, SETTLE, SYNC
+from kernelwright.referee.session.call_queue import MARK, NOTHING, RELEASE, RING, SETTLE, SYNC
 from kernelwright.referee.session.launcher import Child
 from kernelwright.referee.worker.layouts import arena_of
 
@@ -96,8 +96,8 @@ class Calls:
         self._child.drain(timeout_s)
         self._child.queue.push(SETTLE)
         self._child.drain(timeout_s)
-        self._child.feed([*tokens, SYNC], timeout_s, ahead=512)
-        self._child.queue.n_calls -= 1  # the last token was no call
+        self._child.feed([MARK, *tokens, SYNC], timeout_s, ahead=512)
+        self._child.queue.n_calls -= 2  # the first and the last token were no calls
 
     def ask(self, timeout_s: float) -> float:
         """Return the seconds that asking for nothing takes."""

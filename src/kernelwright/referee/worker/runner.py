@@ -178,7 +178,9 @@ class Runner:
 
     def open_loop(self, message: Message) -> Message:
         """Take calls from a queue from now on; messages are announced there too."""
-        self.loop.open(self.arenas[message["arena"]], (self.attend, self._settle, self._synchronise))
+        self.loop.open(
+            self.arenas[message["arena"]], (self.attend, self._settle, self._synchronise, self._mark)
+        )
         self.is_open = True
         return {"address": self.loop.address, "generator": generator_at()}
 
@@ -205,6 +207,9 @@ class Runner:
     def _settle(self) -> bool:
         self.placement.settle()
         self.placement.poison(self._poison_sizes)
+        return True
+
+    def _mark(self) -> bool:
         self._marks = [self.placement.mark()]
         return True
 
