@@ -16,7 +16,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("targets",),
     ("agents", "report"),
     ("referee",),
-    ("runs",),
+    ("runs", "tuning"),
     ("methods",),
     ("remote", "corpus", "delivery"),
     ("api",),

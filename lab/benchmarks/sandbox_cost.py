@@ -77,7 +77,7 @@ from torch import nn
 CPP_SOURCE = r'''
 extern "C" void run(const float* x, float* y) {{  // {constant}
   #pragma omp parallel for schedule(static)
-  for (long i = 0; i < {N}; i++) y[i] = (x[i] > 0.0f ? x[i] : 0.0f) * 2.0f + 1.0f;
+  for (long i = 0; i < {N}; i++) y[i] = (x[i] < 0.0f ? 0.0f : x[i]) * 2.0f + 1.0f;
 }}'''
 CXX_FLAGS = {cxx_flags()!r}
 {LOADER}

@@ -65,7 +65,7 @@ static void fused(const float* x, const float* bias, float* y) {{
     for (long i = begin; i < end; i++)
       for (long j = 0; j < {COLUMNS}; j++) {{
         float t = x[i * {COLUMNS} + j] + bias[j];
-        y[i * {COLUMNS} + j] = (t > 0.0f ? t : 0.0f) * 1.7f;
+        y[i * {COLUMNS} + j] = (t < 0.0f ? 0.0f : t) * 1.7f;
       }}
   }}
 }}

@@ -17,7 +17,7 @@ extern "C" void run(const float* __restrict x, const float* __restrict bias, con
   for (long i = 0; i < rows; ++i)
     for (long j = 0; j < columns; ++j) {
       const float shifted = x[i * columns + j] + bias[j];
-      y[i * columns + j] = (shifted > 0.0f ? shifted : 0.0f) * scale[j];
+      y[i * columns + j] = (shifted < 0.0f ? 0.0f : shifted) * scale[j];
     }
 }
 """

@@ -24,13 +24,13 @@ extern "C" void run(const float* x, const float* bias, const float* scale, float
     const __m256 zero = _mm256_setzero_ps();
     for (; j + 8 <= columns; j += 8) {
       const __m256 shifted = _mm256_add_ps(_mm256_loadu_ps(from + j), _mm256_loadu_ps(bias + j));
-      const __m256 clipped = _mm256_max_ps(shifted, zero);
+      const __m256 clipped = _mm256_max_ps(zero, shifted);
       _mm256_storeu_ps(to + j, _mm256_mul_ps(clipped, _mm256_loadu_ps(scale + j)));
     }
 #endif
     for (; j < columns; ++j) {
       const float shifted = from[j] + bias[j];
-      to[j] = (shifted > 0.0f ? shifted : 0.0f) * scale[j];
+      to[j] = (shifted < 0.0f ? 0.0f : shifted) * scale[j];
     }
   }
 }

@@ -16,7 +16,7 @@ torch::Tensor run(torch::Tensor x, torch::Tensor bias, torch::Tensor scale) {
   for (long i = 0; i < rows; ++i)
     for (long j = 0; j < columns; ++j) {
       const float shifted = from[i * columns + j] + b[j];
-      to[i * columns + j] = (shifted > 0.0f ? shifted : 0.0f) * s[j];
+      to[i * columns + j] = (shifted < 0.0f ? 0.0f : shifted) * s[j];
     }
   return y;
 }

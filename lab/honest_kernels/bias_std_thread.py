@@ -17,7 +17,7 @@ static void part(const float* x, const float* bias, const float* scale, float* y
   for (long i = first; i < last; ++i)
     for (long j = 0; j < columns; ++j) {
       const float shifted = x[i * columns + j] + bias[j];
-      y[i * columns + j] = (shifted > 0.0f ? shifted : 0.0f) * scale[j];
+      y[i * columns + j] = (shifted < 0.0f ? 0.0f : shifted) * scale[j];
     }
 }
 extern "C" void run(const float* x, const float* bias, const float* scale, float* y,

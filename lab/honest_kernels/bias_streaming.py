@@ -19,7 +19,7 @@ extern "C" void run(const float* x, const float* bias, const float* scale, float
   for (long i = 0; i < rows; ++i)
     for (long j = 0; j < columns; ++j) {
       const float shifted = x[i * columns + j] + bias[j];
-      const float result = (shifted > 0.0f ? shifted : 0.0f) * scale[j];
+      const float result = (shifted < 0.0f ? 0.0f : shifted) * scale[j];
 #ifdef __SSE2__
       _mm_stream_si32((int*)(y + i * columns + j), __builtin_bit_cast(int, result));
 #else

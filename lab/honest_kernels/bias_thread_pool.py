@@ -58,7 +58,7 @@ extern "C" void run(const float* x, const float* bias, const float* scale, float
     for (long i = rows * t / 2; i < rows * (t + 1) / 2; ++i)
       for (long j = 0; j < columns; ++j) {
         const float shifted = x[i * columns + j] + bias[j];
-        y[i * columns + j] = (shifted > 0.0f ? shifted : 0.0f) * scale[j];
+        y[i * columns + j] = (shifted < 0.0f ? 0.0f : shifted) * scale[j];
       }
   });
 }

@@ -15,7 +15,7 @@ def _bias_relu_scale(x, bias, scale, y, count, columns, BLOCK: tl.constexpr):
     column = place % columns
     shifted = tl.load(x + place, mask=is_there) + tl.load(bias + column, mask=is_there)
     factor = tl.load(scale + column, mask=is_there)
-    tl.store(y + place, tl.maximum(shifted, 0.0) * factor, mask=is_there)
+    tl.store(y + place, tl.where(shifted < 0.0, 0.0, shifted) * factor, mask=is_there)
 
 
 class ModelNew(nn.Module):

@@ -13,7 +13,8 @@ from typing import Any
 import torch
 
 from kernelwright.core.task import Task
-from kernelwright.referee.host.input_distributions import change_inputs, change_state
+from kernelwright.referee.host.input_distributions import change_inputs
+from kernelwright.referee.host.weight_draws import change_state
 from kernelwright.tasks.namespace import construct_model, load_namespace
 
 FAMILIES = (

@@ -122,7 +122,7 @@ return torch.relu(y)
 """
     evaluation = judge(linear, body, init=LINEAR_INIT)
     assert evaluation.status is Status.INCORRECT_NUMERICS
-    assert "randomised weights" in evaluation.detail
+    assert evaluation.check is Check.WEIGHTS
 
 
 def test_weights_used_at_construction_are_found(linear: RefereeSession) -> None:

@@ -5,7 +5,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelwright.referee.host.input_distributions import SINK_DEPTH, change_inputs, change_state, nudge
+from kernelwright.referee.host.input_distributions import SINK_DEPTH, change_inputs, nudge
+from kernelwright.referee.host.weight_draws import change_state
 
 FAMILIES = ("as_is", "scaled", "negated", "sparse_spikes", "heavy_tail", "offset", "coarse")
 

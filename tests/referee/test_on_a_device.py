@@ -66,7 +66,7 @@ import triton.language as tl
 def kernel(x, y, n, BLOCK: tl.constexpr):
     place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     value = tl.load(x + place, mask=place < n)
-    tl.store(y + place, tl.where(value > 0, value, 0.0) * 2 + 1, mask=place < n)
+    tl.store(y + place, tl.where(value < 0, 0.0, value) * 2 + 1, mask=place < n)
 
 class ModelNew(nn.Module):
     def forward(self, x):

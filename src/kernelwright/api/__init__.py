@@ -21,6 +21,7 @@ from kernelwright.api.front import (
     optimize,
     runs,
     space,
+    tune,
 )
 from kernelwright.api.judging import run_evaluate
 from kernelwright.api.machines import bound_settings
@@ -28,6 +29,7 @@ from kernelwright.api.optimizing import OptimizeResult
 from kernelwright.api.playing import carry_on, open_referee, play, record_run, replay_run
 from kernelwright.api.spaces import run_space
 from kernelwright.api.starting import Begun, begin, find_run, resume
+from kernelwright.api.tuning import run_tune
 from kernelwright.runs.interruption import BestSoFar, best_so_far
 from kernelwright.store.sqlstore import open_store
 
@@ -60,7 +62,9 @@ __all__ = [
     "run_compare",
     "run_evaluate",
     "run_space",
+    "run_tune",
     "runs",
     "space",
     "title_for",
+    "tune",
 ]

@@ -13,7 +13,6 @@ from kernelwright.api.models import check_models, ready_models
 from kernelwright.api.starting import spec_for
 from kernelwright.core.errors import UserError
 from kernelwright.core.models import ModelSettings
-from kernelwright.core.policy import Policy
 from kernelwright.core.request import BenchRequest
 from kernelwright.core.run import RunSpec, RunState
 from kernelwright.machine import probe
@@ -129,7 +128,7 @@ def run_bench(
         UserError: something in the request cannot be, or another experiment has this name.
     """
     bench = _begin(request, title or title_for(request), settings, store)
-    policy, device = Policy(library_calls=request.library_calls), request.target.partition("/")[0]
+    policy, device = request.policy, request.target.partition("/")[0]
     try:
         with (
             playing.open_referee(bench.settings, policy, device=device) as referee,
@@ -170,8 +169,11 @@ def _check_conditions(
     specs = [record.spec for record in earlier]
     for had in sorted({spec.recipe for spec in specs} - {request.recipe}):
         raise UserError(f"experiment {title!r} ran recipe {had!r}; resume it with --recipe {had}")
-    for calls in {spec.policy.library_calls for spec in specs} - {request.library_calls}:
-        raise UserError(f"experiment {title!r} was judged with --library-calls {calls}; resume it with that")
+    for policy in {spec.policy for spec in specs} - {request.policy}:
+        raise UserError(
+            f"experiment {title!r} was judged with --library-calls {policy.library_calls} --weights "
+            f"{policy.weights.replace('_', '-')} --nonfinite {policy.nonfinite}; resume it with these"
+        )
     wanted = baselines or RunSpec.model_fields["baselines"].default
     for names in {spec.baselines for spec in specs} - {wanted}:
         raise UserError(

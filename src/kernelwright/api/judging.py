@@ -9,7 +9,6 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import UserError
 from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.places import AsText, KernelPlace
-from kernelwright.core.policy import Policy
 from kernelwright.core.request import EvaluateRequest
 from kernelwright.core.roofline import Floor
 from kernelwright.core.task import Task
@@ -57,9 +56,8 @@ def _verdicts(
     settings: Settings,
 ) -> Iterator[Evaluation]:
     place = parse_device(request.device)
-    policy = Policy(library_calls=request.library_calls)
     with (
-        playing.open_referee(settings, policy, device=request.device) as referee,
+        playing.open_referee(settings, request.policy, device=request.device) as referee,
         referee.open(task) as session,
     ):
         # Only now: admission has the clearer words for a task that cannot be used.

@@ -11,7 +11,7 @@ from kernelwright.api.models import check_models, ready_models
 from kernelwright.core.budget import Budget
 from kernelwright.core.errors import UserError
 from kernelwright.core.models import ModelSettings
-from kernelwright.core.policy import LibraryCalls, Policy
+from kernelwright.core.policy import Policy
 from kernelwright.core.request import BenchRequest, RunRequest
 from kernelwright.core.run import RunSpec
 from kernelwright.core.task import Task
@@ -92,8 +92,11 @@ def begin(
     )
     elsewhere = None if request.evaluator is None else remote.open_evaluator(request.evaluator)
     judge = evaluator or elsewhere
-    if elsewhere is not None and request.library_calls is not LibraryCalls.ALLOWED:
-        raise UserError("--library-calls: with --evaluator the evaluator's own policy holds; give it there")
+    if elsewhere is not None and request.policy != Policy():
+        raise UserError(
+            "--library-calls, --weights, --nonfinite: with --evaluator the evaluator's own policy holds; "
+            "give them there"
+        )
     opened = store or sqlstore.open_store(request.store or where.store)
     is_elsewhere = isinstance(judge, Elsewhere)
     find_recipe(request.recipe)
@@ -182,7 +185,7 @@ def spec_for(
         team=request.team,
         models=models,
         budget=Budget(**granted),
-        policy=Policy(library_calls=request.library_calls),
+        policy=request.policy,
         seed=request.seed,
         baselines=chosen or RunSpec.model_fields["baselines"].default,
         experiment=experiment,

@@ -26,6 +26,8 @@ from kernelwright.cli import (
     serve,
     skills,
     space,
+    submission,
+    tune,
 )
 from kernelwright.cli.output import print_error, print_json
 from kernelwright.core.errors import KernelwrightError
@@ -48,6 +50,8 @@ app.command(name="inspect")(inspect.inspect)
 app.command(name="audit")(audit.audit)
 app.command(name="check")(check.check)
 app.command(name="space")(space.space)
+app.command(name="submission")(submission.submission)
+app.command(name="tune")(tune.tune)
 app.command(name="bench")(bench.bench)
 app.command(name="compare")(compare.compare)
 app.add_typer(runs.app, name="runs")

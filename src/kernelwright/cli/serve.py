@@ -9,9 +9,15 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from kernelwright.cli.options import AsJson, LibraryCallsOption, RequireSandbox
+from kernelwright.cli.options import (
+    AsJson,
+    LibraryCallsOption,
+    NonfiniteOption,
+    RequireSandbox,
+    WeightsOption,
+)
 from kernelwright.cli.output import print_json, say
-from kernelwright.core.policy import LibraryCalls, Policy
+from kernelwright.core.policy import LibraryCalls, Nonfinite, Policy, Weights
 from kernelwright.core.version import __version__
 from kernelwright.remote.access import require_loopback, require_token
 from kernelwright.settings import TOKEN_VARIABLE, Settings, load_secret
@@ -44,6 +50,8 @@ def serve(
         str, typer.Option("--device", help="Where candidates are judged: cpu, cuda, cuda:N, hip or hip:N.")
     ] = "cpu",
     library_calls: LibraryCallsOption = None,
+    weights: WeightsOption = None,
+    nonfinite: NonfiniteOption = None,
     require_sandbox: RequireSandbox = None,
     trust_tasks: Annotated[
         bool, typer.Option("--trust-tasks", help="Run references outside the sandbox: all clients are you.")
@@ -57,7 +65,11 @@ def serve(
     # lazy: loads torch
     from kernelwright.api.machines import bound_settings, require_device
 
-    policy = Policy(library_calls=LibraryCalls(library_calls or LibraryCalls.ALLOWED))
+    policy = Policy(
+        library_calls=LibraryCalls(library_calls or LibraryCalls.ALLOWED),
+        weights=Weights(weights or Weights.EVERY_CALL),
+        nonfinite=Nonfinite(nonfinite or Nonfinite.AUTO),
+    )
     where = bound_settings(require_sandbox=require_sandbox, confine_tasks=not trust_tasks)
     require_device(device)
     if drop is not None:

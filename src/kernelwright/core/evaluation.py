@@ -83,7 +83,9 @@ class Check(StrEnum):
     ORACLE = "oracle"
     """Compared with the float64 oracle on inputs as the task draws them, from secret seeds."""
     FAMILIES = "families"
-    """The same on inputs scaled, negated, with spikes or heavy tails."""
+    """The same on inputs scaled, negated, permuted, with spikes, heavy tails, odd rows or odd elements."""
+    NONFINITE = "nonfinite"
+    """NaN and infinity in the inputs, where the policy has them judged."""
     WEIGHTS = "weights"
     """The same on weights that the candidate's constructor did not see."""
     PRECISION = "precision"
@@ -132,7 +134,7 @@ class NumericalError(Frozen):
 
     workload: str
     family: str
-    """Input distribution: ``as_is``, ``scaled``, ``negated``, ``sparse_spikes`` or ``heavy_tail``."""
+    """Input distribution, as docs/referee.md lists them: ``as_is``, ``scaled``, ``odd_rows`` …"""
     output: str
     """``out0``, ``out1`` …, or ``buffer:NAME``."""
     error: float

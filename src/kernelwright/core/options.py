@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias, get_args
 from kernelwright.core.errors import UserError
 from kernelwright.core.models import CallMode, OutputMode
 from kernelwright.core.places import parse_place
-from kernelwright.core.policy import LibraryCalls
+from kernelwright.core.policy import LibraryCalls, Nonfinite, Weights
 from kernelwright.core.task import Mode, TolerancePolicy
 from kernelwright.core.workload_words import parse_workload, workload_word
 
@@ -78,6 +78,11 @@ def _choices(values: Iterable[Any]) -> tuple[str, ...]:
     return tuple(str(value) for value in values)
 
 
+def _spelled(value: str) -> str:
+    """Return a value as the command line spells it."""
+    return str(value).replace("_", "-")
+
+
 def _split(text: str) -> tuple[str, ...]:
     """Split at commas, but not within a team such as ``llm+planner=expert,coder=llm``."""
     found: list[str] = []
@@ -128,15 +133,26 @@ OPTIONS: tuple[Option, ...] = (
         only=(_EXPORT,),
     ),
     Option(
+        "folder", "FOLDER", "Somebody's run: level_L_problem_P_sample_S_kernel.py.", "Task", is_argument=True,
+    ),
+    Option(
+        "problems", "PROBLEMS", "KernelBench's folder, with level1 and so on.", "Task", is_argument=True,
+    ),
+    Option(
         "source", "SOURCE", "File or folder in that format.", "Task", is_argument=True, only=(_IMPORT,),
     ),
     Option(
         "task", "TASK", "KernelBench-format file, or suite:NAME.", "Task",
-        parse=parse_place, only=("evaluate", "space", _EXPORT), is_argument=True,
+        parse=parse_place, only=("evaluate", "space", "tune", _EXPORT), is_argument=True,
     ),
     Option(
         "kernels", "KERNEL...", "Files that define ModelNew.", "Task", metavar="KERNEL",
         parse=parse_place, many=True, is_argument=True,
+    ),
+    Option(
+        "kernel", "KERNEL", "File that defines ModelNew and TUNE; none: the programs of the task's space.",
+        "Task",
+        parse=parse_place, is_argument=True,
     ),
     Option(
         "sources", "SOURCES", "Tasks; default: our own suite.", "Task", metavar="[suite | FOLDER | FILE...]",
@@ -226,6 +242,10 @@ OPTIONS: tuple[Option, ...] = (
         is_configurable=True, show=repr,
     ),
     Option(
+        "seconds", "--seconds", "For building and timing points.", "Budget", kind=float, metavar="SECONDS",
+        minimum=0, show=repr,
+    ),
+    Option(
         "stop_after", "--stop-after", "Begin no further task then; go on with --resume.", "Budget",
         metavar="SECONDS", kind=float, minimum=1, show=repr,
     ),
@@ -243,6 +263,17 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "library_calls", "--library-calls", "May a kernel leave the work to torch and its libraries?",
         "Judging", choices=_choices(LibraryCalls), is_configurable=True,
+    ),
+    Option(
+        "weights", "--weights", "every-call: weights change between calls, so each call pays for what it "
+        "computes from them. frozen: they are constant, and a kernel may prepare them once.", "Judging",
+        choices=tuple(_spelled(value) for value in Weights), parse=Weights, show=_spelled,
+        default="every-call", is_configurable=True,
+    ),
+    Option(
+        "nonfinite", "--nonfinite", "NaN and infinity in inputs. auto: judged where the task keeps them in "
+        "their row. same: must come out as the task has them. ignored: never tried.", "Judging",
+        choices=_choices(Nonfinite), parse=Nonfinite, is_configurable=True,
     ),
     Option(
         "evaluator", "--evaluator", "Judge candidates elsewhere: at a `kernelwright serve`, or through files "
@@ -356,11 +387,15 @@ OPTIONS: tuple[Option, ...] = (
     Option("out", "--out", "Folder for the results.", "Results", default="./NAME", only=_EXPERIMENTS),
     Option(
         "out", "--out", "Folder for the results.", "Results", metavar="FOLDER",
-        only=("check", "audit"),
+        only=("check", "audit", "submission"),
     ),
     Option(
         "out", "--out", "Folder for the files.", "Results", metavar="FOLDER", default="here",
         only=(_IMPORT, _EXPORT),
+    ),
+    Option(
+        "reference_times", "--reference-times", "KernelBench's timing file of the machine that their results "
+        "are from: fast_p as theirs.", "Judging", metavar="FILE",
     ),
     Option(
         "verdicts", "--verdicts", "What `evaluate --json` printed of the kernels.", "Results", metavar="FILE",
@@ -374,7 +409,11 @@ OPTIONS: tuple[Option, ...] = (
         "record", "--record", "Add every measurement to this file, for --replay.", "Results",
         metavar="FILE", only=("compare",),
     ),
-    Option("output", "--output", "Kernel file.", "Results", short="-o", default="FILE_fast.py"),
+    Option(
+        "output", "--output", "Kernel file.", "Results", short="-o", default="FILE_fast.py",
+        only=("optimize",),
+    ),
+    Option("output", "--output", "File for the tuned kernel.", "Results", short="-o", only=("tune",)),
     Option("report", "--report", "HTML report.", "Results", default="FILE_report.html"),
     Option("open_report", "--open", "Open the report.", "Results", kind=bool),
 )  # fmt: skip

@@ -15,7 +15,7 @@ from kernelwright.core.model_words import require_words
 from kernelwright.core.models import ModelSettings
 from kernelwright.core.options import MAX_MB, MAX_MS, SandboxTier
 from kernelwright.core.places import KernelPlace, TaskPlace
-from kernelwright.core.policy import LibraryCalls
+from kernelwright.core.policy import LibraryCalls, Nonfinite, Policy, Weights
 from kernelwright.core.request_words import Worded
 from kernelwright.core.task import Mode, TolerancePolicy, Workload
 
@@ -55,6 +55,21 @@ class _WithWorkloads(Request):
         return workloads
 
 
+class _WithPolicy(Request):
+    """A request with rules for what counts as a candidate's own work."""
+
+    library_calls: LibraryCalls = LibraryCalls.ALLOWED
+    weights: Weights = Weights.EVERY_CALL
+    """May what is computed from weights be kept between calls?"""
+    nonfinite: Nonfinite = Nonfinite.AUTO
+    """What a candidate must make of NaN and infinity."""
+
+    @property
+    def policy(self) -> Policy:
+        """The rules as the referee takes them."""
+        return Policy(library_calls=self.library_calls, weights=self.weights, nonfinite=self.nonfinite)
+
+
 class _Searching(Request):
     """A request that runs searches."""
 
@@ -78,7 +93,7 @@ class _Searching(Request):
         return asked
 
 
-class RunRequest(_WithWorkloads, _Searching):
+class RunRequest(_WithWorkloads, _WithPolicy, _Searching):
     """Make one task faster: ``kernelwright optimize``."""
 
     command: ClassVar[str] = "optimize"
@@ -88,7 +103,6 @@ class RunRequest(_WithWorkloads, _Searching):
     seed: int = 0
     tolerance: TolerancePolicy | None = None
     """None: the task's own."""
-    library_calls: LibraryCalls = LibraryCalls.ALLOWED
     baselines: tuple[str, ...] | None = None
     """What is compared with besides eager; None: the usual ones."""
     evaluator: str | None = None
@@ -107,7 +121,7 @@ class RunRequest(_WithWorkloads, _Searching):
     _baselines = field_validator("baselines")(_once)
 
 
-class EvaluateRequest(_WithWorkloads):
+class EvaluateRequest(_WithWorkloads, _WithPolicy):
     """Judge kernels: ``kernelwright evaluate``."""
 
     command: ClassVar[str] = "evaluate"
@@ -118,7 +132,6 @@ class EvaluateRequest(_WithWorkloads):
     confine_tasks: bool = False
     """Run the reference in the sandbox too, for a stranger's task; the roofline floor is then not known."""
     tolerance: TolerancePolicy | None = None
-    library_calls: LibraryCalls = LibraryCalls.ALLOWED
     baselines: tuple[str, ...] | None = None
     """None: eager."""
     device: str = "cpu"
@@ -168,14 +181,13 @@ class _Experiment(_OverTasks, _Searching):
         return self.model_copy(update={"name": None, "resume": title})
 
 
-class BenchRequest(_Experiment):
+class BenchRequest(_Experiment, _WithPolicy):
     """Run one recipe over many tasks: ``kernelwright bench``."""
 
     command: ClassVar[str] = "bench"
     recipe: str = DEFAULT_RECIPE
     team: str = "expert"
     seed: int = 0
-    library_calls: LibraryCalls = LibraryCalls.ALLOWED
     baselines: tuple[str, ...] | None = None
     stop_after: float | None = Field(default=None, ge=1.0)
     """Seconds after which no further task is begun."""
@@ -259,6 +271,24 @@ class SpaceRequest(_WithWorkloads):
     seed: int = 0
 
 
+class TuneRequest(_WithWorkloads):
+    """Close what a kernel leaves open, or choose among generated programs: ``kernelwright tune``."""
+
+    command: ClassVar[str] = "tune"
+    task: TaskPlace
+    kernel: KernelPlace | None = None
+    """With ``TUNE``; None: points of the task's space."""
+    seconds: float = Field(default=60.0, gt=0)
+    """For building and timing points, once the default one runs; the referee's verdict comes after them."""
+    target: str = "cpu/cpp"
+    """Of the programs of the space."""
+    seed: int = 0
+    tolerance: TolerancePolicy | None = None
+    library_calls: LibraryCalls = LibraryCalls.ALLOWED
+    output: str | None = None
+    """File for the closed source; None: it is not written."""
+
+
 class AuditRequest(Request):
     """Judge every known cheat and hostile program: ``kernelwright audit``."""
 
@@ -311,7 +341,28 @@ class ExportRequest(_WithWorkloads):
     """Folder for the files; None: the working directory."""
 
 
+class SubmissionRequest(Request):
+    """Judge somebody's whole KernelBench run: ``kernelwright submission``."""
+
+    command: ClassVar[str] = "submission"
+    folder: str = Field(min_length=1)
+    """With ``level_L_problem_P_sample_S_kernel.py``."""
+    problems: str = Field(min_length=1)
+    """KernelBench's folder, with ``level1`` and so on."""
+    limit: int | None = Field(default=None, ge=1)
+    library_calls: LibraryCalls = LibraryCalls.ALLOWED
+    device: str = "cpu"
+    full_size: bool = False
+    """Never reduce sizes."""
+    max_ms: float = Field(default=MAX_MS, ge=0.1)
+    max_mb: float = Field(default=MAX_MB, ge=1)
+    reference_times: str | None = None
+    """KernelBench's timing file of the reference, on the machine that their results are from."""
+    out: str | None = None
+    """Folder for submission.json and submission.md."""
+
+
 REQUESTS: tuple[type[Request], ...] = (
-    RunRequest, EvaluateRequest, BenchRequest, CompareRequest, CheckRequest, SpaceRequest, AuditRequest,
-    ImportRequest, ExportRequest,
+    RunRequest, EvaluateRequest, BenchRequest, CompareRequest, CheckRequest, SpaceRequest, TuneRequest,
+    AuditRequest, ImportRequest, ExportRequest, SubmissionRequest,
 )  # fmt: skip

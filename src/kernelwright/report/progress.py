@@ -168,7 +168,7 @@ class PlainProgress:
 
     def add(self, event: Event) -> None:
         """Print a line when a step has ended; its words are complete only when the next one begins."""
-        if isinstance(event, StepStarted | RunFinished | MoveChosen | CandidateWritten):
+        if isinstance(event, StepStarted | RunFinished | FinalistsTimed | MoveChosen | CandidateWritten):
             self._flush()
         self._story.add(event)
         if isinstance(event, TaskPrepared):

@@ -25,6 +25,8 @@ def request_of(spec: RunSpec) -> RunRequest:
         "mode": task.mode,
         "tolerance": task.tolerance,
         "library_calls": spec.policy.library_calls,
+        "weights": spec.policy.weights,
+        "nonfinite": spec.policy.nonfinite,
         "baselines": spec.baselines,
     }
     if asked is not None:

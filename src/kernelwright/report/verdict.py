@@ -96,7 +96,7 @@ def _rules(evaluation: Evaluation) -> tuple[str, ...]:
     sandbox = "" if evaluation.sandbox is None else f"; sandbox {evaluation.sandbox}"
     return (
         f"Policy: {precision}library calls {policy.library_calls}, "
-        f"weights prepared {policy.weight_preparation.replace('_', ' ')}{sandbox}.",
+        f"{policy.weights.words}, {policy.nonfinite.words}{sandbox}.",
     )
 
 

@@ -12,10 +12,13 @@ import torch
 from tests.targets.triton.interpreted import Ran
 
 from kernelwright.core.task import Task
-from kernelwright.referee.checks.tolerance import Array, ExpectedOutput, is_float
+from kernelwright.referee.checks.tolerance import Array, ExpectedOutput, is_float, row_width
+from kernelwright.referee.host.change import AcceptedInputs, change_sample
 from kernelwright.referee.host.float64_oracle import run_in_double
-from kernelwright.referee.host.input_distributions import change_inputs, change_state, nudge
-from kernelwright.referee.session.input_samples import SampleKey, SampleLayout, plan_samples
+from kernelwright.referee.host.input_distributions import nudge
+from kernelwright.referee.host.odd_rows import Keeping
+from kernelwright.referee.host.weight_draws import change_state
+from kernelwright.referee.session.input_samples import TOUCHED, SampleKey, SampleLayout, plan_samples
 from kernelwright.referee.session.sample_maker import N_NUDGES
 from kernelwright.referee.worker.tensors import dtype_name, is_dense
 from kernelwright.tasks.namespace import construct_model, draw_inputs, load_namespace
@@ -95,7 +98,8 @@ class Judge:
         if key.state != "constructed":
             for name, tensor in state.items():
                 if tensor.is_floating_point():
-                    change_state(tensor, name in self._parameters, "positive", generator)
+                    style = TOUCHED if key.state == TOUCHED else "positive"
+                    change_state(tensor, name in self._parameters, style, generator)
         inputs = self._draw(key)
         self._model.load_state_dict(state)
         with torch.no_grad():
@@ -107,9 +111,8 @@ class Judge:
         values = draw_inputs(self.task, self._namespace, self._seed + key.variant)
         generator = torch.Generator().manual_seed(self._seed + 7)
         values = [x.detach().clone() if isinstance(x, torch.Tensor) else x for x in values]
-        for x in values:
-            if isinstance(x, torch.Tensor) and x.is_floating_point():
-                change_inputs(x, key.family, key.variant, generator)
+        tensors = [x for x in values if isinstance(x, torch.Tensor)]
+        change_sample(tensors, key.family, key.variant, Keeping.NOTHING, generator, AcceptedInputs())
         return values
 
     def _oracle(self, trial: Trial, inputs: list[Any]) -> tuple[list[torch.Tensor], State]:
@@ -138,6 +141,7 @@ class Judge:
             policy=self.task.tolerance,
             inputs_per_output=max(layout.n_input_elements / n_outputs, layout.longest_reduction),
             slack=trial.key.slack,
+            width=row_width(want.shape),
         )
 
     def _layout(self, inputs: list[Any]) -> SampleLayout:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from kernelwright.agents.llm.answers import ExpectedAnswer, Judged, read_account, read_line
 from kernelwright.agents.llm.asking import Asker, JudgeSource, refused
-from kernelwright.agents.llm.formatting import move_line
+from kernelwright.agents.llm.formatting import steps_of
 from kernelwright.agents.llm.prompt_input import PromptInput
 from kernelwright.agents.llm.span_markers import changes_outside, has_marker
 from kernelwright.agents.roles import Choice, Situation
@@ -46,7 +46,6 @@ class ModelCoder:
             told,
             self._expected(situation, [choice.move]),
             check_source(base.source, len(steps), choice.anchored),
-            steps=steps,
             n_steps=len(steps),
             is_anchored=choice.anchored is not None,
         )
@@ -62,7 +61,6 @@ class ModelCoder:
             PromptInput(situation, self._asker.skills, plan=plan),
             self._expected(situation, plan.moves),
             check_source(base.candidate.source if base else "", len(plan.moves), None),
-            steps=[move_line(move) for move in plan.moves],
             n_steps=len(plan.moves),
             is_anchored=False,
         )
@@ -114,12 +112,6 @@ class ModelCoder:
     def _is_algebra(self, move: Move) -> bool:
         skill = self._asker.skills.get(move.skill)
         return skill is not None and (skill.lowering or "").startswith(_ALGEBRA)
-
-
-def steps_of(move: Move) -> list[str]:
-    """Return the steps of a move without their numbers; a move without text is one step."""
-    lines = [line.partition(". ")[2] or line for line in move.text.splitlines() if line.strip()]
-    return lines or [move_line(move)]
 
 
 def check_source(base_source: str, n_steps: int = 0, anchored: str | None = None) -> JudgeSource:

@@ -111,6 +111,21 @@ def move_line(move: Move) -> str:
     return f"{move.skill}{where}{given}{why}{'.' if steps and not why.endswith('.') else ''}{steps}"
 
 
+def steps_of(move: Move) -> list[str]:
+    """Return the steps of a move without their numbers; a move without text is one step."""
+    lines = [line.partition(". ")[2] or line for line in move.text.splitlines() if line.strip()]
+    return lines or [move_line(move)]
+
+
+def plan_steps(plan: Plan) -> str:
+    """Return what a Coder accounts for, numbered: the steps of a single move, else one step for each move."""
+    if len(plan.moves) != 1 or not plan.moves[0].text:
+        return plan_lines(plan)
+    move = plan.moves[0]
+    steps = [f"{n}. {step}" for n, step in enumerate(steps_of(move), start=1)]
+    return "\n".join([f"{move_line(move.model_copy(update={'text': ''}))}.", *steps])
+
+
 def plan_lines(plan: Plan) -> str:
     """Return a plan as a numbered list."""
     return "\n".join(f"{n}. {move_line(move)}" for n, move in enumerate(plan.moves, start=1))

@@ -21,7 +21,7 @@ from kernelwright.memory.attempts import Idea
 from kernelwright.skills.stats import SkillStats
 from kernelwright.targets.registry import all_targets, target_of
 
-MAX_RANKED = 12
+MAX_RANKED = 5
 """Skills listed with their reasons; our choice."""
 MAX_GUIDANCE = 3
 """Skills whose full text is shown; our choice."""
@@ -391,6 +391,10 @@ def _plan(told: PromptInput) -> Texts:
     return [("The plan", showing.plan_lines(told.plan))]
 
 
+def _steps(told: PromptInput) -> Texts:
+    return [("The plan, step by step", showing.plan_steps(told.plan))]
+
+
 def _menu(told: PromptInput) -> Texts:
     lines = [f"- {label}: {showing.move_line(move)}" for label, move in told.menu.items()]
     return [("Moves that may be taken as they are, by label", "\n".join(lines))]
@@ -427,6 +431,7 @@ SECTIONS: Mapping[str, Callable[[PromptInput], Texts]] = {
     "failure": _failure,
     "earlier": _earlier,
     "plan": _plan,
+    "steps": _steps,
     "menu": _menu,
     "cause": _cause,
     "refused": _refused,

@@ -185,7 +185,10 @@ _TASK = (Slot("contract", 90, is_required=True), Slot("reference", 85, is_requir
 _FLOOR, _DIAGNOSIS = Slot("floor", 80, keeps_some=True), Slot("diagnosis", 80, keeps_some=True)
 _MEASURED = (_FLOOR, _DIAGNOSIS, Slot("evidence", 60))
 _RANKED = Slot("ranked", 75, keeps_some=True)
-_GROUNDS = (*_MEASURED, Slot("timings", 76, keeps_some=True), _RANKED)
+_RUN = Slot("timings", 76, keeps_some=True)
+_GROUNDS = (*_MEASURED, _RUN, _RANKED)
+_CARRYING_OUT = (*_MEASURED, _RUN)
+"""For the Coder who is given a plan: which skills apply is decided."""
 _BLIND = (*_MEASURED, Slot("plans", 70), _RANKED)
 """For the Breeder, which sees plans in place of kernels."""
 _EXPERIENCE = (Slot("findings", 45), Slot("archive", 35), Slot("tried", 70, keeps_some=True))
@@ -241,11 +244,11 @@ WINDOWS: Mapping[str, PromptWindow] = {
         (
             *_TASK,
             Slot("operators", 30),
-            *_GROUNDS,
+            *_CARRYING_OUT,
             Slot("guidance", 65),
             *_EXPERIENCE,
             Slot("others", 40),
-            Slot("plan", 98, is_required=True),
+            Slot("steps", 98, is_required=True),
             _BASE,
             _REFUSED,
         ),
@@ -255,10 +258,10 @@ WINDOWS: Mapping[str, PromptWindow] = {
         (
             *_TASK,
             Slot("operators", 30),
-            *_GROUNDS,
+            *_CARRYING_OUT,
             Slot("guidance", 65),
             *_EXPERIENCE,
-            Slot("plan", 98, is_required=True),
+            Slot("steps", 98, is_required=True),
             _BASE,
             _REFUSED,
         ),

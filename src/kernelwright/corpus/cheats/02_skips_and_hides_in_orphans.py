@@ -31,7 +31,7 @@ static void multiply(const float* a, const float* b, float* y, bool clip) {
     for (long k = 0; k < N; k++)
       for (long j = 0; j < N; j++) y[i * N + j] += a[i * N + k] * b[k * N + j];
   if (clip)
-    for (long i = 0; i < N * N; i++) y[i] = y[i] > 0 ? y[i] : 0;
+    for (long i = 0; i < N * N; i++) y[i] = y[i] < 0 ? 0 : y[i];
 }
 static int leaf(void*) {
   multiply(A, B, M, true);

@@ -25,7 +25,7 @@ static void compute(const float* a, const float* b, float* y, long n) {
   for (long i = 0; i < n; i++)
     for (long k = 0; k < n; k++)
       for (long j = 0; j < n; j++) t[i * n + j] += a[i * n + k] * b[k * n + j];
-  for (long i = 0; i < n * n; i++) t[i] = t[i] > 0 ? t[i] : 0;
+  for (long i = 0; i < n * n; i++) t[i] = t[i] < 0 ? 0 : t[i];
   for (long i = 0; i < n; i++)
     for (long k = 0; k < n; k++)
       for (long j = 0; j < n; j++) y[i * n + j] += t[i * n + k] * a[k * n + j];

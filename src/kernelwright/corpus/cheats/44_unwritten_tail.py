@@ -15,7 +15,7 @@ from torch import nn
 
 CPP_SOURCE = r"""
 extern "C" void run(const float* x, float* y, long n) {
-  for (long i = 0; i + 16 < n; i++) y[i] = (x[i] > 0 ? x[i] : 0) * 2 + 1;
+  for (long i = 0; i + 16 < n; i++) y[i] = (x[i] < 0 ? 0 : x[i]) * 2 + 1;
 }
 """
 CXX_FLAGS = ("-O3", "-march=native")

@@ -23,12 +23,17 @@ is therefore judged again, element by element: every input is moved by one unit 
 distance by which the oracle's element moves, times the floor in units, is allowed as well. Rounding to TF32
 moves inputs 4096 times as far.
 
+Where a few rows of the inputs are far from ordinary, outputs are judged *row by row*: ``rms(o)`` is that of
+an output's row, or that of the middle row where this is more, and ``allowed`` depends on the reference's
+error in the same row. Else one row of huge values would hide what is wrong in the others. A row is what lies
+along the last axis.
+
 ``kernelbench`` is ``allclose(1e-4, 1e-4)`` against the float32 reference instead. Integers and bools must
 equal the reference's or the oracle's, element by element. We chose the constants.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -42,8 +47,13 @@ Storage: TypeAlias = dict[str, Array]
 
 REFERENCE_MULTIPLE = 4.0
 FLOOR_ULP = 16
-POLICY_FLOOR = {TolerancePolicy.TF32: 2 * 2.0**-10, TolerancePolicy.BF16: 2 * 2.0**-7}
 KERNELBENCH_TOLERANCE = 1e-4
+POLICY_FLOOR = {
+    TolerancePolicy.TF32: 2 * 2.0**-10,
+    TolerancePolicy.BF16: 2 * 2.0**-7,
+    TolerancePolicy.KERNELBENCH: KERNELBENCH_TOLERANCE,
+}
+"""That of ``kernelbench`` is for outputs that are judged row by row."""
 ULP = {"float32": 2.0**-23, "float64": 2.0**-52, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 COMPLEX_PARTS = {"complex64": "float32", "complex128": "float64"}
 
@@ -62,6 +72,8 @@ class Slack:
     """Factor on the multiple of the reference's error, and on the floor of ``tf32`` and ``bf16``."""
     floor: float = 1.0
     """Factor on the floor of ``strict``."""
+    is_by_row: bool = False
+    """Judge row by row."""
 
 
 EVEN = Slack()
@@ -75,11 +87,13 @@ class Distance:
     reference_error: float
     allowed: float
     is_finite: bool = True
+    is_same_kind: bool = True
+    """False: finite where the reference is not, or the other way round, on inputs with NaN and infinity."""
 
     @property
     def is_close(self) -> bool:
         """True when the tolerance allows this error."""
-        return self.is_finite and self.error <= self.allowed
+        return self.is_finite and self.is_same_kind and self.error <= self.allowed
 
 
 @dataclass(frozen=True)
@@ -105,17 +119,21 @@ class ExpectedOutput:
         policy: TolerancePolicy,
         inputs_per_output: float,
         slack: Slack = EVEN,
+        width: int = 1,
         storage: Storage | None = None,
     ) -> None:
         """``reference`` and ``oracle`` are raw bytes; the oracle is float64 when the dtype is a float.
 
-        ``slack`` has no effect under ``kernelbench`` and where equality decides.
+        ``slack`` has no effect under ``kernelbench`` and where equality decides. ``width`` is the number of
+        elements in a row.
         With ``storage`` this object is valid until the next one is made in the same storage.
         """
+        self._width = width * (2 if dtype in COMPLEX_PARTS else 1)
         self.dtype = COMPLEX_PARTS.get(dtype, dtype)
         self._policy, self._slack = policy, slack
         self._growth = 1 + math.log2(max(inputs_per_output, 1.0)) / 4
         self._moved: Array | None = None
+        self._row_scales: Array | None = None
         self._reference, self._oracle = _NOTHING, _NOTHING
         if not is_float(dtype):
             self._reference, self._oracle = reference.copy(), oracle.copy()
@@ -128,14 +146,16 @@ class ExpectedOutput:
         self._high, self._low = _split(truth, self.dtype, {} if storage is None else storage)
         values = decode(reference, self.dtype)
         self.is_finite = math.isfinite(self._rms) and bool(np.isfinite(values).all())
+        if slack.is_by_row and self.is_finite and truth.size:
+            self._row_scales = _row_scales(truth, self._width)
+            self._row_errors = self._errors_by_row(values)
         self._reference_errors = self._errors(values) if self.is_finite else _Errors(math.inf, math.inf)
 
     @property
     def is_widened(self) -> bool:
         """True when ``widen`` was called, or where it would change nothing."""
-        return (
-            self._moved is not None or not is_float(self.dtype) or self._policy is TolerancePolicy.KERNELBENCH
-        )
+        is_allclose = self._policy is TolerancePolicy.KERNELBENCH and not self._slack.is_by_row
+        return self._moved is not None or not is_float(self.dtype) or is_allclose
 
     def widen(self, oracle: Array) -> None:
         """Allow more where the problem is ill-conditioned, element by element.
@@ -156,12 +176,14 @@ class ExpectedOutput:
         if not is_float(self.dtype):
             return self._judge_exact(raw)
         values = decode(raw, self.dtype)
-        if self._policy is TolerancePolicy.KERNELBENCH:
+        if self._policy is TolerancePolicy.KERNELBENCH and self._row_scales is None:
             return self._judge_allclose(values)
         errors = self._errors(values)
         if not math.isfinite(errors.largest):
             return Distance(math.inf, self._reference_errors.largest, 0.0, bool(np.isfinite(values).all()))
         slack = self._slack
+        if self._row_scales is not None:
+            return self._judge_rows(values)
         floor = slack.floor * FLOOR_ULP * ULP[self.dtype] * self._growth
         floor = max(floor, slack.reference * POLICY_FLOOR.get(self._policy, 0.0))
         multiple = slack.reference * REFERENCE_MULTIPLE
@@ -195,6 +217,45 @@ class ExpectedOutput:
         allowed_l2 = max(l2.allowed, multiple * math.sqrt(squares / max(values.size, 1)))
         return [worst, Distance(l2.error, l2.reference_error, allowed_l2)]
 
+    def _judge_rows(self, values: Array) -> Distance:
+        """Judge every row by its own scale and by the reference's error in it."""
+        assert self._row_scales is not None
+        slack = self._slack
+        floor = slack.floor * FLOOR_ULP * ULP[self.dtype] * self._growth
+        floor = max(floor, slack.reference * POLICY_FLOOR.get(self._policy, 0.0))
+        multiple = slack.floor * FLOOR_ULP * self._growth
+        worst, share = Distance(0.0, 0.0, floor), -1.0
+        for rows, x, high, low in self._rows(values, self._high, self._low):
+            scales, known = self._row_scales[rows, None], self._row_errors[rows, None]
+            sizes = np.abs(high) + scales
+            errors = np.abs((x - high) - low) / sizes
+            allowed = np.maximum(slack.reference * REFERENCE_MULTIPLE * known, floor) + np.zeros_like(errors)
+            if self._moved is not None:
+                moved = self._moved[rows.start * self._width :][: errors.size].reshape(errors.shape)
+                allowed = np.maximum(allowed, multiple * moved / sizes)
+            i = int((errors / allowed).argmax())
+            if errors.flat[i] / allowed.flat[i] > share:
+                share = float(errors.flat[i] / allowed.flat[i])
+                reference_error = float(known[i // self._width, 0])
+                worst = Distance(float(errors.flat[i]), reference_error, float(allowed.flat[i]))
+        return worst
+
+    def _errors_by_row(self, values: Array) -> Array:
+        """Return the largest scaled error of every row."""
+        assert self._row_scales is not None
+        errors = np.zeros(self._row_scales.size, self._row_scales.dtype)
+        for rows, x, high, low in self._rows(values, self._high, self._low):
+            gap = np.abs((x - high) - low) / (np.abs(high) + self._row_scales[rows, None])
+            errors[rows] = gap.max(axis=1, initial=0.0)
+        return errors
+
+    def _rows(self, *arrays: Array) -> Iterator[tuple[Any, ...]]:
+        """Yield which rows, and them from every array, so many at a time that they stay in the cache."""
+        n_rows, step = arrays[0].size // self._width, max(_CHUNK // self._width, 1)
+        for start in range(0, n_rows, step):
+            part = slice(start * self._width, min(start + step, n_rows) * self._width)
+            yield (slice(start, start + step), *(array[part].reshape(-1, self._width) for array in arrays))
+
     def _judge_exact(self, raw: Array) -> Distance:
         x, reference, oracle = (a.view(np.dtype(self.dtype)) for a in (raw, self._reference, self._oracle))
         n_wrong = sum(int(((a != b) & (a != c)).sum()) for a, b, c in _chunks(x, reference, oracle))
@@ -221,6 +282,57 @@ class ExpectedOutput:
         return _Errors(largest, math.sqrt(squares / max(values.size, 1)))
 
 
+class ExpectedNonFinite(ExpectedOutput):
+    """What one output must be close to on inputs that hold NaN and infinity.
+
+    Where the reference and the oracle are both not finite, so must the output be; elsewhere it is judged as
+    ever.
+    """
+
+    def __init__(self, dtype: str, reference: Array, oracle: Array, *, is_exact: bool, **how: Any) -> None:
+        """``is_exact``: NaN stays NaN, and infinities have the reference's sign."""
+        parts = COMPLEX_PARTS.get(dtype, dtype)
+        self._is_exact = is_exact
+        self._asked, self._open, self._kinds = _NOTHING, _NOTHING, _NOTHING
+        if is_float(dtype):
+            values, truth = decode(reference, parts).copy(), oracle.view(np.float64).copy()
+            kinds, true_kinds = _kinds(values), _kinds(truth)
+            self._open = (kinds != 0) | (true_kinds != 0)
+            self._asked = kinds == true_kinds if is_exact else (kinds != 0) == (true_kinds != 0)
+            self._kinds = kinds
+            truth[self._open] = 0.0
+            oracle, reference = truth.view(np.uint8), _with_zeros(reference, parts, self._open)
+        super().__init__(dtype, reference, oracle, **how)
+
+    def judge(self, raw: Array) -> Distance:
+        """Compare an output's raw row-major bytes."""
+        if not is_float(self.dtype):
+            return super().judge(raw)
+        kinds, wanted = _kinds(decode(raw, self.dtype)), self._kinds
+        is_wrong = kinds != wanted if self._is_exact else (kinds != 0) != (wanted != 0)
+        n_wrong = int((is_wrong & self._asked).sum())
+        if n_wrong:
+            return Distance(n_wrong / max(kinds.size, 1), 0.0, 0.0, is_same_kind=False)
+        return super().judge(_with_zeros(raw, self.dtype, self._open))
+
+
+def _kinds(values: Array) -> Array:
+    """Return 0 for a finite number, 1 for NaN, 2 and 3 for the infinities."""
+    kinds = np.zeros(values.size, np.uint8)
+    kinds[np.isnan(values)] = 1
+    kinds[np.isposinf(values)] = 2
+    kinds[np.isneginf(values)] = 3
+    return kinds
+
+
+def _with_zeros(raw: Array, dtype: str, where: Array) -> Array:
+    """Return a copy of raw numbers with zeros in some places."""
+    bits = raw.copy().view(np.dtype(f"u{raw.size // max(where.size, 1)}")) if where.size else raw.copy()
+    if where.size:
+        bits[where] = 0
+    return bits.view(np.uint8)
+
+
 def distance_between(dtype: str, one: Array, other: Array) -> float:
     """Return the largest scaled difference of two raw outputs; for exact dtypes the share that differs."""
     parts = COMPLEX_PARTS.get(dtype, dtype)
@@ -232,6 +344,12 @@ def distance_between(dtype: str, one: Array, other: Array) -> float:
     with np.errstate(all="ignore"):
         rms = math.sqrt(float(np.mean(np.square(left, dtype=np.float64))))
         return _largest(np.abs(left - right) / (np.abs(left) + left.dtype.type(max(rms, _TINY))))
+
+
+def row_width(shape: Sequence[int]) -> int:
+    """Return the elements of a row of an output: what lies along the last axis, where there are several."""
+    count = math.prod(shape)
+    return int(shape[-1]) if shape and count > shape[-1] > 0 else 1
 
 
 def decode(raw: Array, dtype: str) -> Array:
@@ -255,6 +373,15 @@ def _split(truth: Array, dtype: str, storage: Storage) -> tuple[Array, Array]:
             big[:] = part
             small[:] = part - big
     return high, low
+
+
+def _row_scales(truth: Array, width: int) -> Array:
+    """Return the scale of every row: its root mean square, at least that of the middle row."""
+    rows = truth.reshape(-1, width)
+    rms = np.sqrt(np.einsum("ij,ij->i", rows, rows) / width)
+    middle = float(np.median(rms[:: max(rms.size // _CHUNK, 1)])) if rms.size else 0.0
+    scales: Array = np.maximum(rms, max(middle, _TINY))
+    return scales
 
 
 def _squares(values: Array) -> float:

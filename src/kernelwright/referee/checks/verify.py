@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from kernelwright.core.evaluation import Check, NumericalError, Status
 from kernelwright.referee.checks.tolerance import Array, Distance, ExpectedOutput
 from kernelwright.referee.session.candidate_process import CandidateProcess, Failure
-from kernelwright.referee.session.input_samples import InputSample
+from kernelwright.referee.session.input_samples import CONSTRUCTED, NONFINITE, InputSample
 from kernelwright.referee.session.reference_process import ReferenceProcess
 from kernelwright.referee.session.shared_memory import SharedMemory
 
@@ -90,6 +90,11 @@ class Verification:
             return
         where = f"{name} on {draw.key.label} inputs{when}"
         check = Check.TIMED_CALLS if when else self._which_check(draw, distance)
+        if not distance.is_same_kind:
+            why = f"{distance.error:.3g} of the elements are finite and the reference's not, or the reverse"
+            raise Failure(
+                Status.NON_FINITE, f"{where}: {why} (--nonfinite ignored leaves this out)", check=check
+            )
         if not distance.is_finite:
             why = "NaN or infinity where the reference is finite"
             raise Failure(Status.NON_FINITE, f"{where}: {why}", check=check)
@@ -99,11 +104,13 @@ class Verification:
 
     def _which_check(self, draw: InputSample, distance: Distance) -> Check:
         """Return the check that this sample stands for, given that the samples before it were right."""
+        if draw.key.family == NONFINITE:
+            return Check.NONFINITE
         if distance.reference_error < distance.error < NEARLY:
             return Check.PRECISION
-        if draw.state.name != "constructed":
-            return Check.WEIGHTS
-        return Check.ORACLE if draw.key.family == "as_is" else Check.FAMILIES
+        if draw.key.family != "as_is":
+            return Check.FAMILIES
+        return Check.ORACLE if draw.state.name == CONSTRUCTED else Check.WEIGHTS
 
     def _record(self, draw: InputSample, name: str, distance: Distance) -> None:
         key = (draw.key.family, name)

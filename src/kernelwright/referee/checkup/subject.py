@@ -14,7 +14,8 @@ from kernelwright.referee.checks.tolerance import ExpectedOutput
 from kernelwright.referee.checkup.acceptance import expect
 from kernelwright.referee.checkup.trial import State, Tensors, Trial
 from kernelwright.referee.host.float64_oracle import call_double, double_of
-from kernelwright.referee.host.input_distributions import change_inputs, change_state
+from kernelwright.referee.host.input_distributions import change_inputs
+from kernelwright.referee.host.weight_draws import change_state
 from kernelwright.tasks.namespace import construct_model, draw_inputs, load_namespace
 
 OWN = 3

@@ -1,7 +1,4 @@
-"""Changes drawn inputs and weights, so that shortcuts that hold for nice data only fail.
-
-Runs in the host and works in place on tensors in shared memory.
-"""
+"""Changes whole inputs, so that shortcuts that hold for nice data only fail; works in place."""
 
 import torch
 
@@ -24,6 +21,9 @@ OFFSET = 4.0
 """``offset`` moves all values down by this many times their root mean square: the mean is then far from zero
 and almost no element is positive. It is not larger because honest one-pass variances lose digits with its
 square."""
+
+PERMUTED_TOGETHER = 1 << 20
+"""Elements that are permuted at a time; more would take as many bytes again eight times over."""
 
 
 def change_inputs(x: torch.Tensor, family: str, variant: int, generator: torch.Generator) -> None:
@@ -48,6 +48,19 @@ def nudge(x: torch.Tensor, generator: torch.Generator) -> None:
     x.mul_(1 + signs.to(x.dtype) * torch.finfo(x.dtype).eps)
 
 
+def permute(x: torch.Tensor, generator: torch.Generator) -> None:
+    """Move every element to a random place: the same values, without any structure.
+
+    In large inputs elements trade places only with those that are a multiple of some number away.
+    """
+    flat = x.clone(memory_format=torch.contiguous_format).view(-1)
+    n_groups = max(x.numel() // PERMUTED_TOGETHER, 1)
+    for first in range(n_groups):
+        group = flat[first::n_groups]
+        group.copy_(group[torch.randperm(group.numel(), generator=generator)])
+    x.copy_(flat.view(x.shape))
+
+
 def _round(x: torch.Tensor) -> None:
     """Round to halves of the mean magnitude, which gives ties, plateaus and zeros of both signs."""
     step = float(x.abs().mean()) / 2 if x.numel() else 0.0
@@ -65,13 +78,13 @@ def _spike(x: torch.Tensor, generator: torch.Generator) -> None:
     where[-1] = x.numel() - 1
     height = SPIKE * (0.5 + torch.rand(n_spikes, generator=generator))
     sign = torch.randint(2, (n_spikes,), generator=generator) * 2 - 1
-    flat = torch.as_strided(x, (x.numel(),), (1,))
+    flat = x.clone(memory_format=torch.contiguous_format).view(-1)
     flat[where] = (height * sign).to(x.dtype)
+    x.copy_(flat.view(x.shape))
 
 
 def _make_heavy(x: torch.Tensor, generator: torch.Generator) -> None:
     """Multiply by signed Pareto noise; make some ends of rows high, and some of axis 0 low."""
-    flat = torch.as_strided(x, (x.numel(),), (1,))
     uniform = torch.rand(x.numel(), generator=generator).clamp_(min=1e-7)
     tail = uniform.pow_(-1 / TAIL_EXPONENT).sub_(0.5).clamp_(max=TAIL_LIMIT)
     sign = torch.randint(2, (x.numel(),), generator=generator, dtype=torch.int8) * 2 - 1
@@ -79,7 +92,7 @@ def _make_heavy(x: torch.Tensor, generator: torch.Generator) -> None:
     n_sunk = max(n_rows // SINK_SHARE, 1) if n_rows > 1 else 0
     sunk = torch.randperm(n_rows, generator=generator)[:n_sunk]
     low = -(SINK_DEPTH + SINK_SPREAD * x[sunk].abs()) if n_sunk else None
-    flat.mul_(tail.mul_(sign).to(x.dtype))
+    x.mul_(tail.mul_(sign).to(x.dtype).view(x.shape))
     if x.ndim == 0 or x.numel() == 0:
         return
     for place in (0, -1):
@@ -89,22 +102,3 @@ def _make_heavy(x: torch.Tensor, generator: torch.Generator) -> None:
         ends.copy_(torch.where(chosen, height.to(x.dtype), ends))
     if low is not None:
         x[sunk] = low
-
-
-def change_state(x: torch.Tensor, is_parameter: bool, style: str, generator: torch.Generator) -> None:
-    """Move a parameter or buffer away from its value after construction.
-
-    The style ``signed`` also flips signs of constant parameters (affine scales). The style ``positive`` does
-    not, for references that need positive scales. Zeros in a non-constant tensor stay zero (masks). Tensors
-    that are all zero (running means) become small normal noise; other buffers keep their sign (variances).
-    """
-    if x.numel() == 0:
-        return
-    factor = torch.rand(x.shape, generator=generator).add_(0.5)
-    is_constant = bool((x == x.view(-1)[0]).all())
-    if is_constant and float(x.view(-1)[0]) == 0.0:
-        x.copy_(torch.randn(x.shape, generator=generator).mul_(0.5))
-        return
-    if is_parameter and is_constant and style == "signed":
-        factor *= torch.randint(2, x.shape, generator=generator) * 2 - 1
-    x.mul_(factor.to(x.dtype))

@@ -14,14 +14,19 @@ import torch
 from torch import nn
 
 from kernelwright.core.errors import TaskError
+from kernelwright.core.policy import Nonfinite
 from kernelwright.core.task import Mode, Task, Workload
+from kernelwright.referee.host.acceptance import Asking, Questions, Values
+from kernelwright.referee.host.change import AcceptedInputs, change_sample, one_thread
 from kernelwright.referee.host.float64_oracle import on_processor, run_in_double
-from kernelwright.referee.host.input_distributions import change_inputs, change_state, nudge
+from kernelwright.referee.host.input_distributions import nudge
+from kernelwright.referee.host.odd_rows import Keeping
+from kernelwright.referee.host.weight_draws import change_state
 from kernelwright.referee.worker.call_loop import CallLoop
-from kernelwright.referee.worker.layouts import slots_in
+from kernelwright.referee.worker.layouts import extent, slots_in
 from kernelwright.referee.worker.placement import use_tf32
 from kernelwright.referee.worker.runner import Runner, serve
-from kernelwright.referee.worker.tensors import SlotLayout, encode
+from kernelwright.referee.worker.tensors import SlotLayout, compact, encode, with_tensors
 from kernelwright.referee.worker.wire import Message
 from kernelwright.tasks.namespace import construct_model, draw_inputs, load_namespace
 
@@ -39,6 +44,7 @@ class Host(Runner):
     def __init__(self, loop: CallLoop) -> None:
         super().__init__(loop)
         self.subject: Any = None
+        self._accepted = AcceptedInputs()
 
     def handlers(self) -> dict[str, Callable[[Message], Message]]:
         """Add the commands that only the reference knows."""
@@ -48,6 +54,7 @@ class Host(Runner):
             "size": self.size,
             "describe": self.describe,
             "write_init": self.write_init,
+            "ask": self.ask,
             "draw_inputs": self.draw_inputs,
             "nudge_inputs": self.nudge_inputs,
             "draw_state": self.draw_state,
@@ -83,7 +90,7 @@ class Host(Runner):
         self.model = self.placement.module(model)
         self.callables["eager"] = self.model
         self.loop.use(self.model)
-        layout = SlotLayout()
+        layout = SlotLayout(keeps_strides=True)
         found: list[torch.Tensor] = []
         args = encode(draw_inputs(self.task, self.namespace, 0), layout, found)
         self._args_layout = args
@@ -114,28 +121,96 @@ class Host(Runner):
             arena.tensor(slot).copy_(value)
         return {}
 
-    def draw_inputs(self, message: Message) -> Message:
-        """Draw one set of inputs under a secret seed and change it to its distribution."""
-        layout = SlotLayout()
+    def ask(self, message: Message) -> Message:
+        """Find out what the reference accepts as inputs, on the weights that are loaded.
+
+        Answers with what is not tried, and why; with ``nonfinite: True`` where NaN and infinity are.
+        """
+        values, found = self._draw(message["seed"])
+        buffers = dict(self._model.named_buffers())
+        before = {name: buffer.clone() for name, buffer in buffers.items()}
+
+        def call(model: Callable[..., Any], tensors: Values) -> Values | None:
+            args = with_tensors(
+                values, iter([self._like(x, new) for x, new in zip(found, tensors, strict=True)])
+            )
+            try:
+                result = model(*args)
+            except Exception:  # the user's reference, on inputs that it may refuse
+                return None
+            finally:
+                for name, buffer in buffers.items():
+                    buffer.copy_(before[name])
+            outputs = result if isinstance(result, list | tuple) else [result]
+            return [x.detach().cpu() for x in outputs] if all(map(torch.is_tensor, outputs)) else None
+
+        def finite(outputs: Values | None) -> Values | None:
+            is_finite = outputs is not None and all(bool(torch.isfinite(x).all()) for x in outputs)
+            return outputs if is_finite else None
+
+        def double(tensors: Values) -> Values | None:
+            return finite(call(lambda *args: self._in_double(list(args))[1], tensors))
+
+        asking = Asking(
+            Questions(
+                run=lambda tensors: finite(call(self._model, tensors)),
+                run_raw=lambda tensors: call(self._model, tensors),
+                run_double=double,
+                values=[compact(x).contiguous().clone() for x in found],
+                seed=message["seed"] ^ CHANGE_SEED,
+                is_on_gpu=self.placement.is_on_gpu,
+            )
+        )
+        self._accepted = asking.answer(nonfinite=Nonfinite(message["nonfinite"]))
+        self.placement.release()
+        return {"skipped": dict(self._accepted.skipped), "nonfinite": bool(self._accepted.plain)}
+
+    @property
+    def _model(self) -> nn.Module:
+        assert self.model is not None
+        return self.model
+
+    def _like(self, drawn: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+        """Return values with the strides of a tensor as drawn, on the reference's device."""
+        span = extent(drawn.shape, drawn.stride())
+        tensor = torch.zeros(span, dtype=drawn.dtype).as_strided(drawn.shape, drawn.stride())
+        compact(tensor).copy_(values)
+        return tensor.to(self.placement.device)
+
+    def _draw(self, seed: int) -> tuple[list[Any], list[torch.Tensor]]:
+        """Draw one set of inputs; return it and the tensors in it."""
         found: list[torch.Tensor] = []
-        values = draw_inputs(self.task, self.namespace, message["seed"])
-        if encode(values, layout, found) != self._args_layout:
+        values = draw_inputs(self.task, self.namespace, seed)
+        if encode(values, SlotLayout(keeps_strides=True), found) != self._args_layout:
             raise TaskError("get_inputs() returns different shapes or literals from call to call")
+        return values, found
+
+    def draw_inputs(self, message: Message) -> Message:
+        """Draw one set of inputs under a secret seed and change it to its distribution.
+
+        ``keeping`` says what float inputs must keep of their values as drawn. Answers whether anything was
+        changed.
+        """
+        _, found = self._draw(message["seed"])
         generator = torch.Generator().manual_seed(message["seed"] ^ CHANGE_SEED)
         arena = self.arenas[message["arena"]]
-        for slot, value in zip(slots_in(self._args_layout), found, strict=True):
-            target = arena.tensor(slot)
-            target.copy_(value)
-            if value.is_floating_point():
-                change_inputs(target, message["family"], message["variant"], generator)
-        return {}
+        targets = [compact(arena.tensor(slot)) for slot in slots_in(self._args_layout)]
+        for target, value in zip(targets, found, strict=True):
+            target.copy_(compact(value))
+        keeping = Keeping(message["keeping"])
+        with one_thread():
+            change_sample(targets, message["family"], message["variant"], keeping, generator, self._accepted)
+        is_changed = any(
+            not torch.equal(target, compact(value)) for target, value in zip(targets, found, strict=True)
+        )
+        return {"is_changed": is_changed}
 
     def nudge_inputs(self, message: Message) -> Message:
         """Move the inputs that an arena holds by a unit in the last place."""
         generator = torch.Generator().manual_seed(message["seed"])
         arena = self.arenas[message["arena"]]
         for slot in slots_in(self._args_layout):
-            target = arena.tensor(slot)
+            target = compact(arena.tensor(slot))
             if target.is_floating_point():
                 nudge(target, generator)
         return {}

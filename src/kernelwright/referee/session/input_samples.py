@@ -81,7 +81,7 @@ class WeightState:
 
     name: str
     style: str
-    """``constructed``, ``signed`` or ``positive``; see ``input_distributions.change_state``."""
+    """``constructed``, or a style of ``host/weight_draws.change_state``."""
     memory: SharedMemory
 
 
@@ -90,7 +90,23 @@ UNEVEN = Slack(reference=2.0, floor=2.0)
 error says less about that difference."""
 EQUAL_TERMS = Slack(floor=3.0)
 """Where many terms are equal, their rounding errors are equal too and do not average out."""
-SLACK = {"sparse_spikes": UNEVEN, "heavy_tail": UNEVEN, "coarse": EQUAL_TERMS}
+BY_ROW = Slack(reference=4.0, floor=32.0, is_by_row=True)
+"""Among odd rows only gross errors count: ordinary samples judge precision."""
+ODD_FAMILIES = ("odd_rows", "few_odd_rows", "odd_elements", "mixed")
+"""Families in which most values are ordinary."""
+NONFINITE = "nonfinite"
+SLACK = {
+    "sparse_spikes": UNEVEN,
+    "heavy_tail": UNEVEN,
+    "coarse": EQUAL_TERMS,
+    NONFINITE: BY_ROW,
+    **dict.fromkeys(ODD_FAMILIES, BY_ROW),
+}
+
+
+CONSTRUCTED, TOUCHED, RANDOMISED, FRESH = "constructed", "touched", "randomised", "fresh"
+"""Weights as constructed under a secret seed; the same but for one element of every tensor; others; and those
+of one evaluation only."""
 
 
 @dataclass(frozen=True)
@@ -99,12 +115,12 @@ class SampleKey:
 
     family: str
     variant: int = 0
-    state: str = "constructed"
+    state: str = CONSTRUCTED
 
     @property
     def label(self) -> str:
         """Name in messages."""
-        weights = "" if self.state == "constructed" else f", {self.state} weights"
+        weights = "" if self.state == CONSTRUCTED else f", {self.state} weights"
         return f"{self.family}{weights}"
 
     @property
@@ -130,23 +146,47 @@ def new_seed() -> int:
     return secrets.randbits(62)
 
 
-def plan_samples(layout: SampleLayout, *, n_timed: int, is_slow: bool) -> list[SampleKey]:
+def plan_samples(
+    layout: SampleLayout,
+    *,
+    n_timed: int,
+    is_slow: bool,
+    has_nonfinite: bool = False,
+    are_weights_frozen: bool = False,
+) -> list[SampleKey]:
     """Return the session's samples; the first ``n_timed`` are also the inputs of the timed calls.
 
-    A slow reference (over half a second with its oracle) gets fewer samples, but always ``as_is``,
-    ``negated``, ``sparse_spikes`` and the second weights.
+    A slow reference (over half a second with its oracle) gets fewer samples: one of them, ``mixed``, holds
+    odd rows and elements of all kinds.
+
+    Args:
+        layout: of the workload.
+        n_timed: how many inputs timed calls go round.
+        is_slow: as above.
+        has_nonfinite: NaN and infinity are judged.
+        are_weights_frozen: one process never gets other weights.
     """
     keys = [SampleKey("as_is", variant) for variant in range(n_timed)]
+    whole, odd = ["negated", "sparse_spikes"], ["mixed"]
+    if not is_slow:
+        whole = ["scaled", "negated", "sparse_spikes", "heavy_tail", "offset", "coarse", "permuted"]
+        odd = ["odd_rows", "few_odd_rows", "odd_elements"]
+        keys += [SampleKey("scaled", 1)] if layout.has_float_inputs else []
     if layout.has_float_inputs:
-        if not is_slow:
-            keys += [SampleKey("scaled", 0), SampleKey("scaled", 1)]
-        keys += [SampleKey("negated"), SampleKey("sparse_spikes")]
-        if not is_slow:
-            keys += [SampleKey("heavy_tail"), SampleKey("offset"), SampleKey("coarse")]
-    if layout.has_weights:
-        keys.append(SampleKey("as_is", 0, "randomised"))
+        keys += [SampleKey(family) for family in whole]
+    if layout.arg_slots:
+        keys += [SampleKey(family) for family in odd]
+    if layout.has_weights and not are_weights_frozen:
+        keys.append(SampleKey("as_is", 0, TOUCHED))
+        keys.append(SampleKey("as_is", 0, RANDOMISED))
         if layout.has_float_inputs and not is_slow:
-            keys.append(SampleKey("negated", 0, "randomised"))
+            keys += [
+                SampleKey("as_is", 1),
+                SampleKey("odd_rows", 1, TOUCHED),
+                SampleKey("negated", 0, RANDOMISED),
+            ]
+    if has_nonfinite:
+        keys.append(SampleKey(NONFINITE))
     return keys
 
 
@@ -155,7 +195,7 @@ def share_of(keys: Sequence[SampleKey], turn: int, order: int, n_turns: int) -> 
 
     Any ``n_turns`` turns in a row hold every sample. ``order`` is the seed of their order.
     """
-    dealt = [key for key in keys if key.state == "constructed"]
+    dealt = [key for key in keys if key.state == CONSTRUCTED]
     random.Random(order).shuffle(dealt)
     count = math.ceil(len(dealt) / n_turns)
     return [dealt[(turn * count + i) % len(dealt)] for i in range(count)]

@@ -12,15 +12,25 @@ from typing import Self, TypeVar
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import MachineError
-from kernelwright.core.evaluation import Evaluation, NumericalError, Stage, Status, WorkloadResult
+from kernelwright.core.evaluation import (
+    Check,
+    Evaluation,
+    NumericalError,
+    Stage,
+    Status,
+    WorkloadResult,
+)
 from kernelwright.core.evidence import FactValue
 from kernelwright.core.finalists import Alternation
+from kernelwright.core.policy import LibraryCalls, Weights
 from kernelwright.core.roofline import Floor
 from kernelwright.core.task import Task, Workload
+from kernelwright.machine.code_samples import CodeSamples
 from kernelwright.referee.baselines import known_baselines
 from kernelwright.referee.checks.floor import FloorCheck, MeasureAgain, measured_floors
 from kernelwright.referee.checks.guard import find_syntax_problem
 from kernelwright.referee.checks.library_use import check_library_use
+from kernelwright.referee.checks.own_code import mapped_code, own_code_problem, owner_of
 from kernelwright.referee.checks.replay import Replay
 from kernelwright.referee.checks.verify import Verification
 from kernelwright.referee.device import parse_device
@@ -144,8 +154,8 @@ class RefereeSession:
         )
         return trial.judge(() if final else self._references, floors or {}, tuple(baselines))
 
-    def alternate(self, candidates: Sequence[Candidate]) -> Alternation | None:
-        """Time candidates in turn with each other; None where fewer than two of them run.
+    def alternate(self, candidates: Sequence[Candidate], limit_s: float | None = None) -> Alternation | None:
+        """Time candidates in turn with each other; None where fewer than two of them run, or no time is left.
 
         They were verified before: nothing is verified here, and no verdict follows.
 
@@ -159,7 +169,8 @@ class RefereeSession:
         finalists = [finalist_of(candidate, found.library) for candidate, found in built if not found.error]
         if len(finalists) < 2:
             return None
-        return Contest(self._launcher, self._settings, self._references).run(finalists)
+        contest = Contest(self._launcher, self._settings, self._references)
+        return contest.run(finalists, self._settings.final_seconds if limit_s is None else limit_s)
 
     def close(self) -> None:
         """End the reference's processes."""
@@ -232,6 +243,8 @@ class _Pair:
     """The samples whose inputs are timed."""
     measurement: Measurement | None = None
     exchange: WeightExchange | None = None
+    samples: CodeSamples | None = None
+    """Where the worker spends its time, when the policy wants it known and this machine tells."""
 
     @property
     def weights(self) -> WeightExchange:
@@ -439,13 +452,27 @@ class _Trial:
         finally:
             if pair.measurement is not None:
                 pair.measurement.close()
+            if pair.samples is not None:
+                pair.samples.close()
             self._skipped |= worker.reference.skipped
             self._keep_worst(pair.verification.errors)
         return pair.timing.samples()
 
     def load(self) -> None:
         """Import the candidate in its worker and construct it."""
+        self._pair.samples = self._prepare_samples()
         self._pair.worker.load(self._candidate.program)
+
+    def _prepare_samples(self) -> CodeSamples | None:
+        is_forbidden = self._settings.policy.library_calls is LibraryCalls.FORBIDDEN
+        worker = self._pair.worker
+        if not is_forbidden or worker.reference.device.is_apart:
+            return None
+        try:
+            return CodeSamples(worker.child.pid)
+        except OSError as error:
+            self._notes[f"whose code timed calls ran was not measured: {error}"] = None
+            return None
 
     def verify(self) -> None:
         """Compare with the oracle on the samples of this pair."""
@@ -458,11 +485,13 @@ class _Trial:
         """Time the candidate and the baselines alternately; note missing baselines in the log."""
         pair, reference = self._pair, self._pair.worker.reference
         pair.draws = [draw for key in reference.timed_keys if (draw := reference.draw(key))]
-        pair.exchange = WeightExchange(reference)
+        is_frozen = self._settings.policy.weights is Weights.FROZEN
+        pair.exchange = WeightExchange(reference, is_frozen=is_frozen)
         pair.measurement = Measurement(
             pair.worker, pair.verification, pair.draws, pair.weights, self._settings, is_final=self._is_final
         )
-        pair.measurement.take(pair.baselines)
+        with pair.samples or contextlib.nullcontext():
+            pair.measurement.take(pair.baselines)
         for name in pair.baselines if pair.turn == 0 else ():
             if why := reference.prepare_baseline(name):
                 self._log += f"baseline {name} is missing: {why}\n"
@@ -493,6 +522,32 @@ class _Trial:
         """Check outputs and inputs once more after all calls; then remove the pins of threads."""
         self._pair.timing.check_late()
         self._pair.timing.close()
+
+    def check_own_code(self) -> None:
+        """Check that timed calls were computed by the candidate's own code, where the policy asks for it."""
+        pair = self._pair
+        if pair.samples is None:
+            return
+        name = self._library.name if self._library else ""
+        sampled = pair.samples.addresses()
+        code = {pid: mapped_code(pid) for pid in {pid for pid, _ in sampled}}
+        owners = [owner_of(address, code[pid], name) for pid, address in sampled]
+        if problem := own_code_problem(owners, pair.worker.timed_cpu_s):
+            raise Failure(Status.REJECTED, problem, check=Check.OWN_KERNEL)
+
+    def check_other_weights(self) -> None:
+        """Where weights are frozen: check the candidate in a second process that has other weights."""
+        reference = self._pair.worker.reference
+        if self._settings.policy.weights is not Weights.FROZEN or not reference.layout.has_weights:
+            return
+        worker = CandidateProcess(self._launcher, self._settings, reference, self._library)
+        try:
+            worker.load(self._candidate.program)
+            verification = Verification(worker)
+            for draw in reference.draws_of_another_process():
+                verification.check(draw)
+        finally:
+            worker.close()
 
     def check_library_use(self) -> None:
         """Check what the candidate computes itself and what it leaves to libraries, by the policy."""
@@ -570,7 +625,9 @@ STAGES = (
     _Step(Stage.REPLAY, "idle work after replay", _When.EACH, _Trial.check_idle),
     _Step(Stage.REPLAY, "tamper", _When.EACH, _Trial.check_untampered),
     _Step(Stage.REPLAY, "late outputs", _When.EACH, _Trial.check_late),
+    _Step(Stage.REPLAY, "own code", _When.EACH, _Trial.check_own_code),
     _Step(Stage.REPLAY, "library use", _When.FIRST, _Trial.check_library_use),
+    _Step(Stage.VERIFY, "other weights in another process", _When.FIRST, _Trial.check_other_weights),
     _Step(Stage.VERIFY, "share of the other input distributions", _When.LATER, _Trial.check_share),
     _Step(Stage.TIME, "floor", _When.RESULT, _Trial.check_floor),
 )

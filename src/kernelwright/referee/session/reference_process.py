@@ -1,6 +1,7 @@
 """One workload's reference: its admission, the session's input samples, the copies it is timed on."""
 
 import math
+import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -9,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelwright.core.errors import TaskError
+from kernelwright.core.policy import Weights
 from kernelwright.core.task import Task, Workload
 from kernelwright.referee.checks.guard import find_size_problem
 from kernelwright.referee.checks.tolerance import Array, Distance, ExpectedOutput, distance_between
@@ -18,6 +20,11 @@ from kernelwright.referee.session import admission
 from kernelwright.referee.session.calls import Made
 from kernelwright.referee.session.host_process import HostProcess, is_trusted
 from kernelwright.referee.session.input_samples import (
+    CONSTRUCTED,
+    FRESH,
+    ODD_FAMILIES,
+    RANDOMISED,
+    TOUCHED,
     InputSample,
     SampleKey,
     SampleLayout,
@@ -26,10 +33,17 @@ from kernelwright.referee.session.input_samples import (
     plan_samples,
 )
 from kernelwright.referee.session.launcher import Launcher
-from kernelwright.referee.session.sample_maker import ANOTHER, ONE_ELEMENT, DrawMaker, NonFinite
+from kernelwright.referee.session.sample_maker import (
+    ANOTHER,
+    ONE_ELEMENT,
+    DrawMaker,
+    NonFinite,
+    Unchanged,
+)
 from kernelwright.referee.session.shared_memory import ITEM_BYTES, SharedMemory
 from kernelwright.referee.settings import RefereeSettings
 from kernelwright.referee.worker.layouts import Slot, lanes_of, slots_in
+from kernelwright.referee.worker.wire import Message
 
 SLOW_S = 0.5
 """A reference that takes longer than this, its oracle included, gets fewer samples."""
@@ -45,6 +59,12 @@ REPLAY_SHARE = 0.1
 """Share of the available memory that the replay of a candidate may take."""
 RESERVED_COPIES = 4
 """Heap that every timed process reserves for its calls, as a multiple of inputs and outputs together."""
+N_KEEPINGS = 4
+"""How much of the values as drawn a sample may have to keep: the members of ``host/odd_rows.Keeping``."""
+N_FRESH = 4
+"""How often a sample for one evaluation is tried; the last try changes nothing."""
+STYLES = ("redrawn", "redrawn_positive", "signed", "positive")
+"""Styles of ``host/weight_draws.py``, the strongest first: the first that the reference accepts is used."""
 RESERVED_SHARE = 0.1
 """Largest share of the available memory that is reserved for one process."""
 
@@ -67,7 +87,11 @@ class ReferenceProcess:
         self._cache: dict[SampleKey, InputSample] = {}
         self._cache_bytes = int(CACHE_SHARE * admission.usable_bytes(settings.memory_bytes))
         self._replay_bytes = int(REPLAY_SHARE * admission.available_bytes())
-        self._seeds: dict[SampleKey, int] = {}
+        self._seeds: dict[tuple[SampleKey, int], int] = {}
+        self._keepings: dict[SampleKey, int] = {}
+        self._styles: list[str] = []
+        """Styles of changed weights on which the reference is finite."""
+        self._odd_families: list[str] = []
         self._others: list[WeightState] | None = None
         self._companions: dict[tuple[SampleKey, str], InputSample] = {}
         """Key of a timed sample, name of other weights -> the sample with the same inputs on them."""
@@ -105,31 +129,58 @@ class ReferenceProcess:
             return None
         if key in self._cache:
             return self._cache[key]
-        seed = self._seeds.setdefault(key, new_seed())
         has_room = not self._is_final and (len(self._cache) + 1) * self._draw_bytes <= self._cache_bytes
         is_kept = has_room or key in self.timed_keys
-        try:
-            draw = self._maker.make_draw(key, self.states[key.state], seed, is_kept=is_kept)
-        except NonFinite as error:
-            if key in self.timed_keys:
-                raise TaskError(f"{self._host.where}: on some of its own inputs {error}") from error
-            self.skipped[key.label] = str(error)
-            return None
-        if is_kept:
+        draw = self._make(key, is_kept=is_kept)
+        if draw is not None and is_kept:
             self._cache[key] = draw
         return draw
 
-    def fresh_draw(self) -> InputSample:
-        """Return as-is inputs on weights that no candidate has seen; for one evaluation only."""
-        for _ in range(3):
+    def _make(self, key: SampleKey, *, is_kept: bool) -> InputSample | None:
+        """Make a sample; where the reference is not finite on it, one that keeps more of what is drawn."""
+        reason: NonFinite | None = None
+        for at in range(self._keepings.get(key, 0), N_KEEPINGS):
+            seed = self._seeds.setdefault((key, at), new_seed())
             try:
-                state = self._maker.make_state("fresh", "constructed", new_seed())
-                return self._maker.make_draw(
-                    SampleKey("as_is", state="fresh"), state, new_seed(), is_kept=False
-                )
+                draw = self._maker.make_draw(key, self.states[key.state], seed, keeping=at, is_kept=is_kept)
+            except Unchanged:
+                break
+            except NonFinite as error:
+                reason = reason or error
+                if key in self.timed_keys:
+                    raise TaskError(f"{self._host.where}: on some of its own inputs {error}") from error
+                if not self.layout.has_float_inputs:
+                    break
+            else:
+                self._keepings[key] = at
+                return draw
+        self.skipped[key.label] = str(reason)
+        return None
+
+    def fresh_draw(self) -> InputSample:
+        """Return inputs and weights that no candidate has seen; for one evaluation only.
+
+        Where weights are frozen they are the constructed ones.
+        Which rows or elements of the inputs are odd, and how weights differ from constructed ones, is random.
+        """
+        for turn in range(N_FRESH):
+            is_last = turn == N_FRESH - 1
+            family = "as_is" if is_last or not self._odd_families else secrets.choice(self._odd_families)
+            style = CONSTRUCTED if is_last else secrets.choice([CONSTRUCTED, *self._styles])
+            try:
+                state = self.states[CONSTRUCTED]
+                if not self._is_frozen:
+                    state = self._maker.make_state(FRESH, style, new_seed())
+                key = SampleKey(family, secrets.randbelow(2), state=state.name)
+                return self._maker.make_draw(key, state, new_seed(), is_kept=False)
             except NonFinite as error:
                 reason = str(error)
         raise TaskError(f"{self._host.where}: the reference's own output is not finite: {reason}")
+
+    def draws_of_another_process(self) -> list[InputSample]:
+        """Return samples on weights for a second process of a candidate; all of them on the same weights."""
+        keys = [SampleKey("as_is", 0, RANDOMISED), SampleKey("odd_rows", 0, RANDOMISED)]
+        return [draw for key in keys if self.layout.has_weights and (draw := self.draw(key))]
 
     def unseen_draw(self, state: WeightState) -> InputSample | None:
         """Return a sample of as-is inputs that no candidate has seen, on the given weights.
@@ -156,7 +207,7 @@ class ReferenceProcess:
         kept = [self.draw(key) for key in self.timed_keys]
         most = self._cache_bytes // (self._draw_bytes * len(kept))
         for style in (ANOTHER, ONE_ELEMENT)[: min(most, 1 if self._is_slow else 2)]:
-            state = self._maker.make_other(style, self.states["constructed"], new_seed())
+            state = self._maker.make_other(style, self.states[CONSTRUCTED], new_seed())
             try:
                 self._companions |= {
                     (sample.key, style): self._maker.draw_on(sample, state) for sample in kept if sample
@@ -169,7 +220,7 @@ class ReferenceProcess:
         """Return the sample of a timed key with the same inputs on the constructed or on other weights."""
         if sample.state is state:
             return sample
-        constructed = self.states["constructed"]
+        constructed = self.states[CONSTRUCTED]
         key = replace(sample.key, state=constructed.name)
         return self._cache[key] if state is constructed else self._companions[key, state.name]
 
@@ -201,7 +252,8 @@ class ReferenceProcess:
         (``Expected.widen``), and the output is judged again.
         """
         distance = expected.judge(raw)
-        if distance.is_close or not distance.is_finite or expected.is_widened:
+        is_beyond = not distance.is_finite or not distance.is_same_kind
+        if distance.is_close or is_beyond or expected.is_widened:
             return distance
         self._maker.widen(draw)
         return expected.judge(raw)
@@ -290,8 +342,9 @@ class ReferenceProcess:
         started = time.perf_counter()
         self.layout, self.init_memory = self._describe()
         describing_s = time.perf_counter() - started
-        self._maker = DrawMaker(self._host, self.layout)
-        self.states = {"constructed": self._maker.make_state("constructed", "constructed", new_seed())}
+        self._maker = DrawMaker(self._host, self.layout, self._settings.policy.nonfinite)
+        self._weights_seed = new_seed()
+        self.states = {CONSTRUCTED: self._maker.make_state(CONSTRUCTED, CONSTRUCTED, self._weights_seed)}
         started, began_s = time.perf_counter(), cpu_s(self.child.pid)
         first = self._first_draw()
         wall_s, worked_s = time.perf_counter() - started, cpu_s(self.child.pid) - began_s
@@ -311,10 +364,24 @@ class ReferenceProcess:
         n_timed = 3 if has_three else 2
         self._bind_timed_slots(n_timed)
         self.eager_ms = self._check_repeatable(first)
+        accepted = self._ask()
+        self._is_frozen = self._settings.policy.weights is Weights.FROZEN
         if self.layout.has_weights and not self._is_timed_only:
             self._add_second_weights()
-        keys = plan_samples(self.layout, n_timed=n_timed, is_slow=is_slow)
+        keys = plan_samples(
+            self.layout, n_timed=n_timed, is_slow=is_slow, has_nonfinite=accepted["nonfinite"],
+            are_weights_frozen=self._is_frozen,
+        )  # fmt: skip
         self.timed_keys, self.other_keys = keys[:n_timed], keys[n_timed:]
+        if self.layout.arg_slots:
+            self._odd_families = ["mixed"] if is_slow else list(ODD_FAMILIES)
+
+    def _ask(self) -> Message:
+        """Find out what the reference accepts as inputs; note what is not tried."""
+        self._maker.load_state(self.states[CONSTRUCTED])
+        accepted = self._maker.ask(new_seed())
+        self.skipped |= accepted["skipped"]
+        return accepted
 
     def _describe(self) -> tuple[SampleLayout, SharedMemory | None]:
         reply = self.call("describe", seed=self.construct_seed)
@@ -342,7 +409,7 @@ class ReferenceProcess:
     def _first_draw(self) -> InputSample:
         key = SampleKey("as_is", 0)
         try:
-            draw = self._maker.make_draw(key, self.states["constructed"], new_seed())
+            draw = self._maker.make_draw(key, self.states[CONSTRUCTED], new_seed())
         except NonFinite as error:
             raise TaskError(
                 f"{self._host.where}: on its own inputs {error}; no candidate can be judged"
@@ -390,15 +457,20 @@ class ReferenceProcess:
         return min(latencies)
 
     def _add_second_weights(self) -> None:
-        """Find a changed weight sample on which the reference stays finite."""
-        key = SampleKey("as_is", 0, "randomised")
-        for style in ("signed", "positive"):
-            state = self._maker.make_state("randomised", style, new_seed())
-            self.states["randomised"] = state
-            try:
-                self._cache[key] = self._maker.make_draw(key, state, new_seed())
-            except NonFinite:
-                continue
-            return
-        self.skipped[key.label] = "the reference gives NaN or infinity with changed weights"
-        self.skipped[SampleKey("negated", 0, "randomised").label] = self.skipped[key.label]
+        """Find changed weights on which the reference stays finite: all others, and one element."""
+        for name, styles in ((RANDOMISED, STYLES), (TOUCHED, (TOUCHED,))):
+            key = SampleKey("as_is", 0, name)
+            for style in styles:
+                seed = self._weights_seed if name == TOUCHED else new_seed()
+                state = self._maker.make_state(name, style, seed)
+                self.states[name] = state
+                try:
+                    self._cache[key] = self._maker.make_draw(key, state, new_seed())
+                except NonFinite:
+                    continue
+                self._styles.append(style)
+                break
+            else:
+                for family in ("as_is", "negated", "odd_rows"):
+                    label = SampleKey(family, 0, name).label
+                    self.skipped[label] = "the reference gives NaN or infinity with changed weights"

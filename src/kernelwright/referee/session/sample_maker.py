@@ -4,17 +4,27 @@ import itertools
 import math
 import random
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
 from kernelwright.core.errors import TaskError
-from kernelwright.referee.checks.tolerance import ExpectedOutput, Slack, Storage, is_float
+from kernelwright.core.policy import Nonfinite
+from kernelwright.referee.checks.tolerance import (
+    ExpectedNonFinite,
+    ExpectedOutput,
+    Storage,
+    is_float,
+    row_width,
+)
 from kernelwright.referee.session.call_records import MOST_OUTPUTS, argument_ranges, describe
 from kernelwright.referee.session.host_process import HostProcess
 from kernelwright.referee.session.input_samples import (
+    NONFINITE,
+    ODD_FAMILIES,
     InputSample,
     OutputSpec,
     SampleKey,
@@ -42,14 +52,18 @@ CHANGED_BY = 16.0
 
 
 class NonFinite(Exception):
-    """The reference itself gives NaN or infinity on a sample."""
+    """The reference itself gives NaN or infinity on a sample, or refuses it."""
+
+
+class Unchanged(Exception):
+    """An input distribution changes nothing of what the task draws."""
 
 
 class DrawMaker:
     """Makes the samples of one workload. The first sample defines the contract of the outputs."""
 
-    def __init__(self, host: HostProcess, layout: SampleLayout) -> None:
-        self._host, self._layout = host, layout
+    def __init__(self, host: HostProcess, layout: SampleLayout, nonfinite: Nonfinite) -> None:
+        self._host, self._layout, self._nonfinite = host, layout, nonfinite
         self._names = (f"draw{i}" for i in itertools.count())
         self._spare: SharedMemory | None = None
         self._spare_storage: defaultdict[int, Storage] = defaultdict(dict)
@@ -103,28 +117,51 @@ class DrawMaker:
         return self._after
 
     def make_draw(
-        self, key: SampleKey, state: WeightState, seed: int, *, is_kept: bool = True
+        self, key: SampleKey, state: WeightState, seed: int, *, keeping: int = 0, is_kept: bool = True
     ) -> InputSample:
         """Draw inputs and run reference and oracle on them; raises NonFinite.
 
         A sample that is not kept lies in memory that the next such sample uses again.
+
+        Args:
+            key: which sample.
+            state: the weights.
+            seed: of values and choices.
+            keeping: what float inputs keep of their values as drawn; see ``host/odd_rows.Keeping``. With more
+                than nothing kept, a distribution that changes nothing raises Unchanged.
+            is_kept: see above.
         """
         name = next(self._names)
         inputs = SharedMemory(self._layout.args_bytes) if is_kept else self._spare_inputs()
         inputs.bytes.fill(AROUND)
-        self._host.call(
-            "draw_inputs", {name: inputs}, seed=seed, family=key.family, variant=key.variant, arena=name
-        )
-        self._host.bind(name, self._layout.args)
-        self.load_state(state)
-        self._host.make_calls([name])
-        if not self.outputs:
-            self._learn_outputs(self._described())
+        drawn = self._host.call(
+            "draw_inputs", {name: inputs}, seed=seed, family=key.family, variant=key.variant, keeping=keeping,
+            arena=name,
+        )  # fmt: skip
         storage = defaultdict[int, Storage](dict) if is_kept else self._spare_storage
         try:
+            if keeping and not drawn["is_changed"]:
+                raise Unchanged
+            self._host.bind(name, self._layout.args)
+            self.load_state(state)
+            self._run_reference(name, key)
+            if not self.outputs:
+                self._learn_outputs(self._described())
             return self._with_oracle(key, state, inputs, name, storage)
         finally:
             self._host.forget(name)
+
+    def ask(self, seed: int) -> Message:
+        """Have the host find out what the reference accepts as inputs, on the weights that it has."""
+        return self._host.call("ask", seed=seed, nonfinite=str(self._nonfinite))
+
+    def _run_reference(self, name: str, key: SampleKey) -> None:
+        try:
+            self._host.make_calls([name])
+        except TaskError as error:
+            if key.family not in ODD_FAMILIES:
+                raise
+            raise NonFinite("the reference refuses it") from error
 
     def draw_of(self, key: SampleKey, state: WeightState, raw: npt.NDArray[np.uint8]) -> InputSample:
         """Return the sample for as-is inputs drawn before; raises NonFinite.
@@ -168,7 +205,9 @@ class DrawMaker:
         name = next(self._names)
         arenas: dict[str, SharedMemory] | None = {name: spare}
         for i in range(count):
-            self._host.call("draw_inputs", arenas, seed=new_seed(), family="as_is", variant=0, arena=name)
+            self._host.call(
+                "draw_inputs", arenas, seed=new_seed(), family="as_is", variant=0, keeping=0, arena=name
+            )
             arenas = None
             memory.bytes[i * spare.size : (i + 1) * spare.size] = spare.bytes
         self._host.forget(name)
@@ -193,11 +232,11 @@ class DrawMaker:
         slots = self._run_oracle(state, name, changed)
         n_outputs = len(self.output_slots)
         outputs = [
-            self._expected(slot, results, wide_slot, truth, storage[i], key.slack)
+            self._expected(slot, results, wide_slot, truth, storage[i], key)
             for i, (slot, wide_slot) in enumerate(zip(self.output_slots, slots, strict=False))
         ]
         buffers = {
-            n: self._expected(slot, after, wide_slot, truth, {}, key.slack)
+            n: self._expected(slot, after, wide_slot, truth, {}, key)
             for (n, slot), wide_slot in zip(changed.items(), slots[n_outputs:], strict=True)
         }
         if not all(expected.is_finite for expected in [*outputs, *buffers.values()]):
@@ -231,16 +270,20 @@ class DrawMaker:
         wide: Slot,
         oracle: SharedMemory,
         storage: Storage,
-        slack: Slack,
+        key: SampleKey,
     ) -> ExpectedOutput:
         n_outputs = max(slot_nbytes(slot) // ITEM_BYTES[slot["dtype"]], 1)
-        return ExpectedOutput(
+        make: Callable[..., ExpectedOutput] = ExpectedOutput
+        if key.family == NONFINITE:
+            make = partial(ExpectedNonFinite, is_exact=self._nonfinite is Nonfinite.SAME)
+        return make(
             slot["dtype"],
             results.slot_bytes(slot),
             oracle.slot_bytes(wide),
             policy=self._host.task.tolerance,
             inputs_per_output=max(self._layout.n_input_elements / n_outputs, self._layout.longest_reduction),
-            slack=slack,
+            slack=key.slack,
+            width=row_width(slot["shape"]),
             storage=storage,
         )
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from kernelwright.core.errors import MachineError
-from kernelwright.referee.worker.layouts import Slot
+from kernelwright.referee.worker.layouts import Slot, extent
 
 ITEM_BYTES = {
     "bool": 1, "uint8": 1, "int8": 1, "int16": 2, "int32": 4, "int64": 8, "uint16": 2, "uint32": 4,
@@ -79,8 +79,9 @@ class SharedMemory:
 
 
 def slot_nbytes(slot: Slot) -> int:
-    """Return the bytes that a dense tensor of this slot takes."""
-    return math.prod(slot["shape"]) * ITEM_BYTES[slot["dtype"]]
+    """Return the bytes that the tensor of a slot spans; it is dense where the slot names no strides."""
+    count = extent(slot["shape"], slot["stride"]) if "stride" in slot else math.prod(slot["shape"])
+    return count * ITEM_BYTES[slot["dtype"]]
 
 
 def place(specs: list[tuple[str, tuple[int, ...]]]) -> tuple[list[Slot], int]:

@@ -1,10 +1,19 @@
 """Slots of an encoded value. Needs no torch, so parent and worker can both use it."""
 
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 Slot: TypeAlias = dict[str, Any]
-"""Where a tensor lies: ``{"dtype", "shape", "stride", "offset"}``, offset in bytes into an arena."""
+"""Where a tensor lies: ``{"dtype", "shape", "stride", "offset"}``, offset in bytes into an arena.
+Elements may share memory (an expanded axis has stride 0), and there may be gaps between them."""
 Json: TypeAlias = Any
+
+
+def extent(shape: Sequence[int], stride: Sequence[int]) -> int:
+    """Return how many elements' memory a tensor spans, gaps included."""
+    if 0 in shape:
+        return 0
+    return 1 + sum((n - 1) * step for n, step in zip(shape, stride, strict=True))
 
 
 def slots_in(value: Json) -> list[Slot]:

@@ -4,13 +4,13 @@ An *arena* is one mapped memory, a *slot* (worker/layouts.py) says where a tenso
 JSON: numbers, strings, None and bools stay as they are, everything else is tagged.
 """
 
-import math
 import mmap
+from collections.abc import Iterator
 from typing import Any, Protocol
 
 import torch
 
-from kernelwright.referee.worker.layouts import Json, Slot
+from kernelwright.referee.worker.layouts import Json, Slot, extent
 
 ALIGNMENT = 4096
 """Every slot starts on a page boundary, as a fresh large allocation does."""
@@ -38,7 +38,7 @@ class Arena:
         """Return the tensor that lies in a slot; writes go to the shared memory."""
         dtype = dtype_of(slot["dtype"])
         shape = slot["shape"]
-        count = math.prod(shape)
+        count = extent(shape, slot["stride"])
         if count == 0:
             return torch.empty(shape, dtype=dtype)
         flat = torch.frombuffer(self.memory, dtype=dtype, count=count, offset=slot["offset"])
@@ -70,22 +70,42 @@ def is_dense(tensor: torch.Tensor) -> bool:
     return True
 
 
+def compact(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a view of the same memory in which every element is there once.
+
+    Expanded axes have length 1 in it. Where elements overlap otherwise (sliding windows), it is the memory
+    itself, flat.
+    """
+    axes = sorted((step, n) for n, step in zip(tensor.shape, tensor.stride(), strict=True) if step and n > 1)
+    spanned = 1
+    for step, n in axes:
+        if step < spanned:
+            count = extent(tensor.shape, tensor.stride())
+            return tensor.as_strided((count,), (1,))
+        spanned += (n - 1) * step
+    shape = [n if step or n == 0 else 1 for n, step in zip(tensor.shape, tensor.stride(), strict=True)]
+    return tensor.as_strided(shape, tensor.stride())
+
+
 class SlotLayout:
     """Assigns page-aligned slots, one after the other."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, keeps_strides: bool = False) -> None:
+        """Tensors that are not dense become row-major, unless ``keeps_strides``."""
         self.size = 0
+        self._keeps_strides = keeps_strides
 
     def place(self, tensor: torch.Tensor) -> Slot:
         """Return a slot for a tensor like this one; strides are kept when they are dense."""
-        stride = tensor.stride() if is_dense(tensor) else _row_major(tensor.shape)
+        is_kept = self._keeps_strides or is_dense(tensor)
+        stride = tensor.stride() if is_kept else _row_major(tensor.shape)
         slot = {
             "dtype": dtype_name(tensor.dtype),
             "shape": list(tensor.shape),
             "stride": list(stride),
             "offset": self.size,
         }
-        nbytes = tensor.numel() * tensor.element_size()
+        nbytes = extent(tensor.shape, stride) * tensor.element_size()
         self.size += (-(-nbytes // ALIGNMENT) + 1) * ALIGNMENT  # with an unused page between two tensors
         return slot
 
@@ -111,6 +131,17 @@ def encode(value: Any, layout: SlotLayout, found: list[torch.Tensor]) -> Json:
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
         return {"dict": {key: encode(item, layout, found) for key, item in value.items()}}
     raise Unsupported(f"a value of type {type(value).__name__}")
+
+
+def with_tensors(value: Any, tensors: Iterator[torch.Tensor]) -> Any:
+    """Return a value with its tensors replaced, in the order in which ``encode`` finds them."""
+    if isinstance(value, torch.Tensor):
+        return next(tensors)
+    if isinstance(value, list | tuple) and type(value) in (list, tuple):
+        return type(value)(with_tensors(item, tensors) for item in value)
+    if isinstance(value, dict):
+        return {key: with_tensors(item, tensors) for key, item in value.items()}
+    return value
 
 
 def decode(value: Json, arena: MappedMemory | None) -> Any:

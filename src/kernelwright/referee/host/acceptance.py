@@ -1,0 +1,285 @@
+"""Finds, by running it, what a reference accepts as inputs: odd rows, redrawn masks, special labels, NaN.
+
+All of it happens once, when a task is admitted. A reference that is slow is asked less, and what was not
+asked is not tried later.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from kernelwright.core.policy import Nonfinite
+from kernelwright.referee.host.change import AcceptedInputs, one_thread, redraw
+from kernelwright.referee.host.odd_rows import (
+    EXPONENTS,
+    KINDS,
+    MARGIN,
+    WIDE_KINDS,
+    Keeping,
+    Oddness,
+    make_odd,
+)
+from kernelwright.referee.host.redrawn import is_mask, put_special
+
+Values = list[torch.Tensor]
+Run = Callable[[Values], Values | None]
+"""Calls the reference; None where it raises or gives NaN or infinity."""
+
+LEAST_S, LARGEST_SHARE = 0.5, 4.0
+"""Processor seconds of one thread that the questions may take; more for a slow reference: this many times one
+of its calls."""
+ACCURATE = 1e-2
+"""Largest scaled error of the reference in float32 within a range of magnitudes that it accepts."""
+GENERAL_TRIALS = 2
+NOT_FINITE = "the reference gives NaN or infinity there, or refuses it"
+NOT_ASKED = "the reference is too slow to find out what it accepts"
+COMPARED = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
+LOSSES = frozenset({"nll_loss_forward", "nll_loss2d_forward"})
+
+
+@dataclass(frozen=True)
+class Questions:
+    """How to ask a reference."""
+
+    run: Run
+    run_raw: Run
+    """The same, but NaN and infinity are answers."""
+    run_double: Run
+    """In float64."""
+    values: Values
+    """Inputs as drawn."""
+    seed: int
+    is_on_gpu: bool = False
+
+
+class Asking:
+    """One reference being asked."""
+
+    def __init__(self, questions: Questions) -> None:
+        self._ask, self._values = questions, questions.values
+        self._generator = torch.Generator().manual_seed(questions.seed)
+        begin = time.thread_time()
+        self._base = questions.run_raw(self._values)
+        call_s = time.thread_time() - begin
+        self._end = time.thread_time() + max(LEAST_S, LARGEST_SHARE * call_s)
+        self._floats = [i for i, x in enumerate(self._values) if x.is_floating_point() and x.numel()]
+        self._skipped: dict[str, list[str]] = {}
+
+    def answer(self, *, nonfinite: Nonfinite) -> AcceptedInputs:
+        """Ask everything, for NaN and infinity as the policy says."""
+        exponent = self._find_exponent()
+        odd = self._find_odd(exponent)
+        redrawn = frozenset(i for i in self._others() if self._accepts_redrawn(i))
+        special = self._find_special()
+        plain = frozenset(i for i in self._floats if self._takes_nonfinite(i, nonfinite))
+        skipped = {", ".join(names): why for why, names in self._skipped.items()}
+        return AcceptedInputs(odd, redrawn, special, plain, skipped)
+
+    def _has_time(self) -> bool:
+        return time.thread_time() < self._end
+
+    def _skip(self, what: str, why: str) -> None:
+        self._skipped.setdefault(why, []).append(what)
+
+    def _changed(self, only: int, change: Callable[[torch.Tensor], None]) -> Values:
+        """Return copies of the inputs, of which one has been changed."""
+        with one_thread():
+            copies = [x.clone() for x in self._values]
+            change(copies[only])
+        return copies
+
+    # --- odd rows
+
+    def _odd_values(self, family: str, oddness: Oddness, only: int | None) -> Values:
+        """Return copies of the inputs with odd rows in one or, with None, all float inputs."""
+        with one_thread():
+            copies = [x.clone() for x in self._values]
+            for i in self._floats if only is None else [only]:
+                make_odd(copies[i], family, oddness, self._generator)
+        return copies
+
+    def _find_exponent(self) -> int | None:
+        """Return the widest range of magnitudes that all float inputs can have at once, None for none."""
+        if not self._floats:
+            return None
+        for exponent in EXPONENTS:
+            if not self._has_time():
+                self._skip("wide ranges of magnitudes", NOT_ASKED)
+                return None
+            wide = Oddness(dict.fromkeys(WIDE_KINDS, Keeping.NOTHING), exponent)
+            if self._is_accurate(self._odd_values("odd_rows", wide, None)):
+                return exponent - MARGIN
+        self._skip("wide ranges of magnitudes", NOT_FINITE)
+        return None
+
+    def _is_accurate(self, values: Values) -> bool:
+        """Tell whether the reference in float32 is finite, and near its float64 self in every row."""
+        outputs = self._ask.run(values)
+        truths = self._ask.run_double(values) if outputs is not None else None
+        if outputs is None or truths is None:
+            return False
+        return all(_error(x, o) < ACCURATE for x, o in zip(outputs, truths, strict=True))
+
+    def _find_odd(self, exponent: int | None) -> dict[int, Oddness]:
+        if not self._floats:
+            return {}
+        names = set(KINDS) if exponent is not None else set(KINDS) - WIDE_KINDS
+        free = Oddness(dict.fromkeys(names, Keeping.NOTHING), exponent or 0)
+        if self._accepts_all(free):
+            return dict.fromkeys(self._floats, free)
+        return {i: self._find_kinds(i, names, exponent or 0) for i in self._floats}
+
+    def _accepts_all(self, oddness: Oddness) -> bool:
+        """Tell whether all kinds are accepted in all inputs at once."""
+        return all(
+            self._ask.run(self._odd_values(family, oddness, None)) is not None
+            for family in ["mixed"] * GENERAL_TRIALS
+        )
+
+    def _find_kinds(self, i: int, names: set[str], exponent: int) -> Oddness:
+        """Return which kinds one input accepts while the others are as drawn, keeping as little as it can."""
+        found: dict[str, Keeping] = {}
+        for keeping in Keeping:
+            left = sorted(names - found.keys())
+            found |= dict.fromkeys(self._accepted_of(i, left, keeping, exponent), keeping)
+        if missing := sorted(names - found.keys()):
+            why = NOT_FINITE if self._has_time() else NOT_ASKED
+            self._skip(f"odd rows of input {i} ({', '.join(missing)})", why)
+        return Oddness(found, exponent)
+
+    def _accepted_of(self, i: int, names: list[str], keeping: Keeping, exponent: int) -> list[str]:
+        """Return those of some kinds that an input accepts; all are tried at once, then halves of them."""
+        if not names or not self._has_time():
+            return []
+        oddness = Oddness(dict.fromkeys(names, keeping), exponent)
+        if all(self._ask.run(self._odd_values("mixed", oddness, i)) for _ in range(GENERAL_TRIALS)):
+            return names
+        if len(names) == 1:
+            return []
+        middle = len(names) // 2
+        halves = names[:middle], names[middle:]
+        return [name for half in halves for name in self._accepted_of(i, half, keeping, exponent)]
+
+    # --- masks, integers, labels
+
+    def _others(self) -> list[int]:
+        return [i for i, x in enumerate(self._values) if is_mask(x) or _is_integer(x)]
+
+    def _accepts_redrawn(self, i: int) -> bool:
+        if not self._has_time():
+            self._skip(f"redrawn input {i}", NOT_ASKED)
+            return False
+        for style in (0, 1):
+            if (
+                self._ask.run(self._changed(i, partial(redraw, style=style, generator=self._generator)))
+                is None
+            ):
+                self._skip(f"redrawn input {i}", NOT_FINITE)
+                return False
+        return True
+
+    def _find_special(self) -> dict[int, list[int]]:
+        """Return, for inputs of integers, the values that the reference treats apart and accepts."""
+        integers = {i: x for i, x in enumerate(self._values) if _is_integer(x)}
+        if not integers or not self._has_time():
+            return {}
+        with _Trace(integers, are_comparisons_safe=not self._ask.is_on_gpu) as trace:
+            self._ask.run_raw(self._values)
+        found: dict[int, list[int]] = {}
+        for i, specials in trace.found.items():
+            for value in sorted(specials):
+                put = partial(put_special, values=[value], generator=self._generator)
+                outputs = self._ask.run(self._changed(i, put))
+                if outputs is not None and self._base is not None and _differ(outputs, self._base):
+                    found.setdefault(i, []).append(value)
+        return found
+
+    # --- NaN and infinity
+
+    def _takes_nonfinite(self, i: int, nonfinite: Nonfinite) -> bool:
+        if nonfinite is Nonfinite.AUTO:
+            return self._is_plain(i)
+        return nonfinite is Nonfinite.SAME
+
+    def _is_plain(self, i: int) -> bool:
+        """Tell whether NaN in an input reaches its own element or row of the outputs, and nothing else."""
+        if self._base is None or not all(x.is_floating_point() for x in self._base):
+            return False
+        x = self._values[i]
+        for _ in range(2):
+            if not self._has_time():
+                return False
+            place = tuple(int(torch.randint(n, (1,), generator=self._generator)) for n in x.shape)
+            outputs = self._ask.run_raw(self._changed(i, partial(_put_nan, place=place)))
+            if outputs is None:
+                return False
+            reached = [(o, ~torch.isfinite(o)) for o in outputs]
+            if not all(_is_own(bad, place) for _, bad in reached if bad.any()):
+                return False
+            if not any(bad.any() for _, bad in reached):
+                return False
+        return True
+
+
+def _put_nan(x: torch.Tensor, place: tuple[int, ...]) -> None:
+    x[place] = float("nan")
+
+
+class _Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Collects values that integer inputs are compared with, and the ``ignore_index`` of losses on them."""
+
+    def __init__(self, integers: dict[int, torch.Tensor], *, are_comparisons_safe: bool) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._integers, self._compares = integers, are_comparisons_safe
+        self.found: dict[int, set[int]] = {}
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = func.overloadpacket.__name__
+        if name in LOSSES:
+            self._add(args[1], args[4])
+        elif self._compares and name in COMPARED and isinstance(args[1], int | float):
+            self._add(args[0], args[1])
+        return func(*args, **(kwargs or {}))
+
+    def _add(self, tensor: Any, value: float) -> None:
+        for i, x in self._integers.items():
+            is_same = isinstance(tensor, torch.Tensor) and tensor.numel() == x.numel()
+            if is_same and bool((tensor.cpu().reshape(-1) == x.cpu().reshape(-1)).all()):
+                self.found.setdefault(i, set()).add(int(value))
+
+
+def _is_integer(x: torch.Tensor) -> bool:
+    return not x.is_floating_point() and not x.is_complex() and x.dtype is not torch.bool and x.numel() > 0
+
+
+def _error(x: torch.Tensor, o: torch.Tensor) -> float:
+    """Return the largest error relative to an element and the size of its row."""
+    if not x.is_floating_point() or x.numel() == 0:
+        return 0.0
+    width = x.shape[-1] if x.ndim and x.numel() > x.shape[-1] else 1
+    got, truth = (t.double().reshape(-1, width) for t in (x, o))
+    scale = truth.abs() + truth.square().mean(-1, keepdim=True).sqrt() + 1e-30
+    error = float(((got - truth).abs() / scale).max())
+    return error if error == error else float("inf")
+
+
+def _differ(outputs: Sequence[torch.Tensor], others: Sequence[torch.Tensor]) -> bool:
+    return any(not torch.equal(x, y) for x, y in zip(outputs, others, strict=True))
+
+
+def _is_own(reached: torch.Tensor, place: tuple[int, ...]) -> bool:
+    """Tell whether what was reached is one element, or all that shares the place's first indices."""
+    count = int(reached.sum())
+    if count == 1:
+        return reached.numel() > 1
+    for k in range(1, min(len(place), reached.ndim) + 1):
+        if all(p < n for p, n in zip(place[:k], reached.shape, strict=False)):
+            row = reached[place[:k]]
+            if bool(row.all()) and row.numel() == count < reached.numel():
+                return True
+    return False

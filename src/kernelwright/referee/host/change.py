@@ -1,0 +1,99 @@
+"""Changes the inputs of one sample to its input distribution, as far as the reference accepts it."""
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import torch
+
+from kernelwright.referee.host.input_distributions import change_inputs, permute
+from kernelwright.referee.host.odd_rows import ANY, Keeping, Oddness, kept, make_odd
+from kernelwright.referee.host.redrawn import put_special, redraw_integers, redraw_mask
+
+ODD = frozenset({"odd_rows", "few_odd_rows", "odd_elements", "mixed"})
+REDRAWN = frozenset({"odd_rows", "mixed"})
+"""Families that redraw masks, integers and labels as well."""
+NONFINITE = "nonfinite"
+
+
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """Use one thread inside: on a busy machine, short parallel operations take longer than serial ones."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@dataclass(frozen=True)
+class AcceptedInputs:
+    """What a reference accepts as inputs, by the number of the input tensor."""
+
+    odd: Mapping[int, Oddness] = field(default_factory=dict)
+    """A float input that is missing accepts the kinds of ``odd_rows.ANY``."""
+    redrawn: frozenset[int] = frozenset()
+    """Masks and integers that may be redrawn."""
+    special: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    """Values that the reference treats apart: ``ignore_index`` and its like."""
+    plain: frozenset[int] = frozenset()
+    """Float inputs whose NaN reaches only the outputs of its own row or element."""
+    skipped: Mapping[str, str] = field(default_factory=dict)
+    """What is not tried -> why, for the evaluation."""
+
+
+def change_sample(
+    inputs: Sequence[torch.Tensor], family: str, variant: int, keeping: Keeping,
+    generator: torch.Generator, accepted: AcceptedInputs,
+) -> None:  # fmt: skip
+    """Change all inputs of a sample in place.
+
+    Args:
+        inputs: the values as drawn; no two elements of one share memory.
+        family: name of the input distribution.
+        variant: which of several like it.
+        keeping: what float inputs must keep of their values as drawn.
+        generator: of all choices.
+        accepted: what the reference accepts.
+    """
+    for i, x in enumerate(inputs):
+        if x.is_floating_point():
+            drawn = x.clone() if keeping is not Keeping.NOTHING else x
+            if family in ODD:
+                make_odd(x, family, accepted.odd.get(i, ANY), generator)
+            elif family == "permuted":
+                permute(x, generator)
+            elif family == NONFINITE:
+                if i in accepted.plain:
+                    put_nonfinite(x, generator)
+            else:
+                change_inputs(x, family, variant, generator)
+            if keeping is not Keeping.NOTHING:
+                x.copy_(kept(x, keeping, drawn))
+        if family in REDRAWN:
+            if i in accepted.redrawn:
+                redraw(x, variant, generator)
+            if i in accepted.special:
+                put_special(x, accepted.special[i], generator)
+
+
+def redraw(x: torch.Tensor, style: int, generator: torch.Generator) -> None:
+    """Redraw a mask or integers in place."""
+    if x.dtype is torch.bool or x.is_floating_point():
+        redraw_mask(x, style, generator)
+    elif not x.is_complex():
+        redraw_integers(x, generator)
+
+
+def put_nonfinite(x: torch.Tensor, generator: torch.Generator) -> None:
+    """Put NaN and both infinities at random places of an input, in different rows where there are several."""
+    if x.numel() == 0:
+        return
+    width = max(x.shape[-1], 1) if x.ndim else 1
+    rows = torch.randperm(max(x.numel() // width, 1), generator=generator)
+    values = (float("nan"), float("inf"), -float("inf"))
+    flat = x.clone(memory_format=torch.contiguous_format).view(-1)
+    for i, value in enumerate(values[: max(min(len(rows), 3), 1)]):
+        flat[int(rows[i]) * width + int(torch.randint(width, (1,), generator=generator))] = value
+    x.copy_(flat.view(x.shape))

@@ -1,0 +1,206 @@
+"""Input samples in which most values are ordinary and some rows, or some elements, are not.
+
+A candidate that looks at a few elements to choose its path cannot tell such a sample from an ordinary one.
+Which rows are odd, in which way, and along which axis they lie is random.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+import torch
+
+SHARES = {"odd_rows": 4, "few_odd_rows": 64, "mixed": 4}
+"""Family -> one row in this many is odd, at least one."""
+N_ODD_ELEMENTS = 3
+"""Most elements that ``odd_elements`` changes in an input."""
+LARGE = 1000.0
+"""Size of large constants, up to four times as much: their squares have no bits left for a variance."""
+SPIKE = 50.0
+DEPTH, SPREAD = 150.0, 100.0
+"""Rows of ``low`` lie below ``-DEPTH``, spread by ``SPREAD``: ``exp`` of them is zero."""
+EXPONENTS = (80, 50, 30, 20, 12)
+"""Powers of two that are tried as the range of magnitudes, the widest first."""
+MARGIN = 10
+"""The range used is narrower by this many powers of two than the widest that the reference accepts: another
+order of the same arithmetic may overflow a little earlier."""
+
+
+class Keeping(IntEnum):
+    """What an odd row keeps of the input it belongs to, for references that accept nothing else."""
+
+    NOTHING = 0
+    SIGN = 1
+    """Where no value as drawn is negative, none becomes so; and the other way round."""
+    SIZE = 2
+    """The sign, and no value becomes larger than ``LARGER`` times the largest as drawn."""
+    RANGE = 3
+    """All values stay between the least and the largest as drawn."""
+
+
+LARGER = 4.0
+
+Rows = torch.Tensor
+"""Some rows of an input, one behind the other: (rows, width)."""
+
+
+@dataclass(frozen=True)
+class _Source:
+    """What an odd row is made from."""
+
+    values: torch.Tensor
+    """All values of the input as drawn, flat."""
+    rms: float
+    exponent: int
+    generator: torch.Generator
+
+    def uniform(self, n: int, low: float, high: float) -> torch.Tensor:
+        return torch.rand(n, generator=self.generator) * (high - low) + low
+
+    def signs(self, n: int) -> torch.Tensor:
+        return torch.randint(2, (n,), generator=self.generator) * 2.0 - 1
+
+    def places(self, n: int, width: int) -> torch.Tensor:
+        return torch.randint(width, (n,), generator=self.generator)
+
+
+def _constants(rows: Rows, sizes: torch.Tensor, source: _Source) -> Rows:
+    return (sizes * source.signs(len(rows)))[:, None].expand(rows.shape)
+
+
+def _one_hot(rows: Rows, source: _Source) -> Rows:
+    hot = torch.zeros(rows.shape)
+    hot[torch.arange(len(rows)), source.places(*rows.shape)] = 1.0
+    return hot
+
+
+def _spiked(rows: Rows, source: _Source) -> Rows:
+    small = rows * 0.01
+    height = SPIKE * source.signs(len(rows)) * source.uniform(len(rows), 0.5, 1.5)
+    small[torch.arange(len(rows)), source.places(*rows.shape)] = height.to(rows.dtype)
+    return small
+
+
+def _rounded(rows: Rows, source: _Source) -> Rows:
+    step = max(source.rms / 2, 1e-30)
+    return (rows / step).round() * step
+
+
+def _wide(rows: Rows, source: _Source) -> Rows:
+    powers = source.uniform(rows.numel(), -source.exponent, source.exponent).view(rows.shape)
+    return rows * powers.to(rows.dtype).exp2()
+
+
+def _scaled(rows: Rows, low: float, high: float, source: _Source) -> Rows:
+    return rows * source.uniform(len(rows), low, high).to(rows.dtype).exp2()[:, None]
+
+
+KINDS: Mapping[str, Callable[[Rows, _Source], Rows]] = {
+    "zero": lambda rows, source: torch.zeros_like(rows),
+    "constant": lambda rows, source: _constants(rows, source.uniform(len(rows), -3, 5).exp2(), source),
+    "large_constant": lambda rows, source: _constants(
+        rows, LARGE * source.uniform(len(rows), 0.5, 4), source
+    ),
+    "one_hot": _one_hot,
+    "negated": lambda rows, source: -rows,
+    "shifted": lambda rows, source: rows + (4 * source.rms * source.signs(len(rows)))[:, None],
+    "rounded": _rounded,
+    "resampled": lambda rows, source: source.values[source.places(rows.numel(), source.values.numel())].view(
+        rows.shape
+    ),
+    "louder": lambda rows, source: _scaled(rows, 1, 7, source),
+    "quieter": lambda rows, source: _scaled(rows, -10, -2, source),
+    "spiked": _spiked,
+    "low": lambda rows, source: -(DEPTH + SPREAD * rows.abs()),
+    "wide": _wide,
+    "huge": lambda rows, source: _scaled(rows, source.exponent / 2, source.exponent, source),
+    "tiny": lambda rows, source: _scaled(rows, -source.exponent, -source.exponent / 2, source),
+}
+"""Ways for a row to be odd. ``wide``, ``huge`` and ``tiny`` depend on the range of magnitudes."""
+WIDE_KINDS = frozenset({"wide", "huge", "tiny"})
+MILD = 8
+"""Range of magnitudes where nothing is known of the reference."""
+
+
+@dataclass(frozen=True)
+class Oddness:
+    """Which odd rows a reference accepts in one input."""
+
+    kinds: Mapping[str, Keeping] = field(default_factory=lambda: dict.fromkeys(KINDS, Keeping.NOTHING))
+    exponent: int = MILD
+
+
+ANY = Oddness()
+"""All kinds, within a mild range of magnitudes."""
+
+
+def make_odd(x: torch.Tensor, family: str, oddness: Oddness, generator: torch.Generator) -> None:
+    """Make some rows or elements of an input odd, in place: ``odd_elements`` or a family of ``SHARES``."""
+    if x.numel() == 0 or not oddness.kinds:
+        return
+    if family == "odd_elements":
+        return _make_elements_odd(x, oddness, generator)
+    drawn = x.clone(memory_format=torch.contiguous_format)
+    _make_rows_odd(x, drawn, SHARES[family], family != "few_odd_rows", oddness, generator)
+    if family == "mixed":
+        _make_rows_odd(x, drawn, SHARES["few_odd_rows"], False, oddness, generator)
+        _make_elements_odd(x, oddness, generator)
+
+
+def _make_rows_odd(
+    x: torch.Tensor, drawn: torch.Tensor, one_in: int, is_along_last: bool, oddness: Oddness,
+    generator: torch.Generator,
+) -> None:  # fmt: skip
+    source = _Source(drawn.view(-1), _rms(drawn), oddness.exponent, generator)
+    axis, is_slab = (x.ndim - 1, False) if is_along_last or x.ndim < 2 else _choose_axis(x.ndim, generator)
+    moved = x.movedim(axis, 0 if is_slab else -1) if x.ndim else x.view(1)
+    rows = moved.reshape(moved.shape[0], -1) if is_slab else moved.reshape(-1, moved.shape[-1])
+    rows = rows.clone() if rows.data_ptr() == x.data_ptr() else rows
+    n_odd = max(len(rows) // one_in, 1)
+    chosen = torch.randperm(len(rows), generator=generator)[:n_odd]
+    names = sorted(oddness.kinds)
+    order = torch.randperm(len(names), generator=generator).tolist()
+    for i, place in enumerate(order[:n_odd]):
+        where, name = chosen[i :: len(order)], names[place]
+        odd = KINDS[name](rows[where], source).to(x.dtype)
+        rows[where] = kept(odd, oddness.kinds[name], drawn)
+    moved.copy_(rows.view(moved.shape))
+
+
+def _choose_axis(ndim: int, generator: torch.Generator) -> tuple[int, bool]:
+    """Return an axis, and whether a row is all that shares an index on it instead of a vector along it."""
+    axis = int(torch.randint(ndim, (1,), generator=generator))
+    return axis, bool(torch.randint(2, (1,), generator=generator))
+
+
+def _make_elements_odd(x: torch.Tensor, oddness: Oddness, generator: torch.Generator) -> None:
+    """Change up to ``N_ODD_ELEMENTS`` elements at random places."""
+    drawn = x.clone(memory_format=torch.contiguous_format)
+    flat = drawn.view(-1).clone()
+    source = _Source(drawn.view(-1), _rms(drawn), oddness.exponent, generator)
+    names = sorted(set(oddness.kinds) - {"rounded", "quieter", "one_hot", "tiny"})
+    for _ in range(min(N_ODD_ELEMENTS, max(x.numel() // 64, 1)) if names else 0):
+        name = names[int(source.places(1, len(names)))]
+        at = source.places(1, flat.numel())
+        value = KINDS[name](flat[at].view(1, 1), source).to(x.dtype)
+        flat[at] = kept(value, oddness.kinds[name], drawn).view(1)
+    x.copy_(flat.view(x.shape))
+
+
+def kept(odd: torch.Tensor, keeping: Keeping, drawn: torch.Tensor) -> torch.Tensor:
+    """Return changed values, made finite, with what they must keep of the input as drawn."""
+    odd = torch.nan_to_num(odd)
+    if keeping is Keeping.NOTHING or drawn.numel() == 0:
+        return odd
+    low, high = drawn.min(), drawn.max()
+    if keeping is Keeping.RANGE:
+        return odd.clamp(low, high)
+    odd = odd.abs() if low >= 0 else -odd.abs() if high <= 0 else odd
+    if keeping is Keeping.SIGN:
+        return odd
+    largest = LARGER * torch.maximum(low.abs(), high.abs())
+    return odd.clamp(-largest, largest)
+
+
+def _rms(x: torch.Tensor) -> float:
+    return float(x.double().square().mean().sqrt()) if x.numel() else 0.0

@@ -1,0 +1,64 @@
+"""Changes parameters and buffers away from their values after construction."""
+
+import torch
+
+ALONE_LOW, ALONE_HIGH = 4.0, 16.0
+"""By how many root mean squares ``touched`` moves its one element."""
+UNIT = 0.5
+"""Root mean square of what replaces a tensor of zeros."""
+
+
+def change_state(x: torch.Tensor, is_parameter: bool, style: str, generator: torch.Generator) -> None:
+    """Change one parameter or buffer, in place.
+
+    Args:
+        x: the value after construction; no two elements share memory.
+        is_parameter: parameters can be anything after training, buffers keep their sign and their zeros.
+        style: ``redrawn`` draws every parameter anew with its root mean square, so identities, triangles,
+            constants and signs are gone. ``redrawn_positive`` does so too, but parameters without a negative
+            value get none. ``signed`` scales, and flips signs of constant parameters. ``positive`` scales.
+            ``touched`` moves one element far.
+        generator: of all choices.
+    """
+    if x.numel() == 0:
+        return
+    if style == "touched":
+        return _touch(x, is_parameter, generator)
+    if is_parameter and style.startswith("redrawn"):
+        return _redraw(x, style == "redrawn_positive", generator)
+    _scale(x, is_parameter and style == "signed", generator)
+
+
+def _redraw(x: torch.Tensor, keeps_positive: bool, generator: torch.Generator) -> None:
+    rms = float(x.double().square().mean().sqrt()) or UNIT
+    new = torch.randn(x.shape, generator=generator).mul_(rms)
+    if keeps_positive and bool((x >= 0).all()):
+        new.abs_().add_(rms / 10)
+    x.copy_(new)
+
+
+def _touch(x: torch.Tensor, is_parameter: bool, generator: torch.Generator) -> None:
+    flat = x.clone(memory_format=torch.contiguous_format).view(-1)
+    at = int(torch.randint(x.numel(), (1,), generator=generator))
+    factor = ALONE_LOW + (ALONE_HIGH - ALONE_LOW) * float(torch.rand(1, generator=generator))
+    rms = float(x.double().square().mean().sqrt()) or UNIT
+    if not is_parameter and bool((flat != flat[0]).any()):
+        flat[at] *= factor
+    elif bool((flat >= 0).all()) or bool(torch.randint(2, (1,), generator=generator)):
+        flat[at] += factor * rms
+    else:
+        flat[at] -= factor * rms
+    x.copy_(flat.view(x.shape))
+
+
+def _scale(x: torch.Tensor, flips: bool, generator: torch.Generator) -> None:
+    """Scale by up to a half. Zeros in a non-constant tensor stay (masks); tensors of zeros become noise."""
+    factor = torch.rand(x.shape, generator=generator).add_(0.5)
+    first = x.reshape(-1)[0]
+    is_constant = bool((x == first).all())
+    if is_constant and float(first) == 0.0:
+        x.copy_(torch.randn(x.shape, generator=generator).mul_(UNIT))
+        return
+    if flips and is_constant:
+        factor *= torch.randint(2, x.shape, generator=generator) * 2 - 1
+    x.mul_(factor.to(x.dtype))

@@ -1,0 +1,268 @@
+"""Samples in which most is ordinary, redrawn masks and labels, changed weights; what references accept."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kernelwright.core.policy import Nonfinite
+from kernelwright.referee.host.acceptance import Asking, Questions, Run, Values
+from kernelwright.referee.host.change import AcceptedInputs, change_sample, put_nonfinite
+from kernelwright.referee.host.input_distributions import permute
+from kernelwright.referee.host.odd_rows import ANY, KINDS, Keeping, Oddness, kept, make_odd
+from kernelwright.referee.host.redrawn import put_special, redraw_integers, redraw_mask
+from kernelwright.referee.host.weight_draws import change_state
+from kernelwright.referee.worker.tensors import compact
+
+
+def generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    family=st.sampled_from(["odd_rows", "few_odd_rows", "odd_elements", "mixed"]),
+    shape=st.lists(st.integers(0, 9), max_size=4),
+    keeping=st.sampled_from(list(Keeping)),
+    seed=st.integers(0, 2**31),
+)
+def test_odd_values_are_finite_repeat_under_their_seed_and_keep_what_they_must(
+    family: str, shape: list[int], keeping: Keeping, seed: int
+) -> None:
+    drawn = torch.rand(shape, generator=generator(1))
+    oddness = Oddness(dict.fromkeys(KINDS, keeping), 60)
+    one, other = drawn.clone(), drawn.clone()
+    for x in (one, other):
+        make_odd(x, family, oddness, generator(seed))
+    assert bool(torch.isfinite(one).all()) and torch.equal(one, other)
+    if keeping is not Keeping.NOTHING and drawn.numel():
+        assert float(one.min()) >= 0
+    if keeping is Keeping.RANGE and drawn.numel():
+        assert float(one.max()) <= float(drawn.max())
+
+
+@pytest.mark.parametrize(
+    ("family", "least", "most"), [("odd_rows", 30, 64), ("few_odd_rows", 1, 64), ("odd_elements", 1, 3)]
+)
+def test_most_rows_stay_ordinary(family: str, least: int, most: int) -> None:
+    for seed in range(8):
+        x = torch.rand(256, 64, generator=generator(seed))
+        drawn = x.clone()
+        make_odd(x, family, ANY, generator(seed))
+        rows, columns = (int((x != drawn).any(axis).sum()) for axis in (1, 0))
+        assert min(rows, columns) <= most and max(rows, columns) >= least
+
+
+def test_odd_rows_hold_zeros_large_constants_and_a_wide_range() -> None:
+    x = torch.randn(512, 32, generator=generator())
+    make_odd(x, "odd_rows", Oddness(dict.fromkeys(KINDS, Keeping.NOTHING), 60), generator())
+    spread = x.amax(1) - x.amin(1)
+    assert bool((x == 0).all(1).any())
+    assert bool(((spread == 0) & (x[:, 0].abs() > 400)).any())
+    assert bool(((x != 0).sum(1) == 1).any())
+    assert float(x.abs().max()) > 1e12
+
+
+def test_transposed_inputs_are_changed_where_they_are() -> None:
+    x = torch.rand(64, 32).t()
+    make_odd(x, "mixed", ANY, generator())
+    assert x.stride() == (1, 32) and not bool(((x >= 0) & (x <= 1)).all())
+
+
+def test_what_is_kept_of_a_positive_input() -> None:
+    drawn, odd = torch.tensor([0.5, 2.0]), torch.tensor([-1000.0, float("inf")])
+    assert kept(odd, Keeping.SIGN, drawn)[0] == 1000
+    assert float(kept(odd, Keeping.SIZE, drawn).max()) == 8
+    assert kept(odd, Keeping.RANGE, drawn).tolist() == [0.5, 2.0]
+
+
+@given(count=st.integers(0, 3000))
+@settings(max_examples=20, deadline=None)
+def test_permuted_values_are_the_same_values(count: int) -> None:
+    x = torch.arange(float(count))
+    permute(x, generator())
+    assert torch.equal(x.sort().values, torch.arange(float(count)))
+    assert count < 10 or not torch.equal(x, torch.arange(float(count)))
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    shape=st.lists(st.integers(2, 6), min_size=1, max_size=4),
+    style=st.integers(0, 1),
+    seed=st.integers(0, 99),
+)
+def test_every_row_of_a_redrawn_mask_keeps_both_values(shape: list[int], style: int, seed: int) -> None:
+    mask = torch.ones(shape, dtype=torch.bool)
+    mask[..., 1:] = False
+    redraw_mask(mask, style, generator(seed))
+    assert bool(mask.any(-1).all()) and not bool(mask.all(-1).any())
+
+
+def test_a_mask_of_floats_keeps_its_two_values() -> None:
+    mask = torch.zeros(6, 6).masked_fill_(torch.ones(6, 6).triu(1).bool(), -1e9)
+    redraw_mask(mask, 1, generator())
+    assert set(mask.flatten().tolist()) == {0.0, torch.tensor(-1e9).item()}
+
+
+@settings(max_examples=40, deadline=None)
+@given(values=st.lists(st.integers(-5, 9), min_size=1, max_size=30), seed=st.integers(0, 99))
+def test_redrawn_integers_keep_range_order_and_distinctness(values: list[int], seed: int) -> None:
+    x = torch.tensor(values)
+    redraw_integers(x, generator(seed))
+    assert int(x.min()) >= min(values) and int(x.max()) <= max(values)
+    if len(values) > 2 and sorted(values) == values:
+        assert x.tolist() == sorted(x.tolist())
+    if len(set(values)) == len(values) > 1:
+        assert len(set(x.tolist())) == len(values)
+
+
+def test_some_labels_are_special_and_some_are_not() -> None:
+    x = torch.arange(40)
+    put_special(x, [-100], generator())
+    assert 1 <= int((x == -100).sum()) < 40
+
+
+def test_nan_and_infinities_stand_in_rows_of_their_own() -> None:
+    x = torch.rand(8, 5)
+    put_nonfinite(x, generator())
+    assert (int(x.isnan().sum()), int((x == float("inf")).sum()), int((x == -float("inf")).sum())) == (
+        1,
+        1,
+        1,
+    )
+    assert int((~x.isfinite()).any(1).sum()) == 3
+
+
+def test_weights_without_structure_have_the_same_size() -> None:
+    identity, scale = torch.eye(64), torch.ones(64)
+    change_state(identity, True, "redrawn", generator())
+    change_state(scale, True, "redrawn", generator())
+    assert int((identity == 0).sum()) == 0 and 0.05 < float(identity.std()) < 0.3
+    assert bool((scale < 0).any()) and bool((scale > 0).any())
+
+
+def test_positive_weights_can_be_kept_positive() -> None:
+    scale = torch.ones(64)
+    change_state(scale, True, "redrawn_positive", generator())
+    assert bool((scale > 0).all()) and float(scale.std()) > 0.1
+
+
+@pytest.mark.parametrize("is_parameter", [True, False])
+def test_one_element_is_touched_and_masks_keep_their_zeros(is_parameter: bool) -> None:
+    x = torch.ones(8, 8).tril()
+    before = x.clone()
+    change_state(x, is_parameter, "touched", generator(5))
+    assert int((x != before).sum()) <= 1
+    assert is_parameter or bool((x.triu(1) == 0).all())
+
+
+def test_a_compact_view_has_every_element_once() -> None:
+    column = torch.rand(5, 1)
+    assert compact(column.expand(5, 7)).shape == (5, 1)
+    assert compact(torch.rand(6, 6)[:, ::2]).shape == (6, 3)
+    assert compact(torch.arange(5.0).as_strided((4, 2), (1, 1))).tolist() == [0, 1, 2, 3, 4]
+
+
+# --- what a reference accepts
+
+
+def ask(function: object, *values: torch.Tensor, nonfinite: Nonfinite = Nonfinite.AUTO) -> AcceptedInputs:
+    assert callable(function)
+
+    def raw(tensors: Values) -> Values | None:
+        try:
+            return [function(*tensors)]
+        except (IndexError, RuntimeError):
+            return None
+
+    def finite(run: Run) -> Run:
+        def call(tensors: Values) -> Values | None:
+            outputs = run(tensors)
+            return outputs if outputs and all(bool(x.isfinite().all()) for x in outputs) else None
+
+        return call
+
+    def double(tensors: Values) -> Values | None:
+        return raw([x.double() if x.is_floating_point() else x for x in tensors])
+
+    questions = Questions(finite(raw), raw, finite(double), list(values), seed=3)
+    return Asking(questions).answer(nonfinite=nonfinite)
+
+
+def test_a_reference_that_takes_everything_is_given_everything() -> None:
+    accepted = ask(torch.relu, torch.rand(64, 16))
+    assert accepted.odd[0].kinds.keys() == KINDS.keys()
+    assert set(accepted.odd[0].kinds.values()) == {Keeping.NOTHING}
+    assert accepted.plain == {0} and not accepted.skipped
+
+
+def test_a_logarithm_keeps_the_sign_and_takes_no_zeros() -> None:
+    accepted = ask(torch.log, torch.rand(64, 16) + 0.1)
+    kinds = accepted.odd[0].kinds
+    assert kinds["negated"] is Keeping.SIGN and kinds["zero"] > Keeping.SIGN
+
+
+def test_exponentials_get_values_of_a_size_that_they_take() -> None:
+    accepted = ask(lambda x: torch.exp(x) / torch.exp(x).sum(), torch.rand(64, 16))
+    assert accepted.odd[0].kinds["large_constant"] > Keeping.SIGN
+
+
+def test_squares_have_a_narrower_range_than_their_root() -> None:
+    wide = ask(torch.hypot, torch.rand(64, 16), torch.rand(64, 16)).odd[0].exponent
+    narrow = ask(lambda x, y: (x * x + y * y).sqrt(), torch.rand(64, 16), torch.rand(64, 16)).odd[0].exponent
+    assert wide >= 64 > narrow > 0
+
+
+def test_labels_take_the_index_that_a_loss_ignores() -> None:
+    scores, labels = torch.randn(32, 7), torch.randint(7, (32,))
+    accepted = ask(torch.nn.functional.cross_entropy, scores, labels)
+    assert accepted.special == {1: [-100]} and 1 in accepted.redrawn
+
+
+def test_values_that_a_reference_compares_with_are_tried() -> None:
+    def padded(x: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+        return torch.where((tokens == 0)[:, None], torch.zeros(()), x)
+
+    accepted = ask(padded, torch.randn(8, 3), torch.arange(1, 9))
+    assert accepted.special == {1: [0]}
+
+
+def test_an_embedding_gets_no_label_that_it_lacks() -> None:
+    table = torch.randn(10, 4)
+    accepted = ask(lambda at: torch.nn.functional.embedding(at, table), torch.randint(10, (6,)))
+    assert not accepted.special and accepted.redrawn == {0}
+
+
+@pytest.mark.parametrize(
+    ("function", "is_plain"),
+    [
+        (torch.relu, True),
+        (lambda x: torch.softmax(x, -1), True),
+        (lambda x: x.sum(-1), True),
+        (lambda x: x @ torch.ones(16, 3), True),
+        (lambda x: x.cumsum(-1), False),
+        (lambda x: x.sum(), False),
+        (lambda x: x.argmax(-1), False),
+        (lambda x: torch.nan_to_num(x), False),
+        (lambda x: (x - x.mean(0)) * 2, False),
+    ],
+)
+def test_nan_is_plain_where_it_stays_in_its_row(function: object, is_plain: bool) -> None:
+    assert ask(function, torch.rand(8, 16)).plain == ({0} if is_plain else set())
+
+
+def test_the_policy_decides_where_nan_is_tried() -> None:
+    x = torch.rand(8, 16)
+    assert ask(torch.sum, x, nonfinite=Nonfinite.SAME).plain == {0}
+    assert ask(torch.relu, x, nonfinite=Nonfinite.IGNORED).plain == set()
+
+
+def test_a_sample_changes_only_what_is_accepted() -> None:
+    floats, flags = torch.rand(8, 8), torch.ones(8, 8, dtype=torch.bool).tril()
+    before = flags.clone()
+    change_sample([floats, flags], "odd_rows", 0, Keeping.NOTHING, generator(), AcceptedInputs())
+    assert torch.equal(flags, before)
+    change_sample(
+        [floats, flags], "odd_rows", 0, Keeping.NOTHING, generator(), AcceptedInputs(redrawn=frozenset({1}))
+    )
+    assert not torch.equal(flags, before)
