@@ -44,7 +44,7 @@ class JointEdit:
         ]
 
     def apply(self, program: Program, region: str, params: Mapping[str, ParamValue]) -> Program:
-        """Return the program with the fields set; raises LoweringError for an unknown one or a wrong value."""
+        """Return the program with the fields set; LoweringError for an unknown one or a wrong value."""
         unknown = sorted(set(params) - {edit.field for edit in self.edits})
         if unknown or not params:
             raise LoweringError(f"{self.name}: {', '.join(unknown) or 'nothing'} is no field of a schedule")
@@ -60,5 +60,6 @@ def _draw(decisions: list[Decision], rng: random.Random) -> dict[str, ParamValue
 
 
 def _why(values: Mapping[str, ParamValue], decisions: list[Decision]) -> str:
-    changes = (f"{d.param} {d.default} to {values[d.param]}" for d in decisions if d.param in values)
+    before = {d.param: d.default for d in decisions}
+    changes = (f"{name} {before[name]} to {value}" for name, value in values.items())
     return f"together: {', '.join(changes)}"
