@@ -20,6 +20,7 @@ from kernelwright.core.request import (
     Request,
     RunRequest,
     SpaceRequest,
+    SubmissionRequest,
     TuneRequest,
 )
 from kernelwright.core.task import Mode, TolerancePolicy, Workload
@@ -172,6 +173,11 @@ export_requests = a(
     kernels=st.lists(at_paths | texts, max_size=3).map(tuple), verdicts=maybe(words), author=words,
     device=plain, out=maybe(words), workloads=workloads, mode=TASK["mode"],
 )  # fmt: skip
+submission_requests = a(
+    SubmissionRequest, folder=plain, problems=plain, limit=maybe(counts), full_size=st.booleans(),
+    library_calls=JUDGED["library_calls"], device=plain, max_ms=st.floats(0.1, 1e9),
+    max_mb=st.floats(1, 1e9), reference_times=maybe(words), out=maybe(words),
+)  # fmt: skip
 EVERY = {
     "optimize": run_requests,
     "evaluate": evaluate_requests,
@@ -182,5 +188,6 @@ EVERY = {
     "tune": tune_requests,
     "audit": audit_requests,
     "convert import": import_requests,
+    "submission": submission_requests,
     "convert export": export_requests,
 }
