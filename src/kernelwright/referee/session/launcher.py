@@ -413,7 +413,8 @@ class Launcher:
             pid, keeper = reply.get("pid", 0), reply.get("keeper", 0)
             if is_wrapped and not problem:  # its process id differs inside and outside of bubblewrap
                 pid, problem = first_word(listener)
-                keeper = int((stat_of(pid) or ["", "0"])[PARENT])
+                stat = stat_of(pid)
+                keeper = int(stat[PARENT]) if stat else pid
             if problem:
                 shutil.rmtree(scratch, ignore_errors=True)
                 raise MachineError(f"a {kind} cannot be confined: {problem}")
