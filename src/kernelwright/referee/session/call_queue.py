@@ -42,7 +42,7 @@ TIMES_AT = RECORDS_AT + (RING + KEPT) * RECORD.itemsize
 BYTES = TIMES_AT + TOKENS * 16
 
 
-class How(IntEnum):
+class FeedEnd(IntEnum):
     """How feeding ended."""
 
     DONE = 0
@@ -86,11 +86,13 @@ class CallQueue:
         """Add one token."""
         self._lib.call_push(self._begin, ctypes.byref(self._fed), ctypes.c_uint64(token))
 
-    def drain(self, timeout_s: float) -> How:
+    def drain(self, timeout_s: float) -> FeedEnd:
         """Wait until all tokens are done."""
-        return How(self._lib.call_drain(self._begin, self._fed, ctypes.c_double(timeout_s), self._sock))
+        return FeedEnd(self._lib.call_drain(self._begin, self._fed, ctypes.c_double(timeout_s), self._sock))
 
-    def feed(self, calls: Sequence[int], timeout_s: float, *, n_extra: int, ahead: int) -> tuple[How, float]:
+    def feed(
+        self, calls: Sequence[int], timeout_s: float, *, n_extra: int, ahead: int
+    ) -> tuple[FeedEnd, float]:
         """Feed calls and return when all but the last ``n_extra`` of them are done; with the seconds taken.
 
         A call is an argument set's number, plus the place where its output is kept, from 1 on, times 2**32.
@@ -103,7 +105,7 @@ class CallQueue:
             ctypes.c_double(timeout_s), self._sock, ctypes.byref(elapsed),
         )  # fmt: skip
         self.n_calls += (self._fed.value - before) % 2**32
-        return How(how), elapsed.value / 1e9
+        return FeedEnd(how), elapsed.value / 1e9
 
     def record(self, number: int) -> Any:
         """Return a copy of what is noted of the call of this number, one of the last in the ring."""

@@ -40,7 +40,7 @@ from kernelwright.referee.sandbox.processes import (
 from kernelwright.referee.sandbox.scratch import ScratchSpace
 from kernelwright.referee.sandbox.stopping import stopped
 from kernelwright.referee.sandbox.view import view_from_json
-from kernelwright.referee.session.call_queue import ATTEND, CallQueue, How, build_loop
+from kernelwright.referee.session.call_queue import ATTEND, CallQueue, FeedEnd, build_loop
 from kernelwright.referee.session.call_records import can_read
 from kernelwright.referee.session.shared_memory import SharedMemory
 from kernelwright.referee.session.zygote_process import ZygoteProcess, describe_exit
@@ -198,12 +198,12 @@ class Child:
                 self.drain(timeout_s)
             self._queue.push(ATTEND)
 
-    def _judge(self, how: How, timeout_s: float) -> None:
-        if how is How.LATE:
+    def _judge(self, how: FeedEnd, timeout_s: float) -> None:
+        if how is FeedEnd.LATE:
             raise self._late(timeout_s)
-        if how is How.GONE:
+        if how is FeedEnd.GONE:
             raise self._died()
-        if how is How.RAISED:
+        if how is FeedEnd.RAISED:
             self.call(FAILURE, timeout_s)
 
     def _late(self, timeout_s: float) -> ChildLate:
