@@ -19,6 +19,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("runs", "tuning"),
     ("methods",),
     ("remote", "corpus", "delivery"),
+    ("warm",),
     ("api",),
     ("mcp",),
     ("cli", "testing"),

@@ -17,6 +17,8 @@ from kernelwright.core.workload_words import parse_workload, workload_word
 
 MAX_MS, MAX_MB = 20.0, 100.0
 """Above these ``check`` reduces sizes; ours."""
+REFEREE_IDLE_S = 600.0
+"""How long a warm referee stays when nobody asks; ours."""
 SandboxTier: TypeAlias = Literal["namespaces", "bubblewrap", "landlock", "limits"]
 """See ``referee/sandbox/tiers.py``."""
 IMPORT_FORMATS = ("flashinfer", "kernelbench", "popcorn", "robust-kbench")
@@ -318,6 +320,15 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "confine_tasks", "--confine-tasks", "Run the reference in the sandbox too: for a stranger's task.",
         "Judging", kind=bool,
+    ),
+    Option(
+        "fresh_referee", "--fresh-referee", "Judge in a referee of this command's own, not in the one that "
+        "stays warm between commands.", "Judging", kind=bool, is_configurable=True,
+    ),
+    Option(
+        "referee_idle", "--referee-idle", "Seconds that the warm referee stays when nobody asks.", "Judging",
+        kind=float, metavar="SECONDS", minimum=0, show=repr, default=f"{REFEREE_IDLE_S:g}",
+        is_configurable=True,
     ),
     Option(
         "models.model", "--model", "Model of every seat that is a model's, e.g. openai:gpt-5. Keys come from "

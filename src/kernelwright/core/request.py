@@ -13,7 +13,7 @@ from kernelwright.core.budget import Budget
 from kernelwright.core.errors import UserError
 from kernelwright.core.model_words import require_words
 from kernelwright.core.models import ModelSettings
-from kernelwright.core.options import MAX_MB, MAX_MS, SandboxTier
+from kernelwright.core.options import MAX_MB, MAX_MS, REFEREE_IDLE_S, SandboxTier
 from kernelwright.core.places import KernelPlace, TaskPlace
 from kernelwright.core.policy import LibraryCalls, Nonfinite, Policy, Weights
 from kernelwright.core.request_words import Worded
@@ -135,6 +135,10 @@ class EvaluateRequest(_WithWorkloads, _WithPolicy):
     baselines: tuple[str, ...] | None = None
     """None: eager."""
     device: str = "cpu"
+    fresh_referee: bool = False
+    """Start a referee for this command alone."""
+    referee_idle: float = Field(default=REFEREE_IDLE_S, ge=0)
+    """Seconds that the warm referee stays when nobody asks."""
 
     _baselines = field_validator("baselines")(_once)
 

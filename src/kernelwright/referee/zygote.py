@@ -17,10 +17,10 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict
+from importlib import import_module
 from typing import NoReturn
 
-import torch  # imported here, as are inductor and the task, so that every child finds them warm
-import torch._inductor.compile_fx
+import torch  # imported here, as is the task, so that every child finds them warm
 
 from kernelwright.core.errors import KernelwrightError, MachineError
 from kernelwright.core.task import Task
@@ -32,10 +32,13 @@ from kernelwright.referee.sandbox.processes import SESSION, children_of, stat_of
 from kernelwright.referee.sandbox.view import View, make_view, view_from_json
 from kernelwright.referee.worker import main as worker_main
 from kernelwright.referee.worker import wire
+from kernelwright.referee.worker.call_loop import CallLoop
 from kernelwright.referee.worker.wire import Message
 
 _CHANNEL = 3
 """Descriptor of a child's socket; besides this a child has the standard descriptors only."""
+_FOR_CHILDREN = ("kernelwright.tasks.watched",)
+"""Imported before the first fork, too: some children need them, and each would take a second for it."""
 _STRAYS_S = 20.0
 _LOOK_S = 0.5
 """Longest time that a stray process lives before the zygote kills it."""
@@ -53,11 +56,14 @@ def main() -> None:
     except KernelwrightError as error:
         wire.send(sock, {"error": str(error)})
         return
+    for name in _FOR_CHILDREN:
+        import_module(name)
     wire.send(sock, {"task": Task.__name__, **zygote.found})
     try:
         zygote.serve()
     finally:
         zygote.end_all()
+    os._exit(0)  # the interpreter would take a second to take torch down
 
 
 class _Zygote:
@@ -65,6 +71,7 @@ class _Zygote:
         self._sock = sock
         if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
             raise MachineError("a GPU was used before the fork; nothing that is forked could use it")
+        self._loop = CallLoop(options["loop"])
         if "sandbox" in options:  # the second zygote, inside ``bwrap``: the first one chose the sandbox
             self._view, self._sandbox = view_from_json(options["view"]), from_json(options["sandbox"])
         else:
@@ -88,6 +95,7 @@ class _Zygote:
         handlers: dict[str, Callable[[Message, list[int]], Message]] = {
             "spawn": self.spawn,
             "reap": self.reap,
+            "load": self.load,
         }
         while True:
             if not select.select([self._sock], [], [], _LOOK_S)[0]:
@@ -150,10 +158,16 @@ class _Zygote:
             signal.signal(signal.SIGINT, signal.SIG_DFL)
             os.dup2(channel, _CHANNEL)
             os.closerange(_CHANNEL + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
-            _serve(message["kind"], socket.socket(fileno=_CHANNEL))
+            _serve(message["kind"], socket.socket(fileno=_CHANNEL), self._loop)
             code = 0
         finally:
             os._exit(code)
+
+    def load(self, message: Message, fds: list[int]) -> Message:
+        """Import modules that children to come will need; what runs in parallel at its import is none."""
+        for name in message["names"]:
+            import_module(name)
+        return {}
 
     def reap(self, message: Message, fds: list[int]) -> Message:
         """Wait for a child that is dead or dying, kill the processes it left, answer with its exit code."""
@@ -208,17 +222,17 @@ def _sandbox(view: View, wish: str | None) -> Sandbox:
     return choose(view, Tier(wish) if wish else None)
 
 
-def _serve(kind: str, sock: socket.socket) -> None:
+def _serve(kind: str, sock: socket.socket, loop: CallLoop) -> None:
     if kind == "host":
         from kernelwright.referee.host.main import main as host_main
 
-        host_main(sock)
+        host_main(sock, loop)
     elif kind == "builder":
         from kernelwright.referee.worker.builder import main as builder_main
 
         builder_main(sock)
     else:
-        worker_main.main(sock)
+        worker_main.main(sock, loop)
 
 
 if __name__ == "__main__":

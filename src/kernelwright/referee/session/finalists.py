@@ -16,6 +16,8 @@ from pathlib import Path
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.finalists import Alternation
+from kernelwright.machine.device_lease import DeviceLease
+from kernelwright.referee.device import parse_device
 from kernelwright.referee.session.candidate_process import CandidateProcess, Failure
 from kernelwright.referee.session.launcher import Launcher
 from kernelwright.referee.session.reference_process import ReferenceProcess
@@ -108,7 +110,8 @@ class Contest:
         totals = {finalist.id: 0.0 for finalist in finalists}
         for reference in self._references:
             with self._sides(reference, finalists) as sides:
-                self._time(reference, sides)
+                with DeviceLease(parse_device(self._settings.device).lease_names(), self._launcher.tell):
+                    self._time(reference, sides)
                 known = [side for side in sides if side.finalist.id not in self._left_out]
                 for side in known:
                     pairs = zip(side.samples_s, known[0].samples_s, strict=True)

@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 from kernelwright.core.errors import MachineError
 from kernelwright.machine.compiler import Ran
+from kernelwright.machine.device_lease import Tell
 from kernelwright.referee.device import parse_device
 from kernelwright.referee.sandbox import BARE, ProcessLimits, Sandbox, Tier, bubblewrap, calls
 from kernelwright.referee.sandbox.account import open_account
@@ -37,13 +38,18 @@ from kernelwright.referee.sandbox.processes import (
     unnamed_bytes,
 )
 from kernelwright.referee.sandbox.scratch import ScratchSpace
+from kernelwright.referee.sandbox.stopping import stopped
 from kernelwright.referee.sandbox.view import view_from_json
+from kernelwright.referee.session.call_queue import ATTEND, CallQueue, FeedEnd, build_loop
+from kernelwright.referee.session.call_records import can_read
 from kernelwright.referee.session.shared_memory import SharedMemory
 from kernelwright.referee.session.zygote_process import ZygoteProcess, describe_exit
 from kernelwright.referee.settings import RefereeSettings
 from kernelwright.referee.worker import wire
 from kernelwright.referee.worker.wire import Message
 
+FAILURE = "failure"
+"""The command that fetches what the module raised."""
 LOG_TAIL_BYTES = 4000
 OWN_END_S = 1.0
 """Wait this long for a process that has closed its socket: a core dump or a busy machine delays its end."""
@@ -54,6 +60,8 @@ REPLY_BYTES = 8 << 20
 WATCH_S = 0.5
 SPIN_COUNT = 4000
 """Turns of libgomp's waiting loop before a thread sleeps: a tenth of a millisecond or so."""
+INDUCTOR = "torch._inductor.compile_fx"
+"""What torch.compile needs beyond the rest of torch; it takes most of a second to import."""
 _AT_HOME_IN_THERE = {"HOME": "/tmp", "USER": "candidate", "TORCHINDUCTOR_CACHE_DIR": "/tmp/inductor"}
 """Environment of the zygote inside bubblewrap, which sees neither accounts nor the referee's caches."""
 BUILT_BYTES = 64 << 20
@@ -104,10 +112,21 @@ class Child:
         """The exit code, once the child has ended and if the zygote knows the code."""
         self._ending = threading.Lock()
         self.is_alive = True
+        self._queue: CallQueue | None = None
+        self.generator_at = 0
+        """Address of the state of torch's random generator in the child."""
+        self.is_readable = False
+        """This process may read the child's memory."""
+        self.is_host = False
+        """True for a host, which may serve other evaluations too."""
         self.answered_in_s = 0.0
         """Seconds from sending the last command to having its answer, without other work of the parent."""
         self.account = open_account(pid, keeper, may_group=may_group)
         """Processor time of the child and of everything that it starts."""
+
+    def stopped(self) -> contextlib.AbstractContextManager[None]:
+        """Stop the process and everything that it started, while the context lasts."""
+        return stopped(self.pid, lambda: family_of(self._keeper))
 
     @property
     def keeper(self) -> int:
@@ -131,6 +150,7 @@ class Child:
             message["map"] = list(arenas)
             message["sizes"] = [memory.size for memory in arenas.values()]
         try:
+            self._announce(op, timeout_s)
             self._sock.settimeout(timeout_s)
             begin = time.perf_counter()
             wire.send(self._sock, message, [memory.fd for memory in arenas.values()])
@@ -139,16 +159,62 @@ class Child:
             if reply.pop(wire.NONCE, None) != nonce:
                 raise wire.MalformedMessage("an answer to no command")
         except wire.Late as error:
-            self.kill()
-            raise ChildLate(f"no answer within {timeout_s:.3g} s") from error
+            raise self._late(timeout_s) from error
         except (wire.Closed, wire.MalformedMessage) as error:
-            how = self.kill()
-            if self._reaped is None and (ended := self._zygote.how_it_ended()):
-                raise MachineError(ended) from error
-            raise ChildDied(how) from error
+            raise self._died() from error
         if "error" in reply:
             raise ChildRefused(reply)
         return reply
+
+    def open_loop(self, library: Path, timeout_s: float) -> None:
+        """Have the process take its calls from a queue from now on."""
+        queue = CallQueue(library, self._sock.fileno())
+        reply = self.call("open_loop", timeout_s, {"queue": queue.memory}, arena="queue")
+        self._queue = queue
+        self.generator_at = int(reply["generator"])
+        self.is_readable = can_read(self.pid, int(reply["address"]))
+
+    @property
+    def queue(self) -> CallQueue:
+        """Where its calls come from."""
+        assert self._queue is not None
+        return self._queue
+
+    def feed(self, calls: Sequence[int], timeout_s: float, *, n_extra: int = 0, ahead: int = 2) -> None:
+        """Have calls made; see CallQueue.feed. Raises as ``call``, ChildRefused if the module raises."""
+        if not self.is_alive:
+            raise ChildDied("had ended before")
+        self.drain(timeout_s)
+        how, self.answered_in_s = self.queue.feed(calls, timeout_s, n_extra=n_extra, ahead=ahead)
+        self._judge(how, timeout_s)
+
+    def drain(self, timeout_s: float) -> None:
+        """Wait for all calls; raises as ``feed``."""
+        self._judge(self.queue.drain(timeout_s), timeout_s)
+
+    def _announce(self, op: str, timeout_s: float) -> None:
+        if self._queue is not None:
+            if op != FAILURE:
+                self.drain(timeout_s)
+            self._queue.push(ATTEND)
+
+    def _judge(self, how: FeedEnd, timeout_s: float) -> None:
+        if how is FeedEnd.LATE:
+            raise self._late(timeout_s)
+        if how is FeedEnd.GONE:
+            raise self._died()
+        if how is FeedEnd.RAISED:
+            self.call(FAILURE, timeout_s)
+
+    def _late(self, timeout_s: float) -> ChildLate:
+        self.kill()
+        return ChildLate(f"no answer within {timeout_s:.3g} s")
+
+    def _died(self) -> Exception:
+        how = self.kill()
+        if self._reaped is None and (ended := self._zygote.how_it_ended()):
+            return MachineError(ended)
+        return ChildDied(how)
 
     def kill(self) -> str:
         """End the process and all its descendants; return in words how it ended."""
@@ -187,6 +253,13 @@ class Child:
                 self._ended_because = f"was killed: {problem}"
                 self._end()
 
+    def abandon(self) -> None:
+        """End the process, whatever it is at: nobody wants to know."""
+        with self._ending:
+            if self.is_alive and not self._ended_because:
+                self._ended_because = "was killed: nobody waits for the verdict any more"
+                self._end()
+
     def _excess(self) -> str | None:
         limits = self._limits
         if limits.total_bytes is not None or limits.processes is not None:
@@ -217,7 +290,7 @@ class Child:
 
 
 class Launcher:
-    """Owns the zygote: starts it on first use, and again if it dies.
+    """Owns the zygote: starts it on first use, and again if it dies. Several threads may spawn at once.
 
     Under the tier ``bubblewrap`` there are two zygotes. The second runs inside ``bwrap`` and forks everything
     that is not trusted.
@@ -225,6 +298,8 @@ class Launcher:
 
     def __init__(self, settings: RefereeSettings) -> None:
         self._settings = settings
+        self.tell: Tell = lambda line: None
+        """What is told what an evaluation waits for."""
         self._device = parse_device(settings.device)
         self._zygote: ZygoteProcess | None = None
         self._wrapped: ZygoteProcess | None = None
@@ -232,9 +307,13 @@ class Launcher:
         """Folder for the scratch directories of the second zygote's children, who can write nowhere else."""
         self._sandbox: Sandbox | None = None
         self._children: weakref.WeakSet[Child] = weakref.WeakSet()
+        self._loop: Path | None = None
         self._is_closed = threading.Event()
         self._watch: threading.Thread | None = None
         self._scratches = ScratchSpace()
+        self._loaded: set[str] = set()
+        """What the zygotes have imported by ``load``."""
+        self._starting = threading.RLock()
 
     @property
     def scratch_prefix(self) -> str:
@@ -247,6 +326,13 @@ class Launcher:
         return self._settings.cache_dir / "build"
 
     @property
+    def loop(self) -> Path:
+        """The loop from which every measured process calls its module."""
+        if self._loop is None:
+            self._loop = build_loop(self._settings.cache_dir).resolve()
+        return self._loop
+
+    @property
     def sandbox(self) -> Sandbox:
         """How candidates are confined here, found by trying.
 
@@ -254,9 +340,10 @@ class Launcher:
             UserError: the sandbox is weaker than the settings require.
             MachineError: the zygote does not start.
         """
-        self._wait_ready()
-        assert self._sandbox is not None
-        return self._sandbox
+        with self._starting:
+            self._wait_ready()
+            assert self._sandbox is not None
+            return self._sandbox
 
     def start(self) -> None:
         """Start the zygote without waiting for its imports."""
@@ -264,6 +351,7 @@ class Launcher:
             return
         self._device.wake()
         options = {
+            "loop": str(self.loop),
             "at_most": self._settings.sandbox,
             "compiler": _compiler_word(),
             "nodes": self._device.nodes(),
@@ -272,6 +360,20 @@ class Launcher:
         }
         self._zygote = ZygoteProcess(options, self._environment())
         self._sandbox = None
+        self._loaded.clear()
+
+    def load(self, name: str) -> None:
+        """Have children to come find a module imported; they could import it themselves, each for itself.
+
+        Raises:
+            UserError, MachineError: as ``spawn``.
+        """
+        with self._starting:
+            self._wait_ready()
+            if name not in self._loaded:
+                self._loaded.add(name)
+                for is_trusted in (True, False):
+                    self._zygote_for(is_trusted=is_trusted)[0].ask({"op": "load", "names": [name]})
 
     def spawn(
         self,
@@ -287,9 +389,10 @@ class Launcher:
             UserError: the sandbox is weaker than the settings require.
             MachineError: the zygote cannot start or confine the child.
         """
-        self._wait_ready()
-        zygote, is_wrapped = self._zygote_for(is_trusted=is_trusted)
-        scratch = self._scratches.new_folder(self._wrapped_scratch if is_wrapped else None)
+        with self._starting:
+            self._wait_ready()
+            zygote, is_wrapped = self._zygote_for(is_trusted=is_trusted)
+            scratch = self._scratches.new_folder(self._wrapped_scratch if is_wrapped else None)
         shown = {str(library.resolve()): str(library.resolve())} if library else {}
         ours, theirs = socket.socketpair()
         log_fd = _make_log()
@@ -310,7 +413,8 @@ class Launcher:
             pid, keeper = reply.get("pid", 0), reply.get("keeper", 0)
             if is_wrapped and not problem:  # its process id differs inside and outside of bubblewrap
                 pid, problem = first_word(listener)
-                keeper = int((stat_of(pid) or ["", "0"])[PARENT])
+                stat = stat_of(pid)
+                keeper = int(stat[PARENT]) if stat else pid
             if problem:
                 shutil.rmtree(scratch, ignore_errors=True)
                 raise MachineError(f"a {kind} cannot be confined: {problem}")
@@ -318,6 +422,7 @@ class Launcher:
         child = Child(
             zygote, pid, keeper, reply["keeper"], ours, log_fd, scratch, limits, may_group=may_group
         )
+        child.is_host = kind == "host"
         self._children.add(child)
         self._start_watch()
         return child
@@ -406,6 +511,12 @@ class Launcher:
             child.kill()
         return take_results(reply, room, work)
 
+    def abandon(self) -> None:
+        """End the processes of candidates and compilers; may be called while another thread waits for one."""
+        for child in list(self._children):
+            if not child.is_host:
+                child.abandon()
+
     def close(self) -> None:
         """End every child, then the zygotes. If this never runs, the kernel ends them with this process."""
         self._is_closed.set()
@@ -450,7 +561,7 @@ class Launcher:
 
         ``found`` holds the sandbox and the view that were chosen.
         """
-        options = {"sandbox": found["sandbox"], "view": found["view"]}
+        options = {"sandbox": found["sandbox"], "view": found["view"], "loop": str(self.loop)}
         if self._wrapped is not None:
             if self._wrapped.is_running and self._wrapped.options == options:
                 return
@@ -463,7 +574,7 @@ class Launcher:
             program,
             view_from_json(found["view"]),
             writable=[self._wrapped_scratch],
-            readable=[str(self.build_cache.resolve())],
+            readable=[str(self.build_cache.resolve()), str(self.loop.parent.resolve())],
         )
         self._wrapped = ZygoteProcess(options, {**self._environment(), **_AT_HOME_IN_THERE}, before)
 
