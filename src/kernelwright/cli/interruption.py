@@ -57,13 +57,12 @@ def deliver_best(
     Files come first: where a terminal was closed nothing can be said any more.
     """
     # lazy: loads torch
-    from kernelwright.delivery.single_file import file_text
     from kernelwright.report.html import render_report
     from kernelwright.runs.interruption import best_so_far
 
     best = best_so_far(store, run_id)
     if best is not None:
-        write_text(kernel_path, _mark(best, run_id) + file_text(best.candidate))
+        write_text(kernel_path, _mark(best, run_id) + best.candidate.source)
     write_text(report_path, render_report(store, run_id))
     document = {
         "interrupted": True,

@@ -95,13 +95,12 @@ def deliver(
 ) -> None:
     """Write what a finished run has to give, say its verdict and exit with its code."""
     # lazy: Jinja2 is only needed here
-    from kernelwright.delivery.single_file import file_text
     from kernelwright.report.html import render_report
 
     write_text(places.report, render_report(store, outcome.run_id))
     written = None
     if outcome.winner is not None:
-        written = write_text(places.kernel, file_text(outcome.winner))
+        written = write_text(places.kernel, outcome.winner.source)
     if as_json:
         print_json(outcome_document(store, outcome, written, places.report))
     else:

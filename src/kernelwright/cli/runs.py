@@ -175,9 +175,6 @@ def export(
     as_json: AsJson = False,
 ) -> None:
     """Print the winner's source, or write it to a file."""
-    # lazy: targets are only needed here
-    from kernelwright.delivery.single_file import file_text
-
     opened = open_for_reading(store)
     record = find_run(opened, run)
     finished = tell_story(stored.event for stored in opened.iter_events(record.run_id)).finished
@@ -185,7 +182,7 @@ def export(
         raise UserError(f"run {record.run_id} has not ended; {_next(opened, record, store)}")
     if finished.winner is None:
         raise UserError(f"run {record.run_id} found nothing faster; there is no kernel to export")
-    source = file_text(opened.get_candidate(finished.winner, record.run_id))
+    source = opened.get_candidate(finished.winner, record.run_id).source
     written = write_text(output, source) if output is not None else None
     if as_json:
         print_json({"run_id": record.run_id, "kernel": written, "source": source})
