@@ -23,6 +23,7 @@ def pytest_configure() -> None:
         if name.startswith(OF_THE_SHELL) or name.upper().endswith(OF_THE_NETWORK):
             del os.environ[name]
     os.environ.update(LC_ALL="C.UTF-8", TERM="dumb", TZ="UTC")
+    os.environ["KERNELWRIGHT_FRESH_REFEREE"] = "1"  # no test leaves a process behind unless it is about that
     time.tzset()
     os.umask(0o022)
     if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:

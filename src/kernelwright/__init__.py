@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         report,
         runs,
         space,
+        tune,
     )
     from kernelwright.api.optimizing import OptimizeResult
     from kernelwright.core.budget import Budget
@@ -42,12 +43,14 @@ if TYPE_CHECKING:
         EvaluateRequest,
         RunRequest,
         SpaceRequest,
+        TuneRequest,
     )
     from kernelwright.core.target import TargetName
     from kernelwright.core.task import Mode, Task, TolerancePolicy, Workload
     from kernelwright.delivery.runtime.calls import CallReport, NotVerifiedError, strict
     from kernelwright.report.results import BenchResult, CheckResult, ComparisonResult, KernelComparison
     from kernelwright.report.spaces import SpaceResult
+    from kernelwright.report.tuned import TuneResult
     from kernelwright.settings import Settings, load_settings
     from kernelwright.store.base import Store
     from kernelwright.store.sqlstore import open_store
@@ -56,7 +59,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "api.front": (
         "audit", "bench", "check", "compare", "compare_kernels", "evaluate", "load", "optimize", "report",
-        "runs", "space",
+        "runs", "space", "tune",
     ),
     "api.optimizing": ("OptimizeResult",),
     "core.budget": ("Budget",),
@@ -69,7 +72,7 @@ _HOMES = {
     "core.policy": ("LibraryCalls", "Policy"),
     "core.request": (
         "AuditRequest", "BenchRequest", "CheckRequest", "CompareRequest", "EvaluateRequest", "RunRequest",
-        "SpaceRequest",
+        "SpaceRequest", "TuneRequest",
     ),
     "core.machine": ("Machine",),
     "core.target": ("TargetName",),
@@ -78,6 +81,7 @@ _HOMES = {
     "delivery.runtime.calls": ("CallReport", "NotVerifiedError", "strict"),
     "report.results": ("BenchResult", "CheckResult", "ComparisonResult", "KernelComparison"),
     "report.spaces": ("SpaceResult",),
+    "report.tuned": ("TuneResult",),
     "settings": ("Settings", "load_settings"),
     "store.base": ("Store",),
     "store.sqlstore": ("open_store",),
@@ -124,6 +128,8 @@ __all__ = [
     "Task",
     "TaskError",
     "TolerancePolicy",
+    "TuneRequest",
+    "TuneResult",
     "UserError",
     "Workload",
     "__version__",
@@ -141,6 +147,7 @@ __all__ = [
     "runs",
     "space",
     "strict",
+    "tune",
 ]
 
 

@@ -11,13 +11,14 @@ from tests.cli.conftest import PEAKS, TASK, StubEngine
 from torch import nn
 
 import kernelwright
-from kernelwright.api import judging, playing
+from kernelwright.api import fresh, playing
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.places import AsSaved, AsText
 from kernelwright.core.task import Task, Workload
 from kernelwright.report.reproduce import command_line, request_of
 from kernelwright.settings import load_settings
+from kernelwright.tasks.counted import CountedWork
 from kernelwright.tasks.places import load_place
 
 
@@ -164,18 +165,20 @@ class StubReferee:
     def open(self, task: Task) -> "StubReferee":
         return self
 
+    def count_work(self, task: Task) -> CountedWork:
+        return CountedWork()
+
     def evaluate(self, candidate: Candidate, **how: Any) -> Evaluation:
         return self.left.pop(0)
 
 
 def test_kernels_are_judged_alone_or_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
     slow, fast = verified(Candidate(source=KERNEL), 3.0), verified(Candidate(source=KERNEL), 1.6)
-    monkeypatch.setattr(judging, "floors_on", lambda *_, **__: {})
-    monkeypatch.setattr(playing, "open_referee", StubReferee(fast))
+    monkeypatch.setattr(fresh, "open_referee", StubReferee(fast))
     verdict = kernelwright.evaluate(TASK, KERNEL)
     assert verdict.is_verified and verdict.check is None and verdict.geomean_speedup() is not None
     assert verdict._repr_html_() == "<b>verified</b>: 6.00x over eager"
-    monkeypatch.setattr(playing, "open_referee", StubReferee(slow, fast))
+    monkeypatch.setattr(fresh, "open_referee", StubReferee(slow, fast))
     found = kernelwright.compare_kernels(TASK, {"mine": KERNEL, "theirs": KERNEL})
     assert found.best == "theirs" and found.is_success and "theirs" in found._repr_html_()
     with pytest.raises(kernelwright.UserError, match="evaluate takes no 'speed'"):

@@ -4,12 +4,13 @@ from typing import Any
 import pytest
 from lab.sample_run import KERNEL, failed, verified
 
-from kernelwright.api import judging, playing
+from kernelwright.api import fresh
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Evaluation, Stage, Status
 from kernelwright.core.policy import LibraryCalls, Policy
 from kernelwright.core.roofline import Work, floor
 from kernelwright.core.task import Task
+from kernelwright.tasks.counted import CountedWork
 from kernelwright.testing.fake_run import PEAKS
 
 FLOORS = {"default": floor(Work(flops=1, min_bytes=1), PEAKS)}
@@ -31,7 +32,7 @@ class StubReferee:
         self.opened: dict[str, Any] = {}
         self.asked: list[dict[str, Any]] = []
 
-    def __call__(self, settings: Any, policy: Policy, *, device: str) -> "StubReferee":
+    def __call__(self, settings: Any, policy: Policy, *, device: str, tell: Any) -> "StubReferee":
         self.opened = {"policy": policy, "device": device}
         return self
 
@@ -43,17 +44,21 @@ class StubReferee:
     def open(self, task: Task) -> "StubReferee":
         return self
 
+    def count_work(self, task: Task) -> CountedWork:
+        return CountedWork()
+
     def evaluate(self, candidate: Candidate, **how: Any) -> Evaluation:
-        self.asked.append({**how, "source": candidate.source})
+        floors = how.pop("floors")()
+        self.asked.append({**how, "floors": floors, "source": candidate.source})
         return self.left.pop(0)
 
 
 def stub_referee(monkeypatch: pytest.MonkeyPatch, *evaluations: Evaluation) -> StubReferee:
     """Put fixed verdicts where the referee would be; floors are known of none but a second GPU."""
     referee = StubReferee(*evaluations)
-    monkeypatch.setattr(playing, "open_referee", referee)
+    monkeypatch.setattr(fresh, "open_referee", referee)
     floors = {("cuda", 1): FLOORS}
-    monkeypatch.setattr(judging, "floors_on", lambda task, kind, cache, index: floors.get((kind, index), {}))
+    monkeypatch.setattr(fresh, "floors_of", lambda work, kind, cache, index: floors.get((kind, index), {}))
     return referee
 
 

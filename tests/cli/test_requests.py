@@ -16,7 +16,7 @@ from kernelwright.core.request import REQUESTS, BenchRequest, Request, RunReques
 from kernelwright.core.request_words import options_of
 from kernelwright.settings import Settings
 
-PROGRAM: Any = get_command(main.app)
+PROGRAM: Any = get_command(main.make_app())
 KINDS = {request.command: request for request in REQUESTS}
 
 

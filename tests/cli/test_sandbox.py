@@ -65,12 +65,12 @@ def test_what_is_required_goes_on_to_the_referee(
 ) -> None:
     asked: list[str | None] = []
 
-    def refuse(settings: RefereeSettings) -> None:
+    def refuse(settings: RefereeSettings, tell: object = None) -> None:
         asked.append(settings.require_sandbox)
         raise MachineError("far enough")
 
     monkeypatch.setattr(choose, "probe", lambda: STRONG)
-    for module in ("api.playing.Referee", "referee.checkup.checker.Checker"):
+    for module in ("api.referees.Referee", "referee.checkup.checker.Checker"):
         monkeypatch.setattr(f"kernelwright.{module}", refuse)
     words = ["--require-sandbox", "landlock"] if how == "option" else []
     monkeypatch.setenv(SANDBOX_VARIABLE, "" if how == "option" else "landlock")
@@ -85,7 +85,7 @@ def test_doctor_names_the_tier_and_what_it_does_not_stop(cli: Any, monkeypatch: 
     monkeypatch.setattr("kernelwright.machine.doctor.checks", lambda cache_dir, further: ())
     for sandbox, is_ok in ((STRONG, True), (WEAK, False)):
         monkeypatch.setattr(report, "probe", lambda sandbox=sandbox: sandbox)
-        (check,) = cli("doctor", "--json").json["checks"]
+        check, _ = cli("doctor", "--json").json["checks"]
         assert check["ok"] is is_ok and check["value"].startswith(sandbox.tier)
         assert all(words in check["advice"] for words in sandbox.not_stopped)
     assert "no landlock: the kernel has none" in check["advice"]

@@ -27,6 +27,7 @@ COMMANDS = [
     *(["runs", verb] for verb in ("list", "show", "resume", "record", "replay", "export", "report")),
     ["check"],
     ["space"],
+    ["tune"],
     *(["skills", verb] for verb in ("list", "show", "lint")),
 ]
 

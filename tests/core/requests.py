@@ -20,6 +20,8 @@ from kernelwright.core.request import (
     Request,
     RunRequest,
     SpaceRequest,
+    SubmissionRequest,
+    TuneRequest,
 )
 from kernelwright.core.task import Mode, TolerancePolicy, Workload
 
@@ -153,6 +155,12 @@ check_requests = a(
 space_requests = a(
     SpaceRequest, task=places, **TASK, target=words, sample=st.integers(0, 10**6), seed=PLAYED["seed"],
 )  # fmt: skip
+tune_requests = a(
+    TuneRequest, task=places, **TASK, kernel=maybe(at_paths | texts),
+    seconds=st.floats(1e-3, 1e6), target=words,
+    seed=PLAYED["seed"], tolerance=JUDGED["tolerance"], library_calls=JUDGED["library_calls"],
+    output=maybe(words),
+)  # fmt: skip
 audit_requests = a(
     AuditRequest, families=st.lists(st.integers(), max_size=3).map(tuple), only=words, device=words,
     naive=st.booleans(), listing=st.booleans(), out=words, resume=st.booleans(),
@@ -165,6 +173,11 @@ export_requests = a(
     kernels=st.lists(at_paths | texts, max_size=3).map(tuple), verdicts=maybe(words), author=words,
     device=plain, out=maybe(words), workloads=workloads, mode=TASK["mode"],
 )  # fmt: skip
+submission_requests = a(
+    SubmissionRequest, folder=plain, problems=plain, limit=maybe(counts), full_size=st.booleans(),
+    library_calls=JUDGED["library_calls"], device=plain, max_ms=st.floats(0.1, 1e9),
+    max_mb=st.floats(1, 1e9), reference_times=maybe(words), out=maybe(words),
+)  # fmt: skip
 EVERY = {
     "optimize": run_requests,
     "evaluate": evaluate_requests,
@@ -172,7 +185,9 @@ EVERY = {
     "compare": compare_requests,
     "check": check_requests,
     "space": space_requests,
+    "tune": tune_requests,
     "audit": audit_requests,
     "convert import": import_requests,
+    "submission": submission_requests,
     "convert export": export_requests,
 }

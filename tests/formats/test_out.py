@@ -12,6 +12,7 @@ import pytest
 import torch
 from tests.formats.samples import KERNEL, TASK
 
+from kernelwright.api.submissions import run_submission
 from kernelwright.core.errors import UserError
 from kernelwright.core.evaluation import (
     Check,
@@ -23,10 +24,12 @@ from kernelwright.core.evaluation import (
     WorkloadResult,
 )
 from kernelwright.core.options import EXPORT_FORMATS, IMPORT_FORMATS
+from kernelwright.core.request import SubmissionRequest
 from kernelwright.formats.flashinfer_in import read_flashinfer
 from kernelwright.formats.flashinfer_out import write_flashinfer
 from kernelwright.formats.hf_kernels import write_hf_kernels
 from kernelwright.formats.kernelbench import (
+    BenchClaim,
     GenerationId,
     fast_p,
     read_kernelbench,
@@ -35,6 +38,7 @@ from kernelwright.formats.kernelbench import (
 )
 from kernelwright.formats.package import Converted, Package
 from kernelwright.formats.table import reader, writer
+from kernelwright.report.submissions import JudgedGeneration, SubmissionResult
 from kernelwright.tasks.kernelbench import parse_task
 from kernelwright.tasks.namespace import load_namespace
 
@@ -168,6 +172,53 @@ def test_results_of_another_form_are_one_line(tmp_path: Path, text: str) -> None
     (tmp_path / "eval_results.json").write_text(text)
     with pytest.raises(UserError, match=r"eval_results\.json"):
         read_submission(tmp_path)
+
+
+def test_where_claim_and_verdict_differ() -> None:
+    def row(problem: int, status: Status, *, correct: bool, claimed: float | None) -> JudgedGeneration:
+        claim = BenchClaim(compiled=True, correctness=correct, runtime=1.0)
+        key = GenerationId(1, problem, 0)
+        return JudgedGeneration(key, f"{problem}_x", {}, verdict(status), "", claim, claimed)
+
+    rows = (
+        row(1, Status.VERIFIED, correct=True, claimed=2.0),
+        row(2, Status.VERIFIED, correct=True, claimed=9.0),
+        row(3, Status.INCORRECT_NUMERICS, correct=True, claimed=30.0),
+        row(4, Status.VERIFIED, correct=False, claimed=None),
+    )
+    result = SubmissionResult(rows, 8, "kernelwright submission", {})
+    said = [one.difference for one in rows]
+    assert said[0] == "" and "another machine" in said[1]
+    assert said[2].startswith("claimed correct; oracle") and "claimed wrong" in said[3]
+    assert not result.is_success
+    shares = {p: (theirs, ours) for p, theirs, ours in result.fast_p()}
+    assert shares[0.0] == shares[1.0] == (3 / 8, 3 / 8) and shares[2.0][0] == 2 / 8
+    assert json.loads(result.files()["submission.json"])["problems"] == 8
+    unknown = SubmissionResult((row(1, Status.VERIFIED, correct=True, claimed=None),), 1, "", {})
+    assert unknown.fast_p()[0][1] is None and "not known" in unknown.files()["submission.md"]
+
+
+@pytest.mark.slow
+def test_a_whole_run_is_judged(tmp_path: Path) -> None:
+    problem = KERNEL.replace("class ModelNew(", "class Model(").replace("WORKLOADS =", "OTHERS =")
+    save(Converted({f"level1/{n}_Scaled.py": problem for n in (1, 2, 3)}), tmp_path / "problems")
+    wrong = KERNEL.replace("* factor", "* factor + 1e-3")
+    keys = [GenerationId(1, 1, 0), GenerationId(1, 2, 0), GenerationId(1, 9, 0)]
+    right = dict.fromkeys(keys, verdict())
+    save(write_generations(dict(zip(keys, (KERNEL, wrong, KERNEL), strict=True)), right), tmp_path / "run")
+    timing = {"level1": {f"{n}_Scaled.py": {"mean": 4.0} for n in (1, 2, 3)}}
+    (tmp_path / "times.json").write_text(json.dumps(timing))
+    request = SubmissionRequest(
+        folder=str(tmp_path / "run"), problems=str(tmp_path / "problems"),
+        reference_times=str(tmp_path / "times.json"),
+    )  # fmt: skip
+    result = run_submission(request)
+    assert [row.evaluation and row.evaluation.status for row in result.rows] == [
+        Status.VERIFIED, Status.INCORRECT_NUMERICS, None,
+    ]  # fmt: skip
+    assert "no problem 9" in result.rows[2].reason and result.n_problems == 3
+    theirs, ours = result.fast_p()[0][1:]
+    assert (theirs, ours) == (None, 1 / 3)  # of the unknown problem their reference's time is not known
 
 
 def test_fast_p_counts_every_problem_once() -> None:

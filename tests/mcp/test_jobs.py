@@ -36,3 +36,14 @@ def test_a_move_that_cannot_be_is_an_error_that_says_where_its_skill_applies(tmp
 def test_a_plan_becomes_a_kernel_and_says_what_may_follow(tmp_path: Path) -> None:
     found = ask(tmp_path, "lower_plan", task=TASK).model_dump()
     assert "class ModelNew" in found["source"] and found["moves"][0]["skill"] == "diagonal-matmul"
+
+
+def test_what_a_kernel_leaves_open_is_tuned(tmp_path: Path) -> None:
+    kernel = TASK.replace("class Model(", "class ModelNew(").replace(
+        "return torch.diag(scale) @ x",
+        "return scale[:, None] * x if TUNE['WAY'][0] else torch.diag(scale) @ x",
+    )
+    kernel = kernel.replace("size = 768", "size = 768\nTUNE = {'WAY': [0, 1]}")
+    found = ask(tmp_path, "tune", task=TASK, kernel=kernel, options={"seconds": 20}).model_dump()
+    assert found["values"] == {"WAY": 1} and found["points"] == 2
+    assert found["verdict"]["verified"]

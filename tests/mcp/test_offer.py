@@ -12,7 +12,7 @@ from lab.sample_run import make_store
 from kernelwright.core.errors import UserError
 from kernelwright.core.evaluation import Status
 from kernelwright.core.run import RunState
-from kernelwright.mcp.asked import CHECK, EVALUATE, LOWER, OPTIMIZE, SPACE, kernel_of, place_of
+from kernelwright.mcp.asked import CHECK, EVALUATE, LOWER, OPTIMIZE, SPACE, TUNE, kernel_of, place_of
 from kernelwright.mcp.resources import guide_folder
 from kernelwright.mcp.server import make_server
 from kernelwright.settings import Settings
@@ -21,7 +21,7 @@ from mcp import Client, MCPError
 
 TOOLS = {
     "check_task", "evaluate", "compare_kernels", "diagnose", "inspect", "lower_plan", "optimize",
-    "memory_recall", "skills_search", "skill_read", "space",
+    "memory_recall", "skills_search", "skill_read", "space", "tune",
 }  # fmt: skip
 
 
@@ -50,7 +50,7 @@ def test_every_tool_has_schemas_and_words(tmp_path: Path) -> None:
 
 
 def test_options_are_the_requests_fields_and_hold_no_reference() -> None:
-    for accepted in (CHECK, EVALUATE, LOWER, OPTIMIZE, SPACE):
+    for accepted in (CHECK, EVALUATE, LOWER, OPTIMIZE, SPACE, TUNE):
         schema = accepted.schema()
         assert set(schema["properties"]) == set(accepted.names)
         assert "$ref" not in json.dumps(schema)

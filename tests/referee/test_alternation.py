@@ -27,6 +27,10 @@ def test_of_one_that_runs_nothing_can_be_said(pointwise: RefereeSession) -> None
     assert pointwise.alternate([ONCE, BROKEN]) is None
 
 
+def test_one_set_of_processes_gives_no_order(pointwise: RefereeSession) -> None:
+    assert pointwise.alternate([ONCE, AGAIN], limit_s=0.0) is None
+
+
 def test_no_process_is_left(pointwise: RefereeSession) -> None:
     before = _folders(pointwise)
     assert pointwise.alternate([ONCE, AGAIN]) is not None

@@ -14,7 +14,7 @@ from kernelwright.referee.sandbox.account import cpu_s
 from kernelwright.referee.session.referee import Referee, RefereeSession
 from kernelwright.referee.timing import measure
 from kernelwright.referee.timing.measure import Measurement
-from kernelwright.referee.timing.pinning import Pinning, Spell, threads_to_pin, worked_s
+from kernelwright.referee.timing.pinning import Pinning, Spell, threads_to_pin, waited_share, worked_s
 
 TWO_BUSY_THREADS = """
 import hashlib, threading
@@ -65,6 +65,19 @@ def test_busy_threads_go_to_cores_of_their_own_and_back(busy: int) -> None:
     pinning.pin(threads)  # again: what is restored is what was before the first time
     pinning.restore()
     assert all(os.sched_getaffinity(thread) == os.sched_getaffinity(0) for thread in threads)
+
+
+def test_threads_that_share_a_core_have_waited_for_it(busy: int) -> None:
+    for thread in worked_s(busy):
+        os.sched_setaffinity(thread, {min(CORES)})
+    end = time.monotonic() + 60
+    while (share := waited_share(busy)) < 0.1 and time.monotonic() < end:
+        time.sleep(0.01)
+    assert 0.1 <= share < 1.0
+
+
+def test_of_a_process_that_is_gone_the_worst_is_taken_for_granted() -> None:
+    assert waited_share(2**22 + 1) == 1.0
 
 
 @pytest.fixture

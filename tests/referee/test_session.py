@@ -33,7 +33,7 @@ def test_an_honest_kernel_is_verified_on_every_family(pointwise: RefereeSession)
     assert families == whole | {"odd_rows", "few_odd_rows", "odd_elements", "nonfinite"} | families & {
         "mixed"
     }
-    assert set(evaluation.phases_s) == {"build", "load", "verify", "time", "replay"}
+    assert set(evaluation.phases_s) - {"waiting"} == {"build", "load", "verify", "time", "replay"}
     (result,) = evaluation.results
     assert result.candidate.n_samples >= 3 and result.candidate.median_ms > 0
     speedup = result.speedup("eager")

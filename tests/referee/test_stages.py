@@ -1,10 +1,13 @@
 """The stages are one list: every stage is in it, in order, and a failure names the one it was found in."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Check, Evaluation, Stage, Status
 from kernelwright.referee.checks.replay import Replay
+from kernelwright.referee.session import referee as verdicts
 from kernelwright.referee.session.candidate_process import CandidateProcess, Failure
 from kernelwright.referee.session.referee import STAGES, RefereeSession
 
@@ -66,3 +69,20 @@ def test_an_evaluation_stored_before_there_was_the_stage_can_be_read() -> None:
         candidate_id="c", task_id="t", stage=Stage.TIME, status=Status.REJECTED, check=Check.REPLAY
     )
     assert Evaluation.model_validate_json(old.model_dump_json()) == old
+
+
+@pytest.mark.parametrize(("waited", "n_pauses"), [(0.0, 0), (0.5, 2)])
+def test_there_is_a_pause_before_further_processes_only_where_the_last_one_was_disturbed(
+    monkeypatch: pytest.MonkeyPatch, waited: float, n_pauses: int
+) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr(verdicts, "time", SimpleNamespace(sleep=pauses.append))
+    trial = object.__new__(verdicts._Trial)
+    trial._notes, trial._waited_share = {}, waited
+
+    def judge() -> None:
+        raise Failure(Status.REJECTED, "slower", check=Check.REPLAY, is_by_clock=True)
+
+    with pytest.raises(Failure):
+        trial._confirmed(judge)
+    assert len(pauses) == n_pauses

@@ -66,7 +66,7 @@ def test_nothing_is_wider_than_the_screen(page: Any) -> None:
 @pytest.mark.parametrize(
     ("marks", "count"),
     [
-        (".curve .mark", 4),
+        (".curve .mark", 5),
         (".curve .mark.failed", 1),
         (".roofline .mark circle", 4),
         (".bars .bar", 4),

@@ -1,4 +1,5 @@
 import re
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
@@ -6,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lab.sample_run import KERNEL, make_store
 
+from kernelwright.core.evaluation import Speedup
 from kernelwright.core.roofline import Work
 from kernelwright.report import svg
-from kernelwright.report.charts import Bar, latency_bars, speedup_curve
+from kernelwright.report.charts import BOTTOM, TOP, Bar, latency_bars, speedup_curve
 from kernelwright.report.highlight import highlight
 from kernelwright.report.lineage import LineageNode, lineage
 from kernelwright.report.roofline import Ceilings, RooflinePoint, roofline
@@ -43,6 +45,28 @@ def test_curve_marks_every_evaluation_by_how_it_ended() -> None:
     assert len(with_class(markup, "failed")) == 1
     assert len(with_class(markup, "improved")) == 2
     assert len(with_class(markup, "reference")) == 2
+
+
+def test_the_final_measurement_is_on_the_curve_after_the_search() -> None:
+    story = tell(make_store().events)
+    finals = [step for step in story.steps if step.mode == "final"]
+    markup = speedup_curve(story.evaluated, 3.1, finals)
+    (final,) = with_class(markup, "final")
+    circles = [float(e.get("cx", "0")) for e in ElementTree.fromstring(markup).iter(f"{SVG}circle")]
+    (own,) = [float(e.get("cx", "0")) for e in final.iter(f"{SVG}circle")]
+    assert own == max(circles) and circles.count(own) == 1
+
+
+@given(st.floats(1e-3, 1e3), st.floats(1.0, 100.0), st.floats(1.0, 100.0))
+def test_an_interval_is_never_cut(ratio: float, below: float, above: float) -> None:
+    step = next(step for step in tell(make_store().events).evaluated if step.speedup is not None)
+    assert step.evaluation is not None
+    speedup = Speedup(baseline="eager", ratio=ratio, low=ratio / below, high=ratio * above)
+    results = [one.model_copy(update={"speedups": (speedup,)}) for one in step.evaluation.results]
+    evaluation = step.evaluation.model_copy(update={"results": tuple(results)})
+    (whisker,) = with_class(speedup_curve([replace(step, evaluation=evaluation)], None), "whisker")
+    low, high = float(whisker.get("y1", "0")), float(whisker.get("y2", "0"))
+    assert high > TOP and low <= 280.0 - BOTTOM - 26.0
 
 
 def test_best_line_never_falls() -> None:

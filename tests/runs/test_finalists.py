@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from tests.runs.test_run import SPEC, Killed, events, tools
 
+from kernelwright.core.budget import Budget
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Evaluation, Speedup
 from kernelwright.core.events import Event, FinalistsTimed
@@ -79,9 +80,11 @@ class AlternatingReferee(FakeReferee):
     def __init__(self, verdicts: dict[str, float], truth: dict[str, float]) -> None:
         super().__init__(verdicts)
         self.truth, self.n_alternated = truth, 0
+        self.limit_s: float | None = None
 
-    def alternate(self, candidates: Sequence[Candidate]) -> Alternation:
+    def alternate(self, candidates: Sequence[Candidate], limit_s: float | None = None) -> Alternation:
         """Order by the script."""
+        self.limit_s = limit_s
         self.n_alternated += 1
         ordered = sorted(candidates, key=lambda candidate: -self.truth[candidate.source])
         best = self.truth[ordered[0].source]
@@ -152,3 +155,12 @@ def test_one_that_is_clearly_the_fastest_is_not_timed_again(tmp_path: Path) -> N
     referee = AlternatingReferee({"a": 1.0, "b": 2.5}, TRUTH)
     start_run(SPEC, tools(open_store(tmp_path / "runs.db"), referee, ScriptedTeam(["a", "b"], [])))
     assert referee.n_alternated == 0
+
+
+def test_timing_in_turn_leaves_time_for_the_final(tmp_path: Path) -> None:
+    referee = AlternatingReferee(SEARCH, TRUTH)
+    spec = SPEC.model_copy(update={"budget": Budget(evaluations=9, seconds=300)})
+    team = ScriptedTeam(["a", "b", "c"], [])
+    outcome = start_run(spec, tools(open_store(tmp_path / "runs.db"), referee, team))
+    assert outcome.evaluation is not None and outcome.evaluation.is_final
+    assert referee.limit_s is not None and 0 < referee.limit_s <= 100

@@ -455,14 +455,14 @@ def test_our_commands_know_the_options_that_the_parts_use(tmp_path: Path) -> Non
     """A renamed option would show on the GPU machine only."""
     from typer.main import get_command
 
-    from kernelwright.cli.main import app
+    from kernelwright.cli.main import make_app
 
     levels = tmp_path / "level1"
     levels.mkdir()
     (levels / "1_A.py").touch()
     place = Place(ROOT, tmp_path / "o", "cuda/triton", tmp_path, {})
     save(place.out, Result("suite", "Stub", State.LATE, figures={"rows": ROWS}))
-    commands = get_command(app).commands  # type: ignore[attr-defined]
+    commands = get_command(make_app()).commands  # type: ignore[attr-defined]
     ours = [part for part in PARTS if part.name in ("cheats", "suite", "kernelbench", "finals")]
     for part in ours:
         words = [str(word) for word in part.make(place, 100.0)]  # type: ignore[union-attr]

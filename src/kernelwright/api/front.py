@@ -19,6 +19,7 @@ from kernelwright.api.optimizing import OptimizeResult, finish
 from kernelwright.api.spaces import run_space
 from kernelwright.api.starting import begin
 from kernelwright.api.starting import resume as resume_run
+from kernelwright.api.tuning import run_tune
 from kernelwright.core.budget import Budget
 from kernelwright.core.errors import UserError
 from kernelwright.core.evaluation import Evaluation
@@ -35,6 +36,7 @@ from kernelwright.core.request import (
     Request,
     RunRequest,
     SpaceRequest,
+    TuneRequest,
 )
 from kernelwright.core.request_words import defaults_for, make_request, read_values
 from kernelwright.core.target import TargetName
@@ -46,6 +48,7 @@ from kernelwright.delivery.runtime.calls import CallReport
 from kernelwright.report.results import BenchResult, CheckResult, ComparisonResult, KernelComparison
 from kernelwright.report.runlist import RunList, list_runs
 from kernelwright.report.spaces import SpaceResult
+from kernelwright.report.tuned import TuneResult
 from kernelwright.runs.evaluator import Evaluator
 from kernelwright.settings import Settings, load_settings
 from kernelwright.store import sqlstore
@@ -322,6 +325,37 @@ def space(task: What, *, sample: int = 0, settings: Settings | None = None, **op
     where = settings or load_settings()
     place = _place(task, where, inputs=options.pop("inputs", None))
     return run_space(request_for(SpaceRequest, where, task=place, sample=sample, **options))
+
+
+def tune(
+    task: What,
+    kernel: str | Path | None = None,
+    *,
+    seconds: float = 60.0,
+    settings: Settings | None = None,
+    **options: Any,
+) -> TuneResult:
+    """Close the parameters that a kernel leaves open, by cheap timings; the referee judges the winner.
+
+    Args:
+        task: as for ``optimize``, but no module.
+        kernel: file or text with ``ModelNew`` and ``TUNE = {"NAME": [default, ...]}``; None: the points are
+            those of the task's space of programs.
+        seconds: for building and timing points.
+        settings: in the place of what configuration files and the environment say.
+        options: further fields of ``TuneRequest``.
+
+    Raises:
+        TaskError: the task cannot be used.
+        UserError: nothing is open, or the kernel does not run with its defaults.
+        MachineError: no process, memory or compiler.
+    """
+    where = settings or load_settings()
+    place = None if kernel is None else _kernel_place(kernel)
+    request = request_for(
+        TuneRequest, where, task=_place(task, where), kernel=place, seconds=seconds, **options
+    )
+    return run_tune(request, settings=where)
 
 
 def audit(*, progress: bool | None = None, settings: Settings | None = None, **options: Any) -> AuditResult:

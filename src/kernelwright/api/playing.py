@@ -10,16 +10,15 @@ from kernelwright.agents.llm.connect import make_client
 from kernelwright.agents.llm.context_check import require_room
 from kernelwright.agents.llm.tape import Tape
 from kernelwright.agents.teams import check_team, find_team, model_seats
+from kernelwright.api.referees import open_referee as open_referee
 from kernelwright.core.budget import Meter
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.events import Event
-from kernelwright.core.policy import Policy
 from kernelwright.core.run import RunSpec
 from kernelwright.core.task import Mode, Task
 from kernelwright.methods import find_recipe
 from kernelwright.referee.sandbox.scratch import clear_up
 from kernelwright.referee.session.confined import confined_compiler, start_confined
-from kernelwright.referee.session.referee import Referee
 from kernelwright.referee.settings import make_referee_settings
 from kernelwright.runs.evaluator import Evaluator
 from kernelwright.runs.evaluators import JUST_THE_REFEREE, Around, compose
@@ -133,19 +132,6 @@ def replay_run(
     judge = compose(None, Around(recording=recorded.recording, is_measured=False))
     tools = _tools(recorded.spec, store, where, judge, on_event, recorded.tape)
     return start_run(recorded.spec, replace(tools, prepare=prepare_as_recorded(recorded.machine)))
-
-
-def open_referee(
-    settings: Settings | None = None, policy: Policy | None = None, *, device: str = "cpu"
-) -> Referee:
-    """Return a referee to use as a context manager; several runs may share it, one after the other.
-
-    Args:
-        settings: where caches are; default: ``load_settings()``.
-        policy: what it judges by, the default one when None; runs that share it must have the same.
-        device: where candidates run: ``cpu``, ``cuda``, ``cuda:N``, ``hip`` or ``hip:N``.
-    """
-    return Referee(make_referee_settings(settings or load_settings(), policy, device=device))
 
 
 @contextmanager

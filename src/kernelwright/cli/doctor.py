@@ -7,28 +7,37 @@ import typer
 
 from kernelwright.cli.options import AsJson
 from kernelwright.cli.output import print_json, print_table, say, tell
-from kernelwright.report.results import Table
+from kernelwright.report.table import Table
 from kernelwright.settings import load_settings
 
 
 def doctor(
     refresh: Annotated[bool, typer.Option("--refresh", help="Measure the peaks anew.")] = False,
+    end_referee: Annotated[
+        bool, typer.Option("--end-referee", help="End the referee that stays warm between commands.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Check compiler, torch, memory, peaks, counters, sandbox; exits 2 when a needed one is missing."""
+    """Check compiler, torch, memory, peaks, sandbox, warm referee; exits 2 when a needed one is missing."""
     # lazy: probes the machine
     from kernelwright.machine.doctor import checks
     from kernelwright.machine.probe import measure_peaks
     from kernelwright.referee.sandbox.report import check_sandbox
+    from kernelwright.targets.device import PROCESSOR
     from kernelwright.targets.gpu.doctor import LOOKS
     from kernelwright.targets.gpu.peaks import refresh_here
+    from kernelwright.warm.client import end_warm
+    from kernelwright.warm.doctor import check_warm
 
     settings = load_settings()
+    if end_referee:
+        ended = end_warm(settings.cache_dir, PROCESSOR.name)
+        say(f"ended the warm referee, process {ended.pid}" if ended else "there is no warm referee")
     if refresh:
         say("measuring this machine's peaks ...")
         measure_peaks(settings.cache_dir, refresh=True)
         refresh_here(settings.cache_dir)
-    found = (*checks(settings.cache_dir, LOOKS), check_sandbox())
+    found = (*checks(settings.cache_dir, LOOKS), check_sandbox(), check_warm(settings.cache_dir))
     missing = [check for check in found if check.is_required and not check.ok]
     if as_json:
         listed = [dataclasses.asdict(check) for check in found]

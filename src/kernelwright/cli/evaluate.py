@@ -10,12 +10,12 @@ from kernelwright.cli.output import print_json, print_table, print_verdict, say,
 from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.request import EvaluateRequest
 from kernelwright.report.measures import percent
-from kernelwright.report.results import KernelComparison, Table
-from kernelwright.report.sections import error_rows, timing_rows
-from kernelwright.report.verdict import evaluation_verdict
+from kernelwright.report.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from kernelwright.report.results import KernelComparison
 
 LOG_LINES = 20
 ERRORS = ("workload", "inputs", "output", "error", "reference's", "allowed", "used")
@@ -25,14 +25,17 @@ TIMINGS = ("workload", "what", "median", "10 to 90 %", "kernel's speedup over it
 @takes(EvaluateRequest)
 def evaluate(request: EvaluateRequest, *, as_json: AsJson = False) -> None:
     """Verify and time kernels; exits 0 only when all of them are verified."""
-    # lazy: loads torch
+    # lazy: loads much
     from kernelwright import api
 
-    verdicts = api.run_evaluate(request)
+    verdicts = api.run_evaluate(request, tell=say)
     names = tuple(str(kernel.title if kernel.kind == "text" else kernel) for kernel in request.kernels)
     with keeping("nothing was kept", as_json=as_json):
         found = tuple(_judge(request, names, verdicts, as_json=as_json))
     if len(found) > 1:
+        # lazy: not needed for one kernel
+        from kernelwright.report.results import KernelComparison
+
         result = KernelComparison(request.task.title, names, found)
         _show_several(result, as_json=as_json)
     elif as_json:
@@ -55,7 +58,7 @@ def _judge(
     next(verdicts, None)
 
 
-def _show_several(result: KernelComparison, *, as_json: bool) -> None:
+def _show_several(result: "KernelComparison", *, as_json: bool) -> None:
     if as_json:
         print_json(result.document())
         return
@@ -65,6 +68,10 @@ def _show_several(result: KernelComparison, *, as_json: bool) -> None:
 
 def show(evaluation: Evaluation) -> None:
     """Print the verdict, what led to it, errors and timings."""
+    # lazy: there is time for it while the referee is at work, and JSON needs none of it
+    from kernelwright.report.sections import timing_rows
+    from kernelwright.report.verdict import evaluation_verdict
+
     print_verdict(evaluation_verdict(evaluation))
     console = stdout()
     if evaluation.log and not evaluation.is_verified:
@@ -85,6 +92,9 @@ def show(evaluation: Evaluation) -> None:
 
 
 def _errors(evaluation: Evaluation) -> Table:
+    # lazy: as above
+    from kernelwright.report.sections import error_rows
+
     rows, styles = [], []
     for row in error_rows(evaluation.errors):
         used = percent(row.share) if row.share < 10 else f"{row.share:.3g} times"

@@ -24,7 +24,8 @@ from kernelwright.report.inspections import (
     inspections_markdown,
     kernel_name,
 )
-from kernelwright.report.results import Table, date_now
+from kernelwright.report.results import date_now
+from kernelwright.report.table import Table
 from kernelwright.targets.gpu.inspect.compiled import default_gpu, form_of
 from kernelwright.targets.gpu.inspect.inspection import Inspection, InspectionStatus, KernelForm
 from kernelwright.targets.gpu.inspect.meaning import notes

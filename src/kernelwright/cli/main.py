@@ -5,58 +5,44 @@ the run did not end verified; 2 the input, the machine or we are at fault; 130 i
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from importlib import import_module
 from typing import Annotated
 
 import typer
 
-from kernelwright.cli import (
-    audit,
-    bench,
-    check,
-    compare,
-    convert,
-    doctor,
-    evaluate,
-    inspect,
-    mcp,
-    memory,
-    optimize,
-    runs,
-    serve,
-    skills,
-    space,
-)
 from kernelwright.cli.output import print_error, print_json
 from kernelwright.core.errors import KernelwrightError
 from kernelwright.core.traces import write_trace
 from kernelwright.core.version import __version__
 
 EXIT_FAULT = 2
+COMMANDS = (
+    "optimize", "evaluate", "inspect", "audit", "check", "space", "submission", "tune", "bench", "compare",
+)  # fmt: skip
+GROUPS = ("runs", "skills", "memory", "convert")
+NAMES = (*COMMANDS, *GROUPS, "serve", "mcp", "doctor")
+"""In the order of the help; each is a module of this package, with a function or an ``app`` in it."""
 
-app = typer.Typer(
-    name="kernelwright",
-    help="Turns a PyTorch module into a faster one that is proven to compute the same thing.",
-    epilog="Exit codes: 0 verified or done; 1 not verified; 2 input, machine or program at fault; "
-    "130 interrupted.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-)
-app.command(name="optimize")(optimize.optimize)
-app.command(name="evaluate")(evaluate.evaluate)
-app.command(name="inspect")(inspect.inspect)
-app.command(name="audit")(audit.audit)
-app.command(name="check")(check.check)
-app.command(name="space")(space.space)
-app.command(name="bench")(bench.bench)
-app.command(name="compare")(compare.compare)
-app.add_typer(runs.app, name="runs")
-app.add_typer(skills.app, name="skills")
-app.add_typer(memory.app, name="memory")
-app.add_typer(convert.app, name="convert")
-app.command(name="serve")(serve.serve)
-app.command(name="mcp")(mcp.mcp)
-app.command(name="doctor")(doctor.doctor)
+
+def make_app(names: Iterable[str] = NAMES) -> typer.Typer:
+    """Return the program with these commands; the modules of others are not loaded, which takes long."""
+    app = typer.Typer(
+        name="kernelwright",
+        help="Turns a PyTorch module into a faster one that is proven to compute the same thing.",
+        epilog="Exit codes: 0 verified or done; 1 not verified; 2 input, machine or program at fault; "
+        "130 interrupted.",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+    )
+    app.callback()(_root)
+    for name in names:
+        module = import_module(f"kernelwright.cli.{name}")
+        if name in GROUPS:
+            app.add_typer(module.app, name=name)
+        else:
+            app.command(name=name)(getattr(module, name))
+    return app
 
 
 def _show_version(is_asked: bool) -> None:
@@ -65,7 +51,6 @@ def _show_version(is_asked: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _root(
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
@@ -76,8 +61,9 @@ def _root(
 
 def run(arguments: Sequence[str]) -> int:
     """Carry out one command line and return its exit code; no exception passes."""
+    names = arguments[:1] if arguments and arguments[0] in NAMES else NAMES
     try:
-        app(args=list(arguments), prog_name="kernelwright")
+        make_app(names)(args=list(arguments), prog_name="kernelwright")
     except SystemExit as exit_:
         return exit_.code if isinstance(exit_.code, int) else 0
     except KernelwrightError as error:

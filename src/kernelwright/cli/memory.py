@@ -11,7 +11,7 @@ from kernelwright.cli.options import AsJson, StoreOption
 from kernelwright.cli.output import print_json, print_table, stdout
 from kernelwright.cli.stores import open_for_reading, open_store
 from kernelwright.core.learned import Finding
-from kernelwright.report.results import Table
+from kernelwright.report.table import Table
 
 app = typer.Typer(help="What finished runs taught: show, findings, archive, learn.", no_args_is_help=True)
 EMPTY = "nothing learned yet; every run that ends adds to it: kernelwright optimize FILE"

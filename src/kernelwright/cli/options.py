@@ -21,6 +21,8 @@ from kernelwright.settings import load_settings
 
 AnyRequest = TypeVar("AnyRequest", bound=Request)
 Command = Callable[..., None]
+METHODS = "{methods}"
+"""Stands in a help text for the names of all methods."""
 
 AsJson = Annotated[
     bool,
@@ -43,13 +45,17 @@ def parameter(option: Option, request: type[Request] | None = None) -> Any:
         annotated | None,
         typer.Option(
             *flags,
-            help=option.help.replace("{methods}", ", ".join(_methods())),
+            help=_help(option),
             metavar=option.metavar,
             min=option.minimum,
             rich_help_panel=option.panel,
             show_default=_default(option, request) or False,
         ),
     ]
+
+
+def _help(option: Option) -> str:
+    return option.help.replace(METHODS, ", ".join(_methods())) if METHODS in option.help else option.help
 
 
 def _methods() -> list[str]:

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, JustifyMethod
 from rich.panel import Panel
@@ -10,10 +10,12 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from kernelwright.core.visible import visible_line, visible_lines
+from kernelwright.report.console import make_console
 from kernelwright.report.files import json_text
-from kernelwright.report.progress import make_console
-from kernelwright.report.results import Table
-from kernelwright.report.verdict import Verdict
+from kernelwright.report.table import Table
+
+if TYPE_CHECKING:
+    from kernelwright.report.verdict import Verdict
 
 _STYLES = {"good": "bold green", "neutral": "bold", "bad": "bold red"}
 
@@ -55,7 +57,7 @@ def print_table(table: Table, *, whole: Sequence[str] = ()) -> None:
     stdout().print(shown)
 
 
-def print_verdict(verdict: Verdict, *more: str) -> None:
+def print_verdict(verdict: "Verdict", *more: str) -> None:
     """Print a verdict, framed on a terminal and as plain lines elsewhere."""
     console = stdout()
     headline, *lines = map(visible_lines, (verdict.headline, *verdict.lines, *more))

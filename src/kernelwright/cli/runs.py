@@ -22,10 +22,10 @@ from kernelwright.report.files import write_text
 from kernelwright.report.measures import millis
 from kernelwright.report.progress import show_run
 from kernelwright.report.reproduce import command_line
-from kernelwright.report.results import Table
 from kernelwright.report.runlist import INTERRUPTED, list_runs, standing
 from kernelwright.report.story import Story
 from kernelwright.report.story import tell as tell_story
+from kernelwright.report.table import Table
 from kernelwright.report.verdict import run_verdict
 
 if TYPE_CHECKING:

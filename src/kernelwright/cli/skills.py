@@ -9,7 +9,7 @@ from rich.markdown import Markdown
 from kernelwright.cli.options import AsJson
 from kernelwright.cli.output import print_json, print_table, stdout
 from kernelwright.core.errors import UserError
-from kernelwright.report.results import Table
+from kernelwright.report.table import Table
 
 app = typer.Typer(help="Skills: list, show, lint.", no_args_is_help=True)
 Folder = Annotated[

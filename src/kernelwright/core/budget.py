@@ -72,6 +72,12 @@ class Meter:
         if used_up is not None:
             raise BudgetUsedUp(used_up)
 
+    @property
+    def left_s(self) -> float | None:
+        """Seconds that are left, reserved ones included; None where the budget does not limit them."""
+        granted = self.budget.seconds
+        return None if granted is None else max(granted - self.spent.seconds, 0.0)
+
     def has_time(self) -> bool:
         """Tell whether something new may begin after the search, reserved seconds included."""
         return self.spent.exhausts(self.budget, ("seconds",)) is None

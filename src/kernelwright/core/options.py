@@ -17,6 +17,8 @@ from kernelwright.core.workload_words import parse_workload, workload_word
 
 MAX_MS, MAX_MB = 20.0, 100.0
 """Above these ``check`` reduces sizes; ours."""
+REFEREE_IDLE_S = 600.0
+"""How long a warm referee stays when nobody asks; ours."""
 SandboxTier: TypeAlias = Literal["namespaces", "bubblewrap", "landlock", "limits"]
 """See ``referee/sandbox/tiers.py``."""
 IMPORT_FORMATS = ("flashinfer", "kernelbench", "popcorn", "robust-kbench")
@@ -133,15 +135,26 @@ OPTIONS: tuple[Option, ...] = (
         only=(_EXPORT,),
     ),
     Option(
+        "folder", "FOLDER", "Somebody's run: level_L_problem_P_sample_S_kernel.py.", "Task", is_argument=True,
+    ),
+    Option(
+        "problems", "PROBLEMS", "KernelBench's folder, with level1 and so on.", "Task", is_argument=True,
+    ),
+    Option(
         "source", "SOURCE", "File or folder in that format.", "Task", is_argument=True, only=(_IMPORT,),
     ),
     Option(
         "task", "TASK", "KernelBench-format file, or suite:NAME.", "Task",
-        parse=parse_place, only=("evaluate", "space", _EXPORT), is_argument=True,
+        parse=parse_place, only=("evaluate", "space", "tune", _EXPORT), is_argument=True,
     ),
     Option(
         "kernels", "KERNEL...", "Files that define ModelNew.", "Task", metavar="KERNEL",
         parse=parse_place, many=True, is_argument=True,
+    ),
+    Option(
+        "kernel", "KERNEL", "File that defines ModelNew and TUNE; none: the programs of the task's space.",
+        "Task",
+        parse=parse_place, is_argument=True,
     ),
     Option(
         "sources", "SOURCES", "Tasks; default: our own suite.", "Task", metavar="[suite | FOLDER | FILE...]",
@@ -231,6 +244,10 @@ OPTIONS: tuple[Option, ...] = (
         is_configurable=True, show=repr,
     ),
     Option(
+        "seconds", "--seconds", "For building and timing points.", "Budget", kind=float, metavar="SECONDS",
+        minimum=0, show=repr,
+    ),
+    Option(
         "stop_after", "--stop-after", "Begin no further task then; go on with --resume.", "Budget",
         metavar="SECONDS", kind=float, minimum=1, show=repr,
     ),
@@ -305,6 +322,15 @@ OPTIONS: tuple[Option, ...] = (
         "Judging", kind=bool,
     ),
     Option(
+        "fresh_referee", "--fresh-referee", "Judge in a referee of this command's own, not in the one that "
+        "stays warm between commands.", "Judging", kind=bool, is_configurable=True,
+    ),
+    Option(
+        "referee_idle", "--referee-idle", "Seconds that the warm referee stays when nobody asks.", "Judging",
+        kind=float, metavar="SECONDS", minimum=0, show=repr, default=f"{REFEREE_IDLE_S:g}",
+        is_configurable=True,
+    ),
+    Option(
         "models.model", "--model", "Model of every seat that is a model's, e.g. openai:gpt-5. Keys come from "
         "the environment.", "Language models", metavar="PROVIDER:NAME", is_configurable=True,
     ),
@@ -372,11 +398,15 @@ OPTIONS: tuple[Option, ...] = (
     Option("out", "--out", "Folder for the results.", "Results", default="./NAME", only=_EXPERIMENTS),
     Option(
         "out", "--out", "Folder for the results.", "Results", metavar="FOLDER",
-        only=("check", "audit"),
+        only=("check", "audit", "submission"),
     ),
     Option(
         "out", "--out", "Folder for the files.", "Results", metavar="FOLDER", default="here",
         only=(_IMPORT, _EXPORT),
+    ),
+    Option(
+        "reference_times", "--reference-times", "KernelBench's timing file of the machine that their results "
+        "are from: fast_p as theirs.", "Judging", metavar="FILE",
     ),
     Option(
         "verdicts", "--verdicts", "What `evaluate --json` printed of the kernels.", "Results", metavar="FILE",
@@ -390,7 +420,11 @@ OPTIONS: tuple[Option, ...] = (
         "record", "--record", "Add every measurement to this file, for --replay.", "Results",
         metavar="FILE", only=("compare",),
     ),
-    Option("output", "--output", "Kernel file.", "Results", short="-o", default="FILE_fast.py"),
+    Option(
+        "output", "--output", "Kernel file.", "Results", short="-o", default="FILE_fast.py",
+        only=("optimize",),
+    ),
+    Option("output", "--output", "File for the tuned kernel.", "Results", short="-o", only=("tune",)),
     Option("report", "--report", "HTML report.", "Results", default="FILE_report.html"),
     Option("open_report", "--open", "Open the report.", "Results", kind=bool),
 )  # fmt: skip

@@ -13,7 +13,7 @@ from kernelwright.core.budget import Budget
 from kernelwright.core.errors import UserError
 from kernelwright.core.model_words import require_words
 from kernelwright.core.models import ModelSettings
-from kernelwright.core.options import MAX_MB, MAX_MS, SandboxTier
+from kernelwright.core.options import MAX_MB, MAX_MS, REFEREE_IDLE_S, SandboxTier
 from kernelwright.core.places import KernelPlace, TaskPlace
 from kernelwright.core.policy import LibraryCalls, Nonfinite, Policy, Weights
 from kernelwright.core.request_words import Worded
@@ -135,6 +135,10 @@ class EvaluateRequest(_WithWorkloads, _WithPolicy):
     baselines: tuple[str, ...] | None = None
     """None: eager."""
     device: str = "cpu"
+    fresh_referee: bool = False
+    """Start a referee for this command alone."""
+    referee_idle: float = Field(default=REFEREE_IDLE_S, ge=0)
+    """Seconds that the warm referee stays when nobody asks."""
 
     _baselines = field_validator("baselines")(_once)
 
@@ -271,6 +275,24 @@ class SpaceRequest(_WithWorkloads):
     seed: int = 0
 
 
+class TuneRequest(_WithWorkloads):
+    """Close what a kernel leaves open, or choose among generated programs: ``kernelwright tune``."""
+
+    command: ClassVar[str] = "tune"
+    task: TaskPlace
+    kernel: KernelPlace | None = None
+    """With ``TUNE``; None: points of the task's space."""
+    seconds: float = Field(default=60.0, gt=0)
+    """For building and timing points, once the default one runs; the referee's verdict comes after them."""
+    target: str = "cpu/cpp"
+    """Of the programs of the space."""
+    seed: int = 0
+    tolerance: TolerancePolicy | None = None
+    library_calls: LibraryCalls = LibraryCalls.ALLOWED
+    output: str | None = None
+    """File for the closed source; None: it is not written."""
+
+
 class AuditRequest(Request):
     """Judge every known cheat and hostile program: ``kernelwright audit``."""
 
@@ -323,7 +345,28 @@ class ExportRequest(_WithWorkloads):
     """Folder for the files; None: the working directory."""
 
 
+class SubmissionRequest(Request):
+    """Judge somebody's whole KernelBench run: ``kernelwright submission``."""
+
+    command: ClassVar[str] = "submission"
+    folder: str = Field(min_length=1)
+    """With ``level_L_problem_P_sample_S_kernel.py``."""
+    problems: str = Field(min_length=1)
+    """KernelBench's folder, with ``level1`` and so on."""
+    limit: int | None = Field(default=None, ge=1)
+    library_calls: LibraryCalls = LibraryCalls.ALLOWED
+    device: str = "cpu"
+    full_size: bool = False
+    """Never reduce sizes."""
+    max_ms: float = Field(default=MAX_MS, ge=0.1)
+    max_mb: float = Field(default=MAX_MB, ge=1)
+    reference_times: str | None = None
+    """KernelBench's timing file of the reference, on the machine that their results are from."""
+    out: str | None = None
+    """Folder for submission.json and submission.md."""
+
+
 REQUESTS: tuple[type[Request], ...] = (
-    RunRequest, EvaluateRequest, BenchRequest, CompareRequest, CheckRequest, SpaceRequest, AuditRequest,
-    ImportRequest, ExportRequest,
+    RunRequest, EvaluateRequest, BenchRequest, CompareRequest, CheckRequest, SpaceRequest, TuneRequest,
+    AuditRequest, ImportRequest, ExportRequest, SubmissionRequest,
 )  # fmt: skip

@@ -10,7 +10,8 @@ from kernelwright.corpus.specimen import Specimen
 from kernelwright.corpus.tables import markdown, summary
 from kernelwright.report.files import json_text
 from kernelwright.report.measures import duration
-from kernelwright.report.results import Results, Table
+from kernelwright.report.results import Results
+from kernelwright.report.table import Table
 
 DETAIL_CHARS = 100
 AUDIT = "audit.json"

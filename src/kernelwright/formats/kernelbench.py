@@ -85,6 +85,23 @@ def _claims(path: Path, levels: set[int]) -> dict[GenerationId, BenchClaim]:
     return found
 
 
+def read_reference_times(path: Path) -> dict[tuple[int, str], float]:
+    """Return their milliseconds of the references by level and name of the problem.
+
+    Raises:
+        UserError: the file is none of KernelBench's timing files.
+    """
+    document = read_json(path)
+    try:
+        return {
+            (int(level.removeprefix("level")), name.removesuffix(".py")): float(stats["mean"])
+            for level, problems in document.items()
+            for name, stats in problems.items()
+        }
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise UserError(f"{path}: no timing file of KernelBench ({error!r})") from error
+
+
 def read_kernelbench(path: Path) -> Converted:
     """Return a run's kernels as files, and its claims."""
     submission = read_submission(path)

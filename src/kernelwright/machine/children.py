@@ -30,3 +30,8 @@ def bare_environment(
     if threads is not None:
         found |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), str(threads))
     return {**found, **{name: os.environ[name] for name in kept if name in os.environ}, **more}
+
+
+def chosen_environment(names: Iterable[str]) -> dict[str, str]:
+    """Return those of these variables that are set, for a child that is to see no others."""
+    return {name: os.environ[name] for name in names if name in os.environ}

@@ -101,20 +101,26 @@ def _read(file: int) -> int:
     return count
 
 
+def system_call_number() -> int | None:
+    """Return the number of perf_event_open, None where it is not known."""
+    return _SYSCALL.get(platform.machine()) if platform.system() == "Linux" else None
+
+
 def _open(event: str, pid: int) -> int | str:
     """Return a file descriptor that counts the event, or the reason why there is none."""
-    number = _SYSCALL.get(platform.machine())
-    if number is None or platform.system() != "Linux":
+    number = system_call_number()
+    if number is None:
         return "hardware counters are read on Linux, on x86-64 and arm64 only"
     flags = _DISABLED | _INHERIT | _EXCLUDE_KERNEL | _EXCLUDE_HYPERVISOR
     packed = struct.pack(_ATTRIBUTES, 0, _ATTRIBUTES_BYTES, _HARDWARE[event], 0, 0, 0, flags, 0, 0, 0)
     attributes = ctypes.create_string_buffer(packed, _ATTRIBUTES_BYTES)
     libc = ctypes.CDLL(None, use_errno=True)
     file: int = libc.syscall(ctypes.c_long(number), attributes, pid, -1, ctypes.c_int(-1), ctypes.c_ulong(0))
-    return file if file >= 0 else _explain(ctypes.get_errno())
+    return file if file >= 0 else explain_refusal(ctypes.get_errno())
 
 
-def _explain(error: int) -> str:
+def explain_refusal(error: int) -> str:
+    """Say why perf_event_open failed."""
     if error in (errno.ENOENT, errno.ENODEV, errno.EOPNOTSUPP):
         return "the machine has no hardware counters (usual on virtual machines)"
     if error in (errno.EACCES, errno.EPERM):

@@ -17,6 +17,7 @@ from kernelwright.core.frozen import content_hash
 from kernelwright.core.machine import Cache
 from kernelwright.core.roofline import MEMORY, PROBE_VERSION, LevelRate, Peaks, PeakSpread
 from kernelwright.machine.compiler import CompileFailure, compile_library
+from kernelwright.machine.device_lease import lease_processor
 from kernelwright.machine.object_code import count_fma
 from kernelwright.machine.probe_figures import QUIET, Figures, read_figures
 from kernelwright.machine.topology import (
@@ -97,11 +98,12 @@ def measure_again(cache_dir: Path) -> Peaks:
 
 @contextlib.contextmanager
 def _alone(cache_dir: Path) -> Iterator[None]:
-    """Hold the cache folder's lock: two measurements at once would halve each other's figures."""
+    """Hold the cache folder's lock and the processor: two measurements at once would halve their figures."""
     cache_dir.mkdir(parents=True, exist_ok=True)
     with (cache_dir / "peaks.lock").open("w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+        with lease_processor():
+            yield
 
 
 def _path(cache_dir: Path) -> Path:

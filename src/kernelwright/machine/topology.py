@@ -12,6 +12,7 @@ from kernelwright.core.machine import Cache
 _CPUINFO = Path("/proc/cpuinfo")
 _MEMINFO = Path("/proc/meminfo")
 _CPU_FOLDER = Path("/sys/devices/system/cpu")
+_NODE_FOLDER = Path("/sys/devices/system/node")
 _TYPICAL_BYTES = {1: 32 << 10, 2: 1 << 20}
 """Per core, used only to size the probe's arrays where the kernel names no caches."""
 
@@ -121,6 +122,16 @@ def cache_levels() -> tuple[Cache, ...]:
         )
         for level, found in sorted(instances.items())
     )
+
+
+def memory_nodes() -> tuple[int, ...]:
+    """Return the memory nodes whose cores this process may use; one where the kernel names none."""
+    found = [
+        int(folder.name.removeprefix("node"))
+        for folder in _NODE_FOLDER.glob("node[0-9]*")
+        if any((folder / f"cpu{core}").exists() for core in usable_cores())
+    ]
+    return tuple(sorted(found)) or (0,)
 
 
 def _count_cores(text: str) -> int:

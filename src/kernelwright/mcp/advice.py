@@ -58,6 +58,7 @@ DIAGNOSED = (
     "lower_plan. Then evaluate."
 )
 AT_FLOOR = "Nothing worth the effort is left: the kernel is about as fast as this machine can be."
+TUNED = "Pass `source` to evaluate as `kernel`: cheap timings are no verdict."
 SPACE = "Pick moves for lower_plan from the decisions, or let optimize search the space."
 LOWERED = (
     "Pass `source` to evaluate as `kernel`. Add one of `moves` to the plan and call lower_plan again for "

@@ -286,6 +286,22 @@ class ProgramSpace(Answer):
     next: str
 
 
+class TunedKernel(Answer):
+    """The best point that tuning found, and the referee's verdict on it."""
+
+    headline: str
+    values: dict[str, ParamValue]
+    """What was closed: parameters of TUNE, or decisions of the space that are not taken by default."""
+    source: str
+    """The closed source, a file that defines ModelNew."""
+    points: int
+    failed: int
+    surface: tuple[str, ...]
+    """What was learned of each parameter, by cheap timings."""
+    verdict: KernelVerdict | None
+    next: str
+
+
 class Optimized(Answer):
     """What came of a search."""
 

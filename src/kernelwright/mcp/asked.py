@@ -7,7 +7,14 @@ from pydantic import Field, WithJsonSchema
 
 from kernelwright.core.errors import UserError
 from kernelwright.core.places import AsText, OfSuite, TaskPlace, parse_place
-from kernelwright.core.request import CheckRequest, EvaluateRequest, Request, RunRequest, SpaceRequest
+from kernelwright.core.request import (
+    CheckRequest,
+    EvaluateRequest,
+    Request,
+    RunRequest,
+    SpaceRequest,
+    TuneRequest,
+)
 
 
 class Accepted(NamedTuple):
@@ -58,6 +65,7 @@ OPTIMIZE = Accepted(
 )
 
 SPACE = Accepted(SpaceRequest, ("target", "workloads", "mode", "sample", "seed"))
+TUNE = Accepted(TuneRequest, ("seconds", "target", "seed", *_OF_TASK, "library_calls"))
 MAX_SAMPLE = 200
 
 TaskText: TypeAlias = Annotated[
@@ -75,6 +83,7 @@ CheckOptions: TypeAlias = Annotated[dict[str, Any] | None, WithJsonSchema(CHECK.
 EvaluateOptions: TypeAlias = Annotated[dict[str, Any] | None, WithJsonSchema(EVALUATE.schema())]
 LowerOptions: TypeAlias = Annotated[dict[str, Any] | None, WithJsonSchema(LOWER.schema())]
 SpaceOptions: TypeAlias = Annotated[dict[str, Any] | None, WithJsonSchema(SPACE.schema())]
+TuneOptions: TypeAlias = Annotated[dict[str, Any] | None, WithJsonSchema(TUNE.schema())]
 OptimizeOptions: TypeAlias = Annotated[dict[str, Any] | None, WithJsonSchema(OPTIMIZE.schema())]
 
 

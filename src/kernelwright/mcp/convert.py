@@ -28,12 +28,14 @@ from kernelwright.mcp.answers import (
     SkillEffect,
     SpaceFactor,
     TaskReport,
+    TunedKernel,
     WorkloadTimes,
     WorstError,
 )
 from kernelwright.report.checkups import checkup_verdict, ordered
 from kernelwright.report.inspections import headline, kernel_name
 from kernelwright.report.spaces import SpaceResult
+from kernelwright.report.tuned import TuneResult
 from kernelwright.report.verdict import evaluation_verdict
 from kernelwright.targets.gpu.inspect.inspection import Inspection
 from kernelwright.targets.gpu.inspect.meaning import notes
@@ -205,6 +207,21 @@ def program_space(found: SpaceResult) -> ProgramSpace:
             for point in found.points
         ),
         next=advice.SPACE,
+    )
+
+
+def tuned_kernel(found: TuneResult) -> TunedKernel:
+    """Return what tuning came to."""
+    verdict = kernel_verdict(found.evaluation) if found.evaluation is not None else None
+    return TunedKernel(
+        headline=found.headline,
+        values=found.values,
+        source=found.source,
+        points=found.n_points,
+        failed=found.n_failed,
+        surface=found.surface,
+        verdict=verdict,
+        next=advice.TUNED if verdict is None else verdict.next,
     )
 
 

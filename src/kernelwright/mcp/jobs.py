@@ -13,10 +13,11 @@ from kernelwright.api.optimizing import finish
 from kernelwright.api.planning import write_plan
 from kernelwright.api.recalling import recall
 from kernelwright.api.spaces import run_space
+from kernelwright.api.tuning import run_tune
 from kernelwright.core.errors import UserError
 from kernelwright.core.events import CandidateEvaluated, Event
 from kernelwright.core.plan import Plan
-from kernelwright.core.request import CheckRequest, EvaluateRequest, RunRequest, SpaceRequest
+from kernelwright.core.request import CheckRequest, EvaluateRequest, RunRequest, SpaceRequest, TuneRequest
 from kernelwright.mcp import advice
 from kernelwright.mcp.answers import (
     Answer,
@@ -30,8 +31,19 @@ from kernelwright.mcp.answers import (
     Optimized,
     ProgramSpace,
     TaskReport,
+    TunedKernel,
 )
-from kernelwright.mcp.asked import CHECK, EVALUATE, LOWER, MAX_SAMPLE, OPTIMIZE, SPACE, kernel_of, place_of
+from kernelwright.mcp.asked import (
+    CHECK,
+    EVALUATE,
+    LOWER,
+    MAX_SAMPLE,
+    OPTIMIZE,
+    SPACE,
+    TUNE,
+    kernel_of,
+    place_of,
+)
 from kernelwright.mcp.convert import (
     bottleneck_report,
     gpu_report,
@@ -40,6 +52,7 @@ from kernelwright.mcp.convert import (
     memory_of,
     program_space,
     task_report,
+    tuned_kernel,
 )
 from kernelwright.report.progress import activity
 from kernelwright.report.results import KernelComparison
@@ -152,6 +165,15 @@ def space(call: JobContext, task: str, options: Options = None) -> ProgramSpace:
     return program_space(run_space(request))
 
 
+def tune(call: JobContext, task: str, kernel: str | None = None, options: Options = None) -> TunedKernel:
+    """Close what a kernel leaves open, or choose among the programs of the space."""
+    fields = TUNE.fields(options)
+    place = None if kernel is None else kernel_of(kernel)
+    request = request_for(TuneRequest, call.settings, task=place_of(task), kernel=place, **fields)
+    call.say(f"building and timing points for {request.seconds:.0f} s; the verdict comes after them")
+    return tuned_kernel(run_tune(request, settings=call.settings))
+
+
 def memory_recall(
     call: JobContext,
     task: str | None = None,
@@ -253,7 +275,8 @@ class _Watch:
 JOBS: dict[str, Callable[..., Answer]] = {
     job.__name__: job
     for job in (
-        check_task, evaluate, compare_kernels, diagnose, lower_plan, space, memory_recall, inspect, optimize,
+        check_task, evaluate, compare_kernels, diagnose, lower_plan, space, tune, memory_recall, inspect,
+        optimize,
     )
 }  # fmt: skip
 """By the name of their tool; the first argument is the context."""

@@ -20,6 +20,7 @@ from kernelwright.mcp.answers import (
     ProgramSpace,
     SkillPage,
     TaskReport,
+    TunedKernel,
 )
 from kernelwright.mcp.asked import (
     CheckOptions,
@@ -29,6 +30,7 @@ from kernelwright.mcp.asked import (
     OptimizeOptions,
     SpaceOptions,
     TaskText,
+    TuneOptions,
 )
 from kernelwright.mcp.extra import missing
 from kernelwright.mcp.pages import found_skill, skill_page
@@ -166,6 +168,23 @@ def _add_planning(server: MCPServer[Any], workers: Workers) -> None:
         """Say which programs the expert may generate for a task: the decisions, their number, what is
         illegal and why. Options {"sample": 5} draw points by lot. Nothing is measured."""
         return await _run(workers, ctx, "space", ProgramSpace, task=task, options=options)
+
+    @server.tool(title="Tune a kernel's parameters", annotations=READS)
+    async def tune(
+        task: TaskText,
+        ctx: Ctx,
+        kernel: Annotated[
+            str | None,
+            Field(
+                description='Source with ModelNew and TUNE = {"NAME": [default, ...]} at top level, read as '
+                'TUNE["NAME"][0]. Left out: points of the task\'s space of programs.'
+            ),
+        ] = None,
+        options: TuneOptions = None,
+    ) -> TunedKernel:
+        """Close the parameters that a kernel leaves open, by many cheap timings; the referee judges the
+        winner. Options {"seconds": 30} say how long points are timed."""
+        return await _run(workers, ctx, "tune", TunedKernel, task=task, kernel=kernel, options=options)
 
 
 def _add_searching(server: MCPServer[Any], workers: Workers) -> None:

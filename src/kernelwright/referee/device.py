@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kernelwright.core.errors import UserError
+from kernelwright.machine.device_lease import processor_names
 from kernelwright.targets.device import PROCESSOR, DeviceKind
 from kernelwright.targets.gpu.facts import find_gpu
 from kernelwright.targets.registry import device_kinds, find_device_kind
@@ -81,6 +82,14 @@ class Device:
         if "LD_LIBRARY_PATH" in outer:
             found["LD_LIBRARY_PATH"] = outer["LD_LIBRARY_PATH"]  # where containers put the driver
         return found
+
+    def lease_names(self) -> tuple[str, ...]:
+        """Return what a process must hold alone while it times: the GPU, or the memory nodes of its cores."""
+        driver = self.about.driver
+        if driver is None:
+            return processor_names()
+        own = self.environment(os.environ)[driver.visible]
+        return (f"{self.kind}-{re.sub(r'[^A-Za-z0-9.-]', '-', own)}",)
 
     def wake(self) -> None:
         """Have the driver make device files that it makes on first use, in a process of its own."""

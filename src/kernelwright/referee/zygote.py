@@ -17,10 +17,10 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict
+from importlib import import_module
 from typing import NoReturn
 
-import torch  # imported here, as are inductor and the task, so that every child finds them warm
-import torch._inductor.compile_fx
+import torch  # imported here, as is the task, so that every child finds them warm
 
 from kernelwright.core.errors import KernelwrightError, MachineError
 from kernelwright.core.task import Task
@@ -36,6 +36,8 @@ from kernelwright.referee.worker.wire import Message
 
 _CHANNEL = 3
 """Descriptor of a child's socket; besides this a child has the standard descriptors only."""
+_FOR_CHILDREN = ("kernelwright.tasks.watched",)
+"""Imported before the first fork, too: some children need them, and each would take a second for it."""
 _STRAYS_S = 20.0
 _LOOK_S = 0.5
 """Longest time that a stray process lives before the zygote kills it."""
@@ -53,11 +55,14 @@ def main() -> None:
     except KernelwrightError as error:
         wire.send(sock, {"error": str(error)})
         return
+    for name in _FOR_CHILDREN:
+        import_module(name)
     wire.send(sock, {"task": Task.__name__, **zygote.found})
     try:
         zygote.serve()
     finally:
         zygote.end_all()
+    os._exit(0)  # the interpreter would take a second to take torch down
 
 
 class _Zygote:
@@ -88,6 +93,7 @@ class _Zygote:
         handlers: dict[str, Callable[[Message, list[int]], Message]] = {
             "spawn": self.spawn,
             "reap": self.reap,
+            "load": self.load,
         }
         while True:
             if not select.select([self._sock], [], [], _LOOK_S)[0]:
@@ -154,6 +160,12 @@ class _Zygote:
             code = 0
         finally:
             os._exit(code)
+
+    def load(self, message: Message, fds: list[int]) -> Message:
+        """Import modules that children to come will need; what runs in parallel at its import is none."""
+        for name in message["names"]:
+            import_module(name)
+        return {}
 
     def reap(self, message: Message, fds: list[int]) -> Message:
         """Wait for a child that is dead or dying, kill the processes it left, answer with its exit code."""

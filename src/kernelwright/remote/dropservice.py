@@ -20,6 +20,7 @@ from kernelwright.remote.floors import floors_here
 from kernelwright.remote.lines import one_line
 from kernelwright.remote.sessions import Sessions
 from kernelwright.remote.targets import target_problem
+from kernelwright.runs.evaluator import Session
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +33,7 @@ class DropService:
     """Answers what lies in a folder, oldest request first, one after the other."""
 
     folder: Path
-    sessions: Sessions
+    sessions: Sessions[Session]
     peaks: Peaks | None = None
     """Of this machine, to compute floors with; None takes the request's as they are."""
     max_bytes: int = 4_000_000

@@ -30,8 +30,8 @@ class JobState(StrEnum):
 class RequestProblem(Frozen):
     """Why something failed, in one line."""
 
-    kind: Literal["task", "machine"]
-    """``task``: the reference is at fault, another attempt will fail too."""
+    kind: Literal["task", "machine", "user"]
+    """``task``: the reference is at fault, another attempt will fail too; ``user``: what was asked for is."""
     line: str
 
 

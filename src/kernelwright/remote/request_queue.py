@@ -8,7 +8,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from kernelwright.core.errors import KernelwrightError, TaskError
+from kernelwright.core.errors import KernelwrightError, TaskError, UserError
 from kernelwright.core.frozen import Frozen
 from kernelwright.remote.lines import one_line
 from kernelwright.remote.records import JobState, RequestProblem
@@ -148,6 +148,8 @@ class RequestQueue:
             state = JobState.DONE
         except TaskError as error:
             ticket.problem, state = RequestProblem(kind="task", line=one_line(error)), JobState.FAILED
+        except UserError as error:
+            ticket.problem, state = RequestProblem(kind="user", line=one_line(error)), JobState.FAILED
         except KernelwrightError as error:
             ticket.problem, state = RequestProblem(kind="machine", line=one_line(error)), JobState.FAILED
         except Exception as error:  # the border: the service lives on

@@ -20,20 +20,27 @@ class Bar(NamedTuple):
     note: str = ""
 
 
-def speedup_curve(steps: Sequence[StoryStep], compile_ratio: float | None, height: float = 280.0) -> str:
+def speedup_curve(
+    steps: Sequence[StoryStep],
+    compile_ratio: float | None,
+    finals: Sequence[StoryStep] = (),
+    height: float = 280.0,
+) -> str:
     """Draw each evaluation's speedup over eager and the best so far.
 
     ``compile_ratio`` is torch.compile's own speedup over eager, drawn as a line to beat. Candidates
-    that were not verified have no speedup; they stand as crosses in a strip under the plot.
+    that were not verified have no speedup; they stand as crosses in a strip under the plot. Final
+    measurements follow the search's evaluations. The axis holds every interval whole.
     """
-    ratios = [step.speedup.ratio for step in steps if step.speedup is not None]
-    known = [1.0, *ratios, *([compile_ratio] if compile_ratio else [])]
+    shown = [*steps, *finals]
+    ends = [end for step in shown if step.speedup is not None for end in step.speedup if end > 0]
+    known = [1.0, *ends, *([compile_ratio] if compile_ratio else [])]
     use_log = max(known) / min(known) > 8
     low, high = (min(known) * 0.8, max(known) * 1.25) if use_log else (0.0, max(known) * 1.12)
     strip = height - BOTTOM - 10
     y = svg.Scale(low, high, strip - 16, TOP, log=use_log)
-    x = svg.Scale(0.5, len(steps) + 0.5, LEFT, WIDTH - RIGHT)
-    marks = [_point(step, x(i), y, strip) for i, step in enumerate(steps, 1)]
+    x = svg.Scale(0.5, len(shown) + 0.5, LEFT, WIDTH - RIGHT)
+    marks = [_point(step, x(i), y, strip) for i, step in enumerate(shown, 1)]
     references = [_reference(1.0, "eager", y)]
     if compile_ratio and abs(compile_ratio - 1.0) > 0.01 * max(known):
         references.append(_reference(compile_ratio, "torch.compile", y))
@@ -41,7 +48,7 @@ def speedup_curve(steps: Sequence[StoryStep], compile_ratio: float | None, heigh
         WIDTH,
         height,
         *_y_axis(y),
-        *_x_axis(x, len(steps), height),
+        *_x_axis(x, len(steps), len(finals), height),
         *references,
         svg.path(_best_line(steps, x, y), "best-line"),
         *marks,
@@ -58,9 +65,12 @@ def _y_axis(y: svg.Scale) -> list[str]:
     return parts
 
 
-def _x_axis(x: svg.Scale, n: int, height: float) -> list[str]:
+def _x_axis(x: svg.Scale, n: int, n_finals: int, height: float) -> list[str]:
     stride = max(1, -(-n // 12))
     numbers = [svg.label(x(i), height - 22, str(i), "axis", "middle") for i in range(1, n + 1, stride)]
+    numbers += [svg.label(x(n + (n_finals + 1) / 2), height - 22, "final", "axis strong", "middle")] * (
+        n_finals > 0
+    )
     middle = (LEFT + WIDTH - RIGHT) / 2
     return [*numbers, svg.label(middle, height - 6, "evaluation", "axis", "middle")]
 
@@ -94,6 +104,8 @@ def _point(step: StoryStep, at: float, y: svg.Scale, strip: float) -> str:
     hover = svg.title(f"Step {step.number}, {step.title}: {step.speedup} over eager")
     whisker = svg.line(at, y(low), at, y(high), "whisker")
     kind = "mark improved" if step.improved_to is not None else "mark verified"
+    if step.mode == "final":
+        kind = "mark final"
     return svg.element("g", hover, whisker, svg.element("circle", cx=at, cy=y(ratio), r=4.5), class_=kind)
 
 

@@ -24,11 +24,10 @@ from kernelwright.core.events import (
     StepStarted,
     TaskPrepared,
 )
+from kernelwright.report.console import make_console
 from kernelwright.report.measures import duration, geomean, millis, times
 from kernelwright.report.story import Story, StoryStep
 
-WIDE = 160
-"""Columns where there is no terminal to ask: files and pipes should not be wrapped at 80."""
 COLUMNS = ("step", "result", "best", "move", "")
 MOVE_WIDTH = 44
 LEAST_NOTE = 16
@@ -48,13 +47,6 @@ class Progress(Protocol):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
-
-
-def make_console(*, is_stderr: bool) -> Console:
-    """Return a console on one of the process's streams, as wide as its terminal where it is one."""
-    stream = sys.stderr if is_stderr else sys.stdout
-    width = None if stream.isatty() else WIDE
-    return Console(file=stream, width=width, markup=False, highlight=False, emoji=False)
 
 
 def progress_console(progress: bool | None) -> Console | None:
@@ -168,7 +160,7 @@ class PlainProgress:
 
     def add(self, event: Event) -> None:
         """Print a line when a step has ended; its words are complete only when the next one begins."""
-        if isinstance(event, StepStarted | RunFinished | MoveChosen | CandidateWritten):
+        if isinstance(event, StepStarted | RunFinished | FinalistsTimed | MoveChosen | CandidateWritten):
             self._flush()
         self._story.add(event)
         if isinstance(event, TaskPrepared):

@@ -1,12 +1,11 @@
 """What an experiment of many runs came to: as tables to read, as a document, as files."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from html import escape
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from kernelwright.core.checkup import Checkup
 from kernelwright.core.evaluation import Evaluation
@@ -18,28 +17,10 @@ from kernelwright.report.comparisonpicture import comparison_picture
 from kernelwright.report.files import json_text, write_text
 from kernelwright.report.measures import millis, speedup_over
 from kernelwright.report.played import Played
+from kernelwright.report.table import Table, html_table
 from kernelwright.report.tables import BenchRow, Summary, summaries
 
 STYLES = {"unusable": "bold red", "doubtful": "yellow", "fine": "green"}
-
-
-class Table(NamedTuple):
-    """Cells under a header; the first column is text, the others are figures where nothing else is said."""
-
-    header: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    styles: Sequence[str] = ()
-    """Of the rows, for a terminal; empty: plain."""
-    is_text: bool = False
-    """No column holds figures."""
-    numbers: Collection[str] | None = None
-    """The columns that do; None: see above."""
-
-    def is_number(self, column: int) -> bool:
-        """Tell whether a column holds figures."""
-        if self.numbers is not None:
-            return self.header[column] in self.numbers
-        return column > 0 and not self.is_text
 
 
 class Results(ABC):
@@ -63,13 +44,6 @@ class Results(ABC):
 
     def _repr_html_(self) -> str:
         return "".join(map(html_table, self.tables()))
-
-
-def html_table(table: Table) -> str:
-    """Return a table as HTML."""
-    head = "".join(f"<th>{escape(cell)}</th>" for cell in table.header)
-    rows = ("".join(f"<td>{escape(cell)}</td>" for cell in row) for row in table.rows)
-    return f"<table><tr>{head}</tr>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
 
 
 def date_now() -> str:

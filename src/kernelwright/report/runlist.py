@@ -6,8 +6,8 @@ from typing import Any, overload
 from kernelwright.core.frozen import Frozen
 from kernelwright.core.run import RunState
 from kernelwright.report.measures import speedup_over
-from kernelwright.report.results import Table, html_table
 from kernelwright.report.story import Story, tell
+from kernelwright.report.table import Table, html_table
 from kernelwright.store.base import RunRecord, Store
 
 HEADER = ("run", "task", "recipe", "state", "created", "result")

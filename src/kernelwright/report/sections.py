@@ -135,7 +135,8 @@ def curve_chart(story: Story) -> str | None:
     if evaluation is not None:
         eager, compiled = (speedup_over(evaluation, name) for name, _ in BASELINES)
         ratio = eager.ratio / compiled.ratio if eager and compiled else None
-    return charts.speedup_curve(story.evaluated, ratio) if story.evaluated else None
+    finals = [step for step in story.steps if step.mode == "final" and step.evaluation is not None]
+    return charts.speedup_curve(story.evaluated, ratio, finals) if story.evaluated else None
 
 
 def ceilings(spec: RunSpec, story: Story) -> Ceilings | None:

@@ -6,7 +6,8 @@ from typing import Any
 
 from kernelwright.core.plan import ParamValue
 from kernelwright.report.files import json_text
-from kernelwright.report.results import Results, Table
+from kernelwright.report.results import Results
+from kernelwright.report.table import Table
 
 REASON = 90
 """Characters of a reason in a table."""

@@ -41,8 +41,8 @@ class Session(Protocol):
 class AlternatingSession(Protocol):
     """A session that can time candidates in turn with each other."""
 
-    def alternate(self, candidates: Sequence[Candidate]) -> Alternation | None:
-        """Return their order and ratios; None where that cannot be measured."""
+    def alternate(self, candidates: Sequence[Candidate], limit_s: float | None = None) -> Alternation | None:
+        """Return their order and ratios; None where that cannot be measured in ``limit_s`` seconds."""
         ...
 
 
@@ -57,9 +57,10 @@ class SessionAround:
         """Eager latency per workload."""
         return self._inner.baseline_ms
 
-    def alternate(self, candidates: Sequence[Candidate]) -> Alternation | None:
+    def alternate(self, candidates: Sequence[Candidate], limit_s: float | None = None) -> Alternation | None:
         """See AlternatingSession; None where the inner session is none."""
-        return self._inner.alternate(candidates) if isinstance(self._inner, AlternatingSession) else None
+        inner = self._inner
+        return inner.alternate(candidates, limit_s) if isinstance(inner, AlternatingSession) else None
 
     def __enter__(self) -> Self:
         self._inner.__enter__()

@@ -44,6 +44,8 @@ from kernelwright.store.lease import LeaseLost
 
 FINAL_SHARE = 0.3
 """Share of a budget in seconds that is kept for the final measurement; the search ends that much earlier."""
+TIMING_SHARE = 1 / 3
+"""Share of the seconds that are left that finalists may be timed in turn for: the final needs the rest."""
 NO_TIME = "no time was left to measure the best candidate again"
 MAX_FRUITLESS = 8
 """Steps in a row without a new candidate after which the search ends; ours. A model that talks nonsense
@@ -284,7 +286,9 @@ class _Loop:
         ranking = self.state.ranking()
         names = finalists.contenders(ranking, self.state.evaluations) if ranking else ()
         if len(names) > 1 and (self.meter.has_time() or self.journal.recorded_alternation(names)):
-            timed = context.alternate([self.state.candidates[name] for name in names])
+            left_s = self.meter.left_s
+            limit_s = None if left_s is None else TIMING_SHARE * left_s
+            timed = context.alternate([self.state.candidates[name] for name in names], limit_s)
             if timed is not None:
                 plans = {name: context.plan_of(name) for name in names}
                 found = [attempt.candidate for attempt in self.state.attempts]

@@ -1,26 +1,25 @@
 """Turn a task into a problem: graphs, floors, the machine's peaks."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
-
-import torch
 
 from kernelwright.agents.problem import Problem
 from kernelwright.core.errors import CaptureError, MachineError
 from kernelwright.core.machine import Machine
 from kernelwright.core.roofline import Floor, Work, floor
 from kernelwright.core.run import RunSpec
-from kernelwright.core.task import Task, TolerancePolicy
+from kernelwright.core.task import Task
 from kernelwright.machine.probe import probe_machine
+from kernelwright.runs.floors import floors_of
 from kernelwright.targets.gpu import roofline as gpu_roofline
-from kernelwright.targets.gpu.driver_files import are_alike
 from kernelwright.targets.gpu.facts import GpuFacts
 from kernelwright.targets.gpu.machine import accelerator_of
 from kernelwright.targets.gpu.peaks import is_gpu_here, published_gpu, run_gpu
-from kernelwright.targets.registry import all_targets, target_of
+from kernelwright.targets.registry import target_of
 from kernelwright.tasks.capture import Captured, capture_task
-from kernelwright.tasks.work import count_work
+from kernelwright.tasks.counted import CountedWork
+from kernelwright.tasks.work import count_work, is_strict
 
 Preparation: TypeAlias = Callable[[RunSpec, Path], tuple[Problem, str | None]]
 """From a spec and the cache folder to the problem, and why it could not be captured."""
@@ -68,21 +67,10 @@ def has_gpu_of(spec: RunSpec, cache_dir: Path) -> bool:
 
 
 def floors_on(task: Task, kind: str, cache_dir: Path, *, index: int = 0) -> dict[str, Floor]:
-    """Return a task's floors by workload, on the processor or a GPU of this machine.
-
-    Empty where there are none to be had: the task cannot be captured, or the device is not known. The first
-    GPU is the one that is known; others are where all are of one model.
-    """
-    own = next((target for target in all_targets() if target.device.name == kind), None)
-    if own is None or (index and not are_alike()):
-        return {}
-    spec = RunSpec(task=task, recipe="none", target=own.name)
-    if not own.device.is_apart:
-        return dict(prepare(spec, cache_dir)[0].floors)
-    gpu = gpu_of(spec, cache_dir)
-    if gpu is None:
-        return {}
-    return dict(prepare_on(spec, Machine(), gpu)[0].floors)
+    """Return what ``floors_of`` does of a task that is captured in this process."""
+    captured, works, _ = _capture(task)
+    counted = CountedWork(works=works, is_strict=is_strict(task, captured.values()))
+    return floors_of(counted, kind, cache_dir, index=index)
 
 
 def prepare_on(spec: RunSpec, machine: Machine, gpu: GpuFacts | None = None) -> tuple[Problem, str | None]:
@@ -95,14 +83,14 @@ def prepare_on(spec: RunSpec, machine: Machine, gpu: GpuFacts | None = None) -> 
     Raises:
         MachineError: nothing is known of what the machine sustains.
     """
-    captured, works, reason = _capture(spec)
+    captured, works, reason = _capture(spec.task)
     peaks = ceilings = machine.peaks
     is_apart = target_of(spec.target).device.is_apart
     if is_apart:
-        is_strict = _is_strict(spec, captured)
+        strict = is_strict(spec.task, captured.values())
         if gpu is not None:
-            peaks = gpu_roofline.gpu_peaks(gpu, is_strict=is_strict)
-            ceilings = gpu_roofline.gpu_peaks(gpu_roofline.ceilings(gpu), is_strict=is_strict)
+            peaks = gpu_roofline.gpu_peaks(gpu, is_strict=strict)
+            ceilings = gpu_roofline.gpu_peaks(gpu_roofline.ceilings(gpu), is_strict=strict)
         accelerator = accelerator_of(spec.target.device, gpu, peaks if gpu is not None else None)
         machine = machine.model_copy(update={"accelerator": accelerator})
     if peaks is None or ceilings is None:
@@ -124,20 +112,12 @@ def _named_gpu(spec: RunSpec) -> str | None:
     return None if spec.machine.accelerator is None else spec.machine.accelerator.name
 
 
-def _capture(spec: RunSpec) -> tuple[dict[str, Captured], dict[str, Work], str | None]:
+def _capture(task: Task) -> tuple[dict[str, Captured], dict[str, Work], str | None]:
     """Return the graph of every workload and what it must do, or nothing and why."""
     try:
-        captured = {workload.name: capture_task(spec.task, workload) for workload in spec.task.workloads}
-        may_round = not _is_strict(spec, captured)
+        captured = {workload.name: capture_task(task, workload) for workload in task.workloads}
+        may_round = not is_strict(task, captured.values())
         works = {name: count_work(found, may_round=may_round) for name, found in captured.items()}
         return captured, works, None
     except CaptureError as error:
         return {}, {}, str(error)
-
-
-def _is_strict(spec: RunSpec, captured: Mapping[str, Captured]) -> bool:
-    """Tell whether every product must be as exact as float32: by the contract and by the graph."""
-    if spec.task.tolerance is not TolerancePolicy.STRICT:
-        return False
-    values = (node.meta.get("val") for found in captured.values() for node in found.graph.nodes)
-    return all(v.dtype.itemsize >= 4 for v in values if isinstance(v, torch.Tensor) and v.is_floating_point())

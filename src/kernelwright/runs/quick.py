@@ -27,7 +27,7 @@ class QuickSession(SessionAround):
         super().__init__(inner)
         self._known: dict[str, Evaluation] = {}
 
-    def alternate(self, candidates: Sequence[Candidate]) -> None:
+    def alternate(self, candidates: Sequence[Candidate], limit_s: float | None = None) -> None:
         """Measure nothing."""
 
     def evaluate(

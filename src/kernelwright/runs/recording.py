@@ -295,7 +295,7 @@ class RecordedSession:
         recording.add(RecordedEvaluation(evaluation=measured))
         return measured
 
-    def alternate(self, candidates: Sequence[Candidate]) -> Alternation | None:
+    def alternate(self, candidates: Sequence[Candidate], limit_s: float | None = None) -> Alternation | None:
         """Return how these candidates were timed in turn, or time them; None where nobody can."""
         recording, task_id = self._evaluator.recording, self._task.id
         if self._evaluator.is_served:
@@ -304,7 +304,7 @@ class RecordedSession:
             if known is not None or has_final or self._evaluator.inner is None:
                 return known  # a final that is recorded without it is of before there were alternations
         asked = self._ask("its finalists")
-        found = asked.alternate(candidates) if isinstance(asked, AlternatingSession) else None
+        found = asked.alternate(candidates, limit_s) if isinstance(asked, AlternatingSession) else None
         if found is not None:
             recording.add(RecordedAlternation(task_id=task_id, alternation=found))
         return found

@@ -256,12 +256,13 @@ class StepContext:
         self.problem = with_corrected_floors(self.problem, evaluation)
         return evaluation
 
-    def alternate(self, candidates: Sequence[Candidate]) -> Alternation | None:
+    def alternate(self, candidates: Sequence[Candidate], limit_s: float | None) -> Alternation | None:
         """Return how an interrupted run had timed these finalists in turn, or time them; None: nobody can."""
         known = self._journal.recorded_alternation([candidate.id for candidate in candidates])
         if known is not None:
             return known
-        return self._session.alternate(candidates) if isinstance(self._session, AlternatingSession) else None
+        session = self._session
+        return session.alternate(candidates, limit_s) if isinstance(session, AlternatingSession) else None
 
     def replace_base(self, candidate_id: str) -> None:
         """Make a verified candidate the one that the next plan starts from."""

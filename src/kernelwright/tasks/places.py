@@ -11,7 +11,6 @@ from kernelwright.core.errors import TaskError, UserError
 from kernelwright.core.places import SUITE, AsSaved, AsText, AtPath, OfSuite, TaskPlace
 from kernelwright.core.task import Mode, Task, TolerancePolicy, Workload
 from kernelwright.tasks.kernelbench import load_folder, load_task, parse_task, task_category
-from kernelwright.tasks.manifest import load_manifest
 from kernelwright.tasks.suite import suite_tasks
 
 MAIN_GROUP = "main"
@@ -101,6 +100,9 @@ def collect(
 
 
 def _from_manifest(manifest: Path, sources: Sequence[TaskPlace], groups: Sequence[str]) -> list[BenchTask]:
+    # lazy: loads torch, which estimates of sizes need
+    from kernelwright.tasks.manifest import load_manifest
+
     if len(sources) != 1 or not Path(str(sources[0])).is_dir():
         raise UserError(f"--tasks {manifest}: name the one folder its paths lie in, e.g. KernelBench/")
     pairs = load_manifest(manifest, Path(str(sources[0])), groups=set(groups) or None)

@@ -14,10 +14,13 @@ too good to be true:
 Not a bound against Strassen-like products, whose error the referee would not accept as a rule.
 """
 
+from collections.abc import Iterable
+
 import torch
 from torch import fx
 
 from kernelwright.core.roofline import Work
+from kernelwright.core.task import Task, TolerancePolicy
 from kernelwright.tasks.anchors import AnchorWork, count_anchors, operands
 from kernelwright.tasks.aten import VIEWS, Constants, op_name, source_of, stored_elements
 from kernelwright.tasks.capture import Captured
@@ -47,6 +50,14 @@ _MOVING = VIEWS | frozenset(
         "output",
     )
 )
+
+
+def is_strict(task: Task, captured: Iterable[Captured]) -> bool:
+    """Tell whether every product must be as exact as float32: by the contract and by the graphs."""
+    if task.tolerance is not TolerancePolicy.STRICT:
+        return False
+    values = (node.meta.get("val") for found in captured for node in found.graph.nodes)
+    return all(v.dtype.itemsize >= 4 for v in values if isinstance(v, torch.Tensor) and v.is_floating_point())
 
 
 def count_work(captured: Captured, *, may_round: bool = False) -> Work:

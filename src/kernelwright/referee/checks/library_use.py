@@ -1,9 +1,10 @@
 """Whose work is it? What a candidate dispatches to libraries, and whether its own kernel matters.
 
 Under the default policy, library calls are shown and decide nothing. Where the policy forbids
-``library_calls``, a candidate must compute with compiled code of its own. Only allocating, viewing and
-copying may go through torch. The candidate must have loaded a library of its own. When that library is
-replaced by a *ghost*, a library with the same symbols that does nothing, the answer must no longer be right.
+``library_calls``, a candidate must compute with compiled code of its own. ``own_code.py`` measures that in
+timed calls. Here is what one call shows: only allocating, viewing and copying may go through torch, and the
+candidate must have loaded a library of its own. When that library is replaced by a *ghost*, a library with
+the same symbols that does nothing, the answer must no longer be right.
 """
 
 import re
@@ -15,6 +16,7 @@ from pathlib import Path
 from kernelwright.core.evaluation import Check, Status
 from kernelwright.core.policy import LibraryCalls, Policy
 from kernelwright.machine.compiler import CompileFailure, compile_library
+from kernelwright.referee.checks.own_code import SYSTEM_PLACES
 from kernelwright.referee.checks.verify import matches
 from kernelwright.referee.session.candidate_process import CandidateProcess, Failure
 from kernelwright.referee.session.input_samples import InputSample
@@ -35,7 +37,6 @@ MOVEMENT = frozenset(
 """Operations that only allocate, view, fill or copy."""
 COMPILED_REGION = "Torch-Compiled Region"
 GHOST_FOLDER = "ghost"
-SYSTEM_PLACES = re.compile(r"/(site-packages|dist-packages|lib|lib64|usr|opt|torchinductor|inductor)(/|$)")
 SYMBOL = re.compile(r"\b[TW] ([A-Za-z_]\w*)$", re.MULTILINE)
 
 MakeContestant = Callable[[Path], CandidateProcess]

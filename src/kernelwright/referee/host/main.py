@@ -60,6 +60,7 @@ class Host(Runner):
             "oracle": self.oracle,
             "compile": self.compile,
             "check": self.check,
+            "work": self.work,
         }
 
     def open(self, message: Message) -> Message:
@@ -278,6 +279,15 @@ class Host(Runner):
             return super().time(message)
         finally:
             use_tf32(False)
+
+    def work(self, message: Message) -> Message:
+        """Count the work of a task's workloads; answer with the files, too, that its code reads.
+
+        A host of its own does this: what is imported for it must not lie in a process that is timed.
+        """
+        from kernelwright.tasks.watched import count_watched
+
+        return count_watched(Task.model_validate_json(message["task"])).model_dump(mode="json")
 
     def check(self, message: Message) -> Message:
         """Carry out one check of the task itself (referee/checkup) and answer with the flags it raised."""

@@ -16,6 +16,8 @@ from pathlib import Path
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.finalists import Alternation
+from kernelwright.machine.device_lease import DeviceLease
+from kernelwright.referee.device import parse_device
 from kernelwright.referee.session.candidate_process import CandidateProcess, Failure
 from kernelwright.referee.session.launcher import Launcher
 from kernelwright.referee.session.reference_process import ReferenceProcess
@@ -60,27 +62,32 @@ class Contest:
         self._rng = random.Random()
         self._left_out: dict[str, str] = {}
 
-    def run(self, finalists: Sequence[Finalist]) -> Alternation | None:
-        """Return the order of the finalists; None where fewer than two can be timed."""
+    def run(self, finalists: Sequence[Finalist], limit_s: float) -> Alternation | None:
+        """Return the order of the finalists; None where fewer than two can be timed.
+
+        No set of processes is begun that would probably end after ``limit_s``. One set alone says nothing of
+        how processes differ, so there is no order then.
+        """
         begin = time.perf_counter()
         logs: list[dict[str, float]] = []
-        while len(logs) < LOOKS[0] or not self._is_settled(finalists, logs, begin):
+        while not self._is_settled(finalists, logs):
+            spent_s = time.perf_counter() - begin
+            if logs and spent_s * (len(logs) + 1) / len(logs) > limit_s:
+                break
             logs.append(self._set(self._left(finalists)))
             if len(self._left(finalists)) < 2:
                 return None
-        return self._conclude(self._left(finalists), logs, time.perf_counter() - begin)
+        seconds = time.perf_counter() - begin
+        return self._conclude(self._left(finalists), logs, seconds) if len(logs) > 1 else None
 
     def _left(self, finalists: Sequence[Finalist]) -> list[Finalist]:
         return [finalist for finalist in finalists if finalist.id not in self._left_out]
 
-    def _is_settled(
-        self, finalists: Sequence[Finalist], logs: Sequence[dict[str, float]], begin: float
-    ) -> bool:
-        spent_s = time.perf_counter() - begin
-        if len(logs) >= LOOKS[1] or spent_s * LOOKS[1] / LOOKS[0] > self._settings.final_seconds:
-            return True
+    def _is_settled(self, finalists: Sequence[Finalist], logs: Sequence[dict[str, float]]) -> bool:
+        if len(logs) not in LOOKS:
+            return False
         found = self._conclude(self._left(finalists), logs, 0.0)
-        return all(is_telling(lead) for lead in found.leads)
+        return len(logs) == LOOKS[1] or all(is_telling(lead) for lead in found.leads)
 
     def _conclude(
         self, finalists: Sequence[Finalist], logs: Sequence[dict[str, float]], seconds: float
@@ -103,7 +110,8 @@ class Contest:
         totals = {finalist.id: 0.0 for finalist in finalists}
         for reference in self._references:
             with self._sides(reference, finalists) as sides:
-                self._time(reference, sides)
+                with DeviceLease(parse_device(self._settings.device).lease_names(), self._launcher.tell):
+                    self._time(reference, sides)
                 known = [side for side in sides if side.finalist.id not in self._left_out]
                 for side in known:
                     pairs = zip(side.samples_s, known[0].samples_s, strict=True)

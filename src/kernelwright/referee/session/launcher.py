@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 from kernelwright.core.errors import MachineError
 from kernelwright.machine.compiler import Ran
+from kernelwright.machine.device_lease import Tell
 from kernelwright.referee.device import parse_device
 from kernelwright.referee.sandbox import BARE, ProcessLimits, Sandbox, Tier, bubblewrap, calls
 from kernelwright.referee.sandbox.account import open_account
@@ -54,6 +55,8 @@ REPLY_BYTES = 8 << 20
 WATCH_S = 0.5
 SPIN_COUNT = 4000
 """Turns of libgomp's waiting loop before a thread sleeps: a tenth of a millisecond or so."""
+INDUCTOR = "torch._inductor.compile_fx"
+"""What torch.compile needs beyond the rest of torch; it takes most of a second to import."""
 _AT_HOME_IN_THERE = {"HOME": "/tmp", "USER": "candidate", "TORCHINDUCTOR_CACHE_DIR": "/tmp/inductor"}
 """Environment of the zygote inside bubblewrap, which sees neither accounts nor the referee's caches."""
 BUILT_BYTES = 64 << 20
@@ -104,6 +107,8 @@ class Child:
         """The exit code, once the child has ended and if the zygote knows the code."""
         self._ending = threading.Lock()
         self.is_alive = True
+        self.is_host = False
+        """True for a host, which may serve other evaluations too."""
         self.answered_in_s = 0.0
         """Seconds from sending the last command to having its answer, without other work of the parent."""
         self.account = open_account(pid, keeper, may_group=may_group)
@@ -187,6 +192,13 @@ class Child:
                 self._ended_because = f"was killed: {problem}"
                 self._end()
 
+    def abandon(self) -> None:
+        """End the process, whatever it is at: nobody wants to know."""
+        with self._ending:
+            if self.is_alive and not self._ended_because:
+                self._ended_because = "was killed: nobody waits for the verdict any more"
+                self._end()
+
     def _excess(self) -> str | None:
         limits = self._limits
         if limits.total_bytes is not None or limits.processes is not None:
@@ -217,7 +229,7 @@ class Child:
 
 
 class Launcher:
-    """Owns the zygote: starts it on first use, and again if it dies.
+    """Owns the zygote: starts it on first use, and again if it dies. Several threads may spawn at once.
 
     Under the tier ``bubblewrap`` there are two zygotes. The second runs inside ``bwrap`` and forks everything
     that is not trusted.
@@ -225,6 +237,8 @@ class Launcher:
 
     def __init__(self, settings: RefereeSettings) -> None:
         self._settings = settings
+        self.tell: Tell = lambda line: None
+        """What is told what an evaluation waits for."""
         self._device = parse_device(settings.device)
         self._zygote: ZygoteProcess | None = None
         self._wrapped: ZygoteProcess | None = None
@@ -235,6 +249,9 @@ class Launcher:
         self._is_closed = threading.Event()
         self._watch: threading.Thread | None = None
         self._scratches = ScratchSpace()
+        self._loaded: set[str] = set()
+        """What the zygotes have imported by ``load``."""
+        self._starting = threading.RLock()
 
     @property
     def scratch_prefix(self) -> str:
@@ -254,9 +271,10 @@ class Launcher:
             UserError: the sandbox is weaker than the settings require.
             MachineError: the zygote does not start.
         """
-        self._wait_ready()
-        assert self._sandbox is not None
-        return self._sandbox
+        with self._starting:
+            self._wait_ready()
+            assert self._sandbox is not None
+            return self._sandbox
 
     def start(self) -> None:
         """Start the zygote without waiting for its imports."""
@@ -272,6 +290,20 @@ class Launcher:
         }
         self._zygote = ZygoteProcess(options, self._environment())
         self._sandbox = None
+        self._loaded.clear()
+
+    def load(self, name: str) -> None:
+        """Have children to come find a module imported; they could import it themselves, each for itself.
+
+        Raises:
+            UserError, MachineError: as ``spawn``.
+        """
+        with self._starting:
+            self._wait_ready()
+            if name not in self._loaded:
+                self._loaded.add(name)
+                for is_trusted in (True, False):
+                    self._zygote_for(is_trusted=is_trusted)[0].ask({"op": "load", "names": [name]})
 
     def spawn(
         self,
@@ -287,9 +319,10 @@ class Launcher:
             UserError: the sandbox is weaker than the settings require.
             MachineError: the zygote cannot start or confine the child.
         """
-        self._wait_ready()
-        zygote, is_wrapped = self._zygote_for(is_trusted=is_trusted)
-        scratch = self._scratches.new_folder(self._wrapped_scratch if is_wrapped else None)
+        with self._starting:
+            self._wait_ready()
+            zygote, is_wrapped = self._zygote_for(is_trusted=is_trusted)
+            scratch = self._scratches.new_folder(self._wrapped_scratch if is_wrapped else None)
         shown = {str(library.resolve()): str(library.resolve())} if library else {}
         ours, theirs = socket.socketpair()
         log_fd = _make_log()
@@ -318,6 +351,7 @@ class Launcher:
         child = Child(
             zygote, pid, keeper, reply["keeper"], ours, log_fd, scratch, limits, may_group=may_group
         )
+        child.is_host = kind == "host"
         self._children.add(child)
         self._start_watch()
         return child
@@ -405,6 +439,12 @@ class Launcher:
         finally:
             child.kill()
         return take_results(reply, room, work)
+
+    def abandon(self) -> None:
+        """End the processes of candidates and compilers; may be called while another thread waits for one."""
+        for child in list(self._children):
+            if not child.is_host:
+                child.abandon()
 
     def close(self) -> None:
         """End every child, then the zygotes. If this never runs, the kernel ends them with this process."""

@@ -1,27 +1,38 @@
 """From a candidate to a verdict. ``STAGES``, at the end, lists all stages and checks in order."""
 
 import contextlib
+import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Self, TypeAlias, TypeVar
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import MachineError
-from kernelwright.core.evaluation import Evaluation, NumericalError, Stage, Status, WorkloadResult
+from kernelwright.core.evaluation import (
+    Check,
+    Evaluation,
+    NumericalError,
+    Stage,
+    Status,
+    WorkloadResult,
+)
 from kernelwright.core.evidence import FactValue
 from kernelwright.core.finalists import Alternation
-from kernelwright.core.policy import Weights
+from kernelwright.core.policy import LibraryCalls, Policy, Weights
 from kernelwright.core.roofline import Floor
 from kernelwright.core.task import Task, Workload
+from kernelwright.machine.code_samples import CodeSamples
+from kernelwright.machine.device_lease import DeviceLease, Tell
 from kernelwright.referee.baselines import known_baselines
 from kernelwright.referee.checks.floor import FloorCheck, MeasureAgain, measured_floors
 from kernelwright.referee.checks.guard import find_syntax_problem
 from kernelwright.referee.checks.library_use import check_library_use
+from kernelwright.referee.checks.own_code import mapped_code, own_code_problem, owner_of
 from kernelwright.referee.checks.replay import Replay
 from kernelwright.referee.checks.verify import Verification
 from kernelwright.referee.device import parse_device
@@ -30,47 +41,98 @@ from kernelwright.referee.session.advice import counter_facts, thread_scaling
 from kernelwright.referee.session.candidate_process import CandidateProcess, Failure
 from kernelwright.referee.session.finalists import Contest, finalist_of
 from kernelwright.referee.session.input_samples import InputSample, new_seed, share_of
-from kernelwright.referee.session.launcher import Launcher
+from kernelwright.referee.session.launcher import INDUCTOR, Launcher
 from kernelwright.referee.session.reference_process import ReferenceProcess
 from kernelwright.referee.session.weight_exchange import WeightExchange
+from kernelwright.referee.session.work_process import count_work
 from kernelwright.referee.settings import RefereeSettings
 from kernelwright.referee.timing.measure import EAGER, Measurement
+from kernelwright.referee.timing.pinning import waited_share
 from kernelwright.referee.timing.statistics import LOOKS, Samples, conclude, is_settled
 from kernelwright.targets.base import BuildSite
 from kernelwright.targets.registry import build_candidate
+from kernelwright.tasks.counted import CountedWork
 
 __all__ = ["Referee", "RefereeSession", "RefereeSettings"]
 
+log = logging.getLogger(__name__)
+
 CACHE_BYTES = 16 << 20
 """Inputs and outputs larger than this together do not stay in the caches of a usual machine."""
+COMPILES = "compile"
+"""A source or a baseline in whose words this is may call torch.compile. It decides what is imported early,
+never a verdict."""
+WAITING = "waiting"
+"""Phase in which an evaluation waited for other processes to give the device back."""
+NO_WAIT_S = 0.02
 CONFIRMED_AFTER_S = (0.2, 1.0)
 """A failure that only clocks show must be found again in further processes, started after these pauses. Two
 threads that share a core, because another process holds the second core, make every call five times as long
-for seconds. A candidate that cheats is found in every process."""
+for seconds. A candidate that cheats is found in every process. Where the threads of the process in which it
+was found hardly waited for a core there was no such other process, and so there is no pause."""
+QUIET_SHARE = 0.04
+"""Threads that waited for a core in a smaller share of their time than this were not disturbed."""
 
 T = TypeVar("T")
+Floors: TypeAlias = Mapping[str, Floor] | Callable[[], Mapping[str, Floor]]
+"""Workload -> roofline floor, or what gives them; it is called before the first timing."""
 
 
 class Referee:
     """Judges candidates. Starts the zygote from which all other processes are forked; a context manager."""
 
-    def __init__(self, settings: RefereeSettings, *, measure_again: MeasureAgain | None = None) -> None:
-        """Start the zygote. ``measure_again`` stands in for the probe that settles doubts about a floor."""
+    def __init__(
+        self,
+        settings: RefereeSettings,
+        tell: Tell | None = None,
+        *,
+        measure_again: MeasureAgain | None = None,
+    ) -> None:
+        """Start the zygote, without waiting for its imports.
+
+        Args:
+            settings: See ``RefereeSettings``.
+            tell: Is told in one line what an evaluation waits for; None: the log, as a warning.
+            measure_again: Stands in for the probe that settles doubts about a floor.
+        """
         self.settings = settings
         device = parse_device(settings.device)
         again = measure_again or partial(measured_floors, device, settings.cache_dir)
         self._floors = FloorCheck(settings.floor_margin, again)
         self._launcher = Launcher(settings)
+        self.tell = tell or log.warning
         self._launcher.start()
 
-    def open(self, task: Task) -> "RefereeSession":
+    def open(self, task: Task, policy: Policy | None = None) -> "RefereeSession":
         """Admit a task: run its reference and draw the first inputs, weights and oracle.
+
+        ``policy`` stands in the place of the settings' one.
 
         Raises:
             TaskError: the task has no right answer to judge by; one line says why.
             MachineError: a process cannot be started or memory cannot be shared.
         """
-        return RefereeSession(self._launcher, self.settings, task, self._floors)
+        settings = self.settings if policy is None else replace(self.settings, policy=policy)
+        return RefereeSession(self._launcher, settings, task, self._floors)
+
+    @property
+    def tell(self) -> Tell:
+        """What is told what an evaluation waits for."""
+        return self._launcher.tell
+
+    @tell.setter
+    def tell(self, tell: Tell) -> None:
+        self._launcher.tell = tell
+
+    def count_work(self, task: Task) -> CountedWork:
+        """Count what a task must do at least, in a process of its own; may run beside ``open``.
+
+        What the cache folder keeps of the task is counted again only if something in it has changed.
+
+        Raises:
+            MachineError: a process cannot be started, or it died.
+        """
+        return count_work(self._launcher, self.settings, task)
 
     @property
     def sandbox(self) -> Sandbox:
@@ -81,6 +143,10 @@ class Referee:
     def tier(self) -> Tier:
         """How strongly candidates are confined on this machine."""
         return self._launcher.sandbox.tier
+
+    def abandon(self) -> None:
+        """Have the evaluation that another thread has asked for end soon, with whatever verdict."""
+        self._launcher.abandon()
 
     def close(self) -> None:
         """End every process."""
@@ -118,7 +184,7 @@ class RefereeSession:
         candidate: Candidate,
         *,
         final: bool = False,
-        floors: Mapping[str, Floor] | None = None,
+        floors: Floors | None = None,
         baselines: Sequence[str] = ("eager",),
     ) -> Evaluation:
         """Judge one candidate on every workload.
@@ -126,8 +192,8 @@ class RefereeSession:
         Args:
             candidate: What to judge; none of its code runs in this process.
             final: Use several pairs of fresh processes, for the reference too, and fresh seeds only.
-            floors: Workload -> roofline floor. Where a candidate is far faster than the floor, the machine's
-                peaks are measured again; one that still is, is rejected.
+            floors: See ``Floors``. Where a candidate is far faster than its floor, the machine's peaks are
+                measured again; one that still is, is rejected.
             baselines: What to compare with. A baseline that torch.compile cannot make is left out, and
                 ``log`` says why.
 
@@ -140,13 +206,16 @@ class RefereeSession:
         if unknown:
             raise MachineError(f"unknown baseline {unknown[0]!r}; known: {', '.join(known)}")
         architecture = self._references[0].architecture
+        if COMPILES in candidate.program or (final and any(COMPILES in name for name in baselines)):
+            self._launcher.load(INDUCTOR)
         trial = _Trial(
-            self._launcher, self._settings, self.task, candidate, architecture, self._floors, is_final=final
-        )
-        return trial.judge(() if final else self._references, floors or {}, tuple(baselines))
+            self._launcher, self._settings, self.task, candidate, architecture, self._floors, floors or {},
+            is_final=final,
+        )  # fmt: skip
+        return trial.judge(() if final else self._references, tuple(baselines))
 
-    def alternate(self, candidates: Sequence[Candidate]) -> Alternation | None:
-        """Time candidates in turn with each other; None where fewer than two of them run.
+    def alternate(self, candidates: Sequence[Candidate], limit_s: float | None = None) -> Alternation | None:
+        """Time candidates in turn with each other; None where fewer than two of them run, or no time is left.
 
         They were verified before: nothing is verified here, and no verdict follows.
 
@@ -160,7 +229,8 @@ class RefereeSession:
         finalists = [finalist_of(candidate, found.library) for candidate, found in built if not found.error]
         if len(finalists) < 2:
             return None
-        return Contest(self._launcher, self._settings, self._references).run(finalists)
+        contest = Contest(self._launcher, self._settings, self._references)
+        return contest.run(finalists, self._settings.final_seconds if limit_s is None else limit_s)
 
     def close(self) -> None:
         """End the reference's processes."""
@@ -229,10 +299,14 @@ class _Pair:
     order: int
     """Secret seed that decides which of the later pairs gets which input distributions."""
     verification: Verification
+    lease: DeviceLease
+    """Held from the first timed call to the last."""
     draws: Sequence[InputSample] = ()
     """The samples whose inputs are timed."""
     measurement: Measurement | None = None
     exchange: WeightExchange | None = None
+    samples: CodeSamples | None = None
+    """Where the worker spends its time, when the policy wants it known and this machine tells."""
 
     @property
     def weights(self) -> WeightExchange:
@@ -257,11 +331,12 @@ class _Trial:
         task: Task,
         candidate: Candidate,
         architecture: str | None,
-        floors: FloorCheck,
+        check: FloorCheck,
+        floors: Floors,
         *,
         is_final: bool,
     ) -> None:
-        self._floor_check = floors
+        self._floor_check, self._floors_or_maker = check, floors
         self._launcher, self._settings, self._task = launcher, settings, task
         self._candidate, self._architecture, self._is_final = candidate, architecture, is_final
         self._stage = Stage.GUARD
@@ -276,16 +351,16 @@ class _Trial:
         self._pair: _Pair
         self._result: WorkloadResult
         self._floor: Floor | None = None
+        self._waited_share = 1.0
+        """Of the last worker's threads; see ``waited_share``."""
 
-    def judge(
-        self, references: Sequence[ReferenceProcess], floors: Mapping[str, Floor], baselines: tuple[str, ...]
-    ) -> Evaluation:
+    def judge(self, references: Sequence[ReferenceProcess], baselines: tuple[str, ...]) -> Evaluation:
         """Run the stages on the candidate; the first failure ends the evaluation.
 
         A search evaluation uses the session's references, a final evaluation opens its own.
         """
         results: list[WorkloadResult] = []
-        failure = self._attempt(partial(self._judge_all, results, references, floors, baselines))
+        failure = self._attempt(partial(self._judge_all, results, references, baselines))
         if failure is None:
             self._stage = Stage.DONE
         return Evaluation(
@@ -312,16 +387,15 @@ class _Trial:
         self,
         results: list[WorkloadResult],
         references: Sequence[ReferenceProcess],
-        floors: Mapping[str, Floor],
         baselines: tuple[str, ...],
     ) -> None:
         self._run(_When.ONCE)
         if self._is_final:
             for workload in self._task.workloads:
-                results.append(self._judge_finally(workload, floors.get(workload.name), baselines))
+                results.append(self._judge_finally(workload, baselines))
             return
         for reference in references:
-            judge = partial(self._judge_once, reference, floors, baselines)
+            judge = partial(self._judge_once, reference, baselines)
             results.append(self._confirmed(judge))
 
     @staticmethod
@@ -339,6 +413,11 @@ class _Trial:
             if step.when in when:
                 with contextlib.nullcontext() if step.stage is Stage.GUARD else self._phase(step.stage):
                     step.run(self)
+
+    @cached_property
+    def _floors(self) -> Mapping[str, Floor]:
+        given = self._floors_or_maker
+        return given() if callable(given) else given
 
     def guard(self) -> None:
         """Check the source text alone."""
@@ -366,12 +445,11 @@ class _Trial:
             if not failure.is_by_clock:
                 raise failure
             self._notes[f"counts only if found again in other processes: {failure.detail}"] = None
-            time.sleep(pause_s)
+            if self._waited_share >= QUIET_SHARE:
+                time.sleep(pause_s)
         return judge()
 
-    def _judge_once(
-        self, reference: ReferenceProcess, floors: Mapping[str, Floor], baselines: tuple[str, ...]
-    ) -> WorkloadResult:
+    def _judge_once(self, reference: ReferenceProcess, baselines: tuple[str, ...]) -> WorkloadResult:
         """Verify and time a workload in one worker, beside the session's host."""
         worker = CandidateProcess(self._launcher, self._settings, reference, self._library)
         with contextlib.closing(worker):
@@ -379,7 +457,7 @@ class _Trial:
             result = conclude(reference.workload.name, [samples], spread=self._process_spread(reference))
             with self._phase(Stage.TIME):
                 self._advise(worker, result)
-        return self._conclude(result, floors.get(reference.workload.name))
+        return self._conclude(result, self._floors.get(reference.workload.name))
 
     def _conclude(self, result: WorkloadResult, floor: Floor | None) -> WorkloadResult:
         """Return the result of a workload after it has passed the checks of results; no worker is left."""
@@ -393,23 +471,41 @@ class _Trial:
         if "run.thread_scaling" in self._facts or reference.device.is_apart:
             return
         sets = list(reference.slots)
-        self._facts |= counter_facts(worker, sets, result.candidate)
-        self._facts |= thread_scaling(worker, sets, result.candidate, self._settings.n_threads)
+        lease = self._lease()
+        try:
+            self._take(lease)
+            self._facts |= counter_facts(worker, sets, result.candidate)
+            self._facts |= thread_scaling(worker, sets, result.candidate, self._settings.n_threads)
+        finally:
+            lease.release()
 
-    def _judge_finally(
-        self, workload: Workload, floor: Floor | None, baselines: tuple[str, ...]
-    ) -> WorkloadResult:
+    def _lease(self) -> DeviceLease:
+        return DeviceLease(parse_device(self._settings.device).lease_names(), self._launcher.tell)
+
+    def _take(self, lease: DeviceLease, before_wait: Callable[[], object] = lambda: None) -> bool:
+        """Take it, and tell whether that took time; a wait is a phase of its own."""
+        lease.take(before_wait)
+        has_waited = lease.waited_s > NO_WAIT_S
+        if has_waited:
+            self._phases_s[WAITING] = self._waited_s + lease.waited_s
+        return has_waited
+
+    @property
+    def _waited_s(self) -> float:
+        return self._phases_s.get(WAITING, 0.0)
+
+    def _judge_finally(self, workload: Workload, baselines: tuple[str, ...]) -> WorkloadResult:
         """Verify a workload in fresh processes and time it in several pairs of them."""
         pairs: list[Samples] = []
         order = new_seed()
-        begin = time.perf_counter()
+        begin = time.perf_counter() - self._waited_s
         while not pairs or not is_settled(pairs):
-            spent_s = time.perf_counter() - begin
+            spent_s = time.perf_counter() - begin - self._waited_s
             if len(pairs) == LOOKS[0] and spent_s / LOOKS[0] * LOOKS[1] > self._settings.final_seconds:
                 break
             judge = partial(self._judge_fresh_pair, workload, baselines, turn=len(pairs), order=order)
             pairs.append(self._confirmed(judge))
-        return self._conclude(conclude(workload.name, pairs), floor)
+        return self._conclude(conclude(workload.name, pairs), self._floors.get(workload.name))
 
     def _judge_fresh_pair(
         self, workload: Workload, baselines: tuple[str, ...], *, turn: int, order: int
@@ -434,19 +530,35 @@ class _Trial:
         self, worker: CandidateProcess, baselines: tuple[str, ...], *, turn: int = 0, order: int = 0
     ) -> Samples:
         """Run the stages of one pair of processes."""
-        pair = self._pair = _Pair(worker, baselines, turn, order, Verification(worker))
+        pair = self._pair = _Pair(worker, baselines, turn, order, Verification(worker), self._lease())
         try:
             self._run(_When.EACH, _When.FIRST if turn == 0 else _When.LATER)
         finally:
             if pair.measurement is not None:
                 pair.measurement.close()
+            if pair.samples is not None:
+                pair.samples.close()
+            pair.lease.release()
+            self._waited_share = waited_share(worker.child.pid)
             self._skipped |= worker.reference.skipped
             self._keep_worst(pair.verification.errors)
         return pair.timing.samples()
 
     def load(self) -> None:
         """Import the candidate in its worker and construct it."""
+        self._pair.samples = self._prepare_samples()
         self._pair.worker.load(self._candidate.program)
+
+    def _prepare_samples(self) -> CodeSamples | None:
+        is_forbidden = self._settings.policy.library_calls is LibraryCalls.FORBIDDEN
+        worker = self._pair.worker
+        if not is_forbidden or worker.reference.device.is_apart:
+            return None
+        try:
+            return CodeSamples(worker.child.pid)
+        except OSError as error:
+            self._notes[f"whose code timed calls ran was not measured: {error}"] = None
+            return None
 
     def verify(self) -> None:
         """Compare with the oracle on the samples of this pair."""
@@ -458,13 +570,19 @@ class _Trial:
     def time(self) -> None:
         """Time the candidate and the baselines alternately; note missing baselines in the log."""
         pair, reference = self._pair, self._pair.worker.reference
+        _ = self._floors  # what is at work to make them must have ended before anything is timed
+        for name in pair.baselines:
+            reference.prepare_baseline(name)
+        if self._take(pair.lease, pair.worker.check_idle):
+            pair.worker.watch.reset()  # what it did in a long wait is not held against it
         pair.draws = [draw for key in reference.timed_keys if (draw := reference.draw(key))]
         is_frozen = self._settings.policy.weights is Weights.FROZEN
         pair.exchange = WeightExchange(reference, is_frozen=is_frozen)
         pair.measurement = Measurement(
             pair.worker, pair.verification, pair.draws, pair.weights, self._settings, is_final=self._is_final
         )
-        pair.measurement.take(pair.baselines)
+        with pair.samples or contextlib.nullcontext():
+            pair.measurement.take(pair.baselines)
         for name in pair.baselines if pair.turn == 0 else ():
             if why := reference.prepare_baseline(name):
                 self._log += f"baseline {name} is missing: {why}\n"
@@ -492,9 +610,22 @@ class _Trial:
         self._pair.worker.check_untampered()
 
     def check_late(self) -> None:
-        """Check outputs and inputs once more after all calls; then remove the pins of threads."""
+        """Check outputs and inputs once more after all calls; then remove pins and give the device back."""
         self._pair.timing.check_late()
         self._pair.timing.close()
+        self._pair.lease.release()
+
+    def check_own_code(self) -> None:
+        """Check that timed calls were computed by the candidate's own code, where the policy asks for it."""
+        pair = self._pair
+        if pair.samples is None:
+            return
+        name = self._library.name if self._library else ""
+        sampled = pair.samples.addresses()
+        code = {pid: mapped_code(pid) for pid in {pid for pid, _ in sampled}}
+        owners = [owner_of(address, code[pid], name) for pid, address in sampled]
+        if problem := own_code_problem(owners, pair.worker.timed_cpu_s):
+            raise Failure(Status.REJECTED, problem, check=Check.OWN_KERNEL)
 
     def check_other_weights(self) -> None:
         """Where weights are frozen: check the candidate in a second process that has other weights."""
@@ -556,11 +687,11 @@ class _Trial:
     @contextlib.contextmanager
     def _phase(self, stage: Stage) -> Iterator[None]:
         self._stage = stage
-        begin = time.perf_counter()
+        begin, waited_s = time.perf_counter(), self._waited_s
         try:
             yield
         finally:
-            spent = time.perf_counter() - begin
+            spent = time.perf_counter() - begin - (self._waited_s - waited_s)
             self._phases_s[stage.value] = self._phases_s.get(stage.value, 0.0) + spent
 
 
@@ -586,6 +717,7 @@ STAGES = (
     _Step(Stage.REPLAY, "idle work after replay", _When.EACH, _Trial.check_idle),
     _Step(Stage.REPLAY, "tamper", _When.EACH, _Trial.check_untampered),
     _Step(Stage.REPLAY, "late outputs", _When.EACH, _Trial.check_late),
+    _Step(Stage.REPLAY, "own code", _When.EACH, _Trial.check_own_code),
     _Step(Stage.REPLAY, "library use", _When.FIRST, _Trial.check_library_use),
     _Step(Stage.VERIFY, "other weights in another process", _When.FIRST, _Trial.check_other_weights),
     _Step(Stage.VERIFY, "share of the other input distributions", _When.LATER, _Trial.check_share),

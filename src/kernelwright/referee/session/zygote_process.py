@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 
 from kernelwright.core.errors import MachineError
@@ -21,7 +22,10 @@ _DYING_S = 1.0
 
 
 class ZygoteProcess:
-    """One zygote. Its methods raise MachineError when the zygote did not start or has died."""
+    """One zygote. Its methods raise MachineError when the zygote did not start or has died.
+
+    Several threads may ask at once.
+    """
 
     def __init__(
         self, options: Mapping[str, object], environment: Mapping[str, str], before: Sequence[str] = ()
@@ -35,7 +39,7 @@ class ZygoteProcess:
         """
         self.options = options
         self._sock, theirs = socket.socketpair()
-        module = [sys.executable, "-m", "kernelwright.referee.zygote"]
+        module = [sys.executable, "-P", "-m", "kernelwright.referee.zygote"]
         with theirs:
             self._process = subprocess.Popen(
                 [*before, *module, str(theirs.fileno()), json.dumps(options)],
@@ -47,6 +51,7 @@ class ZygoteProcess:
                 start_new_session=True,
             )
         self._hello: Message | None = None
+        self._asking = threading.RLock()
 
     @property
     def is_running(self) -> bool:
@@ -55,11 +60,12 @@ class ZygoteProcess:
 
     def hello(self) -> Message:
         """Wait until the zygote is ready and return its first message."""
-        if self._hello is None:
-            try:
-                self._hello = wire.receive(self._sock, START_TIMEOUT_S)
-            except (wire.Closed, wire.Late, wire.MalformedMessage) as error:
-                raise MachineError(f"the worker process cannot start: {self._last_words()}") from error
+        with self._asking:
+            if self._hello is None:
+                try:
+                    self._hello = wire.receive(self._sock, START_TIMEOUT_S)
+                except (wire.Closed, wire.Late, wire.MalformedMessage) as error:
+                    raise MachineError(f"the worker process cannot start: {self._last_words()}") from error
         if "error" in self._hello:
             raise MachineError(self._hello["error"])
         return self._hello
@@ -67,8 +73,9 @@ class ZygoteProcess:
     def ask(self, message: Message, fds: Sequence[int] = ()) -> Message:
         """Send a request with descriptors and return the answer."""
         try:
-            wire.send(self._sock, message, fds)
-            return wire.receive(self._sock, START_TIMEOUT_S)
+            with self._asking:
+                wire.send(self._sock, message, fds)
+                return wire.receive(self._sock, START_TIMEOUT_S)
         except (wire.Closed, wire.Late, wire.MalformedMessage) as error:
             raise MachineError(
                 self.how_it_ended() or "the process that forks workers does not answer"

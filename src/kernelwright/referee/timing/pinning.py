@@ -39,6 +39,20 @@ def worked_s(pid: int) -> dict[int, float]:
     return worked
 
 
+def waited_share(pid: int) -> float:
+    """Return the share of their time in which a process's threads could run and waited for a core.
+
+    1 where it is not known: the process is gone, or the kernel keeps no account.
+    """
+    worked = waited = 0
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        for name in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{name}/schedstat", encoding="ascii") as file:
+                fields = file.read().split()
+            worked, waited = worked + int(fields[0]), waited + int(fields[1])
+    return waited / (worked + waited) if worked else 1.0
+
+
 def threads_to_pin(spell: Spell, n_cores: int) -> list[int]:
     """Return the busy threads that are to be pinned, the oldest first.
 

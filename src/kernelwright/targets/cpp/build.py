@@ -11,6 +11,8 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from kernelwright.core.errors import UserError
+from kernelwright.core.open_parameters import folded, open_parameters
 from kernelwright.machine.compiler import CompileFailure, compile_library, name_for_loader, report_facts
 from kernelwright.targets.base import BuildResult, BuildSite
 
@@ -31,8 +33,12 @@ class CppSource:
 
 
 def find_cpp_source(source: str) -> CppSource | None:
-    """Return the candidate's C++ and flags, None when there are none as plain literals."""
+    """Return the candidate's C++ and flags, None when they are no literals, open parameters put in."""
     literals: dict[str, Any] = {}
+    try:
+        chosen = open_parameters(source)
+    except UserError:
+        return None
     for statement in ast.parse(source).body:
         if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
             target, value = statement.targets[0], statement.value
@@ -42,7 +48,7 @@ def find_cpp_source(source: str) -> CppSource | None:
             continue
         if isinstance(target, ast.Name) and target.id in ("CPP_SOURCE", "CXX_FLAGS"):
             try:
-                literals[target.id] = ast.literal_eval(value)
+                literals[target.id] = folded(value, chosen)
             except (ValueError, TypeError):
                 return None
     text, flags = literals.get("CPP_SOURCE"), literals.get("CXX_FLAGS")

@@ -1,0 +1,25 @@
+"""The referee of this process, as every command opens it."""
+
+from kernelwright.core.policy import Policy
+from kernelwright.machine.device_lease import Tell
+from kernelwright.referee.session.referee import Referee
+from kernelwright.referee.settings import make_referee_settings
+from kernelwright.settings import Settings, load_settings
+
+
+def open_referee(
+    settings: Settings | None = None,
+    policy: Policy | None = None,
+    *,
+    device: str = "cpu",
+    tell: Tell | None = None,
+) -> Referee:
+    """Return a referee to use as a context manager; several runs may share it, one after the other.
+
+    Args:
+        settings: where caches are; default: ``load_settings()``.
+        policy: what it judges by, the default one when None; runs that share it must have the same.
+        device: where candidates run: ``cpu``, ``cuda``, ``cuda:N``, ``hip`` or ``hip:N``.
+        tell: is told in one line what an evaluation waits for; None: the log, as a warning.
+    """
+    return Referee(make_referee_settings(settings or load_settings(), policy, device=device), tell)

@@ -1,0 +1,118 @@
+"""Somebody's whole KernelBench run before the referee."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from kernelwright.api import playing
+from kernelwright.api.checking import reduced_sizes
+from kernelwright.api.machines import bound_settings, require_device
+from kernelwright.core.candidate import Candidate
+from kernelwright.core.errors import TaskError, UserError
+from kernelwright.core.policy import Policy
+from kernelwright.core.request import CheckRequest, SubmissionRequest
+from kernelwright.core.task import Task, Workload
+from kernelwright.formats.kernelbench import (
+    BenchClaim,
+    GenerationId,
+    Submission,
+    read_reference_times,
+    read_submission,
+)
+from kernelwright.machine import probe
+from kernelwright.referee.device import parse_device
+from kernelwright.report.submissions import JudgedGeneration, SubmissionResult
+from kernelwright.runs.evaluator import Evaluator
+from kernelwright.runs.prepare import floors_on
+from kernelwright.settings import Settings
+from kernelwright.tasks.kernelbench import iter_paths, load_task, task_number
+
+TOO_LARGE = "no sizes were found at which the problem fits this machine; see --max-ms and --max-mb"
+
+
+def run_submission(
+    request: SubmissionRequest,
+    *,
+    settings: Settings | None = None,
+    on_row: Callable[[JudgedGeneration], object] = lambda row: None,
+) -> SubmissionResult:
+    """Judge every kernel of a run on the problem that it is for.
+
+    Args:
+        request: what is asked for.
+        settings: where things are; default: ``load_settings()``.
+        on_row: called with each kernel when it has been judged.
+
+    Raises:
+        UserError: the run or the problems are not there, or have another form.
+        MachineError: no process, memory or compiler.
+    """
+    where = bound_settings(settings)
+    require_device(request.device)
+    submission = read_submission(Path(request.folder))
+    levels = {key.level for key in submission.kernels}
+    problems = {level: _problems(Path(request.problems), level) for level in levels}
+    slow = read_reference_times(Path(request.reference_times)) if request.reference_times else {}
+    rows = []
+    policy = Policy(library_calls=request.library_calls)
+    with playing.open_referee(where, policy, device=request.device) as referee:
+        for key in list(submission.kernels)[: request.limit]:
+            task = problems[key.level].get(key.problem)
+            row = (
+                _unknown(key, submission)
+                if task is None
+                else _judge(request, referee, where, submission, key, task, slow)
+            )
+            on_row(row)
+            rows.append(row)
+    return SubmissionResult(
+        rows=tuple(rows),
+        n_problems=sum(map(len, problems.values())),
+        command=request.command_line(),
+        environment=dict(probe.probe_machine().environment()),
+    )
+
+
+def _problems(folder: Path, level: int) -> dict[int, Task]:
+    """Return a level's problems by number."""
+    paths = list(iter_paths(folder, level))
+    if not paths:
+        raise UserError(f"{folder}: holds no level{level}/*.py; name KernelBench's folder of problems")
+    tasks = map(load_task, paths)
+    return {number: task for task in tasks if (number := task_number(task)) is not None}
+
+
+def _unknown(key: GenerationId, submission: Submission) -> JudgedGeneration:
+    reason = f"level {key.level} has no problem {key.problem}"
+    return JudgedGeneration(key, str(key.problem), {}, None, reason, submission.claims.get(key))
+
+
+def _judge(
+    request: SubmissionRequest,
+    referee: Evaluator,
+    settings: Settings,
+    submission: Submission,
+    key: GenerationId,
+    task: Task,
+    reference_ms: dict[tuple[int, str], float],
+) -> JudgedGeneration:
+    claim = submission.claims.get(key)
+    claimed = _claimed(claim, reference_ms.get((key.level, task.name)))
+    limits = CheckRequest(full_size=request.full_size, max_ms=request.max_ms, max_mb=request.max_mb)
+    sizes = reduced_sizes(task, limits)
+    if sizes is None:
+        return JudgedGeneration(key, task.name, {}, None, TOO_LARGE, claim, claimed)
+    at = task.model_copy(update={"workloads": (Workload(overrides=sizes),)}) if sizes else task
+    try:
+        with referee.open(at) as session:
+            place = parse_device(request.device)
+            floors = floors_on(at, place.kind, settings.cache_dir, index=place.index)
+            evaluation = session.evaluate(Candidate(source=submission.kernels[key]), floors=floors)
+    except TaskError as error:
+        return JudgedGeneration(key, task.name, sizes, None, str(error), claim, claimed)
+    return JudgedGeneration(key, task.name, sizes, evaluation, "", claim, claimed)
+
+
+def _claimed(claim: BenchClaim | None, reference_ms: float | None) -> float | None:
+    if claim is None or not claim.correctness or claim.runtime <= 0 or reference_ms is None:
+        return None
+    return reference_ms / claim.runtime

@@ -1,0 +1,95 @@
+"""Tuning: cheap timings choose a point, the referee judges it."""
+
+from kernelwright.api import playing
+from kernelwright.api.judging import read_kernel
+from kernelwright.api.machines import bound_settings
+from kernelwright.api.spaces import space_of
+from kernelwright.core.candidate import Candidate
+from kernelwright.core.errors import LoweringError, UserError
+from kernelwright.core.evaluation import Evaluation
+from kernelwright.core.policy import Policy
+from kernelwright.core.request import TuneRequest
+from kernelwright.core.task import Task
+from kernelwright.ir.plan_lowering import write_source
+from kernelwright.ir.program import Region
+from kernelwright.ir.space import PlannedPoint
+from kernelwright.machine.probe import probe_machine
+from kernelwright.report.tuned import TuneResult
+from kernelwright.settings import Settings
+from kernelwright.targets.base import Target
+from kernelwright.targets.registry import find_target
+from kernelwright.tasks.places import load_place
+from kernelwright.tuning.search import PointSource, TuningRun, surface, tune_points
+from kernelwright.tuning.sources import OpenSource, SpaceSource
+from kernelwright.tuning.timer import PointTimer
+
+JUDGED = 3
+"""Points that the referee is asked about at most, the fastest first, until one is verified."""
+WORTH = 0.98
+"""Time over the default's above which a point is not told apart from it."""
+
+
+def run_tune(request: TuneRequest, *, settings: Settings | None = None) -> TuneResult:
+    """Time points for the request's seconds, and have the best judged.
+
+    Raises:
+        TaskError: the task cannot be used.
+        UserError: nothing is open, or the kernel does not run with its defaults.
+        MachineError: no process, memory or compiler.
+    """
+    where = bound_settings(settings, request.require_sandbox)
+    task = load_place(
+        request.task, workloads=request.workloads, mode=request.mode, tolerance=request.tolerance
+    )
+    points = _points(request, task)
+    threads = probe_machine().cores or 1
+    with PointTimer(task, threads=threads) as timer:
+        run = tune_points(points, timer, seconds=request.seconds, seed=request.seed)
+    ranked = [tried for tried in run.ranked[:JUDGED] if (tried.ratio or 1.0) < WORTH]
+    chosen = [*ranked, run.tried[0]]
+    verdicts: list[Evaluation] = []
+    policy = Policy(library_calls=request.library_calls)
+    with playing.open_referee(where, policy) as referee, referee.open(task) as session:
+        for tried in chosen:
+            verdicts.append(session.evaluate(Candidate(source=tried.source)))
+            if verdicts[-1].is_verified:
+                break
+    best = chosen[len(verdicts) - 1]
+    return TuneResult(
+        task=task.name,
+        source=best.source,
+        values=dict(best.values),
+        ratio=best.ratio or 1.0,
+        n_points=len(run.tried),
+        n_failed=_failed(run),
+        seconds=run.seconds,
+        is_exhausted=run.is_exhausted,
+        surface=tuple(surface(run)),
+        evaluation=verdicts[-1],
+    )
+
+
+def _failed(run: TuningRun) -> int:
+    return sum(tried.why is not None for tried in run.tried)
+
+
+def _points(request: TuneRequest, task: Task) -> PointSource:
+    if request.kernel is None:
+        target = find_target(request.target)
+        return SpaceSource(space_of(task, target), lambda planned: _source(planned, task, target))
+    source = OpenSource(read_kernel(request.kernel))
+    if source.size == 1:
+        raise UserError(
+            f"{request.kernel.title}: it leaves nothing open; write TUNE = {{'NAME': [default, ...]}} at top "
+            "level and read TUNE['NAME'][0]"
+        )
+    return source
+
+
+def _source(planned: PlannedPoint, task: Task, target: Target) -> str:
+    assert planned.lowered is not None
+    has_kernels = any(isinstance(step, Region) for step in planned.lowered.program.steps)
+    write = target.writer if has_kernels else target.library_writer
+    if write is None:
+        raise LoweringError(f"{target} writes no kernels")
+    return write_source(task, {task.workloads[0].name: planned.lowered}, planned.plan, write)

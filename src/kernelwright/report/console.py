@@ -1,0 +1,15 @@
+"""The consoles that words go to."""
+
+import sys
+
+from rich.console import Console
+
+WIDE = 160
+"""Columns where there is no terminal to ask: files and pipes should not be wrapped at 80."""
+
+
+def make_console(*, is_stderr: bool) -> Console:
+    """Return a console on one of the process's streams, as wide as its terminal where it is one."""
+    stream = sys.stderr if is_stderr else sys.stdout
+    width = None if stream.isatty() else WIDE
+    return Console(file=stream, width=width, markup=False, highlight=False, emoji=False)

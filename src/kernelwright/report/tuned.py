@@ -1,0 +1,75 @@
+"""What tuning came to: the closed source, what was learned of the parameters, the referee's verdict."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from kernelwright.core.evaluation import Evaluation
+from kernelwright.core.plan import ParamValue
+from kernelwright.report.files import json_text
+from kernelwright.report.results import Results
+from kernelwright.report.table import Table
+
+
+@dataclass(frozen=True, repr=False)
+class TuneResult(Results):
+    """The best point of one tuning run."""
+
+    task: str
+    source: str
+    """Closed; with the defaults where nothing was faster."""
+    values: dict[str, ParamValue]
+    """Of the best point: parameters, or decisions of the space that are not taken by default."""
+    ratio: float
+    """Its time over the default's, by the cheap timings: below 1 is faster. The referee has the verdict."""
+    n_points: int
+    """Points that were tried, the default included."""
+    n_failed: int
+    """Points that did not build, run or agree roughly with the reference."""
+    seconds: float
+    """For building and timing all of them: what they are charged."""
+    is_exhausted: bool
+    """Every point that could be drawn was tried."""
+    surface: tuple[str, ...]
+    """What was learned of each parameter, widest spread first."""
+    evaluation: Evaluation | None = field(default=None)
+    """The referee's verdict on the source."""
+
+    @property
+    def is_success(self) -> bool:
+        """True when the referee has verified the source."""
+        return self.evaluation is not None and self.evaluation.is_verified
+
+    @property
+    def headline(self) -> str:
+        """One line: points, seconds, the best of them."""
+        chosen = ", ".join(f"{name}={value}" for name, value in self.values.items()) or "the defaults"
+        rate = 60 * self.n_points / max(self.seconds, 1e-9)
+        failed = f", {self.n_failed} of them failed" if self.n_failed else ""
+        return (
+            f"{self.task}: {self.n_points} points in {self.seconds:.0f} s ({rate:.0f} a minute{failed}); "
+            f"best: {chosen}, {1 / self.ratio:.2f} times the default's speed by cheap timings"
+        )
+
+    def document(self) -> dict[str, Any]:
+        """See Results."""
+        return {
+            "task": self.task,
+            "values": self.values,
+            "ratio": self.ratio,
+            "points": self.n_points,
+            "failed": self.n_failed,
+            "seconds": self.seconds,
+            "is_exhausted": self.is_exhausted,
+            "surface": list(self.surface),
+            "source": self.source,
+            "evaluation": self.evaluation,
+        }
+
+    def files(self) -> dict[str, str]:
+        """See Results."""
+        return {"tuned.json": json_text(self.document()), "tuned.py": self.source}
+
+    def tables(self) -> list[Table]:
+        """See Results."""
+        rows = [(name, str(value)) for name, value in self.values.items()]
+        return [Table(("parameter", "value"), rows, is_text=True)]

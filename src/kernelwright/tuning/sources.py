@@ -1,0 +1,72 @@
+"""Where points come from: the parameters that a source leaves open, and the space of a task's programs."""
+
+import math
+import random
+from collections.abc import Callable, Mapping, Sequence
+
+from kernelwright.core.errors import LoweringError
+from kernelwright.core.open_parameters import closed, open_parameters
+from kernelwright.core.plan import ParamValue
+from kernelwright.ir.space import PlannedPoint, Point, Space
+from kernelwright.tuning.search import Values
+
+NEAR = 0.6
+"""Share of the points that are drawn near the best so far, once there are any."""
+
+
+class OpenSource:
+    """Points of a source's open parameters; the default is the first value of each."""
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._open = open_parameters(source)
+        self.size = math.prod(len(values) for values in self._open.values())
+        """Number of points."""
+
+    def base(self) -> Values:
+        """See PointSource."""
+        return {name: values[0] for name, values in self._open.items()}
+
+    def draw(self, rng: random.Random, best: Sequence[Values]) -> Values | None:
+        """See PointSource: one or two names of a good point drawn anew, or all of them."""
+        if best and rng.random() < NEAR:
+            names = rng.sample(sorted(self._open), min(len(self._open), rng.choice((1, 1, 2))))
+            return {**rng.choice(best), **{name: rng.choice(self._open[name]) for name in names}}
+        return {name: rng.choice(values) for name, values in self._open.items()}
+
+    def source(self, values: Values) -> str | None:
+        """See PointSource."""
+        return closed(self._source, values)
+
+
+class SpaceSource:
+    """Points of a space of programs."""
+
+    def __init__(self, space: Space, write: Callable[[PlannedPoint], str]) -> None:
+        self._space, self._write = space, write
+
+    def base(self) -> Values:
+        """See PointSource."""
+        return {}
+
+    def draw(self, rng: random.Random, best: Sequence[Values]) -> Values | None:
+        """See PointSource: a good point with one decision drawn anew, a mixture of two, or a lot."""
+        if best and rng.random() < NEAR:
+            first, second = rng.choice(best), rng.choice(best)
+            mixed: Mapping[str, ParamValue] = {**first, **second} if rng.random() < 0.4 else first
+            decision = rng.choice(self._space.plan(Point.of(mixed)).decisions)
+            value = rng.choice(decision.legal)
+            kept = {name: v for name, v in mixed.items() if name != decision.name}
+            return kept if value == decision.default else {**kept, decision.name: value}
+        drawn = next(self._space.sample(1, rng.randrange(1 << 30), changes=3), None)
+        return None if drawn is None else dict(drawn.point.values)
+
+    def source(self, values: Values) -> str | None:
+        """See PointSource."""
+        planned = self._space.plan(Point.of(values))
+        if planned.lowered is None:
+            return None
+        try:
+            return self._write(planned)
+        except LoweringError:
+            return None

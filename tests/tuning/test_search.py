@@ -1,0 +1,79 @@
+"""Generations and rungs on a stand-in timer: the fast point is found, and failures do no harm."""
+
+import random
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from kernelwright.core.errors import UserError
+from kernelwright.core.open_parameters import open_parameters
+from kernelwright.tuning.halving import halve
+from kernelwright.tuning.search import surface, tune_points
+from kernelwright.tuning.sources import OpenSource
+
+SOURCE = 'TUNE = {"TILE": [16, 32, 64, 128], "UNROLL": [1, 2, 4, 8], "BAD": [0, 1]}\n'
+
+
+class StubTimer:
+    """Stub: a point's time is a function of its values, with noise that all points of a turn share."""
+
+    def __init__(self) -> None:
+        self.rng = random.Random(1)
+        self.points: dict[int, dict[str, object]] = {}
+        self.samples = 0
+        self.now = 0.0
+
+    def load(self, sources: Mapping[int, str], timeout_s: float) -> dict[int, str | None]:
+        self.now += len(sources)
+        wrong: dict[int, str | None] = {}
+        for number, source in sources.items():
+            self.points[number] = {name: values[0] for name, values in open_parameters(source).items()}
+            wrong[number] = "does not build" if self.points[number].get("BAD") else None
+        return wrong
+
+    def time(self, points: Sequence[int], rounds: int, timeout_s: float) -> dict[int, list[float]]:
+        self.samples += rounds * len(points)
+        noise = [self.rng.uniform(1, 4) for _ in range(rounds)]
+        return {p: [self.cost(p) * n * self.rng.uniform(0.99, 1.01) for n in noise] for p in points}
+
+    def cost(self, point: int) -> float:
+        values = self.points[point]
+        return (1 + abs(int(str(values["TILE"])) - 64) / 64) * (1 + abs(int(str(values["UNROLL"])) - 4) / 8)
+
+
+def test_the_fastest_point_is_found_whatever_the_machine_does_meanwhile() -> None:
+    timer = StubTimer()
+    run = tune_points(OpenSource(SOURCE), timer, seconds=200, clock=lambda: timer.now)
+    assert run.ranked[0].values == {"TILE": 64, "UNROLL": 4, "BAD": 0}
+    assert run.ranked[0].ratio == pytest.approx(1 / (1.75 * 1.375), rel=0.05)
+    assert any(tried.why == "does not build" and tried.ratio is None for tried in run.tried)
+    assert len({tried.source for tried in run.tried}) == len(run.tried)
+    assert surface(run)[0].startswith("TILE: ")
+
+
+def test_few_points_end_the_search_before_the_seconds_do() -> None:
+    timer = StubTimer()
+    run = tune_points(OpenSource('TUNE = {"TILE": [16, 64], "UNROLL": [4]}\n'), timer, seconds=1e9)
+    assert run.is_exhausted and len(run.tried) == 2 and run.ranked[0].values["TILE"] == 64
+
+
+def test_defaults_that_do_not_run_are_the_users_to_mend() -> None:
+    with pytest.raises(UserError, match="does not build"):
+        tune_points(OpenSource('TUNE = {"BAD": [1, 0], "TILE": [16], "UNROLL": [1]}'), StubTimer(), seconds=1)
+
+
+def test_rungs_time_fewer_points_more_often() -> None:
+    asked: list[tuple[int, int]] = []
+
+    def time(points: Sequence[int], rounds: int) -> dict[int, list[float]]:
+        asked.append((len(points) - 1, rounds))
+        return {p: [1.0 + p] * rounds for p in points if p != 7}
+
+    rungs = halve(time, range(20), 0, is_over=lambda: False)
+    assert [n for n, _ in asked] == sorted((n for n, _ in asked), reverse=True) and asked[0][0] == 19
+    assert [r for _, r in asked] == sorted({r for _, r in asked})
+    assert rungs.survivors[0] == 1 and rungs.failed == {7} and 7 not in rungs.ratios
+
+
+def test_a_base_that_cannot_be_timed_ends_the_rungs() -> None:
+    assert halve(lambda points, rounds: {}, range(5), 0, is_over=lambda: False).ratios == {}
