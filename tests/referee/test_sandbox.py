@@ -226,6 +226,7 @@ ATTEMPTS: dict[str, tuple[Callable[[], object], tuple[Tier, ...]]] = {
     MEMFD: (lambda: os.memfd_create("x"), ORDER),
     "take uncounted shared memory": (lambda: libc("shmget", 0, ctypes.c_size_t(4096), 0o1600), ORDER),
     "outlive its keeper": (lambda: libc("prctl", 1, ctypes.c_ulong(0)), ORDER),
+    "drop the time of its children": (lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN), ORDER),
     "have a descriptor signal": (lambda: _own_by_parent(), ORDER[1:]),
 }  # fmt: skip
 """What -> how it is tried, and where it must not work."""

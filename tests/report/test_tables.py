@@ -8,7 +8,7 @@ from lab.sample_run import COMPILE_MS, EAGER_MS, FLOOR, StubStore, make_store
 
 from kernelwright.core.events import LoweringGaveUp
 from kernelwright.report.benchpicture import bench_picture
-from kernelwright.report.markdown import bench_markdown
+from kernelwright.report.markdown import MIN_TASKS, bench_markdown, summary_cells
 from kernelwright.report.measures import RatioInterval
 from kernelwright.report.story import tell
 from kernelwright.report.tables import (
@@ -122,6 +122,15 @@ def test_bootstrap_interval_narrows_with_more_tasks() -> None:
     few, many = bootstrap_geomean([1.0, 4.0] * 4), bootstrap_geomean([1.0, 4.0] * 60)
     assert many[1] - many[0] < few[1] - few[0]
     assert few[0] < 2.0 < few[1]
+
+
+def test_an_interval_over_few_tasks_is_withheld() -> None:
+    (row, *_) = rows()
+    few, enough = (
+        [row.model_copy(update={"task": f"t{i}"}) for i in range(n)] for n in (MIN_TASKS - 1, MIN_TASKS)
+    )
+    assert "[" not in "".join(summary_cells(summarise("few", few)))
+    assert "[" in "".join(summary_cells(summarise("enough", enough)))
 
 
 def test_spread_of_nothing_is_none() -> None:

@@ -21,6 +21,8 @@ TASK_HEADER = (
     "floor",
     "compiler",
 )
+MIN_TASKS = 6
+"""Fewer get no interval over tasks; as many pairs a comparison needs for a verdict."""
 
 
 def bench_markdown(
@@ -52,8 +54,9 @@ def bench_markdown(
         f"{date}. {facts}.",
         f"```\n{command}\n```",
         f"Speedups are ratios of medians measured alternately{how}. An unchanged module counts as a success "
-        "at 1.00x. Geomeans have a 95 % bootstrap interval over tasks. `fast_p` is the share of all tasks "
-        "that are right and more than p times as fast as eager. At or near the floor means at least "
+        "at 1.00x. Geomeans have a 95 % bootstrap interval over tasks where there are at least "
+        f"{MIN_TASKS}: of fewer, resampling says nothing. `fast_p` is the share of all tasks that are right "
+        "and more than p times as fast as eager. At or near the floor means at least "
         f"{percent(NEAR_FLOOR)} of the speed that the roofline floor allows.",
         "## Summary",
         table(
@@ -124,7 +127,11 @@ def _compiler(row: BenchRow) -> str:
 
 
 def _spread(value: TaskSpread | None) -> str:
-    return "" if value is None else f"{times(value.geomean)} [{value.low:.2f}, {value.high:.2f}]"
+    if value is None:
+        return ""
+    if value.n < MIN_TASKS:
+        return times(value.geomean)
+    return f"{times(value.geomean)} [{value.low:.2f}, {value.high:.2f}]"
 
 
 def _compiled(summary: Summary) -> str:

@@ -9,7 +9,8 @@ from kernelwright.formats.kernelbench import BenchClaim, GenerationId, fast_p
 from kernelwright.report import markdown
 from kernelwright.report.files import json_text
 from kernelwright.report.measures import speedup_over, times
-from kernelwright.report.results import Results, Table
+from kernelwright.report.results import Results
+from kernelwright.report.table import Table
 
 THRESHOLDS = (0.0, 0.5, 0.8, 1.0, 1.5, 2.0)
 """Values of p that KernelBench reports."""

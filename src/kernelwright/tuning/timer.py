@@ -17,6 +17,7 @@ from typing import Any, Self
 from kernelwright.core.errors import MachineError, TaskError, UserError
 from kernelwright.core.task import Mode, Task
 from kernelwright.machine.children import bare_environment
+from kernelwright.machine.device_lease import lease_processor
 from kernelwright.tasks.namespace import bind_source
 
 START_S = 120.0
@@ -73,7 +74,9 @@ class PointTimer:
     def time(self, points: Sequence[int], rounds: int, timeout_s: float) -> dict[int, list[float]]:
         """Return milliseconds of each point, turn by turn; empty where the process ended over it."""
         try:
-            found = self._ask({"op": "time", "points": list(points), "rounds": rounds}, timeout_s)
+            self._be_there()
+            with lease_processor():  # nobody else times meanwhile, whatever command it belongs to
+                found = self._call({"op": "time", "points": list(points), "rounds": rounds}, timeout_s)
         except WorkerEnded:
             self._revive()
             return {}
@@ -85,9 +88,12 @@ class PointTimer:
     # -- the process -------------------------------------------------------------------------------
 
     def _ask(self, request: dict[str, Any], timeout_s: float) -> Any:
+        self._be_there()
+        return self._call(request, timeout_s)
+
+    def _be_there(self) -> None:
         if self._process is None:
             self._start()
-        return self._call(request, timeout_s)
 
     def _start(self) -> None:
         folder = self._folder.name

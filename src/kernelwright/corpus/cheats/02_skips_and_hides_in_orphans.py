@@ -2,6 +2,7 @@
 # title: skips calls that are timed; computes the others in orphans that share its memory and end at once
 # assumes: only processes that still run have used processor time
 # task: matmul
+# wins: no
 # expect: rejected, not_faster, incorrect_numerics, incorrect_state
 # check: replay, timed_calls, idle_work, oracle, tamper
 # only: cpu

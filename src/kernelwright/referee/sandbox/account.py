@@ -130,6 +130,8 @@ def _make_group(pid: int) -> Path | None:
     try:
         _clear_up(place)
         folder.mkdir()
+        if (folder / "cpu.weight").exists():
+            raise OSError("a share of the processor of its own would change what is timed")
         (folder / "cgroup.procs").write_text(str(pid), encoding="ascii")
         if _USED.search((folder / "cpu.stat").read_text(encoding="ascii")):
             return folder
