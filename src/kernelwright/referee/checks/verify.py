@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from kernelwright.core.evaluation import Check, NumericalError, Status
 from kernelwright.referee.checks.tolerance import Array, Distance, ExpectedOutput
 from kernelwright.referee.session.candidate_process import CandidateProcess, Failure
-from kernelwright.referee.session.input_samples import CONSTRUCTED, NONFINITE, InputSample
+from kernelwright.referee.session.input_samples import CONSTRUCTED, NONFINITE, ODD_FAMILIES, InputSample
 from kernelwright.referee.session.reference_process import ReferenceProcess
 from kernelwright.referee.session.shared_memory import SharedMemory
 
@@ -106,6 +106,8 @@ class Verification:
         """Return the check that this sample stands for, given that the samples before it were right."""
         if draw.key.family == NONFINITE:
             return Check.NONFINITE
+        if draw.key.family in ODD_FAMILIES:
+            return Check.FAMILIES
         if distance.reference_error < distance.error < NEARLY:
             return Check.PRECISION
         if draw.key.family != "as_is":

@@ -164,7 +164,7 @@ class Host(Runner):
         )
         self._accepted = asking.answer(nonfinite=Nonfinite(message["nonfinite"]))
         self.placement.release()
-        return {"skipped": dict(self._accepted.skipped), "nonfinite": bool(self._accepted.plain)}
+        return {"skipped": dict(self._accepted.skipped), "nonfinite": bool(self._accepted.nonfinite)}
 
     @property
     def _model(self) -> nn.Module:

@@ -267,8 +267,11 @@ class CandidateProcess:
             raise Failure(Status.REJECTED, MALFORMED, check=Check.TIMED_CALLS)
         if any(output.may_share or not output.nbytes for output in self.reference.outputs):
             return
-        memories = sorted(where[1:] for record in records for where in ranges_of(record, ""))
-        if any(begin + size > after for (begin, size), (after, _) in itertools.pairwise(memories)):
+        memories = sorted(
+            {(begin, size, i) for i, record in enumerate(records) for _, begin, size in ranges_of(record, "")}
+        )
+        pairs = itertools.pairwise(memories)
+        if any(i != j and begin + size > after for (begin, size, i), (after, _, j) in pairs):
             raise Failure(Status.ALIASED_OUTPUT, "outputs of calls in a row share memory")
 
     def _held_still(self) -> contextlib.AbstractContextManager[None]:

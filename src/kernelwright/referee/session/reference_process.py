@@ -61,6 +61,8 @@ RESERVED_COPIES = 4
 """Heap that every timed process reserves for its calls, as a multiple of inputs and outputs together."""
 N_KEEPINGS = 4
 """How much of the values as drawn a sample may have to keep: the members of ``host/odd_rows.Keeping``."""
+SEEN_BY_SLOW = ("odd_rows", "mixed")
+"""Families of which a slow reference has one sample in the session, so its fresh sample is of another."""
 N_FRESH = 4
 """How often a sample for one evaluation is tried; the last try changes nothing."""
 STYLES = ("redrawn", "redrawn_positive", "signed", "positive")
@@ -374,7 +376,7 @@ class ReferenceProcess:
         )  # fmt: skip
         self.timed_keys, self.other_keys = keys[:n_timed], keys[n_timed:]
         if self.layout.arg_slots:
-            self._odd_families = ["mixed"] if is_slow else list(ODD_FAMILIES)
+            self._odd_families = [f for f in ODD_FAMILIES if not (is_slow and f in SEEN_BY_SLOW)]
 
     def _ask(self) -> Message:
         """Find out what the reference accepts as inputs; note what is not tried."""
