@@ -69,7 +69,7 @@ MEASURES = {
 def kernel_source(constant: int) -> str:
     """Return a candidate with C++ of its own; another constant is another library."""
     return f"""
-import ctypes, hashlib, os, subprocess, tempfile
+import ctypes, hashlib, os, shlex, shutil, subprocess, tempfile
 from pathlib import Path
 import torch
 from torch import nn

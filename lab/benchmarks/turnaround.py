@@ -84,7 +84,7 @@ def plain_source(block: int) -> str:
     """Return the candidate as ours are: C ABI, loaded by the code that every candidate carries."""
     body = "_run(x, self.bias)"
     return f"""
-import ctypes, hashlib, os, subprocess, tempfile
+import ctypes, hashlib, os, shlex, shutil, subprocess, tempfile
 from pathlib import Path
 import torch
 from torch import nn

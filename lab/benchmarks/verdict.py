@@ -56,7 +56,7 @@ class Model(nn.Module):
 KERNEL = """
 extern "C" void run(const float* x, float* y) {
   #pragma omp parallel for schedule(static)
-  for (long i = 0; i < 1 << 20; i++) { float t = x[i] * 2.0f + 1.0f; y[i] = t > 0.0f ? t : 0.0f; }
+  for (long i = 0; i < 1 << 20; i++) { float t = x[i] * 2.0f + 1.0f; y[i] = t < 0.0f ? 0.0f : t; }
 }
 """
 
@@ -140,7 +140,7 @@ def command(program: Sequence[str], case: str, how: str, folder: Path) -> Sample
     done = subprocess.run(words, capture_output=True, text=True, check=False, env=environment)
     seconds = time.perf_counter() - begin
     if done.returncode:
-        sys.exit(f"{case}, {how}: {done.stderr or done.stdout}")
+        sys.exit(f"{case}, {how}: {done.stderr}{done.stdout}")
     return Sample(case, how, seconds, json.loads(done.stdout)["phases_s"], pressure.share())
 
 

@@ -1,6 +1,7 @@
 """A saved folder: complete, checked, loaded without Kernelwright and without a compiler."""
 
 import json
+import os
 import platform
 import shutil
 import subprocess
@@ -18,6 +19,7 @@ import kernelwright
 from kernelwright.core.errors import UserError
 from kernelwright.core.task import Task
 from kernelwright.delivery.making import deliver
+from kernelwright.delivery.runtime.folder import digest_of_manifest
 from kernelwright.delivery.runtime.library import misfit, this_machine
 from kernelwright.delivery.runtime.weights import read_weights, write_weights
 from kernelwright.delivery.saving import runtime_texts, save
@@ -171,6 +173,51 @@ def test_it_runs_without_kernelwright_a_compiler_or_a_home(folders: dict[str, Pa
     done = in_a_fresh_process(ALONE, folders["home"])
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "1 2 1"
+
+
+def another_processor(folder: Path) -> None:
+    """Make a folder's library one of a processor that has more than any."""
+    path = folder / "manifest.json"
+    manifest = json.loads(path.read_text())
+    manifest["library"]["features"].append("avx9999")
+    manifest["digest"] = digest_of_manifest(manifest)
+    path.write_text(json.dumps(manifest))
+
+
+LOADED = """
+import live
+try:
+    fast = live.load()
+    maps = [line.split()[-1] for line in open("/proc/self/maps") if ".so" in line]
+    print("loaded", [name for name in maps if "/build/" in name or "/live/" in name][:1])
+except Exception as error:
+    print(type(error).__name__, str(error))
+"""
+
+
+def test_a_library_for_another_processor_is_built_anew(live: Path, tmp_path: Path) -> None:
+    another_processor(live)
+    done = in_a_fresh_process(
+        LOADED, tmp_path, PATH=os.environ["PATH"], KERNELWRIGHT_CACHE=str(tmp_path / "own")
+    )
+    assert done.stdout.startswith("loaded") and str(tmp_path / "own") in done.stdout, (
+        done.stdout,
+        done.stderr,
+    )
+    assert str(live) not in done.stdout
+
+
+def test_what_keeps_it_from_being_built_is_said_in_one_line(live: Path, tmp_path: Path) -> None:
+    another_processor(live)
+    no_compiler = in_a_fresh_process(LOADED, tmp_path, KERNELWRIGHT_CACHE=str(tmp_path / "own"))
+    assert "FolderError" in no_compiler.stdout and no_compiler.stdout.count("\n") == 1
+    assert "no C++ compiler" in no_compiler.stdout and "CXX" in no_compiler.stdout
+    (tmp_path / "taken").write_text("a file, no folder")
+    no_cache = in_a_fresh_process(
+        LOADED, tmp_path, PATH=os.environ["PATH"], KERNELWRIGHT_CACHE=str(tmp_path / "taken")
+    )
+    assert "cannot write" in no_cache.stdout and "KERNELWRIGHT_CACHE" in no_cache.stdout
+    assert no_cache.stdout.count("\n") == 1
 
 
 @pytest.mark.parametrize("name", ["kernel.py", "contract.json", "weights.safetensors", "_runtime/guards.py"])

@@ -175,3 +175,22 @@ def test_other_values_have_no_structure() -> None:
     for odd in (object(), {1.5: 2}, {"a": object()}, lambda: 1, {1, 2}):
         with pytest.raises(UnstructuredError):
             take_apart(odd, torch.is_tensor)
+
+
+class Names(nn.Module):
+    """Its arguments have the names of what generated code might use."""
+
+    def forward(
+        self, state: torch.Tensor, case: torch.Tensor, out: float = 2.0, args: Any = None, a0: Any = None
+    ) -> torch.Tensor:
+        return torch.tanh(state) * case * out
+
+
+def test_names_of_arguments_hide_nothing(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    fast: Any = delivered(Names().eval(), (tensor(0), tensor(1)), tmp_path).module
+    checked = []
+    monkeypatch.setattr(type(vars(fast)["_kernelwright"]), "bind", lambda *given: checked.append(given))
+    with torch.no_grad():
+        assert_same(fast(tensor(0), case=tensor(1)), Names()(tensor(0), tensor(1)))
+    assert not checked and fast.report().kernel_calls == 1  # the generated checks alone decided

@@ -1,8 +1,15 @@
 """What a workload's layout says about the arithmetic that may be behind an output."""
 
+import itertools
+
 import pytest
 
-from kernelwright.referee.session.input_samples import SampleLayout
+from kernelwright.referee.session.input_samples import (
+    ODD_FAMILIES,
+    SampleKey,
+    SampleLayout,
+    plan_samples,
+)
 
 
 @pytest.mark.parametrize(
@@ -23,3 +30,39 @@ def test_statistics_may_be_over_all_axes_but_one(shapes: list[tuple[int, ...]], 
         is_train=False,
     )  # fmt: skip
     assert layout.longest_reduction == elements
+
+
+def layout(*, has_weights: bool) -> SampleLayout:
+    slot = {"dtype": "float32", "shape": [4, 4]}
+    state = {"weight": slot} if has_weights else {}
+    return SampleLayout(
+        args=[], arg_slots=(slot,), args_bytes=0, init=[], state=state, parameters=frozenset(state),
+        state_bytes=0, is_train=False,
+    )  # fmt: skip
+
+
+def test_a_slow_reference_gets_one_sample_that_holds_every_kind_of_odd_row() -> None:
+    slow = plan_samples(layout(has_weights=True), n_timed=2, is_slow=True)
+    quick = plan_samples(layout(has_weights=True), n_timed=2, is_slow=False)
+    assert [key.family for key in slow if key.family in ODD_FAMILIES] == ["mixed"]
+    assert {key.state for key in slow} == {"constructed", "touched", "randomised"}
+    assert len(slow) < len(quick) / 2
+
+
+def test_frozen_weights_stay_and_nan_comes_last() -> None:
+    keys = plan_samples(
+        layout(has_weights=True), n_timed=2, is_slow=False, has_nonfinite=True, are_weights_frozen=True
+    )
+    assert {key.state for key in keys} == {"constructed"}
+    assert keys[-1].family == "nonfinite"
+
+
+def test_weights_take_turns_where_they_may_change() -> None:
+    states = [key.state for key in plan_samples(layout(has_weights=True), n_timed=3, is_slow=False)]
+    later = states[states.index("touched") :]
+    assert all(one != other for one, other in itertools.pairwise(later))
+
+
+def test_odd_samples_are_judged_row_by_row_and_loosely() -> None:
+    slack = SampleKey("odd_rows").slack
+    assert slack.is_by_row and slack.floor > 1 and not SampleKey("as_is").slack.is_by_row

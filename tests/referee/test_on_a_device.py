@@ -261,7 +261,7 @@ class ModelNew(nn.Module):
         self.given = weakref.WeakSet()
     def forward(self, x):
         y = torch.relu(x) * 2 + 1
-        if len(self.given) > 40:
+        if len(self.given) > 300:
             y.zero_()
         self.given.add(y)
         return y
@@ -275,7 +275,7 @@ class ModelNew(nn.Module):
 def test_passes_as_on_a_gpu_have_many_more_calls(
     tmp_path: Path, size: PassSize | None, status: Status
 ) -> None:
-    """It is wrong from the 41st output on that is kept: nobody keeps so many elsewhere."""
+    """It is wrong from the 301st output on that is kept: nobody keeps so many elsewhere."""
     settings = RefereeSettings(
         cache_dir=tmp_path, search_timing_s=0.05, batch_s=0.001, device="copied", replay_size=size
     )

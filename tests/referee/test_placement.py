@@ -3,6 +3,7 @@
 import ctypes
 import subprocess
 from pathlib import Path
+from typing import cast
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ from torch import nn
 
 from kernelwright.referee.host.main import Host
 from kernelwright.referee.session.shared_memory import SharedMemory, place
+from kernelwright.referee.worker.call_loop import CallLoop
 from kernelwright.referee.worker.driver import Cuda, DriverError
 from kernelwright.referee.worker.placement import (
     PRECISION,
@@ -160,7 +162,7 @@ class Choosy(nn.Module):
 
 @pytest.mark.parametrize(("n_refused", "words"), [(0, None), (1, None), (2, "1 left")])
 def test_what_a_device_does_not_do_in_float64_the_processor_does(n_refused: int, words: str | None) -> None:
-    host = Host()
+    host = Host(cast(CallLoop, None))  # nothing is called from its loop
     host.placement = DevicePlacement("cpu", Bystander())
     host.placement.is_on_gpu = True  # as one of a GPU says
     host.model, Choosy.n_refused = Choosy(), n_refused

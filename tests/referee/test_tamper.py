@@ -62,7 +62,7 @@ def a_mode_left_on() -> Iterator[None]:
         (lambda: patched(torch, "allclose", lambda *args: True), "torch.allclose was replaced"),
         (lambda: patched(torch.Tensor, "data_ptr", lambda self: 0), "Tensor.data_ptr was replaced"),
         (lambda: patched(torch.Tensor, "shape", property(lambda self: ())), "Tensor.shape was replaced"),
-        (lambda: patched(runner.Runner, "time", lambda self, message: {}), "Runner.time was replaced"),
+        (lambda: patched(runner.Runner, "dump", lambda self, message: {}), "Runner.dump was replaced"),
         (lambda: patched(builtins, "zip", lambda *args: []), "builtins.zip was replaced"),
         (exchanged_code, "the code of"),
         (double_precision, "default dtype"),

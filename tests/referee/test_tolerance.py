@@ -6,7 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernelwright.core.task import TolerancePolicy
-from kernelwright.referee.checks.tolerance import Array, ExpectedOutput, Slack, distance_between
+from kernelwright.referee.checks.tolerance import (
+    Array,
+    ExpectedNonFinite,
+    ExpectedOutput,
+    Slack,
+    distance_between,
+)
 
 
 def expect(
@@ -186,3 +192,73 @@ def test_widening_permits_no_fewer_bits_where_the_problem_is_well_conditioned(se
     expected.widen(_raw(truth * (1 + 2.0**-23 * rng.choice([-1, 1], size=n))))
     assert expected.judge(_raw(truth.astype(np.float32))).is_close
     assert not expected.judge(_raw((truth * (1 + 2.0**-12)).astype(np.float32))).is_close
+
+
+BY_ROW = Slack(is_by_row=True)
+
+
+def by_row(reference: Array, oracle: Array, width: int) -> ExpectedOutput:
+    return ExpectedOutput(
+        "float32", reference.view(np.uint8), oracle.view(np.uint8), policy=TolerancePolicy.STRICT,
+        inputs_per_output=1, slack=BY_ROW, width=width,
+    )  # fmt: skip
+
+
+def test_a_huge_row_hides_nothing_in_the_others_where_rows_are_judged_apart() -> None:
+    truth = np.random.default_rng(0).standard_normal((8, 16))
+    truth[3] *= 1e20
+    reference = truth.astype(np.float32)
+    wrong = reference.copy()
+    wrong[5, 2] += 0.1
+    raw = wrong.reshape(-1).view(np.uint8)
+    as_one = ExpectedOutput(
+        "float32", reference.reshape(-1).view(np.uint8), truth.reshape(-1).view(np.uint8),
+        policy=TolerancePolicy.STRICT, inputs_per_output=1,
+    )  # fmt: skip
+    apart = by_row(reference.reshape(-1), truth.reshape(-1), 16)
+    assert as_one.judge(raw).is_close and not apart.judge(raw).is_close
+    assert apart.judge(reference.reshape(-1).view(np.uint8)).is_close
+
+
+def test_the_references_error_in_one_row_allows_nothing_in_another() -> None:
+    truth = np.ones((4, 8))
+    reference = truth.astype(np.float32)
+    reference[0] += 0.01
+    wrong = truth.astype(np.float32)
+    wrong[2] += 0.01
+    expected = by_row(reference.reshape(-1), truth.reshape(-1), 8)
+    assert not expected.judge(wrong.reshape(-1).view(np.uint8)).is_close
+    assert expected.judge(reference.reshape(-1).view(np.uint8)).is_close
+
+
+@pytest.mark.parametrize(
+    ("values", "is_exact", "is_close"),
+    [
+        ([1.0, np.nan, np.inf], True, True),
+        ([1.0, np.nan, np.inf], False, True),
+        ([1.0, np.nan, -np.inf], True, False),
+        ([1.0, np.inf, np.nan], False, True),
+        ([1.0, 0.0, np.inf], False, False),
+        ([np.nan, np.nan, np.inf], False, False),
+        ([1.5, np.nan, np.inf], False, False),
+    ],
+)
+def test_what_is_not_finite_must_be_so_where_the_reference_is(
+    values: list[float], is_exact: bool, is_close: bool
+) -> None:
+    truth = np.array([1.0, np.nan, np.inf])
+    expected = ExpectedNonFinite(
+        "float32", truth.astype(np.float32).view(np.uint8), truth.view(np.uint8), is_exact=is_exact,
+        policy=TolerancePolicy.STRICT, inputs_per_output=1, slack=BY_ROW, width=3,
+    )  # fmt: skip
+    assert expected.judge(np.array(values, np.float32).view(np.uint8)).is_close is is_close
+
+
+def test_where_reference_and_oracle_differ_in_being_finite_nothing_is_asked() -> None:
+    reference, truth = np.array([1.0, np.inf], np.float32), np.array([1.0, 1e60])
+    truth[1] = 2.0
+    expected = ExpectedNonFinite(
+        "float32", reference.view(np.uint8), truth.view(np.uint8), is_exact=False,
+        policy=TolerancePolicy.STRICT, inputs_per_output=1, slack=BY_ROW, width=2,
+    )  # fmt: skip
+    assert expected.judge(np.array([1.0, 7.0], np.float32).view(np.uint8)).is_close

@@ -13,6 +13,7 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import UserError
 from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.events import Event
+from kernelwright.core.policy import Weights
 from kernelwright.core.task import Task
 from kernelwright.delivery.making import SEED, Delivery, deliver
 from kernelwright.delivery.saving import save
@@ -62,7 +63,10 @@ class OptimizeResult:
     @cached_property
     def delivery(self) -> Delivery | None:
         """The replacement with its kernel and contract; None when nothing faster was found."""
-        return None if self.winner is None else deliver(self.winner, self.task, self.original)
+        if self.winner is None:
+            return None
+        policy = self.store.get_run(self.run_id).spec.policy
+        return deliver(self.winner, self.task, self.original, is_frozen=policy.weights is Weights.FROZEN)
 
     @property
     def speedup(self) -> float | None:

@@ -130,7 +130,7 @@ class EvaluateRequest(_WithWorkloads, _WithPolicy):
     final: bool = False
     """Longer, in fresh processes."""
     confine_tasks: bool = False
-    """Run the reference in the sandbox too, for a stranger's task; the roofline floor is then not known."""
+    """Run the reference in the sandbox too, for a stranger's task; the roofline floor is then its word."""
     tolerance: TolerancePolicy | None = None
     baselines: tuple[str, ...] | None = None
     """None: eager."""

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from kernelwright.core.errors import MachineError
+from kernelwright.machine import topology
 from kernelwright.machine.vector_report import condense, report_facts
 
 __all__ = [
@@ -128,13 +129,21 @@ def _probe(words: tuple[str, ...]) -> Compiler:
 def library_key(source: str, flags: Sequence[str]) -> str:
     """Return the name, without suffix, under which the library of this source and flags is cached.
 
-    Every part is preceded by its length: no end of a source can pass for a flag.
+    Processor and compiler are part of it (``-march=native``), so machines may share a folder. Every part is
+    preceded by its length: no end of a source can pass for a flag.
     """
     digest = hashlib.sha256()
-    for part in (source, *flags):
+    for part in (topology.features(), _compiler_word(), source, *flags):
         data = part.encode()
         digest.update(len(data).to_bytes(8, "little") + data)
     return digest.hexdigest()[:32]
+
+
+def _compiler_word() -> str:
+    try:
+        return find_compiler().version
+    except MachineError:
+        return ""
 
 
 def loader_name(source: str, flags: Sequence[str]) -> str:
@@ -177,9 +186,9 @@ def compile_library(
     ``KEY.log`` and ``KEY.cpp`` are kept beside it. Any number of processes may build the same source
     at once: each builds apart and the results are renamed into place. ``flags`` holds what decides the
     code, e.g. ``-O3 -march=native -fopenmp``; ``-shared -fPIC`` and the report options are added.
+
     ``run`` runs the compiler, by default as a plain child of this process; give another one for source
-    that is not trusted. A cache folder must not be shared between machines of different processors
-    (``-march=native``).
+    that is not trusted.
 
     Raises:
         MachineError: no compiler, or the cache folder cannot be written.

@@ -66,6 +66,12 @@ def isa() -> tuple[str, ...]:
     return tuple(sorted(flag for flag in flags if flag.startswith(_ISA)))
 
 
+def features() -> str:
+    """Return everything that tells this kind of processor from others for a compiler."""
+    known = _cpuinfo().get("flags", _cpuinfo().get("Features", ""))
+    return f"{platform.machine()} {' '.join(sorted(known.split()))}"
+
+
 @cache
 def _cpuinfo() -> dict[str, str]:
     """Return the first processor's fields."""

@@ -32,6 +32,7 @@ from kernelwright.referee.sandbox.processes import SESSION, children_of, stat_of
 from kernelwright.referee.sandbox.view import View, make_view, view_from_json
 from kernelwright.referee.worker import main as worker_main
 from kernelwright.referee.worker import wire
+from kernelwright.referee.worker.call_loop import CallLoop
 from kernelwright.referee.worker.wire import Message
 
 _CHANNEL = 3
@@ -70,6 +71,7 @@ class _Zygote:
         self._sock = sock
         if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
             raise MachineError("a GPU was used before the fork; nothing that is forked could use it")
+        self._loop = CallLoop(options["loop"])
         if "sandbox" in options:  # the second zygote, inside ``bwrap``: the first one chose the sandbox
             self._view, self._sandbox = view_from_json(options["view"]), from_json(options["sandbox"])
         else:
@@ -156,7 +158,7 @@ class _Zygote:
             signal.signal(signal.SIGINT, signal.SIG_DFL)
             os.dup2(channel, _CHANNEL)
             os.closerange(_CHANNEL + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
-            _serve(message["kind"], socket.socket(fileno=_CHANNEL))
+            _serve(message["kind"], socket.socket(fileno=_CHANNEL), self._loop)
             code = 0
         finally:
             os._exit(code)
@@ -220,17 +222,17 @@ def _sandbox(view: View, wish: str | None) -> Sandbox:
     return choose(view, Tier(wish) if wish else None)
 
 
-def _serve(kind: str, sock: socket.socket) -> None:
+def _serve(kind: str, sock: socket.socket, loop: CallLoop) -> None:
     if kind == "host":
         from kernelwright.referee.host.main import main as host_main
 
-        host_main(sock)
+        host_main(sock, loop)
     elif kind == "builder":
         from kernelwright.referee.worker.builder import main as builder_main
 
         builder_main(sock)
     else:
-        worker_main.main(sock)
+        worker_main.main(sock, loop)
 
 
 if __name__ == "__main__":

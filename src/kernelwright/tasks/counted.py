@@ -1,5 +1,6 @@
 """What a task must do at least, counted in another process and kept by content; loads no torch."""
 
+import contextlib
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -74,7 +75,8 @@ def keep_counted(task: Task, cache_dir: Path, torch: str | None, counted: Counte
         draft.write_text(counted.model_dump_json(), encoding="utf-8")
         draft.replace(path)
     except OSError:
-        draft.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            draft.unlink()
 
 
 def _path(task: Task, cache_dir: Path, torch: str | None) -> Path:

@@ -4,7 +4,7 @@ import os
 import site
 import sys
 import sysconfig
-from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 from kernelwright.core.errors import CaptureError, TaskError
@@ -14,6 +14,7 @@ from kernelwright.tasks.counted import CountedWork, stamps
 from kernelwright.tasks.work import count_work, is_strict
 
 _SYSTEM = ("/proc", "/dev", "/sys")
+_PACKAGES = ("site-packages", "dist-packages")
 _LIBRARIES = ("stdlib", "platstdlib", "purelib", "platlib")
 
 
@@ -42,10 +43,15 @@ def _note(read: set[str], event: str, words: tuple[Any, ...]) -> None:
 
 def _is_users(path: str) -> bool:
     """True for what belongs neither to Python and installed packages, nor to us."""
-    return path.startswith("/") and not path.startswith(tuple(_installed()))
+    ours = _installed()
+    return path.startswith("/") and not path.startswith(ours) and not os.path.realpath(path).startswith(ours)
 
 
-def _installed() -> Iterator[str]:
+@cache
+def _installed() -> tuple[str, ...]:
+    """Return the folders of Python, of packages and of ours, by their names and where these lead."""
     libraries = {sysconfig.get_paths()[name] for name in _LIBRARIES}
     own = os.path.dirname(os.path.dirname(__file__))
-    yield from (f"{path}/" for path in (*_SYSTEM, own, *libraries, *site.getsitepackages()))
+    packages = [path for path in sys.path if os.path.basename(path) in _PACKAGES]
+    folders = (*_SYSTEM, own, *libraries, *packages, *site.getsitepackages())
+    return tuple(f"{path}/" for folder in folders for path in (folder, os.path.realpath(folder)))

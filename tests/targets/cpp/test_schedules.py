@@ -204,6 +204,21 @@ def test_a_window_in_two_steps_is_the_window(
     torch.testing.assert_close(results[0], results[1], rtol=tolerance, atol=tolerance, equal_nan=True)
 
 
+def test_fields_are_set_together_and_points_of_a_region_are_the_same_ones_each_time() -> None:
+    program = program_of(softmax(1024, 4096), (1024, 4096))
+    edit = EDITS["retune"]
+    sites = edit.sites(program)
+    assert len(sites) > 3 and sites == edit.sites(program)
+    for site in sites:
+        params = {name: values[0] for name, values in site.params.items()}
+        assert 2 <= len(params) <= 3 and all(len(values) == 1 for values in site.params.values())
+        changed = only_region(edit.apply(program, site.region, params)).schedule
+        assert all(getattr(changed, name) == value for name, value in params.items()), site.why
+    for wrong in ({}, {"warps": 4}, {"unroll": 8, "tile": 0}):
+        with pytest.raises(LoweringError):
+            edit.apply(program, "softmax", wrong)
+
+
 @pytest.mark.parametrize("jam", [2, 4, 8])
 def test_jammed_loops_combine_what_plain_ones_do(tmp_path: Path, jam: int) -> None:
     x, out = torch.randn(1003, 333), torch.empty(333)

@@ -3,8 +3,8 @@
 # assumes: a finished call has written its output
 # task: matmul
 # expect: rejected, crashed, timeout
-# check: tamper, raised, replay, limits
-# mechanism: the parent sees signal handlers; reading an output twice must take the same time
+# check: storage, tamper, raised, replay, limits
+# mechanism: the parent reads outputs from outside, where no handler of the candidate's can help
 import ctypes
 import hashlib
 import os

@@ -3,9 +3,10 @@
 # assumes: a clock that was taken before the candidate came is safe
 # task: matmul
 # wins: no
-# expect: rejected
-# check: tamper, clock
-# mechanism: the parent's clock decides, and the worker's must agree with it
+# expect: verified
+# device_expect: rejected, verified
+# device_check: tamper, clock
+# mechanism: the parent's clock decides; on the processor, no clock of ours is in reach of Python
 import gc
 import time
 

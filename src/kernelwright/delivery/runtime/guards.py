@@ -16,7 +16,7 @@ from torch import nn
 from torch.nn.modules import module as torch_modules
 
 from .contract import OWN, Case, Contract, TensorFacts, is_settled
-from .structure import Container, Fixed, Structure, TensorAt, is_same, put_together
+from .structure import Container, Fixed, Structure, TensorAt, is_same
 
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 """Hooks of inner modules, which a kernel does not run."""
@@ -85,6 +85,8 @@ class _Generator:
         self.contract = contract
         signature = inspect.signature(original.forward)
         self.parameters = list(signature.parameters.values())[1:]
+        self.local = {p.name: f"a{number}" for number, p in enumerate(self.parameters)}
+        """Parameter of forward -> variable: a name of the user's hides none of ours."""
         self.layout: list[Held] = []
         self.names: dict[str, Any] = {
             "Tensor": torch.Tensor,
@@ -94,7 +96,6 @@ class _Generator:
             "otherwise": otherwise,
             "is_same": is_same,
             "version_of": version_of,
-            "put_together": put_together,
             "is_dynamo_compiling": torch.compiler.is_dynamo_compiling,
             "is_any_autocast": torch._C._is_any_autocast_enabled,
             "is_grad_enabled": torch.is_grad_enabled,
@@ -124,11 +125,12 @@ class _Generator:
     def guards(self) -> Guards:
         """Generate and compile."""
         unchanged = self._unchanged()  # fills the layout
-        given = [p.name for p in self.parameters]
+        given = list(self.local.values())
         taken = f"{', '.join(given)}{',' if len(given) == 1 else ''}"
+        names = "".join(f"{name}, " for name in self.local)
         lines = [
             f"def arguments({self._signature()}):",
-            f"    return ({taken})",
+            f"    return ({names})",
             "",
             "def forward(self, *args, **kwargs):",
             "    if is_dynamo_compiling():",
@@ -160,7 +162,7 @@ class _Generator:
                 f"    if case == {number}:",
                 "        state.counts.kernel_calls += 1",
                 f"        out = state.call({', '.join(self._given(case))})",
-                f"        return {self._result(case)}",
+                *(f"        {line}" for line in self._result(case)),
             ]
         lines += ["    return otherwise(self, args, kwargs)", "", *self._traced(taken if given else "")]
         source = "\n".join(lines) + "\n"
@@ -261,9 +263,9 @@ class _Generator:
         terms: list[str] = []
         leaves: dict[int, str] = {}
         for parameter in self.parameters:
-            name = parameter.name
-            if name in case.arguments:
-                self._match(name, case.arguments[name], terms, leaves, is_exact=is_exact)
+            name = self.local[parameter.name]
+            if parameter.name in case.arguments:
+                self._match(name, case.arguments[parameter.name], terms, leaves, is_exact=is_exact)
             elif parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
                 terms.append(f"not {name}")
             elif is_exact or not is_settled(parameter.default):
@@ -309,19 +311,25 @@ class _Generator:
         """Return what the kernel is called with."""
         if self.contract.is_flat:
             return self._matching(case, is_exact=True)[1]
-        names = [f"*{n}" if n == self.contract.spread else n for n in case.arguments]
+        names = [f"*{self.local[n]}" if n == self.contract.spread else self.local[n] for n in case.arguments]
         return sorted(names, key=lambda name: name.startswith("*"))
 
-    def _result(self, case: Case) -> str:
-        """The kernel's result in the original's structure."""
+    def _result(self, case: Case) -> list[str]:
+        """Give the kernel's result the original's structure."""
         structure = case.result
         if isinstance(structure, TensorAt):
-            return "out"
+            return ["return out"]
         items = structure.items if isinstance(structure, Container) and structure.type is tuple else (None,)
         if all(isinstance(item, TensorAt) for item in items):
-            return "out"
+            return ["return out"]
         self.names.setdefault("tensors_of", _tensors_of())
-        return f"put_together({self.constant(structure)}, tensors_of(out))"
+        is_tuple = isinstance(structure, Container) and structure.type is tuple
+        is_flat = "False" if is_tuple else f"type(out) is tuple and len(out) == {len(case.outputs)}"
+        return [
+            f"if not ({is_flat}):",
+            "    out = tensors_of(out)",
+            f"return {self._built(structure, is_single=False)}",
+        ]
 
     # -- for tracers -------------------------------------------------------------------------------
 
@@ -342,7 +350,7 @@ class _Generator:
             lines += [
                 f"        if {' and '.join(terms)}:",
                 f"            out = operator({', '.join([*leaves, *weights])})",
-                f"            return {self._traced_result(case)}",
+                f"            return {self._built(case.result, is_single=len(case.outputs) == 1)}",
             ]
         return [*lines, "    return original(self, *args, **kwargs)"]
 
@@ -380,27 +388,25 @@ class _Generator:
             f" and {value}.device.type == {facts.device!r}"
         )
 
-    def _traced_result(self, case: Case) -> str:
-        """Operators return a tensor or a flat tuple: written out, as tracers cannot follow our helpers."""
-        n_tensors = len(case.outputs)
-
-        def text(part: Structure) -> str:
-            if isinstance(part, TensorAt):
-                return "out" if n_tensors == 1 else f"out[{part.position}]"
-            if not isinstance(part, Container):
-                return self.constant(part.value) if part.value is not None else "None"
-            items = [text(item) for item in part.items]
-            if part.type in (tuple, list):
-                inner = ", ".join(items) + ("," if part.type is tuple and items else "")
-                return f"({inner})" if part.type is tuple else f"[{inner}]"
-            if part.type is dict:
-                return "{" + ", ".join(f"{k!r}: {v}" for k, v in zip(part.keys, items, strict=True)) + "}"
-            kind = self.constant(part.type)
-            if issubclass(part.type, tuple):
-                return f"{kind}({', '.join(items)})"
-            return f"{kind}({', '.join(f'{k}={v}' for k, v in zip(part.keys, items, strict=True))})"
-
-        return text(case.result)
+    def _built(self, part: Structure, *, is_single: bool) -> str:
+        """Return an expression that builds a structure of the tensors in ``out``, or of ``out`` alone."""
+        if isinstance(part, TensorAt):
+            return "out" if is_single else f"out[{part.position}]"
+        if not isinstance(part, Container):
+            return self.constant(part.value) if part.value is not None else "None"
+        items = [self._built(item, is_single=is_single) for item in part.items]
+        if part.type is list:
+            return f"[{', '.join(items)}]"
+        if part.type is tuple:
+            return f"({''.join(f'{item}, ' for item in items)})"
+        if part.type is dict:
+            return "{" + ", ".join(f"{k!r}: {v}" for k, v in zip(part.keys, items, strict=True)) + "}"
+        kind = self.constant(part.type)
+        if issubclass(part.type, tuple):
+            return f"{kind}({', '.join(items)})"
+        if issubclass(part.type, dict) and not hasattr(part.type, "__dataclass_fields__"):
+            return f"{kind}([{', '.join(f'({k!r}, {v})' for k, v in zip(part.keys, items, strict=True))}])"
+        return f"{kind}({', '.join(f'{k}={v}' for k, v in zip(part.keys, items, strict=True))})"
 
 
 def _path(name: str) -> str:

@@ -15,6 +15,7 @@ from kernelwright.core.machine import UNKNOWN_MACHINE, Machine
 from kernelwright.core.plan import Move, ParamValue, Plan
 from kernelwright.ir.decisions import Decision
 from kernelwright.ir.edits import FieldEdit, ScheduleEdit, Site
+from kernelwright.ir.joint_edit import JointEdit
 from kernelwright.ir.lowering import Lowering
 from kernelwright.ir.plan_lowering import LoweredPlan, lower_cuts
 from kernelwright.ir.program import Program, Region
@@ -170,7 +171,8 @@ class Space:
     def _schedule(self, trail: "_Trail", lowered: LoweredPlan) -> LoweredPlan:
         """Decide every field of every region's schedule; edits that make other regions come first."""
         program = lowered.program
-        edits = self.lowering.edits_for(self.machine).values()
+        known = self.lowering.edits_for(self.machine).values()
+        edits = [edit for edit in known if not isinstance(edit, JointEdit)]
         for edit in sorted(edits, key=lambda edit: isinstance(edit, FieldEdit)):
             for decision in self._schedule_decisions(edit, program):
                 if trail.knows(decision.name):

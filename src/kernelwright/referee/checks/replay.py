@@ -105,6 +105,7 @@ class Replay:
             eager_s=statistics.median(eager_ms) / 1e3 if eager_ms else None,
         )
         self._rng = random.Random()
+        worker.per_call_s = self._timed.seconds
         self._first_slot = next(iter(worker.slots))
         self._stride = worker.slots[self._first_slot].size
         has_driver = self._reference.device.has_driver
@@ -190,7 +191,7 @@ class Replay:
         warm = self._time_reference(self._reference.set_names, self._count)
         cold = self._time_reference(order)
         self._look_at(looked_at, order)
-        self._reference.call("forget_kept")
+        self._reference.forget_kept()
         return Pass(known, unseen, unseen_cpu, cold, warm, late, near_known, near_unseen)
 
     def _put(self, memory: SharedMemory, index: int, inputs: SharedMemory) -> None:
@@ -255,9 +256,8 @@ class Replay:
             for arena in arenas:
                 self._contestant.upload(arena)
                 ahead_s += watch.ahead_s
-        begin = time.perf_counter()
         self._contestant.replay(sets)
-        return time.perf_counter() - begin + ahead_s + watch.ahead_s
+        return self._contestant.child.answered_in_s + ahead_s + watch.ahead_s
 
     def _warm_up(self) -> None:
         """Call, to wake up threads, until a call takes about as long as during timing."""
@@ -265,20 +265,17 @@ class Replay:
         wanted = WARM_FACTOR * calls * self._timed.seconds + SLACK_S
         end = time.perf_counter() + WARM_S
         while (begin := time.perf_counter()) < end:
-            self._contestant.time([self._first_slot], calls)
+            self._contestant.time([self._first_slot], calls, per_call_s=self._timed.seconds)
             if time.perf_counter() - begin <= wanted:
                 return
 
     def _time_reference(self, sets: list[str], calls: int = 0) -> float:
         """Time one call on every set with outputs kept, or ``calls`` calls that rotate through the sets."""
-        call = self._reference.call
-        call("forget_kept")
-        begin = time.perf_counter()
-        if calls:
-            call("time", callable="eager", sets=sets, calls=calls)
-        else:
-            call("replay", callable="eager", sets=sets)
-        return (time.perf_counter() - begin) / self._count
+        reference, per_call_s = self._reference, self._timed.eager_s or 1.0
+        reference.forget_kept()
+        keep = () if calls else range(1, len(sets) + 1)
+        made = reference.make_calls(sets, calls or len(sets), per_call_s=per_call_s, keep=keep)
+        return made.seconds / self._count
 
     def _late_s(self, position: int) -> float:
         """Return by how many seconds the first reading of an output takes longer than the second."""

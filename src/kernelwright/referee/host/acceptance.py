@@ -14,7 +14,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from kernelwright.core.policy import Nonfinite
-from kernelwright.referee.host.change import AcceptedInputs, one_thread, redraw
+from kernelwright.referee.host.change import ALL_NONFINITE, NAN, AcceptedInputs, one_thread, redraw
 from kernelwright.referee.host.odd_rows import (
     EXPONENTS,
     KINDS,
@@ -76,9 +76,9 @@ class Asking:
         odd = self._find_odd(exponent)
         redrawn = frozenset(i for i in self._others() if self._accepts_redrawn(i))
         special = self._find_special()
-        plain = frozenset(i for i in self._floats if self._takes_nonfinite(i, nonfinite))
+        tried = {i: values for i in self._floats if (values := self._nonfinite_in(i, nonfinite))}
         skipped = {", ".join(names): why for why, names in self._skipped.items()}
-        return AcceptedInputs(odd, redrawn, special, plain, skipped)
+        return AcceptedInputs(odd, redrawn, special, tried, skipped)
 
     def _has_time(self) -> bool:
         return time.thread_time() < self._end
@@ -201,29 +201,35 @@ class Asking:
 
     # --- NaN and infinity
 
-    def _takes_nonfinite(self, i: int, nonfinite: Nonfinite) -> bool:
-        if nonfinite is Nonfinite.AUTO:
-            return self._is_plain(i)
-        return nonfinite is Nonfinite.SAME
+    def _nonfinite_in(self, i: int, nonfinite: Nonfinite) -> tuple[float, ...]:
+        """Return what is tried in one input."""
+        if nonfinite is Nonfinite.IGNORED:
+            return ()
+        return ALL_NONFINITE if nonfinite is Nonfinite.SAME else self._plain_in(i)
 
-    def _is_plain(self, i: int) -> bool:
-        """Tell whether NaN in an input reaches its own element or row of the outputs, and nothing else."""
+    def _plain_in(self, i: int) -> tuple[float, ...]:
+        """Return what a reference treats plainly in one input.
+
+        NaN, where it reaches its own row of the outputs and nothing else; the infinities as well, where it
+        reaches one element only. In a sum over a row, honest kernels make different things of infinities.
+        """
         if self._base is None or not all(x.is_floating_point() for x in self._base):
-            return False
-        x = self._values[i]
+            return ()
+        found: tuple[float, ...] = ALL_NONFINITE
         for _ in range(2):
             if not self._has_time():
-                return False
-            place = tuple(int(torch.randint(n, (1,), generator=self._generator)) for n in x.shape)
+                return ()
+            place = tuple(self._index(n) for n in self._values[i].shape)
             outputs = self._ask.run_raw(self._changed(i, partial(_put_nan, place=place)))
-            if outputs is None:
-                return False
-            reached = [(o, ~torch.isfinite(o)) for o in outputs]
-            if not all(_is_own(bad, place) for _, bad in reached if bad.any()):
-                return False
-            if not any(bad.any() for _, bad in reached):
-                return False
-        return True
+            reached = [bad for o in outputs or () if (bad := ~torch.isfinite(o)).any()]
+            if not reached or not all(_is_own(bad, place) for bad in reached):
+                return ()
+            if any(int(bad.sum()) > 1 for bad in reached):
+                found = NAN
+        return found
+
+    def _index(self, count: int) -> int:
+        return int(torch.randint(count, (1,), generator=self._generator))
 
 
 def _put_nan(x: torch.Tensor, place: tuple[int, ...]) -> None:
@@ -273,13 +279,14 @@ def _differ(outputs: Sequence[torch.Tensor], others: Sequence[torch.Tensor]) -> 
 
 
 def _is_own(reached: torch.Tensor, place: tuple[int, ...]) -> bool:
-    """Tell whether what was reached is one element, or all that shares the place's first indices."""
+    """Tell whether what was reached is one element, or all that shares the place's indices but the last."""
     count = int(reached.sum())
     if count == 1:
         return reached.numel() > 1
-    for k in range(1, min(len(place), reached.ndim) + 1):
-        if all(p < n for p, n in zip(place[:k], reached.shape, strict=False)):
-            row = reached[place[:k]]
-            if bool(row.all()) and row.numel() == count < reached.numel():
-                return True
-    return False
+    leading = place[:-1]
+    if not leading or len(leading) > reached.ndim:
+        return False
+    if any(at >= size for at, size in zip(leading, reached.shape, strict=False)):
+        return False
+    row = reached[leading]
+    return bool(row.all()) and row.numel() == count < reached.numel()

@@ -14,6 +14,8 @@ ODD = frozenset({"odd_rows", "few_odd_rows", "odd_elements", "mixed"})
 REDRAWN = frozenset({"odd_rows", "mixed"})
 """Families that redraw masks, integers and labels as well."""
 NONFINITE = "nonfinite"
+NAN = (float("nan"),)
+ALL_NONFINITE = (*NAN, float("inf"), -float("inf"))
 
 
 @contextlib.contextmanager
@@ -37,8 +39,8 @@ class AcceptedInputs:
     """Masks and integers that may be redrawn."""
     special: Mapping[int, Sequence[int]] = field(default_factory=dict)
     """Values that the reference treats apart: ``ignore_index`` and its like."""
-    plain: frozenset[int] = frozenset()
-    """Float inputs whose NaN reaches only the outputs of its own row or element."""
+    nonfinite: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
+    """Float inputs in which NaN, or infinities as well, are tried."""
     skipped: Mapping[str, str] = field(default_factory=dict)
     """What is not tried -> why, for the evaluation."""
 
@@ -65,8 +67,7 @@ def change_sample(
             elif family == "permuted":
                 permute(x, generator)
             elif family == NONFINITE:
-                if i in accepted.plain:
-                    put_nonfinite(x, generator)
+                put_nonfinite(x, accepted.nonfinite.get(i, ()), generator)
             else:
                 change_inputs(x, family, variant, generator)
             if keeping is not Keeping.NOTHING:
@@ -86,14 +87,13 @@ def redraw(x: torch.Tensor, style: int, generator: torch.Generator) -> None:
         redraw_integers(x, generator)
 
 
-def put_nonfinite(x: torch.Tensor, generator: torch.Generator) -> None:
-    """Put NaN and both infinities at random places of an input, in different rows where there are several."""
+def put_nonfinite(x: torch.Tensor, values: Sequence[float], generator: torch.Generator) -> None:
+    """Put values at random places of an input, in different rows; as many as there are rows for."""
     if x.numel() == 0:
         return
     width = max(x.shape[-1], 1) if x.ndim else 1
     rows = torch.randperm(max(x.numel() // width, 1), generator=generator)
-    values = (float("nan"), float("inf"), -float("inf"))
     flat = x.clone(memory_format=torch.contiguous_format).view(-1)
-    for i, value in enumerate(values[: max(min(len(rows), 3), 1)]):
+    for i, value in enumerate(values[: len(rows)]):
         flat[int(rows[i]) * width + int(torch.randint(width, (1,), generator=generator))] = value
     x.copy_(flat.view(x.shape))

@@ -22,6 +22,7 @@ from kernelwright.referee.host.float64_oracle import on_processor, run_in_double
 from kernelwright.referee.host.input_distributions import nudge
 from kernelwright.referee.host.odd_rows import Keeping
 from kernelwright.referee.host.weight_draws import change_state
+from kernelwright.referee.worker.call_loop import CallLoop
 from kernelwright.referee.worker.layouts import extent, slots_in
 from kernelwright.referee.worker.placement import use_tf32
 from kernelwright.referee.worker.runner import Runner, serve
@@ -40,8 +41,8 @@ COMPILE_MODES = {"torch_compile": None, "torch_compile_max_autotune": "max-autot
 class Host(Runner):
     """A Runner whose module is the task's reference."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, loop: CallLoop) -> None:
+        super().__init__(loop)
         self.subject: Any = None
         self._accepted = AcceptedInputs()
 
@@ -89,6 +90,7 @@ class Host(Runner):
         model = construct_model(self.task, self.namespace, message["seed"])
         self.model = self.placement.module(model)
         self.callables["eager"] = self.model
+        self.loop.use(self.model)
         layout = SlotLayout(keeps_strides=True)
         found: list[torch.Tensor] = []
         args = encode(draw_inputs(self.task, self.namespace, 0), layout, found)
@@ -162,7 +164,7 @@ class Host(Runner):
         )
         self._accepted = asking.answer(nonfinite=Nonfinite(message["nonfinite"]))
         self.placement.release()
-        return {"skipped": dict(self._accepted.skipped), "nonfinite": bool(self._accepted.plain)}
+        return {"skipped": dict(self._accepted.skipped), "nonfinite": bool(self._accepted.nonfinite)}
 
     @property
     def _model(self) -> nn.Module:
@@ -270,15 +272,10 @@ class Host(Runner):
         self.placement.release()
         return {}
 
-    def time(self, message: Message) -> Message:
-        """Time as every runner does; the baseline ``eager_tf32`` computes products in TF32."""
-        if message["callable"] != EAGER_TF32:
-            return super().time(message)
-        use_tf32(True)
-        try:
-            return super().time(message)
-        finally:
-            use_tf32(False)
+    def use(self, message: Message) -> Message:
+        """Call the named callable from now on; the baseline ``eager_tf32`` computes products in TF32."""
+        use_tf32(message["callable"] == EAGER_TF32)
+        return super().use(message)
 
     def work(self, message: Message) -> Message:
         """Count the work of a task's workloads; answer with the files, too, that its code reads.
@@ -307,6 +304,6 @@ def _nbytes(values: Any) -> int:
     return 0
 
 
-def main(sock: socket.socket) -> None:
+def main(sock: socket.socket, loop: CallLoop) -> None:
     """Serve until the parent hangs up."""
-    serve(sock, Host())
+    serve(sock, Host(loop))

@@ -12,8 +12,10 @@ import torch
 
 SHARES = {"odd_rows": 4, "few_odd_rows": 64, "mixed": 4}
 """Family -> one row in this many is odd, at least one."""
-N_ODD_ELEMENTS = 3
-"""Most elements that ``odd_elements`` changes in an input."""
+ODD_ELEMENTS = (3, 32)
+ELEMENT_SHARE, LARGEST_SHARE = 4096, 64
+"""``odd_elements`` changes one element in ``ELEMENT_SHARE``, within the bounds above, but at most one in
+``LARGEST_SHARE`` unless it is the only one."""
 LARGE = 1000.0
 """Size of large constants, up to four times as much: their squares have no bits left for a variance."""
 SPIKE = 50.0
@@ -179,7 +181,9 @@ def _make_elements_odd(x: torch.Tensor, oddness: Oddness, generator: torch.Gener
     flat = drawn.view(-1).clone()
     source = _Source(drawn.view(-1), _rms(drawn), oddness.exponent, generator)
     names = sorted(set(oddness.kinds) - {"rounded", "quieter", "one_hot", "tiny"})
-    for _ in range(min(N_ODD_ELEMENTS, max(x.numel() // 64, 1)) if names else 0):
+    least, most = ODD_ELEMENTS
+    wanted = min(max(x.numel() // ELEMENT_SHARE, least), most)
+    for _ in range(min(wanted, max(x.numel() // LARGEST_SHARE, 1)) if names else 0):
         name = names[int(source.places(1, len(names)))]
         at = source.places(1, flat.numel())
         value = KINDS[name](flat[at].view(1, 1), source).to(x.dtype)

@@ -1,17 +1,30 @@
 """The parent's side of one candidate process. Everything that the process sends is treated as hostile."""
 
 import contextlib
+import itertools
+import random
 import statistics
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from kernelwright.core.errors import MachineError
 from kernelwright.core.evaluation import STATUS_CHECK, Check, Status
 from kernelwright.core.task import TolerancePolicy
 from kernelwright.referee.checks.watch import Watch
 from kernelwright.referee.session import admission
+from kernelwright.referee.session.call_records import (
+    Unreadable,
+    argument_ranges,
+    describe,
+    ranges_of,
+    read_memory,
+    read_output,
+)
+from kernelwright.referee.session.calls import EARLY, Calls, Made
 from kernelwright.referee.session.host_process import put_on_device
 from kernelwright.referee.session.input_samples import OutputSpec, WeightState
 from kernelwright.referee.session.launcher import (
@@ -26,14 +39,17 @@ from kernelwright.referee.session.live_weights import BadLayout, LiveWeights
 from kernelwright.referee.session.reference_process import ReferenceProcess
 from kernelwright.referee.session.shared_memory import SharedMemory
 from kernelwright.referee.settings import RefereeSettings
-from kernelwright.referee.worker.layouts import Slot, arena_of
+from kernelwright.referee.worker.layouts import Slot, arena_of, lanes_of
 from kernelwright.referee.worker.wire import Message
 
+GENERATOR_COUNTS, GENERATOR_BYTES = 16, 512
+"""The state of a generator begins with its reference counts; what follows changes with every number drawn."""
 N_NAMED = 4
 """Most differences that one message names."""
 FRAUD = (" was replaced", " was exchanged")
 """Ends of the changes that no honest candidate makes: to functions that judge it."""
 MALFORMED = "the worker's answer is malformed"
+NO_TIME = "the worker reported something that is not a time"
 SCRAMBLED = 0x5A
 """Byte that fills shared memory before a device's inputs are written back to it."""
 
@@ -72,6 +88,7 @@ class CandidateProcess:
     ) -> None:
         """``library`` is the only file of the build cache that the candidate may load."""
         self.reference, self._library = reference, library
+        self._launcher_loop = launcher.loop
         self._settings = settings
         self._call_timeout_s = max(settings.call_timeout_s, 20 * reference.eager_ms / 1e3)
         shared = (
@@ -81,8 +98,13 @@ class CandidateProcess:
         self.child: Child = launcher.spawn_worker(memory, library)
         self.events_s: float | None = None
         """Seconds of the last timing by the device's events, as reported by the process; None on ``cpu``."""
+        self._rng = random.Random()
         self._timed_cpu_s: list[tuple[int, float]] = []
         self.watch = Watch(self.child.pid, self.child.account, settings.n_threads)
+        self._calls = Calls(self.child, is_apart=reference.device.is_apart)
+        self._n_kept = 0
+        self.looked: list[tuple[int, SharedMemory]] = []
+        """Outputs of the last timing that were read right after it: place among its calls, output."""
         self.slots = {name: SharedMemory(reference.layout.args_bytes) for name in reference.slots}
         self.results = SharedMemory(reference.output_bytes)
         self._state = SharedMemory(reference.layout.state_bytes)
@@ -99,6 +121,7 @@ class CandidateProcess:
         """Import the source and construct the module; raises Failure."""
         layout, seed = self.reference.layout, self.reference.construct_seed
         timeout_s = self._settings.load_timeout_s
+        self.child.open_loop(self._launcher_loop, timeout_s)
         self._place()
         place: dict[str, Any] = {"build_cache": str(self._library.resolve().parent)} if self._library else {}
         self._call("import", timeout_s, Status.LOAD_ERROR, source=source, **place)
@@ -112,8 +135,11 @@ class CandidateProcess:
             raise Failure(Status.LOAD_ERROR, f"its state_dict differs from the reference's: {problem}")
         self._call("reserve", timeout_s, Status.LOAD_ERROR, bytes=self.reference.reserved_bytes)
         for name, memory in self.slots.items():
+            lanes = lanes_of(name, self.reference.lanes)
             self._call("bind", timeout_s, Status.LOAD_ERROR, {name: memory}, arena=name, args=layout.args,
-                       lanes=self.reference.lanes)  # fmt: skip
+                       lanes=len(lanes), numbers=self._calls.bind(lanes))  # fmt: skip
+        with self._judged("keep_last", Status.LOAD_ERROR):
+            self._calls.keep_last(self.reference.output_bytes, timeout_s)
 
     def _place(self) -> None:
         """Place the tensors where the reference's are, before any code of the candidate runs."""
@@ -161,23 +187,102 @@ class CandidateProcess:
         With ``keep`` the outputs can be fetched by number until ``forget_kept``.
         """
         timeout_s = self._call_timeout_s if self._has_run else self._settings.load_timeout_s
-        poison = [spec.nbytes for spec in self.reference.outputs] if self.reference.device.is_apart else []
-        reply = self._call("run", timeout_s, Status.RUNTIME_ERROR, set=slot, callable="eager", keep=keep,
-                           poison=poison)  # fmt: skip
+        if self.reference.device.is_apart:
+            sizes = [spec.nbytes for spec in self.reference.outputs]
+            self._call("poison", timeout_s, Status.RUNTIME_ERROR, blocks=sizes)
+        before = self._calls.last() if self._has_run else None
+        places = []
+        if keep:
+            self._n_kept += 1
+            places.append(self._n_kept)
+        self._make([slot], 1, timeout_s, keep=places)
         self._has_run = True
-        check_form(reply, self.reference.outputs, self.reference.is_tuple)
+        record = self._calls.last()
+        owned = [*argument_ranges(record), *self._weights.ranges]
+        owned += [] if before is None else ranges_of(before, "the previous output")
+        if record["has_gradients"]:
+            raise Failure(Status.REJECTED, "the candidate leaves gradients switched on", check=Check.TAMPER)
+        check_form(describe(record, owned), self.reference.outputs, self.reference.is_tuple)
 
     _has_run = False
     """False until the first call, which may compile and therefore has the longer time limit."""
 
-    def time(self, order: list[str], calls: int) -> float:
-        """Call the module ``calls`` times; returns the seconds by the worker's own clock."""
+    def time(
+        self, order: list[str], calls: int, *, per_call_s: float = 1.0, n_looked: int = 0,
+        is_early: bool = False,
+    ) -> Made:  # fmt: skip
+        """Call the module ``calls`` times, and perhaps a few times more that do not count.
+
+        Args:
+            order: argument sets to go round.
+            calls: number of calls that count.
+            per_call_s: roughly what a call takes.
+            n_looked: read this many outputs, chosen after the calls, into ``looked``.
+            is_early: keep the first call's output until the end; see ``fetch_early``.
+        """
         timeout_s = self._call_timeout_s + calls * self._call_timeout_s / 10
-        reply = self._call("time", timeout_s, Status.RUNTIME_ERROR, callable="eager", sets=order, calls=calls)
-        self._timed_cpu_s.append((calls, self.watch.command_s))
-        if self.reference.device.is_apart:
+        keep = [EARLY] if is_early else []
+        made = self._make(order, calls, timeout_s, per_call_s=per_call_s, keep=keep, n_looked=n_looked)
+        self._timed_cpu_s.append((max(made.total, 1), self.watch.command_s))
+        if self.reference.device.is_apart and calls:
+            reply = self._call("events", timeout_s, Status.RUNTIME_ERROR)
             self.events_s = _seconds(reply.get("device_ns"))
-        return _seconds(reply.get("ns"))
+        if not 0 <= made.own_s < 1e6:
+            raise Failure(Status.REJECTED, NO_TIME, check=Check.CLOCK)
+        return made
+
+    def _make(
+        self, names: Sequence[str], counted: int, timeout_s: float, *, per_call_s: float = 1.0,
+        keep: Sequence[int] = (), n_looked: int = 0,
+    ) -> Made:  # fmt: skip
+        """Have calls made and read some of their outputs before anything of the candidate's can go on."""
+        self.watch.enter()
+        try:
+            with self._judged("calls", Status.RUNTIME_ERROR):
+                made = self._calls.make(names, counted, timeout_s, per_call_s=per_call_s, keep=keep)
+                seconds = self.child.answered_in_s
+                if n_looked:
+                    self._look(made, n_looked)
+                self.child.drain(timeout_s)
+                self.child.answered_in_s = seconds
+            return made
+        finally:
+            self.watch.leave()
+
+    def _look(self, made: Made, count: int) -> None:
+        """Read outputs of some of the last calls, chosen now, with everything of the candidate's stopped."""
+        queue = self.child.queue
+        begin = max(made.first, made.first + made.total - queue.ring)
+        end = made.first + made.counted
+        numbers = range(min(begin, end - 1), end)
+        with self._held_still():
+            records = [queue.record(number) for number in numbers]
+            self._check_numbers(records, numbers)
+            chosen = self._rng.sample(range(len(records)), min(count, len(records)))
+            self.looked = [(numbers[i] - made.first, self._copied(records[i], numbers[i])) for i in chosen]
+
+    def _check_numbers(self, records: Sequence[Any], numbers: Sequence[int]) -> None:
+        """The calls must have been made, and their outputs must be memory of their own."""
+        if [int(record["number"]) for record in records] != list(numbers):
+            raise Failure(Status.REJECTED, MALFORMED, check=Check.TIMED_CALLS)
+        if any(output.may_share or not output.nbytes for output in self.reference.outputs):
+            return
+        memories = sorted(
+            {(begin, size, i) for i, record in enumerate(records) for _, begin, size in ranges_of(record, "")}
+        )
+        pairs = itertools.pairwise(memories)
+        if any(i != j and begin + size > after for (begin, size, i), (after, _, j) in pairs):
+            raise Failure(Status.ALIASED_OUTPUT, "outputs of calls in a row share memory")
+
+    def _held_still(self) -> contextlib.AbstractContextManager[None]:
+        """Stop everything of the candidate's, where its memory is read from outside."""
+        return self.child.stopped() if self._reads_outside else contextlib.nullcontext()
+
+    @property
+    def _reads_outside(self) -> bool:
+        """True where outputs are read without the process's help."""
+        is_plain = not any(spec.dtype.startswith("complex") for spec in self.reference.outputs)
+        return self.child.is_readable and not self.reference.device.is_apart and is_plain
 
     def begin_timing(self) -> None:
         """Reset the processor time of the process; from now on idle work counts."""
@@ -192,13 +297,19 @@ class CandidateProcess:
 
     def bind_copies(self, arena: str, memory: SharedMemory, copies: int, stride: int) -> None:
         """Give the process more argument sets, ``ARENA:0``, ``ARENA:1`` ..., one after another in memory."""
+        numbers = self._calls.bind([f"{arena}:{i}" for i in range(copies)])
+        fields = {"args": self.reference.layout.args, "copies": copies, "stride": stride}
         self._call("bind", self._call_timeout_s, Status.RUNTIME_ERROR, {arena: memory}, arena=arena,
-                   args=self.reference.layout.args, copies=copies, stride=stride)  # fmt: skip
+                   numbers=numbers, **fields)  # fmt: skip
 
     def replay(self, sets: list[str]) -> None:
         """Call the module once on every set; all outputs are kept."""
         timeout_s = self._call_timeout_s * (1 + len(sets) / 10)
-        self._call("replay", timeout_s, Status.RUNTIME_ERROR, callable="eager", sets=sets)
+        self._n_kept = len(sets)
+        self._make(sets, len(sets), timeout_s, per_call_s=self.per_call_s, keep=range(1, len(sets) + 1))
+
+    per_call_s = 1.0
+    """Roughly what a call takes, once it has been timed."""
 
     def perturb(self, value: int) -> None:
         """Have memory filled with a byte when it is taken and freed; 0 stops this. See ``worker.runner``."""
@@ -214,10 +325,35 @@ class CandidateProcess:
 
     def forget_kept(self) -> None:
         """Release the outputs that were kept."""
-        self._call("forget_kept", self._call_timeout_s, Status.RUNTIME_ERROR)
+        self._n_kept = 0
+        self._calls.release()
+        with self._judged("calls", Status.RUNTIME_ERROR):
+            self.child.drain(self._call_timeout_s)
+
+    def note_generator(self) -> None:
+        """Seed the random generator and remember its state; see ``check_untampered``."""
+        self._call("seed", self._call_timeout_s, Status.RUNTIME_ERROR, seed=self._rng.randrange(1 << 31))
+        self._generator = self._generator_now()
+
+    _generator: bytes | None = None
+
+    def _generator_now(self) -> bytes | None:
+        """Return the begin of the generator's state, read from outside; None where that is not possible."""
+        if not self.child.is_readable:
+            return None
+        state = np.empty(GENERATOR_BYTES, np.uint8)
+        try:
+            read_memory(self.child.pid, self.child.generator_at + GENERATOR_COUNTS, state)
+        except Unreadable:
+            return None
+        return state.tobytes()
 
     def check_untampered(self) -> tuple[str, ...]:
         """Raise Failure when foreign functions or global state changed; return the allowed changes."""
+        if self._generator is not None and self._generator != self._generator_now():
+            raise Failure(
+                Status.REJECTED, "the candidate leaves torch's random generator changed", check=Check.TAMPER
+            )
         reply = self._call("tampered", self._call_timeout_s, Status.RUNTIME_ERROR)
         changes, notes = reply.get("changes"), reply.get("notes")
         if not isinstance(changes, list) or not isinstance(notes, list):
@@ -245,11 +381,41 @@ class CandidateProcess:
 
     def fetch(self, which: str | int = "last") -> SharedMemory:
         """Return the outputs of the ``last``, ``previous`` or a kept call, row-major in the output slots."""
+        queue = self.child.queue
+        if isinstance(which, int):
+            return self._read_kept(which + 1)
+        number = queue.n_calls - (1 if which == "last" else 2)
+        with self._held_still():
+            return self._read(queue.record(number), number)
+
+    def fetch_early(self) -> SharedMemory:
+        """Return the output of the early timed call that is kept until the end."""
+        return self._read_kept(EARLY)
+
+    def _read_kept(self, place: int) -> SharedMemory:
+        with self._held_still():
+            return self._read(self.child.queue.kept(place), place, is_kept=True)
+
+    def _copied(self, record: Any, number: int) -> SharedMemory:
+        return self._read(record, number).copy()
+
+    def _read(self, record: Any, which: int, *, is_kept: bool = False) -> SharedMemory:
+        """Read outputs, from outside where that is possible; else the process copies them."""
+        check_form(describe(record), self.reference.outputs, self.reference.is_tuple)
         self.results.bytes.fill(0xFF)  # NaN, so that leftovers of an earlier call cannot pass for outputs
+        slots = self.reference.output_slots
+        if self._reads_outside:
+            try:
+                for one, slot in zip(record["outputs"], slots, strict=False):
+                    read_output(self.child.pid, one, self.results.slot_bytes(slot))
+            except Unreadable as error:
+                detail = f"an output cannot be read after the call: {error}"
+                raise Failure(Status.REJECTED, detail, check=Check.STORAGE) from error
+            return self.results
         arenas = {} if self._has_results else {"results": self.results}
         self._has_results = True
         self._call("dump", self._call_timeout_s, Status.INCORRECT_SHAPE, arenas, arena="results",
-                   slots=self.reference.output_slots, which=which)  # fmt: skip
+                   slots=slots, which=which, is_kept=is_kept)  # fmt: skip
         return self.results
 
     _has_results = False
@@ -276,7 +442,16 @@ class CandidateProcess:
         """Send a command; ``status`` is what the candidate gets when the command raises."""
         self.watch.enter()
         try:
-            return self.child.call(op, timeout_s, arenas, **fields)
+            with self._judged(op, status):
+                return self.child.call(op, timeout_s, arenas, **fields)
+        finally:
+            self.watch.leave()
+
+    @contextlib.contextmanager
+    def _judged(self, op: str, status: Status) -> Iterator[None]:
+        """Turn what a child did wrong into a Failure."""
+        try:
+            yield
         except ChildRefused as error:
             text = error.text.strip().partition("\n")[0][:300]
             raise Failure(status, f"{error.kind}: {text}", error.traceback) from error
@@ -286,8 +461,6 @@ class CandidateProcess:
             raise Failure(Status.CRASHED, f"{op}: the process {error.how}", self.child.log_tail()) from error
         except ChildError as error:
             raise MachineError(f"worker: {error}") from error
-        finally:
-            self.watch.leave()
 
 
 @contextlib.contextmanager
@@ -301,7 +474,7 @@ def _judged_layout() -> Iterator[None]:
 def _seconds(ns: Any) -> float:
     """Return a worker's nanoseconds as seconds; raises Failure when they are not a time."""
     if not isinstance(ns, int | float) or not 0 <= ns < 1e15:
-        raise Failure(Status.REJECTED, "the worker reported something that is not a time", check=Check.CLOCK)
+        raise Failure(Status.REJECTED, NO_TIME, check=Check.CLOCK)
     return float(ns) / 1e9
 
 

@@ -1,6 +1,7 @@
 """The parent's side of one host process. Every error of the reference in it is a TaskError."""
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -8,9 +9,11 @@ from kernelwright.core.errors import MachineError
 from kernelwright.core.task import Task, Workload
 from kernelwright.referee.device import Device, DeviceFacts, parse_device
 from kernelwright.referee.session import admission
+from kernelwright.referee.session.calls import Calls, Made
 from kernelwright.referee.session.launcher import Child, ChildError, ChildRefused, Launcher
 from kernelwright.referee.session.shared_memory import SharedMemory
 from kernelwright.referee.settings import RefereeSettings
+from kernelwright.referee.worker.layouts import Slot
 from kernelwright.referee.worker.wire import Message
 
 ADDRESS_SLACK = 8 << 30
@@ -24,12 +27,15 @@ class HostProcess:
         self.task, self.workload = task, workload
         self._settings = settings
         self._stale: list[str] = []
+        self._used = "eager"
         self._baselines: dict[str, str | None] = {"eager": None}
         self.device = parse_device(settings.device)
         usable = admission.usable_bytes(settings.memory_bytes)
         ceiling = None if self.device.has_driver else usable + ADDRESS_SLACK
         self.child = launcher.spawn_host(ceiling, is_trusted=is_trusted(task, settings))
         try:
+            self.child.open_loop(launcher.loop, settings.load_timeout_s)
+            self.calls = Calls(self.child, is_apart=self.device.is_apart)
             self.device_facts = put_on_device(self.child, self.device, settings, is_tf32=False)
         except BaseException:
             self.child.kill()
@@ -49,12 +55,44 @@ class HostProcess:
     def call(self, op: str, arenas: Mapping[str, SharedMemory] | None = None, **fields: Any) -> Message:
         """Send a command; raises TaskError when the reference fails at it."""
         unmap, self._stale = self._stale, []
-        try:
+        with self._explained():
             return self.child.call(op, self._settings.reference_timeout_s, arenas, unmap=unmap, **fields)
+
+    @contextlib.contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
         except ChildError as error:
             if admission.is_out_of_memory(error):
                 self._explain_size()
             raise admission.explain(self.task, self.workload, error) from error
+
+    def bind(
+        self, name: str, args: Any, memory: SharedMemory | None = None, *, names: Sequence[str] = (),
+        **fields: Any,
+    ) -> None:  # fmt: skip
+        """Make an argument set of an arena, or several under ``names``; see the worker's ``bind``."""
+        numbers = self.calls.bind(names or [name])
+        self.call("bind", {name: memory} if memory else {}, arena=name, args=args, numbers=numbers, **fields)
+
+    def make_calls(
+        self, names: Sequence[str], counted: int = 1, *, callable: str = "eager", per_call_s: float = 1.0,
+        keep: Sequence[int] = (),
+    ) -> Made:  # fmt: skip
+        """Call the reference, or a baseline; raises TaskError when it fails."""
+        if callable != self._used:
+            self.call("use", callable=callable)
+            self._used = callable
+        timeout_s = self._settings.reference_timeout_s
+        with self._explained():
+            made = self.calls.make(names, counted, timeout_s, per_call_s=per_call_s, keep=keep)
+            self.child.drain(timeout_s)
+            return made
+
+    def write_output(self, arena: str, slots: Sequence[Slot], which: int | None = None) -> None:
+        """Have a kept output, or the last call's, written to an arena."""
+        number = self.child.queue.n_calls - 1 if which is None else which
+        self.call("dump", arena=arena, slots=slots, which=number, is_kept=which is not None)
 
     def _explain_size(self) -> None:
         """Raise TaskError with sizes and advice, if the sizes can be found without allocating anything."""
@@ -66,8 +104,9 @@ class HostProcess:
             self.check_memory(size["inputs"], size["outputs"], size["state"])
 
     def forget(self, arena: str) -> None:
-        """Have an arena unmapped with the next call."""
+        """Have an arena unmapped with the next command."""
         self._stale.append(arena)
+        self.calls.forget(arena)
 
     def check_memory(self, inputs: int, outputs: int, state: int) -> None:
         """Raise TaskError when tensors of these sizes in bytes are too large for this machine."""

@@ -38,13 +38,18 @@ from kernelwright.referee.sandbox.processes import (
     unnamed_bytes,
 )
 from kernelwright.referee.sandbox.scratch import ScratchSpace
+from kernelwright.referee.sandbox.stopping import stopped
 from kernelwright.referee.sandbox.view import view_from_json
+from kernelwright.referee.session.call_queue import ATTEND, CallQueue, FeedEnd, build_loop
+from kernelwright.referee.session.call_records import can_read
 from kernelwright.referee.session.shared_memory import SharedMemory
 from kernelwright.referee.session.zygote_process import ZygoteProcess, describe_exit
 from kernelwright.referee.settings import RefereeSettings
 from kernelwright.referee.worker import wire
 from kernelwright.referee.worker.wire import Message
 
+FAILURE = "failure"
+"""The command that fetches what the module raised."""
 LOG_TAIL_BYTES = 4000
 OWN_END_S = 1.0
 """Wait this long for a process that has closed its socket: a core dump or a busy machine delays its end."""
@@ -107,12 +112,21 @@ class Child:
         """The exit code, once the child has ended and if the zygote knows the code."""
         self._ending = threading.Lock()
         self.is_alive = True
+        self._queue: CallQueue | None = None
+        self.generator_at = 0
+        """Address of the state of torch's random generator in the child."""
+        self.is_readable = False
+        """This process may read the child's memory."""
         self.is_host = False
         """True for a host, which may serve other evaluations too."""
         self.answered_in_s = 0.0
         """Seconds from sending the last command to having its answer, without other work of the parent."""
         self.account = open_account(pid, keeper, may_group=may_group)
         """Processor time of the child and of everything that it starts."""
+
+    def stopped(self) -> contextlib.AbstractContextManager[None]:
+        """Stop the process and everything that it started, while the context lasts."""
+        return stopped(self.pid, lambda: family_of(self._keeper))
 
     @property
     def keeper(self) -> int:
@@ -136,6 +150,7 @@ class Child:
             message["map"] = list(arenas)
             message["sizes"] = [memory.size for memory in arenas.values()]
         try:
+            self._announce(op, timeout_s)
             self._sock.settimeout(timeout_s)
             begin = time.perf_counter()
             wire.send(self._sock, message, [memory.fd for memory in arenas.values()])
@@ -144,16 +159,62 @@ class Child:
             if reply.pop(wire.NONCE, None) != nonce:
                 raise wire.MalformedMessage("an answer to no command")
         except wire.Late as error:
-            self.kill()
-            raise ChildLate(f"no answer within {timeout_s:.3g} s") from error
+            raise self._late(timeout_s) from error
         except (wire.Closed, wire.MalformedMessage) as error:
-            how = self.kill()
-            if self._reaped is None and (ended := self._zygote.how_it_ended()):
-                raise MachineError(ended) from error
-            raise ChildDied(how) from error
+            raise self._died() from error
         if "error" in reply:
             raise ChildRefused(reply)
         return reply
+
+    def open_loop(self, library: Path, timeout_s: float) -> None:
+        """Have the process take its calls from a queue from now on."""
+        queue = CallQueue(library, self._sock.fileno())
+        reply = self.call("open_loop", timeout_s, {"queue": queue.memory}, arena="queue")
+        self._queue = queue
+        self.generator_at = int(reply["generator"])
+        self.is_readable = can_read(self.pid, int(reply["address"]))
+
+    @property
+    def queue(self) -> CallQueue:
+        """Where its calls come from."""
+        assert self._queue is not None
+        return self._queue
+
+    def feed(self, calls: Sequence[int], timeout_s: float, *, n_extra: int = 0, ahead: int = 2) -> None:
+        """Have calls made; see CallQueue.feed. Raises as ``call``, ChildRefused if the module raises."""
+        if not self.is_alive:
+            raise ChildDied("had ended before")
+        self.drain(timeout_s)
+        how, self.answered_in_s = self.queue.feed(calls, timeout_s, n_extra=n_extra, ahead=ahead)
+        self._judge(how, timeout_s)
+
+    def drain(self, timeout_s: float) -> None:
+        """Wait for all calls; raises as ``feed``."""
+        self._judge(self.queue.drain(timeout_s), timeout_s)
+
+    def _announce(self, op: str, timeout_s: float) -> None:
+        if self._queue is not None:
+            if op != FAILURE:
+                self.drain(timeout_s)
+            self._queue.push(ATTEND)
+
+    def _judge(self, how: FeedEnd, timeout_s: float) -> None:
+        if how is FeedEnd.LATE:
+            raise self._late(timeout_s)
+        if how is FeedEnd.GONE:
+            raise self._died()
+        if how is FeedEnd.RAISED:
+            self.call(FAILURE, timeout_s)
+
+    def _late(self, timeout_s: float) -> ChildLate:
+        self.kill()
+        return ChildLate(f"no answer within {timeout_s:.3g} s")
+
+    def _died(self) -> Exception:
+        how = self.kill()
+        if self._reaped is None and (ended := self._zygote.how_it_ended()):
+            return MachineError(ended)
+        return ChildDied(how)
 
     def kill(self) -> str:
         """End the process and all its descendants; return in words how it ended."""
@@ -246,6 +307,7 @@ class Launcher:
         """Folder for the scratch directories of the second zygote's children, who can write nowhere else."""
         self._sandbox: Sandbox | None = None
         self._children: weakref.WeakSet[Child] = weakref.WeakSet()
+        self._loop: Path | None = None
         self._is_closed = threading.Event()
         self._watch: threading.Thread | None = None
         self._scratches = ScratchSpace()
@@ -262,6 +324,13 @@ class Launcher:
     def build_cache(self) -> Path:
         """Folder of the compiled libraries, named by content hash, that candidates load."""
         return self._settings.cache_dir / "build"
+
+    @property
+    def loop(self) -> Path:
+        """The loop from which every measured process calls its module."""
+        if self._loop is None:
+            self._loop = build_loop(self._settings.cache_dir).resolve()
+        return self._loop
 
     @property
     def sandbox(self) -> Sandbox:
@@ -282,6 +351,7 @@ class Launcher:
             return
         self._device.wake()
         options = {
+            "loop": str(self.loop),
             "at_most": self._settings.sandbox,
             "compiler": _compiler_word(),
             "nodes": self._device.nodes(),
@@ -491,7 +561,7 @@ class Launcher:
 
         ``found`` holds the sandbox and the view that were chosen.
         """
-        options = {"sandbox": found["sandbox"], "view": found["view"]}
+        options = {"sandbox": found["sandbox"], "view": found["view"], "loop": str(self.loop)}
         if self._wrapped is not None:
             if self._wrapped.is_running and self._wrapped.options == options:
                 return
@@ -504,7 +574,7 @@ class Launcher:
             program,
             view_from_json(found["view"]),
             writable=[self._wrapped_scratch],
-            readable=[str(self.build_cache.resolve())],
+            readable=[str(self.build_cache.resolve()), str(self.loop.parent.resolve())],
         )
         self._wrapped = ZygoteProcess(options, {**self._environment(), **_AT_HOME_IN_THERE}, before)
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from kernelwright.referee.session.call_records import Range
 from kernelwright.referee.session.input_samples import SampleLayout, WeightState
 from kernelwright.referee.session.shared_memory import ITEM_BYTES, SharedMemory
 from kernelwright.referee.worker.layouts import Slot
@@ -39,6 +40,8 @@ class LiveWeights:
         self._memory = SharedMemory(size if is_apart else max(ROOM * size, LEAST_BYTES))
         self._is_mapped = False
         self._own: Mapping[str, Slot] = layout.state
+        self.ranges: list[Range] = []
+        """Where the process says that its state lies; a candidate may say anything."""
 
     def write(self, state: WeightState, slots: Mapping[str, Slot] | None = None) -> None:
         """Put a weight sample, or the part in ``slots``, into the module."""
@@ -50,7 +53,7 @@ class LiveWeights:
         for name, slot in slots.items():
             _view(self._memory, self._own[name])[...] = _view(state.memory, slot)
         if self._is_apart:
-            self._call("upload_state", arena=ARENA, slots=dict(slots))
+            self._note(self._call("upload_state", arena=ARENA, slots=dict(slots)))
 
     def read(self, slots: Mapping[str, Slot], into: SharedMemory) -> None:
         """Copy the module's state as it is now to the same slots of other memory."""
@@ -70,7 +73,18 @@ class LiveWeights:
     def _hold(self) -> None:
         self._ready()
         if not self._is_apart:
-            self._own = self._checked(self._call("hold_state", arena=ARENA).get("state"))
+            reply = self._call("hold_state", arena=ARENA)
+            self._own = self._checked(reply.get("state"))
+            self._note(reply)
+
+    def _note(self, reply: Message) -> None:
+        """Remember where the state lies, for what shares memory with it."""
+        told = reply.get("ranges")
+        if isinstance(told, dict):
+            self.ranges = [
+                (f"state {name}"[:80], *where) for name, where in told.items()
+                if isinstance(where, list) and len(where) == 2 and all(isinstance(n, int) for n in where)
+            ]  # fmt: skip
 
     def _checked(self, told: Any) -> Mapping[str, Slot]:
         """Return a layout that lies inside the memory; raises BadLayout."""

@@ -3,7 +3,7 @@
 import math
 import secrets
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -17,6 +17,7 @@ from kernelwright.referee.checks.tolerance import Array, Distance, ExpectedOutpu
 from kernelwright.referee.device import Device, n_lanes
 from kernelwright.referee.sandbox.account import cpu_s
 from kernelwright.referee.session import admission
+from kernelwright.referee.session.calls import Made
 from kernelwright.referee.session.host_process import HostProcess, is_trusted
 from kernelwright.referee.session.input_samples import (
     CONSTRUCTED,
@@ -60,6 +61,8 @@ RESERVED_COPIES = 4
 """Heap that every timed process reserves for its calls, as a multiple of inputs and outputs together."""
 N_KEEPINGS = 4
 """How much of the values as drawn a sample may have to keep: the members of ``host/odd_rows.Keeping``."""
+SEEN_BY_SLOW = ("odd_rows", "mixed")
+"""Families of which a slow reference has one sample in the session, so its fresh sample is of another."""
 N_FRESH = 4
 """How often a sample for one evaluation is tried; the last try changes nothing."""
 STYLES = ("redrawn", "redrawn_positive", "signed", "positive")
@@ -298,7 +301,23 @@ class ReferenceProcess:
 
     def bind_copies(self, arena: str, memory: SharedMemory, copies: int, stride: int) -> None:
         """Give the reference more argument sets, ``ARENA:0``, ``ARENA:1`` ..."""
-        self.call("bind", {arena: memory}, arena=arena, args=self.layout.args, copies=copies, stride=stride)
+        names = [f"{arena}:{i}" for i in range(copies)]
+        self._host.bind(arena, self.layout.args, memory, names=names, copies=copies, stride=stride)
+
+    def make_calls(
+        self, names: Sequence[str], counted: int = 1, *, callable: str = "eager", per_call_s: float = 1.0,
+        keep: Sequence[int] = (),
+    ) -> Made:  # fmt: skip
+        """Call the reference or a baseline; see HostProcess.make_calls."""
+        return self._host.make_calls(names, counted, callable=callable, per_call_s=per_call_s, keep=keep)
+
+    def round_trip_s(self) -> float:
+        """Return the seconds between asking for nothing and having the answer."""
+        return self._host.calls.ask(self._settings.reference_timeout_s)
+
+    def forget_kept(self) -> None:
+        """Release the outputs that were kept."""
+        self._host.calls.release()
 
     def forget(self, arena: str) -> None:
         """Have an arena and its argument sets unmapped with the next command."""
@@ -307,6 +326,10 @@ class ReferenceProcess:
     def load_state(self, state: WeightState, slots: Mapping[str, Slot] | None = None) -> None:
         """Load a weight sample, or the part in ``slots``, into the reference."""
         self._maker.load_state(state, slots)
+
+    def fetch_state(self, slots: Mapping[str, Slot]) -> SharedMemory:
+        """Return the named parameters and buffers of the reference as they are now."""
+        return self._maker.fetch_state(slots)
 
     def prepare_baseline(self, name: str) -> str | None:
         """Make a baseline callable; returns why it cannot be, None when it can."""
@@ -338,6 +361,7 @@ class ReferenceProcess:
             wanted, int(RESERVED_SHARE * admission.usable_bytes(self._settings.memory_bytes))
         )
         self.call("reserve", bytes=self.reserved_bytes)
+        self._host.calls.keep_last(self.output_bytes, self._settings.reference_timeout_s)
         has_three = 3 * self.layout.args_bytes <= TIMED_SET_BYTES and not self._is_timed_only
         n_timed = 3 if has_three else 2
         self._bind_timed_slots(n_timed)
@@ -352,7 +376,7 @@ class ReferenceProcess:
         )  # fmt: skip
         self.timed_keys, self.other_keys = keys[:n_timed], keys[n_timed:]
         if self.layout.arg_slots:
-            self._odd_families = ["mixed"] if is_slow else list(ODD_FAMILIES)
+            self._odd_families = [f for f in ODD_FAMILIES if not (is_slow and f in SEEN_BY_SLOW)]
 
     def _ask(self) -> Message:
         """Find out what the reference accepts as inputs; note what is not tried."""
@@ -403,7 +427,9 @@ class ReferenceProcess:
             cache_bytes = self._host.device_facts.cache_bytes
             self.lanes = n_lanes(self.layout.args_bytes, n_timed, cache_bytes, self._host.room_bytes)
         for name, memory in self.slots.items():
-            self.call("bind", {name: memory}, arena=name, args=self.layout.args, lanes=self.lanes)
+            self._host.bind(
+                name, self.layout.args, memory, names=lanes_of(name, self.lanes), lanes=self.lanes
+            )
 
     def _check_repeatable(self, first: InputSample) -> float:
         """Call three more times on the first inputs; return the latency in ms.
@@ -417,9 +443,10 @@ class ReferenceProcess:
         for i, memory in enumerate(results):
             if i < 2:
                 self._maker.load_state(first.state)
-            latencies.append(self.call("time", callable="eager", sets=["slot0"], calls=1)["ns"] / 1e6)
+            latencies.append(self.make_calls(["slot0"]).own_s * 1e3)
             name = f"repeat{i}"
-            self.call("dump", {name: memory}, arena=name, slots=self.output_slots, which="last")
+            self.call("map", {name: memory})
+            self._host.write_output(name, self.output_slots)
             self._host.forget(name)
         for slot in self.output_slots:
             one, *others = (memory.slot_bytes(slot) for memory in results)

@@ -20,6 +20,7 @@ from kernelwright.referee.checks.tolerance import (
     is_float,
     row_width,
 )
+from kernelwright.referee.session.call_records import MOST_OUTPUTS, argument_ranges, describe
 from kernelwright.referee.session.host_process import HostProcess
 from kernelwright.referee.session.input_samples import (
     NONFINITE,
@@ -97,9 +98,9 @@ class DrawMaker:
     def draw_on(self, sample: InputSample, state: WeightState) -> InputSample:
         """Return the sample with the same inputs on other weights; raises NonFinite."""
         name = next(self._names)
-        self._host.call("bind", {name: sample.inputs}, arena=name, args=self._layout.args)
+        self._host.bind(name, self._layout.args, sample.inputs)
         self.load_state(state)
-        self._host.call("run", set=name, callable="eager")
+        self._host.make_calls([name])
         key = replace(sample.key, state=state.name)
         try:
             return self._with_oracle(key, state, sample.inputs, name, defaultdict(dict))
@@ -109,6 +110,11 @@ class DrawMaker:
     def load_state(self, state: WeightState, slots: Mapping[str, Slot] | None = None) -> None:
         """Load a weight sample into the reference."""
         self._weights.write(state, slots)
+
+    def fetch_state(self, slots: Mapping[str, Slot]) -> SharedMemory:
+        """Return the reference's state as it is now; valid until the next time."""
+        self._weights.read(slots, self._after)
+        return self._after
 
     def make_draw(
         self, key: SampleKey, state: WeightState, seed: int, *, keeping: int = 0, is_kept: bool = True
@@ -136,11 +142,11 @@ class DrawMaker:
         try:
             if keeping and not drawn["is_changed"]:
                 raise Unchanged
-            self._host.call("bind", arena=name, args=self._layout.args)
+            self._host.bind(name, self._layout.args)
             self.load_state(state)
-            reply = self._run_reference(name, key)
+            self._run_reference(name, key)
             if not self.outputs:
-                self._learn_outputs(reply)
+                self._learn_outputs(self._described())
             return self._with_oracle(key, state, inputs, name, storage)
         finally:
             self._host.forget(name)
@@ -149,9 +155,9 @@ class DrawMaker:
         """Have the host find out what the reference accepts as inputs, on the weights that it has."""
         return self._host.call("ask", seed=seed, nonfinite=str(self._nonfinite))
 
-    def _run_reference(self, name: str, key: SampleKey) -> Message:
+    def _run_reference(self, name: str, key: SampleKey) -> None:
         try:
-            return self._host.call("run", set=name, callable="eager")
+            self._host.make_calls([name])
         except TaskError as error:
             if key.family not in ODD_FAMILIES:
                 raise
@@ -164,9 +170,9 @@ class DrawMaker:
         """
         name, inputs = next(self._names), self._spare_inputs()
         inputs.bytes[:] = raw
-        self._host.call("bind", {name: inputs}, arena=name, args=self._layout.args)
+        self._host.bind(name, self._layout.args, inputs)
         self.load_state(state)
-        self._host.call("run", set=name, callable="eager")
+        self._host.make_calls([name])
         try:
             return self._with_oracle(key, state, inputs, name, self._spare_storage)
         finally:
@@ -174,7 +180,7 @@ class DrawMaker:
 
     def kept_output(self, which: int) -> SharedMemory:
         """Return the outputs of a call that the reference kept; valid until the next command."""
-        self._host.call("dump", arena="results", slots=self.output_slots, which=which)
+        self._host.write_output("results", self.output_slots, which + 1)
         return self._scratch["results"]
 
     def widen(self, draw: InputSample) -> None:
@@ -186,7 +192,7 @@ class DrawMaker:
             inputs = SharedMemory(self._layout.args_bytes)
             inputs.copy_from(draw.inputs)
             self._host.call("nudge_inputs", {name: inputs}, seed=new_seed(), arena=name)
-            self._host.call("bind", arena=name, args=self._layout.args)
+            self._host.bind(name, self._layout.args)
             slots = self._run_oracle(draw.state, name, changed)
             for one, slot in zip(expected, slots, strict=True):
                 one.widen(self._scratch["truth"].slot_bytes(slot))
@@ -220,8 +226,8 @@ class DrawMaker:
         storage: Mapping[int, Storage],
     ) -> InputSample:
         results, after, truth = self._scratch["results"], self._after, self._scratch["truth"]
-        self._host.call("dump", arena="results", slots=self.output_slots, which="last")
-        self._weights.read(self._watched, after)
+        self._host.write_output("results", self.output_slots)
+        self.fetch_state(self._watched)
         changed = {n: s for n, s in self._watched.items() if after.differs_from(state.memory, s)}
         slots = self._run_oracle(state, name, changed)
         n_outputs = len(self.output_slots)
@@ -281,18 +287,25 @@ class DrawMaker:
             storage=storage,
         )
 
+    def _described(self) -> Message:
+        """Return the form of the reference's last outputs."""
+        record = self._host.calls.last()
+        return describe(record, [*argument_ranges(record), *self._weights.ranges])
+
     def _learn_outputs(self, reply: Message) -> None:
         """Make the form of the reference's outputs the contract for candidates."""
         self.is_tuple: bool = reply["is_tuple"]
         for i, output in enumerate(reply["outputs"]):
             kind = output["type"]
             got = output.get("dtype") if kind == "torch.Tensor" else kind
-            if got not in ITEM_BYTES or output["layout"] != "torch.strided":
+            if got not in ITEM_BYTES:
                 raise TaskError(
                     f"{self._host.where}: output {i} of the reference is a {got}, not a plain tensor"
                 )
         if not reply["outputs"]:
             raise TaskError(f"{self._host.where}: the reference returns no tensor")
+        if len(reply["outputs"]) > MOST_OUTPUTS:
+            raise TaskError(f"{self._host.where}: the reference returns more than {MOST_OUTPUTS} tensors")
         self.outputs = tuple(
             OutputSpec(o["dtype"], tuple(o["shape"]), bool(o["shares"]), o["is_dense"], o["device"])
             for o in reply["outputs"]

@@ -9,12 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from kernelwright.core.evaluation import Check, Status
-from kernelwright.referee.checks.verify import Verification, matches, still_matches
+from kernelwright.referee.checks.tolerance import distance_between
+from kernelwright.referee.checks.verify import PERTURB, Verification, matches, still_matches
 from kernelwright.referee.sandbox.account import cpu_s
 from kernelwright.referee.session.candidate_process import CandidateProcess, Failure
 from kernelwright.referee.session.input_samples import InputSample
 from kernelwright.referee.session.launcher import Child
 from kernelwright.referee.session.reference_process import ReferenceProcess
+from kernelwright.referee.session.shared_memory import SharedMemory
 from kernelwright.referee.session.weight_exchange import WeightExchange
 from kernelwright.referee.settings import RefereeSettings
 from kernelwright.referee.timing.pinning import Pinning, Spell, threads_to_pin, worked_s
@@ -56,6 +58,13 @@ LONG_BATCHES = 20
 interrupted."""
 CHECK_ALL_BYTES = 8 << 20
 """Outputs of up to this size are checked after every sample, larger ones after every third."""
+POISONED = 0.15
+"""Share of the rounds with a further sample in which memory is filled, as it is while calls are verified."""
+STATE_CALLS, STATE_S, STATE_NEAR = 40, 0.05, 1e-3
+"""At the end, both sides make the same calls, at most this many and for this long, and their buffers may
+differ by this scaled distance."""
+N_LOOKED, LOOK_MORE_BYTES = 3, 1 << 20
+"""Outputs of a sample that are compared, chosen after its calls; one where outputs are larger than this."""
 SWAP_ALL_BYTES = 16 << 20
 """Two input sets of up to this size swap addresses before every round, larger ones before every sixth."""
 
@@ -104,6 +113,10 @@ class Measurement:
         self._rng = random.Random()
         self._place = dict(zip(worker.slots, draws, strict=True))
         self._sets = self._reference.set_names
+        self._early: InputSample | None = None
+        self._early_round = self._rng.randrange(MIN_ROUNDS)
+        """The round whose first output of the candidate's is kept until the end."""
+        self._n_looked = N_LOOKED if self._reference.output_bytes <= LOOK_MORE_BYTES else 1
         self._clocks: list[Clocks] = []
         self._pinning = Pinning()
         self._round_trip_s = 0.0
@@ -148,10 +161,12 @@ class Measurement:
 
     def check_late(self) -> None:
         """Restore the timed inputs and check outputs and inputs once more; raises Failure."""
+        self._check_unwritten()
         self._contestant.load_state(self._weights.state)  # the replay has had its own turns
         for name, draw in self._place.items():
             self._fill(name, self._weights.draw(draw))
         self._check_late()
+        self._check_state()
 
     def close(self) -> None:
         """Remove the pins of threads; a second call does nothing."""
@@ -163,8 +178,7 @@ class Measurement:
         self._contestant.load_state(self._weights.state)
         trips = []
         for _ in range(20):  # measured with the host: a candidate could be slow here to look fast later
-            self._reference.call("time", callable="eager", sets=[next(iter(self._place))], calls=0)
-            trips.append(self._reference.child.answered_in_s)
+            trips.append(self._reference.round_trip_s())
         self._round_trip_s = min(trips)
 
     def _fill(self, name: str, draw: InputSample) -> None:
@@ -189,10 +203,12 @@ class Measurement:
 
     def _calibrate(self, side: _Side) -> None:
         """Warm up and choose the number of calls in a sample."""
+        side.per_call_s = 0.0
         self._warm_up(side)
         calls = 1
         while True:
             seconds = self._undisturbed(side, calls)
+            side.per_call_s = max(seconds / calls, 1e-7)
             if seconds >= self._settings.batch_s / 2 or calls >= MAX_CALLS:
                 break
             calls = min(calls * 4, MAX_CALLS)
@@ -264,16 +280,25 @@ class Measurement:
                 self._swap()
             if has_light_weights or n % 3 == 2:
                 self._exchange_weights()
+            if self._rng.random() < POISONED:
+                self._take_poisoned()
             for side in self._rng.sample(sides, len(sides)):
                 self._take_sample(side, n)
             if self._is_enough(sides, n + 1, time.perf_counter() - begin, aim_s):
                 break
 
+    def _take_poisoned(self) -> None:
+        """Take a sample of the candidate as verification does, with memory filled. It does not count."""
+        self._contestant.perturb(PERTURB)
+        self._batch(self._all[0], self._all[0].calls, is_checked=True)
+        self._contestant.perturb(0)
+
     def _take_sample(self, side: _Side, n: int) -> None:
         is_checked = not side.callable and (self._reference.output_bytes <= CHECK_ALL_BYTES or n % 3 == 0)
         if side.is_quick:
             self._batch(side, 1)  # not counted: wakes up threads and warms caches after the other side's turn
-        side.samples_s.append(self._batch(side, side.calls, is_checked=is_checked))
+        is_early = not side.callable and n == self._early_round
+        side.samples_s.append(self._batch(side, side.calls, is_checked=is_checked, is_early=is_early))
 
     def _child(self, side: _Side) -> Child:
         return self._reference.child if side.callable else self._contestant.child
@@ -305,21 +330,28 @@ class Measurement:
             self._reference.load_state(state)
             self._place = {name: self._weights.draw(draw) for name, draw in self._place.items()}
 
-    def _batch(self, side: _Side, calls: int, *, is_checked: bool = False) -> float:
+    def _batch(self, side: _Side, calls: int, *, is_checked: bool = False, is_early: bool = False) -> float:
         """Return the seconds of ``calls`` calls by the parent's clock, round-trip overhead included."""
         order = self._rng.sample(self._sets, len(self._sets))
+        per_call_s = side.per_call_s or 1.0
         if side.callable:
-            reply = self._reference.call("time", callable=side.callable, sets=order, calls=calls)
-            seconds = self._reference.child.answered_in_s
-            self._asking_s.append(max(seconds - reply["ns"] / 1e9, 0.0))
-            return seconds
-        claimed = self._contestant.time(order, calls)
-        seconds = self._contestant.child.answered_in_s
-        cpu_s, events_s = self._contestant.watch.command_s, self._contestant.events_s
-        self._clocks.append(Clocks(claimed, self._without(self._round_trip_s, seconds), cpu_s, events_s))
-        if is_checked:
-            self._check_timed(self._place[arena_of(order[(calls - 1) % len(order)])])
-        return seconds
+            made = self._reference.make_calls(order, calls, callable=side.callable, per_call_s=per_call_s)
+            self._asking_s.append(max(made.seconds - made.own_s, 0.0))
+            return made.seconds
+        worker = self._contestant
+        n_looked = self._n_looked if is_checked else 0
+        made = worker.time(order, calls, per_call_s=per_call_s, n_looked=n_looked, is_early=is_early)
+        if is_early:
+            self._early = self._draw_at(order, 0)
+        cpu_s = worker.watch.command_s * made.counted / made.total
+        seconds = self._without(self._round_trip_s, made.seconds)
+        self._clocks.append(Clocks(made.own_s, seconds, cpu_s, worker.events_s))
+        for position, results in worker.looked if is_checked else ():
+            self._check_timed(self._draw_at(order, position), results)
+        return made.seconds
+
+    def _draw_at(self, order: Sequence[str], position: int) -> InputSample:
+        return self._place[arena_of(order[position % len(order)])]
 
     def _ms(self, side: _Side) -> list[float]:
         """Return the milliseconds per call in every sample of a side.
@@ -336,8 +368,7 @@ class Measurement:
         """Subtract the round-trip overhead from a sample, at most a tenth of the sample."""
         return seconds - min(asking_s, seconds / 10)
 
-    def _check_timed(self, draw: InputSample) -> None:
-        results = self._contestant.fetch()
+    def _check_timed(self, draw: InputSample, results: SharedMemory) -> None:
         try:
             self._verification.check_outputs(draw, results, " in a timed call")
         except Failure as failure:
@@ -372,14 +403,51 @@ class Measurement:
         detail = f"clock disagreement: the time that the worker reports is {what}"
         raise Failure(Status.REJECTED, detail, check=Check.CLOCK, is_by_clock=True)
 
+    def _check_unwritten(self) -> None:
+        """After all calls, state that the reference leaves alone must be as the parent wrote it."""
+        layout, changed = self._reference.layout, self._draws[0].changed
+        slots = {name: slot for name, slot in layout.state.items() if name not in changed}
+        if not slots:
+            return
+        after = self._contestant.fetch_state(slots)
+        for name, slot in slots.items():
+            if after.differs_from(self._weights.state.memory, slot):
+                is_parameter = name in layout.parameters
+                status = Status.MUTATED_INPUT if is_parameter else Status.INCORRECT_STATE
+                kind = "parameter" if is_parameter else "buffer"
+                raise Failure(status, f"the candidate wrote to {kind} {name} in a timed or replayed call")
+
+    def _check_state(self) -> None:
+        """After a known number of calls, buffers must be as the reference's after the same calls."""
+        layout, changed = self._reference.layout, self._draws[0].changed
+        if not changed:
+            return
+        calls = self._rng.randint(2, STATE_CALLS)
+        calls = max(2, min(calls, math.ceil(STATE_S / max(self._all[0].per_call_s, 1e-7))))
+        order = self._rng.sample(list(self._place), len(self._place))
+        self._contestant.load_state(self._weights.state)
+        self._reference.load_state(self._weights.state)
+        self._contestant.time(order, calls)
+        self._reference.make_calls(order, calls)
+        slots = {name: layout.state[name] for name in changed}
+        ours, theirs = self._reference.fetch_state(slots), self._contestant.fetch_state(slots)
+        for name, slot in slots.items():
+            if distance_between(slot["dtype"], ours.slot_bytes(slot), theirs.slot_bytes(slot)) > STATE_NEAR:
+                detail = f"after {calls} further calls, buffer {name} is not as the reference leaves it"
+                raise Failure(Status.INCORRECT_STATE, detail)
+
     def _check_late(self) -> None:
         """After all calls, outputs must still be fresh memory with the right values."""
         first, second = list(self._place)[:2]
+        if self._early is not None and not still_matches(
+            self._reference, self._early, self._contestant.fetch_early()
+        ):
+            raise Failure(Status.ALIASED_OUTPUT, "the output of an early timed call changed in later calls")
         self._contestant.time([first], 1)
         self._contestant.time([second], 1)
         if not still_matches(self._reference, self._place[first], self._contestant.fetch("previous")):
             raise Failure(Status.ALIASED_OUTPUT, "after the timed calls, an output changed in the next call")
-        self._check_timed(self._place[second])
+        self._check_timed(self._place[second], self._contestant.fetch())
         for name in self._sets:
             draw, now = self._place[arena_of(name)], self._contestant.inputs_now(name)
             for i, slot in enumerate(self._reference.layout.arg_slots):

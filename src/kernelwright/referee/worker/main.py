@@ -20,6 +20,7 @@ import torch
 from torch._C._profiler import ProfilerConfig, ProfilerState
 from torch._dynamo.mutation_guard import install_generation_tagging_init
 
+from kernelwright.referee.worker.call_loop import CallLoop
 from kernelwright.referee.worker.runner import Runner, serve
 from kernelwright.referee.worker.tamper import DEVICE_OWNERS, Fingerprint
 from kernelwright.referee.worker.tensors import dtype_name
@@ -31,8 +32,8 @@ MODULE_NAME = "kernelwright_candidate"
 class CandidateModule(Runner):
     """A Runner whose module comes from the candidate's source."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, loop: CallLoop) -> None:
+        super().__init__(loop)
         install_generation_tagging_init()  # torch.compile patches nn.Module like this on its first use
         self.fingerprint = Fingerprint(more_owners=self.placement.watched())
         self._own_means = self.placement.watched()
@@ -92,6 +93,7 @@ class CandidateModule(Runner):
             raise TypeError(f"ModelNew(...) is a {type(model).__name__}, not a torch.nn.Module")
         self.model = self.placement.module(model).train(message["train"])
         self.callables["eager"] = self.model
+        self.loop.use(self.model)
         return {"state": {name: _describe(value) for name, value in self.state().items()}}
 
 
@@ -123,8 +125,8 @@ def _execute(source: str) -> ModuleType:
     return module
 
 
-def main(sock: socket.socket) -> None:
+def main(sock: socket.socket, loop: CallLoop) -> None:
     """Serve until the parent hangs up."""
     for name in ("enable", "register"):  # a usual line for debugging is no fraud, and must not hide one
         setattr(faulthandler, name, lambda *args, **named: None)
-    serve(sock, CandidateModule())
+    serve(sock, CandidateModule(loop))

@@ -6,7 +6,6 @@ Candidate and reference share this code, so that both pay exactly the same for a
 import ctypes
 import os
 import socket
-import time
 import traceback
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,10 +14,11 @@ import torch
 from torch import nn
 
 from kernelwright.referee.worker import wire
+from kernelwright.referee.worker.call_loop import CallLoop, generator_at
 from kernelwright.referee.worker.held_state import HeldState
 from kernelwright.referee.worker.layouts import Slot, arena_of, lanes_of, shifted
 from kernelwright.referee.worker.placement import Placement, place, use_tf32
-from kernelwright.referee.worker.tensors import Arena, dtype_name, is_dense
+from kernelwright.referee.worker.tensors import Arena, dtype_name
 from kernelwright.referee.worker.wire import Message
 
 TRACEBACK_CHARS = 4000
@@ -26,21 +26,26 @@ M_PERTURB = -6
 """Option of glibc's mallopt that fills memory when it is handed out and when it is freed."""
 
 _libc = ctypes.CDLL(None)
-_now = time.perf_counter_ns  # taken before any candidate is imported
 
 
 class Runner:
     """Command handlers around ``self.model``; subclasses add the commands that construct the model."""
 
-    def __init__(self) -> None:
+    sock: socket.socket
+    raised: Message
+
+    def __init__(self, loop: CallLoop) -> None:
+        self.loop = loop
+        self.is_open = False
+        """Calls come from the queue."""
         self.placement = Placement()
         self.arenas: dict[str, Arena] = {}
         self.sets: dict[str, Any] = {}
         self.model: nn.Module | None = None
         self.callables: dict[str, Callable[..., Any]] = {}
-        self.last: list[Any] = []
-        self.previous: list[Any] = []
-        self.kept: list[list[Any]] = []
+        self._numbers: dict[str, int] = {}
+        self._poison_sizes: list[int] = []
+        self._marks: list[Any] = []
         self._held: HeldState | None = None
 
     def handlers(self) -> dict[str, Callable[[Message], Message]]:
@@ -53,12 +58,15 @@ class Runner:
             "download": self.download,
             "reserve": self.reserve,
             "perturb": perturb,
-            "forget_kept": self.forget_kept,
             "hold_state": self.hold_state,
             "upload_state": self.upload_state,
-            "run": self.run,
-            "time": self.time,
-            "replay": self.replay,
+            "open_loop": self.open_loop,
+            "keep_last": self.keep_last,
+            "use": self.use,
+            "poison": self.poison,
+            "failure": self.failure,
+            "seed": seed,
+            "events": self.events,
             "dump": self.dump,
             "dump_state": self.dump_state,
         }
@@ -69,6 +77,25 @@ class Runner:
             self.arenas[name] = Arena(fd, size)
             os.close(fd)
 
+    def attend(self) -> bool:
+        """Carry out one command of the parent's; False when it has hung up."""
+        try:
+            message, fds = wire.receive_with_fds(self.sock)
+            nonce = message.pop(wire.NONCE, None)
+            wire.send(self.sock, {**self._answer(message, fds), wire.NONCE: nonce})
+        except wire.Closed:
+            return False
+        return True
+
+    def _answer(self, message: Message, fds: list[int]) -> Message:
+        try:
+            self.unmap(message.pop("unmap", ()))
+            self.map_arenas(message.pop("map", ()), message.pop("sizes", ()), fds)
+            with torch.no_grad():
+                return self.handlers()[message["op"]](message)
+        except BaseException as error:  # a border: whatever the module's code raises becomes an answer
+            return _described(error)
+
     def unmap(self, names: Sequence[str]) -> None:
         """Release arenas; memory that a tensor still views is freed with its last view."""
         for name in names:
@@ -76,6 +103,7 @@ class Runner:
             for key in [key for key in self.sets if key == name or key.startswith(f"{name}:")]:
                 del self.sets[key]
                 self.placement.forget(key)
+                self.loop.drop(self._numbers.pop(key))
 
     def place(self, message: Message) -> Message:
         """Have tensors live on a device from now on; answers with what is to be known of it."""
@@ -94,11 +122,14 @@ class Runner:
         if "copies" not in message:
             for lane in lanes_of(name, message.get("lanes", 1)):
                 self.sets[lane] = self.placement.bind(lane, message["args"], arena)
-            return {}
-        stride = message["stride"]
-        for i in range(message["copies"]):
-            copy, args = f"{name}:{i}", shifted(message["args"], i * stride)
-            self.sets[copy] = self.placement.bind(copy, args, arena, i * stride, (i + 1) * stride)
+        else:
+            stride = message["stride"]
+            for i in range(message["copies"]):
+                copy, args = f"{name}:{i}", shifted(message["args"], i * stride)
+                self.sets[copy] = self.placement.bind(copy, args, arena, i * stride, (i + 1) * stride)
+        for bound, number in message["numbers"].items():
+            self._numbers[bound] = number
+            self.loop.put(number, self.sets[bound])
         return {}
 
     def upload(self, message: Message) -> Message:
@@ -121,14 +152,20 @@ class Runner:
         """Have the module's state live in an arena; answers with the slots in which it lies there."""
         if self._held is None:
             self._held = HeldState(self.arenas[message["arena"]])
-        return {"state": self._held.hold(self.state())}
+        held = self._held.hold(self.state())
+        return {"state": held, "ranges": self._ranges()}
+
+    def _ranges(self) -> Message:
+        """Return the memory of every parameter and buffer."""
+        storages = {name: value.untyped_storage() for name, value in self.state().items()}
+        return {name: [storage.data_ptr(), storage.nbytes()] for name, storage in storages.items()}
 
     def upload_state(self, message: Message) -> Message:
         """Copy named tensors from an arena to the device, past the version counters."""
         arena, own = self.arenas[message["arena"]], self.state()
         for name, slot in message["slots"].items():
             own[name].data.copy_(arena.tensor(slot))
-        return {}
+        return {"ranges": self._ranges()}
 
     def state(self) -> dict[str, torch.Tensor]:
         """Return the module's parameters and persistent buffers by name."""
@@ -139,93 +176,56 @@ class Runner:
             if isinstance(value, torch.Tensor)
         }
 
-    def run(self, message: Message) -> Message:
-        """Call the module once on an argument set and describe what it returned.
+    def open_loop(self, message: Message) -> Message:
+        """Take calls from a queue from now on; messages are announced there too."""
+        self.loop.open(
+            self.arenas[message["arena"]], (self.attend, self._settle, self._synchronise, self._mark)
+        )
+        self.is_open = True
+        return {"address": self.loop.address, "generator": generator_at()}
 
-        On a device, free memory is poisoned first, in blocks of the sizes in ``poison``.
-        """
-        args = self.sets[message["set"]]
-        self.placement.settle()
-        self.placement.poison(message.get("poison", ()))
-        result = self.callables[message["callable"]](*args)
-        self.placement.synchronise()
-        outputs, is_tuple = _as_list(result)
-        self.previous, self.last = self.last, outputs
-        if message.get("keep"):
-            self.kept.append(outputs)
-        owned = self._owned(args)
-        return {"is_tuple": is_tuple, "outputs": [self._describe(value, owned) for value in outputs]}
-
-    def _owned(self, args: Any) -> list[tuple[str, torch.Tensor]]:
-        named = [(f"input {i}", value) for i, value in enumerate(args) if isinstance(value, torch.Tensor)]
-        named += [(f"state {name}", value) for name, value in self.state().items()]
-        named += [(f"previous output {i}", v) for i, v in enumerate(self.previous) if type(v) is torch.Tensor]
-        return named
-
-    def _describe(self, value: Any, owned: list[tuple[str, torch.Tensor]]) -> Message:
-        if type(value) is not torch.Tensor:
-            return {"type": f"{type(value).__module__}.{type(value).__qualname__}"}
-        shared = [name for name, other in owned if _share_memory(value, other)]
-        return {
-            "type": "torch.Tensor",
-            "device": value.device.type,
-            "dtype": dtype_name(value.dtype),
-            "shape": list(value.shape),
-            "layout": str(value.layout),
-            "is_dense": value.layout is torch.strided and is_dense(value),
-            "shares": shared[:1],
-        }
-
-    def time(self, message: Message) -> Message:
-        """Call the module ``calls`` times, rotating through the argument sets; keep the last output.
-
-        At any time two outputs are alive, whatever ``calls`` is: the one kept from the command before and the
-        one being computed. Otherwise the heap would sometimes grow, and fresh pages from the system can cost
-        more time than a kernel.
-        """
-        call = self.callables[message["callable"]]
-        arguments = [self.sets[name] for name in message["sets"]]
-        n_sets = len(arguments)
-        if message["calls"]:
-            self.previous, self.last = self.last, []
-        result = None
-        self.placement.settle()
-        begin = _now()
-        first = self.placement.mark()
-        for i in range(message["calls"]):
-            result = None
-            result = call(*arguments[i % n_sets])
-        second = self.placement.mark()
-        self.placement.synchronise()
-        elapsed = _now() - begin
-        if message["calls"]:
-            self.last = _as_list(result)[0]
-        return {"ns": elapsed, **self.placement.between(first, second)}
-
-    def replay(self, message: Message) -> Message:
-        """Call the module once on every set, keeping all outputs."""
-        call = self.callables[message["callable"]]
-        arguments = [self.sets[name] for name in message["sets"]]
-        results: list[Any] = []
-        self.placement.settle()
-        begin = _now()
-        for args in arguments:
-            results.append(call(*args))
-        self.placement.synchronise()
-        elapsed = _now() - begin
-        self.kept = [_as_list(result)[0] for result in results]
-        return {"ns": elapsed}
-
-    def forget_kept(self, message: Message) -> Message:
-        """Release the outputs that were kept."""
-        self.kept = []
+    def keep_last(self, message: Message) -> Message:
+        """Keep the outputs of the last ``count`` calls."""
+        self.loop.keep_last(message["count"])
         return {}
 
+    def use(self, message: Message) -> Message:
+        """Call the named callable from now on."""
+        self.loop.use(self.callables[message["callable"]])
+        return {}
+
+    def poison(self, message: Message) -> Message:
+        """Before the next calls, poison free memory of the device in blocks of these sizes."""
+        self._poison_sizes = message["blocks"]
+        return {}
+
+    def failure(self, message: Message) -> Message:
+        """Answer with the exception that the module raised in the loop, and go on."""
+        self.loop.forgive()
+        return self.raised
+
+    def _settle(self) -> bool:
+        self.placement.settle()
+        self.placement.poison(self._poison_sizes)
+        return True
+
+    def _mark(self) -> bool:
+        self._marks = [self.placement.mark()]
+        return True
+
+    def _synchronise(self) -> bool:
+        self._marks.append(self.placement.mark())
+        self.placement.synchronise()
+        return True
+
+    def events(self, message: Message) -> Message:
+        """Return the time of the last calls by the device's own clock."""
+        return self.placement.between(*self._marks)
+
     def dump(self, message: Message) -> Message:
-        """Copy the outputs of the last, the previous or a kept call to an arena, row-major."""
-        arena, which = self.arenas[message["arena"]], message["which"]
-        last_two = {"last": self.last, "previous": self.previous}
-        outputs = self.kept[which] if isinstance(which, int) else last_two[which]
+        """Copy a call's outputs to an arena, row-major: the call ``which``, or the one kept in this place."""
+        arena = self.arenas[message["arena"]]
+        outputs = _as_list(self.loop.output(message["which"], is_kept=message["is_kept"]))
         self.placement.synchronise()
         with torch.no_grad():
             for value, slot in zip(outputs, message["slots"], strict=True):
@@ -251,6 +251,12 @@ def reserve(message: Message) -> Message:
     return {}
 
 
+def seed(message: Message) -> Message:
+    """Seed torch's random generator, so that whoever leaves it in another state is seen."""
+    torch.manual_seed(message["seed"])
+    return {}
+
+
 def perturb(message: Message) -> Message:
     """Fill memory with ``value`` when it is freed and with the complement when it is taken; 0 stops this.
 
@@ -261,10 +267,8 @@ def perturb(message: Message) -> Message:
     return {}
 
 
-def _as_list(result: Any) -> tuple[list[Any], bool]:
-    if isinstance(result, list | tuple):
-        return list(result), True
-    return [result], False
+def _as_list(result: Any) -> list[Any]:
+    return list(result) if isinstance(result, list | tuple) else [result]
 
 
 def _checked(value: Any, slot: Slot) -> torch.Tensor:
@@ -275,33 +279,24 @@ def _checked(value: Any, slot: Slot) -> torch.Tensor:
     return value
 
 
-def _share_memory(left: torch.Tensor, right: torch.Tensor) -> bool:
-    if left.numel() == 0 or right.numel() == 0 or torch.strided not in (left.layout, right.layout):
-        return False
-    a, b = left.untyped_storage(), right.untyped_storage()
-    return a.data_ptr() < b.data_ptr() + b.nbytes() and b.data_ptr() < a.data_ptr() + a.nbytes()
-
-
 def serve(sock: socket.socket, runner: Runner) -> None:
-    """Carry out commands until the parent hangs up; an exception in a command becomes its answer."""
+    """Carry out commands and calls until the parent hangs up; an exception becomes an answer."""
+    torch.set_grad_enabled(False)
+    runner.sock = sock
+    while not runner.is_open:
+        if not runner.attend():
+            return
     while True:
         try:
-            message, fds = wire.receive_with_fds(sock)
-            nonce = message.pop(wire.NONCE, None)
-            wire.send(sock, {**_answer(runner, message, fds), wire.NONCE: nonce})
-        except wire.Closed:
+            runner.loop.serve()
             return
+        except BaseException as error:  # a border: whatever the module's code raises becomes an answer
+            runner.raised = _described(error)
 
 
-def _answer(runner: Runner, message: Message, fds: list[int]) -> Message:
-    try:
-        runner.unmap(message.pop("unmap", ()))
-        runner.map_arenas(message.pop("map", ()), message.pop("sizes", ()), fds)
-        with torch.no_grad():
-            return runner.handlers()[message["op"]](message)
-    except BaseException as error:  # a border: whatever the module's code raises becomes an answer
-        return {
-            "error": type(error).__name__,
-            "message": str(error)[:TRACEBACK_CHARS],
-            "traceback": traceback.format_exc()[-TRACEBACK_CHARS:],
-        }
+def _described(error: BaseException) -> Message:
+    return {
+        "error": type(error).__name__,
+        "message": str(error)[:TRACEBACK_CHARS],
+        "traceback": "".join(traceback.format_exception(error))[-TRACEBACK_CHARS:],
+    }

@@ -6,7 +6,7 @@ from kernelwright.ir.arguments import signature
 from kernelwright.ir.lowering import Programs
 from kernelwright.ir.program import Region
 from kernelwright.targets.cpp.printer import print_source
-from kernelwright.targets.cpp.runtime_source import LOADER, cxx_flags
+from kernelwright.targets.cpp.runtime_source import LOADER, LOADER_IMPORTS, cxx_flags
 from kernelwright.targets.module_file.candidate import CandidateWriter
 
 
@@ -33,7 +33,7 @@ class CppWriter(CandidateWriter):
 
     def imports(self, has_kernels: bool) -> str:
         """Return the import statements."""
-        names = ["ctypes", "hashlib", "os", "subprocess", "tempfile"] if has_kernels else []
+        names = list(LOADER_IMPORTS) if has_kernels else []
         if self.needs_base64:
             names.append("base64")
         lines = [f"import {name}" for name in sorted(names)]

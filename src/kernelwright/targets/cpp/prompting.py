@@ -7,19 +7,12 @@ from typing import Literal
 from pydantic import Field
 
 from kernelwright.targets.base import Features, Loader, Prompting
-from kernelwright.targets.cpp.runtime_source import LOADER
+from kernelwright.targets.cpp.runtime_source import LOADER, LOADER_IMPORTS
 
 CPP_LOADER = Loader(
     LOADER.strip(),
     marker=re.compile(r"^CPP_SOURCE\b", re.M),
-    imports=(
-        "import ctypes",
-        "import hashlib",
-        "import os",
-        "import subprocess",
-        "import tempfile",
-        "from pathlib import Path",
-    ),
+    imports=(*(f"import {name}" for name in LOADER_IMPORTS), "from pathlib import Path"),
 )
 
 

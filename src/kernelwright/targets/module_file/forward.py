@@ -20,6 +20,8 @@ _TAKEN = {
     "ctypes",
     "hashlib",
     "os",
+    "shlex",
+    "shutil",
     "subprocess",
     "tempfile",
     "math",

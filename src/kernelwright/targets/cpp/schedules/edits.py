@@ -6,6 +6,7 @@ from functools import cache
 from kernelwright.core.machine import Machine
 from kernelwright.core.plan import ParamValue
 from kernelwright.ir.edits import FieldEdit, Found, ScheduleEdit, ScheduleFields
+from kernelwright.ir.joint_edit import JointEdit
 from kernelwright.ir.program import Program, Region
 from kernelwright.targets.cpp.choices import complete
 from kernelwright.targets.cpp.schedule import CppSchedule, schedule_of
@@ -73,8 +74,9 @@ _FIELDS: tuple[tuple[str, str, Finder, tuple[str, ...]], ...] = (
 def schedule_edits(machine: Machine) -> Mapping[str, ScheduleEdit]:
     """Return edit name -> edit for a machine; skills name them ``schedule:NAME``."""
     fields = CppFields(machine)
-    edits: list[ScheduleEdit] = [
+    edits = [
         FieldEdit(name, field, find, fields, resets, DIMENSIONS[field])
         for name, field, find, resets in sorted(_FIELDS, key=lambda row: list(DIMENSIONS).index(row[1]))
     ]
-    return {edit.name: edit for edit in (*edits, InPlaceEpilogue(machine))}
+    others: tuple[ScheduleEdit, ...] = (InPlaceEpilogue(machine), JointEdit("retune", tuple(edits)))
+    return {edit.name: edit for edit in (*edits, *others)}

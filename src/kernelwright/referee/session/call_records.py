@@ -1,0 +1,143 @@
+"""What a call returned, as the loop noted it: form, addresses, and the bytes behind them."""
+
+import ctypes
+import errno
+import math
+import os
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelwright.referee.session.shared_memory import ITEM_BYTES
+from kernelwright.referee.worker.wire import Message
+
+DTYPES = {
+    0: "uint8", 1: "int8", 2: "int16", 3: "int32", 4: "int64", 5: "float16", 6: "float32", 7: "float64",
+    9: "complex64", 10: "complex128", 11: "bool", 15: "bfloat16", 27: "uint16", 28: "uint32", 29: "uint64",
+}  # fmt: skip
+"""Torch's number of a dtype -> its name."""
+DEVICES = {0: "cpu", 1: "cuda", 6: "hip", 14: "meta"}
+TENSOR, UNREADABLE = 1, 2
+MOST_OUTPUTS = 32
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Unreadable(Exception):
+    """Memory of a process that cannot be read from outside."""
+
+
+class _Piece(ctypes.Structure):
+    _fields_ = (("base", ctypes.c_void_p), ("len", ctypes.c_size_t))
+
+
+Range = tuple[str, int, int]
+"""Name, first byte, number of bytes."""
+
+
+def describe(record: Any, owned: Iterable[Range] = ()) -> Message:
+    """Return the form of a call's outputs, and which of the ``owned`` memories each shares."""
+    count = int(record["n_outputs"])
+    outputs = [_output(one, owned) for one in record["outputs"][: min(count, MOST_OUTPUTS)]]
+    outputs += [{"type": "output"}] * (count - len(outputs) if count < 1 << 16 else 1)
+    return {"is_tuple": bool(record["is_tuple"]), "outputs": outputs}
+
+
+def _output(one: Any, owned: Iterable[Range]) -> Message:
+    if one["kind"] != TENSOR:
+        name = one["size"].tobytes().split(b"\0")[0].decode(errors="replace")
+        return {"type": "a tensor without plain memory" if one["kind"] == UNREADABLE else name}
+    n_axes = min(max(int(one["ndim"]), 0), one["size"].size)
+    shape, stride = one["size"][:n_axes].tolist(), one["stride"][:n_axes].tolist()
+    dtype = DTYPES.get(int(one["dtype"]), f"dtype {one['dtype']}")
+    begin, size = memory_of(one)
+    shared = [name for name, there, room in owned if size and there < begin + size and begin < there + room]
+    return {
+        "type": "torch.Tensor",
+        "device": DEVICES.get(int(one["device"]), f"device {one['device']}"),
+        "dtype": dtype,
+        "shape": shape,
+        "layout": "torch.strided",
+        "is_dense": is_dense(shape, stride),
+        "shares": shared[:1],
+    }
+
+
+def memory_of(one: Any) -> tuple[int, int]:
+    """Return first byte and size of the storage of an output."""
+    item = ITEM_BYTES.get(DTYPES.get(int(one["dtype"]), ""), 1)
+    return int(one["data"]) - int(one["offset"]) * item, int(one["storage_bytes"])
+
+
+def ranges_of(record: Any, name: str) -> list[Range]:
+    """Return the memories of a call's outputs."""
+    outputs = record["outputs"][: min(int(record["n_outputs"]), MOST_OUTPUTS)]
+    return [(name, *memory_of(one)) for one in outputs if one["kind"] == TENSOR]
+
+
+def argument_ranges(record: Any) -> list[Range]:
+    """Return the memories of a call's arguments."""
+    pairs = record["args"][: min(int(record["n_args"]), len(record["args"]))].tolist()
+    return [(f"input {i}", begin, size) for i, (begin, size) in enumerate(pairs)]
+
+
+def is_dense(shape: Sequence[int], stride: Sequence[int]) -> bool:
+    """True when no two elements share memory and there are no gaps between elements."""
+    expected = 1
+    for step, size in sorted(zip(stride, shape, strict=True)):
+        if size == 1:
+            continue
+        if step != expected:
+            return False
+        expected *= size
+    return True
+
+
+def read_output(pid: int, one: Any, into: npt.NDArray[np.uint8]) -> None:
+    """Copy an output, row-major, from the memory of a process; its form has been checked.
+
+    Raises:
+        Unreadable: the memory is not there, or not readable.
+    """
+    n_axes = int(one["ndim"])
+    shape, stride = one["size"][:n_axes].tolist(), one["stride"][:n_axes].tolist()
+    if math.prod(shape) == 0:
+        return
+    item = ITEM_BYTES[DTYPES[int(one["dtype"])]]
+    last = sum((n - 1) * step for n, step in zip(shape, stride, strict=True))
+    if min(stride, default=0) < 0 or (last + 1) * item > int(one["storage_bytes"]):
+        raise Unreadable("its elements lie outside its storage")
+    if stride == [math.prod(shape[i + 1 :]) for i in range(n_axes)]:
+        read_memory(pid, int(one["data"]), into)
+        return
+    span = np.empty((last + 1) * item, np.uint8)
+    read_memory(pid, int(one["data"]), span)
+    word = np.dtype(f"V{item}")
+    view = np.lib.stride_tricks.as_strided(span.view(word), shape, [step * item for step in stride])
+    into.view(word).reshape(shape)[...] = view
+
+
+def read_memory(pid: int, address: int, into: npt.NDArray[np.uint8]) -> None:
+    """Fill an array with the bytes at an address of another process; raises Unreadable."""
+    done = 0
+    while done < into.size:
+        local = _Piece(into.ctypes.data + done, into.size - done)
+        remote = _Piece(address + done, into.size - done)
+        n = _libc.process_vm_readv(
+            pid, ctypes.byref(local), ctypes.c_ulong(1), ctypes.byref(remote), ctypes.c_ulong(1),
+            ctypes.c_ulong(0),
+        )  # fmt: skip
+        if n <= 0:
+            code = ctypes.get_errno() or errno.EFAULT
+            raise Unreadable(os.strerror(code))
+        done += n
+
+
+def can_read(pid: int, address: int) -> bool:
+    """True when the system lets this process read memory of another one."""
+    try:
+        read_memory(pid, address, np.empty(8, np.uint8))
+    except Unreadable:
+        return False
+    return True

@@ -1,0 +1,115 @@
+"""Has one process call its module. Reference and candidate go through the same code for every purpose."""
+
+import secrets
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kernelwright.referee.session.call_queue import MARK, NOTHING, RELEASE, RING, SETTLE, SYNC
+from kernelwright.referee.session.launcher import Child
+from kernelwright.referee.worker.layouts import arena_of
+
+RING_BYTES, MANY_BYTES = 1 << 20, 64 << 20
+"""Outputs of the last calls that are kept: as many as fit, at most ``RING``, and at least four calls', or two
+calls' where four take more than ``MANY_BYTES``. No more calls are fed ahead: whatever a candidate reads in
+the queue, the output of the call that it is in may still be compared."""
+EARLY = 0
+"""The place where the output of an early timed call is kept until the end."""
+SLOW_S = 0.002
+"""Slower calls are not followed by further ones that do not count: one would take longer than the stop."""
+
+
+@dataclass(frozen=True)
+class Made:
+    """Calls that a process has made."""
+
+    first: int
+    """Number of the first of them."""
+    counted: int
+    """How many of them count."""
+    total: int
+    """How many have been asked for."""
+    seconds: float
+    """From the first to the last that counts, by the parent's clock."""
+    own_s: float
+    """The same by the process's clock."""
+
+
+class Calls:
+    """Argument sets by number, and the calls on them."""
+
+    def __init__(self, child: Child, *, is_apart: bool) -> None:
+        """``is_apart``: tensors live on a device, which has to be waited for."""
+        self._child, self._is_apart = child, is_apart
+        self._numbers: dict[str, int] = {}
+        self._free = 0
+
+    def bind(self, names: Iterable[str]) -> dict[str, int]:
+        """Give numbers to argument sets; the command ``bind`` takes them."""
+        for name in names:
+            if name not in self._numbers:
+                self._numbers[name] = self._next_number()
+        return {name: self._numbers[name] for name in names}
+
+    def _next_number(self) -> int:
+        used = set(self._numbers.values())
+        return next(n for n in range(len(used) + 1) if n not in used)
+
+    def forget(self, arena: str) -> None:
+        """Free the numbers of an arena's sets, which the process unmaps with its next command."""
+        for name in [name for name in self._numbers if arena_of(name) == arena]:
+            del self._numbers[name]
+
+    def keep_last(self, output_bytes: int, timeout_s: float) -> None:
+        """Have the outputs of the last calls kept, as many as there is room for."""
+        least = 4 if 4 * output_bytes <= MANY_BYTES else 2
+        count = min(max(RING_BYTES // max(output_bytes, 1), least), RING)
+        self._child.call("keep_last", timeout_s, count=count)
+        self._child.queue.ring = count
+
+    def make(
+        self, names: Sequence[str], counted: int, timeout_s: float, *, per_call_s: float = 1.0,
+        keep: Sequence[int] = (),
+    ) -> Made:  # fmt: skip
+        """Call on these sets, going round, until ``counted`` calls are done.
+
+        Further calls may follow that do not count. ``keep``: places for the outputs of the first calls.
+        Raises as Child.feed.
+        """
+        queue = self._child.queue
+        n_extra = 0 if self._is_apart or per_call_s > SLOW_S else secrets.randbelow(queue.ring // 2) + 1
+        total = counted + n_extra
+        numbers = [self._numbers[name] for name in names]
+        tokens = [numbers[i % len(numbers)] for i in range(total)]
+        for i, place in enumerate(keep):
+            if place is not None:
+                tokens[i] |= (place + 1) << 32
+        first = queue.n_calls
+        if self._is_apart:
+            self._make_apart(tokens, timeout_s)
+        elif total:
+            self._child.feed(tokens, timeout_s, n_extra=n_extra, ahead=queue.ring)
+        own_ns = queue.span_ns(first, first + counted - 1) if counted else 0
+        return Made(first, counted, total, self._child.answered_in_s if total else 0.0, own_ns / 1e9)
+
+    def _make_apart(self, tokens: Sequence[int], timeout_s: float) -> None:
+        self._child.drain(timeout_s)
+        self._child.queue.push(SETTLE)
+        self._child.drain(timeout_s)
+        self._child.feed([MARK, *tokens, SYNC], timeout_s, ahead=512)
+        self._child.queue.n_calls -= 2  # the first and the last token were no calls
+
+    def ask(self, timeout_s: float) -> float:
+        """Return the seconds that asking for nothing takes."""
+        self._child.feed([NOTHING], timeout_s)
+        self._child.queue.n_calls -= 1  # it was no call
+        return self._child.answered_in_s
+
+    def release(self) -> None:
+        """Release the outputs that were kept, except the early one."""
+        self._child.queue.push(RELEASE | 1 << 32)
+
+    def last(self) -> Any:
+        """Return what is noted of the last call."""
+        queue = self._child.queue
+        return queue.record(queue.n_calls - 1)

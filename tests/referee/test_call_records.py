@@ -1,0 +1,99 @@
+"""What the parent makes of what the loop noted, and of memory that it reads from outside."""
+
+import ctypes
+import os
+import subprocess
+import sys
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kernelwright.referee.sandbox.processes import family_of, state_of
+from kernelwright.referee.sandbox.stopping import stopped
+from kernelwright.referee.session.call_queue import RECORD
+from kernelwright.referee.session.call_records import (
+    Unreadable,
+    can_read,
+    describe,
+    is_dense,
+    ranges_of,
+    read_memory,
+    read_output,
+)
+
+FLOAT32 = 6
+
+
+def record_of(values: np.ndarray[Any, Any], shape: list[int], stride: list[int]) -> Any:
+    record = np.zeros((), RECORD)
+    record["n_outputs"] = 1
+    one = record["outputs"][0]
+    one["kind"], one["dtype"], one["ndim"] = 1, FLOAT32, len(shape)
+    one["size"][: len(shape)], one["stride"][: len(shape)] = shape, stride
+    one["data"], one["storage_bytes"] = values.ctypes.data, values.nbytes
+    return record
+
+
+def test_an_expanded_row_is_not_dense() -> None:
+    values = np.arange(4, dtype=np.float32)
+    found = describe(record_of(values, [3, 4], [0, 1]))["outputs"][0]
+    assert (found["shape"], found["dtype"], found["is_dense"]) == ([3, 4], "float32", False)
+
+
+@pytest.mark.parametrize(
+    ("shape", "stride", "dense"),
+    [([2, 3], [3, 1], True), ([2, 3], [1, 2], True), ([2, 1], [1, 7], True), ([2, 3], [4, 1], False)],
+)
+def test_density_is_told_from_strides(shape: list[int], stride: list[int], dense: bool) -> None:
+    assert is_dense(shape, stride) is dense
+
+
+def test_memory_shared_with_an_input_is_named() -> None:
+    values = np.zeros(4, np.float32)
+    record = record_of(values, [4], [1])
+    owned = [("input 0", values.ctypes.data + 8, 4)]
+    assert describe(record, owned)["outputs"][0]["shares"] == ["input 0"]
+    assert ranges_of(record, "out") == [("out", values.ctypes.data, 16)]
+
+
+@pytest.mark.parametrize("stride", [[3, 1], [1, 2]])
+def test_outputs_are_read_row_major(stride: list[int]) -> None:
+    values = np.arange(6, dtype=np.float32)
+    into = np.empty(24, np.uint8)
+    read_output(os.getpid(), record_of(values, [2, 3], stride)["outputs"][0], into)
+    wanted = np.lib.stride_tricks.as_strided(values, (2, 3), [4 * step for step in stride])
+    assert np.array_equal(into.view(np.float32).reshape(2, 3), wanted)
+
+
+def test_elements_outside_the_storage_are_refused() -> None:
+    values = np.zeros(4, np.float32)
+    one = record_of(values, [100], [1])["outputs"][0]
+    with pytest.raises(Unreadable, match="outside its storage"):
+        read_output(os.getpid(), one, np.empty(400, np.uint8))
+
+
+def test_memory_that_is_not_there_is_unreadable() -> None:
+    assert not can_read(os.getpid(), 8)
+    with pytest.raises(Unreadable):
+        read_memory(os.getpid(), 8, np.empty(8, np.uint8))
+    assert can_read(os.getpid(), ctypes.addressof(ctypes.c_uint64(1)))
+
+
+def test_a_process_and_its_child_stand_still_and_go_on() -> None:
+    parent = "import subprocess, sys; subprocess.Popen(['sleep', '60']); print(flush=True); sys.stdin.read()"
+    with subprocess.Popen(
+        [sys.executable, "-c", parent], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        family = family_of(process.pid)
+        with stopped(process.pid, lambda: family):
+            assert [state_of(pid) for pid in family] == ["T", "T"]
+        deadline = time.monotonic() + 10
+        while "T" in map(state_of, family) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert "T" not in map(state_of, family)
+        for pid in reversed(family):
+            os.kill(pid, 9)
