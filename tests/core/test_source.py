@@ -8,7 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kernelwright.core.candidate import Candidate
@@ -158,6 +158,7 @@ def _outcome(source: str) -> dict[str, str]:
 
 
 @given(WORDS)
+@example("00\x1f")
 def test_any_text_has_a_program_of_its_own(text: str) -> None:
     assert normalise(normalise(text)) == normalise(text)
 

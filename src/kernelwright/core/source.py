@@ -14,6 +14,8 @@ _TYPE_COMMENT = re.compile(r"#[ \t]*type:[ \t]*(?!ignore)")
 """TorchScript reads these."""
 MAX_SOURCE_BYTES = 1_000_000
 """Longest source that is parsed. A parser takes 600 times the memory of the text."""
+_BLANK = " \t\r\n\f"
+"""What Python's own parser passes over; ``str.strip`` takes away more, which may make a program of no program."""
 _FAILURES = (SyntaxError, ValueError, RecursionError, MemoryError)
 
 
@@ -26,7 +28,7 @@ def normalise(source: str) -> str:
     own comments, docstrings or line numbers, where Python cannot print what it has read, or where it has more
     than ``MAX_SOURCE_BYTES``.
     """
-    as_written = source.strip() + "\n"
+    as_written = source.strip(_BLANK) + "\n"
     if len(source) > MAX_SOURCE_BYTES:
         return as_written
     if _TYPE_COMMENT.search(source) and "jit" in source:
