@@ -67,10 +67,12 @@ def test_what_a_job_refuses_and_what_breaks_are_told_apart(
 def test_a_job_sees_no_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KERNELWRIGHT_API_KEY", "hidden")
     monkeypatch.setenv("OPENAI_API_KEY", "hidden")
-    body = 'write({"fault": json.dumps([dict(os.environ), job["settings"]["store"]]), "is_ours": False})'
+    body = 'write({"fault": json.dumps([dict(os.environ), job["settings"]]), "is_ours": False})'
     with pytest.raises(UserError) as caught:
         run(workers(tmp_path, body))
-    environment, store = json.loads(str(caught.value))
+    environment, settings = json.loads(str(caught.value))
+    store = settings["store"]
+    assert settings["confine_tasks"], "a task from an agent is somebody else's"
     assert "hidden" not in environment.values() and store == NO_STORE
     assert "PATH" in environment
 

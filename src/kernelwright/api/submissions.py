@@ -46,7 +46,7 @@ def run_submission(
         UserError: the run or the problems are not there, or have another form.
         MachineError: no process, memory or compiler.
     """
-    where = bound_settings(settings)
+    where = bound_settings(settings, request.require_sandbox)
     require_device(request.device)
     submission = read_submission(Path(request.folder))
     levels = {key.level for key in submission.kernels}

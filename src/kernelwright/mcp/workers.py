@@ -77,7 +77,7 @@ class Workers:
 
     async def _carry_out(self, name: str, arguments: Mapping[str, Any], latest: "_Latest") -> Any:
         store = self._settings.store if name in NEED_STORE else NO_STORE
-        settings = replace(self._settings, store=store)
+        settings = replace(self._settings, store=store, confine_tasks=True)
         job = {"name": name, "arguments": dict(arguments), "settings": asdict(settings)}
         with tempfile.TemporaryDirectory(prefix="kernelwright-job-") as folder:
             place = None if name == "optimize" else folder  # its run remembers where it was asked for
