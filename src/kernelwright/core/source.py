@@ -15,7 +15,7 @@ _TYPE_COMMENT = re.compile(r"#[ \t]*type:[ \t]*(?!ignore)")
 MAX_SOURCE_BYTES = 1_000_000
 """Longest source that is parsed. A parser takes 600 times the memory of the text."""
 _BLANK = " \t\r\n\f"
-"""What Python's own parser passes over; ``str.strip`` takes away more, which may make a program of no program."""
+"""What Python's parser passes over. ``str.strip`` takes away more, which may make a program of no program."""
 _FAILURES = (SyntaxError, ValueError, RecursionError, MemoryError)
 
 
