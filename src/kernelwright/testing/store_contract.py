@@ -208,11 +208,12 @@ class StoreContract:
     @given(detail=st.text(st.characters(exclude_categories=["Cs"])), error=st.floats())
     def test_any_text_and_any_float_come_back(self, store: Store, detail: str, error: float) -> None:
         run_id = store.create_run(make_spec())
-        evaluation = make_evaluation("c", error=error).model_copy(update={"detail": detail, "log": detail})
+        made = make_evaluation("c", error=error).model_dump() | {"detail": detail, "log": detail}
+        evaluation = Evaluation.model_validate(made)  # which shows hidden characters by their names
         event = CandidateEvaluated(step=1, candidate="c", evaluation=evaluation)
         store.append_event(run_id, event)
         back = next(iter(store.iter_events(run_id))).event
-        assert isinstance(back, CandidateEvaluated) and back.evaluation.detail == detail
+        assert isinstance(back, CandidateEvaluated) and back.evaluation.detail == evaluation.detail
         returned = back.evaluation.errors[0].error
         assert returned == error or (math.isnan(returned) and math.isnan(error))
 

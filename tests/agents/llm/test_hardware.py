@@ -21,7 +21,15 @@ def rate(level: int, threads: int) -> LevelRate:
 
 
 def test_nothing_is_said_of_what_nobody_measured() -> None:
-    assert hardware_lines(MACHINE, PEAKS) == []
+    assert hardware_lines(MACHINE, PEAKS) == ["- Instruction set: avx2, fma."]
+    assert hardware_lines(Machine(), PEAKS) == []
+
+
+def test_vectors_and_the_compiler_are_told_where_they_are_known() -> None:
+    assert hardware_lines(Machine(vector_bytes=64, compiler="g++ 12.2.0"), PEAKS) == [
+        "- Vectors of 64 bytes (16 float32).",
+        "- Compiler: g++ 12.2.0.",
+    ]
 
 
 def test_levels_functions_and_instruction_set_are_told() -> None:

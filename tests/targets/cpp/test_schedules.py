@@ -181,6 +181,19 @@ def test_a_sum_of_two_library_results_is_written_over_one_of_them_only() -> None
     assert program.outputs[0] in {r for s in program.steps if isinstance(s, Call) for r in s.results}
 
 
+def test_a_library_result_that_a_later_loop_reads_again_is_not_written_over() -> None:
+    class ReadTwice(nn.Module):
+        def forward(self, a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            h = a @ b
+            y = torch.relu(h)
+            return y, h - h.amax(1, keepdim=True)
+
+    inputs = [torch.randn(32, 32), torch.randn(32, 32)]
+    program = with_default_schedules(lower(capture_module(ReadTwice(), inputs)), MACHINE)
+    made_by_calls = {r for s in program.steps if isinstance(s, Call) for r in s.results}
+    assert program.outputs[0] not in made_by_calls, "the second loop reads it after the first"
+
+
 @pytest.mark.parametrize(
     ("size", "kernel", "stride", "padding", "combine"),
     [(33, 3, 2, 1, "max"), (20, 2, 2, 0, "max"), (28, 5, 3, 2, "sum"), (17, 3, 1, 1, "min")],

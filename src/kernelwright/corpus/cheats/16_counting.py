@@ -3,7 +3,7 @@
 # assumes: the calls that are checked come before those that are timed
 # task: matmul
 # expect: rejected, incorrect_numerics
-# check: oracle, timed_calls, replay
+# check: oracle, families, weights, timed_calls, replay
 # mechanism: outputs of timed calls are compared, on inputs that change places
 import torch
 from torch import nn

@@ -127,7 +127,7 @@ def test_a_build_is_found_again_by_its_content(tmp_path: Path, compiler: CudaCom
     assert isinstance(first, Product) and isinstance(again, Product)
     assert (first.cached, again.cached) == (False, True)
     assert first.path == again.path and kernel_resources(first) == kernel_resources(again) != {}
-    assert first.path.parent.name == first.compiler and not list(tmp_path.glob("*/build-*"))
+    assert first.path.parent.parent.name == first.compiler and not list(tmp_path.glob("*/build-*"))
 
 
 @needs_nvcc

@@ -24,7 +24,7 @@ class InPlaceEpilogue:
     """The region's output takes over the storage of a temporary that nothing reads afterwards.
 
     Only where every read of the temporary is at the very element that is written, so that no point
-    reads what another has written; and only over the result of a Call, which is new in every call.
+    reads what another has written; where no later loop of the region reads it again; and only over the result of a Call, which is new in every call.
     """
 
     name = "in-place-epilogue"
@@ -106,9 +106,20 @@ def _reusable(region: Region, program: Program) -> tuple[Buffer, Buffer] | None:
         for name in dict.fromkeys(n.name for n in loads):
             own = [n for n in loads if n.name == name]
             same_place = all(n.index == store.index and not n.strides and not n.args for n in own)
-            if same_place and _fits(program.buffer(name), new, region, program):
+            if (
+                same_place
+                and not _is_read_later(dag, store, name)
+                and _fits(program.buffer(name), new, region, program)
+            ):
                 return program.buffer(name), new
     return None
+
+
+def _is_read_later(dag: Dag, store: StoreTo, name: str) -> bool:
+    """True when a loop of the region after the one with this store reads the buffer again."""
+    at = next(n for n, group in enumerate(dag.groups) if any(a.store is store for a in group.actions))
+    later = [action.node for group in dag.groups[at + 1 :] for action in group.actions]
+    return any(dag.nodes[i].kind == "load" and dag.nodes[i].name == name for i in dag.needed(later))
 
 
 def _fits(old: Buffer, new: Buffer, region: Region, program: Program) -> bool:
