@@ -232,6 +232,8 @@ class Evaluation(Frozen):
     """Computing operation that one call dispatched to torch -> count, as reported by the worker."""
     is_final: bool = False
     """True for a final measurement, in fresh processes with fresh secret seeds."""
+    referee: int | None = None
+    """Version of the referee that judged (``referee/version.py``); None in old stored evaluations."""
     sandbox: str | None = None
     """Sandbox tier of the candidate (docs/threat-model.md); None in old stored evaluations."""
 

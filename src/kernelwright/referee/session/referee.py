@@ -49,6 +49,7 @@ from kernelwright.referee.settings import RefereeSettings
 from kernelwright.referee.timing.measure import EAGER, Measurement
 from kernelwright.referee.timing.pinning import waited_share
 from kernelwright.referee.timing.statistics import LOOKS, Samples, conclude, is_settled
+from kernelwright.referee.version import REFEREE_VERSION
 from kernelwright.targets.base import BuildSite
 from kernelwright.targets.registry import build_candidate
 from kernelwright.tasks.counted import CountedWork
@@ -380,6 +381,7 @@ class _Trial:
             notes=tuple(self._notes),
             library_calls=None if failure else self._library_calls,
             is_final=self._is_final,
+            referee=REFEREE_VERSION,
             sandbox=self._launcher.sandbox.tier.value,
         )
 

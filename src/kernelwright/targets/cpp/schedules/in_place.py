@@ -24,7 +24,8 @@ class InPlaceEpilogue:
     """The region's output takes over the storage of a temporary that nothing reads afterwards.
 
     Only where every read of the temporary is at the very element that is written, so that no point
-    reads what another has written; where no later loop of the region reads it again; and only over the result of a Call, which is new in every call.
+    reads what another has written; where no later loop of the region reads it again; and only over the
+    result of a Call, which is new in every call.
     """
 
     name = "in-place-epilogue"

@@ -38,7 +38,8 @@ def compile_cubin(
 ) -> Product | NotBuilt:
     """Compile the kernels of a source for one architecture (``sm_90``, ``sm_90a``); no device is needed.
 
-    The result lies in a folder of its own, ``cache_dir/COMPILER/KEY``; the key is over text, flags and architecture.
+    The result lies in a folder of its own, ``cache_dir/COMPILER/KEY``; the key is over text, flags and
+    architecture.
     ``run`` confines the compiler, as for ``compile_library``; without it the compiler is a plain child, with
     a time limit and little else between the source and this user's files. ``flags`` must be of
     ``ALLOWED_FLAG``; that is the caller's to have checked. NVRTC finds no header at all: a source that
