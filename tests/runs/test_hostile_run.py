@@ -19,7 +19,8 @@ from kernelwright.testing.fake_run import ScriptedTeam, fake_prepare
 WRITTEN = ("48_kills_parent", "48_disk_filler", "32_socket_garbage")
 
 
-@pytest.mark.parametrize("written", [WRITTEN[:1], pytest.param(WRITTEN, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("written", [WRITTEN])
 def test_hostile_candidates_are_verdicts_and_the_runs_data_are_whole(
     tmp_path: Path, written: tuple[str, ...]
 ) -> None:
