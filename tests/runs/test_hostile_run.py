@@ -20,12 +20,9 @@ WRITTEN = ("48_kills_parent", "48_disk_filler", "32_socket_garbage")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("written", [WRITTEN])
-def test_hostile_candidates_are_verdicts_and_the_runs_data_are_whole(
-    tmp_path: Path, written: tuple[str, ...]
-) -> None:
+def test_hostile_candidates_are_verdicts_and_the_runs_data_are_whole(tmp_path: Path) -> None:
     specimens = {specimen.name: specimen for specimen in load_specimens()}
-    team = ScriptedTeam([specimens[name].source for name in written], [])
+    team = ScriptedTeam([specimens[name].source for name in WRITTEN], [])
     file = tmp_path / "runs.db"
     store = open_store(file)
     spec = RunSpec(task=load_corpus_task("pointwise"), recipe="kernelskill")
@@ -45,9 +42,9 @@ def test_hostile_candidates_are_verdicts_and_the_runs_data_are_whole(
         assert continue_run(outcome.run_id, tools) == outcome
     judged = {e.candidate: e.evaluation for e in kept if isinstance(e, CandidateEvaluated)}
     sources = {store.get_candidate(candidate).source for candidate in judged}
-    assert {specimens[name].source for name in written} <= sources
+    assert {specimens[name].source for name in WRITTEN} <= sources
     for candidate, evaluation in judged.items():
-        name = next(n for n in written if specimens[n].source == store.get_candidate(candidate).source)
+        name = next(n for n in WRITTEN if specimens[n].source == store.get_candidate(candidate).source)
         specimen = specimens[name]
         assert specimen.is_as_expected(evaluation.status, evaluation.check, evaluation.detail), evaluation
     assert store.get_run(outcome.run_id).state is RunState.FINISHED
