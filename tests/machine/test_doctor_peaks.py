@@ -26,7 +26,7 @@ def test_median_and_spread_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_disturbed_peaks_are_a_note_with_the_share_of_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     found = said(monkeypatch, PEAKS.model_copy(update={"is_noisy": True, "waited": 0.31}))
     assert not found.ok and not found.is_required
-    assert "31% of a sample; they are measured again when needed next" in found.advice
+    assert "31% of a sample; they are measured again after ten minutes" in found.advice
 
 
 def test_methods_that_disagree_are_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """Peaks: whole, quiet, cached; the curve bounds bandwidth from above."""
 
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -81,12 +82,16 @@ def test_refresh_keeps_the_quiet_measurement_and_never_the_better_one(
 
 
 @pytest.mark.usefixtures("small_probe")
-def test_only_disturbed_peaks_are_measured_again_when_asked_for(
+def test_only_disturbed_peaks_are_measured_again_and_only_when_they_are_old(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers = iter([noisy(50), quiet(100)])
     monkeypatch.setattr(module, "_measure", lambda *_: next(answers))
-    assert [measure_peaks(tmp_path).fma_gflops for _ in range(3)] == [50, 100, 100]
+    assert [measure_peaks(tmp_path).fma_gflops for _ in range(2)] == [50, 50]
+    for _ in range(2):
+        long_ago = time.time() - 2 * module.NOISY_KEPT_S
+        os.utime(next(tmp_path.glob("peaks*.json")), (long_ago, long_ago))
+        assert measure_peaks(tmp_path).fma_gflops == 100
 
 
 @pytest.mark.usefixtures("small_probe")

@@ -110,7 +110,7 @@ def _peaks(cache_dir: Path) -> MachineCheck:
         f"{ends}{peaks.bandwidth_gbps:.1f} GB/s to memory{_spread(peaks.spread, 'bandwidth_gbps')}, "
         f"{peaks.fma_gflops:.0f} GFLOP/s{_spread(peaks.spread, 'fma_gflops')} ({peaks.source})"
     )
-    advice = "" if not peaks.is_noisy else f"{_noise(peaks)}; they are measured again when needed next"
+    advice = "" if not peaks.is_noisy else f"{_noise(peaks)}; they are measured again after ten minutes"
     return MachineCheck("peaks", not peaks.is_noisy, text, advice)
 
 

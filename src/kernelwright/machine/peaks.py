@@ -6,6 +6,7 @@ import fcntl
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -49,6 +50,9 @@ efforts = [ctypes.c_double(float(word)) for word in (budget_s, quiet, limit_s)]
 sys.exit(ctypes.CDLL(library).probe(int(threads), array, len(words) // 2, int(rounds), *efforts))
 """
 
+NOISY_KEPT_S = 600.0
+"""Seconds for which disturbed peaks are used before they are measured again; our choice."""
+
 
 def measure_peaks(cache_dir: Path, *, refresh: bool = False) -> Peaks:
     """Return the machine's peaks: from the cache when there, else measured (a few seconds).
@@ -61,24 +65,30 @@ def measure_peaks(cache_dir: Path, *, refresh: bool = False) -> Peaks:
 
     Where no sample of a figure was quiet, the fastest counts, by processor time: what the threads would reach
     if nothing else ran. Peaks that other work disturbed so (``is_noisy``) are measured again when asked for
-    next. ``refresh`` measures again in any case. A quiet measurement takes the place of whatever was there,
-    higher or lower; a disturbed one does not replace a quiet one.
+    ten minutes later or more: on a busy machine every command would measure. ``refresh`` measures again in
+    any case. A quiet measurement takes the place of whatever was there, higher or lower; a disturbed one does
+    not replace a quiet one.
 
     Raises:
         MachineError: no compiler, too little memory, or the cache folder cannot be written.
     """
     path = _path(cache_dir)
     known = _load(path)
-    if known is not None and not known.is_noisy and not refresh:
+    if known is not None and not refresh and (not known.is_noisy or _age_s(path) < NOISY_KEPT_S):
         return known
     try:
         with _alone(cache_dir):
             now = _load(path)
-            if now is not None and not now.is_noisy and now != known:
+            if now is not None and now != known and (not now.is_noisy or not refresh):
                 return now  # another process has just measured
             return _kept(path, _measure(cache_dir, _working_sets(caches(), available_memory())))
     except OSError as error:
         raise MachineError(f"cannot keep the measured peaks in {cache_dir}: {error}") from error
+
+
+def _age_s(path: Path) -> float:
+    """Return the seconds since the file was written; a clock that was set back makes it new."""
+    return max(time.time() - path.stat().st_mtime, 0.0)
 
 
 def measure_again(cache_dir: Path) -> Peaks:
