@@ -117,6 +117,15 @@ def test_wrong_shapes_are_refused_in_one_line() -> None:
     assert "\n" not in str(caught.value)
 
 
+def test_a_graph_of_gradients_is_never_cut_silently() -> None:
+    new = load(candidate(Task(name="t", source=SOURCE))).ModelNew(10)
+    x = torch.rand(6, 10, requires_grad=True)
+    with pytest.raises(RuntimeError, match=r"no gradients: call it under torch\.no_grad\(\)"):
+        new(x)
+    with torch.no_grad():
+        assert new(x).shape == (6,)
+
+
 def test_other_strides_are_accepted() -> None:
     new = load(candidate(Task(name="t", source=SOURCE))).ModelNew(10)
     x = torch.rand(10, 6).t()

@@ -7,6 +7,7 @@ import dataclasses
 import operator
 import textwrap
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from functools import partial
 
 import torch
@@ -21,6 +22,9 @@ from kernelwright.targets.module_file.forward import check_unique, dotted, forwa
 from kernelwright.targets.module_file.shared_source import DECLARE, LAID_OUT, UNPACK
 from kernelwright.tasks.capture import Captured, Placeholder
 from kernelwright.tasks.namespace import bind_source, construct_model, load_namespace
+
+NO_GRADIENTS = "this kernel has no gradients: call it under torch.no_grad(), or train the original module"
+"""What a candidate says where a call of it would cut a graph of gradients."""
 
 
 class CandidateWriter(ABC):
@@ -155,7 +159,7 @@ class CandidateWriter(ABC):
         got = ", ".join(f"{{tuple({name}.shape)}} {{{name}.dtype}}" for name in tensors)
         known = "; ".join(self._shapes(captured) for captured, _ in self.programs.values())
         checks.append(f'raise ValueError(f"made for {known}; got {got}")')
-        lines += ["        " + line for line in checks]
+        lines += ["        " + line for line in (*_refusal_of_gradients(tensors), *checks)]
         for name, (_, program) in self.programs.items():
             kernels = {s.name: self.function_name(s) for s in program.steps if isinstance(s, Region)}
             method = forward_method(
@@ -239,6 +243,19 @@ class CandidateWriter(ABC):
 def inputs_of(captured: Captured) -> list[Placeholder]:
     """Return the arguments of forward that are tensors."""
     return [p for p in captured.placeholders if p.kind == "input"]
+
+
+def _refusal_of_gradients(tensors: Sequence[str]) -> list[str]:
+    """Return lines that raise where an input is part of a graph of gradients: kernels would cut it.
+
+    Parameters are not asked: they want gradients in every call outside ``no_grad``, wanted by anybody or not.
+    """
+    if not tensors:
+        return []
+    return [
+        f"if torch.is_grad_enabled() and any(t.requires_grad for t in ({', '.join(tensors)},)):",
+        f'    raise RuntimeError("{NO_GRADIENTS}")',
+    ]
 
 
 def _needs_no_grad(program: Program) -> bool:
