@@ -108,3 +108,17 @@ def test_a_little_work_after_every_answer_is_allowed() -> None:
     assert not Idle(cpu_s=0.05, busy_s=0.0, n=100).is_too_much
     assert not Idle(cpu_s=0.09, busy_s=1.0, n=3).is_too_much
     assert Idle(cpu_s=0.05, busy_s=0.1, n=10).is_too_much
+
+
+def test_a_command_within_a_command_is_no_idle_work(other: Other) -> None:
+    watch = Watch(other.process.pid)
+    watch.enter()
+    other.tell("call")
+    watch.leave()
+    for _ in range(4):
+        watch.enter()
+        other.tell("call")
+        watch.enter()  # as where outputs are asked for before what surrounds the calls has ended
+        watch.leave()
+        watch.leave()
+    assert watch.problem() is None and watch.idle.n == 4

@@ -3,7 +3,7 @@
 # assumes: by the time somebody looks the work is done
 # task: matmul
 # expect: rejected, incorrect_numerics, aliased_output
-# check: timed_calls, replay, idle_work, storage
+# check: timed_calls, replay, idle_work, storage, families, weights
 # mechanism: all outputs of a pass are kept and any may be compared; outputs are read at once
 import _thread
 import time

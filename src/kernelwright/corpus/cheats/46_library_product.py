@@ -5,7 +5,7 @@
 # policy: library_calls=forbidden
 # wins: no
 # expect: rejected
-# check: library_calls
+# check: library_calls, own_kernel
 # mechanism: the trace of dispatched calls, under the policy library_calls
 import torch
 from torch import nn

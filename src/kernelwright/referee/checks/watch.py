@@ -84,10 +84,14 @@ class Watch:
         self.idle = Idle(n_threads=self._n_threads)
         self._entered: float | None = None
         self._left: float | None = None
+        self._depth = 0
         self._others_s = self._others_now_s()
 
     def enter(self) -> None:
-        """Note that a command is about to be sent."""
+        """Note that a command is about to be sent; within another command it is a part of that one."""
+        self._depth += 1
+        if self._depth > 1:
+            return
         self._entered = self._cpu_s()
         if self._left is not None:
             gap_s = max(self._entered - self._left, 0.0)
@@ -97,6 +101,9 @@ class Watch:
 
     def leave(self) -> None:
         """Note that the answer has come."""
+        self._depth = max(self._depth - 1, 0)
+        if self._depth:
+            return
         self._left = self._cpu_s()
         if self._entered is not None:
             self.command_s = max(self._left - self._entered, 0.0)

@@ -211,7 +211,8 @@ class Asking:
         """Return what a reference treats plainly in one input.
 
         NaN, where it reaches its own row of the outputs and nothing else; the infinities as well, where it
-        reaches one element only. In a sum over a row, honest kernels make different things of infinities.
+        reaches the output at its own place alone, or one output that an infinity makes infinite and not NaN.
+        Where infinities cancel, honest kernels make different things of them.
         """
         if self._base is None or not all(x.is_floating_point() for x in self._base):
             return ()
@@ -220,20 +221,33 @@ class Asking:
             if not self._has_time():
                 return ()
             place = tuple(self._index(n) for n in self._values[i].shape)
-            outputs = self._ask.run_raw(self._changed(i, partial(_put_nan, place=place)))
+            outputs = self._ask.run_raw(self._changed(i, partial(_put, place=place, value=torch.nan)))
             reached = [bad for o in outputs or () if (bad := ~torch.isfinite(o)).any()]
             if not reached or not all(_is_own(bad, place) for bad in reached):
                 return ()
-            if any(int(bad.sum()) > 1 for bad in reached):
+            is_at_its_place = all(_is_at(bad, place, self._values[i].shape) for bad in reached)
+            if not is_at_its_place and not (
+                all(int(bad.sum()) == 1 for bad in reached) and self._keeps_infinities(i, place)
+            ):
                 found = NAN
         return found
+
+    def _keeps_infinities(self, i: int, place: tuple[int, ...]) -> bool:
+        """Tell whether each infinity at a place makes an output infinite, and none NaN."""
+        for value in (torch.inf, -torch.inf):
+            outputs = self._ask.run_raw(self._changed(i, partial(_put, place=place, value=value)))
+            if not outputs or any(bool(torch.isnan(o).any()) for o in outputs):
+                return False
+            if not any(bool(torch.isinf(o).any()) for o in outputs):
+                return False
+        return True
 
     def _index(self, count: int) -> int:
         return int(torch.randint(count, (1,), generator=self._generator))
 
 
-def _put_nan(x: torch.Tensor, place: tuple[int, ...]) -> None:
-    x[place] = float("nan")
+def _put(x: torch.Tensor, place: tuple[int, ...], value: float) -> None:
+    x[place] = value
 
 
 class _Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -276,6 +290,11 @@ def _error(x: torch.Tensor, o: torch.Tensor) -> float:
 
 def _differ(outputs: Sequence[torch.Tensor], others: Sequence[torch.Tensor]) -> bool:
     return any(not torch.equal(x, y) for x, y in zip(outputs, others, strict=True))
+
+
+def _is_at(reached: torch.Tensor, place: tuple[int, ...], shape: torch.Size) -> bool:
+    """Tell whether an output of the input's shape was reached at one place, the input's."""
+    return reached.shape == shape and int(reached.sum()) == 1 and bool(reached[place])
 
 
 def _is_own(reached: torch.Tensor, place: tuple[int, ...]) -> bool:
