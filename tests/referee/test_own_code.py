@@ -72,6 +72,7 @@ def test_most_of_the_time_must_be_its_own(own: int, library: int, cpu_s: float, 
     assert (own_code_problem(owners, cpu_s) is not None) == is_problem
 
 
+@pytest.mark.slow
 def test_library_work_that_an_own_kernel_hides_is_found(tmp_path: Path) -> None:
     settings = RefereeSettings(
         cache_dir=tmp_path, search_timing_s=0.2, policy=Policy(library_calls=LibraryCalls.FORBIDDEN)

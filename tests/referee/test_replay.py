@@ -52,6 +52,7 @@ def test_giving_anything_on_unseen_values_is_seen_beside_the_reference(
     assert found.status is Status.REJECTED and "returned a wrong output" in found.detail
 
 
+@pytest.mark.slow
 def test_new_values_come_to_the_places_that_were_timed_too(session: RefereeSession) -> None:
     found = judge(session, CHEATS["15_only_where_timed"])
     assert (found.status, found.check) == (Status.REJECTED, Check.REPLAY), found.detail

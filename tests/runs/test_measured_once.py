@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from lab.servers.bad_server import BadServer, answers
 from lab.servers.playing_model import TASK, PlayingModel
+from tests.marks import first_quick
 
 from kernelwright import api
 from kernelwright.agents.problem import Problem
@@ -88,7 +89,7 @@ def own_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KERNELWRIGHT_API_KEY", "sk-none")
 
 
-@pytest.mark.parametrize("task", SUITE)
+@pytest.mark.parametrize("task", first_quick(SUITE))
 @pytest.mark.parametrize("recipe", recipes())
 def test_the_expert_team_has_no_program_evaluated_twice(recipe: str, task: str, tmp_path: Path) -> None:
     spec = RunSpec(
@@ -118,7 +119,7 @@ def test_a_model_team_has_no_program_evaluated_twice(recipe: str, tmp_path: Path
 
 def test_a_move_that_leads_back_is_a_failed_move(tmp_path: Path) -> None:
     spec = RunSpec(
-        task=suite_task("27_Softmax"),
+        task=suite_task("17_FrobeniusScale"),
         recipe="stark",
         budget=Budget(evaluations=20),
         baselines=("eager",),
