@@ -3,7 +3,7 @@
 # assumes: time between calls is nobody's
 # task: matmul
 # expect: rejected
-# check: idle_work
+# check: idle_work, replay
 # mechanism: the parent watches the process's processor time between commands
 import threading
 import time
