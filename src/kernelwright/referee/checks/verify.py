@@ -22,7 +22,7 @@ POISONED = 0.75
 """Share of the samples on which memory is filled: filled memory says no more about what a call is for."""
 PINNED = 0.75
 """Share of the samples on which busy threads are pinned, as they mostly are while calls are timed."""
-SERIES_S, MOST_CALLS = 0.01, 64
+SERIES_S, MOST_CALLS = 0.01, 2000
 """A sample is verified in a series of calls: at most so long, and so many. Whoever is in a call cannot tell
 its series from the begin of a timed one."""
 SPREAD_BYTES = 1 << 20
@@ -91,15 +91,16 @@ class Verification:
     def _series(self, draw: InputSample) -> list[str]:
         """Fill argument sets with a sample's inputs; return the sets of its calls in their order.
 
-        There is one call where a call leaves the module in another state, and where tensors are copied.
+        There is one call where tensors are copied, and the first of all calls is alone.
         """
         worker, names = self._contestant, list(self._contestant.slots)
         most = max(1, min(int(SERIES_S / worker.ran_s), MOST_CALLS))
-        if draw.changed or self._reference.device.is_apart or self._n_checked == 0:
+        if self._reference.device.is_apart or self._n_checked == 0:
             most = 1
-        is_small = self._reference.layout.args_bytes <= SPREAD_BYTES
         calls = self._rng.randint(1, most)
-        sets = self._rng.sample(names, self._rng.randint(1, min(calls, len(names) if is_small else 1)))
+        is_small = self._reference.layout.args_bytes <= SPREAD_BYTES
+        as_in_others = (1, len(self._reference.timed_keys), len(names)) if is_small else (1,)
+        sets = self._rng.sample(names, min(calls, self._rng.choice(as_in_others)))
         for name in sets:
             worker.fill(name, draw.inputs)
         self._last_sets = sets
@@ -115,6 +116,11 @@ class Verification:
         else:
             worker.load_state(draw.state, self._reference.layout.buffers())
         is_kept = draw.key in self._reference.timed_keys and len(self._kept) < self._n_keep
+        if draw.changed and len(series) > 1:  # what one call leaves behind is judged after one call
+            worker.run(series)
+            self.check_outputs(draw, worker.fetch("chosen"), "")
+            worker.load_state(draw.state, self._reference.layout.buffers())
+            series = series[:1]
         worker.run(series, keep=is_kept)
         self._n_checked += 1
         self.check_outputs(draw, worker.fetch("chosen"), "")

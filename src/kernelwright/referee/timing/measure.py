@@ -1,11 +1,12 @@
 """Times candidate and baselines alternately with the parent's clock, and checks what timed calls return."""
 
+import contextlib
 import math
 import os
 import random
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from kernelwright.core.evaluation import Check, Status
@@ -58,13 +59,11 @@ interrupted."""
 CHECK_ALL_BYTES = 8 << 20
 """Outputs of up to this size are checked after every sample, larger ones after every third."""
 UNCOUNTED = 0.25
-"""Share of the rounds with a further sample that does not count; one round has one in any case."""
+"""Share of the rounds with a further sample that does not count, as timed or as replayed."""
 POISONED, UNPINNED = 0.5, 0.3
 """Shares of these samples in which memory is filled, and in which threads are not pinned."""
-OTHER_INPUTS, AS_REPLAYED = 0.6, 0.2
-"""Shares of these samples on inputs of another distribution, and with calls in the manner of the replay."""
-OTHER_MS, FEW_CALLS = 100.0, 64
-"""References slower than this get none on other inputs. Such a sample has at most so many calls."""
+OTHER_MS = 30.0
+"""References slower than this get no further samples on inputs of other distributions."""
 STATE_CALLS, STATE_S, STATE_NEAR = 40, 0.05, 1e-3
 """At the end, both sides make the same calls, at most this many and for this long, and their buffers may
 differ by this scaled distance."""
@@ -120,9 +119,9 @@ class Measurement:
         names = self._rng.sample(list(worker.slots), len(worker.slots))
         self._place = {name: draws[i % len(draws)] for i, name in enumerate(names)}
         self._sets = self._reference.set_names
-        self._other_keys = list(self._reference.other_keys)
-        self._uncounted_at = self._rng.randrange(MIN_ROUNDS)
-        """The round that certainly has a further sample that does not count."""
+        self._other_keys = [key for key in self._reference.other_keys if key.state in self._reference.states]
+        self._replayed_at = self._rng.randrange(MIN_ROUNDS)
+        """The one of the first rounds with a further sample as replayed; the others have it on other inputs."""
         self._early: InputSample | None = None
         self._early_round = self._rng.randrange(MIN_ROUNDS)
         """The round whose first output of the candidate's is kept until the end."""
@@ -287,34 +286,34 @@ class Measurement:
                 self._swap()
             if has_light_weights or n % 3 == 2:
                 self._exchange_weights()
-            if n == self._uncounted_at or self._rng.random() < UNCOUNTED:
-                self._take_uncounted()
+            uncounted_at = time.perf_counter()
+            if n < MIN_ROUNDS:
+                is_other = n != self._replayed_at
+                self._take_uncounted(self._take_other_inputs if is_other else self._take_as_replayed)
+            if self._rng.random() < UNCOUNTED:
+                kinds = (self._take_as_timed, self._take_as_replayed)
+                self._take_uncounted(kinds[self._rng.random() < 1 / 2])
+            begin += time.perf_counter() - uncounted_at
             self._order = self._next_order()
             for side in self._rng.sample(sides, len(sides)):
                 self._take_sample(side, n)
             if self._is_enough(sides, n + 1, time.perf_counter() - begin, aim_s):
                 break
 
-    def _take_uncounted(self) -> None:
+    def _take_uncounted(self, take: Callable[[], None]) -> None:
         """Have the candidate called as verification or the replay does; the calls do not count.
 
         So whoever could tell what timed calls are for would still be judged in them on inputs of all kinds.
         """
-        worker, candidate = self._contestant, self._all[0]
+        worker = self._contestant
         worker.perturb(PERTURB if self._rng.random() < POISONED else 0)
-        pinned = self._pinning.threads
-        if self._rng.random() < UNPINNED:
-            self._pinning.restore()
-        kind = self._rng.random()
-        if kind < OTHER_INPUTS:
-            self._take_other_inputs()
-        elif kind < OTHER_INPUTS + AS_REPLAYED and not self._reference.device.is_apart:
-            self._take_as_replayed()
-        else:
-            self._order = self._next_order()
-            self._batch(candidate, candidate.calls, is_checked=True)
-        self._pinning.pin(pinned)
+        self._order = self._next_order()
+        with self._pinning.lifted() if self._rng.random() < UNPINNED else contextlib.nullcontext():
+            take()
         worker.perturb(0)
+
+    def _take_as_timed(self) -> None:
+        self._batch(self._all[0], self._all[0].calls, is_checked=True)
 
     def _take_other_inputs(self) -> None:
         """Take a sample on inputs of another distribution, on their weights, and compare some outputs."""
@@ -323,15 +322,13 @@ class Measurement:
         draw = self._reference.draw(self._rng.choice(self._other_keys))
         if draw is None:
             return
-        worker, names = self._contestant, self._next_order()
-        homes = {arena_of(name): self._place[arena_of(name)] for name in names}
+        worker, calls = self._contestant, self._all[0].calls
+        homes = {arena_of(name): self._place[arena_of(name)] for name in self._order}
         worker.load_state(draw.state)
         for name in homes:
             self._place[name] = draw
             worker.fill(name, draw.inputs)
-        self._order = names
-        self._batch(self._all[0], self._rng.randint(1, max(1, min(self._all[0].calls, FEW_CALLS))),
-                    is_checked=True)  # fmt: skip
+        self._batch(self._all[0], self._rng.choice([calls, self._rng.randint(1, calls)]), is_checked=True)
         worker.load_state(self._weights.state)
         self._reference.load_state(self._weights.state)  # what made the sample may have loaded others
         for name, before in homes.items():
@@ -339,6 +336,8 @@ class Measurement:
 
     def _take_as_replayed(self) -> None:
         """Call once on every argument set, keep all outputs and compare one of them."""
+        if self._reference.device.is_apart:
+            return
         worker, side = self._contestant, self._all[0]
         most = max(2, math.ceil(self._settings.batch_s / max(side.per_call_s, 1e-7)))
         names = self._rng.sample(self._sets, len(self._sets))[:most]

@@ -9,7 +9,7 @@ slows both sides alike.
 
 import contextlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kernelwright.referee.sandbox.account import cpu_s
@@ -84,6 +84,7 @@ class Pinning:
         self._masks: dict[int, set[int]] = {}
         self._whole = os.sched_getaffinity(0)
         self._has_pinned = False
+        self._last: dict[int, set[int]] = {}
 
     def pin(self, threads: Sequence[int]) -> None:
         """Pin each thread to the next core, going round; a thread that is gone or foreign is left alone."""
@@ -91,15 +92,24 @@ class Pinning:
         for i, thread in enumerate(threads):
             with contextlib.suppress(OSError):
                 mask = os.sched_getaffinity(thread)
-                os.sched_setaffinity(thread, {cores[i % len(cores)]})
+                core = {cores[i % len(cores)]}
+                os.sched_setaffinity(thread, core)
+                self._last[thread] = core
                 is_inherited = self._has_pinned and len(mask) == 1
                 self._masks.setdefault(thread, self._whole if is_inherited else mask)
         self._has_pinned = self._has_pinned or bool(self._masks)
 
-    @property
-    def threads(self) -> list[int]:
-        """Return the threads that are pinned now, the first pinned first."""
-        return list(self._masks)
+    @contextlib.contextmanager
+    def lifted(self) -> Iterator[None]:
+        """Have no thread pinned for a while; the same ones are pinned again afterwards."""
+        pinned = {thread: self._last[thread] for thread in self._masks}
+        self.restore()
+        yield
+        for thread, core in pinned.items():
+            with contextlib.suppress(OSError):
+                mask = os.sched_getaffinity(thread)
+                os.sched_setaffinity(thread, core)
+                self._masks[thread] = mask
 
     def restore(self) -> None:
         """Allow every pinned thread the cores it had before, and threads that these started all cores."""
