@@ -121,7 +121,7 @@ class Measurement:
         self._sets = self._reference.set_names
         self._other_keys = [key for key in self._reference.other_keys if key.state in self._reference.states]
         self._replayed_at = self._rng.randrange(MIN_ROUNDS)
-        """The one of the first rounds with a further sample as replayed; the others have it on other inputs."""
+        """Of the first rounds, the one with a further sample as replayed; the others have other inputs."""
         self._early: InputSample | None = None
         self._early_round = self._rng.randrange(MIN_ROUNDS)
         """The round whose first output of the candidate's is kept until the end."""
