@@ -425,6 +425,10 @@ OPTIONS: tuple[Option, ...] = (
         only=("optimize",),
     ),
     Option("output", "--output", "File for the tuned kernel.", "Results", short="-o", only=("tune",)),
+    Option(
+        "out", "--out", "Folder for every tried point, also as Kernel Tuner's T1 and T4.", "Results",
+        metavar="FOLDER", only=("tune",),
+    ),
     Option("report", "--report", "HTML report.", "Results", default="FILE_report.html"),
     Option("open_report", "--open", "Open the report.", "Results", kind=bool),
 )  # fmt: skip

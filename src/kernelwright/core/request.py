@@ -291,6 +291,8 @@ class TuneRequest(_WithWorkloads):
     library_calls: LibraryCalls = LibraryCalls.ALLOWED
     output: str | None = None
     """File for the closed source; None: it is not written."""
+    out: str | None = None
+    """Folder for every point that was tried, also as T1 and T4; None: nothing is written."""
 
 
 class AuditRequest(Request):
