@@ -220,6 +220,10 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option("cold", "--cold", "Begin with no memory of other runs.", "Search", kind=bool),
     Option(
+        "findings", "--findings", "Show models what documents in Markdown or text say of the task.",
+        "Search", metavar="FOLDER",
+    ),
+    Option(
         "budget.evaluations", "--budget-evaluations", "Candidates to measure at most.", "Budget", kind=int,
         metavar="N", minimum=1, default="the recipe's", is_configurable=True,
     ),
