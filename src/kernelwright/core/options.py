@@ -136,6 +136,11 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "folder", "FOLDER", "Somebody's run: level_L_problem_P_sample_S_kernel.py.", "Task", is_argument=True,
+        only=("submission",),
+    ),
+    Option(
+        "folder", "FOLDER", "Tasks, kernels and claims.json.", "Task", is_argument=True,
+        only=("verify-claims",),
     ),
     Option(
         "problems", "PROBLEMS", "KernelBench's folder, with level1 and so on.", "Task", is_argument=True,
@@ -402,7 +407,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("out", "--out", "Folder for the results.", "Results", default="./NAME", only=_EXPERIMENTS),
     Option(
         "out", "--out", "Folder for the results.", "Results", metavar="FOLDER",
-        only=("check", "audit", "submission"),
+        only=("check", "audit", "submission", "verify-claims"),
     ),
     Option(
         "out", "--out", "Folder for the files.", "Results", metavar="FOLDER", default="here",

@@ -368,7 +368,19 @@ class SubmissionRequest(Request):
     """Folder for submission.json and submission.md."""
 
 
+class ClaimsRequest(Request):
+    """Judge published kernels beside what was claimed of them: ``kernelwright verify-claims``."""
+
+    command: ClassVar[str] = "verify-claims"
+    folder: str = Field(min_length=1)
+    """With ``claims.json``, tasks and kernels."""
+    library_calls: LibraryCalls = LibraryCalls.ALLOWED
+    device: str = "cpu"
+    out: str | None = None
+    """Folder for claims-judged.json and claims-judged.md."""
+
+
 REQUESTS: tuple[type[Request], ...] = (
     RunRequest, EvaluateRequest, BenchRequest, CompareRequest, CheckRequest, SpaceRequest, TuneRequest,
-    AuditRequest, ImportRequest, ExportRequest, SubmissionRequest,
+    AuditRequest, ImportRequest, ExportRequest, SubmissionRequest, ClaimsRequest,
 )  # fmt: skip
