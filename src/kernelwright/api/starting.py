@@ -122,7 +122,8 @@ def _dynamic(task: Task, request: RunRequest, target: Target) -> Task:
     """Return the task with its dynamic axes; raises UserError where the target's kernels take none."""
     if not target.lowering.takes_extents:
         raise UserError(
-            f"--dynamic: kernels of {str(target.name)!r} have fixed sizes; leave --dynamic out, or use cpu/cpp"
+            f"--dynamic: kernels of {str(target.name)!r} have fixed sizes; leave the option out or name "
+            "another --target"
         )
     # lazy: loads torch
     from kernelwright.tasks.dynamic import dynamic_task

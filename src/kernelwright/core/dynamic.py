@@ -85,7 +85,9 @@ def parse_dynamic(text: str) -> DynamicAxis:
         )
     axes = tuple((int(a) if a.isdigit() else a, int(n)) for a, _, n in (w.partition(":") for w in words) if n)
     return DynamicAxis(
-        name=BATCH if not axes else f"{str(axes[0][0]).replace('.', '_')}_{axes[0][1]}".lstrip("0123456789_")
+        name=BATCH
+        if not axes
+        else f"{str(axes[0][0]).replace('.', '_')}_{axes[0][1]}".lstrip("0123456789_")
         or f"axis_{axes[0][0]}_{axes[0][1]}",
         axes=axes,
         low=int(found["low"]) if found["low"] else None,
@@ -121,7 +123,9 @@ def _from_dims(given: Mapping[Any, Any]) -> tuple[DynamicAxis, ...]:
     found: dict[str, DynamicAxis] = {}
     for argument, axes in given.items():
         if not isinstance(axes, Mapping):
-            raise UserError(f"dynamic: {argument!r} needs a mapping of axes to torch.export.Dim; got {axes!r}")
+            raise UserError(
+                f"dynamic: {argument!r} needs a mapping of axes to torch.export.Dim; got {axes!r}"
+            )
         for axis, dim in axes.items():
             if dim is None:
                 continue
@@ -167,7 +171,7 @@ def sample_extents(axes: Sequence[DynamicAxis], seed: str) -> list[tuple[int, ..
         beyond = [max(high, 2) + n for n in range(1, 1 + max(0, n_terms + 2 - len(inside)))]
         pools.append((inside + beyond)[: n_terms + 4])
     if len(axes) == 1:
-        return [(n,) for n in pools[0][: n_terms + 2]]
+        return [(n,) for n in pools[0][: n_terms + 1]]
     points: dict[tuple[int, ...], None] = {}
     while len(points) < n_terms + 3:
         points[tuple(draw.choice(pool) for pool in pools)] = None

@@ -167,8 +167,8 @@ OPTIONS: tuple[Option, ...] = (
         parse=parse_workload, show=workload_word,
     ),
     Option(
-        "dynamic", "--dynamic", "An extent that may vary: kernels hold for the whole range, are verified on its "
-        "edges and on extents drawn from it, and are timed at the task's own or those after @. Repeatable.",
+        "dynamic", "--dynamic", "An extent that may vary: kernels hold for the whole range, are verified on "
+        "its edges and on extents drawn from it, and timed at the task's own or those after @. Repeatable.",
         "Task", metavar="batch | ARG:AXIS,...=LOW..HIGH@TIMED,...", many=True, parse=parse_dynamic,
         show=lambda axis: axis.words,
     ),

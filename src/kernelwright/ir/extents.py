@@ -1,8 +1,9 @@
 """Extents that are known at run time: numbers that also know of what they are made.
 
-A graph is captured and lowered at several extents. ``generalised`` compares the programs and puts an ``Extent``
-wherever a number depends on them. An ``Extent`` calculates like the number at the extent that kernels are made
-for, so schedules are decided as for that size, and it prints as an expression, so what is printed holds for all.
+A graph is captured and lowered at several extents. ``Family.unified`` compares the programs and puts an
+``Extent`` wherever a number depends on them. An ``Extent`` calculates like the number at the extent that
+kernels are made for, so schedules are decided as for that size. It prints as an expression, so the text holds
+for all.
 """
 
 import itertools
@@ -26,8 +27,10 @@ class Dim:
     name: str
     low: int
     high: int
-    value: int
+    made_for: int
     """The one that schedules are decided for."""
+    value: int
+    """The one that numbers have: ``made_for``, or another to see what depends on it."""
 
     @property
     def variable(self) -> str:
@@ -42,9 +45,9 @@ Terms = Mapping[tuple[Dim, ...], int]
 class Extent(int):
     """A sum of products of dims.
 
-    It equals only an extent of the same terms, never a plain number: what holds at one extent by accident does
-    not count. Order is that of the values. Arithmetic without a result of this form gives a plain number, which
-    ``targets/module_file`` finds: the text would differ from one value to another.
+    It equals only an extent of the same terms, never a plain number: what holds at one extent by accident
+    does not count. Order is that of the values. Arithmetic without a result of this form gives a plain
+    number; ``targets/module_file`` finds it, because the text differs from one value to another.
     """
 
     terms: tuple[tuple[tuple[Dim, ...], int], ...]
@@ -61,12 +64,17 @@ class Extent(int):
         return _evaluated(dict(self.terms), lambda dim, factor: dim.high if factor > 0 else dim.low)
 
     @property
+    def planned(self) -> int:
+        """The value at the extents that schedules are decided for."""
+        return _evaluated(dict(self.terms), lambda dim, _: dim.made_for)
+
+    @property
     def dims(self) -> frozenset[Dim]:
         """The dims it depends on."""
         return frozenset(dim for product, _ in self.terms for dim in product)
 
     def at(self, values: Mapping[str, int]) -> "Extent":
-        """Return the same, for kernels that are made for other values."""
+        """Return the same with other values of the dims."""
         return Extent(
             {
                 tuple(replace(dim, value=values[dim.name]) for dim in product): factor
@@ -124,7 +132,9 @@ class Extent(int):
         if not isinstance(other, int):
             return NotImplemented
         products = [
-            {tuple(sorted((*a, *b))): m * n} for a, m in _terms(self).items() for b, n in _terms(other).items()
+            {tuple(sorted((*a, *b))): m * n}
+            for a, m in _terms(self).items()
+            for b, n in _terms(other).items()
         ]
         return _sum(*products)
 
@@ -142,6 +152,11 @@ class Extent(int):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Extent, (dict(self.terms),)
+
+
+def planned(value: int) -> int:
+    """Return the number that a choice of speed, right at every extent, is made by."""
+    return value.planned if isinstance(value, Extent) else value
 
 
 def most(value: int) -> int:
@@ -237,7 +252,7 @@ class Family:
         return {p: int(factor) for p, factor in zip(products, solution, strict=True) if factor}
 
     def unified(self, parts: Sequence[T]) -> T:
-        """Return the value that is each of the parts at its point: the same but for numbers that depend on it.
+        """Return the value that is each of the parts at its point; only numbers may depend on it.
 
         Raises:
             LoweringError: the parts differ in more than that.
@@ -349,8 +364,7 @@ def _rebuilt(part: Any, values: Mapping[str, int], known: dict[int, tuple[Any, A
         changed = {
             field.name: new
             for field in fields(part)
-            if field.compare
-            and (new := _rebuilt(old := getattr(part, field.name), values, known)) is not old
+            if field.compare and (new := _rebuilt(old := getattr(part, field.name), values, known)) is not old
         }
         result = replace(part, **changed) if changed else part
     known[id(part)] = part, result

@@ -2,7 +2,7 @@
 
 import inspect
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from types import ModuleType
 from typing import Any
@@ -18,7 +18,7 @@ from kernelwright.tasks.namespace import construct_model, draw_inputs, load_name
 
 EXTENTS = "kernelwright_extents"
 """Global of a dynamic task that workloads rebind."""
-_RESIZED = '''
+_RESIZED = """
 
 {extents} = {own!r}
 kernelwright_own_inputs = get_inputs
@@ -28,7 +28,7 @@ def get_inputs():
     from kernelwright.tasks.resized import resized
 
     return resized(kernelwright_own_inputs, {axes!r}, {extents})
-'''
+"""
 
 
 def dynamic_task(task: Task, asked: Sequence[DynamicAxis], seed: int = 0) -> Task:
@@ -61,9 +61,26 @@ def dynamic_task(task: Task, asked: Sequence[DynamicAxis], seed: int = 0) -> Tas
     return made
 
 
-def _workload(base: Workload, axes: Sequence[DynamicAxis], point: tuple[int, ...], *, is_timed: bool) -> Workload:
+def _workload(
+    base: Workload, axes: Sequence[DynamicAxis], point: tuple[int, ...], *, is_timed: bool
+) -> Workload:
     name = ", ".join(f"{axis.name}={extent}" for axis, extent in zip(axes, point, strict=True))
     return Workload(name=name, overrides={**base.overrides, EXTENTS: point}, is_timed=is_timed)
+
+
+def example_workloads(task: Task) -> list[tuple[tuple[int, ...], Workload]]:
+    """Return workloads of a dynamic task inside its ranges, with their extents: its own, and some more."""
+    spans = [axis.span for axis in task.dynamic]
+    own = [_extents_of(workload) for workload in task.workloads]
+    samples = sample_extents(task.dynamic, task.id)
+    inside = [p for p in samples if all(low <= n <= high for n, (low, high) in zip(p, spans, strict=True))]
+    points = list(dict.fromkeys([*own, *inside]))
+    return [(point, _workload(task.workloads[0], task.dynamic, point, is_timed=False)) for point in points]
+
+
+def _extents_of(workload: Workload) -> tuple[int, ...]:
+    found = workload.overrides[EXTENTS]
+    return tuple(int(n) for n in found if n is not None) if isinstance(found, tuple) else ()
 
 
 def _timed_points(axes: Sequence[DynamicAxis]) -> list[tuple[int, ...]]:
@@ -92,10 +109,13 @@ def _resolved(asked: DynamicAxis, inputs: Sequence[Any], names: Sequence[str]) -
     for position, axis in axes:
         shape = tuple(inputs[position].shape)
         if not -len(shape) <= axis < len(shape) or not shape[axis]:
-            raise UserError(f"--dynamic {asked.words}: input {position} has shape {shape}, no axis {axis} to vary")
+            raise UserError(
+                f"--dynamic {asked.words}: input {position} has shape {shape}, no axis {axis} to vary"
+            )
         sizes[position, axis % len(shape)] = shape[axis]
     if len(set(sizes.values())) > 1:
-        raise UserError(f"--dynamic {asked.words}: these axes have different sizes: {sorted(set(sizes.values()))}")
+        found = ", ".join(map(str, sorted(set(sizes.values()))))
+        raise UserError(f"--dynamic {asked.words}: these axes have different sizes: {found}")
     own = next(iter(sizes.values()))
     low, high = asked.low or 1, asked.high or max(own, asked.low or 1)
     if low == high:
@@ -109,7 +129,9 @@ def _resolved(asked: DynamicAxis, inputs: Sequence[Any], names: Sequence[str]) -
 def _position(name: int | str, inputs: Sequence[Any], names: Sequence[str]) -> int:
     found = name if isinstance(name, int) else names.index(name) if name in names else -1
     if not 0 <= found < len(inputs) or not isinstance(inputs[found], torch.Tensor):
-        known = [n or str(i) for i, n in enumerate(names[: len(inputs)]) if isinstance(inputs[i], torch.Tensor)]
+        known = [
+            n or str(i) for i, n in enumerate(names[: len(inputs)]) if isinstance(inputs[i], torch.Tensor)
+        ]
         raise UserError(f"--dynamic: {name!r} names no tensor of the call; known: {', '.join(known)}")
     return found
 
@@ -173,15 +195,16 @@ def _require_range(task: Task) -> None:
     except Exception as error:  # torch.export raises many classes
         words = ", ".join(f"{axis.name}={axis.low}..{axis.high}" for axis in task.dynamic)
         reason = next((line for line in str(error).splitlines() if "-" in line or "must" in line), str(error))
+        said = " ".join(reason.split())[:200]
         raise TaskError(
-            f"{task.name}: one graph does not serve {words} (torch.export: {' '.join(reason.split())[:200]}); "
+            f"{task.name}: one graph does not serve {words} (torch.export: {said}); "
             "narrow the range, or leave --dynamic out"
         ) from error
 
 
 def _shapes(
     forward: Callable[..., Any], inputs: Sequence[Any], dynamic: Sequence[DynamicAxis]
-) -> Mapping[str, Any]:
+) -> dict[str, Any]:
     dims = [torch.export.Dim(axis.name, min=axis.low, max=axis.high) for axis in dynamic]
     given: list[Any] = [{} if isinstance(value, torch.Tensor) else None for value in inputs]
     for axis, dim in zip(dynamic, dims, strict=True):

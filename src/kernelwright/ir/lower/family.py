@@ -36,7 +36,7 @@ def lower_family(captured: Captured, options: FusionOptions) -> Program:
 
 def dims_of(axes: tuple[DynamicAxis, ...]) -> tuple[Dim, ...]:
     """Return the dims of a task's dynamic axes."""
-    return tuple(Dim(axis.name, *axis.span, axis.timed[0]) for axis in axes)
+    return tuple(Dim(axis.name, *axis.span, axis.timed[0], axis.timed[0]) for axis in axes)
 
 
 def _general(captured: Captured, options: FusionOptions) -> Program:

@@ -142,7 +142,9 @@ class _RegionPrinter:
         pointers = {a.buffer: a.name for a in self.arguments}
         renderer = CppRenderer(dag, pointers, self.axes, ranges)
         renderer.exp_degree = self.choices.exp_degree
-        names = Names([*pointers.values(), *self.extents, *self.axes.values(), start, "l", "part", "begin", "end"])
+        names = Names(
+            [*pointers.values(), *self.extents, *self.axes.values(), start, "l", "part", "begin", "end"]
+        )
         nest = NestWriter(self.choices, dag, renderer, names, self.out)
         nest.lane_start = start
         nest.write()
@@ -245,11 +247,16 @@ class _RegionPrinter:
         self._nested(loops, lines)
 
     def _tiles_of_any_number(self, body: str, loops: list[str], size: Extent) -> None:
-        """As ``_tiles``, where the number of points is known when it runs: the last tile has smaller blocks."""
+        """As ``_tiles``, where the number of points is known when it runs; small blocks cover the rest."""
         start, lanes = f"{self.axes[self.choices.lane_axis or '']}_start", self.choices.lanes
         at = f"{start}_rest"
         lines = [f"if ({start} + {lanes} <= {size}) {{"]
-        lines += [f"  {body}<{lanes}>({self._call_arguments()}, {start});", "  continue;", "}", f"int {at} = {start};"]
+        lines += [
+            f"  {body}<{lanes}>({self._call_arguments()}, {start});",
+            "  continue;",
+            "}",
+            f"int {at} = {start};",
+        ]
         for count in self._block_sizes()[1:]:
             call = f"{body}<{count}>({self._call_arguments()}, {at});"
             lines.append(f"for (; {at} + {count} <= {size}; {at} += {count}) {call}")

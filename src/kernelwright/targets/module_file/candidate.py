@@ -54,7 +54,10 @@ class CandidateWriter(ABC):
         self.task = task
         self.note = note
         self.programs = {
-            _identifier(name): (_sized(captured, program), _renamed(program, _identifier(name), len(programs)))
+            _identifier(name): (
+                _sized(captured, program),
+                _renamed(program, _identifier(name), len(programs)),
+            )
             for name, (captured, program) in programs.items()
         }
         workload = next(w for w in task.workloads if w.name in programs)
@@ -81,11 +84,11 @@ class CandidateWriter(ABC):
                 for changed in (made_for(program, values),)
             }
             try:
-                is_same = self._text() == own
+                other = self._text()
             finally:
                 self.programs = given
-            if not is_same:
-                raise LoweringError(f"one text does not serve all of {', '.join(d.name for d in dims)}")
+            if other != own:
+                raise LoweringError(_depends(own, other, dims))
         return own
 
     def _text(self) -> str:
@@ -312,6 +315,15 @@ def _other_values(dims: Sequence[Dim]) -> Iterator[dict[str, int]]:
     if dims:
         for corner in itertools.product(*((dim.low, dim.high) for dim in dims)):
             yield {dim.name: value for dim, value in zip(dims, corner, strict=True)}
+
+
+def _depends(one: str, other: str, dims: Sequence[Dim]) -> str:
+    """Say where texts for two extents differ."""
+    pairs = zip(one.splitlines(), other.splitlines(), strict=False)
+    line = next((a.strip() for a, b in pairs if a != b), "")
+    return (
+        f"a kernel for one size of {', '.join(d.name for d in dims)} is none for all of them: {line[:120]!r}"
+    )
 
 
 def _extent_lines(captured: Captured, arguments: Sequence[str]) -> list[str]:
