@@ -19,7 +19,7 @@ from kernelwright.settings import Settings
 from kernelwright.targets.base import Target
 from kernelwright.targets.registry import find_target
 from kernelwright.tasks.places import load_place
-from kernelwright.tuning.search import PointSource, TuningRun, surface, tune_points
+from kernelwright.tuning.search import PointSource, surface, tune_points
 from kernelwright.tuning.sources import OpenSource, SpaceSource
 from kernelwright.tuning.timer import PointTimer
 
@@ -61,16 +61,12 @@ def run_tune(request: TuneRequest, *, settings: Settings | None = None) -> TuneR
         values=dict(best.values),
         ratio=best.ratio or 1.0,
         n_points=len(run.tried),
-        n_failed=_failed(run),
+        n_failed=run.n_failed,
         seconds=run.seconds,
         is_exhausted=run.is_exhausted,
         surface=tuple(surface(run)),
         evaluation=verdicts[-1],
     )
-
-
-def _failed(run: TuningRun) -> int:
-    return sum(tried.why is not None for tried in run.tried)
 
 
 def _points(request: TuneRequest, task: Task) -> PointSource:

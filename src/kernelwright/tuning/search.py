@@ -9,14 +9,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from kernelwright.core.closing import ParameterResponse, ValueResponse
 from kernelwright.core.errors import UserError
+from kernelwright.core.intervals import Interval
 from kernelwright.core.plan import ParamValue
 from kernelwright.tuning.halving import halve
 
 GENERATION = 12
 """Points of one generation; ours: some ten seconds of building on two cores."""
+BUILD_SHARE = 0.5
+"""Share of the time that building one generation may take; ours."""
 LOAD_S, TIME_S = 180.0, 120.0
 """Seconds that building, and one rung, may take."""
+
+SAME = Interval(1.0, 1.0)
 
 Values = Mapping[str, ParamValue]
 
@@ -57,6 +63,8 @@ class Tried:
     source: str
     ratio: float | None = None
     """To the default point's time, below 1 is faster; None: it could not be timed."""
+    interval: Interval = SAME
+    """Of the ratio, 95 %; of the default point, 1."""
     why: str | None = None
 
 
@@ -73,6 +81,16 @@ class TuningRun:
     def ranked(self) -> list[Tried]:
         """The points that could be timed, fastest first."""
         return sorted((t for t in self.tried if t.ratio is not None), key=lambda t: t.ratio or 0.0)
+
+    @property
+    def chosen(self) -> Tried:
+        """The fastest of the points that are told apart from the default as faster; else the default."""
+        return next((t for t in self.ranked if t.interval.high < 1.0), self.tried[0])
+
+    @property
+    def n_failed(self) -> int:
+        """Points that did not build, run, or agree roughly with the reference."""
+        return sum(tried.why is not None for tried in self.tried)
 
 
 def tune_points(
@@ -93,15 +111,17 @@ def tune_points(
     rng, run = random.Random(seed), TuningRun()
     default = points.base()
     run.tried.append(Tried(default, points.source(default) or "", 1.0))
+    began = clock()
     wrong = timer.load({0: run.tried[0].source}, LOAD_S)[0]
     if wrong is not None:
         raise UserError(f"the kernel does not run with its defaults: {wrong}")
     seen = {run.tried[0].source}
     started = clock()
+    size = _affordable(seconds, started - began)
     deadline = started + seconds
     while clock() < deadline and not run.is_exhausted:
         leaders = [tried.values for tried in run.ranked[:4]]
-        fresh = _generation(points, rng, leaders, seen)
+        fresh = _generation(points, rng, leaders, seen, size)
         if not fresh:
             run.is_exhausted = True
             break
@@ -116,40 +136,54 @@ def tune_points(
         )
         for number, ratio in rungs.ratios.items():
             run.tried[number].ratio = ratio
+            run.tried[number].interval = rungs.intervals[number]
     run.seconds = clock() - started
     return run
 
 
+def _affordable(seconds: float, load_s: float) -> int:
+    """Return the points of a generation: fewer where building one, as the default, takes much of the time."""
+    return max(2, min(GENERATION, int(BUILD_SHARE * seconds / max(load_s, 1e-3))))
+
+
 def _generation(
-    points: PointSource, rng: random.Random, leaders: Sequence[Values], seen: set[str]
+    points: PointSource, rng: random.Random, leaders: Sequence[Values], seen: set[str], size: int
 ) -> list[Tried]:
     fresh: list[Tried] = []
-    for _ in range(20 * GENERATION):
+    for _ in range(20 * size):
         values = points.draw(rng, leaders)
         source = None if values is None else points.source(values)
         if values is not None and source is not None and source not in seen:
             seen.add(source)
             fresh.append(Tried(values, source))
-        if len(fresh) >= GENERATION:
+        if len(fresh) >= size:
             break
     return fresh
 
 
-def surface(run: TuningRun, count: int = 6) -> list[str]:
-    """Return what was learned, in a few lines: for each name the best ratio by value, widest spread first."""
-    best: dict[str, dict[ParamValue, float]] = {}
+def responses(run: TuningRun) -> tuple[ParameterResponse, ...]:
+    """Return what each name did, by value and each by its fastest point, the widest spread first."""
     default = run.tried[0].values
-    timed = run.ranked
-    names = sorted({name for tried in timed for name in tried.values})
-    for name in names:
-        for tried in timed:
-            value = tried.values.get(name, default.get(name, "default"))
-            known = best.setdefault(name, {})
-            known[value] = min(known.get(value, float("inf")), tried.ratio or 1.0)
-    lines = []
-    for name, by_value in best.items():
+    found: list[tuple[float, ParameterResponse]] = []
+    for name in sorted({name for tried in run.ranked for name in tried.values}):
+        by_value: dict[ParamValue, list[Tried]] = {}
+        for tried in run.ranked:
+            by_value.setdefault(tried.values.get(name, default.get(name, "default")), []).append(tried)
         if len(by_value) > 1:
-            spread = max(by_value.values()) / min(by_value.values())
-            shown = ", ".join(f"{v}: {r:.2f}" for v, r in sorted(by_value.items(), key=lambda pair: pair[1]))
-            lines.append((spread, f"{name}: best time against the default by value: {shown}"))
-    return [line for _, line in sorted(lines, key=lambda pair: -pair[0])][:count]
+            ratios = [points[0].ratio or 1.0 for points in by_value.values()]
+            values = tuple(
+                ValueResponse(
+                    value=value,
+                    low=points[0].interval.low,
+                    high=points[0].interval.high,
+                    n_points=len(points),
+                )
+                for value, points in by_value.items()
+            )
+            found.append((max(ratios) / min(ratios), ParameterResponse(name=name, values=values)))
+    return tuple(response for _, response in sorted(found, key=lambda pair: -pair[0]))
+
+
+def surface(run: TuningRun, count: int = 6) -> list[str]:
+    """Return what was learned, in a few lines: by value, the time of the fastest point over the default's."""
+    return [response.line for response in responses(run)[:count]]
