@@ -19,14 +19,12 @@ from kernelwright.settings import Settings
 from kernelwright.targets.base import Target
 from kernelwright.targets.registry import find_target
 from kernelwright.tasks.places import load_place
-from kernelwright.tuning.search import PointSource, surface, tune_points
+from kernelwright.tuning.search import WORTH, PointSource, surface, tune_points
 from kernelwright.tuning.sources import OpenSource, SpaceSource
 from kernelwright.tuning.timer import PointTimer
 
 JUDGED = 3
 """Points that the referee is asked about at most, the fastest first, until one is verified."""
-WORTH = 0.98
-"""Time over the default's above which a point is not told apart from it."""
 
 
 def run_tune(request: TuneRequest, *, settings: Settings | None = None) -> TuneResult:
