@@ -10,7 +10,7 @@ from kernelwright.core.open_parameters import closed, open_parameters
 FLAGS = '"-ffp-contract=fast")'
 OPEN = (
     KERNEL.replace(
-        "CPP_SOURCE =", 'TUNE = {"STEP": [1, 0, -1], "SPIN": [40000, 0], "FAULT": [0, 1]}\n\nCPP_SOURCE =', 1
+        "CPP_SOURCE =", 'TUNE = {"SPIN": [40000, 0], "STEP": [1, 0, -1], "FAULT": [0, 1]}\n\nCPP_SOURCE =', 1
     )
     .replace(
         FLAGS,
@@ -31,9 +31,9 @@ OPEN = (
 @pytest.mark.slow
 def test_the_fastest_right_point_is_chosen_and_faults_are_only_points() -> None:
     candidate = Candidate(source=OPEN)
-    closing = closer()(TASK, candidate, 60.0)
+    closing = closer()(TASK, candidate, 30.0)
     assert not closing.problem and closing.values == {"STEP": 1, "SPIN": 0, "FAULT": 0}
-    assert closing.n_points == closing.n_possible == 12 and closing.n_failed == 10
+    assert closing.n_failed == closing.n_points - 2 > 0 and closing.n_possible == 12
     assert [response.name for response in closing.responses] == ["SPIN"]
     assert closing.seconds > 0 and closing.written == candidate.id
     assert open_parameters(closed(OPEN, closing.values))["SPIN"] == (0,)

@@ -19,7 +19,7 @@ GENERATION = 12
 """Points of one generation; ours: some ten seconds of building on two cores."""
 BUILD_SHARE = 0.5
 """Share of the time that building one generation may take; ours."""
-LOAD_S, TIME_S = 180.0, 120.0
+LOAD_S, TIME_S, GRACE_S = 180.0, 120.0, 10.0
 """Seconds that building, and one rung, may take."""
 
 SAME = Interval(1.0, 1.0)
@@ -105,7 +105,8 @@ def tune_points(
 ) -> TuningRun:
     """Try generations of points until the seconds are used or there are no more.
 
-    The clock starts once the default point runs. A generation that was begun is timed to its first rung.
+    The clock starts once the default point runs. A generation that was begun is timed to its first rung, where
+    it is built within ``GRACE_S`` of the end.
 
     Raises:
         UserError: the default point does not build or run.
@@ -130,7 +131,8 @@ def tune_points(
         first = len(run.tried)
         run.tried += fresh
         numbers = range(first, len(run.tried))
-        for number, why in timer.load({n: run.tried[n].source for n in numbers}, LOAD_S).items():
+        limit_s = min(LOAD_S, deadline - clock() + GRACE_S)
+        for number, why in timer.load({n: run.tried[n].source for n in numbers}, limit_s).items():
             run.tried[number].why = why
         able = [n for n in numbers if run.tried[n].why is None]
         rungs = halve(

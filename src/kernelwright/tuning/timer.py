@@ -46,6 +46,7 @@ class PointTimer:
         self.n_restarts = 0
 
     def __enter__(self) -> Self:
+        self._be_there()  # now, so that no point is charged for it
         return self
 
     def __exit__(
@@ -55,7 +56,13 @@ class PointTimer:
         self._folder.cleanup()
 
     def load(self, sources: Mapping[int, str], timeout_s: float) -> dict[int, str | None]:
-        """Build and load points; return what is wrong with each. Those that end the process are named so."""
+        """Build and load points; return what is wrong with each. Those that end the process are named so.
+
+        It takes no longer than ``timeout_s`` and a start of the process; what is left then has no time left.
+        """
+        deadline = time.monotonic() + timeout_s
+        if timeout_s <= 0:
+            return dict.fromkeys(sources, "no time was left to build it")
         try:
             found = self._ask({"op": "load", "sources": {str(n): s for n, s in sources.items()}}, timeout_s)
         except WorkerEnded as error:
@@ -65,7 +72,8 @@ class PointTimer:
             middle = len(sources) // 2
             items = list(sources.items())
             first, second = dict(items[:middle]), dict(items[middle:])
-            return {**self.load(first, timeout_s), **self.load(second, timeout_s)}
+            found_first = self.load(first, deadline - time.monotonic())
+            return {**found_first, **self.load(second, deadline - time.monotonic())}
         told = {int(n): why for n, why in found.items()} if isinstance(found, dict) else {}
         wrong: dict[int, str | None] = {n: told.get(n, "no answer") for n in sources}
         self._sources |= {n: sources[n] for n, why in wrong.items() if why is None}
