@@ -20,7 +20,7 @@ GENERATION = 12
 BUILD_SHARE = 0.5
 """Share of the time that building one generation may take; ours."""
 LOAD_S, TIME_S, GRACE_S = 180.0, 120.0, 10.0
-"""Seconds that building, and one rung, may take."""
+"""Seconds that building, and one rung, may take; and that building may go beyond the end."""
 
 SAME = Interval(1.0, 1.0)
 WORTH = 0.98
@@ -105,8 +105,8 @@ def tune_points(
 ) -> TuningRun:
     """Try generations of points until the seconds are used or there are no more.
 
-    The clock starts once the default point runs. A generation that was begun is timed to its first rung, where
-    it is built within ``GRACE_S`` of the end.
+    The clock starts once the default point runs. A generation that was begun is timed to its first rung if it
+    is built within ``GRACE_S`` of the end.
 
     Raises:
         UserError: the default point does not build or run.
