@@ -8,19 +8,15 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.open_parameters import closed, open_parameters
 
 FLAGS = '"-ffp-contract=fast")'
+OPEN_FLAGS = """"-ffp-contract=fast", f"-DSTEP={TUNE['STEP'][0]}", f"-DSPIN={TUNE['SPIN'][0]}")"""
+LOOP = """    for (volatile int spin = 0; spin < 10 * SPIN; ++spin) {}
+    static_assert(STEP >= 0, "no such step");
+    float sum = STEP ? 0.0f : 1e6f;
+"""
 OPEN = (
-    KERNEL.replace("CPP_SOURCE =", 'TUNE = {"SPIN": [40000, 0], "STEP": [1, 0, -1]}\n\nCPP_SOURCE =', 1)
-    .replace(
-        FLAGS,
-        '"-ffp-contract=fast", f"-DSTEP={TUNE[\'STEP\'][0]}", f"-DSPIN={TUNE[\'SPIN\'][0]}", '
-        "f\"-DFAULT={TUNE['FAULT'][0]}\")",
-    )
-    .replace(
-        "    float sum = 0.0f;\n",
-        "    for (volatile int spin = 0; spin < 10 * SPIN; ++spin) {}\n"
-        '    static_assert(STEP >= 0, "no such step");\n'
-        "    float sum = STEP ? 0.0f : 1e6f;\n",
-    )
+    KERNEL.replace("CPP_SOURCE =", 'TUNE = {"STEP": [1, 0, -1], "SPIN": [40000, 0]}\n\nCPP_SOURCE =', 1)
+    .replace(FLAGS, OPEN_FLAGS)
+    .replace("    float sum = 0.0f;\n", LOOP)
 )
 """The worked example with values that do not build (STEP -1), are wrong (STEP 0), or are slow."""
 

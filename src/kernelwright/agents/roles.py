@@ -15,7 +15,7 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.closing import ClosedParameters
 from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.evidence import Diagnosis, Evidence
-from kernelwright.core.learned import ArchivedPlan, Finding
+from kernelwright.core.learned import ArchivedPlan, Finding, Passage
 from kernelwright.core.plan import Move, Plan
 from kernelwright.core.skill import RankedSkill
 from kernelwright.memory.short_term import ShortTermMemory
@@ -71,6 +71,8 @@ class Situation:
     """Admitted ones that fit the task."""
     archive: tuple[ArchivedPlan, ...] = ()
     """Plans of tasks like this one, most alike first."""
+    passages: tuple[Passage, ...] = ()
+    """Of the user's documents, most fitting first: claims, nothing that was measured."""
     chance: int = 0
     """Differs from step to step and from seed to seed; roles that draw lots start their generator with it."""
     has_short_term: bool = True

@@ -60,7 +60,7 @@ class ClosedParameters(Frozen):
         failed = f", {self.n_failed} of them failed" if self.n_failed else ""
         is_default = self.low == self.high == 1.0
         gain = (
-            "the defaults; nothing else was faster"
+            "the defaults; nothing else was told apart from them as faster"
             if is_default
             else f"[{self.low:.2f}, {self.high:.2f}] of the defaults' time"
         )

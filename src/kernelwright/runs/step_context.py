@@ -133,6 +133,7 @@ class StepContext:
             ledger=knows.ledger(self.state.outcomes.values()),
             findings=knows.findings(analysis),
             archive=knows.alike(self.problem),
+            passages=knows.passages(self.problem, analysis),
             chance=1009 * self.spec.seed + self.state.step,
             wants_anchors=wants_anchors,
             timings_only=timings_only,

@@ -26,33 +26,47 @@ class Rungs:
     """Point -> its time over the base's, the median over turns; below 1 is faster."""
     intervals: dict[int, Interval] = field(default_factory=dict)
     """Point -> 95 % interval of the ratio, from the turns of its last rung."""
+    times: dict[int, tuple[float, ...]] = field(default_factory=dict)
+    """Point -> milliseconds of a call, turn by turn of its last rung."""
     survivors: tuple[int, ...] = ()
     """The last ones, fastest first; the base is among them only if it is as fast."""
     failed: set[int] = field(default_factory=set)
 
 
-def halve(time: Time, points: Sequence[int], base: int, *, is_over: Callable[[], bool]) -> Rungs:
+def halve(
+    time: Time,
+    points: Sequence[int],
+    base: int,
+    *,
+    is_over: Callable[[], bool],
+    bar: float = math.inf,
+    first_rounds: int = FIRST_ROUNDS,
+) -> Rungs:
     """Return the fastest points; the base is timed in every turn, and all are held against it.
 
-    Turns of one rung are paired: what else the machine does in a turn meets the base as well.
+    Turns of one rung are paired: what else the machine does in a turn meets the base as well. Points that a
+    rung leaves above the ratio ``bar`` are timed no more.
     """
     found = Rungs()
     left = [point for point in points if point != base]
-    rounds = FIRST_ROUNDS
+    rounds = first_rounds
     while left:
         measured = time([base, *left], rounds)
         own = measured.get(base)
         if not own:
             break
         found.failed |= set(left) - set(measured)
+        found.times[base] = tuple(own)
         for point in left:
             if point in measured:
                 turns = [a / b for a, b in zip(measured[point], own, strict=False)]
                 found.ratios[point] = statistics.median(turns)
                 found.intervals[point] = median_interval(turns)
+                found.times[point] = tuple(measured[point])
         left = sorted((p for p in left if p in measured), key=lambda p: found.ratios[p])
         found.survivors = tuple(left)
-        if (len(left) <= FINALISTS and rounds > FIRST_ROUNDS) or is_over():
+        left = [point for point in left if found.ratios[point] <= bar]
+        if (len(left) <= FINALISTS and rounds > first_rounds) or is_over():
             break
         left = left[: max(FINALISTS, round(KEPT * len(left)))]
         rounds *= 2

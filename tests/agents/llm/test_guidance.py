@@ -12,6 +12,7 @@ from kernelwright.agents.roles import Node, Situation
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.closing import ClosedParameters, ParameterResponse, ValueResponse
 from kernelwright.core.evaluation import NumericalError, Status
+from kernelwright.core.learned import Passage
 from kernelwright.core.machine import Machine
 from kernelwright.core.plan import Move, Plan
 from kernelwright.core.skill import Skill
@@ -69,6 +70,16 @@ def test_on_timings_alone_nothing_measured_but_latencies_is_told(
         assert "4 ms" in shown(name, PromptInput(blind, skills)) or "| 4 |" in shown(
             name, PromptInput(blind, skills)
         )
+
+
+@pytest.mark.parametrize("name", ["designer", "planner", "planner_writes", "generator", "coder_write"])
+def test_documents_are_shown_with_their_source_even_on_timings_alone(
+    name: str, situation: Situation, skills: dict[str, Skill]
+) -> None:
+    passages = (Passage(source="isa.md, Stores", text="Store past the caches.\n\n# Loud\n"),)
+    told = PromptInput(replace(situation, timings_only=True, passages=passages), skills)
+    assert "[isa.md, Stores]\nStore past the caches." in shown(name, told)
+    assert "Store past" not in evidence_text(told)
 
 
 def test_experiments_on_timings_alone_are_still_remembered(situation: Situation) -> None:

@@ -271,6 +271,12 @@ def _findings(told: PromptInput) -> Texts:
     return [("Findings of earlier runs", "\n".join(f"- {finding.text}" for finding in admitted))]
 
 
+def _documents(told: PromptInput) -> Texts:
+    texts = [f"[{passage.source}]\n{_demoted(passage.text)}" for passage in told.situation.passages]
+    title = "From documents that the user gave, claims to be tried; name the source where you follow one"
+    return [(title, "\n\n".join(texts))]
+
+
 def _archive(told: PromptInput) -> Texts:
     if told.situation.timings_only:
         return []
@@ -449,6 +455,7 @@ SECTIONS: Mapping[str, Callable[[PromptInput], Texts]] = {
     "guidance": _guidance,
     "guidance_in_words": _guidance_in_words,
     "findings": _findings,
+    "documents": _documents,
     "archive": _archive,
     "tried": _tried,
     "chain": _chain,

@@ -192,7 +192,12 @@ _CARRYING_OUT = (*_MEASURED, _RUN, _TUNED)
 """For the Coder who is given a plan: which skills apply is decided."""
 _BLIND = (*_MEASURED, Slot("plans", 70), _RANKED)
 """For the Breeder, which sees plans in place of kernels."""
-_EXPERIENCE = (Slot("findings", 45), Slot("archive", 35), Slot("tried", 70, keeps_some=True))
+_EXPERIENCE = (
+    Slot("findings", 45),
+    Slot("documents", 42, keeps_some=True),
+    Slot("archive", 35),
+    Slot("tried", 70, keeps_some=True),
+)
 _BASE = Slot("base", 95, is_required=True)
 _REFUSED = Slot("refused", 100, is_required=True)
 
