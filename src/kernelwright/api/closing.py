@@ -34,11 +34,12 @@ def closer() -> Closer:
                 written=candidate.id, values=dict(points.base()), seconds=spent, problem=problem
             )
         chosen = run.chosen
+        low, high = chosen.interval or (1.0, 1.0)
         return ClosedParameters(
             written=candidate.id,
             values=dict(chosen.values),
-            low=chosen.interval.low,
-            high=chosen.interval.high,
+            low=low,
+            high=high,
             n_points=len(run.tried),
             n_failed=run.n_failed,
             n_possible=points.size,
