@@ -32,13 +32,15 @@ def shapes_only() -> Iterator[None]:
         for op, kernels in held.items():
             op.py_kernels.update({key: _empty_or(kernels[key]) for key in _KEYS if key in kernels})
             op._dispatch_cache.clear()
-        decomposition_table.update({op: _empty_or(kernel) for op, kernel in table.items()})
+        for op, kernel in table.items():
+            decomposition_table[op] = _empty_or(kernel)
         yield
     finally:
         for op, kernels in held.items():
             op.py_kernels.update(kernels)
             op._dispatch_cache.clear()
-        decomposition_table.update(table)
+        for op, kernel in table.items():
+            decomposition_table[op] = kernel
 
 
 def _empty_or(kernel: Callable[..., Any]) -> Callable[..., Any]:

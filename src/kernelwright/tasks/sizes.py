@@ -95,4 +95,4 @@ def _recurrent_flops(node: fx.Node) -> float:
     source, _, parameters = node.args[:3]
     steps = stored_elements(source.meta["val"]) / source.meta["val"].shape[-1]  # type: ignore[union-attr]
     weights = [p.meta["val"] for p in parameters]  # type: ignore[union-attr]
-    return 2.0 * steps * sum(weight.numel() for weight in weights if weight.dim() == 2)
+    return float(2 * steps * sum(weight.numel() for weight in weights if weight.dim() == 2))

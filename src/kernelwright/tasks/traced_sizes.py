@@ -37,11 +37,11 @@ def trace_sizes(task: Task, workload: Workload) -> SizeEstimate | None:
     )
 
 
-class _Watching(TorchDispatchMode):
+class _Watching(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's mode has no types
     """Adds up the time of operators and the most bytes that their results hold at once."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.ms = 0.0
         self.alive = self.peak = 0
 

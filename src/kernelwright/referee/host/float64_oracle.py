@@ -29,12 +29,18 @@ _PROMOTED = {
     torch.complex64: torch.complex128,
 }
 _COMPLEX = {torch.float16: torch.complex32, torch.float32: torch.complex64}
+
+
+def _complex_double(x: torch.Tensor, **_: Any) -> torch.Tensor:
+    return x.to(torch.complex128)
+
+
 _CASTS: dict[object, Callable[..., torch.Tensor]] = {
     torch.Tensor.half: torch.Tensor.double,
     torch.Tensor.bfloat16: torch.Tensor.double,
     torch.Tensor.float: torch.Tensor.double,
-    torch.Tensor.chalf: torch.Tensor.cdouble,
-    torch.Tensor.cfloat: torch.Tensor.cdouble,
+    torch.Tensor.chalf: _complex_double,
+    torch.Tensor.cfloat: _complex_double,  # type: ignore[attr-defined]  # torch's stubs lack it
 }
 _TYPE_NAMES = {f"torch.{name}Tensor": torch.float64 for name in ("Half", "BFloat16", "Float")}
 _DTYPE = torch.Tensor.dtype.__get__  # type: ignore[attr-defined]
