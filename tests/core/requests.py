@@ -128,7 +128,7 @@ def a(kind: type[Request], **fields: st.SearchStrategy[Any]) -> st.SearchStrateg
 
 run_requests = a(
     RunRequest, task=places, **TASK, **JUDGED, **SEARCH, **PLAYED, evaluator=maybe(words),
-    cold=st.booleans(), record=maybe(words), output=maybe(words), report=maybe(words),
+    cold=st.booleans(), findings=maybe(words), record=maybe(words), output=maybe(words), report=maybe(words),
     open_report=st.booleans(),
 )  # fmt: skip
 evaluate_requests = a(

@@ -83,6 +83,7 @@ def optimize(
     nonfinite: Nonfinite | str | None = None,
     evaluator: Evaluator | str | None = None,
     cold: bool = False,
+    findings: str | Path | None = None,
     record: str | Path | None = None,
     require_sandbox: str | None = None,
     resume: str | None = None,
@@ -115,6 +116,7 @@ def optimize(
         nonfinite: is NaN and infinity judged: ``auto``, ``same`` or ``ignored``; see docs/referee.md.
         evaluator: who judges, an address or an object; default: the referee here.
         cold: begin with no memory of other runs.
+        findings: folder of documents, Markdown or text, that models are shown passages of.
         record: folder for the run's answers and measurements.
         require_sandbox: refuse to judge in a weaker sandbox.
         resume: a run that was interrupted: carry it on. ``what`` may then be the module that it was for.
@@ -165,6 +167,7 @@ def optimize(
         nonfinite=nonfinite,
         evaluator=evaluator if isinstance(evaluator, str) else None,
         cold=cold,
+        findings=None if findings is None else str(findings),
         record=None if record is None else str(record),
         require_sandbox=require_sandbox,
         store=None if store is None or opened is not None else str(store),

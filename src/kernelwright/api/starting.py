@@ -15,6 +15,7 @@ from kernelwright.core.policy import Policy
 from kernelwright.core.request import BenchRequest, RunRequest
 from kernelwright.core.run import RunSpec
 from kernelwright.core.task import Task
+from kernelwright.memory.documents import read_documents
 from kernelwright.methods import find_recipe
 from kernelwright.runs.evaluator import Evaluator
 from kernelwright.runs.loop import RunOutcome, create_run
@@ -102,8 +103,15 @@ def begin(
     find_recipe(request.recipe)
     check_team(request.team, parse_target(request.target, is_elsewhere=is_elsewhere))
     models = ready_models(models, request.team, [request.recipe], request.budget.usd)
+    documents = read_documents(Path(request.findings)) if request.findings is not None else ()
+    if documents and models is None:
+        raise UserError(
+            f"--findings: documents are for models, and none has a seat in the team {request.team!r}; "
+            "take --team llm or a mixture"
+        )
     spec = spec_for(request, task, models, settings=where, evaluator=judge).model_copy(
         update={
+            "documents": documents,
             "is_cold": request.cold or request.record is not None,
             "request": request.model_copy(update={"store": None}),
             "folder": str(Path.cwd()),

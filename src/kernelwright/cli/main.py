@@ -21,7 +21,7 @@ COMMANDS = (
     "optimize", "evaluate", "inspect", "audit", "check", "space", "submission", "tune", "bench", "compare",
 )  # fmt: skip
 GROUPS = ("runs", "skills", "memory", "convert")
-NAMES = (*COMMANDS, *GROUPS, "serve", "mcp", "doctor")
+NAMES = (*COMMANDS, *GROUPS, "dashboard", "serve", "mcp", "doctor")
 """In the order of the help; each is a module of this package, with a function or an ``app`` in it."""
 
 

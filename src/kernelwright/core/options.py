@@ -220,6 +220,10 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option("cold", "--cold", "Begin with no memory of other runs.", "Search", kind=bool),
     Option(
+        "findings", "--findings", "Show models what documents in Markdown or text say of the task.",
+        "Search", metavar="FOLDER",
+    ),
+    Option(
         "budget.evaluations", "--budget-evaluations", "Candidates to measure at most.", "Budget", kind=int,
         metavar="N", minimum=1, default="the recipe's", is_configurable=True,
     ),
@@ -425,6 +429,10 @@ OPTIONS: tuple[Option, ...] = (
         only=("optimize",),
     ),
     Option("output", "--output", "File for the tuned kernel.", "Results", short="-o", only=("tune",)),
+    Option(
+        "out", "--out", "Folder for every tried point, also as Kernel Tuner's T1 and T4.", "Results",
+        metavar="FOLDER", only=("tune",),
+    ),
     Option("report", "--report", "HTML report.", "Results", default="FILE_report.html"),
     Option("open_report", "--open", "Open the report.", "Results", kind=bool),
 )  # fmt: skip

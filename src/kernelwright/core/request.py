@@ -109,6 +109,8 @@ class RunRequest(_WithWorkloads, _WithPolicy, _Searching):
     """``http://HOST:PORT`` or ``drop:FOLDER``; None: the referee here."""
     cold: bool = False
     """The run knows of no other one."""
+    findings: str | None = None
+    """Folder of documents, Markdown or text, that models are shown passages of."""
     record: str | None = None
     """Folder for its answers and measurements; such a run is cold."""
     output: str | None = None
@@ -291,6 +293,8 @@ class TuneRequest(_WithWorkloads):
     library_calls: LibraryCalls = LibraryCalls.ALLOWED
     output: str | None = None
     """File for the closed source; None: it is not written."""
+    out: str | None = None
+    """Folder for every point that was tried, also as T1 and T4; None: nothing is written."""
 
 
 class AuditRequest(Request):

@@ -47,7 +47,7 @@ from kernelwright.referee.session.weight_exchange import WeightExchange
 from kernelwright.referee.session.work_process import count_work
 from kernelwright.referee.settings import RefereeSettings
 from kernelwright.referee.timing.measure import EAGER, Measurement
-from kernelwright.referee.timing.pinning import waited_share
+from kernelwright.referee.timing.pinning import Pinning, waited_share
 from kernelwright.referee.timing.statistics import LOOKS, Samples, conclude, is_settled
 from kernelwright.referee.version import REFEREE_VERSION
 from kernelwright.targets.base import BuildSite
@@ -302,6 +302,7 @@ class _Pair:
     verification: Verification
     lease: DeviceLease
     """Held from the first timed call to the last."""
+    pinning: Pinning
     draws: Sequence[InputSample] = ()
     """The samples whose inputs are timed."""
     measurement: Measurement | None = None
@@ -472,7 +473,7 @@ class _Trial:
         reference = worker.reference
         if "run.thread_scaling" in self._facts or reference.device.is_apart:
             return
-        sets = list(reference.slots)
+        sets = reference.first_sets
         lease = self._lease()
         try:
             self._take(lease)
@@ -532,12 +533,13 @@ class _Trial:
         self, worker: CandidateProcess, baselines: tuple[str, ...], *, turn: int = 0, order: int = 0
     ) -> Samples:
         """Run the stages of one pair of processes."""
-        pair = self._pair = _Pair(worker, baselines, turn, order, Verification(worker), self._lease())
+        pinning = Pinning()
+        verification = Verification(worker, pinning)
+        pair = self._pair = _Pair(worker, baselines, turn, order, verification, self._lease(), pinning)
         try:
             self._run(_When.EACH, _When.FIRST if turn == 0 else _When.LATER)
         finally:
-            if pair.measurement is not None:
-                pair.measurement.close()
+            pair.pinning.restore()
             if pair.samples is not None:
                 pair.samples.close()
             pair.lease.release()
@@ -581,8 +583,9 @@ class _Trial:
         is_frozen = self._settings.policy.weights is Weights.FROZEN
         pair.exchange = WeightExchange(reference, is_frozen=is_frozen)
         pair.measurement = Measurement(
-            pair.worker, pair.verification, pair.draws, pair.weights, self._settings, is_final=self._is_final
-        )
+            pair.worker, pair.verification, pair.draws, pair.weights, self._settings, is_final=self._is_final,
+            pinning=pair.pinning,
+        )  # fmt: skip
         with pair.samples or contextlib.nullcontext():
             pair.measurement.take(pair.baselines)
         for name in pair.baselines if pair.turn == 0 else ():
