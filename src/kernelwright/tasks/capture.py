@@ -15,17 +15,12 @@ from kernelwright.core.dynamic import DynamicAxis
 from kernelwright.core.errors import CaptureError, TaskError
 from kernelwright.core.task import Task, Workload
 from kernelwright.tasks.namespace import construct_model, draw_inputs, load_namespace
+from kernelwright.tasks.recurrent import RECURRENT, shapes_only
 
 logging.getLogger("torch._subclasses.fake_tensor").setLevel(logging.CRITICAL)
 """torch prints a traceback there before it raises; what is raised says the same in one line."""
 
-KEPT_WHOLE = (
-    torch.ops.aten.scaled_dot_product_attention.default,
-    torch.ops.aten.lstm.input,
-    torch.ops.aten.gru.input,
-    torch.ops.aten.rnn_tanh.input,
-    torch.ops.aten.rnn_relu.input,
-)
+KEPT_WHOLE = (torch.ops.aten.scaled_dot_product_attention.default, *RECURRENT)
 """Composite operators that stay one node: a library kernel carries them out best, and the recurrent
 ones would unroll to tens of thousands of nodes."""
 
@@ -73,7 +68,7 @@ def capture_module(model: nn.Module, inputs: Sequence[Any]) -> Captured:
     """Export ``model(*inputs)``; raises CaptureError when torch.export cannot."""
     inputs = _told_apart(inputs)
     try:
-        with torch.no_grad(), warnings.catch_warnings():
+        with torch.no_grad(), warnings.catch_warnings(), shapes_only():
             warnings.simplefilter("ignore")  # torch's own deprecations while it copies graphs
             exported = torch.export.export(model, inputs, strict=False)
             table = torch.export.default_decompositions()
