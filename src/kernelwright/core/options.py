@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
+from kernelwright.core.dynamic import parse_dynamic
 from kernelwright.core.errors import UserError
 from kernelwright.core.models import CallMode, OutputMode
 from kernelwright.core.places import parse_place
@@ -169,6 +170,12 @@ OPTIONS: tuple[Option, ...] = (
         "workloads", "--workload", "One more shape to be right and fast on; rebinds module-level globals. "
         "Repeatable.", "Task", metavar="NAME:GLOBAL=VALUE,...", many=True,
         parse=parse_workload, show=workload_word,
+    ),
+    Option(
+        "dynamic", "--dynamic", "An extent that may vary: kernels hold for the whole range, are verified on "
+        "its edges and on extents drawn from it, and timed at the task's own or those after @. Repeatable.",
+        "Task", metavar="batch | ARG:AXIS,...=LOW..HIGH@TIMED,...", many=True, parse=parse_dynamic,
+        show=lambda axis: axis.words,
     ),
     Option("mode", "--mode", "Train or eval mode.", "Task", choices=_choices(Mode), default="the file's"),
     Option(
@@ -434,6 +441,10 @@ OPTIONS: tuple[Option, ...] = (
         only=("optimize",),
     ),
     Option("output", "--output", "File for the tuned kernel.", "Results", short="-o", only=("tune",)),
+    Option(
+        "out", "--out", "Folder for every tried point, also as Kernel Tuner's T1 and T4.", "Results",
+        metavar="FOLDER", only=("tune",),
+    ),
     Option("report", "--report", "HTML report.", "Results", default="FILE_report.html"),
     Option("open_report", "--open", "Open the report.", "Results", kind=bool),
 )  # fmt: skip

@@ -10,6 +10,7 @@ from typing import ClassVar, Literal
 from pydantic import Field, field_validator, model_validator
 
 from kernelwright.core.budget import Budget
+from kernelwright.core.dynamic import DynamicAxis
 from kernelwright.core.errors import UserError
 from kernelwright.core.model_words import require_words
 from kernelwright.core.models import ModelSettings
@@ -101,6 +102,8 @@ class RunRequest(_WithWorkloads, _WithPolicy, _Searching):
     recipe: str = DEFAULT_RECIPE
     team: str = "expert"
     seed: int = 0
+    dynamic: tuple[DynamicAxis, ...] = ()
+    """Extents that may vary; empty: a kernel is for the sizes of its workloads alone."""
     tolerance: TolerancePolicy | None = None
     """None: the task's own."""
     baselines: tuple[str, ...] | None = None
@@ -293,6 +296,8 @@ class TuneRequest(_WithWorkloads):
     library_calls: LibraryCalls = LibraryCalls.ALLOWED
     output: str | None = None
     """File for the closed source; None: it is not written."""
+    out: str | None = None
+    """Folder for every point that was tried, also as T1 and T4; None: nothing is written."""
 
 
 class AuditRequest(Request):
