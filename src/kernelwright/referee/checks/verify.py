@@ -3,7 +3,7 @@
 import math
 import os
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from kernelwright.core.evaluation import Check, NumericalError, Status
 from kernelwright.referee.checks.tolerance import Array, Distance, ExpectedOutput
@@ -27,6 +27,8 @@ SERIES_S, MOST_CALLS = 0.01, 2000
 its series from the begin of a timed one."""
 SPREAD_BYTES = 1 << 20
 """The inputs of a sample lie in several argument sets where a set is at most this large."""
+MORE_LOOKED = 2
+"""So many further outputs of a series are compared where outputs are at most as large as that."""
 PERTURB = 0x01
 """Freed memory is filled with this byte, memory that is handed out with 0xFE: -1.7e38 as float32."""
 
@@ -117,19 +119,26 @@ class Verification:
             worker.load_state(draw.state, self._reference.layout.buffers())
         is_kept = draw.key in self._reference.timed_keys and len(self._kept) < self._n_keep
         if draw.changed and len(series) > 1:  # what one call leaves behind is judged after one call
-            worker.run(series)
-            self.check_outputs(draw, worker.fetch("chosen"), "")
+            self._run(draw, series)
             worker.load_state(draw.state, self._reference.layout.buffers())
             series = series[:1]
-        worker.run(series, keep=is_kept)
         self._n_checked += 1
-        self.check_outputs(draw, worker.fetch("chosen"), "")
+        self._run(draw, series, keep=is_kept)
         for slot in self._last_sets:
             self._check_inputs(draw, worker.inputs_now(slot))
         self._check_state(draw)
         if is_kept:
             self._kept.append(draw)
             self._check_apart(draw)
+
+    def _run(self, draw: InputSample, series: Sequence[str], *, keep: bool = False) -> None:
+        """Call on these sets and compare the outputs of some calls."""
+        worker = self._contestant
+        is_small = self._reference.output_bytes <= SPREAD_BYTES
+        worker.run(series, keep=keep, n_looked=MORE_LOOKED if is_small else 0)
+        for _, results in worker.looked:
+            self.check_outputs(draw, results, "")
+        self.check_outputs(draw, worker.fetch("chosen"), "")
 
     def check_outputs(self, draw: InputSample, results: SharedMemory, when: str) -> None:
         """Compare outputs with the expected outputs of a sample; raises Failure."""

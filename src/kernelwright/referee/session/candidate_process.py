@@ -190,11 +190,12 @@ class CandidateProcess:
         with _judged_layout():
             self._weights.write(state, slots)
 
-    def run(self, sets: Sequence[str], *, keep: bool = False) -> None:
+    def run(self, sets: Sequence[str], *, keep: bool = False, n_looked: int = 0) -> None:
         """Call the module on these sets; raises Failure when it raises or returns something of another form.
 
         The call to look at is chosen afterwards; ``fetch("chosen")`` gives its outputs. With ``keep`` those
-        of the first call can be fetched by number until ``forget_kept``.
+        of the first call can be fetched by number until ``forget_kept``. Outputs of up to ``n_looked`` calls,
+        where there are more than one, are read into ``looked``.
         """
         timeout_s = self._call_timeout_s if self._has_run else self._settings.load_timeout_s
         if self.reference.device.is_apart:
@@ -205,7 +206,9 @@ class CandidateProcess:
             self._n_kept += 1
             places.append(self._n_kept)
         queue = self.child.queue
-        made = self._make(sets, len(sets), timeout_s, keep=places)
+        n_looked = min(n_looked, len(sets) - 1)
+        self.looked = []
+        made = self._make(sets, len(sets), timeout_s, keep=places, n_looked=n_looked)
         self._chosen = made.first + made.counted - 1 - self._rng.randrange(min(made.counted, queue.ring - 1))
         self._has_run, self.ran_s = True, made.seconds / made.counted
         record = queue.record(self._chosen)
