@@ -56,5 +56,7 @@ class Lowering:
     """Rewrites of the graph that have no place here."""
     loosens: frozenset[str] = frozenset()
     """Lowerings, ``schedule:NAME``, that round more than float32 does: only where the tolerance allows it."""
+    estimate_ns: Callable[[Program, Machine], float] | None = None
+    """How long a program takes by an analytic model; None: the target has none. Orders programs of a task."""
     repairs: tuple[Repair, ...] = ()
     """Tried in this order."""

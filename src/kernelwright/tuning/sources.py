@@ -42,12 +42,17 @@ class OpenSource:
         """See PointSource."""
         return closed(self._source, values)
 
+    def estimate(self, values: Values) -> float | None:
+        """See PointSource: nothing is known of what a source makes of its parameters."""
+        return None
+
 
 class SpaceSource:
     """Points of a space of programs."""
 
     def __init__(self, space: Space, write: Callable[[PlannedPoint], str]) -> None:
         self._space, self._write = space, write
+        self._plans: dict[Point, PlannedPoint] = {}
 
     def parameters(self) -> Mapping[str, tuple[ParamValue, ...]]:
         """See PointSource."""
@@ -74,10 +79,23 @@ class SpaceSource:
 
     def source(self, values: Values) -> str | None:
         """See PointSource."""
-        planned = self._space.plan(Point.of(values))
+        planned = self._planned(values)
         if planned.lowered is None:
             return None
         try:
             return self._write(planned)
         except LoweringError:
             return None
+
+    def estimate(self, values: Values) -> float | None:
+        """See PointSource: by the target's model."""
+        lowering, planned = self._space.lowering, self._planned(values)
+        if lowering.estimate_ns is None or planned.lowered is None:
+            return None
+        return lowering.estimate_ns(planned.lowered.program, self._space.machine)
+
+    def _planned(self, values: Values) -> PlannedPoint:
+        point = Point.of(values)
+        if point not in self._plans:
+            self._plans[point] = self._space.plan(point)
+        return self._plans[point]
