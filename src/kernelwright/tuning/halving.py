@@ -5,7 +5,7 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kernelwright.core.intervals import Interval, mean_interval
+from kernelwright.core.intervals import Interval
 
 FIRST_ROUNDS = 3
 """Turns in which every point is timed once on the first rung."""
@@ -61,7 +61,7 @@ def halve(
             if point in measured:
                 turns = [a / b for a, b in zip(measured[point], own, strict=False)]
                 found.ratios[point] = statistics.median(turns)
-                found.intervals[point] = _interval(turns)
+                found.intervals[point] = median_interval(turns)
                 found.times[point] = tuple(measured[point])
         left = sorted((p for p in left if p in measured), key=lambda p: found.ratios[p])
         found.survivors = tuple(left)
@@ -73,7 +73,15 @@ def halve(
     return found
 
 
-def _interval(turns: Sequence[float]) -> Interval:
-    """Return the interval of a ratio over paired turns, on logarithms."""
-    low, high = mean_interval([math.log(ratio) for ratio in turns], 1.96)
-    return Interval(math.exp(max(low, -50.0)), math.exp(min(high, 50.0)))
+def median_interval(turns: Sequence[float], coverage: float = 0.95) -> Interval:
+    """Return the interval of a median by order statistics, which a few disturbed turns do not widen.
+
+    Below six observations no interval covers 95 %: it is their range then.
+    """
+    ordered, n = sorted(turns), len(turns)
+    outside, left = 0, 0.0
+    while outside < n // 2 and left + 2 * math.comb(n, outside) / 2**n <= 1 - coverage:
+        left += 2 * math.comb(n, outside) / 2**n
+        outside += 1
+    cut = max(outside - 1, 0)
+    return Interval(ordered[cut], ordered[n - 1 - cut])
