@@ -20,6 +20,7 @@ from kernelwright.core.task import Mode, Task
 from kernelwright.methods import find_recipe
 from kernelwright.referee.sandbox.scratch import clear_up
 from kernelwright.referee.session.confined import confined_compiler, start_confined
+from kernelwright.referee.session.referee import Referee
 from kernelwright.referee.settings import make_referee_settings
 from kernelwright.runs.evaluator import Evaluator
 from kernelwright.runs.evaluators import JUST_THE_REFEREE, Around, compose
@@ -97,8 +98,11 @@ def carry_on(
     spec = store.get_run(run_id).spec
     clear_up()  # after the process that was interrupted, also where nothing is left to be done
     wanted = _looking(around, spec, where, inspect, profile)
+    if referee is None or isinstance(referee, Referee):
+        wanted = _closing(wanted, spec, where)
     with _referee(referee, where, spec, wanted) as judge:
         tools = _tools(spec, store, where, judge, on_event)
+        tools = replace(tools, can_tune=_can_tune(wanted))
         return continue_run(run_id, replace(tools, prepare=prepare))
 
 
@@ -132,7 +136,9 @@ def replay_run(
     recorded = load_run(Path(folder))
     judge = compose(None, Around(recording=recorded.recording, is_measured=False))
     tools = _tools(recorded.spec, store, where, judge, on_event, recorded.tape)
-    return start_run(recorded.spec, replace(tools, prepare=prepare_as_recorded(recorded.machine)))
+    prepared = prepare_as_recorded(recorded.machine)
+    has_closings = recorded.recording.has_closings
+    return start_run(recorded.spec, replace(tools, prepare=prepared, can_tune=has_closings))
 
 
 @contextmanager
@@ -195,14 +201,26 @@ def _looking(
     """Add who closes or looks at candidates; a processor's need no look ahead, nor do recorded ones any."""
     if not around.is_measured:
         return around
-    own = target_of(spec.target)
-    if spec.models is not None and not (own.device.is_apart or spec.machine.is_elsewhere):
-        around = replace(around, close=closer())
-    if own.inspect is None:
+    if spec.models is not None:
+        around = _closing(around, spec, where)
+    if target_of(spec.target).inspect is None:
         return around
     return replace(
         around, inspect=inspect or inspector(spec, where), profile=profile or profiler(spec, where)
     )
+
+
+def _closing(around: Around, spec: RunSpec, where: Settings) -> Around:
+    """Add who times points, where candidates run on the processor that is here."""
+    is_away = target_of(spec.target).device.is_apart or spec.machine.is_elsewhere
+    if is_away or not around.is_measured or around.close is not None:
+        return around
+    return replace(around, close=closer(spec.target, lambda: machine_to_plan_for(spec, where.cache_dir)))
+
+
+def _can_tune(around: Around) -> bool:
+    recorded = around.recording is not None and around.is_served and around.recording.has_closings
+    return around.close is not None or recorded
 
 
 def assemble(spec: RunSpec, meter: Meter, tape: Tape) -> Crew:

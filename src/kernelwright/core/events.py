@@ -19,7 +19,8 @@ StepMode: TypeAlias = str
 
 In use: ``root`` evaluates the reference, ``seed`` writes seed candidates, ``populate`` fills a population,
 ``optimize`` makes one move, ``rewrite`` improves without a plan, ``cross`` crosses two plans, ``experiment``
-runs designed experiments, ``repair`` repairs a failing base, ``final`` measures the winner again."""
+runs designed experiments, ``tune`` times many schedules of one plan, ``repair`` repairs a failing base,
+``final`` measures the winner again."""
 
 
 class RunStarted(Frozen):

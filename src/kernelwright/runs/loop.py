@@ -28,6 +28,7 @@ from kernelwright.core.model_call import CallOutcome
 from kernelwright.core.run import RunSpec, RunState
 from kernelwright.memory.study import study
 from kernelwright.runs import finalists
+from kernelwright.runs.closing import LEAST_EVALUATIONS
 from kernelwright.runs.evaluator import Evaluator, Session
 from kernelwright.runs.holding import held
 from kernelwright.runs.interruption import is_faster_everywhere, mark_interrupted
@@ -74,6 +75,8 @@ class Tools:
     cache_dir: Path
     has_long_term: bool = True
     """False in an ablation."""
+    can_tune: bool = False
+    """The referee's sessions can close what candidates leave open."""
     on_event: Listener = field(default=lambda event: None)
     prepare: Callable[[RunSpec, Path], tuple[Problem, str | None]] = prepare
 
@@ -185,7 +188,9 @@ class _Loop:
         self.spec = spec
         self.tools = tools
         self.journal = journal
-        self.state = LoopState()
+        granted = spec.budget.evaluations
+        has_room = granted is None or granted >= LEAST_EVALUATIONS
+        self.state = LoopState(can_tune=tools.can_tune and has_room)
         started = time.monotonic() - journal.recorded_seconds()
         reserved_s = FINAL_SHARE * (spec.budget.seconds or 0.0)
         self.meter = Meter(spec.budget, lambda: time.monotonic() - started, reserved_s=reserved_s)

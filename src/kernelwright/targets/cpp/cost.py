@@ -12,7 +12,7 @@ from kernelwright.ir.dag import StageGroup
 from kernelwright.ir.lanes import lane_quality, points
 from kernelwright.ir.normalise import axis_sizes
 from kernelwright.ir.program import Call, Program, Region
-from kernelwright.targets.cpp.choices import ASSUMED_LAST_CACHE_BYTES, cores_of
+from kernelwright.targets.cpp.choices import cores_of
 from kernelwright.targets.cpp.schedules.region_facts import CppRegionFacts
 
 INSTRUCTION_NS = 0.4
@@ -157,8 +157,7 @@ def _moved(facts: CppRegionFacts) -> float:
     if facts.slice_bytes <= facts.l2_bytes:  # later passes find the slice in the cache
         read /= passes
     written = float(sum(map(facts.n_bytes, facts.written)))
-    last = facts.machine.cache(3)
-    is_large = written >= (ASSUMED_LAST_CACHE_BYTES if last is None else last.instance_bytes)
+    is_large = written > facts.l2_bytes * _used(facts)
     if facts.choices.stream:
         return read + written * (1.0 if is_large else 3.0)  # past a cache that would have kept it
     return read + written * (2.0 if is_large else 1.0)  # lines are read before they are written
