@@ -193,7 +193,7 @@ def no_profiler(why: str) -> Profiler:
 def _looking(
     around: Around, spec: RunSpec, where: Settings, inspect: Inspector | None, profile: Profiler | None
 ) -> Around:
-    """Add who closes, explains or looks at candidates: a processor's need no look ahead, recorded ones none."""
+    """Add who closes, explains or looks at candidates: those for a processor need no look ahead."""
     if not around.is_measured:
         return around
     own = target_of(spec.target)

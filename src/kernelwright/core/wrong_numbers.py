@@ -27,7 +27,7 @@ class AxisPattern(Frozen):
     first: int
     last: int
     period: int | None = None
-    """Of every ``period`` indices only those from ``low`` to ``high`` are wrong; None: there is no such one."""
+    """Of every ``period`` indices only those from ``low`` to ``high`` are wrong; None: there is none."""
     low: int = 0
     high: int = 0
 

@@ -54,8 +54,8 @@ def _period(indices: torch.Tensor, size: int) -> dict[str, int]:
     for period in PERIODS:
         if 2 * period > size or len(indices) < 2:
             break
-        rest = torch.remainder(indices, period).unique()
-        low, high = int(rest[0]), int(rest[-1])
+        rest = sorted({index % period for index in indices.tolist()})
+        low, high = rest[0], rest[-1]
         if len(rest) <= period // 2 and high - low + 1 == len(rest):
             found.append((len(rest) / period, period, low, high))
     if not found:
