@@ -111,7 +111,8 @@ def optimize(
         baselines: what is compared with besides eager.
         workloads: shapes to be right and fast on, in the place of the task's own.
         dynamic_shapes: extents that may vary: text such as ``batch:1-64`` or ``rows=x:0,y:0:1-64``, a list
-            of such, or as for ``torch.export``: ``{"x": {0: Dim("batch", min=1, max=64)}}``. See docs/delivery.md.
+            of such, or as for ``torch.export``: ``{"x": {0: Dim("batch", min=1, max=64)}}``.
+            See docs/delivery.md.
         mode: train or eval mode; default: the task's own.
         tolerance: how far from the oracle is allowed; default: the task's own.
         library_calls: may a kernel leave the work to torch and its libraries? Default ``allowed``.
