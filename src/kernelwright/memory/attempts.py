@@ -59,7 +59,7 @@ class Idea(Frozen):
     def interval(self) -> tuple[float, float] | None:
         """Interval of ``speedup``; None where one of the two is not known.
 
-        Both were measured against eager, apart from each other: the widths of their logarithms add in squares.
+        Both were measured against eager and apart from each other: logarithmic widths add in squares.
         """
         own, base = self.last.interval_eager if self.last else None, self.base_interval_eager
         if self.speedup is None or own is None or base is None or min(*own, *base) <= 0:
