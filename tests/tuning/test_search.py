@@ -7,7 +7,7 @@ import pytest
 
 from kernelwright.core.errors import UserError
 from kernelwright.core.open_parameters import open_parameters
-from kernelwright.tuning.halving import halve
+from kernelwright.tuning.halving import halve, median_interval
 from kernelwright.tuning.search import BASE, FirstCall, surface, tune_points
 from kernelwright.tuning.sources import OpenSource
 
@@ -119,3 +119,10 @@ def test_rungs_time_fewer_points_more_often() -> None:
 
 def test_a_base_that_cannot_be_timed_ends_the_rungs() -> None:
     assert halve(lambda points, rounds: {}, range(5), 0, is_over=lambda: False).ratios == {}
+
+
+def test_disturbed_turns_do_not_widen_the_interval_of_a_median() -> None:
+    turns = [0.8, 0.81, 0.79, 0.82, 0.78, 0.80, 0.81, 0.79, 0.8, 0.83, 9.0, 0.01]
+    assert median_interval(turns) == (0.79, 0.82)
+    assert median_interval([1.0, 3.0, 2.0]) == (1.0, 3.0), "too few for 95 %: the range"
+    assert median_interval([2.0]) == (2.0, 2.0)

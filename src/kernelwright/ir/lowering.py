@@ -60,3 +60,5 @@ class Lowering:
     """How long a program takes by an analytic model; None: the target has none. Orders programs of a task."""
     repairs: tuple[Repair, ...] = ()
     """Tried in this order."""
+    takes_extents: bool = False
+    """Kernels may have sizes that are known when they run (``ir/extents.py``)."""
