@@ -19,6 +19,8 @@ from kernelwright.ir.lower.values import Inline, Reduce, Scan, Value, domain
 from kernelwright.ir.program import TRANSCENDENTALS, Expr, Op
 from kernelwright.tasks.capture import Captured
 
+OWN_PRODUCT = "own-product"
+"""The edit for targets whose printers have kernels for products (``Lowering.own_products``)."""
 MIN_BYTES = 1 << 14
 """Edits ignore tensors smaller than this."""
 TORCH_IS_GOOD = (
@@ -197,7 +199,7 @@ FUSION_EDITS: dict[str, FusionEdit] = {
         _Edit("inline-producer", _inline_sites, _inline),
         _Edit("split-region", _split_sites, _apart),
         _Edit("keep-call", _call_sites, _as_call),
-        _Edit("own-product", _product_sites, _own),
+        _Edit(OWN_PRODUCT, _product_sites, _own),
     )
 }
 """Fusion edits by name: write a shared value once, compute it again, split a region, leave it to torch,

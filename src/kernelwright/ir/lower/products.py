@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from kernelwright.ir.lower.affine import Index, add, scale, shift
 from kernelwright.ir.lower.maker import Maker
@@ -14,11 +14,12 @@ from kernelwright.ir.program import Affine, Expr
 PRODUCTS: dict[str, Handler] = {}
 """``name.overload`` -> handler, as in ``registry.py``; not among those because the library is the default."""
 
+_H = TypeVar("_H", bound=Handler)
 _At = Callable[[Reader, Index], Expr]
 
 
-def _multiplies(name: str) -> Callable[[Handler], Handler]:
-    def register(handler: Handler) -> Handler:
+def _multiplies(name: str) -> Callable[[_H], _H]:
+    def register(handler: _H) -> _H:
         PRODUCTS[f"{name}.default"] = handler
         return handler
 

@@ -1,6 +1,6 @@
 """One product as C++: tiles of sums in registers, operands packed where that pays, the epilogue on the tile.
 
-Vectors are GCC's vector extensions, which clang has too. Sizes are literals: tails are functions of their own.
+Vectors are GCC's vector extensions, which clang has too. Sizes are literals: a tail has its own function.
 """
 
 import itertools
@@ -21,8 +21,8 @@ from kernelwright.targets.cpp.values import ValueWriter
 
 _OWN = (
     "l", "k", "i", "j", "s", "e", "at", "run", "row", "column", "first", "count", "packed", "left", "right",
-    "sums", "total", "right_step", "memory", "rows_end", "columns_end", "tile", "is_whole", "c", "b", "a",
-    "v", "ROWS", "COLUMNS",
+    "sums", "total", "right_step", "memory", "rows_end", "columns_end", "lanes", "tile", "is_whole",
+    "c", "b", "a", "v", "ROWS", "COLUMNS",
 )  # fmt: skip
 """Names that the printed functions use for themselves."""
 
@@ -130,7 +130,11 @@ class ProductPrinter:
         head = f"static inline void {name}_tile("
         parameters = ["const float* left", "const float* right", "float* sums"]
         with self.out.block(wrapped(head, parameters, ")")):
-            self.out.line(f"{name}_vector c[ROWS][COLUMNS] = {{}};")
+            self.out.line(f"{name}_vector c[ROWS][COLUMNS];")
+            self.out.line(f"#pragma GCC unroll {t.rows}")
+            self.out.line("for (int i = 0; i < ROWS; ++i)")
+            self.out.line(f"#pragma GCC unroll {t.vectors}")
+            self.out.line(f"  for (int v = 0; v < COLUMNS; ++v) c[i][v] = {name}_vector{{}};")
             with self.out.block(f"for (int k = 0; k < {whole}; k += {t.lanes})"):
                 self.out.line(f"{name}_vector b[COLUMNS];")
                 self.out.line(f"#pragma GCC unroll {t.vectors}")
@@ -145,12 +149,20 @@ class ProductPrinter:
                     )
                     self.out.line(f"#pragma GCC unroll {t.vectors}")
                     self.out.line("for (int v = 0; v < COLUMNS; ++v) c[i][v] += a * b[v];")
+            self.out.line(f"alignas(64) float lanes[ROWS * COLUMNS * {t.lanes}];")
+            self.out.line(f"#pragma GCC unroll {t.rows}")
+            self.out.line("for (int i = 0; i < ROWS; ++i)")
+            self.out.line(f"#pragma GCC unroll {t.vectors}")
+            store = f"*({name}_vector*)(lanes + (i * COLUMNS + v) * {t.lanes}) = c[i][v];"
+            self.out.line(f"  for (int v = 0; v < COLUMNS; ++v) {store}")
             with (
                 self.out.block("for (int i = 0; i < ROWS; ++i)"),
                 self.out.block("for (int v = 0; v < COLUMNS; ++v)"),
             ):
                 self.out.line("float total = 0.0f;")
-                self.out.line(f"for (int l = 0; l < {t.lanes}; ++l) total += c[i][v][l];")
+                self.out.line("#pragma omp simd reduction(+ : total)")
+                lane = f"lanes[(i * COLUMNS + v) * {t.lanes} + l]"
+                self.out.line(f"for (int l = 0; l < {t.lanes}; ++l) total += {lane};")
                 if whole < self.k:
                     product = f"left[{_times('i', row_step)} + k] * right[{_times('v', column_step)} + k]"
                     self.out.line(f"for (int k = {whole}; k < {self.k}; ++k) total += {product};")
@@ -225,7 +237,7 @@ class ProductPrinter:
 
     @contextmanager
     def _segments(self, axes: Sequence[Axis], start: str, count: str, lane: str) -> Iterator[None]:
-        """Loop over positions from ``start``: a vector loop along the last axis, while the others stand still."""
+        """Loop over positions from ``start``: a vector loop along the last axis, the others fixed."""
         name = self.axes[axes[-1].name]
         if len(axes) == 1:
             self.out.line("#pragma omp simd")

@@ -24,6 +24,8 @@ LONGEST_INNER = 768
 """Products that one pass over a tile adds at most, by default."""
 FEW_ROWS = 8
 """Rows up to which an operand is used so rarely that bringing it into another order costs too much."""
+DOT_ROWS = 32
+"""Rows or columns up to which it costs more than adding up vectors at the end."""
 SHARES = 4
 """Blocks a thread that rules aim at."""
 SERIAL_BELOW_FLOPS = 1 << 20
@@ -87,13 +89,13 @@ def cache_blocks(tiling: Tiling) -> tuple[str, ...]:
     """Return blocks worth trying: the current one, and each of its sides halved and doubled."""
     _, m, n, k = tiling.form.sizes
     now = (tiling.block_rows, tiling.block_columns, tiling.inner)
-    least, most = (tiling.rows, tiling.columns, min(k, 64)), (m, n, k)
+    least, most, steps = (1, 1, min(k, 64)), (m, n, k), (tiling.rows, tiling.columns, 1)
     found = [now]
     for side in range(2 if tiling.is_dot else 3):
         for size in (now[side] // 2, now[side] * 2):
             other = list(now)
-            other[side] = max(least[side], min(size, most[side]))
-            found.append((other[0], other[1], other[2]))
+            other[side] = _whole(max(least[side], min(size, most[side])), steps[side])
+            found.append((other[0], other[1], min(other[2], k)))
     return tuple(dict.fromkeys("x".join(map(str, block)) for block in found))
 
 
@@ -171,7 +173,7 @@ def is_shared(form: ProductForm) -> bool:
 def _wants_dot(form: ProductForm, lanes: int) -> bool:
     """Few rows: bringing the right operand into another order would cost as much as the product."""
     _, m, n, k = form.sizes
-    return may_dot(form) and k >= 4 * lanes and min(m, n) <= FEW_ROWS and not may_stay(form, form.right)
+    return may_dot(form) and k >= 4 * lanes and min(m, n) <= DOT_ROWS and not may_stay(form, form.right)
 
 
 def _dots(form: ProductForm, schedule: CppSchedule, machine: Machine, lanes: int) -> Tiling:
