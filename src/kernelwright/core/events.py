@@ -5,6 +5,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Field
 
 from kernelwright.core.budget import Spent
+from kernelwright.core.closing import ClosedParameters
 from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.evidence import Diagnosis, Evidence
 from kernelwright.core.finalists import Alternation
@@ -98,6 +99,16 @@ class Noted(Frozen):
     plan: Plan | None = None
 
 
+class ParametersClosed(Frozen):
+    """What a candidate left open was closed; it is the closed candidate that is handed in."""
+
+    kind: Literal["parameters_closed"] = "parameters_closed"
+    step: int
+    candidate: str
+    """Id of the closed candidate."""
+    closing: ClosedParameters
+
+
 class CandidateWritten(Frozen):
     kind: Literal["candidate_written"] = "candidate_written"
     step: int
@@ -167,6 +178,7 @@ Event = Annotated[
     | MoveChosen
     | MoveFailed
     | Noted
+    | ParametersClosed
     | CandidateWritten
     | CandidateEvaluated
     | BaseReplaced

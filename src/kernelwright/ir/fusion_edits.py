@@ -55,8 +55,8 @@ class _Edit:
 def own_products(captured: Captured) -> tuple[fx.Node, ...]:
     """Return the products and convolutions that code can be generated for instead of a library call."""
     known = [node for node in captured.graph.nodes if operator_name(node) in PRODUCTS]
-    if not known:
-        return ()
+    if not known or captured.family:
+        return ()  # tiles have literal sizes
     lowered = analyse(captured, FusionOptions(own=frozenset(node.name for node in known)))
     return tuple(node for node in known if node.name not in lowered.graph.steps)
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kernelwright.ir.dag import Action, Dag
+from kernelwright.ir.extents import dims_in
 from kernelwright.ir.normalise import coefficient
 from kernelwright.ir.program import Affine, Axis, Region
 
@@ -64,6 +65,8 @@ def flat_step(index: Affine, axes: Sequence[Axis]) -> int | None:
 
 def find_product(region: Region) -> ProductForm | None:
     """Return what a normalised region multiplies; None where it does something else."""
+    if dims_in(region):
+        return None  # tiles have literal sizes
     total, *others = region.stages
     if total.kind != "reduce" or total.combine != "sum" or total.dtype != "float32":
         return None
