@@ -10,7 +10,7 @@ from kernelwright.ir.plan_lowering import lower_plan, sites, write_source
 from kernelwright.ir.space import PlannedPoint, Point
 from kernelwright.targets.cpp.candidate import render_cpp_candidate
 from kernelwright.tasks.capture import capture_task
-from kernelwright.tuning.search import tune_points
+from kernelwright.tuning.search import FirstCall, tune_points
 from kernelwright.tuning.sources import SpaceSource
 
 TASK = task_of("nn.Linear(200, 300)", "F.gelu(self.layer(x0))", (70, 200))
@@ -23,13 +23,14 @@ class StubTimer:
         self.cost: dict[int, float] = {}
         self.now = 0.0
 
-    def load(self, sources: Mapping[int, str], timeout_s: float) -> dict[int, str | None]:
+    def load(self, sources: Mapping[int, str], limit_s: float, keep: Sequence[int]) -> dict[int, FirstCall]:
         for number, source in sources.items():
             self.cost[number] = 0.5 if "_tile<" in source else 1.0
         self.now += len(sources)
-        return dict.fromkeys(sources)
+        return {number: FirstCall(ratio=self.cost[number]) for number in sources}
 
-    def time(self, points: Sequence[int], rounds: int, timeout_s: float) -> dict[int, list[float]]:
+    def time(self, points: Sequence[int], rounds: int, limit_s: float) -> dict[int, list[float]]:
+        self.now += 1
         return {point: [self.cost[point]] * rounds for point in points}
 
 
