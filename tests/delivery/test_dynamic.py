@@ -49,7 +49,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[nn.Module, Delivery]
     module = Scores().eval()
     folder = tmp_path_factory.mktemp("live")
     task = task_from_module(module, _inputs(8), name="scores", folder=folder)
-    task = dynamic_task(task, [parse_dynamic(f"batch={LOW}..{HIGH}")])
+    task = dynamic_task(task, [parse_dynamic(f"batch:{LOW}-{HIGH}")])
     target = target_of(CPU_CPP)
     lowered = lower_plan(capture_dynamic(task), Plan(), {}, target.lowering)
     assert target.writer is not None
