@@ -2,15 +2,16 @@
 
 Each case is a module whose product a plan takes from the library with the default schedule for this machine;
 ``--points`` tries so many further points of its schedules, drawn by lot, and shows the fastest. A round times
-torch and own code right after each other; the figure is the median of the rounds' ratios, above 1 where own code
-is faster, with the second smallest and second largest. Nothing here is a verdict: the referee makes those.
+torch and own code right after each other; the figure is the median of the rounds' ratios, above 1 where own
+code is faster, with the second smallest and second largest. Nothing here is a verdict: the referee makes those.
 
-Usage: python -m lab.benchmarks.products [--only NAME,…] [--rounds 9] [--sample-ms 20] [--points 0] [--threads N]
+Usage: python -m lab.benchmarks.products [--only NAME,…] [--rounds 9] [--sample-ms 20] [--points 0]
 """
 
 import argparse
 import random
 import statistics
+import sys
 import time
 import types
 from collections.abc import Callable
@@ -19,6 +20,7 @@ import torch
 
 from kernelwright.core.errors import LoweringError
 from kernelwright.core.machine import Machine
+from kernelwright.core.plan import ParamValue
 from kernelwright.core.target import CPU_CPP
 from kernelwright.core.task import Task, Workload
 from kernelwright.ir.fusion_edits import own_products
@@ -72,10 +74,11 @@ def main() -> None:
     torch.set_num_threads(options.threads or torch.get_num_threads())
     machine = probe_machine()
     for name in options.only or CASES:
-        task, eager, owns = _case(name, machine, options.points)
+        eager, owns = _case(name, machine, options.points)
         best = max((_ratios(eager, own, options), str(point)) for point, own in owns)
         (middle, low, high), point = best
-        print(f"{name:11s} {middle:5.2f} [{low:.2f}, {high:.2f}]  {point}", flush=True)
+        sys.stdout.write(f"{name:11s} {middle:5.2f} [{low:.2f}, {high:.2f}]  {point}\n")
+        sys.stdout.flush()
 
 
 def _options() -> argparse.Namespace:
@@ -94,8 +97,8 @@ def _options() -> argparse.Namespace:
     return options
 
 
-def _case(name: str, machine: Machine, points: int) -> tuple[Task, Call, list[tuple[Point, Call]]]:
-    """Return the task, a call of torch, and calls of own code at some points."""
+def _case(name: str, machine: Machine, points: int) -> tuple[Call, list[tuple[Point, Call]]]:
+    """Return a call of torch, and calls of own code at some points."""
     layer, body, shapes = CASES[name]
     names = ", ".join(f"x{i}" for i in range(len(shapes)))
     inputs = ", ".join(f"torch.randn{shape}" for shape in shapes)
@@ -108,16 +111,14 @@ def _case(name: str, machine: Machine, points: int) -> tuple[Task, Call, list[tu
         module.load_state_dict(reference.state_dict())
         torch.testing.assert_close(module(*values), reference(*values), rtol=1e-3, atol=1e-4)
         owns.append((planned.point, lambda module=module: module(*values)))
-    return task, lambda: reference(*values), owns
+    return lambda: reference(*values), owns
 
 
 def _points(task: Task, machine: Machine, count: int) -> list[PlannedPoint]:
     """Return the point that takes every product with default schedules, and others around it."""
     captured = capture_task(task, Workload())
     space = Space(captured, target_of(CPU_CPP).lowering, machine)
-    owned: dict[str, str | int | float | bool] = {
-        f"own.{node.name}": "generated" for node in own_products(captured)
-    }
+    owned: dict[str, ParamValue] = {f"own.{node.name}": "generated" for node in own_products(captured)}
     found = [space.plan(Point.of(owned))]
     rng = random.Random(0)
     fields = [d for d in found[0].decisions if d.region.startswith("r_") and len(d.legal) > 1]
