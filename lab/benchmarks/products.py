@@ -3,7 +3,7 @@
 Each case is a module whose product a plan takes from the library with the default schedule for this machine;
 ``--points`` tries so many further points of its schedules, drawn by lot, and shows the fastest. A round times
 torch and own code right after each other; the figure is the median of the rounds' ratios, above 1 where own
-code is faster, with the second smallest and second largest. Nothing here is a verdict: the referee makes those.
+code is faster, with the second smallest and second largest. Nothing here is a verdict.
 
 Usage: python -m lab.benchmarks.products [--only NAME,…] [--rounds 9] [--sample-ms 20] [--points 0]
 """
