@@ -8,6 +8,7 @@ LOWERING = Lowering(
     with_schedules=with_default_schedules,
     edits_for=schedule_edits,
     estimate_ns=program_ns,
+    own_products=True,
     takes_extents=True,
     repairs=(
         Repair("safer-chunk", "schedule:chunk", {"chunk": 16}, "sum shorter runs in float32"),
