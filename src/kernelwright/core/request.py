@@ -109,6 +109,10 @@ class RunRequest(_WithWorkloads, _WithPolicy, _Searching):
     """``http://HOST:PORT`` or ``drop:FOLDER``; None: the referee here."""
     cold: bool = False
     """The run knows of no other one."""
+    blocks: bool | None = None
+    """Take the model apart and optimise each kind of block; None: where one may occur twice."""
+    again: bool = False
+    """Measure anew where the store has the answer."""
     record: str | None = None
     """Folder for its answers and measurements; such a run is cold."""
     output: str | None = None

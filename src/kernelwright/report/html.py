@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Evaluation
 from kernelwright.report import sections
+from kernelwright.report.blocks import block_table
 from kernelwright.report.asked import model_rows, with_models
 from kernelwright.report.highlight import highlight
 from kernelwright.report.page import asset, templates
@@ -35,6 +36,10 @@ def render_page(record: RunRecord, story: Story, candidates: Sequence[Candidate]
         verdict=with_models(run_verdict(story, record.failure), spec.models, story),
         tiles=[*sections.tiles(story), *sections.model_tiles(spec, story)],
         models=model_rows(spec.models) if spec.models is not None else (),
+        apart=story.apart,
+        blocks=block_table(story.apart, story.finished.winner if story.finished else None)
+        if story.apart
+        else None,
         curve=sections.curve_chart(story),
         bars=sections.latency_chart(story),
         roofline=roofline,

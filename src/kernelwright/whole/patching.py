@@ -3,11 +3,17 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import torch
 from torch import nn
 
 from kernelwright.core.candidate import Candidate
-from kernelwright.delivery.making import ExampleCall, make_contract, with_outputs
+from kernelwright.core.task import Task
+from kernelwright.delivery.making import ExampleCall, calls_of, make_contract, original_of, with_outputs
+from kernelwright.delivery.runtime.contract import (
+    Contract,
+    describe_constants,
+    describe_parts,
+    describe_weights,
+)
 from kernelwright.delivery.runtime.kernel import VerifiedKernel
 from kernelwright.delivery.runtime.module import attach
 from kernelwright.whole.profiling import examples
@@ -64,12 +70,43 @@ def patch(model: nn.Module, kernels: Mapping[str, VerifiedKernel]) -> nn.Module:
     return model
 
 
-def compile_around(model: nn.Module) -> nn.Module:
-    """Let torch.compile take in what lies around the kernels, in place, when the model is first called."""
-    model.compile(dynamic=False)
-    return model
+@dataclass(frozen=True)
+class PatchedModel:
+    """A model with kernels in its blocks, ready to be used and to be saved."""
+
+    module: nn.Module
+    kernels: Kernels
+    contract: Contract
+    """What is known of the model's parts and tensors; it has no calls of its own to check."""
+    origin: str | None
+    """Source of a file's original."""
+    is_compiled: bool
 
 
-def reset_compiler() -> None:
-    """Forget what torch.compile compiled in this process, so that a measurement begins anew."""
-    torch.compiler.reset()
+def deliver_patched(
+    task: Task,
+    original: nn.Module | None,
+    winners: Sequence[tuple[Sequence[str], Candidate]],
+    whole: Candidate,
+    *,
+    is_compiled: bool,
+) -> PatchedModel:
+    """Return the drop-in for a whole model; ``whole`` is what the referee judged in its place.
+
+    Raises:
+        TaskError: the original cannot be copied.
+    """
+    module, origin = original_of(task, original)
+    kernels = make_kernels(module, calls_of(task, original), winners)
+    contract = Contract(
+        title=task.name,
+        kernel=whole.id,
+        cases=(),
+        parts=describe_parts(module),
+        weights=describe_weights(module, frozenset()),
+        constants=describe_constants(module),
+    )
+    patch(module, kernels.by_path)
+    if is_compiled:
+        module.compile(dynamic=False)
+    return PatchedModel(module, kernels, contract, origin, is_compiled)

@@ -98,8 +98,8 @@ def _with_blocks(program: Program, helpers: Mapping[str, tuple[str, str]]) -> Pr
     missing = set(helpers) - found
     if missing:
         raise LoweringError(
-            f"{len(missing)} of {len(helpers)} kernels are not in the exported graph: their guards do not hold "
-            "in the whole model"
+            f"{len(missing)} of {len(helpers)} kernels are not in the exported graph: their guards do not "
+            "hold in the whole model"
         )
     return replace(program, steps=tuple(steps))
 
@@ -121,7 +121,11 @@ def _helper(contract: Contract, program: str, name: str, is_compiled: bool) -> s
         for case in contract.operator_cases
     ]
     operator = _OPERATOR.format(
-        name=name, cases=cases, n_inputs=n_inputs, operator=name.lstrip("_"), schema=f"({arguments}) -> {result}"
+        name=name,
+        cases=cases,
+        n_inputs=n_inputs,
+        operator=name.lstrip("_"),
+        schema=f"({arguments}) -> {result}",
     )
     return f"{text}\n\n\n{operator.strip()}"
 
@@ -130,6 +134,5 @@ def _with_shared(source: str, shared: str) -> str:
     """Put what all kernels need behind the file's docstring."""
     if not shared:
         return source
-    marker = "\nimport torch\n"
-    before, found, after = source.partition(marker)
-    return f"{before}{found}{after.replace('from torch import nn', f'from torch import nn{chr(10) * 2}{shared}', 1)}"
+    before, found, after = source.partition("\nfrom torch import nn\n")
+    return f"{before}{found}\n{shared}\n{after}"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from statistics import median
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import nn
@@ -18,9 +18,14 @@ from kernelwright.delivery.making import ExampleCall
 from kernelwright.delivery.runtime.contract import TensorFacts, constants_of, digest_of
 from kernelwright.tasks.likeness import likeness
 from kernelwright.whole.blocks import Submodule
+from kernelwright.whole.deciding import is_plain_layer
 
 ROUNDS = 5
 """Calls that are timed; the median counts. One more comes first and is not."""
+
+
+Times: TypeAlias = tuple[float, dict[str, float]]
+"""Milliseconds of a call of the whole, and in each submodule."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +65,7 @@ def profile(model: nn.Module, calls: Sequence[ExampleCall]) -> Profile:
             path=path,
             kind="" if (why := _why_no_block(part, seen[path], len(calls))) else _kind(part, seen[path]),
             ms=median(times.get(path, 0.0) for _, times in rounds),
-            is_plain=_is_plain(part),
+            is_plain=is_plain_layer(part),
             why_not=why,
         )
         for path, part in model.named_modules()
@@ -89,33 +94,6 @@ def examples(model: nn.Module, calls: Sequence[ExampleCall], path: str) -> list[
     return found
 
 
-def may_hold_blocks(model: nn.Module) -> bool:
-    """Say whether two submodules that hold others, or are no plain layers of torch, may be of one kind.
-
-    Looks at classes and at the shapes of their weights; nothing is called.
-    """
-    known: set[tuple[object, ...]] = set()
-    for path, part in model.named_modules():
-        if not path or _is_plain(part) or type(part).forward is nn.Module.forward or _holds_alone(part):
-            continue
-        shapes = tuple((name, tuple(t.shape), t.dtype) for name, t in part.state_dict().items())
-        form = (type(part), tuple(type(child) for child in part.modules()), shapes)
-        if form in known:
-            return True
-        known.add(form)
-    return False
-
-
-def _is_plain(part: nn.Module) -> bool:
-    """True for a layer of torch's own that holds no other module."""
-    return not part._modules and type(part).__module__.startswith("torch.nn.")
-
-
-def _holds_alone(part: nn.Module) -> bool:
-    """True for lists and dictionaries of modules, which nobody calls."""
-    return isinstance(part, nn.ModuleList | nn.ModuleDict | nn.ParameterList | nn.ParameterDict)
-
-
 def _call(model: nn.Module, call: ExampleCall) -> None:
     try:
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
@@ -127,6 +105,7 @@ def _call(model: nn.Module, call: ExampleCall) -> None:
 def _look(model: nn.Module, calls: Sequence[ExampleCall], names: dict[int, str]) -> dict[str, _Seen]:
     seen: dict[str, _Seen] = defaultdict(_Seen)
     versions: dict[str, list[object]] = {}
+    number = 0
 
     def before(part: nn.Module, args: Any, kwargs: Any) -> None:
         path = names[id(part)]
@@ -150,7 +129,7 @@ def _look(model: nn.Module, calls: Sequence[ExampleCall], names: dict[int, str])
             seen[path].problem = "a call changes what it holds"
 
     with _hooked(model, names, before, after):
-        for number, call in enumerate(calls):
+        for number, call in enumerate(calls):  # noqa: B007  # `before` reads it
             _call(model, call)
     return seen
 
@@ -179,7 +158,7 @@ def _kind(part: nn.Module, seen: _Seen) -> str:
     return f"{type(part).__qualname__}:{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
-def _time(model: nn.Module, calls: Sequence[ExampleCall], names: dict[int, str]) -> tuple[float, dict[str, float]]:
+def _time(model: nn.Module, calls: Sequence[ExampleCall], names: dict[int, str]) -> Times:
     times: dict[str, float] = defaultdict(float)
     begun: dict[str, list[float]] = defaultdict(list)
 

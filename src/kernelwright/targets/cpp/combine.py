@@ -12,7 +12,7 @@ _BLOCK = re.compile(r'extern\s+"C"\s*\{')
 
 
 def combine_cpp(programs: Sequence[str]) -> tuple[str, tuple[str, ...]]:
-    """See ``Target.combined``. A program whose C++ cannot stand beside other C++ keeps and compiles its own."""
+    """See ``Target.combined``. A program whose C++ cannot stand beside other C++ keeps its own."""
     found = [_combinable(program) for program in programs]
     flags = next((source.flags for source in found if source is not None), ())
     includes: list[str] = []

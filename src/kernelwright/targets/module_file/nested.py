@@ -13,7 +13,7 @@ def {name}(*tensors):
     found = {name}_module.forward(*tensors[:{n_inputs}])
     return found[0] if isinstance(found, tuple) and len(found) == 1 else found
 '''
-_MADE = '''
+_MADE = """
 def {name}_made():
 {body}
     module = ModelNew().train({is_training})
@@ -29,7 +29,7 @@ def {name}_made():
 
 
 {name}_module, {name}_slots = {name}_made()
-'''
+"""
 
 
 def nested(
@@ -54,9 +54,7 @@ def nested(
             and (node.module == "__future__" or any(alias.name == "*" for alias in node.names))
         ):
             raise LoweringError(f"line {node.lineno} of a block's kernel cannot stand in a function")
-    made = _MADE.format(
-        name=name, body=_indented(tree), positions=list(positions), is_training=is_training
-    )
+    made = _MADE.format(name=name, body=_indented(tree), positions=list(positions), is_training=is_training)
     return made.strip() + "\n\n" + _RUN.format(name=name, n_inputs=n_inputs).rstrip()
 
 
@@ -69,7 +67,7 @@ def _indented(tree: ast.Module) -> str:
 
 
 def without(program: str, names: Mapping[str, str], dropped: Sequence[str]) -> str:
-    """Return a program without some assignments at its top level, and with other texts in the place of some."""
+    """Return a program without some assignments at its top level, and with some texts replaced."""
     tree = ast.parse(program)
     tree.body = [statement for statement in tree.body if not _assigns(statement, dropped)]
     for node in ast.walk(tree):
