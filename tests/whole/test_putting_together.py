@@ -9,6 +9,8 @@ from types import ModuleType
 
 import pytest
 import torch
+from tests.delivery.delivering import printed
+from tests.whole.stacks import Gate, Mlp, Net
 from torch import nn
 
 import kernelwright
@@ -27,8 +29,6 @@ from kernelwright.whole.patching import PatchedModel, deliver_patched
 from kernelwright.whole.printing import print_model
 from kernelwright.whole.profiling import examples, profile
 from kernelwright.whole.saving import save_patched
-from tests.delivery.delivering import printed
-from tests.whole.stacks import Gate, Mlp, Net
 
 X = torch.randn(8, 32, generator=torch.Generator().manual_seed(0))
 
@@ -135,7 +135,11 @@ def test_a_saved_folder_holds_several_kernels(tmp_path: Path, whole: Whole, patc
     )
     root = Path(__file__).parents[2]
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, env={"PYTHONPATH": str(root)}
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env={"PYTHONPATH": str(root)},
     )
     assert done.stdout.strip() == "(8, 4)", done.stderr
     damaged = folder / "blocks" / "1" / "kernel.py"

@@ -102,7 +102,8 @@ def _optimise_blocks(model: _Model) -> tuple[list[BlockShare], list[tuple[Sequen
     granted = find_recipe(request.recipe).budget.model_dump()
     granted |= request.budget.model_dump(exclude_none=True)
     parts = share_budget(request.budget, shares)
-    blocks, winners = [], []
+    blocks: list[BlockShare] = []
+    winners: list[tuple[Sequence[str], Candidate]] = []
     for number, (kind, share, budget) in enumerate(zip(kinds, shares, parts, strict=True), 1):
         block = BlockShare(
             name=type(model.original.get_submodule(kind.paths[0])).__name__,
@@ -197,7 +198,7 @@ def _compose(
             continue
         made.append(candidate)
         ways.append(Composition(candidate=candidate.id, kinds=kinds, is_compiled=is_compiled))
-    after = _after(model, winners, blocks)
+    after = _after(model, winners)
     note = "" if ways else f"it cannot be put together: {why[0]}"
     return (
         ModelTakenApart(
@@ -216,13 +217,11 @@ def _compose(
     )
 
 
-def _after(
-    model: _Model, winners: list[tuple[Sequence[str], Candidate]], blocks: list[BlockShare]
-) -> Profile:
+def _after(model: _Model, winners: list[tuple[Sequence[str], Candidate]]) -> Profile:
     """Return where the time goes with every kernel in its place."""
     kernels = make_kernels(model.original, model.calls, winners)
     own, _ = original_of(model.begun.spec.task, model.original)
-    return profile(patch(own, kernels.by_path), model.calls)
+    return profile(patch(own, kernels.by_path), model.calls, only=frozenset(kernels.by_path))
 
 
 @contextmanager

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Evaluation
 from kernelwright.report import sections
-from kernelwright.report.blocks import block_table
 from kernelwright.report.asked import model_rows, with_models
+from kernelwright.report.blocks import block_table
 from kernelwright.report.highlight import highlight
 from kernelwright.report.page import asset, templates
 from kernelwright.report.reproduce import command_line

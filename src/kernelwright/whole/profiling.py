@@ -3,7 +3,7 @@
 import hashlib
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from statistics import median
@@ -51,13 +51,20 @@ class _Seen:
     problem: str = ""
 
 
-def profile(model: nn.Module, calls: Sequence[ExampleCall]) -> Profile:
+def profile(
+    model: nn.Module, calls: Sequence[ExampleCall], *, only: Collection[str] | None = None
+) -> Profile:
     """Return how long each submodule takes, without gradients; a module under two names has the first.
+
+    ``only`` names the submodules to look at; None: all. A kernel does not run where its block has hooks inside,
+    so of a patched model only the blocks themselves are looked at.
 
     Raises:
         TaskError: the model does not run on its example.
     """
-    names = {id(part): path for path, part in model.named_modules() if path}
+    names = {
+        id(part): path for path, part in model.named_modules() if path and (only is None or path in only)
+    }
     seen = _look(model, calls, names)
     rounds = [_time(model, calls, names) for _ in range(ROUNDS + 1)][1:]
     parts = [
@@ -69,7 +76,7 @@ def profile(model: nn.Module, calls: Sequence[ExampleCall]) -> Profile:
             why_not=why,
         )
         for path, part in model.named_modules()
-        if path
+        if id(part) in names
     ]
     return Profile(median(total for total, _ in rounds), tuple(parts))
 
