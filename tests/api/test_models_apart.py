@@ -1,4 +1,4 @@
-"""A whole model through the front door, with a stand-in for the referee: every kernel is verified, none is run."""
+"""A whole model through the front door, with a stand-in for the referee that verifies every kernel."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,7 +10,7 @@ from tests.whole.stacks import Gate, Net
 from torch import nn
 
 import kernelwright
-from kernelwright.api import playing, starting
+from kernelwright.api import OptimizeResult, playing, starting
 from kernelwright.core.budget import Budget
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import UserError
@@ -79,9 +79,7 @@ def settings(tmp_path: Path) -> Settings:
     return Settings(cache_dir=tmp_path / "cache", data_dir=tmp_path / "data", store=str(tmp_path / "runs.db"))
 
 
-def optimised(
-    settings: Settings, net: nn.Module | None = None, **options: Any
-) -> kernelwright.OptimizeResult:
+def optimised(settings: Settings, net: nn.Module | None = None, **options: Any) -> OptimizeResult:
     return kernelwright.optimize(
         net or Net().eval(), (X,), budget=Budget(evaluations=4), settings=settings, progress=False, **options
     )

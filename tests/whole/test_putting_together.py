@@ -134,12 +134,13 @@ def test_a_saved_folder_holds_several_kernels(tmp_path: Path, whole: Whole, patc
         "with torch.no_grad(): print(tuple(fast(torch.randn(8, 32)).shape))"
     )
     root = Path(__file__).parents[2]
+    where = {"PYTHONPATH": str(root)}
     done = subprocess.run(
         [sys.executable, "-c", code],
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        env={"PYTHONPATH": str(root)},
+        env=where,
     )
     assert done.stdout.strip() == "(8, 4)", done.stderr
     damaged = folder / "blocks" / "1" / "kernel.py"

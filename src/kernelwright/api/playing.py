@@ -9,6 +9,7 @@ from typing import TypedDict, Unpack
 from kernelwright.agents.llm.connect import make_client
 from kernelwright.agents.llm.context_check import require_room
 from kernelwright.agents.llm.tape import Tape
+from kernelwright.agents.problem import Problem
 from kernelwright.agents.teams import check_team, find_team, model_seats
 from kernelwright.api.referees import open_referee as open_referee
 from kernelwright.core.budget import Meter
@@ -131,6 +132,7 @@ def put_together(
             policy=ComposeOnce(apart),
             pipelines={COMPOSE: Compose(tuple(candidates), apart)},
             accepts=is_delivered,
+            prepare=_prepare_whole,
             has_long_term=False,
         )
         return continue_run(run_id, tools)
@@ -167,6 +169,12 @@ def replay_run(
     judge = compose(None, Around(recording=recorded.recording, is_measured=False))
     tools = _tools(recorded.spec, store, where, judge, on_event, recorded.tape)
     return start_run(recorded.spec, replace(tools, prepare=prepare_as_recorded(recorded.machine)))
+
+
+def _prepare_whole(spec: RunSpec, cache_dir: Path) -> tuple[Problem, str | None]:
+    """Prepare a whole model: it has a floor, and nobody lowers its graph as one kernel."""
+    problem, reason = prepare(spec, cache_dir)
+    return replace(problem, captured={}), reason
 
 
 @contextmanager

@@ -56,8 +56,8 @@ def profile(
 ) -> Profile:
     """Return how long each submodule takes, without gradients; a module under two names has the first.
 
-    ``only`` names the submodules to look at; None: all. A kernel does not run where its block has hooks inside,
-    so of a patched model only the blocks themselves are looked at.
+    ``only`` names the submodules to look at; None: all. A kernel does not run where its block has hooks
+    inside, so of a patched model only the blocks themselves are looked at.
 
     Raises:
         TaskError: the model does not run on its example.
