@@ -21,7 +21,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("remote", "corpus", "delivery"),
     ("warm", "whole"),
     ("api",),
-    ("mcp",),
+    ("mcp", "dashboard"),
     ("cli", "testing"),
 )
 """From the ground up: a package may import the packages of lower layers, and none beside or above it."""

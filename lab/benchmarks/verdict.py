@@ -9,9 +9,11 @@
   is called faster or slower.
 
 Leave the machine to it: the load during every sample is written down, and ``quiet`` says whether all stayed
-below ``QUIET``.
+below ``QUIET``. Every sample is reported on stderr, and after each of them the result so far is written. The
+parts that ``--only`` leaves out stay as an earlier run has written them.
 
-Usage: python -m lab.benchmarks.verdict [--repeat 7] [--trials 200] [--before PROGRAM] [--out FOLDER]
+Usage: python -m lab.benchmarks.verdict [--only PART] [--repeat 7] [--trials 200]
+       [--before PROGRAM] [--out FOLDER]
 """
 
 import argparse
@@ -25,6 +27,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +46,7 @@ TARGETS = {"second": 2.0, "first": 4.0, "search": 1.2, "final": 8.0}
 CALLED_AT_MOST = 0.05
 Z = 1.96
 """Of a two-sided interval of 95 %."""
+PARTS = COMMANDS, SESSIONS, EQUAL = ("commands", "sessions", "equal")
 QUIET = 0.04
 """Largest share of the time in which some thread waited for a processor."""
 
@@ -179,9 +183,10 @@ def sessions(repeat: int, folder: Path) -> Iterator[Sample]:
                         yield Sample(case, how, seconds, dict(found.phases_s), pressure.share())
 
 
-def equal_kernels(trials: int, folder: Path) -> dict[str, Any]:
-    """Judge kernels that are the reference, and count how often they are called otherwise."""
+def equal_kernels(trials: int, folder: Path) -> Iterator[dict[str, Any]]:
+    """Judge kernels that are the reference; yield after each how often they were called otherwise."""
     verdicts: list[str] = []
+    pressure = Pressure()
     with (
         Referee(RefereeSettings(cache_dir=folder / "cache")) as referee,
         referee.open(Task(name="equal", source=SOFTMAX)) as session,
@@ -190,6 +195,11 @@ def equal_kernels(trials: int, folder: Path) -> dict[str, Any]:
             found = session.evaluate(Candidate(source=same(SOFTMAX)))
             speedup = found.results[0].speedup("eager") if found.results else None
             verdicts.append(found.status.value if speedup is None else speedup.verdict)
+            yield count_called(verdicts) | {"waited": pressure.share()}
+
+
+def count_called(verdicts: Sequence[str]) -> dict[str, Any]:
+    """Return how many of these verdicts on equal kernels are faster or slower, with an interval."""
     called = sum(verdict in ("faster", "slower") for verdict in verdicts)
     low, high = wilson(called, len(verdicts), Z)
     counts = {verdict: verdicts.count(verdict) for verdict in sorted(set(verdicts))}
@@ -259,34 +269,84 @@ def holds(result: dict[str, Any]) -> bool:
     return in_time and (not result["equal"] or result["equal"]["low"] <= CALLED_AT_MOST)
 
 
-def main() -> int:
-    """Measure, print, write; exit code 1 when a target is missed."""
-    parser = argparse.ArgumentParser(description="Seconds to a verdict, and false calls of equal kernels.")
-    parser.add_argument("--repeat", type=int, default=7, help="samples of every row")
-    parser.add_argument("--trials", type=int, default=200, help="of equal kernels; 0: none")
-    parser.add_argument("--before", help="the kernelwright program of another checkout")
-    parser.add_argument("--out", type=Path, default=RESULTS)
-    options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="verdict-", ignore_cleanup_errors=True) as name:
-        folder = Path(name)
-        samples = [*commands(options.repeat, options.before, folder), *sessions(options.repeat, folder)]
-        equal = equal_kernels(options.trials, folder) if options.trials else {}
-    waited = max(sample.waited for sample in samples)
-    result = {
+def earlier(out: Path, parts: Sequence[str]) -> tuple[list[Sample], dict[str, Any]]:
+    """Return what an earlier run has written of the parts that are not measured now."""
+    try:
+        known = json.loads((out / "verdict.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return [], {}
+    if set(parts) == set(PARTS):
+        return [], {}
+    in_session = ("search", "final")
+    samples = [Sample(**sample) for sample in known["samples"]]
+    kept = [s for s in samples if (SESSIONS if s.how in in_session else COMMANDS) not in parts]
+    return kept, {} if EQUAL in parts else known["equal"]
+
+
+def result_of(samples: Sequence[Sample], equal: dict[str, Any]) -> dict[str, Any]:
+    """Return all that is known so far."""
+    waited = max([*(sample.waited for sample in samples), equal.get("waited", 0.0)])
+    return {
         "date": datetime.date.today().isoformat(),
         "command": shlex.join(["python", "-m", "lab.benchmarks.verdict", *sys.argv[1:]]),
-        "environment": probe_machine().environment(),
+        "environment": environment(),
         "waited": waited,
         "is_quiet": waited <= QUIET,
         "rows": summarise(samples),
         "equal": equal,
         "samples": [asdict(sample) for sample in samples],
     }
-    options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "verdict.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
-    text = render(result)
-    (options.out / "verdict.md").write_text(text, encoding="utf-8")
-    sys.stdout.write(text)
+
+
+@cache
+def environment() -> dict[str, Any]:
+    """Return what the machine is, asked once."""
+    return dict(probe_machine().environment())
+
+
+def write(result: dict[str, Any], out: Path) -> None:
+    """Write the result; each file is replaced as a whole."""
+    out.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(result, indent=2) + "\n"
+    for name, content in (("verdict.json", text), ("verdict.md", render(result))):
+        part = out / f"{name}.part"
+        part.write_text(content, encoding="utf-8")
+        part.replace(out / name)
+
+
+def tell(words: str) -> None:
+    """Say on stderr how far it is."""
+    sys.stderr.write(f"{datetime.datetime.now():%H:%M:%S} {words}\n")
+    sys.stderr.flush()
+
+
+def main() -> int:
+    """Measure, print, write; exit code 1 when a target is missed."""
+    parser = argparse.ArgumentParser(description="Seconds to a verdict, and false calls of equal kernels.")
+    parser.add_argument("--repeat", type=int, default=7, help="samples of every row")
+    parser.add_argument("--trials", type=int, default=200, help="of equal kernels; 0: none")
+    parser.add_argument("--only", choices=PARTS, action="append", help="measure this part; may be repeated")
+    parser.add_argument("--before", help="the kernelwright program of another checkout")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    options = parser.parse_args()
+    parts = options.only or PARTS
+    samples, equal = earlier(options.out, parts)
+    with tempfile.TemporaryDirectory(prefix="verdict-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        for part, taken in (
+            (COMMANDS, commands(options.repeat, options.before, folder)),
+            (SESSIONS, sessions(options.repeat, folder)),
+        ):
+            for sample in taken if part in parts else ():
+                samples.append(sample)
+                tell(f"{part}: {sample.case}, {sample.how}: {sample.seconds:.2f} s")
+                write(result_of(samples, equal), options.out)
+        for equal in equal_kernels(options.trials, folder) if EQUAL in parts and options.trials else ():
+            tell(f"{EQUAL}: {equal['called']} of {equal['trials']} called, of {options.trials} trials")
+            write(result_of(samples, equal), options.out)
+    result = result_of(samples, equal)
+    write(result, options.out)
+    sys.stdout.write(render(result))
     return 0 if holds(result) else 1
 
 

@@ -136,6 +136,7 @@ def test_progress_is_silent_unless_somebody_looks(
         ({"what": TASK, "team": "nobody"}, "unknown team 'nobody'"),
         ({"what": TASK, "models": "openai:x"}, "has no seat for a model"),
         ({"what": TASK, "tolerance": "loose"}, "--tolerance"),
+        ({"what": TASK, "findings": "nowhere"}, "--findings: nowhere is no folder"),
         ({"what": TASK, "inputs": (torch.ones(1),)}, "inputs and kwargs are a module's"),
         ({"what": None}, "optimize takes a file"),
         ({"resume": "zzz"}, "no run 'zzz'"),

@@ -64,6 +64,7 @@ GOOD = {
     "scan": ("return torch.cumsum(x, 1)", SIGNED, ""),
     "attention": ("return F.scaled_dot_product_attention(x, y, z)", QUERIES, ""),
     "embedding": ("return self.table(x)", ROWS, "self.table = nn.Embedding(50, 16)"),
+    "fixed to float32": ("return self.lin(x.float()) + torch.ones(1, dtype=torch.float32)", SIGNED, LINEAR),
     "two outputs": ("return torch.sin(x), x.sum(1)", SIGNED, ""),
     "masked": ("return torch.where(y, x, torch.zeros_like(x))", MASKED, ""),
     "loss": ("return F.cross_entropy(x, y)", "[torch.randn(64, 10), torch.randint(0, 10, (64,))]", ""),
@@ -116,7 +117,9 @@ BAD = {
     "not a number": ("return torch.log(x)", SIGNED, "", {"not-finite": U}),
     "not a number elsewhere": ("return torch.log(x + 0.1)", POSITIVE, "", {"not-finite-elsewhere": N}),
     "large": ("return x * 1e6", SIGNED, "", {"overflows-float16": N}),
-    "sees float64": ("return self.lin(x.float())", SIGNED, LINEAR, {"no-float64": U}),
+    "sees float64": (
+        "assert x.element_size() == 4\nreturn self.lin(x)", SIGNED, LINEAR, {"no-float64": U}
+    ),
     "writes its input": ("return x.mul_(2)", SIGNED, "", {"writes-inputs": U}),
     "raises": ("return x @ x", SIGNED, "", {"raises": U}),
     "returns nothing": ("return None", SIGNED, "", {"no-tensor": U}),

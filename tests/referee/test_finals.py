@@ -77,5 +77,7 @@ class ModelNew(nn.Module):
 
 
 def test_a_process_that_is_right_only_on_what_it_has_seen_is_found_out(pointwise: RefereeSession) -> None:
+    """In a further sample of timing already, or when its process gets its share of the other inputs."""
     evaluation = pointwise.evaluate(Candidate(source=HEAD + SHORT_SIGHTED), final=True)
-    assert (evaluation.status, evaluation.stage) == (Status.INCORRECT_NUMERICS, Stage.VERIFY)
+    assert evaluation.status in (Status.INCORRECT_NUMERICS, Status.NON_FINITE)
+    assert evaluation.stage in (Stage.TIME, Stage.VERIFY)

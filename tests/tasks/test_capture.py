@@ -77,3 +77,28 @@ def test_data_dependent_control_flow_is_not_capturable() -> None:
     with pytest.raises(CaptureError, match=r"torch.export") as caught:
         capture_module(Branching(), (torch.randn(3),))
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
+@pytest.mark.parametrize("is_bidirectional", [False, True])
+@pytest.mark.parametrize("is_batch_first", [False, True])
+def test_a_long_recurrence_is_one_node_with_eager_s_shapes(
+    kind: type[nn.Module], is_bidirectional: bool, is_batch_first: bool
+) -> None:
+    model = kind(5, 7, num_layers=2, bidirectional=is_bidirectional, batch_first=is_batch_first)
+    x = torch.randn(3, 4, 5)
+    captured = capture_module(model, [x])
+    want = torch.utils._pytree.tree_leaves(model(x))
+    nodes = {node.name: node.meta.get("val") for node in captured.graph.nodes}
+    got = [nodes[name] for name in captured.outputs if name is not None]
+    assert [(x.shape, x.stride(), x.dtype) for x in got] == [(x.shape, x.stride(), x.dtype) for x in want]
+    long = capture_module(kind(5, 7), [torch.randn(5000, 2, 5)])
+    assert len(long.graph.nodes) < 30
+
+
+def test_recurrences_outside_a_capture_are_computed() -> None:
+    model, x = nn.LSTM(5, 7), torch.randn(3, 4, 5)
+    before, kernels = model(x)[0], dict(torch.ops.aten.lstm.input.py_kernels)
+    capture_module(model, [x])
+    assert torch.equal(model(x)[0], before)
+    assert torch.ops.aten.lstm.input.py_kernels == kernels

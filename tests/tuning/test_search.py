@@ -7,8 +7,8 @@ import pytest
 
 from kernelwright.core.errors import UserError
 from kernelwright.core.open_parameters import open_parameters
-from kernelwright.tuning.halving import halve
-from kernelwright.tuning.search import surface, tune_points
+from kernelwright.tuning.halving import halve, median_interval
+from kernelwright.tuning.search import BASE, FirstCall, surface, tune_points
 from kernelwright.tuning.sources import OpenSource
 
 SOURCE = 'TUNE = {"TILE": [16, 32, 64, 128], "UNROLL": [1, 2, 4, 8], "BAD": [0, 1]}\n'
@@ -20,19 +20,26 @@ class StubTimer:
     def __init__(self) -> None:
         self.rng = random.Random(1)
         self.points: dict[int, dict[str, object]] = {}
-        self.samples = 0
-        self.now = 0.0
+        self.timed: list[int] = []
+        self.now, self.build_s, self.began = 0.0, 1.0, 1.0
 
-    def load(self, sources: Mapping[int, str], timeout_s: float) -> dict[int, str | None]:
-        self.now += len(sources)
-        wrong: dict[int, str | None] = {}
+    def load(self, sources: Mapping[int, str], limit_s: float, keep: Sequence[int]) -> dict[int, FirstCall]:
+        self.points = {number: values for number, values in self.points.items() if number in keep}
+        found = {}
         for number, source in sources.items():
+            if self.now >= self.began + limit_s and number:
+                continue
+            self.now += self.build_s
             self.points[number] = {name: values[0] for name, values in open_parameters(source).items()}
-            wrong[number] = "does not build" if self.points[number].get("BAD") else None
-        return wrong
+            is_bad = bool(self.points[number].get("BAD"))
+            found[number] = (
+                FirstCall(why="does not build") if is_bad else FirstCall(ratio=self.cost(number) / 2.4)
+            )
+        return found
 
-    def time(self, points: Sequence[int], rounds: int, timeout_s: float) -> dict[int, list[float]]:
-        self.samples += rounds * len(points)
+    def time(self, points: Sequence[int], rounds: int, limit_s: float) -> dict[int, list[float]]:
+        assert set(points) <= set(self.points), "only what was kept can be timed"
+        self.timed.append(len(points))
         noise = [self.rng.uniform(1, 4) for _ in range(rounds)]
         return {p: [self.cost(p) * n * self.rng.uniform(0.99, 1.01) for n in noise] for p in points}
 
@@ -47,6 +54,7 @@ def test_the_fastest_point_is_found_whatever_the_machine_does_meanwhile() -> Non
     assert run.ranked[0].values == {"TILE": 64, "UNROLL": 4, "BAD": 0}
     assert run.ranked[0].ratio == pytest.approx(1 / (1.75 * 1.375), rel=0.05)
     assert any(tried.why == "does not build" and tried.ratio is None for tried in run.tried)
+    assert run.chosen is run.ranked[0] and run.chosen.is_faster
     assert len({tried.source for tried in run.tried}) == len(run.tried)
     assert surface(run)[0].startswith("TILE: ")
 
@@ -60,6 +68,40 @@ def test_few_points_end_the_search_before_the_seconds_do() -> None:
 def test_defaults_that_do_not_run_are_the_users_to_mend() -> None:
     with pytest.raises(UserError, match="does not build"):
         tune_points(OpenSource('TUNE = {"BAD": [1, 0], "TILE": [16], "UNROLL": [1]}'), StubTimer(), seconds=1)
+
+
+def test_nothing_goes_on_after_the_seconds_and_what_was_not_begun_was_not_tried() -> None:
+    timer = StubTimer()
+    timer.build_s = 3.0
+    run = tune_points(OpenSource(SOURCE), timer, seconds=10, clock=lambda: timer.now)
+    assert timer.now <= 3.0 + 10 + 3.0  # the default, the seconds, and the point under way
+    assert 2 <= len(run.tried) <= 5 and not run.is_exhausted
+    assert all(tried.ratio is not None or tried.why for tried in run.tried)
+
+
+def test_points_that_are_slow_in_one_call_are_timed_no_more() -> None:
+    class SlowTimer(StubTimer):
+        def load(
+            self, sources: Mapping[int, str], limit_s: float, keep: Sequence[int]
+        ) -> dict[int, FirstCall]:
+            found = super().load(sources, limit_s, keep)
+            return {n: FirstCall(ratio=9.0) if n and c.ratio else c for n, c in found.items()}
+
+    timer = SlowTimer()
+    run = tune_points(OpenSource(SOURCE), timer, seconds=100, clock=lambda: timer.now)
+    assert not timer.timed and run.chosen is run.tried[BASE]
+    assert all(tried.ratio == 9.0 for tried in run.tried[1:] if tried.why is None)
+
+
+def test_rungs_leave_out_what_is_above_the_bar() -> None:
+    rungs = halve(
+        lambda points, rounds: {p: [1.0 + p] * rounds for p in points},
+        range(9),
+        0,
+        is_over=lambda: False,
+        bar=3.0,
+    )
+    assert rungs.survivors == (1, 2) and rungs.ratios[8] == 9.0 and len(rungs.times[8]) == 3
 
 
 def test_rungs_time_fewer_points_more_often() -> None:
@@ -77,3 +119,10 @@ def test_rungs_time_fewer_points_more_often() -> None:
 
 def test_a_base_that_cannot_be_timed_ends_the_rungs() -> None:
     assert halve(lambda points, rounds: {}, range(5), 0, is_over=lambda: False).ratios == {}
+
+
+def test_disturbed_turns_do_not_widen_the_interval_of_a_median() -> None:
+    turns = [0.8, 0.81, 0.79, 0.82, 0.78, 0.80, 0.81, 0.79, 0.8, 0.83, 9.0, 0.01]
+    assert median_interval(turns) == (0.79, 0.82)
+    assert median_interval([1.0, 3.0, 2.0]) == (1.0, 3.0), "too few for 95 %: the range"
+    assert median_interval([2.0]) == (2.0, 2.0)

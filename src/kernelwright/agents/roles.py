@@ -12,13 +12,17 @@ from typing import Protocol
 
 from kernelwright.agents.problem import Problem
 from kernelwright.core.candidate import Candidate
+from kernelwright.core.closing import ClosedParameters
 from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.evidence import Diagnosis, Evidence
-from kernelwright.core.learned import ArchivedPlan, Finding
+from kernelwright.core.learned import ArchivedPlan, Finding, Passage
 from kernelwright.core.plan import Move, Plan
 from kernelwright.core.skill import RankedSkill
 from kernelwright.memory.short_term import ShortTermMemory
 from kernelwright.skills.stats import EmptyLedger, LedgerView
+
+ANCHORING = "planner:anchors"
+"""The Planner's seat where it marks the spans to change, which no answer of the Coder's can hold."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,8 @@ class Node:
     relation: str
     """To the base: ``base``, ``reference``, ``root``, ``child``, ``sibling``, ``nephew``, ``leader``,
     ``member`` (of a population)."""
+    closing: ClosedParameters | None = None
+    """How what it left open was closed; None where it left nothing open."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +71,8 @@ class Situation:
     """Admitted ones that fit the task."""
     archive: tuple[ArchivedPlan, ...] = ()
     """Plans of tasks like this one, most alike first."""
+    passages: tuple[Passage, ...] = ()
+    """Of the user's documents, most fitting first: claims, nothing that was measured."""
     chance: int = 0
     """Differs from step to step and from seed to seed; roles that draw lots start their generator with it."""
     has_short_term: bool = True
@@ -239,5 +247,5 @@ class Team:
     breeder: Breeder
     aligner: Aligner
     calls: Mapping[str, int] = field(default_factory=dict, kw_only=True)
-    """Seat -> requests to models that it makes before there is a kernel to judge; a seat that is not named
-    makes none."""
+    """Seat, or ``ANCHORING`` -> requests to models that it makes before there is a kernel to judge; none
+    where it is not named."""

@@ -60,7 +60,7 @@ def find_team(
     measuring = replace(expert, analyst=MeasuringAnalyst(expert.analyst, skills))
     teams = {EXPERT: measuring, LLM: models}
     seats = {seat: getattr(teams[team], seat) for seat, team in players.items()}
-    asked = {seat: models.calls.get(seat, 0) for seat, team in players.items() if team == LLM}
+    asked = {seat: n for seat, n in models.calls.items() if players[seat.partition(":")[0]] == LLM}
     return replace(expert, name=name, calls=asked, **seats)
 
 

@@ -22,6 +22,7 @@ from kernelwright.api.starting import begin
 from kernelwright.api.starting import resume as resume_run
 from kernelwright.api.tuning import run_tune
 from kernelwright.core.budget import Budget
+from kernelwright.core.dynamic import read_dynamic
 from kernelwright.core.errors import UserError
 from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.events import Event
@@ -77,6 +78,7 @@ def optimize(
     budget: Budget | None = None,
     baselines: Sequence[str] | None = None,
     workloads: Sequence[Workload] = (),
+    dynamic: Any = None,
     mode: Mode | str | None = None,
     tolerance: TolerancePolicy | str | None = None,
     library_calls: LibraryCalls | str | None = None,
@@ -86,6 +88,7 @@ def optimize(
     cold: bool = False,
     blocks: bool | None = None,
     again: bool = False,
+    findings: str | Path | None = None,
     record: str | Path | None = None,
     require_sandbox: str | None = None,
     resume: str | None = None,
@@ -110,6 +113,8 @@ def optimize(
         budget: when to stop; amounts that it leaves open are the recipe's own.
         baselines: what is compared with besides eager.
         workloads: shapes to be right and fast on, in the place of the task's own.
+        dynamic: extents that may vary: text such as ``batch=1..64`` or ``x:0,y:0=1..64``, a list of such, or
+            as for ``torch.export``: ``{"x": {0: Dim("batch", min=1, max=64)}}``. See docs/delivery.md.
         mode: train or eval mode; default: the task's own.
         tolerance: how far from the oracle is allowed; default: the task's own.
         library_calls: may a kernel leave the work to torch and its libraries? Default ``allowed``.
@@ -121,6 +126,7 @@ def optimize(
         blocks: take the model apart, optimise each kind of block once and put the model together; None:
             where a kind of block occurs twice. See docs/whole-models.md.
         again: measure anew, also where the store has the answer to the same request.
+        findings: folder of documents, Markdown or text, that models are shown passages of.
         record: folder for the run's answers and measurements.
         require_sandbox: refuse to judge in a weaker sandbox.
         resume: a run that was interrupted: carry it on. ``what`` may then be the module that it was for.
@@ -164,6 +170,7 @@ def optimize(
         budget=budget,
         baselines=None if baselines is None else tuple(baselines),
         workloads=tuple(workloads),
+        dynamic=read_dynamic(dynamic),
         mode=mode,
         tolerance=tolerance,
         library_calls=library_calls,
@@ -173,6 +180,7 @@ def optimize(
         cold=cold,
         blocks=blocks,
         again=again,
+        findings=None if findings is None else str(findings),
         record=None if record is None else str(record),
         require_sandbox=require_sandbox,
         store=None if store is None or opened is not None else str(store),

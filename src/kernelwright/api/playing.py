@@ -11,6 +11,7 @@ from kernelwright.agents.llm.context_check import require_room
 from kernelwright.agents.llm.tape import Tape
 from kernelwright.agents.problem import Problem
 from kernelwright.agents.teams import check_team, find_team, model_seats
+from kernelwright.api.closing import closer
 from kernelwright.api.referees import open_referee as open_referee
 from kernelwright.core.budget import Meter
 from kernelwright.core.candidate import Candidate
@@ -234,8 +235,13 @@ def no_profiler(why: str) -> Profiler:
 def _looking(
     around: Around, spec: RunSpec, where: Settings, inspect: Inspector | None, profile: Profiler | None
 ) -> Around:
-    """Add who looks at candidates for a GPU; a processor's need no look ahead, nor do recorded ones."""
-    if target_of(spec.target).inspect is None or not around.is_measured:
+    """Add who closes or looks at candidates; a processor's need no look ahead, nor do recorded ones any."""
+    if not around.is_measured:
+        return around
+    own = target_of(spec.target)
+    if spec.models is not None and not (own.device.is_apart or spec.machine.is_elsewhere):
+        around = replace(around, close=closer())
+    if own.inspect is None:
         return around
     return replace(
         around, inspect=inspect or inspector(spec, where), profile=profile or profiler(spec, where)

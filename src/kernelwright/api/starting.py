@@ -16,6 +16,7 @@ from kernelwright.core.policy import Policy, Weights
 from kernelwright.core.request import BenchRequest, RunRequest
 from kernelwright.core.run import RunSpec
 from kernelwright.core.task import Task
+from kernelwright.memory.documents import read_documents
 from kernelwright.methods import find_recipe
 from kernelwright.runs.evaluator import Evaluator
 from kernelwright.runs.loop import RunOutcome, create_run, ended_run
@@ -23,6 +24,7 @@ from kernelwright.runs.machine import Elsewhere
 from kernelwright.settings import Settings
 from kernelwright.store import sqlstore
 from kernelwright.store.base import RunRecord, Store
+from kernelwright.targets.base import Target
 from kernelwright.targets.registry import target_of
 from kernelwright.tasks.places import load_place
 from kernelwright.whole.deciding import holds_blocks
@@ -111,10 +113,20 @@ def begin(
     opened = store or sqlstore.open_store(request.store or where.store)
     is_elsewhere = isinstance(judge, Elsewhere)
     find_recipe(request.recipe)
-    check_team(request.team, parse_target(request.target, is_elsewhere=is_elsewhere))
+    target = parse_target(request.target, is_elsewhere=is_elsewhere)
+    check_team(request.team, target)
+    if request.dynamic:
+        task = _dynamic(task, request, target_of(target))
     models = ready_models(models, request.team, [request.recipe], request.budget.usd)
+    documents = read_documents(Path(request.findings)) if request.findings is not None else ()
+    if documents and models is None:
+        raise UserError(
+            f"--findings: documents are for models, and none has a seat in the team {request.team!r}; "
+            "take --team llm or a mixture"
+        )
     spec = spec_for(request, task, models, settings=where, evaluator=judge).model_copy(
         update={
+            "documents": documents,
             "is_cold": request.cold or request.record is not None,
             "request": request.model_copy(update={"store": None}),
             "folder": str(Path.cwd()),
@@ -130,6 +142,19 @@ def begin(
     left = unfinished_run(opened, spec) if (carry_on or spec.by_blocks) and not request.again else None
     run_id = create_run(spec, opened) if left is None else left.run_id
     return Begun(run_id, opened.get_run(run_id).spec, opened, where, judge)
+
+
+def _dynamic(task: Task, request: RunRequest, target: Target) -> Task:
+    """Return the task with its dynamic axes; raises UserError where the target's kernels take none."""
+    if not target.lowering.takes_extents:
+        raise UserError(
+            f"--dynamic: kernels of {str(target.name)!r} have fixed sizes; leave the option out or name "
+            "another --target"
+        )
+    # lazy: loads torch
+    from kernelwright.tasks.dynamic import dynamic_task
+
+    return dynamic_task(task, request.dynamic, seed=request.seed)
 
 
 def resume(
@@ -182,6 +207,7 @@ def wants_blocks(
         "with --confine-tasks, as the model runs in this process": settings.confine_tasks,
         "with --evaluator": isinstance(evaluator, Elsewhere),
         f"for {target}": target.device.is_apart,
+        "with --dynamic": bool(task.dynamic),
         "with --weights frozen": request.weights is Weights.FROZEN,
     }
     found = [words for words, holds in why_not.items() if holds]

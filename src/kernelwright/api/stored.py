@@ -9,11 +9,14 @@ from kernelwright.core.task import Task
 from kernelwright.referee.version import REFEREE_VERSION
 from kernelwright.store.base import RunRecord, Store
 
-_SAME = (
-    "target", "recipe", "team", "models", "budget", "policy", "seed", "baselines", "is_cold", "by_blocks",
-    "experiment",
-)  # fmt: skip
-"""Fields of a spec that decide what a run comes to, besides task and machine."""
+_OTHERWISE = frozenset(
+    {"task", "ledger_until", "archive_until", "findings", "machine", "environment", "request", "folder"}
+)
+"""Fields of a spec that do not decide by themselves what a run comes to: they are compared otherwise, or say what
+the store knew when the run began."""
+DECIDING = tuple(name for name in RunSpec.model_fields if name not in _OTHERWISE)
+_OF_NO_ACCOUNT = frozenset({"task", "store", "output", "report", "open_report", "again", "blocks"})
+"""Fields of a request that say where things go."""
 
 
 def stored_answer(store: Store, spec: RunSpec) -> RunRecord | None:
@@ -42,7 +45,7 @@ def _alike(store: Store, spec: RunSpec) -> Iterator[RunRecord]:
         known = record.spec
         if (
             known.task.name == spec.task.name
-            and all(getattr(known, name) == getattr(spec, name) for name in _SAME)
+            and all(getattr(known, name) == getattr(spec, name) for name in DECIDING)
             and _asked(known) == _asked(spec)
             and is_same_task(known.task, spec.task)
             and _without_measures(known.machine) == _without_measures(spec.machine)
@@ -54,13 +57,16 @@ def is_same_task(one: Task, other: Task) -> bool:
     """Say whether a kernel for one task is a kernel for the other."""
     if one.id == other.id:
         return True
-    contracts = [(task.likeness, task.mode, task.tolerance, task.workloads) for task in (one, other)]
+    contracts = [
+        (task.likeness, task.mode, task.tolerance, task.workloads, task.dynamic) for task in (one, other)
+    ]
     return one.likeness is not None and contracts[0] == contracts[1]
 
 
-def _asked(spec: RunSpec) -> tuple[object, ...]:
+def _asked(spec: RunSpec) -> dict[str, object]:
     request = spec.request
-    return (None,) if request is None else (request.evaluator, request.require_sandbox, request.budget)
+    fields = () if request is None else type(request).model_fields
+    return {name: getattr(request, name) for name in fields if name not in _OF_NO_ACCOUNT}
 
 
 def _without_measures(machine: Machine) -> Machine:

@@ -1,5 +1,7 @@
 """Tuning: cheap timings choose a point, the referee judges it."""
 
+import math
+
 from kernelwright.api import playing
 from kernelwright.api.judging import read_kernel
 from kernelwright.api.machines import bound_settings
@@ -14,12 +16,12 @@ from kernelwright.ir.plan_lowering import write_source
 from kernelwright.ir.program import Region
 from kernelwright.ir.space import PlannedPoint
 from kernelwright.machine.probe import probe_machine
-from kernelwright.report.tuned import TuneResult
+from kernelwright.report.tuned import TunedPoint, TuneResult
 from kernelwright.settings import Settings
 from kernelwright.targets.base import Target
 from kernelwright.targets.registry import find_target
 from kernelwright.tasks.places import load_place
-from kernelwright.tuning.search import PointSource, TuningRun, surface, tune_points
+from kernelwright.tuning.search import PointSource, Tried, surface, tune_points
 from kernelwright.tuning.sources import OpenSource, SpaceSource
 from kernelwright.tuning.timer import PointTimer
 
@@ -60,8 +62,9 @@ def run_tune(request: TuneRequest, *, settings: Settings | None = None) -> TuneR
         source=best.source,
         values=dict(best.values),
         ratio=best.ratio or 1.0,
-        n_points=len(run.tried),
-        n_failed=_failed(run),
+        points=tuple(_tuned_point(tried) for tried in run.tried),
+        parameters=dict(points.parameters()),
+        target=find_target(request.target).name,
         seconds=run.seconds,
         is_exhausted=run.is_exhausted,
         surface=tuple(surface(run)),
@@ -69,8 +72,17 @@ def run_tune(request: TuneRequest, *, settings: Settings | None = None) -> TuneR
     )
 
 
-def _failed(run: TuningRun) -> int:
-    return sum(tried.why is not None for tried in run.tried)
+def _tuned_point(tried: Tried) -> TunedPoint:
+    low, high = tried.interval or (None, None)
+    is_sound = low is not None and math.isfinite(low)
+    return TunedPoint(
+        values=dict(tried.values),
+        ratio=tried.ratio,
+        low=low if is_sound else None,
+        high=high if is_sound else None,
+        times_ms=tried.times_ms,
+        why=tried.why,
+    )
 
 
 def _points(request: TuneRequest, task: Task) -> PointSource:

@@ -20,11 +20,14 @@ def tune(request: TuneRequest, *, as_json: AsJson = False) -> None:
 
     if request.output is not None:
         require_writable(Path(request.output))
+    folder = None if request.out is None else require_writable(Path(request.out) / "tuned.json").parent
     with keeping("nothing was kept", as_json=as_json):
         say(f"timing points for {request.seconds:g} s ...")
         result = api.run_tune(request)
     if request.output is not None and result.is_success:
         write_text(Path(request.output), result.source)
+    if folder is not None:
+        result.save(folder)
     if as_json:
         print_json(result.document())
     else:

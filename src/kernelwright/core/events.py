@@ -6,6 +6,7 @@ from pydantic import Field
 
 from kernelwright.core.blocks import BlockShare, Composition
 from kernelwright.core.budget import Spent
+from kernelwright.core.closing import ClosedParameters
 from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.evidence import Diagnosis, Evidence
 from kernelwright.core.finalists import Alternation
@@ -100,6 +101,16 @@ class Noted(Frozen):
     plan: Plan | None = None
 
 
+class ParametersClosed(Frozen):
+    """What a candidate left open was closed; it is the closed candidate that is handed in."""
+
+    kind: Literal["parameters_closed"] = "parameters_closed"
+    step: int
+    candidate: str
+    """Id of the closed candidate."""
+    closing: ClosedParameters
+
+
 class CandidateWritten(Frozen):
     kind: Literal["candidate_written"] = "candidate_written"
     step: int
@@ -185,6 +196,7 @@ Event = Annotated[
     | MoveChosen
     | MoveFailed
     | Noted
+    | ParametersClosed
     | CandidateWritten
     | CandidateEvaluated
     | BaseReplaced

@@ -36,6 +36,14 @@ class Finding(Frozen):
         )
 
 
+class Passage(Frozen):
+    """A part of a document that a user gave to a run: a claim, nothing that was measured here."""
+
+    source: str
+    """Where it stands: the document, and the section where there is one."""
+    text: str
+
+
 class ArchivedPlan(Frozen):
     """cuPilot's triple: what a task began with, what it ended with, and the plan that led there."""
 

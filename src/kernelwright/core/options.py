@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
+from kernelwright.core.dynamic import parse_dynamic
 from kernelwright.core.errors import UserError
 from kernelwright.core.models import CallMode, OutputMode
 from kernelwright.core.places import parse_place
@@ -136,6 +137,11 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "folder", "FOLDER", "Somebody's run: level_L_problem_P_sample_S_kernel.py.", "Task", is_argument=True,
+        only=("submission",),
+    ),
+    Option(
+        "folder", "FOLDER", "Tasks, kernels and claims.json.", "Task", is_argument=True,
+        only=("verify-claims",),
     ),
     Option(
         "problems", "PROBLEMS", "KernelBench's folder, with level1 and so on.", "Task", is_argument=True,
@@ -164,6 +170,12 @@ OPTIONS: tuple[Option, ...] = (
         "workloads", "--workload", "One more shape to be right and fast on; rebinds module-level globals. "
         "Repeatable.", "Task", metavar="NAME:GLOBAL=VALUE,...", many=True,
         parse=parse_workload, show=workload_word,
+    ),
+    Option(
+        "dynamic", "--dynamic", "An extent that may vary: kernels hold for the whole range, are verified on "
+        "its edges and on extents drawn from it, and timed at the task's own or those after @. Repeatable.",
+        "Task", metavar="batch | ARG:AXIS,...=LOW..HIGH@TIMED,...", many=True, parse=parse_dynamic,
+        show=lambda axis: axis.words,
     ),
     Option("mode", "--mode", "Train or eval mode.", "Task", choices=_choices(Mode), default="the file's"),
     Option(
@@ -231,6 +243,10 @@ OPTIONS: tuple[Option, ...] = (
         "Search", kind=bool,
     ),
     Option("cold", "--cold", "Begin with no memory of other runs.", "Search", kind=bool),
+    Option(
+        "findings", "--findings", "Show models what documents in Markdown or text say of the task.",
+        "Search", metavar="FOLDER",
+    ),
     Option(
         "budget.evaluations", "--budget-evaluations", "Candidates to measure at most.", "Budget", kind=int,
         metavar="N", minimum=1, default="the recipe's", is_configurable=True,
@@ -410,7 +426,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("out", "--out", "Folder for the results.", "Results", default="./NAME", only=_EXPERIMENTS),
     Option(
         "out", "--out", "Folder for the results.", "Results", metavar="FOLDER",
-        only=("check", "audit", "submission"),
+        only=("check", "audit", "submission", "verify-claims"),
     ),
     Option(
         "out", "--out", "Folder for the files.", "Results", metavar="FOLDER", default="here",
@@ -437,6 +453,10 @@ OPTIONS: tuple[Option, ...] = (
         only=("optimize",),
     ),
     Option("output", "--output", "File for the tuned kernel.", "Results", short="-o", only=("tune",)),
+    Option(
+        "out", "--out", "Folder for every tried point, also as Kernel Tuner's T1 and T4.", "Results",
+        metavar="FOLDER", only=("tune",),
+    ),
     Option("report", "--report", "HTML report.", "Results", default="FILE_report.html"),
     Option("open_report", "--open", "Open the report.", "Results", kind=bool),
 )  # fmt: skip

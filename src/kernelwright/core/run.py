@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 from kernelwright.core.budget import Budget
 from kernelwright.core.evidence import FactValue
 from kernelwright.core.frozen import Frozen
-from kernelwright.core.learned import Finding
+from kernelwright.core.learned import Finding, Passage
 from kernelwright.core.machine import Machine, machine_of_environment
 from kernelwright.core.models import ModelSettings
 from kernelwright.core.policy import Policy
@@ -51,6 +51,8 @@ class RunSpec(Frozen):
     """Id of the last archived plan when the run began."""
     findings: tuple[Finding, ...] = ()
     """The findings that were admitted when the run began."""
+    documents: tuple[Passage, ...] = ()
+    """What the user gave the run to read."""
     is_cold: bool = False
     """Begin without memory of other runs, whatever the store holds, as fair comparisons need."""
     machine: Machine = Machine()

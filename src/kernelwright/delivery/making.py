@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from kernelwright.core.candidate import Candidate
-from kernelwright.core.errors import TaskError
+from kernelwright.core.errors import LoweringError, TaskError
 from kernelwright.core.structure import (
     TensorAt,
     UnstructuredError,
@@ -22,6 +22,7 @@ from kernelwright.core.task import Mode, Task
 from kernelwright.delivery.runtime.contract import (
     Case,
     Contract,
+    Span,
     TensorFacts,
     bound,
     describe_constants,
@@ -33,6 +34,9 @@ from kernelwright.delivery.runtime.contract import (
 )
 from kernelwright.delivery.runtime.kernel import VerifiedKernel, load_origin, tensors_of
 from kernelwright.delivery.runtime.module import attach
+from kernelwright.ir.extents import Extent, Family
+from kernelwright.ir.lower.family import dims_of
+from kernelwright.tasks.dynamic import example_workloads
 from kernelwright.tasks.namespace import bind_source, draw_inputs, load_namespace
 
 SEED = 0
@@ -82,6 +86,8 @@ def deliver(
     )
     kernel = VerifiedKernel(winner.program, contract, origin=origin)
     contract = with_outputs(kernel, module, calls)
+    if task.dynamic:
+        contract = over_ranges(contract, task)
     kernel = VerifiedKernel(winner.program, contract, origin=origin)
     return Delivery(kernel, attach(kernel, module), winner, task)
 
@@ -119,12 +125,15 @@ def _constructed(task: Task, source: str) -> nn.Module:
 
 
 def calls_of(task: Task, original: nn.Module | None) -> list[ExampleCall]:
-    """Return an example call for each workload."""
+    """Return an example call for each workload, or for several extents of one."""
     calls = []
-    for workload in task.workloads:
+    several = [workload for _, workload in example_workloads(task)] if task.dynamic else task.workloads
+    for workload in several:
         namespace = load_namespace(task, workload)
         with torch.random.fork_rng(devices=[]):
-            if original is not None and hasattr(namespace, "example_call"):
+            if original is not None and task.dynamic:
+                args, kwargs = put_together(namespace.structure, draw_inputs(task, namespace, SEED))
+            elif original is not None and hasattr(namespace, "example_call"):
                 args, kwargs = namespace.example_call()
             else:
                 args, kwargs = draw_inputs(task, namespace, SEED), {}
@@ -201,6 +210,36 @@ def with_outputs(kernel: VerifiedKernel, module: nn.Module, calls: list[ExampleC
             Case(case.name, case.arguments, case.inputs, tuple(map(TensorFacts.of, out)), case.result)
         )
     return replace(contract, cases=tuple(cases))
+
+
+def over_ranges(contract: Contract, task: Task) -> Contract:
+    """Return the contract of a dynamic task: one case for its ranges, from those at several extents.
+
+    Raises:
+        TaskError: a size of an input or a result is no plain expression of the extents.
+    """
+    points = [point for point, _ in example_workloads(task)]
+    plain = [i for i, point in enumerate(points) if min(point) > 1]  # strides of single elements mean nothing
+    family = Family(dims_of(task.dynamic), [points[i] for i in plain])
+    try:
+        case = family.unified([replace(contract.cases[i], name="dynamic") for i in plain])
+    except LoweringError as error:
+        raise TaskError(f"{task.name}: one contract does not serve the whole range: {error}") from error
+    spans = tuple(
+        Span(dim.variable, dim.low, dim.high, int(axis.axes[0][0]), axis.axes[0][1])
+        for axis, dim in zip(task.dynamic, family.dims, strict=True)
+    )
+    inputs, outputs = (tuple(map(_in_words, facts)) for facts in (case.inputs, case.outputs))
+    return replace(contract, cases=(replace(case, inputs=inputs, outputs=outputs, spans=spans),))
+
+
+def _in_words(facts: TensorFacts) -> TensorFacts:
+    """Return facts with extents as text."""
+    shape, stride = (
+        tuple(str(size) if isinstance(size, Extent) else size for size in part)
+        for part in (facts.shape, facts.stride)
+    )
+    return replace(facts, shape=shape, stride=stride)
 
 
 def _called(module: nn.Module, call: ExampleCall) -> tuple[Any, set[str]]:

@@ -58,3 +58,5 @@ class Lowering:
     """Lowerings, ``schedule:NAME``, that round more than float32 does: only where the tolerance allows it."""
     repairs: tuple[Repair, ...] = ()
     """Tried in this order."""
+    takes_extents: bool = False
+    """Kernels may have sizes that are known when they run (``ir/extents.py``)."""

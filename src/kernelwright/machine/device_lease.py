@@ -9,6 +9,7 @@ import contextlib
 import errno
 import fcntl
 import json
+import math
 import os
 import stat
 import threading
@@ -37,15 +38,18 @@ _own = threading.local()
 class DeviceLease:
     """A lease on one or more devices; a context manager. Not to be taken within another one."""
 
-    def __init__(self, devices: Sequence[str], tell: Tell = lambda line: None) -> None:
+    def __init__(
+        self, devices: Sequence[str], tell: Tell = lambda line: None, patience_s: float = math.inf
+    ) -> None:
         """Take nothing yet.
 
         Args:
             devices: Their names. All processes that share a device must call it the same.
             tell: See ``Tell``; called while ``take`` waits.
+            patience_s: Longest wait of ``take``, in seconds, before it raises StillLeased.
         """
         self._devices = sorted(set(devices))
-        self._tell = tell
+        self._tell, self._patience_s = tell, patience_s
         self._files: list[int] = []
         self._names: set[str] | None = None
         """What the thread that took it holds; None: it is not taken."""
@@ -60,6 +64,7 @@ class DeviceLease:
 
         Raises:
             MachineError: there is no folder for the locks.
+            StillLeased: the patience is over; nothing is held.
         """
         names: set[str] = _own.__dict__.setdefault("names", set())
         if both := names.intersection(self._devices):
@@ -118,6 +123,8 @@ class DeviceLease:
             if limit_s is not None and waited >= limit_s:
                 _given_up.add(path)
                 return None
+            if waited >= self._patience_s:
+                raise StillLeased(device)
             before, self._before_wait = self._before_wait, lambda: None
             before()
             if waited >= TELL_AFTER_S and (not told or waited - told >= TELL_AGAIN_S):
@@ -130,12 +137,16 @@ class _Useless(Exception):
     """A file for all users that cannot be locked."""
 
 
-def lease_processor(tell: Tell = lambda line: None) -> DeviceLease:
+class StillLeased(Exception):
+    """Somebody else has a device for longer than the patience lasts; names the device."""
+
+
+def lease_processor(tell: Tell = lambda line: None, patience_s: float = math.inf) -> DeviceLease:
     """Return a lease on the memory nodes whose cores this process uses.
 
     Cores of one node share its memory, so a process on other cores of it would disturb.
     """
-    return DeviceLease(processor_names(), tell)
+    return DeviceLease(processor_names(), tell, patience_s)
 
 
 def processor_names() -> tuple[str, ...]:

@@ -7,13 +7,11 @@ from typing import Any
 import anyio
 
 from kernelwright.core.version import __version__
-from kernelwright.mcp.access import AccessGate
 from kernelwright.mcp.extra import missing
 from kernelwright.mcp.prompts import add_prompts
 from kernelwright.mcp.resources import add_resources
 from kernelwright.mcp.tools import add_tools
 from kernelwright.mcp.workers import Workers
-from kernelwright.remote.server import serve_http
 from kernelwright.settings import Settings
 
 try:
@@ -21,6 +19,10 @@ try:
     from mcp.server.transport_security import TransportSecuritySettings
 except ImportError as error:
     raise missing(error) from error
+
+# after the message about the missing extra
+from kernelwright.remote.gate import AccessGate
+from kernelwright.remote.server import serve_http
 
 MAX_BYTES = 4_000_000
 """Size of one request over HTTP; ours."""

@@ -6,6 +6,7 @@ which candidate the referee is asked about.
 """
 
 import json
+import math
 import os
 import random
 import sys
@@ -17,15 +18,23 @@ from typing import Any
 
 import torch
 
-from kernelwright.targets.base import BuildSite
+from kernelwright.targets.base import BuildResult, BuildSite
 from kernelwright.targets.registry import build_candidate
 
 BUILD_S = 60.0
+LONGER_BUILD, LEAST_BUILD_S = 8.0, 2.0
+"""A point may build so many times as long as the first one, and so many seconds in any case."""
 SAMPLE_S = 0.004
 """A sample repeats a call until it has taken about so long."""
+WARM_BELOW_S = 0.001
+"""Calls shorter than this are made once more before a sample: what ran before has used the caches."""
 MOST_CALLS = 1000
+SLOW = 2.0
+"""A first call so many times as long as the default's is made again; the shorter one counts."""
 LOOSE = 2e-2
 """Relative error above which a point is wrong without a doubt."""
+COMPARED = 1 << 16
+"""Elements of an output that are compared, spread over all of it: the referee looks at every one."""
 
 
 class PointWorker:
@@ -44,59 +53,127 @@ class PointWorker:
             self.model.eval()
         with torch.no_grad():
             self.expected = self.model(*self.inputs)
+        self.libraries: dict[str, Path | None] = {}
+        """Source -> what was built of it."""
         self.points: dict[int, Any] = {}
         self.calls: dict[int, int] = {}
+        self.build_s: float | None = None
+        """What the first point took to build."""
 
-    def load(self, sources: dict[str, str]) -> dict[str, str | None]:
-        """Build and load points; return what is wrong with each, None where nothing is."""
-        site = BuildSite(Path.cwd() / "build", BUILD_S)
+    def build(self, sources: dict[str, str], limit_s: float, keep: list[int]) -> dict[str, str | None]:
+        """Build points on all threads; return what is wrong with each, and none that there was no time for.
+
+        All points that were loaded are given up but for those to keep.
+        """
+        self.points = {number: model for number, model in self.points.items() if number in keep}
+        started = time.perf_counter()
+
+        def built(source: str) -> BuildResult | None:
+            left_s = limit_s - (time.perf_counter() - started)
+            if left_s <= 0:
+                return None
+            patience_s = BUILD_S if self.build_s is None else max(LEAST_BUILD_S, LONGER_BUILD * self.build_s)
+            result = build_candidate(source, BuildSite(Path.cwd() / "build", min(left_s, patience_s)))
+            return None if result.is_late and left_s < patience_s else result
+
         with ThreadPoolExecutor(self.threads) as pool:
-            results = pool.map(lambda source: build_candidate(source, site), sources.values())
-            built = dict(zip(sources, results, strict=True))
-        for result in built.values():
-            if result.library is not None:
-                os.environ["KERNELWRIGHT_BUILD_CACHE"] = str(result.library.parent)
-        return {
-            name: built[name].error or self._loaded(int(name), source) for name, source in sources.items()
-        }
+            results = dict(zip(sources, pool.map(built, sources.values()), strict=True))
+        if self.build_s is None:
+            self.build_s = time.perf_counter() - started
+        begun = {name: result for name, result in results.items() if result is not None}
+        self.libraries |= {sources[name]: r.library for name, r in begun.items() if r.error is None}
+        return {name: result.error for name, result in begun.items()}
 
-    def _loaded(self, number: int, source: str) -> str | None:
+    def call(self, number: int, source: str, base: int) -> dict[str, Any]:
+        """Load a point that was built, and call it once; return what is wrong or its time over the base's."""
         try:
+            if source not in self.libraries:  # another process built it
+                self.build({str(number): source}, BUILD_S, list(self.points))
+            library = self.libraries.pop(source)
+            if library is not None:  # alone in its folder, where the point looks for it
+                os.environ["KERNELWRIGHT_BUILD_CACHE"] = str(library.parent)
             torch.manual_seed(0)
             model = _module(f"point_{number}", source).ModelNew(*self.arguments)
-            model.load_state_dict(self.model.state_dict(), strict=False)
+            self._give_state(model)
             if self.is_eval:
                 model.eval()
-            started = time.perf_counter()
-            with torch.no_grad():
-                given = model(*self.inputs)
-            seconds = time.perf_counter() - started
-            torch.testing.assert_close(given, self.expected, rtol=LOOSE, atol=LOOSE, equal_nan=True)
+            seconds = self._once(model, is_compared=True)
+            against = self._once(self.points[base]) if base in self.points else seconds
+            if seconds > SLOW * against:
+                seconds = min(seconds, self._once(model))
+                against = max(against, self._once(self.points[base]))
         except Exception as error:  # whatever a candidate raises is its own affair
-            return f"{type(error).__name__}: {error}"[:300]
+            return {"why": f"{type(error).__name__}: {error}"[:300]}
         self.points[number] = model
         self.calls[number] = max(1, min(MOST_CALLS, round(SAMPLE_S / max(seconds, 1e-7))))
-        return None
+        return {"ratio": seconds / max(against, 1e-9), "seconds": seconds}
 
-    def time(self, numbers: list[int], rounds: int) -> dict[str, list[float]]:
-        """Return milliseconds of a call of each point, turn by turn, in an order drawn anew for each turn."""
+    def _give_state(self, model: Any) -> None:
+        """Give a point the reference's parameters themselves, and copies of its buffers."""
+        shared = dict(self.model.named_parameters())
+        own = model.state_dict()
+        state = {}
+        for name, value in self.model.state_dict().items():
+            mine = own.get(name, value)
+            is_alike = mine.shape == value.shape and mine.dtype == value.dtype
+            if not is_alike:
+                model.load_state_dict(self.model.state_dict(), strict=False)
+                return
+            is_shared = name in shared and mine.stride() == value.stride()
+            state[name] = value if is_shared else torch.empty_like(mine).copy_(value)
+        model.load_state_dict(state, strict=False, assign=True)
+
+    def _once(self, model: Any, *, is_compared: bool = False) -> float:
+        started = time.perf_counter()
+        with torch.no_grad():
+            given = model(*self.inputs)
+        seconds = time.perf_counter() - started
+        if is_compared:
+            torch.testing.assert_close(
+                _sampled(given), _sampled(self.expected), rtol=LOOSE, atol=LOOSE, equal_nan=True
+            )
+        return seconds
+
+    def time(self, numbers: list[int], rounds: int, limit_s: float) -> dict[str, list[float]]:
+        """Return milliseconds of a call of each point, turn by turn, in an order drawn anew for each turn.
+
+        No turn is begun for which the time will not do.
+        """
         rng = random.Random(len(numbers))
         found: dict[str, list[float]] = {str(number): [] for number in numbers}
-        for _ in range(rounds):
+        started, done = time.perf_counter(), 0
+        for done in range(1, rounds + 1):
             for number in rng.sample(numbers, len(numbers)):
                 found[str(number)].append(self._sample(number))
+            taken = time.perf_counter() - started
+            if taken * (done + 1) / done > limit_s:
+                break
         return found
 
     def _sample(self, number: int) -> float:
         model, calls = self.points[number], self.calls[number]
         with torch.no_grad():
-            model(*self.inputs)
+            if calls * WARM_BELOW_S > SAMPLE_S:
+                model(*self.inputs)
             started = time.perf_counter()
             for _ in range(calls):
                 model(*self.inputs)
         taken = time.perf_counter() - started
         self.calls[number] = max(1, min(MOST_CALLS, round(calls * SAMPLE_S / max(taken, 1e-9))))
         return taken / calls * 1e3
+
+
+def _sampled(value: Any) -> Any:
+    """Return the same structure with elements spread over each tensor, all of small ones."""
+    if isinstance(value, torch.Tensor):
+        flat = value.detach().reshape(-1)
+        step = max(1, math.ceil(flat.numel() / COMPARED)) | 1  # odd: no column of a power of two is left out
+        return flat[::step]
+    if isinstance(value, list | tuple):
+        return [_sampled(item) for item in value]
+    if isinstance(value, dict):
+        return {name: _sampled(item) for name, item in value.items()}
+    return value
 
 
 def _module(name: str, source: str) -> ModuleType:
@@ -113,14 +190,11 @@ def main() -> None:
     worker: PointWorker | None = None
     for line in sys.stdin:
         request = json.loads(line)
+        wanted = request.pop("op")
         try:
-            if request["op"] == "open":
+            if wanted == "open":
                 worker = PointWorker(request["task"], request["is_eval"], int(sys.argv[2]))
-                answer: Any = True
-            elif worker is not None and request["op"] == "load":
-                answer = worker.load(request["sources"])
-            elif worker is not None:
-                answer = worker.time(request["points"], request["rounds"])
+            answer = True if wanted == "open" else getattr(worker, wanted)(**request)
             answers.write(json.dumps({"answer": answer}) + "\n")
         except Exception as error:  # the parent decides what it means
             answers.write(json.dumps({"error": f"{type(error).__name__}: {error}"[:500]}) + "\n")

@@ -12,11 +12,16 @@ MIN_TOKEN = 16
 _ALLOWED = frozenset(string.ascii_letters + string.digits + string.punctuation)
 
 
-def require_token(token: str | None, variable: str) -> str:
-    """Return the token that a service may start with; raises UserError when there is none or it is weak."""
+def require_token(
+    token: str | None, variable: str, waiver: str = ", or use --no-token on a loopback address"
+) -> str:
+    """Return the token that a service may start with; raises UserError when there is none or it is weak.
+
+    ``waiver`` ends the line where there is none: how to do without.
+    """
     advice = "make one with: python -c 'import secrets; print(secrets.token_urlsafe(32))'"
     if token is None:
-        raise UserError(f"{variable} is not set; {advice}, or use --no-token on a loopback address")
+        raise UserError(f"{variable} is not set; {advice}{waiver}")
     if len(token) < MIN_TOKEN:
         raise UserError(f"the token in {variable} has fewer than {MIN_TOKEN} characters; {advice}")
     if not set(token) <= _ALLOWED:

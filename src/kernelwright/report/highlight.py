@@ -3,6 +3,8 @@
 import re
 from html import escape
 
+from kernelwright.core.visible import visible_lines
+
 _PYTHON_WORDS = (
     "and as assert break class continue def del elif else except finally for from global if import in is "
     "lambda None nonlocal not or pass raise return True False try while with yield self"
@@ -36,8 +38,8 @@ _CPP = re.compile(_CPP.pattern, re.MULTILINE)
 
 
 def highlight(source: str) -> str:
-    """Return HTML with ``<span class="tok-…">`` around tokens; the text itself is unchanged."""
-    return _colour(source, _PYTHON)
+    """Return HTML with ``<span class="tok-…">`` around tokens; of the text only hidden characters change."""
+    return _colour(visible_lines(source), _PYTHON)
 
 
 def _colour(source: str, pattern: re.Pattern[str]) -> str:

@@ -15,14 +15,19 @@ from kernelwright.report.verdict import run_verdict
 from kernelwright.store.base import RunRecord, Store
 
 
-def render_report(store: Store, run_id: str) -> str:
-    """Return the report of a run, finished or not; raises StoreError for an unknown run."""
+def render_report(store: Store, run_id: str, *, is_live: bool = False) -> str:
+    """Return the report of a run, finished or not; raises StoreError for an unknown run.
+
+    ``is_live``: the dashboard serves it; the page links to its other pages and takes itself anew.
+    """
     record = store.get_run(run_id)
     story = tell(stored.event for stored in store.iter_events(run_id))
-    return render_page(record, story, list(store.iter_candidates(run_id)))
+    return render_page(record, story, list(store.iter_candidates(run_id)), is_live=is_live)
 
 
-def render_page(record: RunRecord, story: Story, candidates: Sequence[Candidate]) -> str:
+def render_page(
+    record: RunRecord, story: Story, candidates: Sequence[Candidate], *, is_live: bool = False
+) -> str:
     """Return the page for records that were read before."""
     spec = record.spec
     evaluation = sections.deciding_evaluation(story)
@@ -32,6 +37,7 @@ def render_page(record: RunRecord, story: Story, candidates: Sequence[Candidate]
     return page.render(
         spec=spec,
         run_id=record.run_id,
+        is_live=is_live,
         date=f"{record.created_at:%Y-%m-%d %H:%M}",
         verdict=with_models(run_verdict(story, record.failure), spec.models, story),
         tiles=[*sections.tiles(story), *sections.model_tiles(spec, story)],

@@ -19,6 +19,7 @@ from kernelwright.core.events import (
     FinalistsTimed,
     LoweringGaveUp,
     MoveChosen,
+    ParametersClosed,
     RunFinished,
     RunStarted,
     StepStarted,
@@ -167,6 +168,8 @@ class PlainProgress:
             self._print(f"{self._name}: {prepared_line(event)}")
         elif isinstance(event, LoweringGaveUp):
             self._print(f"{self._name}: {given_up_line(event)}")
+        elif isinstance(event, ParametersClosed):
+            self._print(f"tuning: {event.closing.headline}")
         elif isinstance(event, FinalistsTimed):
             self._print(f"finalists: {event.reason}")
         elif isinstance(event, RunFinished):

@@ -17,6 +17,7 @@ from kernelwright.core.events import (
     MoveChosen,
     MoveFailed,
     Noted,
+    ParametersClosed,
     RunFinished,
     RunInterrupted,
     RunStarted,
@@ -168,6 +169,7 @@ class Story:
         | MoveChosen
         | MoveFailed
         | Noted
+        | ParametersClosed
         | CandidateWritten
         | CandidateEvaluated
         | BaseReplaced
@@ -176,6 +178,9 @@ class Story:
         step = self._step_for(event)
         if isinstance(event, Noted):
             step.noted.append(event)
+        elif isinstance(event, ParametersClosed):
+            told = event.closing.headline
+            step.noted.append(Noted(step=event.step, role="tuning", text=told, candidate=event.candidate))
         elif isinstance(event, Diagnosed):
             step.diagnosed = event
         elif isinstance(event, MoveChosen):

@@ -1,13 +1,32 @@
 """What tuning came to: the closed source, what was learned of the parameters, the referee's verdict."""
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.plan import ParamValue
+from kernelwright.core.target import TargetName
+from kernelwright.formats.kernel_tuner import PointTimes, TunedSpace, write_results, write_space
 from kernelwright.report.files import json_text
 from kernelwright.report.results import Results
 from kernelwright.report.table import Table
+
+
+@dataclass(frozen=True)
+class TunedPoint:
+    """One point that was tried, whatever came of it."""
+
+    values: dict[str, ParamValue]
+    """Parameters, or decisions of the space that are not taken by default."""
+    ratio: float | None
+    """Its time over the default's by the cheap timings; None: it was not timed."""
+    low: float | None
+    """Of the ratio, 95 %, with ``high``; None: one call alone was timed, and was too slow to go on."""
+    high: float | None
+    times_ms: tuple[float, ...]
+    """Of a call, in turn with the default."""
+    why: str | None
+    """Why it was not built, or did not run; None: it did."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -21,10 +40,11 @@ class TuneResult(Results):
     """Of the best point: parameters, or decisions of the space that are not taken by default."""
     ratio: float
     """Its time over the default's, by the cheap timings: below 1 is faster. The referee has the verdict."""
-    n_points: int
-    """Points that were tried, the default included."""
-    n_failed: int
-    """Points that did not build, run or agree roughly with the reference."""
+    points: tuple[TunedPoint, ...]
+    """All that were tried, in order; the first is the default."""
+    parameters: dict[str, tuple[ParamValue, ...]]
+    """What was open: name -> values, the default first."""
+    target: TargetName
     seconds: float
     """For building and timing all of them: what they are charged."""
     is_exhausted: bool
@@ -33,6 +53,16 @@ class TuneResult(Results):
     """What was learned of each parameter, widest spread first."""
     evaluation: Evaluation | None = field(default=None)
     """The referee's verdict on the source."""
+
+    @property
+    def n_points(self) -> int:
+        """Points that were tried, the default included."""
+        return len(self.points)
+
+    @property
+    def n_failed(self) -> int:
+        """Points that did not build, run or agree roughly with the reference."""
+        return sum(point.why is not None for point in self.points)
 
     @property
     def is_success(self) -> bool:
@@ -61,13 +91,25 @@ class TuneResult(Results):
             "seconds": self.seconds,
             "is_exhausted": self.is_exhausted,
             "surface": list(self.surface),
+            "parameters": {name: list(values) for name, values in self.parameters.items()},
+            "tried": [asdict(point) for point in self.points],
             "source": self.source,
             "evaluation": self.evaluation,
         }
 
     def files(self) -> dict[str, str]:
         """See Results."""
-        return {"tuned.json": json_text(self.document()), "tuned.py": self.source}
+        space = self._space()
+        return {
+            "tuned.json": json_text(self.document()),
+            "tuned.py": self.source,
+            "tuned.t1.json": json_text(write_space(space)),
+            "tuned.t4.json": json_text(write_results(space)),
+        }
+
+    def _space(self) -> TunedSpace:
+        points = (PointTimes(p.values, p.times_ms, p.why, p.ratio) for p in self.points)
+        return TunedSpace(self.task, self.target.language, self.parameters, tuple(points))
 
     def tables(self) -> list[Table]:
         """See Results."""

@@ -5,6 +5,7 @@ from types import TracebackType
 from typing import Protocol, Self, runtime_checkable
 
 from kernelwright.core.candidate import Candidate
+from kernelwright.core.closing import ClosedParameters
 from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.finalists import Alternation
 from kernelwright.core.roofline import Floor
@@ -46,6 +47,15 @@ class AlternatingSession(Protocol):
         ...
 
 
+@runtime_checkable
+class ClosingSession(Protocol):
+    """A session that can close what a candidate leaves open."""
+
+    def close_parameters(self, candidate: Candidate, seconds: float) -> ClosedParameters | None:
+        """Return the values that cheap timings chose; None where nobody can time them."""
+        ...
+
+
 class SessionAround:
     """A session around another one; methods that a subclass does not change call the inner session."""
 
@@ -61,6 +71,11 @@ class SessionAround:
         """See AlternatingSession; None where the inner session is none."""
         inner = self._inner
         return inner.alternate(candidates, limit_s) if isinstance(inner, AlternatingSession) else None
+
+    def close_parameters(self, candidate: Candidate, seconds: float) -> ClosedParameters | None:
+        """See ClosingSession; None where the inner session is none."""
+        inner = self._inner
+        return inner.close_parameters(candidate, seconds) if isinstance(inner, ClosingSession) else None
 
     def __enter__(self) -> Self:
         self._inner.__enter__()

@@ -3,8 +3,16 @@
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from kernelwright.core.candidate import Candidate
+from kernelwright.core.closing import ClosedParameters
 from kernelwright.core.evaluation import Evaluation
-from kernelwright.core.events import CandidateEvaluated, Event, FinalistsTimed, RunFinished, RunInterrupted
+from kernelwright.core.events import (
+    CandidateEvaluated,
+    Event,
+    FinalistsTimed,
+    ParametersClosed,
+    RunFinished,
+    RunInterrupted,
+)
 from kernelwright.core.finalists import Alternation
 from kernelwright.core.learned import ArchivedPlan
 from kernelwright.core.run import Outcome
@@ -30,6 +38,11 @@ class Journal:
         self._recorded = [event for event in stored if not isinstance(event, RunInterrupted)]
         self._cursor = 0
         self._alternation = next((e for e in self._recorded if isinstance(e, FinalistsTimed)), None)
+        self._closings = {
+            event.closing.written: event.closing
+            for event in self._recorded
+            if isinstance(event, ParametersClosed)
+        }
         self._evaluations = {
             (event.candidate, event.evaluation.is_final): event.evaluation
             for event in self._recorded
@@ -71,9 +84,14 @@ class Journal:
         timed = {*known.order, *(name for name, _ in known.left_out)}
         return known if timed == set(candidates) else None
 
+    def recorded_closing(self, written: str) -> ClosedParameters | None:
+        """Return how an interrupted run had closed an open candidate, None when it is to be done."""
+        return self._closings.get(written)
+
     def recorded_seconds(self) -> float:
         """Return the seconds that finished measurements had taken before a resume."""
         timed = 0.0 if self._alternation is None else self._alternation.alternation.seconds
+        timed += sum(closing.seconds for closing in self._closings.values())
         return timed + sum(sum(e.phases_s.values()) for e in self._evaluations.values())
 
     def finished(self) -> RunFinished | None:

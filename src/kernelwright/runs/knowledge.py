@@ -7,9 +7,10 @@ from functools import cached_property
 from kernelwright.agents.problem import Problem
 from kernelwright.agents.roles import Analysis
 from kernelwright.agents.signature import task_signature
-from kernelwright.core.learned import ArchivedPlan, Finding
+from kernelwright.core.learned import ArchivedPlan, Finding, Passage
 from kernelwright.core.run import Outcome, RunSpec
 from kernelwright.memory.archive import PlanArchive
+from kernelwright.memory.documents import choose
 from kernelwright.memory.findings import Findings
 from kernelwright.memory.ledger import InformedLedger, Ledger
 from kernelwright.skills.stats import EmptyLedger, LedgerView
@@ -17,6 +18,8 @@ from kernelwright.store.base import Store
 
 ANYTHING = ""
 """A structure and a bottleneck to which no finding is limited."""
+N_PASSAGES = 6
+"""Passages of documents that a role is shown; our choice."""
 N_ALIKE = 8
 """Archived plans that a run is shown; our choice."""
 
@@ -28,6 +31,8 @@ class Knowledge:
     outcomes: Sequence[Outcome] = ()
     plans: Sequence[ArchivedPlan] = ()
     learned: Sequence[Finding] = ()
+    documents: Sequence[Passage] = ()
+    """What the user gave the run to read."""
     target: str = "cpu/cpp"
     coder: str = "expert"
     """The team in the Coder's seat, which carries this run's moves out."""
@@ -41,6 +46,7 @@ class Knowledge:
             outcomes=[o for _, o in store.iter_outcomes(until=spec.ledger_until)],
             plans=[p for _, p in store.iter_plans(until=spec.archive_until)],
             learned=spec.findings,
+            documents=spec.documents,
             target=str(spec.target),
             coder=spec.coder,
             has_long_term=has_long_term,
@@ -65,6 +71,20 @@ class Knowledge:
             return admitted.admitted_for(self.target, ANYTHING, ANYTHING)
         diagnosis = analysis.diagnosis
         return admitted.admitted_for(self.target, diagnosis.structure, diagnosis.bottleneck)
+
+    def passages(self, problem: Problem, analysis: Analysis | None) -> tuple[Passage, ...]:
+        """Return what the documents say of the task and of the base's bottleneck, most fitting first."""
+        if not self.documents:
+            return ()
+        about = [problem.task.name, problem.task.source, str(problem.target)]
+        if analysis is not None:
+            diagnosis = analysis.diagnosis
+            about += [
+                diagnosis.structure,
+                diagnosis.bottleneck,
+                *(ranked.skill for ranked in analysis.ranked),
+            ]
+        return choose(self.documents, about, N_PASSAGES)
 
     def alike(self, problem: Problem) -> tuple[ArchivedPlan, ...]:
         """Return archived plans of tasks like this one, most alike first."""

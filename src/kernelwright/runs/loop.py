@@ -206,7 +206,7 @@ class _Loop:
         self.journal.emit(RunStarted(recipe=self.spec.recipe, team=self.spec.team))
         with self.tools.referee.open(self.spec.task) as session:
             problem, capture_error = self.tools.prepare(self.spec, self.tools.cache_dir)
-            floors = tuple(problem.floors.get(w.name) for w in self.spec.task.workloads)
+            floors = tuple(problem.floors.get(w.name) for w in self.spec.task.timed_workloads)
             context = self._desk(problem, session)
             context.emit(
                 TaskPrepared(

@@ -15,15 +15,16 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
 from kernelwright.core.candidate import Candidate
+from kernelwright.core.closing import ClosedParameters
 from kernelwright.core.errors import UserError
 from kernelwright.core.evaluation import Evaluation
-from kernelwright.core.events import CandidateEvaluated, FinalistsTimed, TaskPrepared
+from kernelwright.core.events import CandidateEvaluated, FinalistsTimed, ParametersClosed, TaskPrepared
 from kernelwright.core.finalists import Alternation
 from kernelwright.core.frozen import Frozen
 from kernelwright.core.machine import Machine, machine_of_environment
 from kernelwright.core.roofline import Floor, Peaks
 from kernelwright.core.task import Task
-from kernelwright.runs.evaluator import AlternatingSession, Evaluator, Session
+from kernelwright.runs.evaluator import AlternatingSession, ClosingSession, Evaluator, Session
 from kernelwright.runs.prepare import Preparation, prepare_on
 from kernelwright.store.base import Store
 from kernelwright.targets.gpu.facts import GpuFacts
@@ -88,8 +89,17 @@ class RecordedAlternation(Frozen):
         return frozenset((*self.alternation.order, *(name for name, _ in self.alternation.left_out)))
 
 
+class RecordedClosing(Frozen):
+    """How one candidate's open parameters were closed."""
+
+    kind: Literal["closing"] = "closing"
+    task_id: str
+    closing: ClosedParameters
+
+
 Entry = Annotated[
-    RecordedMachine | RecordedTask | RecordedEvaluation | RecordedAlternation, Field(discriminator="kind")
+    RecordedMachine | RecordedTask | RecordedEvaluation | RecordedAlternation | RecordedClosing,
+    Field(discriminator="kind"),
 ]
 _ENTRY: TypeAdapter[Entry] = TypeAdapter(Entry)
 
@@ -103,6 +113,7 @@ class Recording:
         self._tasks: dict[str, RecordedTask] = {}
         self._evaluations: dict[tuple[str, str, bool], Evaluation] = {}
         self._alternations: dict[tuple[str, frozenset[str]], RecordedAlternation] = {}
+        self._closings: dict[tuple[str, str], RecordedClosing] = {}
         self._keep: Callable[[Entry], None] | None = None
         for entry in entries:
             self.add(entry)
@@ -124,11 +135,17 @@ class Recording:
         for evaluation in self._evaluations.values():
             yield RecordedEvaluation(evaluation=evaluation)
         yield from self._alternations.values()
+        yield from self._closings.values()
 
     def find_alternation(self, task_id: str, candidates: Collection[str]) -> Alternation | None:
         """Return how these candidates were timed in turn, None when they were not."""
         found = self._alternations.get((task_id, frozenset(candidates)))
         return None if found is None else found.alternation
+
+    def find_closing(self, task_id: str, written: str) -> ClosedParameters | None:
+        """Return how an open candidate was closed, None when it was not."""
+        found = self._closings.get((task_id, written))
+        return None if found is None else found.closing
 
     def find(self, task_id: str, candidate_id: str, *, is_final: bool) -> Evaluation | None:
         """Return the recorded verdict, None when there is none."""
@@ -148,6 +165,8 @@ class Recording:
             return self._tasks.setdefault(entry.task_id, entry) is entry
         if isinstance(entry, RecordedAlternation):
             return self._alternations.setdefault((entry.task_id, entry.candidates), entry) is entry
+        if isinstance(entry, RecordedClosing):
+            return self._closings.setdefault((entry.task_id, entry.closing.written), entry) is entry
         evaluation = entry.evaluation
         key = evaluation.task_id, evaluation.candidate_id, evaluation.is_final
         return self._evaluations.setdefault(key, evaluation) is evaluation
@@ -175,6 +194,8 @@ def _entries(store: Store, run_id: str) -> Iterable[Entry]:
             yield RecordedEvaluation(evaluation=event.evaluation)
         elif isinstance(event, FinalistsTimed):
             yield RecordedAlternation(task_id=task.id, alternation=event.alternation)
+        elif isinstance(event, ParametersClosed):
+            yield RecordedClosing(task_id=task.id, closing=event.closing)
 
 
 def read_recording(path: Path) -> Recording:
@@ -307,6 +328,18 @@ class RecordedSession:
         found = asked.alternate(candidates, limit_s) if isinstance(asked, AlternatingSession) else None
         if found is not None:
             recording.add(RecordedAlternation(task_id=task_id, alternation=found))
+        return found
+
+    def close_parameters(self, candidate: Candidate, seconds: float) -> ClosedParameters | None:
+        """Return the recorded values, or have them found; None where nobody can."""
+        recording, task_id = self._evaluator.recording, self._task.id
+        known = recording.find_closing(task_id, candidate.id) if self._evaluator.is_served else None
+        if known is not None:
+            return known
+        asked = self._ask(f"what candidate {candidate.id} leaves open")
+        found = asked.close_parameters(candidate, seconds) if isinstance(asked, ClosingSession) else None
+        if found is not None:
+            recording.add(RecordedClosing(task_id=task_id, closing=found))
         return found
 
     def _ask(self, what: str) -> Session:

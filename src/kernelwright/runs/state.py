@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from kernelwright.core.candidate import Candidate
+from kernelwright.core.closing import ClosedParameters
 from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.evidence import Diagnosis
 from kernelwright.core.plan import Plan
@@ -19,6 +20,8 @@ class LoopState:
     attempts: list[Attempt] = field(default_factory=list)
     candidates: dict[str, Candidate] = field(default_factory=dict)
     evaluations: dict[str, Evaluation] = field(default_factory=dict)
+    closings: dict[str, ClosedParameters] = field(default_factory=dict)
+    """How open parameters were closed, by the candidate's id, open and closed alike."""
     base: str | None = None
     exhausted: set[str] = field(default_factory=set)
     contexts: dict[tuple[str, str], Diagnosis] = field(default_factory=dict)

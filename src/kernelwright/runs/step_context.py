@@ -8,6 +8,7 @@ from kernelwright.agents.problem import Problem, with_corrected_floors
 from kernelwright.agents.roles import Analysis, Choice, Node, Situation, Team
 from kernelwright.core.budget import Meter, Spent
 from kernelwright.core.candidate import Candidate
+from kernelwright.core.closing import ClosedParameters
 from kernelwright.core.errors import BudgetUsedUp
 from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.events import (
@@ -21,14 +22,17 @@ from kernelwright.core.events import (
     MoveChosen,
     MoveFailed,
     Noted,
+    ParametersClosed,
     StepMode,
     StepStarted,
     TaskPrepared,
 )
 from kernelwright.core.finalists import Alternation
-from kernelwright.core.plan import Move, Plan
+from kernelwright.core.open_parameters import closed
+from kernelwright.core.plan import Move, ParamValue, Plan
 from kernelwright.core.run import Outcome, RunSpec
-from kernelwright.runs.evaluator import AlternatingSession, Session
+from kernelwright.runs.closing import LEAST_S, closing_team, defaults_of, seconds_for
+from kernelwright.runs.evaluator import AlternatingSession, ClosingSession, Session
 from kernelwright.runs.journal import Journal
 from kernelwright.runs.knowledge import Knowledge
 from kernelwright.runs.state import LoopState
@@ -55,7 +59,7 @@ class StepContext:
         knowledge: Knowledge,
         policy: SearchPolicy,
     ) -> None:
-        self.spec, self.problem, self.team = spec, problem, team
+        self.spec, self.problem, self.team = spec, problem, closing_team(team, self.closed)
         self.state, self.meter = state, meter
         self._policy = policy
         self._session, self._journal, self._knowledge = session, journal, knowledge
@@ -97,7 +101,13 @@ class StepContext:
 
     def node(self, candidate_id: str, relation: str = "base") -> Node:
         """Return a candidate of the run with its verdict."""
-        return Node(self.state.candidates[candidate_id], self.state.evaluations[candidate_id], relation)
+        state = self.state
+        return Node(
+            state.candidates[candidate_id],
+            state.evaluations[candidate_id],
+            relation,
+            state.closings.get(candidate_id),
+        )
 
     def situation(
         self,
@@ -123,6 +133,7 @@ class StepContext:
             ledger=knows.ledger(self.state.outcomes.values()),
             findings=knows.findings(analysis),
             archive=knows.alike(self.problem),
+            passages=knows.passages(self.problem, analysis),
             chance=1009 * self.spec.seed + self.state.step,
             wants_anchors=wants_anchors,
             timings_only=timings_only,
@@ -241,6 +252,34 @@ class StepContext:
         if is_later and self._policy.accepts_as_base(state.speedup(state.base), speedup or 0.0):
             self.replace_base(candidate.id)
         return evaluation
+
+    def closed(self, candidate: Candidate) -> Candidate:
+        """Return a candidate with what it leaves open closed by timings, and record how; any other as it is.
+
+        The run pays for it in seconds. Where nobody can time points, or no time is left, the defaults stand.
+        """
+        defaults = defaults_of(candidate)
+        if not defaults:
+            return candidate
+        closings = self.state.closings
+        closing = closings.get(candidate.id)
+        is_new = closing is None
+        if closing is None:
+            closing = self._journal.recorded_closing(candidate.id) or self._time_points(candidate, defaults)
+        final = candidate.model_copy(update={"source": closed(candidate.source, closing.values)})
+        closings[candidate.id] = closings[final.id] = closing
+        if is_new:
+            self.emit(ParametersClosed(step=self.state.step, candidate=final.id, closing=closing))
+        return final
+
+    def _time_points(self, candidate: Candidate, defaults: dict[str, ParamValue]) -> ClosedParameters:
+        seconds, session = seconds_for(self.meter.left_s), self._session
+        found, problem = None, "nothing can be timed here"
+        if seconds < LEAST_S or not self.affordable(1):
+            problem = "no time was left to time points"
+        elif isinstance(session, ClosingSession):
+            found = session.close_parameters(candidate, seconds)
+        return found or ClosedParameters(written=candidate.id, values=defaults, problem=problem)
 
     def judge(self, candidate: Candidate, *, final: bool) -> Evaluation:
         """Return the recorded evaluation of an interrupted run, or make it now and record it."""

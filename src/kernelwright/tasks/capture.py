@@ -11,20 +11,16 @@ from torch import fx, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.export.graph_signature import InputKind, OutputKind
 
+from kernelwright.core.dynamic import DynamicAxis
 from kernelwright.core.errors import CaptureError, TaskError
 from kernelwright.core.task import Task, Workload
 from kernelwright.tasks.namespace import construct_model, draw_inputs, load_namespace
+from kernelwright.tasks.recurrent import RECURRENT, shapes_only
 
 logging.getLogger("torch._subclasses.fake_tensor").setLevel(logging.CRITICAL)
 """torch prints a traceback there before it raises; what is raised says the same in one line."""
 
-KEPT_WHOLE = (
-    torch.ops.aten.scaled_dot_product_attention.default,
-    torch.ops.aten.lstm.input,
-    torch.ops.aten.gru.input,
-    torch.ops.aten.rnn_tanh.input,
-    torch.ops.aten.rnn_relu.input,
-)
+KEPT_WHOLE = (torch.ops.aten.scaled_dot_product_attention.default, *RECURRENT)
 """Composite operators that stay one node: a library kernel carries them out best, and the recurrent
 ones would unroll to tens of thousands of nodes."""
 
@@ -58,6 +54,10 @@ class Captured:
     """Buffer's state-dict name -> node whose value it holds after the call."""
     constants: dict[str, torch.Tensor]
     """Tensors that forward creates from literals, by constant name."""
+    axes: tuple[DynamicAxis, ...] = ()
+    """Extents that vary; empty: the graph is for its own sizes alone."""
+    family: tuple[tuple[tuple[int, ...], "Captured"], ...] = ()
+    """The same forward at other extents of the axes."""
 
     def placeholder(self, node: str) -> Placeholder | None:
         """Return the placeholder record of a node, None for a computed node."""
@@ -68,7 +68,7 @@ def capture_module(model: nn.Module, inputs: Sequence[Any]) -> Captured:
     """Export ``model(*inputs)``; raises CaptureError when torch.export cannot."""
     inputs = _told_apart(inputs)
     try:
-        with torch.no_grad(), warnings.catch_warnings():
+        with torch.no_grad(), warnings.catch_warnings(), shapes_only():
             warnings.simplefilter("ignore")  # torch's own deprecations while it copies graphs
             exported = torch.export.export(model, inputs, strict=False)
             table = torch.export.default_decompositions()

@@ -10,7 +10,7 @@ from kernelwright.core.errors import TaskError
 from kernelwright.core.frozen import Frozen
 from kernelwright.core.task import Literal_, Task, Workload
 from kernelwright.tasks.kernelbench import load_task, one_line
-from kernelwright.tasks.scaling import scaled_overrides
+from kernelwright.tasks.scaling import scaled_to_fit
 
 
 class ManifestEntry(Frozen):
@@ -19,7 +19,7 @@ class ManifestEntry(Frozen):
     path: str
     """Relative to the KernelBench folder, e.g. ``level1/19_ReLU.py``; ``level1/5_*.py`` names by number."""
     overrides: dict[str, Literal_] | None = Field(default_factory=dict)
-    """Size globals that replace those in the file; None: ``tasks.scaling.scaled_overrides`` decides."""
+    """Size globals that replace those in the file; None: ``tasks.scaling.scaled_to_fit`` decides."""
     group: str = "main"
     """Row of the result table: ``main``, ``known-bad``, ``held-out`` ..."""
 
@@ -46,5 +46,5 @@ def load_manifest(
 
 def _load_entry(folder: Path, entry: ManifestEntry) -> Task | None:
     path = next(iter(sorted(folder.glob(entry.path))), folder / entry.path)
-    overrides = scaled_overrides(path) if entry.overrides is None else entry.overrides
+    overrides = scaled_to_fit(path).overrides if entry.overrides is None else entry.overrides
     return None if overrides is None else load_task(path, workloads=(Workload(overrides=overrides),))

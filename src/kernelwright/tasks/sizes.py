@@ -7,6 +7,7 @@ from kernelwright.core.frozen import Frozen
 from kernelwright.tasks.anchors import ANCHORS, textbook_flops
 from kernelwright.tasks.aten import VIEWS, op_name, source_of, stored_elements
 from kernelwright.tasks.capture import Captured
+from kernelwright.tasks.recurrent import RECURRENT
 
 EAGER_BYTES_PER_MS = 8e6
 """Traffic of eager pointwise and reduction operators on two cores: 8 GB/s, transcendental ones included."""
@@ -82,7 +83,16 @@ def _eager_ms(node: fx.Node) -> float:
         return 0.0
     moved = written + sum(_bytes(source) for source in node.all_input_nodes)
     name = op_name(node)
-    if name in ANCHORS:
-        return max(textbook_flops(node) / EAGER_FLOPS_PER_MS, moved / EAGER_BYTES_PER_MS)
+    if name in ANCHORS or node.target in RECURRENT:
+        flops = textbook_flops(node) if name in ANCHORS else _recurrent_flops(node)
+        return max(flops / EAGER_FLOPS_PER_MS, moved / EAGER_BYTES_PER_MS)
     passes = _REPEATED if any(word in name for word in _MANY_PASSES) else 1.0
     return passes * moved / EAGER_BYTES_PER_MS
+
+
+def _recurrent_flops(node: fx.Node) -> float:
+    """Every weight of a recurrent operator meets every step of every sequence."""
+    source, _, parameters = node.args[:3]
+    steps = stored_elements(source.meta["val"]) / source.meta["val"].shape[-1]  # type: ignore[union-attr]
+    weights = [p.meta["val"] for p in parameters]  # type: ignore[union-attr]
+    return float(2 * steps * sum(weight.numel() for weight in weights if weight.dim() == 2))

@@ -9,20 +9,38 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from kernelwright.core.closing import ParameterResponse, ValueResponse
 from kernelwright.core.errors import UserError
+from kernelwright.core.intervals import Interval
 from kernelwright.core.plan import ParamValue
-from kernelwright.tuning.halving import halve
+from kernelwright.tuning.halving import FINALISTS, halve
 
-GENERATION = 12
-"""Points of one generation; ours: some ten seconds of building on two cores."""
-LOAD_S, TIME_S = 180.0, 120.0
-"""Seconds that building, and one rung, may take."""
+BASE = 0
+"""Number of the default point."""
+FIRST_GENERATION, LARGEST_GENERATION = 8, 48
+"""Points of a generation; ours: small enough to learn from, large enough to keep all cores building."""
+GENERATION_SHARE = 0.15
+"""Share of the seconds that one generation may take, by what points have cost so far."""
+FINAL_SHARE = 0.1
+"""Share of the seconds that is kept for timing the best of all generations against each other."""
+FINAL_ROUNDS = 8
+"""Turns of the first rung among those."""
+SLOW = 1.6
+"""A point whose first call takes so many times as long as the best one is timed no more."""
+NEAR_BEST = 1.15
+"""Neither is one above so many times the best ratio once it has been timed on a rung."""
+LOAD_S = 180.0
+"""Seconds that the default point may take to build and run."""
 
 Values = Mapping[str, ParamValue]
 
 
 class PointSource(Protocol):
     """Makes points and their sources."""
+
+    def parameters(self) -> Mapping[str, tuple[ParamValue, ...]]:
+        """Return what is decided at the default point: name -> values, the default first."""
+        ...
 
     def base(self) -> Values:
         """Return the default point."""
@@ -37,15 +55,30 @@ class PointSource(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class FirstCall:
+    """How a point did when it was built and called once."""
+
+    ratio: float | None = None
+    """Its time over the default's, in one call each."""
+    why: str | None = None
+    """What is wrong with it; None: nothing."""
+
+
 class Timer(Protocol):
     """Builds and times sources."""
 
-    def load(self, sources: Mapping[int, str], timeout_s: float) -> dict[int, str | None]:
-        """Return what is wrong with each."""
+    def load(
+        self, sources: Mapping[int, str], limit_s: float, keep: Sequence[int]
+    ) -> Mapping[int, FirstCall]:
+        """Build and call points once; leave those out for which there was no time.
+
+        Of the points that are loaded only those to keep stay.
+        """
         ...
 
-    def time(self, points: Sequence[int], rounds: int, timeout_s: float) -> dict[int, list[float]]:
-        """Return milliseconds, turn by turn."""
+    def time(self, points: Sequence[int], rounds: int, limit_s: float) -> dict[int, list[float]]:
+        """Return milliseconds, turn by turn; fewer turns where there is no time for all."""
         ...
 
 
@@ -57,7 +90,16 @@ class Tried:
     source: str
     ratio: float | None = None
     """To the default point's time, below 1 is faster; None: it could not be timed."""
+    interval: Interval | None = None
+    """Of the ratio, 95 %; of the default point, 1. None: from one call alone."""
+    times_ms: tuple[float, ...] = ()
+    """Of a call, in turn with the default; empty: its first call was too slow to go on, or it failed."""
     why: str | None = None
+
+    @property
+    def is_faster(self) -> bool:
+        """It is told apart from the default as faster."""
+        return self.interval is not None and self.interval.high < 1.0
 
 
 @dataclass
@@ -71,8 +113,18 @@ class TuningRun:
 
     @property
     def ranked(self) -> list[Tried]:
-        """The points that could be timed, fastest first."""
-        return sorted((t for t in self.tried if t.ratio is not None), key=lambda t: t.ratio or 0.0)
+        """The points that were timed in turn with the default, fastest first."""
+        return sorted((t for t in self.tried if t.times_ms), key=lambda t: t.ratio or 0.0)
+
+    @property
+    def chosen(self) -> Tried:
+        """The fastest of the points that are told apart from the default as faster; else the default."""
+        return next((t for t in self.ranked if t.is_faster), self.tried[0])
+
+    @property
+    def n_failed(self) -> int:
+        """Points that did not build, run, or agree roughly with the reference."""
+        return sum(tried.why is not None for tried in self.tried)
 
 
 def tune_points(
@@ -85,71 +137,147 @@ def tune_points(
 ) -> TuningRun:
     """Try generations of points until the seconds are used or there are no more.
 
-    The clock starts once the default point runs. A generation that was begun is timed to its first rung.
+    The clock starts once the default point runs. Nothing goes on after the seconds: points of a generation
+    for which there was no time are none that were tried.
 
     Raises:
         UserError: the default point does not build or run.
     """
-    rng, run = random.Random(seed), TuningRun()
-    default = points.base()
-    run.tried.append(Tried(default, points.source(default) or "", 1.0))
-    wrong = timer.load({0: run.tried[0].source}, LOAD_S)[0]
-    if wrong is not None:
-        raise UserError(f"the kernel does not run with its defaults: {wrong}")
-    seen = {run.tried[0].source}
-    started = clock()
-    deadline = started + seconds
-    while clock() < deadline and not run.is_exhausted:
-        leaders = [tried.values for tried in run.ranked[:4]]
-        fresh = _generation(points, rng, leaders, seen)
+    search = _Search(points, timer, random.Random(seed), clock, seconds)
+    search.begin()
+    while search.left_s(FINAL_SHARE * seconds) > 0 and search.has_generation():
+        pass
+    search.compare_best()
+    search.run.seconds = clock() - search.started
+    return search.run
+
+
+class _Search:
+    """The state of one search: points by number, and the time."""
+
+    def __init__(
+        self,
+        points: PointSource,
+        timer: Timer,
+        rng: random.Random,
+        clock: Callable[[], float],
+        seconds: float,
+    ) -> None:
+        self._points, self._timer, self._rng, self._clock, self._seconds = points, timer, rng, clock, seconds
+        self.run = TuningRun()
+        self.started = clock()
+        self._by_number: dict[int, Tried] = {}
+        self._drawn: set[str] = set()
+        self._size = FIRST_GENERATION
+
+    def left_s(self, kept: float = 0.0) -> float:
+        """Return the seconds that are left, but for those that are kept."""
+        return self._seconds - kept - (self._clock() - self.started)
+
+    def begin(self) -> None:
+        """Build and call the default point."""
+        default = self._points.base()
+        source = self._points.source(default) or ""
+        first = Tried(default, source, 1.0, Interval(1.0, 1.0))
+        wrong = self._timer.load({BASE: source}, LOAD_S, []).get(BASE, FirstCall(why="it was too late")).why
+        if wrong is not None:
+            raise UserError(f"the kernel does not run with its defaults: {wrong}")
+        self.run.tried.append(first)
+        self._by_number[BASE] = first
+        self._drawn.add(source)
+        self.started = self._clock()
+
+    def has_generation(self) -> bool:
+        """Draw and time one more generation; tell whether there was one."""
+        began = self._clock()
+        fresh = self._fresh()
         if not fresh:
-            run.is_exhausted = True
-            break
-        first = len(run.tried)
-        run.tried += fresh
-        numbers = range(first, len(run.tried))
-        for number, why in timer.load({n: run.tried[n].source for n in numbers}, LOAD_S).items():
-            run.tried[number].why = why
-        able = [n for n in numbers if run.tried[n].why is None]
+            self.run.is_exhausted = True
+            return False
+        reserved = FINAL_SHARE * self._seconds
+        sources = {number: tried.source for number, tried in fresh.items()}
+        calls = self._timer.load(sources, self.left_s(reserved), [BASE, *self._best_numbers()])
+        for number, call in calls.items():
+            fresh[number].why, fresh[number].ratio = call.why, call.ratio
+            self._by_number[number] = fresh[number]
+            self.run.tried.append(fresh[number])
+        able = [
+            n
+            for n, call in calls.items()
+            if call.ratio is not None and call.ratio <= SLOW * self._best_ratio()
+        ]
+        self._halve(able, reserved)
+        each = (self._clock() - began) / max(1, len(calls))
+        affordable = int(GENERATION_SHARE * self._seconds / max(each, 1e-6))
+        self._size = max(2, min(LARGEST_GENERATION, affordable))
+        return True
+
+    def compare_best(self) -> None:
+        """Time the best of all generations against each other: each was the luckiest of its own."""
+        best = self._best_numbers()
+        if len(best) > 1 and self.left_s() > 0:
+            self._halve(best, 0.0, FINAL_ROUNDS)
+
+    def _halve(self, numbers: Sequence[int], reserved: float, *first_rounds: int) -> None:
         rungs = halve(
-            lambda ids, rounds: timer.time(ids, rounds, TIME_S), able, 0, is_over=lambda: clock() > deadline
+            lambda ids, rounds: self._timer.time(ids, rounds, max(self.left_s(reserved), 0.0)),
+            numbers,
+            BASE,
+            is_over=lambda: self.left_s(reserved) <= 0,
+            bar=NEAR_BEST * self._best_ratio(),
+            **({"first_rounds": first_rounds[0]} if first_rounds else {}),
         )
         for number, ratio in rungs.ratios.items():
-            run.tried[number].ratio = ratio
-    run.seconds = clock() - started
-    return run
+            tried = self._by_number[number]
+            tried.ratio, tried.times_ms = ratio, rungs.times[number]
+            tried.interval = rungs.intervals[number] if len(tried.times_ms) > 1 else None
+        self._by_number[BASE].times_ms = rungs.times.get(BASE, self._by_number[BASE].times_ms)
+
+    def _fresh(self) -> dict[int, Tried]:
+        """Return new points by number."""
+        leaders = [tried.values for tried in self.run.ranked[:4]]
+        fresh: dict[int, Tried] = {}
+        first = max(self._by_number) + 1
+        for _ in range(20 * self._size):
+            values = self._points.draw(self._rng, leaders)
+            source = None if values is None else self._points.source(values)
+            if values is not None and source is not None and source not in self._drawn:
+                self._drawn.add(source)
+                fresh[first + len(fresh)] = Tried(values, source)
+            if len(fresh) >= self._size:
+                break
+        return fresh
+
+    def _best_ratio(self) -> float:
+        return min([1.0, *(t.ratio or 1.0 for t in self.run.tried if t.times_ms)])
+
+    def _best_numbers(self) -> list[int]:
+        """Return the fastest points of all generations, without the default."""
+        timed = [n for n, t in self._by_number.items() if n != BASE and t.times_ms]
+        return sorted(timed, key=lambda n: self._by_number[n].ratio or 0.0)[: FINALISTS + 2]
 
 
-def _generation(
-    points: PointSource, rng: random.Random, leaders: Sequence[Values], seen: set[str]
-) -> list[Tried]:
-    fresh: list[Tried] = []
-    for _ in range(20 * GENERATION):
-        values = points.draw(rng, leaders)
-        source = None if values is None else points.source(values)
-        if values is not None and source is not None and source not in seen:
-            seen.add(source)
-            fresh.append(Tried(values, source))
-        if len(fresh) >= GENERATION:
-            break
-    return fresh
+def responses(run: TuningRun) -> tuple[ParameterResponse, ...]:
+    """Return what each name did, by value and each by its fastest point, the widest spread first."""
+    default = run.tried[0].values
+    found: list[tuple[float, ParameterResponse]] = []
+    for name in sorted({name for tried in run.ranked for name in tried.values}):
+        by_value: dict[ParamValue, list[Tried]] = {}
+        for tried in run.ranked:
+            by_value.setdefault(tried.values.get(name, default.get(name, "default")), []).append(tried)
+        if len(by_value) > 1:
+            ratios = [points[0].ratio or 1.0 for points in by_value.values()]
+            values = tuple(_response(value, points) for value, points in by_value.items())
+            found.append((max(ratios) / min(ratios), ParameterResponse(name=name, values=values)))
+    return tuple(response for _, response in sorted(found, key=lambda pair: -pair[0]))
+
+
+def _response(value: ParamValue, points: Sequence[Tried]) -> ValueResponse:
+    best = points[0]
+    low, high = best.interval or Interval(best.ratio or 1.0, best.ratio or 1.0)
+    return ValueResponse(value=value, low=low, high=high, n_points=len(points))
 
 
 def surface(run: TuningRun, count: int = 6) -> list[str]:
-    """Return what was learned, in a few lines: for each name the best ratio by value, widest spread first."""
-    best: dict[str, dict[ParamValue, float]] = {}
-    default = run.tried[0].values
-    timed = run.ranked
-    names = sorted({name for tried in timed for name in tried.values})
-    for name in names:
-        for tried in timed:
-            value = tried.values.get(name, default.get(name, "default"))
-            known = best.setdefault(name, {})
-            known[value] = min(known.get(value, float("inf")), tried.ratio or 1.0)
-    lines = []
-    for name, by_value in best.items():
-        if len(by_value) > 1:
-            spread = max(by_value.values()) / min(by_value.values())
-            shown = ", ".join(f"{v}: {r:.2f}" for v, r in sorted(by_value.items(), key=lambda pair: pair[1]))
-            lines.append((spread, f"{name}: best time against the default by value: {shown}"))
-    return [line for _, line in sorted(lines, key=lambda pair: -pair[0])][:count]
+    """Return what was learned, in a few lines: by value, the time of the fastest point over the default's."""
+    return [response.line for response in responses(run)[:count]]

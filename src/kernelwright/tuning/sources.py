@@ -23,6 +23,10 @@ class OpenSource:
         self.size = math.prod(len(values) for values in self._open.values())
         """Number of points."""
 
+    def parameters(self) -> Mapping[str, tuple[ParamValue, ...]]:
+        """See PointSource."""
+        return self._open
+
     def base(self) -> Values:
         """See PointSource."""
         return {name: values[0] for name, values in self._open.items()}
@@ -44,6 +48,13 @@ class SpaceSource:
 
     def __init__(self, space: Space, write: Callable[[PlannedPoint], str]) -> None:
         self._space, self._write = space, write
+
+    def parameters(self) -> Mapping[str, tuple[ParamValue, ...]]:
+        """See PointSource."""
+        return {
+            decision.name: (decision.default, *(v for v in decision.legal if v != decision.default))
+            for decision in self._space.decisions()
+        }
 
     def base(self) -> Values:
         """See PointSource."""

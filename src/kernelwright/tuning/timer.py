@@ -17,10 +17,16 @@ from typing import Any, Self
 from kernelwright.core.errors import MachineError, TaskError, UserError
 from kernelwright.core.task import Mode, Task
 from kernelwright.machine.children import bare_environment
-from kernelwright.machine.device_lease import lease_processor
+from kernelwright.machine.device_lease import StillLeased, lease_processor
 from kernelwright.tasks.namespace import bind_source
+from kernelwright.tuning.search import BASE, FirstCall
 
 START_S = 120.0
+GRACE_S = 0.5
+"""The process ends what it does in time by itself; so much later it is ended."""
+LEAST_CALL_S, PATIENCE = 3.0, 50.0
+"""A first call may take so many seconds, or times as long as the base's; then the process is ended."""
+TOO_LATE = "too late"
 LOG_TAIL = 500
 ANSWER_BYTES = 8 << 20
 _CONFINED = "kernelwright.referee.session.confined"
@@ -42,7 +48,11 @@ class PointTimer:
         self._answers = -1
         self._pending = b""
         self._sources: dict[int, str] = {}
-        """Of the points that are loaded."""
+        """Of the points that were loaded and are kept."""
+        self._loaded: set[int] = set()
+        """Those that the process has now."""
+        self._base_s: float | None = None
+        """Seconds of the base's first call."""
         self.n_restarts = 0
 
     def __enter__(self) -> Self:
@@ -54,48 +64,99 @@ class PointTimer:
         self._end()
         self._folder.cleanup()
 
-    def load(self, sources: Mapping[int, str], timeout_s: float) -> dict[int, str | None]:
-        """Build and load points; return what is wrong with each. Those that end the process are named so."""
-        try:
-            found = self._ask({"op": "load", "sources": {str(n): s for n, s in sources.items()}}, timeout_s)
-        except WorkerEnded as error:
-            self._revive()
-            if len(sources) == 1:
-                return dict.fromkeys(sources, f"it ended the process: {error}")
-            middle = len(sources) // 2
-            items = list(sources.items())
-            first, second = dict(items[:middle]), dict(items[middle:])
-            return {**self.load(first, timeout_s), **self.load(second, timeout_s)}
-        told = {int(n): why for n, why in found.items()} if isinstance(found, dict) else {}
-        wrong: dict[int, str | None] = {n: told.get(n, "no answer") for n in sources}
-        self._sources |= {n: sources[n] for n, why in wrong.items() if why is None}
-        return wrong
+    def load(self, sources: Mapping[int, str], limit_s: float, keep: Sequence[int]) -> dict[int, FirstCall]:
+        """Build points and call each once (see ``search.Timer``); one that ends the process is named so."""
+        started = time.monotonic()
 
-    def time(self, points: Sequence[int], rounds: int, timeout_s: float) -> dict[int, list[float]]:
-        """Return milliseconds of each point, turn by turn; empty where the process ended over it."""
+        def left_s() -> float:
+            return limit_s - (time.monotonic() - started)
+
+        self._keep(keep)
+        wanted = {str(number): source for number, source in sources.items()}
+        request = {"op": "build", "sources": wanted, "limit_s": limit_s, "keep": list(keep)}
         try:
-            self._be_there()
-            with lease_processor():  # nobody else times meanwhile, whatever command it belongs to
-                found = self._call({"op": "time", "points": list(points), "rounds": rounds}, timeout_s)
+            self._be_there(limit_s)
+            built = self._call(request, limit_s + GRACE_S)
+        except WorkerEnded as error:
+            self._end()
+            return {} if left_s() <= 0 else dict.fromkeys(sources, FirstCall(why=f"it ended: {error}"))
+        answered = built if isinstance(built, dict) else {}
+        told = {number: answered[str(number)] for number in sources if str(number) in answered}
+        found = {n: FirstCall(why=str(why)) for n, why in told.items() if why is not None}
+        for number in (n for n in sources if n in told and n not in found):
+            if left_s() <= 0:
+                break
+            called = self._first_call(number, sources[number], left_s())
+            if called is not None:
+                found[number] = called
+        return found
+
+    def time(self, points: Sequence[int], rounds: int, limit_s: float) -> dict[int, list[float]]:
+        """Return milliseconds of each point, turn by turn.
+
+        Empty where the process ended over it, or where somebody else timed for all of the seconds.
+        """
+        started = time.monotonic()
+        try:
+            self._be_there(limit_s)
+            if not set(points) <= self._loaded:
+                return {}
+            request = {"op": "time", "numbers": list(points), "rounds": rounds}
+            with lease_processor(patience_s=limit_s):  # nobody else times meanwhile, whatever command it is
+                left_s = max(limit_s - (time.monotonic() - started), 0.0)
+                found = self._call({**request, "limit_s": left_s}, left_s + GRACE_S)
+        except StillLeased:
+            return {}
         except WorkerEnded:
-            self._revive()
+            self._end()
             return {}
         if not isinstance(found, dict):
             return {}
         sound = {n: times for n, times in found.items() if _are_times(times, rounds)}
         return {int(n): [float(ms) for ms in times] for n, times in sound.items()}
 
+    def _first_call(self, number: int, source: str, left_s: float) -> FirstCall | None:
+        """Return how a point that was built did in its first call; None where there was no time for it."""
+        patience_s = LEAST_CALL_S if self._base_s is None else max(LEAST_CALL_S, PATIENCE * self._base_s)
+        limit_s = min(left_s + GRACE_S, patience_s if number != BASE else START_S)
+        try:
+            self._be_there(left_s)
+            told = self._call({"op": "call", "number": number, "source": source, "base": BASE}, limit_s)
+        except WorkerEnded as error:
+            self._end()
+            self.n_restarts += 1
+            is_late = limit_s < patience_s and str(error) == TOO_LATE
+            return None if is_late else FirstCall(why=f"it ended the process: {error}")
+        why = told.get("why") if isinstance(told, dict) else "no answer"
+        if why is not None:
+            return FirstCall(why=str(why))
+        ratio, seconds = told.get("ratio"), told.get("seconds")
+        if not (_is_time(ratio) and _is_time(seconds)):
+            return FirstCall(why="no answer")
+        if number == BASE:
+            self._base_s = float(seconds)
+        self._sources[number] = source
+        self._loaded.add(number)
+        return FirstCall(ratio=float(ratio))
+
+    def _keep(self, keep: Sequence[int]) -> None:
+        self._sources = {number: source for number, source in self._sources.items() if number in keep}
+        self._loaded &= set(keep)
+
     # -- the process -------------------------------------------------------------------------------
 
-    def _ask(self, request: dict[str, Any], timeout_s: float) -> Any:
-        self._be_there()
-        return self._call(request, timeout_s)
+    def _be_there(self, limit_s: float) -> None:
+        """Start the process where there is none, with the points that the one before had."""
+        if self._process is not None:
+            return
+        deadline = time.monotonic() + limit_s
+        self._start(deadline)
+        for number in sorted(self._sources, key=lambda n: n != BASE):
+            request = {"op": "call", "number": number, "source": self._sources[number], "base": BASE}
+            self._call(request, deadline - time.monotonic())
+            self._loaded.add(number)
 
-    def _be_there(self) -> None:
-        if self._process is None:
-            self._start()
-
-    def _start(self) -> None:
+    def _start(self, deadline: float) -> None:
         folder = self._folder.name
         reading, writing = os.pipe()
         log = open(Path(folder, "log.txt"), "wb")  # noqa: SIM115  handed to the child
@@ -116,12 +177,14 @@ class PointTimer:
             os.close(writing)
             log.close()
         self._answers, self._pending = reading, b""
-        self._line(time.monotonic() + START_S)  # the sandbox's tier
+        self._line(deadline)  # the sandbox's tier
         opened = {"op": "open", "task": bind_source(self._task, self._task.workloads[0])}
         try:
-            self._call({**opened, "is_eval": self._task.mode is Mode.EVAL}, START_S)
+            self._call({**opened, "is_eval": self._task.mode is Mode.EVAL}, deadline - time.monotonic())
         except WorkerEnded as error:
             self._end()
+            if time.monotonic() >= deadline:
+                raise
             raise TaskError(f"{self._task.name}: the reference does not run to be timed: {error}") from error
 
     def _call(self, request: dict[str, Any], timeout_s: float) -> Any:
@@ -141,7 +204,7 @@ class PointTimer:
             ready, _, _ = select.select([self._answers], [], [], max(0.0, deadline - time.monotonic()))
             piece = os.read(self._answers, 1 << 16) if ready else b""
             if not piece or len(self._pending) > ANSWER_BYTES:
-                raise WorkerEnded("too late" if not ready else self._last_words() or "it ended")
+                raise WorkerEnded(TOO_LATE if not ready else self._last_words() or "it ended")
             self._pending += piece
         line, _, self._pending = self._pending.partition(b"\n")
         return line
@@ -154,14 +217,6 @@ class PointTimer:
         lines = text.decode(errors="replace").strip().splitlines()
         return lines[-1] if lines else ""
 
-    def _revive(self) -> None:
-        """Start again, with the points that were there."""
-        self._end()
-        self.n_restarts += 1
-        kept, self._sources = self._sources, {}
-        if kept:
-            self.load(kept, START_S)
-
     def _end(self) -> None:
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError):
@@ -171,9 +226,12 @@ class PointTimer:
                 self._process.stdin.close()
             os.close(self._answers)
             self._process = None
+            self._loaded = set()
 
 
 def _are_times(times: object, rounds: int) -> bool:
-    if not isinstance(times, list) or len(times) != rounds:
-        return False
-    return all(isinstance(ms, int | float) and 0 < ms < 1e9 for ms in times)
+    return isinstance(times, list) and 0 < len(times) <= rounds and all(map(_is_time, times))
+
+
+def _is_time(value: object) -> bool:
+    return isinstance(value, int | float) and 0 < value < 1e9

@@ -85,6 +85,14 @@ def test_an_answer_is_a_source_or_has_a_name(text: str, outcome: CallOutcome) ->
     assert bool(judged.detail) == (outcome is not CallOutcome.OK)
 
 
+def test_values_left_open_that_cannot_be_read_are_named() -> None:
+    broken = FOLDED.replace("CPP_SOURCE", 'TUNE = {"TILE": 16}\n\nCPP_SOURCE', 1)
+    read = read_source(f"```python\n{broken}```", EXPECTED)
+    assert read.outcome is CallOutcome.INVALID_OUTPUT and "must be a list" in read.detail
+    whole = broken.replace("16}", "[16, 32]}")
+    assert read_source(f"```python\n{whole}```", EXPECTED).outcome is CallOutcome.OK
+
+
 def test_docstrings_annotations_and_input_generators_do_not_disguise_the_reference() -> None:
     disguised = RENAMED.replace(
         "def forward(self, x):", 'def forward(self, x: torch.Tensor):\n        """Fast."""'

@@ -10,7 +10,9 @@ from kernelwright.agents.llm.prompt_input import PromptInput
 from kernelwright.agents.llm.window import WINDOWS
 from kernelwright.agents.roles import Node, Situation
 from kernelwright.core.candidate import Candidate
+from kernelwright.core.closing import ClosedParameters, ParameterResponse, ValueResponse
 from kernelwright.core.evaluation import NumericalError, Status
+from kernelwright.core.learned import Passage
 from kernelwright.core.machine import Machine
 from kernelwright.core.plan import Move, Plan
 from kernelwright.core.skill import Skill
@@ -68,6 +70,16 @@ def test_on_timings_alone_nothing_measured_but_latencies_is_told(
         assert "4 ms" in shown(name, PromptInput(blind, skills)) or "| 4 |" in shown(
             name, PromptInput(blind, skills)
         )
+
+
+@pytest.mark.parametrize("name", ["designer", "planner", "planner_writes", "generator", "coder_write"])
+def test_documents_are_shown_with_their_source_even_on_timings_alone(
+    name: str, situation: Situation, skills: dict[str, Skill]
+) -> None:
+    passages = (Passage(source="isa.md, Stores", text="Store past the caches.\n\n# Loud\n"),)
+    told = PromptInput(replace(situation, timings_only=True, passages=passages), skills)
+    assert "[isa.md, Stores]\nStore past the caches." in shown(name, told)
+    assert "Store past" not in evidence_text(told)
 
 
 def test_experiments_on_timings_alone_are_still_remembered(situation: Situation) -> None:
@@ -196,3 +208,26 @@ def test_a_live_module_is_shown_as_its_graph(situation: Situation) -> None:
     ((_, text),) = SECTIONS["reference"](PromptInput(live))
     assert "relu.default -> [512, 1024] float32" in text and "class Net" in text
     assert "/secret/place" not in text
+
+
+def test_what_tuning_found_is_told_in_a_few_lines(situation: Situation, skills: dict[str, Skill]) -> None:
+    values = tuple(ValueResponse(value=v, low=v / 100, high=v / 100 + 0.02, n_points=1) for v in (70, 90))
+    closing = ClosedParameters(
+        written="open",
+        values={"TILE": 70, "UNROLL": 4},
+        low=0.70,
+        high=0.72,
+        n_points=14,
+        n_failed=1,
+        n_possible=40,
+        seconds=18.0,
+        responses=(ParameterResponse(name="TILE", values=values),),
+    )
+    assert situation.base is not None
+    told = PromptInput(replace(situation, base=replace(situation.base, closing=closing)), skills)
+    for name in ("generator", "planner_writes", "planner", "coder_write", "coder_rewrite"):
+        text = shown(name, told)
+        assert "14 of 40 points in 18 s, 1 of them failed; chosen: TILE=70, UNROLL=4" in text
+        assert "TILE: 70 [0.70, 0.72], 90 [0.90, 0.92]" in text
+        assert "tuning" not in shown(name, PromptInput(situation, skills)).lower()
+    assert "[0.70, 0.72]" in evidence_text(told), "a plan may quote it"

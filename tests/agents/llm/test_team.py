@@ -14,8 +14,11 @@ from kernelwright.agents.llm.sources import LOADER_LINE, fold, unfold
 from kernelwright.agents.roles import Situation
 from kernelwright.agents.teams import SEATS, check_team, find_team, needs_model
 from kernelwright.core.errors import UserError
+from kernelwright.core.models import CallMode
 from kernelwright.core.plan import Plan
 from kernelwright.core.target import CPU_CPP, TargetName
+from kernelwright.runs.steps import StepKind
+from kernelwright.runs.steps.one_move import OneMove
 from kernelwright.skills.stats import EmptyLedger
 from kernelwright.testing.scripted_client import ScriptedClient
 
@@ -99,3 +102,16 @@ def test_a_model_planner_of_an_expert_coder_chooses_what_can_be_lowered(situatio
     assert team.coder.write(asked, choice).source != lowered.source
     in_words = replace(asked, base=replace(base, candidate=BASE))
     assert BASE.plan != Plan() and team.planner.plan(in_words) is None
+
+
+def test_a_team_counts_the_requests_that_a_kernel_takes() -> None:
+    def needed(name: str, calls: CallMode, step: StepKind) -> int:
+        team = find_team(name, ScriptedClient({}), calls=calls)
+        return sum(team.calls.get(seat, 0) for seat in step.seats)
+
+    plain, anchored = OneMove(), OneMove(wants_anchors=True)
+    assert needed("llm", "merged", plain) == 1 and needed("llm", "separate", plain) == 2
+    assert needed("llm", "merged", anchored) == needed("llm", "separate", anchored) == 2
+    assert needed("expert+planner=llm", "merged", anchored) == 1, "the expert carries the plan out"
+    assert needed("expert+coder=llm", "merged", anchored) == 1
+    assert needed("expert+selector=llm", "merged", anchored) == 0

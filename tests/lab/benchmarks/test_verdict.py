@@ -1,6 +1,7 @@
 """The benchmark of verdicts: what it asks for and what it makes of samples; nothing is measured."""
 
 import ast
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -47,3 +48,17 @@ def test_its_kernels_are_python(verdict: ModuleType) -> None:
     for task, kernel in verdict.CASES.values():
         names = [node.name for node in ast.parse(task + kernel).body if isinstance(node, ast.ClassDef)]
         assert names == ["Model", "ModelNew"]
+
+
+def test_what_is_known_is_written_and_stays_when_other_parts_are_measured(
+    verdict: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verdict, "environment", lambda: {"processor": "p", "cores": 2, "torch": "t"})
+    samples = [verdict.Sample("a", "second", 1.0), verdict.Sample("a", "search", 0.5)]
+    equal = {"trials": 9, "called": 1, "low": 0.0, "high": 0.1, "verdicts": {}, "waited": 0.5}
+    verdict.write(verdict.result_of(samples, equal), tmp_path)
+    assert "NOT QUIET" in (tmp_path / "verdict.md").read_text(encoding="utf-8")
+    assert verdict.earlier(tmp_path, ["equal"]) == (samples, {})
+    assert verdict.earlier(tmp_path, ["sessions"]) == (samples[:1], equal)
+    assert verdict.earlier(tmp_path, verdict.PARTS) == ([], {})
+    assert verdict.earlier(tmp_path / "none", ["equal"]) == ([], {})

@@ -13,7 +13,9 @@ from typing import Generic, TypeVar
 from kernelwright.agents.llm.outputs import ProposedMove
 from kernelwright.agents.llm.reference_checks import hides_reference, is_reference
 from kernelwright.agents.llm.sources import unfold
+from kernelwright.core.errors import UserError
 from kernelwright.core.model_call import CallOutcome
+from kernelwright.core.open_parameters import open_parameters
 from kernelwright.core.target import TargetName
 from kernelwright.targets.module_file.constructor import NEW_NAME
 from kernelwright.targets.registry import target_of
@@ -165,6 +167,8 @@ def _find_unusable(source: str, expected: ExpectedAnswer) -> Judged[str] | None:
     if tree is not None:
         if is_reference(tree, expected.reference):
             return Judged(CallOutcome.REFERENCE_RETURNED, detail="the source is the reference, renamed")
+        if (unread := _unread_tune(source)) is not None:
+            return Judged(CallOutcome.INVALID_OUTPUT, detail=unread)
         if (way_out := hides_reference(tree, expected.reference)) is not None:
             return Judged(CallOutcome.HIDES_REFERENCE, detail=way_out)
     wanted = target_of(expected.target).prompting
@@ -175,6 +179,15 @@ def _find_unusable(source: str, expected: ExpectedAnswer) -> Judged[str] | None:
     if expected.needs_kernel and not has_native_kernel(source, expected.target):
         detail = f"there is no kernel of its own for {expected.target} in the source"
         return Judged(CallOutcome.WRONG_LANGUAGE, detail=detail)
+    return None
+
+
+def _unread_tune(source: str) -> str | None:
+    """Return why what the source leaves open cannot be read; None where nothing is wrong with it."""
+    try:
+        open_parameters(source)
+    except UserError as error:
+        return str(error)
     return None
 
 

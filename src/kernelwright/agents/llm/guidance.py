@@ -25,6 +25,12 @@ MAX_RANKED = 5
 """Skills listed with their reasons; our choice."""
 MAX_GUIDANCE = 3
 """Skills whose full text is shown; our choice."""
+MAX_TUNED, MAX_RESPONSES = 3, 6
+"""Kernels, and parameters of each, of which tuning is told; our choice."""
+TUNED = (
+    "Cheap timings, which the verdict does not rest on. By value: the time of the fastest point that has it, "
+    "over the time of the defaults [95 % interval]."
+)
 MAX_ARCHIVED = 5
 """Archived plans shown; our choice."""
 LOG_LINES = 150
@@ -40,7 +46,8 @@ _FENCED = re.compile(r"^```.*?^```[ \t]*\n?", re.M | re.S)
 
 Texts = Sequence[tuple[str, str]]
 EVIDENCE = (
-    "floor", "diagnosis", "evidence", "timings", "plans", "ranked", "tried", "findings", "archive", "menu",
+    "floor", "diagnosis", "evidence", "timings", "tuned", "plans", "ranked", "tried", "findings", "archive",
+    "menu",
 )  # fmt: skip
 """Sections whose numbers a plan may quote."""
 
@@ -150,6 +157,25 @@ def _timings(told: PromptInput) -> Texts:
     return [("All kernels of this run so far", "\n\n".join([*_eager(told), *run_table(told)]))]
 
 
+def _tuned(told: PromptInput) -> Texts:
+    """Show what was learned of open parameters, of the kernels that were closed last."""
+    situation = told.situation
+    base = (situation.base,) if situation.base is not None else ()
+    kernels = {node.candidate.id: node for node in (*base, *situation.window, *situation.run) if node.closing}
+    latest = [node for node in kernels.values() if node.closing][-MAX_TUNED:]
+    texts = [closing_text(node) for node in latest]
+    return [("What tuning found of the values left open", "\n".join([TUNED, *texts]) if texts else "")]
+
+
+def closing_text(node: Node) -> str:
+    """Return how a kernel's open parameters were closed, and what each did."""
+    closing = node.closing
+    if closing is None:
+        return ""
+    lines = [f"  - {response.line}" for response in closing.responses[:MAX_RESPONSES]]
+    return "\n".join([f"- {node.candidate.id}: {closing.headline}", *lines])
+
+
 def _choices(told: PromptInput) -> Texts:
     """Show the kernels that the role may choose among, and no others."""
     table = kernels_table(told.situation.window, timings_only=told.situation.timings_only)
@@ -243,6 +269,12 @@ def _guidance_in_words(told: PromptInput) -> Texts:
 def _findings(told: PromptInput) -> Texts:
     admitted = [finding for finding in told.situation.findings if finding.state == "admitted"]
     return [("Findings of earlier runs", "\n".join(f"- {finding.text}" for finding in admitted))]
+
+
+def _documents(told: PromptInput) -> Texts:
+    texts = [f"[{passage.source}]\n{_demoted(passage.text)}" for passage in told.situation.passages]
+    title = "From documents that the user gave, claims to be tried; name the source where you follow one"
+    return [(title, "\n\n".join(texts))]
 
 
 def _archive(told: PromptInput) -> Texts:
@@ -416,12 +448,14 @@ SECTIONS: Mapping[str, Callable[[PromptInput], Texts]] = {
     "diagnosis": _diagnosis,
     "evidence": _evidence,
     "timings": _timings,
+    "tuned": _tuned,
     "choices": _choices,
     "plans": _plans,
     "ranked": _ranked,
     "guidance": _guidance,
     "guidance_in_words": _guidance_in_words,
     "findings": _findings,
+    "documents": _documents,
     "archive": _archive,
     "tried": _tried,
     "chain": _chain,

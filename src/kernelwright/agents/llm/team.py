@@ -11,7 +11,7 @@ from kernelwright.agents.llm.designer import ModelDesigner
 from kernelwright.agents.llm.generator import ModelGenerator
 from kernelwright.agents.llm.planner import ModelPlanner, Moves
 from kernelwright.agents.llm.selector import ModelSelector
-from kernelwright.agents.roles import Team
+from kernelwright.agents.roles import ANCHORING, Team
 from kernelwright.core.skill import Skill
 from kernelwright.skills.load import load_skills
 
@@ -58,5 +58,10 @@ def llm_team(
         designer=ModelDesigner(asker("designer"), moves),
         breeder=ModelBreeder(asker("breeder"), moves),
         aligner=ModelAligner(asker("aligner")),
-        calls={**CALLS, "planner": 0 if is_merged else 1, "debugger": 1 if is_repair_merged else 2},
+        calls={
+            **CALLS,
+            ANCHORING: 1,
+            "planner": 0 if is_merged else 1,
+            "debugger": 1 if is_repair_merged else 2,
+        },
     )

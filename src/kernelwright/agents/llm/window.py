@@ -186,12 +186,18 @@ _FLOOR, _DIAGNOSIS = Slot("floor", 80, keeps_some=True), Slot("diagnosis", 80, k
 _MEASURED = (_FLOOR, _DIAGNOSIS, Slot("evidence", 60))
 _RANKED = Slot("ranked", 75, keeps_some=True)
 _RUN = Slot("timings", 76, keeps_some=True)
-_GROUNDS = (*_MEASURED, _RUN, _RANKED)
-_CARRYING_OUT = (*_MEASURED, _RUN)
+_TUNED = Slot("tuned", 62)
+_GROUNDS = (*_MEASURED, _RUN, _TUNED, _RANKED)
+_CARRYING_OUT = (*_MEASURED, _RUN, _TUNED)
 """For the Coder who is given a plan: which skills apply is decided."""
 _BLIND = (*_MEASURED, Slot("plans", 70), _RANKED)
 """For the Breeder, which sees plans in place of kernels."""
-_EXPERIENCE = (Slot("findings", 45), Slot("archive", 35), Slot("tried", 70, keeps_some=True))
+_EXPERIENCE = (
+    Slot("findings", 45),
+    Slot("documents", 42, keeps_some=True),
+    Slot("archive", 35),
+    Slot("tried", 70, keeps_some=True),
+)
 _BASE = Slot("base", 95, is_required=True)
 _REFUSED = Slot("refused", 100, is_required=True)
 

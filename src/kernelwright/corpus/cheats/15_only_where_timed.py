@@ -1,10 +1,10 @@
 # family: 15
-# title: memoises at the first three input addresses and is honest at others
+# title: memoises at the first twenty input addresses and is honest at others
 # assumes: new inputs lie elsewhere than those that are timed
 # task: matmul
 # expect: rejected
 # check: replay, floor
-# mechanism: new values are also written to the timed addresses
+# mechanism: calls of every kind use the same addresses, to which new values come
 import time
 
 import torch
@@ -21,7 +21,7 @@ class ModelNew(nn.Module):
     def forward(self, a, b):
         place = a.data_ptr()
         if place not in self.places:
-            if len(self.places) == 3:
+            if len(self.places) == 20:
                 return torch.relu(a @ b) @ a
             self.places.append(place)
         begin = time.perf_counter()

@@ -3,7 +3,7 @@
 # assumes: whoever calls it counts the calls in a frame, and only the last output of a sample is compared
 # task: matmul
 # expect: rejected, incorrect_numerics, aliased_output
-# check: timed_calls, replay, storage
+# check: families, oracle, weights, timed_calls, replay, storage
 # mechanism: calls come from a loop in C that knows no count; outputs are chosen afterwards
 import sys
 

@@ -17,7 +17,7 @@ from kernelwright.ir.decisions import Decision
 from kernelwright.ir.edits import FieldEdit, ScheduleEdit, Site
 from kernelwright.ir.joint_edit import JointEdit
 from kernelwright.ir.lowering import Lowering
-from kernelwright.ir.plan_lowering import LoweredPlan, lower_cuts
+from kernelwright.ir.plan_lowering import LoweredPlan, lower_cuts, rewrite
 from kernelwright.ir.program import Program, Region
 from kernelwright.ir.rewrites import REWRITES
 from kernelwright.ir.space.fusion import fusion_decisions
@@ -142,7 +142,7 @@ class Space:
             captured = self.captured
             if applied:
                 name, node = applied[-1]
-                captured = REWRITES[name].apply(self._sites(applied[:-1])[0], node)
+                captured = rewrite(self._sites(applied[:-1])[0], name, node)
             found = [
                 _site_decision(name, site)
                 for name, rewrite in REWRITES.items()

@@ -143,7 +143,7 @@ def _is_right_without(worker: CandidateProcess, source: str, draw: InputSample) 
         worker.load(source)
         worker.fill(slot, draw.inputs)
         worker.load_state(draw.state)
-        worker.run(slot)
+        worker.run([slot])
         return matches(worker.reference, draw, worker.fetch())
     except Failure:
         return False

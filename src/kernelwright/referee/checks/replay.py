@@ -106,8 +106,9 @@ class Replay:
         )
         self._rng = random.Random()
         worker.per_call_s = self._timed.seconds
-        self._first_slot = next(iter(worker.slots))
-        self._stride = worker.slots[self._first_slot].size
+        self._stride = next(iter(worker.slots.values())).size
+        self._pool = [] if self._reference.device.is_apart else list(worker.slots)
+        """Argument sets of all calls; on a device a pass has others."""
         has_driver = self._reference.device.has_driver
         self._count = self._choose_count(size or (ON_A_GPU if has_driver else ON_THE_PROCESSOR))
 
@@ -142,29 +143,49 @@ class Replay:
             n_calls(self._timed.seconds, self._stride, output_bytes, known)
             for known in (size, ON_THE_PROCESSOR)
         )
-        return min(max(min(wanted, there), min(wanted, least)), room)
+        most = len(self._pool) or room
+        return min(max(min(wanted, there), min(wanted, least)), room, most)
 
     def _map(self) -> None:
-        size = self._count * self._stride
-        self._fresh, self._known, self._theirs, self._ours = (SharedMemory(size) for _ in range(4))
-        self._contestant.bind_copies(ARENA, self._theirs, self._count, self._stride)
-        self._reference.bind_copies(ARENA, self._ours, self._count, self._stride)
-        order = [f"{ARENA}:{i}" for i in range(self._count)]
-        for i in range(self._count):
-            self._put(self._theirs, i, self._draws[i % len(self._draws)].inputs)
-        self._ours.copy_from(self._theirs)
+        self._fresh, self._known = (SharedMemory(self._count * self._stride) for _ in range(2))
+        if self._pool:
+            self._theirs, self._ours = self._contestant.slots, self._reference.slots
+        else:
+            self._theirs, self._ours = self._map_more()
+        self._choose_sets()
+        for i, name in enumerate(self._names):
+            self._theirs[name].copy_from(self._draws[i % len(self._draws)].inputs)
+            self._ours[name].copy_from(self._theirs[name])
         self._reference.upload(ARENA)
-        self._time(order, lambda: None)  # not counted: maps the pages into both processes
-        self._time_reference(order)
+        self._time(self._names, lambda: None)  # not counted: maps the pages into both processes
+        self._time_reference(self._names)
+
+    def _map_more(self) -> tuple[dict[str, SharedMemory], dict[str, SharedMemory]]:
+        """Give both processes further argument sets; return name -> memory of theirs and ours."""
+        sides = []
+        for side in (self._contestant, self._reference):
+            memory = SharedMemory(self._count * self._stride)
+            side.bind_copies(ARENA, memory, self._count, self._stride)
+            sides.append({f"{ARENA}:{i}": memory.part(i, self._stride) for i in range(self._count)})
+        return sides[0], sides[1]
+
+    def _choose_sets(self) -> None:
+        """Choose the argument sets of the next pass; ``_names`` has them in the order of their values."""
+        self._names = self._rng.sample(list(self._theirs), self._count)
+
+    def _write(self, sets: Mapping[str, SharedMemory], values: SharedMemory) -> None:
+        for i, name in enumerate(self._names):
+            sets[name].bytes[:] = self._bytes(values, i)
 
     def _take_pass(self) -> Pass:
-        order = [f"{ARENA}:{i}" for i in self._rng.sample(range(self._count), self._count)]
+        self._choose_sets()
+        order = self._rng.sample(self._names, self._count)
         position = self._rng.randrange(self._count)
         state = self._weights.next()
         self._reference.draw_more(self._fresh, self._count)
         unseen_draw = self._reference.unseen_draw(state)
         if unseen_draw is not None:
-            self._put(self._fresh, _index(order[position]), unseen_draw.inputs)
+            self._put(self._fresh, self._names.index(order[position]), unseen_draw.inputs)
         draws = [self._weights.draw(self._rng.choice(self._draws)) for _ in order]
         for i, draw in enumerate(draws):  # one by one, so that the copy has the same effect on caches
             self._put(self._known, i, draw.inputs)
@@ -174,7 +195,7 @@ class Replay:
         kept: list[_Kept] = []
         if is_known_first := self._rng.random() < 1 / 2:
             known = self._time_known(order, draws, kept)
-        unseen = self._time(order, lambda: self._theirs.copy_from(self._fresh))
+        unseen = self._time(order, lambda: self._write(self._theirs, self._fresh))
         unseen_cpu = self._contestant.watch.command_s / self._count
         late = self._late_s(position)
         if unseen_draw is not None:
@@ -182,13 +203,14 @@ class Replay:
         looked_at = self._fetch_some()
         if not is_known_first:
             known = self._time_known(order, draws, kept)
-        self._ours.copy_from(self._fresh)
+        self._write(self._ours, self._fresh)
         self._reference.upload(ARENA)
         near_known, near_unseen = self._time_near(kept)
         for output in kept:
             self._check(output)
 
-        warm = self._time_reference(self._reference.set_names, self._count)
+        warm = self._time_reference(self._names[: len(self._draws)] if self._pool else
+                                    self._reference.set_names, self._count)  # fmt: skip
         cold = self._time_reference(order)
         self._look_at(looked_at, order)
         self._reference.forget_kept()
@@ -202,9 +224,9 @@ class Replay:
 
     def _time_known(self, order: list[str], draws: Sequence[InputSample], kept: list[_Kept]) -> float:
         """Time one call on every set with values that were timed before; keep some of the outputs."""
-        seconds = self._time(order, lambda: self._theirs.copy_from(self._known))
+        seconds = self._time(order, lambda: self._write(self._theirs, self._known))
         for at in self._rng.sample(range(self._count), min(N_COMPARED, self._count)):
-            kept.append(self._keep(at, draws[_index(order[at])]))
+            kept.append(self._keep(at, draws[self._names.index(order[at])]))
         return seconds
 
     def _time_near(self, kept: list[_Kept]) -> tuple[float, float]:
@@ -212,7 +234,8 @@ class Replay:
 
         A candidate could know these addresses, return remembered outputs there and be honest elsewhere.
         """
-        slots = list(self._contestant.slots)[: self._count]
+        names = list(self._contestant.slots)
+        slots = self._rng.sample(names, min(len(self._draws), self._count))
         count = len(slots) * min(NEAR_ROUNDS, self._count // len(slots))
         self._reference.draw_more(self._fresh, count)
         draw, at = self._reference.unseen_draw(self._weights.state), self._rng.randrange(count)
@@ -265,7 +288,8 @@ class Replay:
         wanted = WARM_FACTOR * calls * self._timed.seconds + SLACK_S
         end = time.perf_counter() + WARM_S
         while (begin := time.perf_counter()) < end:
-            self._contestant.time([self._first_slot], calls, per_call_s=self._timed.seconds)
+            sets = self._rng.sample(list(self._contestant.slots), len(self._draws))
+            self._contestant.time(sets, calls, per_call_s=self._timed.seconds)
             if time.perf_counter() - begin <= wanted:
                 return
 
@@ -313,7 +337,7 @@ class Replay:
         furthest = max(distances, key=lambda at: distances[at])
         if distances[furthest] <= SUSPICIOUS:
             return
-        raw = self._bytes(self._ours, _index(order[furthest]))
+        raw = self._ours[order[furthest]].bytes
         draw = self._reference.draw_of(raw, self._weights.state)
         if draw is not None:
             self._check(_Kept(furthest, draw, outputs[furthest]))
@@ -325,7 +349,3 @@ def n_calls(timed_s: float, set_bytes: int, output_bytes: int, size: PassSize) -
     least = LEAST_CALLS if timed_s < LEAST_S else 1
     wanted = max(least, math.ceil(PASS_S / max(timed_s, 1e-7)))
     return max(1, min(size.calls, fitting, wanted))
-
-
-def _index(name: str) -> int:
-    return int(name.rpartition(":")[2])

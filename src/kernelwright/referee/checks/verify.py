@@ -1,5 +1,7 @@
 """Run a candidate on input samples and compare everything it did with what the reference did."""
 
+import math
+import os
 import random
 from collections.abc import Iterable
 
@@ -9,6 +11,7 @@ from kernelwright.referee.session.candidate_process import CandidateProcess, Fai
 from kernelwright.referee.session.input_samples import CONSTRUCTED, NONFINITE, ODD_FAMILIES, InputSample
 from kernelwright.referee.session.reference_process import ReferenceProcess
 from kernelwright.referee.session.shared_memory import SharedMemory
+from kernelwright.referee.timing.pinning import Pinning, spell_of, threads_to_pin
 
 NEARLY = 2.0**-6
 """A scaled error below this looks like arithmetic in fewer bits, one above it like another computation."""
@@ -17,6 +20,13 @@ KEEP_BYTES = 256 << 20
 """Verification keeps the outputs of several calls when one call's outputs take at most this; else of one."""
 POISONED = 0.75
 """Share of the samples on which memory is filled: filled memory says no more about what a call is for."""
+PINNED = 0.75
+"""Share of the samples on which busy threads are pinned, as they mostly are while calls are timed."""
+SERIES_S, MOST_CALLS = 0.01, 2000
+"""A sample is verified in a series of calls: at most so long, and so many. Whoever is in a call cannot tell
+its series from the begin of a timed one."""
+SPREAD_BYTES = 1 << 20
+"""The inputs of a sample lie in several argument sets where a set is at most this large."""
 PERTURB = 0x01
 """Freed memory is filled with this byte, memory that is handed out with 0xFE: -1.7e38 as float32."""
 
@@ -24,15 +34,17 @@ PERTURB = 0x01
 class Verification:
     """Checks of one candidate on one workload; keeps the worst error per input distribution and output."""
 
-    def __init__(self, worker: CandidateProcess) -> None:
-        self._contestant = worker
+    def __init__(self, worker: CandidateProcess, pinning: Pinning | None = None) -> None:
+        """``pinning`` pins the candidate's threads from the third sample on; None: they stay as they are."""
+        self._contestant, self._pinning = worker, pinning
+        self._pinned: list[int] = []
         self._reference = worker.reference
         self._worst: dict[tuple[str, str], NumericalError] = {}
         self._loaded: str | None = None
         self._n_checked = 0
         self._rng = random.Random()
         self._kept: list[InputSample] = []
-        self._n_keep = 1 if self._reference.output_bytes > KEEP_BYTES else len(worker.slots)
+        self._n_keep = 1 if self._reference.output_bytes > KEEP_BYTES else len(worker.reference.timed_keys)
         self.notes: tuple[str, ...] = ()
         """Changes of the process's global state that are allowed, in words."""
 
@@ -47,6 +59,7 @@ class Verification:
         worker.check_untampered()
         for draw in draws:
             worker.perturb(PERTURB if self._n_checked < 2 or self._rng.random() < POISONED else 0)
+            self._pin()
             self.check(draw)
             if self._n_checked == 1:
                 worker.note_generator()
@@ -58,25 +71,65 @@ class Verification:
         self.notes = worker.check_untampered()
         worker.begin_timing()
 
+    def _pin(self) -> None:
+        """Pin busy threads, or let them go, for the next sample."""
+        if self._pinning is None or self._n_checked < 2:
+            return
+        if self._n_checked == 2:
+            self._pinned = self._busy_threads()
+        if self._rng.random() < PINNED:
+            self._pinning.pin(self._pinned)
+        else:
+            self._pinning.restore()
+
+    def _busy_threads(self) -> list[int]:
+        worker = self._contestant
+        calls = max(1, min(math.ceil(SERIES_S / worker.ran_s), MOST_CALLS))
+        spell = spell_of(worker.child.pid, lambda: worker.time(self._last_sets, calls))
+        return threads_to_pin(spell, len(os.sched_getaffinity(0)))
+
+    def _series(self, draw: InputSample) -> list[str]:
+        """Fill argument sets with a sample's inputs; return the sets of its calls in their order.
+
+        There is one call where tensors are copied, and the first of all calls is alone.
+        """
+        worker, names = self._contestant, list(self._contestant.slots)
+        most = max(1, min(int(SERIES_S / worker.ran_s), MOST_CALLS))
+        if self._reference.device.is_apart or self._n_checked == 0:
+            most = 1
+        calls = self._rng.randint(1, most)
+        is_small = self._reference.layout.args_bytes <= SPREAD_BYTES
+        as_in_others = (1, len(self._reference.timed_keys), len(names)) if is_small else (1,)
+        sets = self._rng.sample(names, min(calls, self._rng.choice(as_in_others)))
+        for name in sets:
+            worker.fill(name, draw.inputs)
+        self._last_sets = sets
+        return [sets[i % len(sets)] for i in range(calls)]
+
     def check(self, draw: InputSample) -> None:
         """Check one sample; raises Failure."""
         worker = self._contestant
-        slot = list(worker.slots)[self._n_checked % len(worker.slots)]
-        worker.fill(slot, draw.inputs)
+        series = self._series(draw)
         if self._loaded != draw.state.name:
             worker.load_state(draw.state)
             self._loaded = draw.state.name
         else:
             worker.load_state(draw.state, self._reference.layout.buffers())
         is_kept = draw.key in self._reference.timed_keys and len(self._kept) < self._n_keep
-        worker.run(slot, keep=is_kept)
+        if draw.changed and len(series) > 1:  # what one call leaves behind is judged after one call
+            worker.run(series)
+            self.check_outputs(draw, worker.fetch("chosen"), "")
+            worker.load_state(draw.state, self._reference.layout.buffers())
+            series = series[:1]
+        worker.run(series, keep=is_kept)
         self._n_checked += 1
-        self.check_outputs(draw, worker.fetch(), "")
-        self._check_inputs(draw, worker.inputs_now(slot))
+        self.check_outputs(draw, worker.fetch("chosen"), "")
+        for slot in self._last_sets:
+            self._check_inputs(draw, worker.inputs_now(slot))
         self._check_state(draw)
         if is_kept:
             self._kept.append(draw)
-            self._check_apart(draw, slot)
+            self._check_apart(draw)
 
     def check_outputs(self, draw: InputSample, results: SharedMemory, when: str) -> None:
         """Compare outputs with the expected outputs of a sample; raises Failure."""
@@ -164,16 +217,18 @@ class Verification:
                     Status.ALIASED_OUTPUT, "an earlier output changed when the module was called again"
                 )
 
-    def _check_apart(self, draw: InputSample, slot: str) -> None:
+    def _check_apart(self, draw: InputSample) -> None:
         """An output must not change when the inputs are overwritten after the call."""
         if any(output.may_share for output in self._reference.outputs):
             return
-        self._contestant.overwrite(slot)
-        if not matches(self._reference, draw, self._contestant.fetch()):
+        for slot in self._last_sets:
+            self._contestant.overwrite(slot)
+        if not matches(self._reference, draw, self._contestant.fetch("chosen")):
             raise Failure(
                 Status.ALIASED_OUTPUT, "an output changed when the inputs were overwritten after the call"
             )
-        self._contestant.fill(slot, draw.inputs)
+        for slot in self._last_sets:
+            self._contestant.fill(slot, draw.inputs)
 
 
 def matches(reference: ReferenceProcess, draw: InputSample, results: SharedMemory) -> bool:

@@ -16,6 +16,7 @@ from kernelwright.core.evaluation import STATUS_CHECK, Check, Status
 from kernelwright.core.task import TolerancePolicy
 from kernelwright.referee.checks.watch import Watch
 from kernelwright.referee.session import admission
+from kernelwright.referee.session.argument_pool import ARGUMENTS, ArgumentPool
 from kernelwright.referee.session.call_records import (
     Unreadable,
     argument_ranges,
@@ -37,7 +38,7 @@ from kernelwright.referee.session.launcher import (
 )
 from kernelwright.referee.session.live_weights import BadLayout, LiveWeights
 from kernelwright.referee.session.reference_process import ReferenceProcess
-from kernelwright.referee.session.shared_memory import SharedMemory
+from kernelwright.referee.session.shared_memory import SharedMemory, whole_pages
 from kernelwright.referee.settings import RefereeSettings
 from kernelwright.referee.worker.layouts import Slot, arena_of, lanes_of
 from kernelwright.referee.worker.wire import Message
@@ -91,9 +92,8 @@ class CandidateProcess:
         self._launcher_loop = launcher.loop
         self._settings = settings
         self._call_timeout_s = max(settings.call_timeout_s, 20 * reference.eager_ms / 1e3)
-        shared = (
-            2 * reference.output_bytes + 4 * reference.layout.args_bytes + 4 * reference.layout.state_bytes
-        )
+        sets_bytes = (len(reference.slots) + 1) * whole_pages(reference.layout.args_bytes)
+        shared = 2 * reference.output_bytes + sets_bytes + 4 * reference.layout.state_bytes
         memory = settings.worker_address_space_bytes or admission.total_bytes() * 3 // 4 + shared
         self.child: Child = launcher.spawn_worker(memory, library)
         self.events_s: float | None = None
@@ -105,7 +105,12 @@ class CandidateProcess:
         self._n_kept = 0
         self.looked: list[tuple[int, SharedMemory]] = []
         """Outputs of the last timing that were read right after it: place among its calls, output."""
-        self.slots = {name: SharedMemory(reference.layout.args_bytes) for name in reference.slots}
+        self._pool: ArgumentPool | None = None
+        if reference.device.is_apart:
+            self.slots = {name: SharedMemory(reference.layout.args_bytes) for name in reference.slots}
+        else:
+            self._pool = ArgumentPool(reference.layout.args_bytes, len(reference.slots))
+            self.slots = self._pool.slots
         self.results = SharedMemory(reference.output_bytes)
         self._state = SharedMemory(reference.layout.state_bytes)
         self._weights = LiveWeights(
@@ -134,7 +139,11 @@ class CandidateProcess:
         if problem:
             raise Failure(Status.LOAD_ERROR, f"its state_dict differs from the reference's: {problem}")
         self._call("reserve", timeout_s, Status.LOAD_ERROR, bytes=self.reference.reserved_bytes)
-        for name, memory in self.slots.items():
+        if self._pool is not None:
+            self._call("bind", timeout_s, Status.LOAD_ERROR, {ARGUMENTS: self._pool.memory}, arena=ARGUMENTS,
+                       args=layout.args, stride=self._pool.stride,
+                       numbers=self._calls.bind(list(self.slots)))  # fmt: skip
+        for name, memory in () if self._pool is not None else self.slots.items():
             lanes = lanes_of(name, self.reference.lanes)
             self._call("bind", timeout_s, Status.LOAD_ERROR, {name: memory}, arena=name, args=layout.args,
                        lanes=len(lanes), numbers=self._calls.bind(lanes))  # fmt: skip
@@ -181,31 +190,37 @@ class CandidateProcess:
         with _judged_layout():
             self._weights.write(state, slots)
 
-    def run(self, slot: str, *, keep: bool = False) -> None:
-        """Call the module once; raises Failure when the module raises or returns something of another form.
+    def run(self, sets: Sequence[str], *, keep: bool = False) -> None:
+        """Call the module on these sets; raises Failure when it raises or returns something of another form.
 
-        With ``keep`` the outputs can be fetched by number until ``forget_kept``.
+        The call to look at is chosen afterwards; ``fetch("chosen")`` gives its outputs. With ``keep`` those
+        of the first call can be fetched by number until ``forget_kept``.
         """
         timeout_s = self._call_timeout_s if self._has_run else self._settings.load_timeout_s
         if self.reference.device.is_apart:
             sizes = [spec.nbytes for spec in self.reference.outputs]
             self._call("poison", timeout_s, Status.RUNTIME_ERROR, blocks=sizes)
-        before = self._calls.last() if self._has_run else None
         places = []
         if keep:
             self._n_kept += 1
             places.append(self._n_kept)
-        self._make([slot], 1, timeout_s, keep=places)
-        self._has_run = True
-        record = self._calls.last()
+        queue = self.child.queue
+        made = self._make(sets, len(sets), timeout_s, keep=places)
+        self._chosen = made.first + made.counted - 1 - self._rng.randrange(min(made.counted, queue.ring - 1))
+        self._has_run, self.ran_s = True, made.seconds / made.counted
+        record = queue.record(self._chosen)
         owned = [*argument_ranges(record), *self._weights.ranges]
-        owned += [] if before is None else ranges_of(before, "the previous output")
+        owned += ranges_of(queue.record(self._chosen - 1), "the previous output") if self._chosen else []
         if record["has_gradients"]:
             raise Failure(Status.REJECTED, "the candidate leaves gradients switched on", check=Check.TAMPER)
         check_form(describe(record, owned), self.reference.outputs, self.reference.is_tuple)
 
     _has_run = False
     """False until the first call, which may compile and therefore has the longer time limit."""
+    _chosen = 0
+    """Number of the call that was chosen."""
+    ran_s = 1.0
+    """Seconds of a call in the last ``run``."""
 
     def time(
         self, order: list[str], calls: int, *, per_call_s: float = 1.0, n_looked: int = 0,
@@ -298,7 +313,7 @@ class CandidateProcess:
     def bind_copies(self, arena: str, memory: SharedMemory, copies: int, stride: int) -> None:
         """Give the process more argument sets, ``ARENA:0``, ``ARENA:1`` ..., one after another in memory."""
         numbers = self._calls.bind([f"{arena}:{i}" for i in range(copies)])
-        fields = {"args": self.reference.layout.args, "copies": copies, "stride": stride}
+        fields = {"args": self.reference.layout.args, "stride": stride}
         self._call("bind", self._call_timeout_s, Status.RUNTIME_ERROR, {arena: memory}, arena=arena,
                    numbers=numbers, **fields)  # fmt: skip
 
@@ -380,11 +395,11 @@ class CandidateProcess:
         self._call("use_threads", self._call_timeout_s, Status.RUNTIME_ERROR, count=count)
 
     def fetch(self, which: str | int = "last") -> SharedMemory:
-        """Return the outputs of the ``last``, ``previous`` or a kept call, row-major in the output slots."""
+        """Return the outputs of the ``last``, ``previous``, ``chosen`` or a kept call, row-major."""
         queue = self.child.queue
         if isinstance(which, int):
             return self._read_kept(which + 1)
-        number = queue.n_calls - (1 if which == "last" else 2)
+        number = self._chosen if which == "chosen" else queue.n_calls - (1 if which == "last" else 2)
         with self._held_still():
             return self._read(queue.record(number), number)
 

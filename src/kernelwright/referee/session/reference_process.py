@@ -13,10 +13,12 @@ from kernelwright.core.errors import TaskError
 from kernelwright.core.policy import Weights
 from kernelwright.core.task import Task, Workload
 from kernelwright.referee.checks.guard import find_size_problem
+from kernelwright.referee.checks.replay_statistics import ON_THE_PROCESSOR
 from kernelwright.referee.checks.tolerance import Array, Distance, ExpectedOutput, distance_between
 from kernelwright.referee.device import Device, n_lanes
 from kernelwright.referee.sandbox.account import cpu_s
 from kernelwright.referee.session import admission
+from kernelwright.referee.session.argument_pool import ARGUMENTS, ArgumentPool
 from kernelwright.referee.session.calls import Made
 from kernelwright.referee.session.host_process import HostProcess, is_trusted
 from kernelwright.referee.session.input_samples import (
@@ -67,6 +69,8 @@ N_FRESH = 4
 """How often a sample for one evaluation is tried; the last try changes nothing."""
 STYLES = ("redrawn", "redrawn_positive", "signed", "positive")
 """Styles of ``host/weight_draws.py``, the strongest first: the first that the reference accepts is used."""
+LEAST_SETS = 3
+"""Argument sets on the processor where they are large, as far as there is memory for a replay."""
 RESERVED_SHARE = 0.1
 """Largest share of the available memory that is reserved for one process."""
 
@@ -286,8 +290,14 @@ class ReferenceProcess:
 
     @property
     def set_names(self) -> list[str]:
-        """Return the argument sets that timed calls go round: every slot in every lane."""
+        """Return the argument sets of timed calls: every slot in every lane."""
         return [lane for name in self.slots for lane in lanes_of(name, self.lanes)]
+
+    @property
+    def first_sets(self) -> list[str]:
+        """Return as many argument sets as there are inputs that are timed; on a device all of their lanes."""
+        names = list(self.slots)[: len(self.timed_keys)]
+        return [lane for name in names for lane in lanes_of(name, self.lanes)]
 
     def fill(self, name: str, inputs: SharedMemory) -> None:
         """Put inputs into a slot."""
@@ -302,7 +312,7 @@ class ReferenceProcess:
     def bind_copies(self, arena: str, memory: SharedMemory, copies: int, stride: int) -> None:
         """Give the reference more argument sets, ``ARENA:0``, ``ARENA:1`` ..."""
         names = [f"{arena}:{i}" for i in range(copies)]
-        self._host.bind(arena, self.layout.args, memory, names=names, copies=copies, stride=stride)
+        self._host.bind(arena, self.layout.args, memory, names=names, stride=stride)
 
     def make_calls(
         self, names: Sequence[str], counted: int = 1, *, callable: str = "eager", per_call_s: float = 1.0,
@@ -420,16 +430,29 @@ class ReferenceProcess:
         return draw
 
     def _bind_timed_slots(self, n_timed: int) -> None:
-        """Give the reference its own copies of the inputs it is timed on."""
-        self.slots = {f"slot{i}": SharedMemory(self.layout.args_bytes) for i in range(n_timed)}
+        """Give the reference its own argument sets: of all calls, or, on a device, of the timed ones."""
         self.lanes = 1
-        if self.device.is_apart:
-            cache_bytes = self._host.device_facts.cache_bytes
-            self.lanes = n_lanes(self.layout.args_bytes, n_timed, cache_bytes, self._host.room_bytes)
+        if not self.device.is_apart:
+            pool = ArgumentPool(self.layout.args_bytes, max(n_timed, self._pool_sets()))
+            self.slots = pool.slots
+            self._host.bind(
+                ARGUMENTS, self.layout.args, pool.memory, names=list(pool.slots), stride=pool.stride
+            )
+            return
+        self.slots = {f"slot{i}": SharedMemory(self.layout.args_bytes) for i in range(n_timed)}
+        cache_bytes = self._host.device_facts.cache_bytes
+        self.lanes = n_lanes(self.layout.args_bytes, n_timed, cache_bytes, self._host.room_bytes)
         for name, memory in self.slots.items():
             self._host.bind(
                 name, self.layout.args, memory, names=lanes_of(name, self.lanes), lanes=self.lanes
             )
+
+    def _pool_sets(self) -> int:
+        """Return how many argument sets there are for calls of every kind: as many as a pass may have."""
+        size = self._settings.replay_size or ON_THE_PROCESSOR
+        one = self.layout.args_bytes + self.output_bytes
+        fitting = size.bytes // max(self.layout.args_bytes, self.output_bytes, 1)
+        return max(min(size.calls, max(fitting, LEAST_SETS), self.replay_bytes // (4 * max(one, 1))), 1)
 
     def _check_repeatable(self, first: InputSample) -> float:
         """Call three more times on the first inputs; return the latency in ms.

@@ -26,7 +26,7 @@ class SharedMemory:
     """A memfd of fixed size: no process can shrink it and so crash another one that has it mapped."""
 
     def __init__(self, size: int) -> None:
-        self.size = max(-(-size // _PAGE) * _PAGE, _PAGE)
+        self.size = whole_pages(size)
         try:
             self.fd = os.memfd_create("kernelwright", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
             os.ftruncate(self.fd, self.size)
@@ -46,6 +46,13 @@ class SharedMemory:
     def copy_from(self, other: "SharedMemory") -> None:
         """Copy the content of another memory of the same size."""
         np.copyto(self.bytes, other.bytes)
+
+    def part(self, index: int, size: int) -> "SharedMemory":
+        """Return the part of ``size`` bytes that has ``index`` others before it; it has no descriptor."""
+        part = SharedMemory.__new__(SharedMemory)
+        part.size, part.fd = size, -1
+        part.bytes = self.bytes[index * size : (index + 1) * size]
+        return part
 
     def copy(self) -> "SharedMemory":
         """Return a copy, so that a candidate never gets memory on which the parent's verdict rests."""
@@ -76,6 +83,11 @@ class SharedMemory:
 
     def __del__(self) -> None:
         self.close()
+
+
+def whole_pages(size: int) -> int:
+    """Return the bytes of the fewest pages that hold ``size`` bytes, at least one page."""
+    return max(-(-size // _PAGE) * _PAGE, _PAGE)
 
 
 def slot_nbytes(slot: Slot) -> int:

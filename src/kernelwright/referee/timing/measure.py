@@ -1,17 +1,17 @@
 """Times candidate and baselines alternately with the parent's clock, and checks what timed calls return."""
 
+import contextlib
 import math
 import os
 import random
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from kernelwright.core.evaluation import Check, Status
 from kernelwright.referee.checks.tolerance import distance_between
 from kernelwright.referee.checks.verify import PERTURB, Verification, matches, still_matches
-from kernelwright.referee.sandbox.account import cpu_s
 from kernelwright.referee.session.candidate_process import CandidateProcess, Failure
 from kernelwright.referee.session.input_samples import InputSample
 from kernelwright.referee.session.launcher import Child
@@ -19,7 +19,7 @@ from kernelwright.referee.session.reference_process import ReferenceProcess
 from kernelwright.referee.session.shared_memory import SharedMemory
 from kernelwright.referee.session.weight_exchange import WeightExchange
 from kernelwright.referee.settings import RefereeSettings
-from kernelwright.referee.timing.pinning import Pinning, Spell, threads_to_pin, worked_s
+from kernelwright.referee.timing.pinning import Pinning, Spell, spell_of, threads_to_pin
 from kernelwright.referee.timing.statistics import LOOKS, Samples, compare
 from kernelwright.referee.worker.layouts import arena_of
 
@@ -58,8 +58,12 @@ LONG_BATCHES = 20
 interrupted."""
 CHECK_ALL_BYTES = 8 << 20
 """Outputs of up to this size are checked after every sample, larger ones after every third."""
-POISONED = 0.15
-"""Share of the rounds with a further sample in which memory is filled, as it is while calls are verified."""
+UNCOUNTED = 0.25
+"""Share of the rounds with a further sample that does not count, as timed or as replayed."""
+POISONED, UNPINNED = 0.5, 0.3
+"""Shares of these samples in which memory is filled, and in which threads are not pinned."""
+OTHER_MS = 30.0
+"""References slower than this get no further samples on inputs of other distributions."""
 STATE_CALLS, STATE_S, STATE_NEAR = 40, 0.05, 1e-3
 """At the end, both sides make the same calls, at most this many and for this long, and their buffers may
 differ by this scaled distance."""
@@ -103,22 +107,27 @@ class Measurement:
 
     def __init__(
         self, worker: CandidateProcess, verification: Verification, draws: Sequence[InputSample],
-        weights: WeightExchange, settings: RefereeSettings, *, is_final: bool,
+        weights: WeightExchange, settings: RefereeSettings, *, is_final: bool, pinning: Pinning | None = None,
     ) -> None:  # fmt: skip
+        """``pinning``: of the candidate's process, as verification left it."""
         self._contestant, self._verification = worker, verification
         self._reference: ReferenceProcess = worker.reference
         self._draws = draws
         self._weights = weights
         self._settings, self._is_final = settings, is_final
         self._rng = random.Random()
-        self._place = dict(zip(worker.slots, draws, strict=True))
+        names = self._rng.sample(list(worker.slots), len(worker.slots))
+        self._place = {name: draws[i % len(draws)] for i, name in enumerate(names)}
         self._sets = self._reference.set_names
+        self._other_keys = [key for key in self._reference.other_keys if key.state in self._reference.states]
+        self._replayed_at = self._rng.randrange(MIN_ROUNDS)
+        """Of the first rounds, the one with a further sample as replayed; the others have other inputs."""
         self._early: InputSample | None = None
         self._early_round = self._rng.randrange(MIN_ROUNDS)
         """The round whose first output of the candidate's is kept until the end."""
         self._n_looked = N_LOOKED if self._reference.output_bytes <= LOOK_MORE_BYTES else 1
         self._clocks: list[Clocks] = []
-        self._pinning = Pinning()
+        self._pinning = pinning or Pinning()
         self._round_trip_s = 0.0
         self._asking_s: list[float] = []
         self._all: list[_Side] = []
@@ -128,6 +137,7 @@ class Measurement:
 
         Threads stay pinned until ``close``.
         """
+        self._pinning.restore()
         self._prepare()
         candidate = _Side("candidate", "")
         self._all = sides = [candidate]
@@ -204,6 +214,7 @@ class Measurement:
     def _calibrate(self, side: _Side) -> None:
         """Warm up and choose the number of calls in a sample."""
         side.per_call_s = 0.0
+        self._order = self._next_order()
         self._warm_up(side)
         calls = 1
         while True:
@@ -257,12 +268,7 @@ class Measurement:
                 self._calibrate(side)
 
     def _spell(self, side: _Side) -> Spell:
-        pid = self._child(side).pid
-        before, cpu_before_s = worked_s(pid), cpu_s(pid)
-        self._batch(side, side.calls)
-        after = worked_s(pid)
-        worked = {thread: now_s - before[thread] for thread, now_s in after.items() if thread in before}
-        return Spell(worked, cpu_s(pid) - cpu_before_s)
+        return spell_of(self._child(side).pid, lambda: self._batch(side, side.calls))
 
     def _take_rounds(self, sides: list[_Side]) -> None:
         """Discard all samples and take new ones until there are enough."""
@@ -280,23 +286,82 @@ class Measurement:
                 self._swap()
             if has_light_weights or n % 3 == 2:
                 self._exchange_weights()
-            if self._rng.random() < POISONED:
-                self._take_poisoned()
+            uncounted_at = time.perf_counter()
+            if n < MIN_ROUNDS:
+                is_other = n != self._replayed_at
+                self._take_uncounted(self._take_other_inputs if is_other else self._take_as_replayed)
+            if self._rng.random() < UNCOUNTED:
+                kinds = (self._take_as_timed, self._take_as_replayed)
+                self._take_uncounted(kinds[self._rng.random() < 1 / 2])
+            begin += time.perf_counter() - uncounted_at
+            self._order = self._next_order()
             for side in self._rng.sample(sides, len(sides)):
                 self._take_sample(side, n)
             if self._is_enough(sides, n + 1, time.perf_counter() - begin, aim_s):
                 break
 
-    def _take_poisoned(self) -> None:
-        """Take a sample of the candidate as verification does, with memory filled. It does not count."""
-        self._contestant.perturb(PERTURB)
+    def _take_uncounted(self, take: Callable[[], None]) -> None:
+        """Have the candidate called as verification or the replay does; the calls do not count.
+
+        So whoever could tell what timed calls are for would still be judged in them on inputs of all kinds.
+        """
+        worker = self._contestant
+        worker.perturb(PERTURB if self._rng.random() < POISONED else 0)
+        self._order = self._next_order()
+        with self._pinning.lifted() if self._rng.random() < UNPINNED else contextlib.nullcontext():
+            take()
+        worker.perturb(0)
+
+    def _take_as_timed(self) -> None:
         self._batch(self._all[0], self._all[0].calls, is_checked=True)
-        self._contestant.perturb(0)
+
+    def _take_other_inputs(self) -> None:
+        """Take a sample on inputs of another distribution, on their weights, and compare some outputs."""
+        if self._reference.eager_ms > OTHER_MS or not self._other_keys:
+            return
+        draw = self._reference.draw(self._rng.choice(self._other_keys))
+        if draw is None:
+            return
+        worker, calls = self._contestant, self._all[0].calls
+        homes = {arena_of(name): self._place[arena_of(name)] for name in self._order}
+        worker.load_state(draw.state)
+        for name in homes:
+            self._place[name] = draw
+            worker.fill(name, draw.inputs)
+        self._batch(self._all[0], self._rng.choice([calls, self._rng.randint(1, calls)]), is_checked=True)
+        worker.load_state(self._weights.state)
+        self._reference.load_state(self._weights.state)  # what made the sample may have loaded others
+        for name, before in homes.items():
+            self._fill(name, before)
+
+    def _take_as_replayed(self) -> None:
+        """Call once on every argument set, keep all outputs and compare one of them."""
+        if self._reference.device.is_apart:
+            return
+        worker, side = self._contestant, self._all[0]
+        most = max(2, math.ceil(self._settings.batch_s / max(side.per_call_s, 1e-7)))
+        names = self._rng.sample(self._sets, len(self._sets))[:most]
+        worker.per_call_s = side.per_call_s
+        worker.replay(names)
+        at = self._rng.randrange(len(names))
+        self._check_timed(self._place[names[at]], worker.fetch(at))
+        worker.forget_kept()
+
+    def _next_order(self) -> list[str]:
+        """Return the argument sets that calls go round next: one for every input, or all on a device."""
+        if self._reference.device.is_apart:
+            return self._rng.sample(self._sets, len(self._sets))
+        chosen = {id(self._place[name]): name for name in self._rng.sample(self._sets, len(self._sets))}
+        return self._rng.sample(list(chosen.values()), len(chosen))
+
+    _order: Sequence[str] = ()
+    """The argument sets of the next calls."""
 
     def _take_sample(self, side: _Side, n: int) -> None:
         is_checked = not side.callable and (self._reference.output_bytes <= CHECK_ALL_BYTES or n % 3 == 0)
-        if side.is_quick:
-            self._batch(side, 1)  # not counted: wakes up threads and warms caches after the other side's turn
+        if side.is_quick:  # not counted: wakes up threads and warms caches after the other side's turn
+            few = self._reference.device.is_apart or side.per_call_s * len(self._order) > QUICK_S
+            self._batch(side, 1 if few else len(self._order))
         is_early = not side.callable and n == self._early_round
         side.samples_s.append(self._batch(side, side.calls, is_checked=is_checked, is_early=is_early))
 
@@ -317,7 +382,8 @@ class Measurement:
 
     def _swap(self) -> None:
         """Swap the addresses of two input sets on both sides, so that no address reveals the values."""
-        one, other = self._rng.sample(list(self._place), 2)
+        one, other = self._next_order()[:2]
+        one, other = arena_of(one), arena_of(other)
         first, second = self._place[one], self._place[other]
         self._fill(one, second)
         self._fill(other, first)
@@ -332,7 +398,7 @@ class Measurement:
 
     def _batch(self, side: _Side, calls: int, *, is_checked: bool = False, is_early: bool = False) -> float:
         """Return the seconds of ``calls`` calls by the parent's clock, round-trip overhead included."""
-        order = self._rng.sample(self._sets, len(self._sets))
+        order = self._rng.sample(self._order, len(self._order))
         per_call_s = side.per_call_s or 1.0
         if side.callable:
             made = self._reference.make_calls(order, calls, callable=side.callable, per_call_s=per_call_s)
@@ -424,7 +490,7 @@ class Measurement:
             return
         calls = self._rng.randint(2, STATE_CALLS)
         calls = max(2, min(calls, math.ceil(STATE_S / max(self._all[0].per_call_s, 1e-7))))
-        order = self._rng.sample(list(self._place), len(self._place))
+        order = [arena_of(name) for name in self._next_order()]
         self._contestant.load_state(self._weights.state)
         self._reference.load_state(self._weights.state)
         self._contestant.time(order, calls)
@@ -438,7 +504,7 @@ class Measurement:
 
     def _check_late(self) -> None:
         """After all calls, outputs must still be fresh memory with the right values."""
-        first, second = list(self._place)[:2]
+        first, second = self._rng.sample(list(self._place), 2)
         if self._early is not None and not still_matches(
             self._reference, self._early, self._contestant.fetch_early()
         ):

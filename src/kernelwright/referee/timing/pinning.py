@@ -9,8 +9,10 @@ slows both sides alike.
 
 import contextlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+
+from kernelwright.referee.sandbox.account import cpu_s
 
 BUSY = 0.1
 """A thread is busy when it worked at least this share of the time that the busiest thread worked."""
@@ -66,11 +68,23 @@ def threads_to_pin(spell: Spell, n_cores: int) -> list[int]:
     return busy if len(busy) >= n_cores else []
 
 
+def spell_of(pid: int, work: Callable[[], object]) -> Spell:
+    """Have a process work and return what its threads did meanwhile."""
+    before, cpu_before_s = worked_s(pid), cpu_s(pid)
+    work()
+    after = worked_s(pid)
+    worked = {thread: now_s - before[thread] for thread, now_s in after.items() if thread in before}
+    return Spell(worked, cpu_s(pid) - cpu_before_s)
+
+
 class Pinning:
     """Pins threads, and remembers the cores that each was allowed to use before."""
 
     def __init__(self) -> None:
         self._masks: dict[int, set[int]] = {}
+        self._whole = os.sched_getaffinity(0)
+        self._has_pinned = False
+        self._last: dict[int, set[int]] = {}
 
     def pin(self, threads: Sequence[int]) -> None:
         """Pin each thread to the next core, going round; a thread that is gone or foreign is left alone."""
@@ -78,11 +92,31 @@ class Pinning:
         for i, thread in enumerate(threads):
             with contextlib.suppress(OSError):
                 mask = os.sched_getaffinity(thread)
-                os.sched_setaffinity(thread, {cores[i % len(cores)]})
-                self._masks.setdefault(thread, mask)
+                core = {cores[i % len(cores)]}
+                os.sched_setaffinity(thread, core)
+                self._last[thread] = core
+                is_inherited = self._has_pinned and len(mask) == 1
+                self._masks.setdefault(thread, self._whole if is_inherited else mask)
+        self._has_pinned = self._has_pinned or bool(self._masks)
+
+    @contextlib.contextmanager
+    def lifted(self) -> Iterator[None]:
+        """Have no thread pinned for a while; the same ones are pinned again afterwards."""
+        pinned = {thread: self._last[thread] for thread in self._masks}
+        self.restore()
+        yield
+        for thread, core in pinned.items():
+            with contextlib.suppress(OSError):
+                mask = os.sched_getaffinity(thread)
+                os.sched_setaffinity(thread, core)
+                self._masks[thread] = mask
 
     def restore(self) -> None:
-        """Allow every pinned thread the cores it had before."""
+        """Allow every pinned thread the cores it had before, and threads that these started all cores."""
+        for thread in [thread for pinned in self._masks for thread in worked_s(pinned)]:
+            with contextlib.suppress(OSError):
+                if thread not in self._masks and len(os.sched_getaffinity(thread)) == 1:
+                    os.sched_setaffinity(thread, self._whole)
         for thread, mask in self._masks.items():
             with contextlib.suppress(OSError):
                 os.sched_setaffinity(thread, mask)

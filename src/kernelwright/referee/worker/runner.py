@@ -112,20 +112,20 @@ class Runner:
         return facts
 
     def bind(self, message: Message) -> Message:
-        """Make argument sets from the tensors of an arena: one under its name, or ``copies`` of them.
+        """Make argument sets from the tensors of an arena: one under its name, or one for each number.
 
-        Copy i is called ``NAME:i`` and lies ``stride`` bytes after the copy before it. On a device one set
-        can have several ``lanes``: copies of the same values at other addresses, ``NAME``, ``NAME:1`` ...
+        With a ``stride``, every set lies that many bytes after the one before it. On a device one set can
+        have several ``lanes``: copies of the same values at other addresses, ``NAME``, ``NAME:1`` ...
         """
         name = message["arena"]
         arena = self.arenas.get(name)
-        if "copies" not in message:
+        if "stride" not in message:
             for lane in lanes_of(name, message.get("lanes", 1)):
                 self.sets[lane] = self.placement.bind(lane, message["args"], arena)
         else:
             stride = message["stride"]
-            for i in range(message["copies"]):
-                copy, args = f"{name}:{i}", shifted(message["args"], i * stride)
+            for i, copy in enumerate(message["numbers"]):
+                args = shifted(message["args"], i * stride)
                 self.sets[copy] = self.placement.bind(copy, args, arena, i * stride, (i + 1) * stride)
         for bound, number in message["numbers"].items():
             self._numbers[bound] = number

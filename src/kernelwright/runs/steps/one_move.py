@@ -1,9 +1,8 @@
 """One new move on a base: analyse, plan, write, evaluate."""
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
-from kernelwright.agents.roles import Choice, Situation
+from kernelwright.agents.roles import ANCHORING, Choice, Situation
 from kernelwright.core.errors import LoweringError, UnusableAnswer
 from kernelwright.memory.short_term import ShortTermMemory
 from kernelwright.runs.step_context import NO_WINDOW, StepContext
@@ -21,13 +20,16 @@ class OneMove:
     Source: KernelSkill (one method a round), STARK (windows and anchors).
     """
 
-    seats: ClassVar[tuple[str, ...]] = ("planner", "coder")
-
     plan_window: NodeWindow = NO_WINDOW
     code_window: NodeWindow = NO_WINDOW
     wants_anchors: bool = False
     has_short_term: bool = True
     """False in an ablation: the Planner may repeat what was tried, and pays for it with the step."""
+
+    @property
+    def seats(self) -> tuple[str, ...]:
+        """See StepKind: marking spans is a question of its own."""
+        return (ANCHORING if self.wants_anchors else "planner", "coder")
 
     def run(self, context: StepContext, selection: Selection) -> None:
         """Hand in the base with one more move; without any move left the base is exhausted."""

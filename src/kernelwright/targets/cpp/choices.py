@@ -6,6 +6,7 @@ from typing import Literal
 
 from kernelwright.core.machine import Machine
 from kernelwright.ir.dag import Dag
+from kernelwright.ir.extents import Extent
 from kernelwright.ir.lanes import LANES_PER_VECTOR, best_lane_axis, estimate_ns, points
 from kernelwright.ir.normalise import axis_sizes, normalise
 from kernelwright.ir.program import Region
@@ -154,13 +155,14 @@ def _lanes(region: Region, dag: Dag, lane_axis: str | None, is_column: bool) -> 
     size = axis_sizes(region)[lane_axis]
     schedule = schedule_of(region)
     if is_column and (schedule.rows_together or 1) > 1:
-        return min(schedule.rows_together or 1, size)
+        return min(schedule.rows_together or 1, int(size))
     if is_column:
         has_loops = any(group.axes for group in dag.groups)
-        return min(schedule.tile or (256 if has_loops else 1024), size)
+        tile = schedule.tile or (256 if has_loops else 1024)
+        return tile if isinstance(size, Extent) else min(tile, size)
     cost = max((dag.cost(a.node) for g in dag.groups for a in g.actions), default=0)
     unroll = schedule.unroll or (4 if cost < 12 else 2)
-    return min(unroll * LANES_PER_VECTOR, size)
+    return min(unroll * LANES_PER_VECTOR, int(size))
 
 
 def _outer_count(region: Region, lane_axis: str | None) -> int:
@@ -175,7 +177,7 @@ def _share_tiles(region: Region, lane_axis: str, lanes: int, machine: Machine) -
     if outer * math.ceil(size / lanes) >= wanted or outer >= wanted:
         return lanes
     share = math.ceil(size * outer / wanted / LANES_PER_VECTOR) * LANES_PER_VECTOR
-    return min(size, max(LANES_PER_VECTOR, share))
+    return min(int(size), max(LANES_PER_VECTOR, int(share)))
 
 
 def _parallel(

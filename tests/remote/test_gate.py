@@ -6,7 +6,7 @@ from typing import Any
 import anyio
 import pytest
 
-from kernelwright.mcp.access import AccessGate
+from kernelwright.remote.gate import AccessGate
 
 TOKEN = "a-token-for-tests-only"
 GOOD = {"host": "127.0.0.1:8788", "authorization": f"Bearer {TOKEN}"}

@@ -3,8 +3,8 @@
 from collections.abc import Collection
 from urllib.parse import urlsplit
 
-from kernelwright.mcp.extra import missing
 from kernelwright.remote.access import is_loopback, matches
+from kernelwright.remote.extra import missing
 
 try:
     from starlette.datastructures import Headers

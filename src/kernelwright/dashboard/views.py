@@ -1,0 +1,151 @@
+"""What the pages say, read from a store."""
+
+import difflib
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
+
+from kernelwright.core.candidate import Candidate
+from kernelwright.core.errors import StoreError
+from kernelwright.core.frozen import Frozen
+from kernelwright.core.machine import Machine
+from kernelwright.core.model_call import ModelCall
+from kernelwright.core.visible import visible_lines
+from kernelwright.report.runlist import standing
+from kernelwright.store.base import Store
+
+CONTEXT = 3
+"""Unchanged lines shown around a change."""
+UNKNOWN = "not recorded"
+
+
+class DiffLine(Frozen):
+    """One line of a comparison of two sources."""
+
+    kind: Literal["same", "added", "removed", "place"]
+    text: str
+
+
+class SourceDiff(Frozen):
+    """A candidate's source against another source."""
+
+    title: str
+    lines: tuple[DiffLine, ...]
+    """Empty: the sources are the same."""
+
+
+class CallLine(Frozen):
+    """One request to a model."""
+
+    number: int
+    call: ModelCall
+    messages: tuple[tuple[str, str], ...]
+    """Who speaks, and what, in order."""
+
+
+class MachineLine(Frozen):
+    """One machine that runs were judged on."""
+
+    name: str
+    cores: str
+    compiler: str
+    versions: str
+    runs: int
+    at_work: int
+    """Runs in progress."""
+
+
+def comparisons(store: Store, run_id: str, candidate: Candidate) -> list[SourceDiff]:
+    """Return the candidate against each parent of its run, then against the reference."""
+    found = []
+    for parent in candidate.parents:
+        try:
+            base = store.get_candidate(parent, run_id)
+        except StoreError:  # the parent belongs to another run, or is the reference itself
+            continue
+        found.append(
+            SourceDiff(title=f"Against its parent {parent}", lines=_diff(base.source, candidate.source))
+        )
+    reference = store.get_run(run_id).spec.task.source
+    found.append(SourceDiff(title="Against the reference", lines=_diff(reference, candidate.source)))
+    return found
+
+
+def _diff(old: str, new: str) -> tuple[DiffLine, ...]:
+    lines = difflib.unified_diff(
+        visible_lines(old).split("\n"), visible_lines(new).split("\n"), lineterm="", n=CONTEXT
+    )
+    return tuple(_line(line) for line in lines if not line.startswith(("--- ", "+++ ")))
+
+
+def _line(line: str) -> DiffLine:
+    if line.startswith("@@"):
+        return DiffLine(kind="place", text=line)
+    kinds: dict[str, Literal["same", "added", "removed"]] = {"+": "added", "-": "removed", " ": "same"}
+    return DiffLine(kind=kinds[line[0]], text=line[1:])
+
+
+def calls(store: Store, run_id: str) -> list[CallLine]:
+    """Return the run's requests to models in order, with what was said."""
+    return [
+        CallLine(number=number, call=call, messages=tuple(_messages(call)))
+        for number, call in enumerate(store.iter_model_calls(run_id), 1)
+    ]
+
+
+def _messages(call: ModelCall) -> Iterator[tuple[str, str]]:
+    for where, text in (("request", call.request), ("answer", call.response)):
+        if text is None:
+            continue
+        try:
+            said = list(_texts(json.loads(text), where))
+        except ValueError:
+            said = [(where, text)]
+        yield from ((who, visible_lines(words)) for who, words in said)
+
+
+def _texts(value: Any, who: str) -> Iterator[tuple[str, str]]:
+    """Yield the texts of a recorded message with the part that each is, whatever the protocol's nesting."""
+    if isinstance(value, str):
+        yield who, value
+    elif isinstance(value, list):
+        for item in value:
+            yield from _texts(item, who)
+    elif isinstance(value, dict):
+        who = str(value.get("role") or value.get("part_kind") or who)
+        for key in ("instructions", "parts", "messages", "content", "args", "text"):
+            yield from _texts(value.get(key), who)
+
+
+def machines(store: Store) -> list[MachineLine]:
+    """Return the machines of all runs, those with most runs first."""
+    n_runs: Counter[str] = Counter()
+    at_work: Counter[str] = Counter()
+    known: dict[str, Machine] = {}
+    for record in store.iter_runs():
+        machine = record.spec.machine
+        key = machine.model_dump_json(
+            include={"processor", "cores", "compiler", "system", "torch", "accelerator"}
+        )
+        known[key] = machine
+        n_runs[key] += 1
+        at_work[key] += standing(store, record) == "running"
+    return [_machine_line(known[key], runs, at_work[key]) for key, runs in n_runs.most_common()]
+
+
+def _machine_line(machine: Machine, runs: int, at_work: int) -> MachineLine:
+    where = machine.accelerator.name if machine.accelerator else machine.processor
+    return MachineLine(
+        name=where or UNKNOWN,
+        cores=UNKNOWN if machine.cores is None else str(machine.cores),
+        compiler=machine.compiler or UNKNOWN,
+        versions=", ".join(_versions(machine)) or UNKNOWN,
+        runs=runs,
+        at_work=at_work,
+    )
+
+
+def _versions(machine: Machine) -> Sequence[str]:
+    named = {"torch": machine.torch, "Python": machine.python, "Kernelwright": machine.kernelwright}
+    return [f"{name} {version}" for name, version in named.items() if version]

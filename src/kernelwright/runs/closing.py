@@ -1,0 +1,124 @@
+"""What seats leave open is closed before a step sees it: the closed candidate alone is handed in."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from kernelwright.agents.problem import Problem
+from kernelwright.agents.roles import Choice, Coder, Debugger, Generator, Situation, Team
+from kernelwright.core.candidate import Candidate
+from kernelwright.core.closing import ClosedParameters
+from kernelwright.core.errors import UserError
+from kernelwright.core.evaluation import Evaluation
+from kernelwright.core.open_parameters import open_parameters
+from kernelwright.core.plan import Move, ParamValue, Plan
+from kernelwright.core.roofline import Floor
+from kernelwright.core.task import Task
+from kernelwright.runs.evaluator import Evaluator, Session, SessionAround
+
+SHARE = 0.1
+"""Of the seconds that a run has left, what closing one candidate may take; ours."""
+UNLIMITED_S = 20.0
+"""Seconds for one candidate in a run without a budget of seconds, and at most in any; ours."""
+LEAST_S = 3.0
+"""Below so many seconds nothing is timed: the process that times takes longer to start."""
+
+Closer: TypeAlias = Callable[[Task, Candidate, float], ClosedParameters]
+"""Closes a candidate's open parameters in about so many seconds; never raises for a bad candidate."""
+Close: TypeAlias = Callable[[Candidate], Candidate]
+
+
+def defaults_of(candidate: Candidate) -> dict[str, ParamValue]:
+    """Return the default of each open parameter; empty where nothing is open."""
+    try:
+        known = open_parameters(candidate.source)
+    except UserError:  # no TUNE of ours; whether the source runs is the referee's to say
+        return {}
+    has_choice = any(len(values) > 1 for values in known.values())
+    return {name: values[0] for name, values in known.items()} if has_choice else {}
+
+
+def seconds_for(left_s: float | None) -> float:
+    """Return the seconds that one candidate may take, of those that a run has left (None: any)."""
+    return UNLIMITED_S if left_s is None else min(UNLIMITED_S, SHARE * left_s)
+
+
+class ClosingEvaluator:
+    """An evaluator whose sessions close open parameters by timings of their own."""
+
+    def __init__(self, inner: Evaluator, close: Closer) -> None:
+        self._inner, self._close = inner, close
+
+    def open(self, task: Task) -> "PointClosingSession":
+        """Admit a task, as the inner evaluator does."""
+        return PointClosingSession(self._inner.open(task), task, self._close)
+
+
+class PointClosingSession(SessionAround):
+    """See ClosingSession; everything else is the inner session's."""
+
+    def __init__(self, inner: Session, task: Task, close: Closer) -> None:
+        super().__init__(inner)
+        self._task, self._close = task, close
+
+    def evaluate(
+        self,
+        candidate: Candidate,
+        *,
+        final: bool = False,
+        floors: Mapping[str, Floor] | None = None,
+        baselines: tuple[str, ...] = ("eager",),
+    ) -> Evaluation:
+        """See Session."""
+        return self._inner.evaluate(candidate, final=final, floors=floors or {}, baselines=baselines)
+
+    def close_parameters(self, candidate: Candidate, seconds: float) -> ClosedParameters:
+        """Return the values that cheap timings chose."""
+        return self._close(self._task, candidate, seconds)
+
+
+def closing_team(team: Team, close: Close) -> Team:
+    """Return a team whose candidates are closed before anybody sees them."""
+    return replace(
+        team,
+        generator=_ClosingGenerator(team.generator, close),
+        coder=_ClosingCoder(team.coder, close),
+        debugger=_ClosingDebugger(team.debugger, close),
+    )
+
+
+@dataclass(frozen=True)
+class _ClosingGenerator:
+    inner: Generator
+    close: Close
+
+    def root(self, problem: Problem) -> Candidate:
+        return self.inner.root(problem)
+
+    def seeds(self, situation: Situation, count: int) -> tuple[Candidate, ...]:
+        return tuple(map(self.close, self.inner.seeds(situation, count)))
+
+
+@dataclass(frozen=True)
+class _ClosingCoder:
+    inner: Coder
+    close: Close
+
+    def write(self, situation: Situation, choice: Choice) -> Candidate:
+        return self.close(self.inner.write(situation, choice))
+
+    def translate(self, situation: Situation, plan: Plan) -> Candidate:
+        return self.close(self.inner.translate(situation, plan))
+
+    def rewrite(self, situation: Situation, count: int) -> tuple[Candidate, ...]:
+        return tuple(map(self.close, self.inner.rewrite(situation, count)))
+
+
+@dataclass(frozen=True)
+class _ClosingDebugger:
+    inner: Debugger
+    close: Close
+
+    def repair(self, situation: Situation, tried: tuple[str, ...]) -> tuple[Candidate, Move] | None:
+        repaired = self.inner.repair(situation, tried)
+        return None if repaired is None else (self.close(repaired[0]), repaired[1])

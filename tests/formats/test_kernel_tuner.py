@@ -1,0 +1,89 @@
+"""Tuned spaces as T1 and T4: what is written has what the schemas ask for, and comes back the same."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kernelwright.core.errors import UserError
+from kernelwright.formats.kernel_tuner import (
+    PointTimes,
+    TunedSpace,
+    read_parameters,
+    read_results,
+    write_results,
+    write_space,
+)
+
+VALUE = st.one_of(st.booleans(), st.integers(-9, 9), st.text(max_size=5), st.floats(-9, 9))
+PARAMETERS = st.dictionaries(
+    st.text(min_size=1, max_size=6),
+    st.lists(VALUE, min_size=1, max_size=4).map(tuple),
+    min_size=1,
+    max_size=4,
+)
+SPACE = TunedSpace(
+    "softmax",
+    "cpp",
+    {"TILE": (64, 128), "MODE": ("static", "dynamic")},
+    (
+        PointTimes({"TILE": 64, "MODE": "static"}, (1.0, 1.5, 1.25), None, 1.0),
+        PointTimes({"TILE": 128}, (0.5, 0.75, 0.6), None, 0.5),
+        PointTimes({"MODE": "dynamic"}, (), "k.cpp:3: error: no such thing"),
+        PointTimes({"TILE": 128, "MODE": "dynamic"}, (), "the compiler ran past 2 s and was killed"),
+    ),
+)
+
+
+def test_every_result_has_what_the_schema_requires() -> None:
+    results: list[dict[str, Any]] = write_results(SPACE)["results"]
+    assert all({"configuration", "times", "invalidity", "correctness"} <= set(r) for r in results)
+    assert [r["invalidity"] for r in results] == ["correct", "correct", "compile", "timeout"]
+    assert all(set(r["configuration"]) == {"TILE", "MODE"} for r in results)
+    times = {m["name"]: (m["value"], m["unit"]) for m in results[1]["measurements"]}
+    assert times["time"] == (0.6, "ms")
+
+
+def test_a_space_names_every_parameter_with_its_values() -> None:
+    found = write_space(SPACE)
+    assert found["ConfigurationSpace"]["TuningParameters"][0] == {
+        "Name": "TILE", "Type": "int", "Values": "[64, 128]"
+    }  # fmt: skip
+    assert {"Language", "KernelName", "KernelFile", "GlobalSize", "LocalSize"} <= set(
+        found["KernelSpecification"]
+    )
+
+
+@given(PARAMETERS)
+def test_parameters_come_back(parameters: dict[str, tuple[Any, ...]]) -> None:
+    assert read_parameters(write_space(TunedSpace("t", "cpp", parameters, ()))) == parameters
+
+
+@given(
+    st.lists(
+        st.tuples(st.lists(st.floats(1e-6, 1e6), min_size=1, max_size=3), st.floats(0.01, 100)), max_size=4
+    )
+)
+def test_points_come_back(timed: list[tuple[list[float], float]]) -> None:
+    points = tuple(PointTimes({"TILE": 64, "MODE": "static"}, tuple(ms), None, r) for ms, r in timed)
+    assert read_results(write_results(TunedSpace("t", "cpp", SPACE.parameters, points))) == points
+
+
+def test_reasons_come_back_and_defaults_are_named() -> None:
+    found = read_results(write_results(SPACE))
+    assert [point.why for point in found] == [point.why for point in SPACE.points]
+    assert found[1].values == {"TILE": 128, "MODE": "static"}
+
+
+@pytest.mark.parametrize("document", [{}, {"results": 3}, {"results": [{}]}, {"results": ["x"]}])
+def test_other_documents_are_refused(document: dict[str, Any]) -> None:
+    with pytest.raises(UserError, match="no T4"):
+        read_results(document)
+
+
+@pytest.mark.parametrize("values", ["f()", 3, "[1"])
+def test_values_that_are_no_literal_are_refused(values: object) -> None:
+    named = {"TuningParameters": [{"Name": "A", "Values": values}]}
+    with pytest.raises(UserError, match="no T1"):
+        read_parameters({"ConfigurationSpace": named})
