@@ -12,8 +12,7 @@ from kernelwright.store.base import RunRecord, Store
 _OTHERWISE = frozenset(
     {"task", "ledger_until", "archive_until", "findings", "machine", "environment", "request", "folder"}
 )
-"""Fields of a spec that do not decide by themselves what a run comes to: they are compared otherwise, or say what
-the store knew when the run began."""
+"""Fields of a spec that are compared otherwise, or say what the store knew when the run began."""
 DECIDING = tuple(name for name in RunSpec.model_fields if name not in _OTHERWISE)
 _OF_NO_ACCOUNT = frozenset({"task", "store", "output", "report", "open_report", "again", "blocks"})
 """Fields of a request that say where things go."""
