@@ -90,7 +90,7 @@ def test_each_kind_of_block_is_optimised_once_and_the_whole_is_judged(
 ) -> None:
     net = Net().eval()
     result = optimised(settings, net)
-    runs = sorted(line.task for line in kernelwright.runs(settings.store).runs)
+    runs = sorted(line.task for line in kernelwright.runs(settings.store))
     assert runs == ["Gate", "Mlp", "Net"]
     assert result.apart is not None and result.composition is not None and result.evaluation is not None
     by_name = {block.name: block for block in result.apart.blocks}
@@ -139,7 +139,7 @@ def test_an_interruption_keeps_the_blocks_that_have_ended(referee: Generous, set
     assert result.apart is not None
     stored = {block.name: block.is_stored for block in result.apart.blocks}
     assert stored == {ended: True, broken: False}
-    assert sorted(line.task for line in kernelwright.runs(settings.store).runs) == ["Gate", "Mlp", "Net"]
+    assert sorted(line.task for line in kernelwright.runs(settings.store)) == ["Gate", "Mlp", "Net"]
 
 
 def test_where_torch_compile_is_faster_the_model_stays_as_it_is(

@@ -27,7 +27,7 @@ from kernelwright.whole.blocks import find_blocks
 from kernelwright.whole.composing import compositions
 from kernelwright.whole.patching import make_kernels, patch
 from kernelwright.whole.printing import print_model
-from kernelwright.whole.profiling import Profile, examples, profile
+from kernelwright.whole.profiling import TimeProfile, examples, profile
 from kernelwright.whole.sharing import share_budget
 
 Tell = Callable[[str], None]
@@ -41,7 +41,7 @@ class _Model:
     original: nn.Module
     """In the task's mode; nobody else's."""
     calls: list[ExampleCall]
-    profile: Profile
+    profile: TimeProfile
     on_event: Callable[[Event], None]
     progress: bool | None
     tell: Tell
@@ -217,7 +217,7 @@ def _compose(
     )
 
 
-def _after(model: _Model, winners: list[tuple[Sequence[str], Candidate]]) -> Profile:
+def _after(model: _Model, winners: list[tuple[Sequence[str], Candidate]]) -> TimeProfile:
     """Return where the time goes with every kernel in its place."""
     kernels = make_kernels(model.original, model.calls, winners)
     own, _ = original_of(model.begun.spec.task, model.original)

@@ -29,7 +29,7 @@ Times: TypeAlias = tuple[float, dict[str, float]]
 
 
 @dataclass(frozen=True)
-class Profile:
+class TimeProfile:
     """Where a model's time goes, by submodule."""
 
     total_ms: float
@@ -53,7 +53,7 @@ class _Seen:
 
 def profile(
     model: nn.Module, calls: Sequence[ExampleCall], *, only: Collection[str] | None = None
-) -> Profile:
+) -> TimeProfile:
     """Return how long each submodule takes, without gradients; a module under two names has the first.
 
     ``only`` names the submodules to look at; None: all. A kernel does not run where its block has hooks
@@ -78,7 +78,7 @@ def profile(
         for path, part in model.named_modules()
         if id(part) in names
     ]
-    return Profile(median(total for total, _ in rounds), tuple(parts))
+    return TimeProfile(median(total for total, _ in rounds), tuple(parts))
 
 
 def examples(model: nn.Module, calls: Sequence[ExampleCall], path: str) -> list[ExampleCall]:
