@@ -38,10 +38,10 @@ def test_a_file_that_is_no_task(cli: Any, command: str, source: str, words: list
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        ("rows", ["'rows'", "batch=1..64"]),
-        ("batch=4..2", ["give a range"]),
-        ("elsewhere:0=1..4", ["'elsewhere'", "known"]),
-        ("x:7=1..4", ["no axis 7"]),
+        ("rows", ["'rows'", "batch:1-64"]),
+        ("batch:4-2", ["give a range"]),
+        ("n=elsewhere:0:1-4", ["'elsewhere'", "known"]),
+        ("n=x:7:1-4", ["no axis 7"]),
     ],
 )
 def test_a_dynamic_axis_that_is_not_there(cli: Any, task_file: Path, asked: str, words: list[str]) -> None:

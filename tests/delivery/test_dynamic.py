@@ -50,7 +50,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[nn.Module, Delivery]
     module = Scores().eval()
     folder = tmp_path_factory.mktemp("live")
     task = task_from_module(module, _inputs(8), name="scores", folder=folder)
-    task = dynamic_task(task, [parse_dynamic(f"batch={LOW}..{HIGH}")])
+    task = dynamic_task(task, [parse_dynamic(f"batch:{LOW}-{HIGH}")])
     return module, _delivered(task, module)
 
 
@@ -158,7 +158,7 @@ def get_init_inputs():
 
 def test_a_file_counts_its_inputs_and_the_module_its_tensors() -> None:
     task = Task(name="file", source=FILE, mode=Mode.EVAL)
-    task = dynamic_task(task, [parse_dynamic("x:0=2..9"), parse_dynamic("y:0=2..7")])
+    task = dynamic_task(task, [parse_dynamic("rows=x:0:2-9"), parse_dynamic("planes=y:0:2-7")])
     fast = _delivered(task, None).module
     with torch.no_grad():
         for rows, planes in ((2, 7), (9, 2), (5, 5), (10, 3)):
@@ -174,7 +174,7 @@ def test_arguments_by_name_come_in_any_order(tmp_path: Path) -> None:
 
     inputs = {"y": torch.randn(5, 4), "x": torch.randn(5, 4)}
     task = task_from_module(Gap(), (), kwargs=inputs, name="gap", folder=tmp_path)
-    fast = _delivered(dynamic_task(task, [parse_dynamic("x:0,y:0=1..9")]), Gap()).module
+    fast = _delivered(dynamic_task(task, [parse_dynamic("rows=x:0,y:0:1-9")]), Gap()).module
     x, y = torch.randn(7, 4), torch.randn(7, 4)
     with torch.no_grad():
         torch.testing.assert_close(fast(x=x, y=y), torch.tanh(x) - y)

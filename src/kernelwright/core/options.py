@@ -137,6 +137,11 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "folder", "FOLDER", "Somebody's run: level_L_problem_P_sample_S_kernel.py.", "Task", is_argument=True,
+        only=("submission",),
+    ),
+    Option(
+        "folder", "FOLDER", "Tasks, kernels and claims.json.", "Task", is_argument=True,
+        only=("verify-claims",),
     ),
     Option(
         "problems", "PROBLEMS", "KernelBench's folder, with level1 and so on.", "Task", is_argument=True,
@@ -169,7 +174,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "dynamic", "--dynamic", "An extent that may vary: kernels hold for the whole range, are verified on "
         "its edges and on extents drawn from it, and timed at the task's own or those after @. Repeatable.",
-        "Task", metavar="batch | ARG:AXIS,...=LOW..HIGH@TIMED,...", many=True, parse=parse_dynamic,
+        "Task", metavar="NAME=INPUT:AXIS[:MIN-MAX]", many=True, parse=parse_dynamic,
         show=lambda axis: axis.words,
     ),
     Option("mode", "--mode", "Train or eval mode.", "Task", choices=_choices(Mode), default="the file's"),
@@ -409,7 +414,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("out", "--out", "Folder for the results.", "Results", default="./NAME", only=_EXPERIMENTS),
     Option(
         "out", "--out", "Folder for the results.", "Results", metavar="FOLDER",
-        only=("check", "audit", "submission"),
+        only=("check", "audit", "submission", "verify-claims"),
     ),
     Option(
         "out", "--out", "Folder for the files.", "Results", metavar="FOLDER", default="here",

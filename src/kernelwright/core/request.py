@@ -257,6 +257,8 @@ class CheckRequest(_OverTasks, _WithWorkloads):
     """Estimated milliseconds of a call above which sizes are reduced."""
     max_mb: float = Field(default=MAX_MB, ge=1)
     """Estimated megabytes above which sizes are reduced."""
+    confine_tasks: bool = False
+    """Run the tasks' code in the sandbox only, for a stranger's tasks."""
     out: str | None = None
     """Folder for results.json and results.md."""
     resume: bool = False
@@ -373,7 +375,19 @@ class SubmissionRequest(Request):
     """Folder for submission.json and submission.md."""
 
 
+class ClaimsRequest(Request):
+    """Judge published kernels beside what was claimed of them: ``kernelwright verify-claims``."""
+
+    command: ClassVar[str] = "verify-claims"
+    folder: str = Field(min_length=1)
+    """With ``claims.json``, tasks and kernels."""
+    library_calls: LibraryCalls = LibraryCalls.ALLOWED
+    device: str = "cpu"
+    out: str | None = None
+    """Folder for claims-judged.json and claims-judged.md."""
+
+
 REQUESTS: tuple[type[Request], ...] = (
     RunRequest, EvaluateRequest, BenchRequest, CompareRequest, CheckRequest, SpaceRequest, TuneRequest,
-    AuditRequest, ImportRequest, ExportRequest, SubmissionRequest,
+    AuditRequest, ImportRequest, ExportRequest, SubmissionRequest, ClaimsRequest,
 )  # fmt: skip
