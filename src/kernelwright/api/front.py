@@ -78,7 +78,7 @@ def optimize(
     budget: Budget | None = None,
     baselines: Sequence[str] | None = None,
     workloads: Sequence[Workload] = (),
-    dynamic: Any = None,
+    dynamic_shapes: Any = None,
     mode: Mode | str | None = None,
     tolerance: TolerancePolicy | str | None = None,
     library_calls: LibraryCalls | str | None = None,
@@ -113,8 +113,9 @@ def optimize(
         budget: when to stop; amounts that it leaves open are the recipe's own.
         baselines: what is compared with besides eager.
         workloads: shapes to be right and fast on, in the place of the task's own.
-        dynamic: extents that may vary: text such as ``batch=1..64`` or ``x:0,y:0=1..64``, a list of such, or
-            as for ``torch.export``: ``{"x": {0: Dim("batch", min=1, max=64)}}``. See docs/delivery.md.
+        dynamic_shapes: extents that may vary: text such as ``batch:1-64`` or ``rows=x:0,y:0:1-64``, a list
+            of such, or as for ``torch.export``: ``{"x": {0: Dim("batch", min=1, max=64)}}``.
+            See docs/delivery.md.
         mode: train or eval mode; default: the task's own.
         tolerance: how far from the oracle is allowed; default: the task's own.
         library_calls: may a kernel leave the work to torch and its libraries? Default ``allowed``.
@@ -170,7 +171,7 @@ def optimize(
         budget=budget,
         baselines=None if baselines is None else tuple(baselines),
         workloads=tuple(workloads),
-        dynamic=read_dynamic(dynamic),
+        dynamic=read_dynamic(dynamic_shapes),
         mode=mode,
         tolerance=tolerance,
         library_calls=library_calls,

@@ -12,6 +12,7 @@ from kernelwright.agents.llm.tape import Tape
 from kernelwright.agents.problem import Problem
 from kernelwright.agents.teams import check_team, find_team, model_seats
 from kernelwright.api.closing import closer
+from kernelwright.api.explaining import explain
 from kernelwright.api.referees import open_referee as open_referee
 from kernelwright.core.budget import Meter
 from kernelwright.core.candidate import Candidate
@@ -235,12 +236,12 @@ def no_profiler(why: str) -> Profiler:
 def _looking(
     around: Around, spec: RunSpec, where: Settings, inspect: Inspector | None, profile: Profiler | None
 ) -> Around:
-    """Add who closes or looks at candidates; a processor's need no look ahead, nor do recorded ones any."""
+    """Add who closes, explains or looks at candidates: those for a processor need no look ahead."""
     if not around.is_measured:
         return around
     own = target_of(spec.target)
     if spec.models is not None and not (own.device.is_apart or spec.machine.is_elsewhere):
-        around = replace(around, close=closer())
+        around = replace(around, close=closer(), explain=explain)
     if own.inspect is None:
         return around
     return replace(

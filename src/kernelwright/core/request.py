@@ -261,6 +261,8 @@ class CheckRequest(_OverTasks, _WithWorkloads):
     """Estimated milliseconds of a call above which sizes are reduced."""
     max_mb: float = Field(default=MAX_MB, ge=1)
     """Estimated megabytes above which sizes are reduced."""
+    confine_tasks: bool = False
+    """Run the tasks' code in the sandbox only, for a stranger's tasks."""
     out: str | None = None
     """Folder for results.json and results.md."""
     resume: bool = False

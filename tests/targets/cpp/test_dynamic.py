@@ -58,7 +58,7 @@ def get_init_inputs():
 """
 
 
-def _task(result: str, shape: str, dynamic: str = f"batch=1..{HIGH}") -> Task:
+def _task(result: str, shape: str, dynamic: str = f"batch:1-{HIGH}") -> Task:
     source = SOURCE.format(result=result, shape=shape)
     return dynamic_task(Task(name="t", source=source, mode=Mode.EVAL), [parse_dynamic(dynamic)])
 
@@ -127,7 +127,7 @@ def test_outside_the_range_a_kernel_raises() -> None:
 @pytest.mark.slow
 def test_two_extents_vary_together() -> None:
     source = SOURCE.format(result="torch.softmax(x * 2, -1) + y", shape="(4, 6, 40)")
-    axes = [parse_dynamic("x:0,y:0=1..9"), parse_dynamic("x:1,y:1=1..30")]
+    axes = [parse_dynamic("rows=x:0,y:0:1-9"), parse_dynamic("columns=x:1,y:1:1-30")]
     task = dynamic_task(Task(name="t", source=source, mode=Mode.EVAL), axes)
     namespace: dict[str, Any] = {"__name__": "kernel"}
     exec(_written(task, _lowered(task)), namespace)
@@ -144,7 +144,7 @@ def test_a_value_that_depends_on_the_extent_leaves_the_operators_to_torch() -> N
 
 
 def test_a_kernel_that_would_hold_for_one_size_is_not_written() -> None:
-    task = _task("torch.softmax(x + y, 0)[:, 0] * 1.0", "(9, 1)", "batch=1..70")
+    task = _task("torch.softmax(x + y, 0)[:, 0] * 1.0", "(9, 1)", "batch:1-70")
     lowered = _lowered(task)
     try:
         source = _written(task, lowered)

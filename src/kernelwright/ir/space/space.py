@@ -157,7 +157,11 @@ class Space:
         """Decide how the graph is cut into regions."""
         captured = self._sites(applied)[0]
         cuts: _Applied = ()
-        for decision in self._once(("cuts", applied), lambda: fusion_decisions(captured)):
+
+        def find_cuts() -> tuple[Decision, ...]:
+            return fusion_decisions(captured, own_products=self.lowering.own_products)
+
+        for decision in self._once(("cuts", applied), find_cuts):
             value = trail.take(decision)
             if value != decision.default:
                 cuts = (*cuts, (decision.lowering.partition(":")[2], decision.region))

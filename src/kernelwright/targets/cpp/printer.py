@@ -15,6 +15,7 @@ from kernelwright.ir.writer import Writer
 from kernelwright.targets.cpp.choices import Choices, resolve
 from kernelwright.targets.cpp.nest import NestWriter
 from kernelwright.targets.cpp.prelude import prelude_for
+from kernelwright.targets.cpp.product import ProductPrinter
 from kernelwright.targets.cpp.text import ELEMENT_CTYPES, CppRenderer
 
 MOST_LANES = 1024
@@ -40,7 +41,10 @@ def print_region(region: Region) -> str:
 
     What its schedule leaves open is decided as for a machine of which nothing is known.
     """
-    return _RegionPrinter(region).text()
+    choices = resolve(region, UNKNOWN_MACHINE)
+    if choices.tiling is not None:
+        return ProductPrinter(region, choices, choices.tiling, declaration).text()
+    return _RegionPrinter(region, choices).text()
 
 
 class _RegionPrinter:
