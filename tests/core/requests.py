@@ -13,6 +13,7 @@ from kernelwright.core.request import (
     AuditRequest,
     BenchRequest,
     CheckRequest,
+    ClaimsRequest,
     CompareRequest,
     EvaluateRequest,
     ExportRequest,
@@ -178,6 +179,9 @@ submission_requests = a(
     library_calls=JUDGED["library_calls"], device=plain, max_ms=st.floats(0.1, 1e9),
     max_mb=st.floats(1, 1e9), reference_times=maybe(words), out=maybe(words),
 )  # fmt: skip
+claims_requests = a(
+    ClaimsRequest, folder=plain, library_calls=JUDGED["library_calls"], device=plain, out=maybe(words),
+)  # fmt: skip
 EVERY = {
     "optimize": run_requests,
     "evaluate": evaluate_requests,
@@ -190,4 +194,5 @@ EVERY = {
     "convert import": import_requests,
     "submission": submission_requests,
     "convert export": export_requests,
+    "verify-claims": claims_requests,
 }

@@ -3,6 +3,8 @@
 import ctypes
 import mmap
 import os
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +13,9 @@ from tests.referee.conftest import judge
 from torch import nn
 
 from kernelwright.core.evaluation import Status
+from kernelwright.referee.session.candidate_process import CandidateProcess
 from kernelwright.referee.session.referee import RefereeSession
+from kernelwright.referee.timing.measure import Measurement
 from kernelwright.referee.worker.held_state import HeldState, NoRoom
 from kernelwright.referee.worker.tensors import Arena
 
@@ -95,3 +99,32 @@ def test_an_honest_module_passes(linear: RefereeSession) -> None:
 def test_folding_until_something_tells_of_a_change_is_wrong(linear: RefereeSession, told: str) -> None:
     found = judge(linear, fold_until(told), init=OWN)
     assert found.status is Status.INCORRECT_NUMERICS, found.detail
+
+
+def test_weights_change_after_the_calls_that_do_not_count(
+    linear: RefereeSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So whoever makes something of new weights pays for it in a sample that counts."""
+    events: list[str] = []
+    load, call, sample = CandidateProcess.load_state, CandidateProcess.time, Measurement._take_sample
+
+    def note(kind: str, method: Callable[..., Any]) -> Callable[..., Any]:
+        def noted(self: Any, *args: Any, **named: Any) -> Any:
+            events.append(kind)
+            return method(self, *args, **named)
+
+        return noted
+
+    def one_sample(self: Measurement, side: Any, n: int, *, has_changed: bool) -> None:
+        events.clear()
+        sample(self, side, n, has_changed=has_changed)
+        if not side.callable:
+            seen.append((has_changed, tuple(events)))
+
+    seen: list[tuple[bool, tuple[str, ...]]] = []
+    monkeypatch.setattr(CandidateProcess, "load_state", note("weights", load))
+    monkeypatch.setattr(CandidateProcess, "time", note("calls", call))
+    monkeypatch.setattr(Measurement, "_take_sample", one_sample)
+    assert judge(linear, "return torch.relu(self.norm(self.lin(x)))", init=OWN).is_verified
+    expected = {True: ("calls", "weights", "calls"), False: ("calls", "calls")}
+    assert seen and all(events == expected[has_changed] for has_changed, events in seen)

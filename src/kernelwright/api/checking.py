@@ -8,22 +8,23 @@ from pydantic import ValidationError
 
 from kernelwright.api.machines import bound_settings
 from kernelwright.core.checkup import NOT_CHECKED, Checkup, Flag, Severity
-from kernelwright.core.errors import CaptureError, UserError
+from kernelwright.core.errors import UserError
 from kernelwright.core.request import CheckRequest
 from kernelwright.core.task import Literal_, Task, Workload
 from kernelwright.machine import probe
 from kernelwright.referee.checkup import checker as checkers
+from kernelwright.referee.session.confined import start_confined
 from kernelwright.referee.settings import make_referee_settings
 from kernelwright.report.benchprogress import ChecksProgress, show_checks
 from kernelwright.report.results import CheckResult
 from kernelwright.settings import Settings
-from kernelwright.tasks.capture import capture_task
+from kernelwright.targets.gpu.inspect.run import ask_program
 from kernelwright.tasks.places import collect
-from kernelwright.tasks.scaling import scaled_overrides
+from kernelwright.tasks.scaling_alone import SECOND_TRY, fitting_overrides
 
-SECOND_TRY = 10.0
-"""Where no sizes are within both limits, those within so many times as much are tried: some models have more
-weights than that, however small their inputs."""
+SCALING = "kernelwright.tasks.scaling_alone"
+SIZES_S = 300.0
+"""Time for a stranger's task to have its sizes reduced."""
 RESULTS = "results.json"
 
 
@@ -46,7 +47,7 @@ def run_check(
         UserError: something in the request cannot be.
         MachineError: a process cannot be started.
     """
-    where = bound_settings(settings, request.require_sandbox)
+    where = bound_settings(settings, request.require_sandbox, confine_tasks=request.confine_tasks)
     tasks = _tasks(request)
     earlier = read_results(Path(request.out)) if request.out and request.resume else {}
     environment = probe.probe_machine().environment()
@@ -61,7 +62,9 @@ def run_check(
     ):
         for task in tasks:
             shown.start(task.name)
-            checkup = earlier.get(task.id) or check_one(checker, task, request, shown)
+            checkup = earlier.get(task.id) or check_one(
+                checker, task, request, shown, is_confined=where.confine_tasks
+            )
             shown.finish(checkup)
             found.append(checkup)
             ahead = [earlier[other.id] for other in tasks[len(found) :] if other.id in earlier]
@@ -84,11 +87,12 @@ def _tasks(request: CheckRequest) -> list[Task]:
 
 
 def check_one(
-    checker: "checkers.Checker", task: Task, request: CheckRequest, progress: ChecksProgress
-) -> Checkup:
+    checker: "checkers.Checker", task: Task, request: CheckRequest, progress: ChecksProgress,
+    *, is_confined: bool = False,
+) -> Checkup:  # fmt: skip
     """Examine one task, at smaller sizes where its own are too large to be quick."""
     progress.tell("sizes")
-    sizes = reduced_sizes(task, request)
+    sizes = reduced_sizes(task, request, is_confined=is_confined)
     if sizes is None:
         return _too_large(task, request)
     at = task.model_copy(update={"workloads": (Workload(overrides=sizes),)}) if sizes else task
@@ -106,21 +110,32 @@ def _of_reduced_sizes(flag: Flag) -> Flag:
     return flag.model_copy(update={"severity": Severity.NOTE, "says": says})
 
 
-def reduced_sizes(task: Task, request: CheckRequest) -> dict[str, Literal_] | None:
-    """Return globals to rebind: none where the task fits or says its own; None where nothing fits."""
+def reduced_sizes(
+    task: Task, request: CheckRequest, *, is_confined: bool = False
+) -> dict[str, Literal_] | None:
+    """Return globals to rebind: none where the task fits or says its own; None where nothing fits.
+
+    With ``is_confined`` the task's code runs in the sandbox.
+    """
     is_full_size = request.full_size or bool(request.workloads)
     if is_full_size or task.path is None or task.workloads != (Workload(),):
         return {}
+    if is_confined:
+        return _sizes_found_confined(task, request)
+    return fitting_overrides(Path(task.path), max_ms=request.max_ms, max_mb=request.max_mb)
+
+
+def _sizes_found_confined(task: Task, request: CheckRequest) -> dict[str, Literal_] | None:
+    """Have the sizes reduced in the sandbox; whatever goes wrong there, none are: the check has the words."""
+    asked = {"source": task.source, "max_ms": request.max_ms, "max_mb": request.max_mb}
+    heard = ask_program(SCALING, json.dumps(asked).encode(), SIZES_S, start_confined)
+    told = [message["sizes"] for message in heard.messages if "sizes" in message]
+    if told and told[-1] is None:
+        return None
     try:
-        for factor in (1.0, SECOND_TRY):
-            ms, mb = request.max_ms * factor, request.max_mb * factor
-            sizes = scaled_overrides(Path(task.path), max_ms=ms, max_bytes=int(mb * 1e6))
-            if sizes is not None:
-                return sizes
-        capture_task(task, task.workloads[0])
-    except (UserError, CaptureError):
-        return {}  # no estimate can be had, or the file is at fault: the check itself has the words for it
-    return None
+        return dict(Workload(overrides=told[-1] if told else {}).overrides)
+    except ValidationError:
+        return {}
 
 
 def _too_large(task: Task, request: CheckRequest) -> Checkup:

@@ -18,7 +18,8 @@ from kernelwright.core.version import __version__
 
 EXIT_FAULT = 2
 COMMANDS = (
-    "optimize", "evaluate", "inspect", "audit", "check", "space", "submission", "tune", "bench", "compare",
+    "optimize", "evaluate", "inspect", "audit", "check", "space", "submission", "verify-claims", "tune",
+    "bench", "compare",
 )  # fmt: skip
 GROUPS = ("runs", "skills", "memory", "convert")
 NAMES = (*COMMANDS, *GROUPS, "dashboard", "serve", "mcp", "doctor")
@@ -37,11 +38,12 @@ def make_app(names: Iterable[str] = NAMES) -> typer.Typer:
     )
     app.callback()(_root)
     for name in names:
-        module = import_module(f"kernelwright.cli.{name}")
+        function = name.replace("-", "_")
+        module = import_module(f"kernelwright.cli.{function}")
         if name in GROUPS:
             app.add_typer(module.app, name=name)
         else:
-            app.command(name=name)(getattr(module, name))
+            app.command(name=name)(getattr(module, function))
     return app
 
 

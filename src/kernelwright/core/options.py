@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
+from kernelwright.core.dynamic import parse_dynamic
 from kernelwright.core.errors import UserError
 from kernelwright.core.models import CallMode, OutputMode
 from kernelwright.core.places import parse_place
@@ -136,6 +137,11 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "folder", "FOLDER", "Somebody's run: level_L_problem_P_sample_S_kernel.py.", "Task", is_argument=True,
+        only=("submission",),
+    ),
+    Option(
+        "folder", "FOLDER", "Tasks, kernels and claims.json.", "Task", is_argument=True,
+        only=("verify-claims",),
     ),
     Option(
         "problems", "PROBLEMS", "KernelBench's folder, with level1 and so on.", "Task", is_argument=True,
@@ -164,6 +170,12 @@ OPTIONS: tuple[Option, ...] = (
         "workloads", "--workload", "One more shape to be right and fast on; rebinds module-level globals. "
         "Repeatable.", "Task", metavar="NAME:GLOBAL=VALUE,...", many=True,
         parse=parse_workload, show=workload_word,
+    ),
+    Option(
+        "dynamic", "--dynamic", "An extent that may vary: kernels hold for the whole range, are verified on "
+        "its edges and on extents drawn from it, and timed at the task's own or those after @. Repeatable.",
+        "Task", metavar="NAME=INPUT:AXIS[:MIN-MAX]", many=True, parse=parse_dynamic,
+        show=lambda axis: axis.words,
     ),
     Option("mode", "--mode", "Train or eval mode.", "Task", choices=_choices(Mode), default="the file's"),
     Option(
@@ -217,6 +229,18 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "memory", "--memory", "cold: no run knows of another. warm: all know what the store knew when it "
         "began.", "Search", choices=("cold", "warm"),
+    ),
+    Option(
+        "blocks", "--blocks", "Take the model apart: optimise each kind of block once, then put it together. "
+        "See docs/whole-models.md.", "Search", kind=bool,
+        default="where a kind occurs twice",
+    ),
+    Option(
+        "blocks", "--no-blocks", "Optimise the model as one kernel.", "Search", kind=bool, is_off=True,
+    ),
+    Option(
+        "again", "--again", "Measure anew, also where the store has the answer to the same request.",
+        "Search", kind=bool,
     ),
     Option("cold", "--cold", "Begin with no memory of other runs.", "Search", kind=bool),
     Option(
@@ -402,7 +426,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("out", "--out", "Folder for the results.", "Results", default="./NAME", only=_EXPERIMENTS),
     Option(
         "out", "--out", "Folder for the results.", "Results", metavar="FOLDER",
-        only=("check", "audit", "submission"),
+        only=("check", "audit", "submission", "verify-claims"),
     ),
     Option(
         "out", "--out", "Folder for the files.", "Results", metavar="FOLDER", default="here",

@@ -10,6 +10,7 @@ from typing import ClassVar, Literal
 from pydantic import Field, field_validator, model_validator
 
 from kernelwright.core.budget import Budget
+from kernelwright.core.dynamic import DynamicAxis
 from kernelwright.core.errors import UserError
 from kernelwright.core.model_words import require_words
 from kernelwright.core.models import ModelSettings
@@ -101,6 +102,8 @@ class RunRequest(_WithWorkloads, _WithPolicy, _Searching):
     recipe: str = DEFAULT_RECIPE
     team: str = "expert"
     seed: int = 0
+    dynamic: tuple[DynamicAxis, ...] = ()
+    """Extents that may vary; empty: a kernel is for the sizes of its workloads alone."""
     tolerance: TolerancePolicy | None = None
     """None: the task's own."""
     baselines: tuple[str, ...] | None = None
@@ -109,6 +112,10 @@ class RunRequest(_WithWorkloads, _WithPolicy, _Searching):
     """``http://HOST:PORT`` or ``drop:FOLDER``; None: the referee here."""
     cold: bool = False
     """The run knows of no other one."""
+    blocks: bool | None = None
+    """Take the model apart and optimise each kind of block; None: where one may occur twice."""
+    again: bool = False
+    """Measure anew where the store has the answer."""
     findings: str | None = None
     """Folder of documents, Markdown or text, that models are shown passages of."""
     record: str | None = None
@@ -254,6 +261,8 @@ class CheckRequest(_OverTasks, _WithWorkloads):
     """Estimated milliseconds of a call above which sizes are reduced."""
     max_mb: float = Field(default=MAX_MB, ge=1)
     """Estimated megabytes above which sizes are reduced."""
+    confine_tasks: bool = False
+    """Run the tasks' code in the sandbox only, for a stranger's tasks."""
     out: str | None = None
     """Folder for results.json and results.md."""
     resume: bool = False
@@ -370,7 +379,19 @@ class SubmissionRequest(Request):
     """Folder for submission.json and submission.md."""
 
 
+class ClaimsRequest(Request):
+    """Judge published kernels beside what was claimed of them: ``kernelwright verify-claims``."""
+
+    command: ClassVar[str] = "verify-claims"
+    folder: str = Field(min_length=1)
+    """With ``claims.json``, tasks and kernels."""
+    library_calls: LibraryCalls = LibraryCalls.ALLOWED
+    device: str = "cpu"
+    out: str | None = None
+    """Folder for claims-judged.json and claims-judged.md."""
+
+
 REQUESTS: tuple[type[Request], ...] = (
     RunRequest, EvaluateRequest, BenchRequest, CompareRequest, CheckRequest, SpaceRequest, TuneRequest,
-    AuditRequest, ImportRequest, ExportRequest, SubmissionRequest,
+    AuditRequest, ImportRequest, ExportRequest, SubmissionRequest, ClaimsRequest,
 )  # fmt: skip

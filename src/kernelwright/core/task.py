@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 from pydantic import Field, model_validator
 
+from kernelwright.core.dynamic import DynamicAxis
 from kernelwright.core.frozen import Frozen, content_hash
 
 Scalar: TypeAlias = bool | int | float | str | None
@@ -41,6 +42,8 @@ class Workload(Frozen):
     name: str = "default"
     overrides: dict[str, Literal_] = Field(default_factory=dict)
     """Global name -> literal that replaces the one in the source. Empty: the source as it is."""
+    is_timed: bool = True
+    """False: candidates are verified on it, and that is all."""
 
 
 class Task(Frozen):
@@ -61,6 +64,11 @@ class Task(Frozen):
     """Absolute path of the pickled live module that the shim loads; None for file tasks."""
     class_source: str | None = None
     """Source of a live module's classes as far as it could be read, to be shown; not part of the identity."""
+    likeness: str | None = None
+    """Of a live module: the same for modules that compute the same on other weights and are called with other
+    tensors of the same form (``tasks/likeness.py``); None where nobody can tell. Not part of the identity."""
+    dynamic: tuple[DynamicAxis, ...] = ()
+    """Extents that vary, as ``tasks/dynamic.py`` prepared the source and the workloads for."""
 
     @model_validator(mode="after")
     def _workloads_are_named_apart(self) -> "Task":
@@ -69,8 +77,16 @@ class Task(Frozen):
             raise ValueError(f"workload names must be unique and at least one: {names}")
         return self
 
+    @property
+    def timed_workloads(self) -> tuple[Workload, ...]:
+        """The workloads that candidates are timed on; the first one is what they are made for."""
+        return tuple(workload for workload in self.workloads if workload.is_timed)
+
     @cached_property
     def id(self) -> str:
         """Content hash of everything that decides what a right answer is."""
-        workloads = [workload.model_dump_json() for workload in self.workloads]
+        workloads = [
+            workload.model_dump_json(exclude={"is_timed"} if workload.is_timed else None)
+            for workload in self.workloads
+        ]
         return content_hash(self.source, self.mode, self.tolerance, *workloads)

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from kernelwright.core.candidate import Candidate
-from kernelwright.core.errors import TaskError
+from kernelwright.core.errors import LoweringError, TaskError
 from kernelwright.core.structure import (
     TensorAt,
     UnstructuredError,
@@ -22,6 +22,7 @@ from kernelwright.core.task import Mode, Task
 from kernelwright.delivery.runtime.contract import (
     Case,
     Contract,
+    Span,
     TensorFacts,
     bound,
     describe_constants,
@@ -33,6 +34,9 @@ from kernelwright.delivery.runtime.contract import (
 )
 from kernelwright.delivery.runtime.kernel import VerifiedKernel, load_origin, tensors_of
 from kernelwright.delivery.runtime.module import attach
+from kernelwright.ir.extents import Extent, Family
+from kernelwright.ir.lower.family import dims_of
+from kernelwright.tasks.dynamic import example_workloads
 from kernelwright.tasks.namespace import bind_source, draw_inputs, load_namespace
 
 SEED = 0
@@ -74,8 +78,7 @@ def deliver(
     Raises:
         TaskError: the original cannot be copied, or its calls hold what no contract can name.
     """
-    origin = None if original is not None else bind_source(task, task.workloads[0])
-    module = _own_copy(task, original) if original is not None else _constructed(task, origin or "")
+    module, origin = original_of(task, original)
     calls = calls_of(task, original)
     init = () if origin is None else tuple(load_origin(origin).get_init_inputs())
     contract = make_contract(
@@ -83,8 +86,22 @@ def deliver(
     )
     kernel = VerifiedKernel(winner.program, contract, origin=origin)
     contract = with_outputs(kernel, module, calls)
+    if task.dynamic:
+        contract = over_ranges(contract, task, module)
     kernel = VerifiedKernel(winner.program, contract, origin=origin)
     return Delivery(kernel, attach(kernel, module), winner, task)
+
+
+def original_of(task: Task, original: nn.Module | None) -> tuple[nn.Module, str | None]:
+    """Return a task's original in the task's mode, one that nobody else has, and the source of a file's.
+
+    Raises:
+        TaskError: a live module cannot be copied, or a file's cannot be constructed.
+    """
+    if original is not None:
+        return _own_copy(task, original), None
+    origin = bind_source(task, task.workloads[0])
+    return _constructed(task, origin), origin
 
 
 def _own_copy(task: Task, original: nn.Module) -> nn.Module:
@@ -108,12 +125,15 @@ def _constructed(task: Task, source: str) -> nn.Module:
 
 
 def calls_of(task: Task, original: nn.Module | None) -> list[ExampleCall]:
-    """Return an example call for each workload."""
+    """Return an example call for each workload, or for several extents of one."""
     calls = []
-    for workload in task.workloads:
+    several = [workload for _, workload in example_workloads(task)] if task.dynamic else task.workloads
+    for workload in several:
         namespace = load_namespace(task, workload)
         with torch.random.fork_rng(devices=[]):
-            if original is not None and hasattr(namespace, "example_call"):
+            if original is not None and task.dynamic:
+                args, kwargs = put_together(namespace.structure, draw_inputs(task, namespace, SEED))
+            elif original is not None and hasattr(namespace, "example_call"):
                 args, kwargs = namespace.example_call()
             else:
                 args, kwargs = draw_inputs(task, namespace, SEED), {}
@@ -190,6 +210,49 @@ def with_outputs(kernel: VerifiedKernel, module: nn.Module, calls: list[ExampleC
             Case(case.name, case.arguments, case.inputs, tuple(map(TensorFacts.of, out)), case.result)
         )
     return replace(contract, cases=tuple(cases))
+
+
+def over_ranges(contract: Contract, task: Task, module: nn.Module) -> Contract:
+    """Return the contract of a dynamic task: one case for its ranges, from those at several extents.
+
+    Raises:
+        TaskError: a size of an input or a result is no plain expression of the extents.
+    """
+    points = [point for point, _ in example_workloads(task)]
+    plain = [i for i, point in enumerate(points) if min(point) > 1]  # strides of single elements mean nothing
+    family = Family(dims_of(task.dynamic), [points[i] for i in plain])
+    try:
+        case = family.unified([replace(contract.cases[i], name="dynamic") for i in plain])
+    except LoweringError as error:
+        raise TaskError(f"{task.name}: one contract does not serve the whole range: {error}") from error
+    places = _places(task, module)
+    spans = tuple(
+        Span(dim.variable, dim.low, dim.high, places[int(axis.axes[0][0])], axis.axes[0][1])
+        for axis, dim in zip(task.dynamic, family.dims, strict=True)
+    )
+    inputs, outputs = (tuple(map(_in_words, facts)) for facts in (case.inputs, case.outputs))
+    return replace(contract, cases=(replace(case, inputs=inputs, outputs=outputs, spans=spans),))
+
+
+def _places(task: Task, module: nn.Module) -> dict[int, int]:
+    """Return where the inputs of a task stand among the tensors of a call, by position."""
+    namespace = load_namespace(task, task.workloads[0])
+    with torch.random.fork_rng(devices=[]):
+        drawn = draw_inputs(task, namespace, SEED)
+    is_live = task.artifact is not None
+    args, kwargs = put_together(namespace.structure, drawn) if is_live else (drawn, {})
+    given = bound(signature_of(original_class(type(module))), tuple(args), kwargs)
+    ids = [id(tensor) for tensor in take_apart(given, _is_tensor)[1]]
+    return {position: ids.index(id(value)) for position, value in enumerate(drawn) if id(value) in ids}
+
+
+def _in_words(facts: TensorFacts) -> TensorFacts:
+    """Return facts with extents as text."""
+    shape, stride = (
+        tuple(str(size) if isinstance(size, Extent) else size for size in part)
+        for part in (facts.shape, facts.stride)
+    )
+    return replace(facts, shape=shape, stride=stride)
 
 
 def _called(module: nn.Module, call: ExampleCall) -> tuple[Any, set[str]]:

@@ -54,7 +54,11 @@ class Lowering:
     """What ``schedule:NAME`` means; the names are the same for every machine."""
     no_rewrites: frozenset[str] = frozenset()
     """Rewrites of the graph that have no place here."""
+    own_products: bool = False
+    """Its printer has kernels for matrix products and convolutions, in the place of library calls."""
     loosens: frozenset[str] = frozenset()
     """Lowerings, ``schedule:NAME``, that round more than float32 does: only where the tolerance allows it."""
     repairs: tuple[Repair, ...] = ()
     """Tried in this order."""
+    takes_extents: bool = False
+    """Kernels may have sizes that are known when they run (``ir/extents.py``)."""

@@ -8,8 +8,8 @@ from kernelwright.core.machine import UNKNOWN_MACHINE, Machine
 from kernelwright.core.plan import Move, ParamValue, Plan
 from kernelwright.core.task import Task
 from kernelwright.ir.edits import FieldEdit, FusionOptions, Site
-from kernelwright.ir.fusion_edits import FUSION_EDITS
-from kernelwright.ir.lower import lower
+from kernelwright.ir.fusion_edits import FUSION_EDITS, OWN_PRODUCT
+from kernelwright.ir.lower.family import lower_family
 from kernelwright.ir.lowering import Lowering, Write
 from kernelwright.ir.program import Program
 from kernelwright.ir.rewrites import REWRITES
@@ -37,7 +37,7 @@ def known_lowerings(lowering: Lowering) -> frozenset[str]:
     """Return every ``phase:name`` that a skill may lower to for a target."""
     return frozenset(
         {f"rewrite:{name}" for name in REWRITES if name not in lowering.no_rewrites}
-        | {f"fusion:{name}" for name in FUSION_EDITS}
+        | {f"fusion:{name}" for name in FUSION_EDITS if lowering.own_products or name != OWN_PRODUCT}
         | {f"fusion:{LIBRARY_SEED}"}
         | {f"schedule:{name}" for name in lowering.edits_for(UNKNOWN_MACHINE)}
     )
@@ -70,13 +70,20 @@ def lower_plan(
     known = known_lowerings(lowering)
     rewritten = captured
     for move, name in _moves(plan, lowering_of, known, "rewrite"):
-        rewritten = REWRITES[name].apply(rewritten, _region(move))
+        rewritten = rewrite(rewritten, name, _region(move))
     cuts = [(name, _region(move)) for move, name in _moves(plan, lowering_of, known, "fusion")]
     lowered = lower_cuts(rewritten, cuts, lowering, machine)
     program, edits = lowered.program, lowering.edits_for(machine)
     for move, name in _moves(plan, lowering_of, known, "schedule"):
         program = edits[name].apply(program, _region(move), move.params)
     return replace(lowered, program=program)
+
+
+def rewrite(captured: Captured, name: str, node: str) -> Captured:
+    """Return the graph after a rewrite at a node, at every extent that it was captured at."""
+    apply = REWRITES[name].apply
+    family = tuple((point, apply(member, node)) for point, member in captured.family)
+    return replace(apply(captured, node), family=family)
 
 
 def lower_cuts(
@@ -89,7 +96,7 @@ def lower_cuts(
             options = FusionOptions(enabled=False)
         else:
             options = FUSION_EDITS[name].apply(options, node)
-    program = lowering.with_schedules(lower(rewritten, options), machine)
+    program = lowering.with_schedules(lower_family(rewritten, options), machine)
     return LoweredPlan(
         captured=rewritten, options=options, program=program, lowering=lowering, machine=machine
     )

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from kernelwright.ir.dag import Dag
+from kernelwright.ir.extents import Extent, most
 from kernelwright.ir.program import Affine
 
 _RESERVED_TEXT = (
@@ -50,7 +51,7 @@ def affine_text(index: Affine, names: Mapping[str, str], *, wide: bool) -> str:
     """Return an index expression; ``wide``: in 64-bit arithmetic."""
     parts: list[str] = []
     for axis, factor in index.terms:
-        suffix = "L" if wide and abs(factor) != 1 else ""
+        suffix = "L" if wide and abs(factor) != 1 and not isinstance(factor, Extent) else ""
         name = f"(long){names[axis]}" if wide and abs(factor) == 1 else names[axis]
         term = name if abs(factor) == 1 else f"{name} * {abs(factor)}{suffix}"
         parts.append(("- " if factor < 0 else "+ ") + term)
@@ -66,7 +67,7 @@ def extent(index: Affine, ranges: Mapping[str, tuple[int, int]]) -> tuple[int, i
     for axis, factor in index.terms:
         a, b = ranges[axis]
         low += min(factor * a, factor * b)
-        high += max(factor * a, factor * b)
+        high += max(factor * a, factor * b, key=most)
     return low, high
 
 
@@ -135,7 +136,7 @@ class Renderer(ABC):
     def index(self, index: Affine) -> str:
         """Return the text of an index into memory."""
         low, high = extent(index, self.ranges)
-        return affine_text(index, self.axes, wide=max(abs(low), abs(high)) >= 2**31)
+        return affine_text(index, self.axes, wide=max(most(abs(low)), most(abs(high))) >= 2**31)
 
     @abstractmethod
     def text(self, number: int) -> str:

@@ -105,7 +105,7 @@ def _read(
 
 def _from_plain(answer: PlainAnswer, request: DropRequest, margin: float) -> Evaluation | MalformedAnswer:
     is_verified = answer.status is Status.VERIFIED
-    names = [workload.name for workload in request.task.workloads]
+    names = [workload.name for workload in request.task.timed_workloads]
     if is_verified and set(answer.latency_ms) != set(names):
         return MalformedAnswer(why=f"latency_ms is not of exactly the workloads {', '.join(names)}")
     if is_verified and answer.baseline_ms and set(answer.baseline_ms) != set(names):

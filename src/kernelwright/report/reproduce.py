@@ -30,6 +30,7 @@ def request_of(spec: RunSpec) -> RunRequest:
         "baselines": spec.baselines,
     }
     if asked is not None:
+        known |= {"workloads": asked.workloads} if task.dynamic else {}
         return RunRequest.model_validate({**dict(asked), **known})
     return RunRequest(task=place_of(task), cold=spec.is_cold, **known)
 

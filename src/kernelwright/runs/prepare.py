@@ -19,6 +19,7 @@ from kernelwright.targets.gpu.peaks import is_gpu_here, published_gpu, run_gpu
 from kernelwright.targets.registry import target_of
 from kernelwright.tasks.capture import Captured, capture_task
 from kernelwright.tasks.counted import CountedWork
+from kernelwright.tasks.dynamic import capture_dynamic
 from kernelwright.tasks.work import count_work, is_strict
 
 Preparation: TypeAlias = Callable[[RunSpec, Path], tuple[Problem, str | None]]
@@ -112,10 +113,17 @@ def _named_gpu(spec: RunSpec) -> str | None:
     return None if spec.machine.accelerator is None else spec.machine.accelerator.name
 
 
+def _graphs(task: Task) -> dict[str, Captured]:
+    """Return the graph of every workload; one that holds for all of them comes alone."""
+    if task.dynamic:
+        return {task.workloads[0].name: capture_dynamic(task)}
+    return {workload.name: capture_task(task, workload) for workload in task.workloads}
+
+
 def _capture(task: Task) -> tuple[dict[str, Captured], dict[str, Work], str | None]:
     """Return the graph of every workload and what it must do, or nothing and why."""
     try:
-        captured = {workload.name: capture_task(task, workload) for workload in task.workloads}
+        captured = _graphs(task)
         may_round = not is_strict(task, captured.values())
         works = {name: count_work(found, may_round=may_round) for name, found in captured.items()}
         return captured, works, None

@@ -11,6 +11,7 @@ from torch import fx, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.export.graph_signature import InputKind, OutputKind
 
+from kernelwright.core.dynamic import DynamicAxis
 from kernelwright.core.errors import CaptureError, TaskError
 from kernelwright.core.task import Task, Workload
 from kernelwright.tasks.namespace import construct_model, draw_inputs, load_namespace
@@ -53,6 +54,10 @@ class Captured:
     """Buffer's state-dict name -> node whose value it holds after the call."""
     constants: dict[str, torch.Tensor]
     """Tensors that forward creates from literals, by constant name."""
+    axes: tuple[DynamicAxis, ...] = ()
+    """Extents that vary; empty: the graph is for its own sizes alone."""
+    family: tuple[tuple[tuple[int, ...], "Captured"], ...] = ()
+    """The same forward at other extents of the axes."""
 
     def placeholder(self, node: str) -> Placeholder | None:
         """Return the placeholder record of a node, None for a computed node."""

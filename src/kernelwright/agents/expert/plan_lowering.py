@@ -65,7 +65,8 @@ class PlanLowering:
         LoweringError where kernels would have to be written in a language that we do not write.
         """
         carried = {problem.main_workload: self.carried(problem, plan)}
-        for workload in problem.task.workloads[1:]:
+        others = problem.task.workloads[1:] if not problem.task.dynamic else ()  # one program serves all
+        for workload in others:
             carried[workload.name] = self._carried_where_possible(problem, plan, workload.name)
         own = target_of(problem.target)
         has_kernels = any(

@@ -1,10 +1,12 @@
 """What a verdict rests on: the facts that must hold for the kernel to run in the original's place."""
 
+import functools
 import hashlib
 import inspect
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from types import CodeType
+from typing import Any, TypeAlias
 
 import torch
 from torch import nn
@@ -26,14 +28,23 @@ OWN = "_kernelwright"
 HOLDERS = ("_parameters", "_buffers", "_modules")
 
 
+Size: TypeAlias = int | str
+"""A number, or an expression of the names of a case's spans, such as ``(512 * extent_batch)``."""
+
+
 @dataclass(frozen=True)
 class TensorFacts:
     """What is known of a tensor besides its values."""
 
-    shape: tuple[int, ...]
-    stride: tuple[int, ...]
+    shape: tuple[Size, ...]
+    stride: tuple[Size, ...]
     dtype: str
     device: str
+
+    def at(self, extents: Mapping[str, int]) -> "TensorFacts":
+        """Return the facts with numbers for all sizes."""
+        shape, stride = (tuple(_number(size, extents) for size in part) for part in (self.shape, self.stride))
+        return TensorFacts(shape, stride, self.dtype, self.device)
 
     @classmethod
     def of(cls, tensor: torch.Tensor) -> "TensorFacts":
@@ -54,7 +65,16 @@ class TensorFacts:
         return None
 
 
-def same_strides(shape: tuple[int, ...], one: tuple[int, ...], other: tuple[int, ...]) -> bool:
+def _number(size: Size, extents: Mapping[str, int]) -> int:
+    return size if isinstance(size, int) else eval(_code(size), {"__builtins__": {}}, dict(extents))
+
+
+@functools.cache
+def _code(size: str) -> CodeType:
+    return compile(size, "<size>", "eval")
+
+
+def same_strides(shape: tuple[Size, ...], one: tuple[Size, ...], other: tuple[Size, ...]) -> bool:
     """True when strides mean the same: those of axes of size 1, and of empty tensors, mean nothing."""
     if 0 in shape:
         return True
@@ -97,8 +117,25 @@ class Part:
 
 
 @dataclass(frozen=True)
+class Span:
+    """An extent that may vary."""
+
+    name: str
+    low: int
+    high: int
+    position: int
+    """Of the input that has it."""
+    axis: int
+
+    def of(self, tensors: Sequence[torch.Tensor]) -> int:
+        """Return the extent in a call; -1 where the tensor has no such axis."""
+        tensor = tensors[self.position]
+        return tensor.shape[self.axis] if self.axis < tensor.dim() else -1
+
+
+@dataclass(frozen=True)
 class Case:
-    """One verified call."""
+    """One verified call, or the calls of a verified range."""
 
     name: str
     arguments: dict[str, Structure]
@@ -108,6 +145,26 @@ class Case:
     """Of the kernel's own results."""
     result: Structure
     """What the original returns."""
+    spans: tuple[Span, ...] = ()
+
+    def for_call(self, tensors: Sequence[torch.Tensor]) -> "Case":
+        """Return the case with the extents of a call's tensors; itself where nothing varies."""
+        if not self.spans:
+            return self
+        extents = {span.name: span.of(tensors) for span in self.spans}
+        return replace(
+            self,
+            inputs=tuple(facts.at(extents) for facts in self.inputs),
+            outputs=tuple(facts.at(extents) for facts in self.outputs),
+        )
+
+    def outside(self, tensors: Sequence[torch.Tensor]) -> str | None:
+        """Return which extent of a call was not verified, in words."""
+        for span in self.spans:
+            if not span.low <= (found := span.of(tensors)) <= span.high:
+                where = f"axis {span.axis} of input {span.position}"
+                return f"{where} has {found} elements, verified from {span.low} to {span.high}"
+        return None
 
 
 @dataclass(frozen=True)
@@ -304,4 +361,5 @@ def _case_from_data(data: Mapping[str, Any]) -> Case:
         tuple(map(_facts, data["inputs"])),
         tuple(map(_facts, data["outputs"])),
         from_data(data["result"]),
+        tuple(Span(**span) for span in data.get("spans", ())),
     )

@@ -152,7 +152,10 @@ def _case_cause(
         for words in differences(values.get(name), structure, _is_tensor, name):
             return Cause("arguments", f"argument {words}")
     tensors = take_apart([values.get(name) for name in case.arguments], _is_tensor)[1]
-    for position, (tensor, facts) in enumerate(zip(tensors, case.inputs, strict=True)):
+    if (outside := case.outside(tensors)) is not None:
+        return Cause("shape", outside)
+    facts_of_call = case.for_call(tensors).inputs
+    for position, (tensor, facts) in enumerate(zip(tensors, facts_of_call, strict=True)):
         if type(tensor) not in PLAIN_TYPES and not is_fake(tensor):
             return Cause("arguments", f"an argument is a {type(tensor).__name__}")
         found = facts.difference(tensor)

@@ -7,19 +7,22 @@ attributes (``traced``), so that the tracer guards on them, and the kernel is ca
 
 import inspect
 import linecache
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import torch
 from torch import nn
 from torch.nn.modules import module as torch_modules
 
-from .contract import OWN, Case, Contract, TensorFacts, is_settled
+from .contract import OWN, Case, Contract, Size, TensorFacts, is_settled
 from .structure import Container, Fixed, Structure, TensorAt, is_same
 
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 """Hooks of inner modules, which a kernel does not run."""
+NOTHING: Mapping[str, str] = MappingProxyType({})
 GLOBAL_HOOKS = tuple(getattr(torch_modules, f"_global{name}") for name in HOOKS)
 
 
@@ -237,22 +240,26 @@ class _Generator:
     def _parameters(self) -> list[str]:
         return [n for n, w in self.contract.weights.items() if w.is_parameter and w.same_as is None]
 
-    def _facts(self, value: str, facts: TensorFacts) -> str:
+    def _facts(self, value: str, facts: TensorFacts, extents: Mapping[str, str] = NOTHING) -> str:
         """A tensor's facts, the strides as numbers: slower code decides about those that mean the same."""
         device = f"{value}.is_{facts.device}"
         if not hasattr(torch.Tensor, f"is_{facts.device}"):
             device = f"{value}.device.type == {facts.device!r}"
         dtype = self.constant(getattr(torch, facts.dtype))
-        shape = self.constant(torch.Size(facts.shape))
+        numbers = [size for size in facts.shape if isinstance(size, int)]
+        is_fixed = len(numbers) == len(facts.shape)
+        shape = self.constant(torch.Size(numbers)) if is_fixed else _sizes(facts.shape, extents)
         return (
             f"{value}.shape == {shape} and {value}.dtype is {dtype} and {device}"
-            f" and {value}.stride() == {facts.stride}"
+            f" and {value}.stride() == {_sizes(facts.stride, extents)}"
         )
 
     def _case(self, case: Case) -> str:
         """A call is one that was verified, and needs no gradients."""
         terms, leaves = self._matching(case, is_exact=True)
-        terms += [self._facts(leaf, facts) for leaf, facts in zip(leaves, case.inputs, strict=True)]
+        extents = _extents(case, leaves)
+        terms += [f"{span.low} <= {extents[span.name]} <= {span.high}" for span in case.spans]
+        terms += [self._facts(leaf, facts, extents) for leaf, facts in zip(leaves, case.inputs, strict=True)]
         weights = [self._weight(name) for name in self._parameters()]
         needs = " or ".join(f"{tensor}.requires_grad" for tensor in (*leaves, *weights)) or "False"
         terms.append(f"not (is_grad and ({needs}))")
@@ -343,8 +350,10 @@ class _Generator:
         grads = [f"{_path(name)}.requires_grad" for name in self._parameters()]
         for case in self.contract.operator_cases:
             terms, leaves = self._matching(case, is_exact=False)
+            extents = _extents(case, leaves)
             for leaf, facts in zip(leaves, case.inputs, strict=True):
-                terms.append(self._traced_facts(leaf, facts))
+                terms.append(self._traced_facts(leaf, facts, extents))
+            terms += [f"{span.low} <= {extents[span.name]} <= {span.high}" for span in case.spans]
             needs = " or ".join([*(f"{leaf}.requires_grad" for leaf in leaves), *grads]) or "False"
             terms.append(f"not (is_grad_enabled() and ({needs}))")
             lines += [
@@ -375,11 +384,13 @@ class _Generator:
             terms.append(f"self.{OWN}.is_as_verified")
         return " and ".join(terms)
 
-    def _traced_facts(self, value: str, facts: TensorFacts) -> str:
+    def _traced_facts(self, value: str, facts: TensorFacts, extents: Mapping[str, str] = NOTHING) -> str:
         dtype = f"torch.{facts.dtype}"
-        shape = "".join(f" and {value}.shape[{axis}] == {size}" for axis, size in enumerate(facts.shape))
+        shape = "".join(
+            f" and {value}.shape[{axis}] == {_size(size, extents)}" for axis, size in enumerate(facts.shape)
+        )
         strides = "".join(
-            f" and {value}.stride({axis}) == {stride}"
+            f" and {value}.stride({axis}) == {_size(stride, extents)}"
             for axis, (size, stride) in enumerate(zip(facts.shape, facts.stride, strict=True))
             if size != 1 and 0 not in facts.shape
         )
@@ -407,6 +418,19 @@ class _Generator:
         if issubclass(part.type, dict) and not hasattr(part.type, "__dataclass_fields__"):
             return f"{kind}([{', '.join(f'({k!r}, {v})' for k, v in zip(part.keys, items, strict=True))}])"
         return f"{kind}({', '.join(f'{k}={v}' for k, v in zip(part.keys, items, strict=True))})"
+
+
+def _extents(case: Case, leaves: Sequence[str]) -> dict[str, str]:
+    """Return where a call's tensors have the extents that may vary, by name."""
+    return {span.name: f"{leaves[span.position]}.shape[{span.axis}]" for span in case.spans}
+
+
+def _sizes(sizes: Sequence[Size], extents: Mapping[str, str]) -> str:
+    return f"({''.join(f'{_size(size, extents)}, ' for size in sizes)})"
+
+
+def _size(size: Size, extents: Mapping[str, str]) -> str:
+    return re.sub(r"[A-Za-z_]\w*", lambda name: extents[name[0]], str(size))
 
 
 def _path(name: str) -> str:

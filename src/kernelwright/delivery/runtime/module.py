@@ -272,7 +272,9 @@ def _matching_case(contract: Contract, given: dict[str, Any]) -> tuple[Any, list
         flat = take_apart(
             [given[name] for name in case.arguments if name in given], lambda p: isinstance(p, torch.Tensor)
         )[1]
-        facts = case.inputs
-        if len(flat) == len(facts) and not any(f.difference(t) for f, t in zip(facts, flat, strict=True)):
+        if len(flat) != len(case.inputs) or case.outside(flat) is not None:
+            continue
+        facts = case.for_call(flat).inputs
+        if not any(f.difference(t) for f, t in zip(facts, flat, strict=True)):
             return case, flat
     raise RuntimeError("no verified call is like this one")

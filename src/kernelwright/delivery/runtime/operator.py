@@ -7,7 +7,7 @@ It takes the tensors of a call and the module's weights, one after the other. Wh
 import copy
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import nn
@@ -55,7 +55,10 @@ class KernelOperator:
     ) -> tuple[Case, Sequence[torch.Tensor], Sequence[torch.Tensor]]:
         n_weights = len(self.names)
         inputs, weights = tensors[: len(tensors) - n_weights], tensors[len(tensors) - n_weights :]
-        for case in self.contract.operator_cases:
+        for known_case in self.contract.operator_cases:
+            if len(inputs) != len(known_case.inputs) or known_case.outside(inputs) is not None:
+                continue
+            case = known_case.for_call(inputs)
             facts = [*case.inputs, *(self.contract.weights[name].facts for name in self.names)]
             if len(facts) == len(tensors) and all(map(_fits, tensors, facts)):
                 return case, inputs, weights
@@ -215,13 +218,18 @@ def _without_memory(original: nn.Module) -> nn.Module:
 
 
 def _fits(tensor: torch.Tensor, facts: TensorFacts) -> bool:
-    return tensor.shape == torch.Size(facts.shape) and str(tensor.dtype) == f"torch.{facts.dtype}"
+    is_shaped = tensor.dim() == len(facts.shape) and all(
+        a == b for a, b in zip(tensor.shape, facts.shape, strict=True)
+    )
+    return is_shaped and str(tensor.dtype) == f"torch.{facts.dtype}"
 
 
 def _empty(facts: TensorFacts, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
     device = tensors[0].device if tensors else torch.device(facts.device)
     dtype = getattr(torch, facts.dtype)
-    return torch.empty_strided(facts.shape, facts.stride, dtype=dtype, device=device)
+    return torch.empty_strided(
+        cast("Sequence[int]", facts.shape), cast("Sequence[int]", facts.stride), dtype=dtype, device=device
+    )
 
 
 def _apart(found: list[torch.Tensor], given: Sequence[torch.Tensor]) -> list[torch.Tensor]:

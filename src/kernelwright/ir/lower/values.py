@@ -56,6 +56,8 @@ class Reduce(Value):
     combine: Combine = "sum"
     position: Callable[[Index], Affine] | None = None
     """argmax and argmin: the reported index at an index of the source."""
+    is_product: bool = False
+    """A matrix product or convolution: alone in its region but for what reads it."""
 
 
 @dataclass(eq=False)

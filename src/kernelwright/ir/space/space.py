@@ -17,7 +17,7 @@ from kernelwright.ir.decisions import Decision
 from kernelwright.ir.edits import FieldEdit, ScheduleEdit, Site
 from kernelwright.ir.joint_edit import JointEdit
 from kernelwright.ir.lowering import Lowering
-from kernelwright.ir.plan_lowering import LoweredPlan, lower_cuts
+from kernelwright.ir.plan_lowering import LoweredPlan, lower_cuts, rewrite
 from kernelwright.ir.program import Program, Region
 from kernelwright.ir.rewrites import REWRITES
 from kernelwright.ir.space.fusion import fusion_decisions
@@ -142,7 +142,7 @@ class Space:
             captured = self.captured
             if applied:
                 name, node = applied[-1]
-                captured = REWRITES[name].apply(self._sites(applied[:-1])[0], node)
+                captured = rewrite(self._sites(applied[:-1])[0], name, node)
             found = [
                 _site_decision(name, site)
                 for name, rewrite in REWRITES.items()
@@ -157,7 +157,11 @@ class Space:
         """Decide how the graph is cut into regions."""
         captured = self._sites(applied)[0]
         cuts: _Applied = ()
-        for decision in self._once(("cuts", applied), lambda: fusion_decisions(captured)):
+
+        def find_cuts() -> tuple[Decision, ...]:
+            return fusion_decisions(captured, own_products=self.lowering.own_products)
+
+        for decision in self._once(("cuts", applied), find_cuts):
             value = trail.take(decision)
             if value != decision.default:
                 cuts = (*cuts, (decision.lowering.partition(":")[2], decision.region))

@@ -173,7 +173,7 @@ class RefereeSession:
     @property
     def baseline_ms(self) -> dict[str, float]:
         """Return workload -> latency of the eager reference at admission (the best of a few calls)."""
-        return {reference.workload.name: reference.eager_ms for reference in self._references}
+        return {reference.workload.name: reference.eager_ms for reference in self._timed}
 
     @property
     def scratch_prefix(self) -> str:
@@ -230,7 +230,7 @@ class RefereeSession:
         finalists = [finalist_of(candidate, found.library) for candidate, found in built if not found.error]
         if len(finalists) < 2:
             return None
-        contest = Contest(self._launcher, self._settings, self._references)
+        contest = Contest(self._launcher, self._settings, self._timed)
         return contest.run(finalists, self._settings.final_seconds if limit_s is None else limit_s)
 
     def close(self) -> None:
@@ -244,6 +244,10 @@ class RefereeSession:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    @property
+    def _timed(self) -> list[ReferenceProcess]:
+        return [reference for reference in self._references if reference.workload.is_timed]
 
     def _open_references(self) -> list[ReferenceProcess]:
         references: list[ReferenceProcess] = []
@@ -288,6 +292,8 @@ class _Step:
     name: str
     when: _When
     run: Callable[["_Trial"], None]
+    needs_timing: bool = False
+    """Has no place where a workload is verified only."""
 
 
 @dataclass
@@ -395,11 +401,17 @@ class _Trial:
         self._run(_When.ONCE)
         if self._is_final:
             for workload in self._task.workloads:
-                results.append(self._judge_finally(workload, baselines))
+                if workload.is_timed:
+                    results.append(self._judge_finally(workload, baselines))
+                else:
+                    self._confirmed(partial(self._verify_finally, workload))
             return
         for reference in references:
-            judge = partial(self._judge_once, reference, baselines)
-            results.append(self._confirmed(judge))
+            if reference.workload.is_timed:
+                judge = partial(self._judge_once, reference, baselines)
+                results.append(self._confirmed(judge))
+            else:
+                self._confirmed(partial(self._verify_only, reference))
 
     @staticmethod
     def _attempt(run: Callable[[], object]) -> Failure | None:
@@ -410,10 +422,10 @@ class _Trial:
             return failure
         return None
 
-    def _run(self, *when: _When) -> None:
+    def _run(self, *when: _When, is_timed: bool = True) -> None:
         """Run the stages of these kinds in their order and record their times, except that of the guard."""
         for step in STAGES:
-            if step.when in when:
+            if step.when in when and (is_timed or not step.needs_timing):
                 with contextlib.nullcontext() if step.stage is Stage.GUARD else self._phase(step.stage):
                     step.run(self)
 
@@ -461,6 +473,19 @@ class _Trial:
             with self._phase(Stage.TIME):
                 self._advise(worker, result)
         return self._conclude(result, self._floors.get(reference.workload.name))
+
+    def _verify_only(self, reference: ReferenceProcess) -> None:
+        """Verify a workload that is not timed, in one worker."""
+        worker = CandidateProcess(self._launcher, self._settings, reference, self._library)
+        with contextlib.closing(worker):
+            self._run_pair(worker, (), is_timed=False)
+
+    def _verify_finally(self, workload: Workload) -> None:
+        """Verify a workload that is not timed, in fresh processes."""
+        with self._phase(Stage.LOAD):
+            reference = ReferenceProcess(self._launcher, self._settings, self._task, workload, is_final=True)
+        with contextlib.closing(reference):
+            self._verify_only(reference)
 
     def _conclude(self, result: WorkloadResult, floor: Floor | None) -> WorkloadResult:
         """Return the result of a workload after it has passed the checks of results; no worker is left."""
@@ -533,11 +558,22 @@ class _Trial:
         self, worker: CandidateProcess, baselines: tuple[str, ...], *, turn: int = 0, order: int = 0
     ) -> Samples:
         """Run the stages of one pair of processes."""
+        return self._run_pair(worker, baselines, turn=turn, order=order).timing.samples()
+
+    def _run_pair(
+        self,
+        worker: CandidateProcess,
+        baselines: tuple[str, ...],
+        *,
+        turn: int = 0,
+        order: int = 0,
+        is_timed: bool = True,
+    ) -> _Pair:
         pinning = Pinning()
         verification = Verification(worker, pinning)
         pair = self._pair = _Pair(worker, baselines, turn, order, verification, self._lease(), pinning)
         try:
-            self._run(_When.EACH, _When.FIRST if turn == 0 else _When.LATER)
+            self._run(_When.EACH, _When.FIRST if turn == 0 else _When.LATER, is_timed=is_timed)
         finally:
             pair.pinning.restore()
             if pair.samples is not None:
@@ -546,7 +582,7 @@ class _Trial:
             self._waited_share = waited_share(worker.child.pid)
             self._skipped |= worker.reference.skipped
             self._keep_worst(pair.verification.errors)
-        return pair.timing.samples()
+        return pair
 
     def load(self) -> None:
         """Import the candidate in its worker and construct it."""
@@ -648,7 +684,9 @@ class _Trial:
 
     def check_library_use(self) -> None:
         """Check what the candidate computes itself and what it leaves to libraries, by the policy."""
-        self._check_library_use(self._pair.worker, self._pair.draws[0])
+        pair, reference = self._pair, self._pair.worker.reference
+        draws = pair.draws or [draw for key in reference.timed_keys if (draw := reference.draw(key))]
+        self._check_library_use(pair.worker, draws[0])
 
     def check_share(self) -> None:
         """Verify on this pair's share of the other input distributions."""
@@ -715,14 +753,14 @@ STAGES = (
     _Step(Stage.BUILD, "build", _When.ONCE, _Trial.build),
     _Step(Stage.LOAD, "load", _When.EACH, _Trial.load),
     _Step(Stage.VERIFY, "verify", _When.EACH, _Trial.verify),
-    _Step(Stage.TIME, "time", _When.EACH, _Trial.time),
-    _Step(Stage.TIME, "clocks", _When.EACH, _Trial.check_clocks),
+    _Step(Stage.TIME, "time", _When.EACH, _Trial.time, needs_timing=True),
+    _Step(Stage.TIME, "clocks", _When.EACH, _Trial.check_clocks, needs_timing=True),
     _Step(Stage.REPLAY, "idle work after timing", _When.EACH, _Trial.check_idle),
-    _Step(Stage.REPLAY, "replay", _When.EACH, _Trial.replay),
+    _Step(Stage.REPLAY, "replay", _When.EACH, _Trial.replay, needs_timing=True),
     _Step(Stage.REPLAY, "idle work after replay", _When.EACH, _Trial.check_idle),
     _Step(Stage.REPLAY, "tamper", _When.EACH, _Trial.check_untampered),
-    _Step(Stage.REPLAY, "late outputs", _When.EACH, _Trial.check_late),
-    _Step(Stage.REPLAY, "own code", _When.EACH, _Trial.check_own_code),
+    _Step(Stage.REPLAY, "late outputs", _When.EACH, _Trial.check_late, needs_timing=True),
+    _Step(Stage.REPLAY, "own code", _When.EACH, _Trial.check_own_code, needs_timing=True),
     _Step(Stage.REPLAY, "library use", _When.FIRST, _Trial.check_library_use),
     _Step(Stage.VERIFY, "other weights in another process", _When.FIRST, _Trial.check_other_weights),
     _Step(Stage.VERIFY, "share of the other input distributions", _When.LATER, _Trial.check_share),

@@ -284,8 +284,6 @@ class Measurement:
         for n in range(MAX_ROUNDS):
             if is_small or n % 6 == 5:
                 self._swap()
-            if has_light_weights or n % 3 == 2:
-                self._exchange_weights()
             uncounted_at = time.perf_counter()
             if n < MIN_ROUNDS:
                 is_other = n != self._replayed_at
@@ -294,9 +292,10 @@ class Measurement:
                 kinds = (self._take_as_timed, self._take_as_replayed)
                 self._take_uncounted(kinds[self._rng.random() < 1 / 2])
             begin += time.perf_counter() - uncounted_at
+            has_changed = (has_light_weights or n % 3 == 2) and self._choose_weights()
             self._order = self._next_order()
             for side in self._rng.sample(sides, len(sides)):
-                self._take_sample(side, n)
+                self._take_sample(side, n, has_changed=has_changed)
             if self._is_enough(sides, n + 1, time.perf_counter() - begin, aim_s):
                 break
 
@@ -357,11 +356,13 @@ class Measurement:
     _order: Sequence[str] = ()
     """The argument sets of the next calls."""
 
-    def _take_sample(self, side: _Side, n: int) -> None:
+    def _take_sample(self, side: _Side, n: int, *, has_changed: bool) -> None:
         is_checked = not side.callable and (self._reference.output_bytes <= CHECK_ALL_BYTES or n % 3 == 0)
         if side.is_quick:  # not counted: wakes up threads and warms caches after the other side's turn
             few = self._reference.device.is_apart or side.per_call_s * len(self._order) > QUICK_S
             self._batch(side, 1 if few else len(self._order))
+        if has_changed:  # after these calls: what a side makes anew for other weights belongs to its sample
+            (self._reference if side.callable else self._contestant).load_state(self._weights.state)
         is_early = not side.callable and n == self._early_round
         side.samples_s.append(self._batch(side, side.calls, is_checked=is_checked, is_early=is_early))
 
@@ -388,13 +389,13 @@ class Measurement:
         self._fill(one, second)
         self._fill(other, first)
 
-    def _exchange_weights(self) -> None:
-        """Go on with other weights, on both sides."""
+    def _choose_weights(self) -> bool:
+        """Choose the weights of the next samples; return whether they are others."""
         before, state = self._weights.state, self._weights.next()
-        if state is not before:
-            self._contestant.load_state(state)
-            self._reference.load_state(state)
-            self._place = {name: self._weights.draw(draw) for name, draw in self._place.items()}
+        if state is before:
+            return False
+        self._place = {name: self._weights.draw(draw) for name, draw in self._place.items()}
+        return True
 
     def _batch(self, side: _Side, calls: int, *, is_checked: bool = False, is_early: bool = False) -> float:
         """Return the seconds of ``calls`` calls by the parent's clock, round-trip overhead included."""

@@ -3,6 +3,7 @@
 from kernelwright.core.errors import LoweringError
 from kernelwright.core.task import Task
 from kernelwright.ir.arguments import signature
+from kernelwright.ir.extents import dims_in
 from kernelwright.ir.lowering import Programs
 from kernelwright.ir.program import Region
 from kernelwright.targets.cpp.printer import print_source
@@ -24,7 +25,7 @@ class CppWriter(CandidateWriter):
         """Return ``CPP_SOURCE``, its loader, and a variable for each function."""
         if not regions:
             return []
-        kernels = "\n".join(f'_{r.name} = _kernel("{r.name}", {len(signature(r))})' for r in regions)
+        kernels = "\n".join(line for region in regions for line in _kernel_lines(region))
         return [self._cpp(regions), LOADER.strip(), kernels]
 
     def function_name(self, region: Region) -> str:
@@ -47,3 +48,12 @@ class CppWriter(CandidateWriter):
             raise LoweringError(f"the C++ printer cannot print this program: {error!r}") from error
         flags = ", ".join(f'"{flag}"' for flag in cxx_flags())
         return f"CPP_SOURCE = r'''\n{source}'''\n\nCXX_FLAGS = ({flags})"
+
+
+def _kernel_lines(region: Region) -> list[str]:
+    """Return the statements that define the function of a region; extents come after its tensors."""
+    lines = [f'_{region.name} = _kernel("{region.name}", {len(signature(region))})']
+    if dims := dims_in(region):
+        types = f"*_{region.name}.argtypes, *[ctypes.c_int64] * {len(dims)}"
+        lines.append(f"_{region.name}.argtypes = ({types},)")
+    return lines

@@ -1,16 +1,19 @@
 """From a schedule, with its open fields decided by the rules below, to the numbers that are printed."""
 
+import dataclasses
 import math
 from dataclasses import dataclass
 from typing import Literal
 
 from kernelwright.core.machine import Machine
 from kernelwright.ir.dag import Dag
+from kernelwright.ir.extents import Extent
 from kernelwright.ir.lanes import LANES_PER_VECTOR, best_lane_axis, estimate_ns, points
 from kernelwright.ir.normalise import axis_sizes, normalise
 from kernelwright.ir.program import Region
 from kernelwright.ir.separable import find_separable
 from kernelwright.targets.cpp.schedule import CppSchedule, schedule_of
+from kernelwright.targets.cpp.tiling import Tiling, is_shared, tiling_of
 
 SERIAL_BELOW_NS = 30_000.0
 """Estimated single-thread time under which waking sleeping threads costs more than it saves."""
@@ -50,6 +53,9 @@ class Choices:
     prefetch: int = 1
     grain: int = 0
     exp_degree: int = 6
+    tiling: Tiling | None = None
+    """Of a product that is carried out in tiles; of the fields above only ``threads``, ``grain`` and
+    ``exp_degree`` then matter."""
 
 
 def cores_of(machine: Machine) -> int:
@@ -61,6 +67,12 @@ def complete(region: Region, machine: Machine) -> CppSchedule:
     """Return the region's schedule with every open field decided; rules in the functions below."""
     choices = resolve(region, machine)
     given = schedule_of(region)
+    product = {} if choices.tiling is None else choices.tiling.fields()
+    loops = _loops_schedule(choices, given)
+    return dataclasses.replace(loops, **product)  # type: ignore[arg-type]  # its own fields
+
+
+def _loops_schedule(choices: Choices, given: CppSchedule) -> CppSchedule:
     return CppSchedule(
         parallel=choices.parallel,
         vector_axis=choices.lane_axis,
@@ -80,12 +92,22 @@ def complete(region: Region, machine: Machine) -> CppSchedule:
         prefetch=choices.prefetch,
         grain=choices.grain,
         exp_degree=choices.exp_degree,
+        product=given.product,
     )
 
 
 def resolve(region: Region, machine: Machine) -> Choices:
     """Decide everything for one region; a schedule from ``complete`` leaves the machine nothing to decide."""
     region = normalise(region)
+    choices = _resolve_loops(region, machine)
+    tiling = tiling_of(region, machine)
+    if tiling is None:
+        return choices
+    parallel: Literal["kept", "none"] = "kept" if is_shared(tiling.form) else "none"
+    return dataclasses.replace(choices, tiling=tiling, parallel=parallel, stream=False)
+
+
+def _resolve_loops(region: Region, machine: Machine) -> Choices:
     schedule = schedule_of(region)
     sizes = axis_sizes(region)
     lane_axis = schedule.vector_axis if schedule.vector_axis in sizes else best_lane_axis(region)
@@ -154,13 +176,14 @@ def _lanes(region: Region, dag: Dag, lane_axis: str | None, is_column: bool) -> 
     size = axis_sizes(region)[lane_axis]
     schedule = schedule_of(region)
     if is_column and (schedule.rows_together or 1) > 1:
-        return min(schedule.rows_together or 1, size)
+        return min(schedule.rows_together or 1, int(size))
     if is_column:
         has_loops = any(group.axes for group in dag.groups)
-        return min(schedule.tile or (256 if has_loops else 1024), size)
+        tile = schedule.tile or (256 if has_loops else 1024)
+        return tile if isinstance(size, Extent) else min(tile, size)
     cost = max((dag.cost(a.node) for g in dag.groups for a in g.actions), default=0)
     unroll = schedule.unroll or (4 if cost < 12 else 2)
-    return min(unroll * LANES_PER_VECTOR, size)
+    return min(unroll * LANES_PER_VECTOR, int(size))
 
 
 def _outer_count(region: Region, lane_axis: str | None) -> int:
@@ -175,7 +198,7 @@ def _share_tiles(region: Region, lane_axis: str, lanes: int, machine: Machine) -
     if outer * math.ceil(size / lanes) >= wanted or outer >= wanted:
         return lanes
     share = math.ceil(size * outer / wanted / LANES_PER_VECTOR) * LANES_PER_VECTOR
-    return min(size, max(LANES_PER_VECTOR, share))
+    return min(int(size), max(LANES_PER_VECTOR, int(share)))
 
 
 def _parallel(

@@ -6,6 +6,8 @@ from kernelwright.targets.cpp.schedules import schedule_edits, with_default_sche
 LOWERING = Lowering(
     with_schedules=with_default_schedules,
     edits_for=schedule_edits,
+    own_products=True,
+    takes_extents=True,
     repairs=(
         Repair("safer-chunk", "schedule:chunk", {"chunk": 16}, "sum shorter runs in float32"),
         Repair(

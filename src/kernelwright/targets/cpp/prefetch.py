@@ -7,6 +7,7 @@ leaves the memory idle meanwhile. Addresses past the end are harmless: a prefetc
 import math
 
 from kernelwright.ir.dag import Dag, DagNode, StageGroup
+from kernelwright.ir.extents import planned
 from kernelwright.ir.lanes import LANES_PER_VECTOR
 from kernelwright.ir.normalise import axis_sizes, coefficient
 from kernelwright.ir.program import Affine
@@ -37,7 +38,7 @@ def reads_ahead(choices: Choices, dag: Dag) -> dict[int, tuple[tuple[DagNode, Af
         return {}
     first = dag.groups[passes[0]]
     row_bytes = 4 * math.prod(sizes[a] for a in first.axes)
-    total = row_bytes * math.prod(a.size for a in region.kept)
+    total = planned(row_bytes * math.prod(a.size for a in region.kept))
     if not reduces or row_bytes > LARGEST_ROW or total < SMALLEST_INPUT:
         return {}
     found = _next_loads(dag, first, lane, region.kept[-1].name, choices.prefetch)

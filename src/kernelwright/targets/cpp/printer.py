@@ -5,6 +5,7 @@ import dataclasses
 from kernelwright.core.machine import UNKNOWN_MACHINE
 from kernelwright.ir.arguments import Argument, signature
 from kernelwright.ir.dag import Dag
+from kernelwright.ir.extents import Extent, dims_in
 from kernelwright.ir.lanes import LANES_PER_VECTOR
 from kernelwright.ir.normalise import axis_sizes, coefficient
 from kernelwright.ir.program import Region
@@ -14,6 +15,7 @@ from kernelwright.ir.writer import Writer
 from kernelwright.targets.cpp.choices import Choices, resolve
 from kernelwright.targets.cpp.nest import NestWriter
 from kernelwright.targets.cpp.prelude import prelude_for
+from kernelwright.targets.cpp.product import ProductPrinter
 from kernelwright.targets.cpp.text import ELEMENT_CTYPES, CppRenderer
 
 MOST_LANES = 1024
@@ -39,7 +41,10 @@ def print_region(region: Region) -> str:
 
     What its schedule leaves open is decided as for a machine of which nothing is known.
     """
-    return _RegionPrinter(region).text()
+    choices = resolve(region, UNKNOWN_MACHINE)
+    if choices.tiling is not None:
+        return ProductPrinter(region, choices, choices.tiling, declaration).text()
+    return _RegionPrinter(region, choices).text()
 
 
 class _RegionPrinter:
@@ -51,7 +56,9 @@ class _RegionPrinter:
         self.choices: Choices = choices or resolve(region, UNKNOWN_MACHINE)
         self.sizes = axis_sizes(self.choices.region)
         self.arguments = signature(region)
-        taken = [a.name for a in self.arguments] + [region.name, "l", "part", "begin", "end"]
+        self.extents = [dim.variable for dim in dims_in(region)]
+        """Parameters after those of the buffers."""
+        taken = [a.name for a in self.arguments] + [*self.extents, region.name, "l", "part", "begin", "end"]
         self.names = Names(taken)
         order = (*self.choices.region.kept, *self.choices.region.inner)
         self.axes = {axis.name: self.names.new(axis.name) for axis in order}
@@ -61,6 +68,10 @@ class _RegionPrinter:
     @property
     def _kept_lane(self) -> str | None:
         return self.choices.lane_axis if self.choices.is_column else None
+
+    @property
+    def _parameters(self) -> list[str]:
+        return [declaration(a) for a in self.arguments] + [f"const int64_t {name}" for name in self.extents]
 
     def text(self) -> str:
         if self.region.comment:
@@ -105,10 +116,11 @@ class _RegionPrinter:
             body, interior = step._functions()
             pointers = {a.buffer: a.name for a in self.arguments} | {ROW: row}
             step.given = [pointers[a.buffer] for a in step.arguments]
+            step.given += step.extents
             step.given += [self.axes[axis.name] for axis in step.outer]
             size = step.sizes[lane or ""]
             lines += step._split_lines(body, interior) if interior else step._run(body, 0, size)
-        head = wrapped(f'extern "C" void {self.region.name}(', [declaration(a) for a in self.arguments], ")")
+        head = wrapped(f'extern "C" void {self.region.name}(', self._parameters, ")")
         with self.out.block(head):
             loops = [self._loop(self.axes[a.name], a.size) for a in self.outer]
             self._parallel(len(loops))
@@ -117,7 +129,7 @@ class _RegionPrinter:
     # -- the work at one kept point or block -------------------------------------------------------
 
     def _body_function(self, name: str, ranges: dict[str, tuple[int, int]]) -> None:
-        parameters = [declaration(a) for a in self.arguments]
+        parameters = self._parameters
         parameters += [f"int {self.axes[a.name]}" for a in self.outer]
         start = ""
         if self.choices.is_column:
@@ -134,7 +146,9 @@ class _RegionPrinter:
         pointers = {a.buffer: a.name for a in self.arguments}
         renderer = CppRenderer(dag, pointers, self.axes, ranges)
         renderer.exp_degree = self.choices.exp_degree
-        names = Names([*pointers.values(), *self.axes.values(), start, "l", "part", "begin", "end"])
+        names = Names(
+            [*pointers.values(), *self.extents, *self.axes.values(), start, "l", "part", "begin", "end"]
+        )
         nest = NestWriter(self.choices, dag, renderer, names, self.out)
         nest.lane_start = start
         nest.write()
@@ -157,7 +171,7 @@ class _RegionPrinter:
     # -- loops over blocks and threads -------------------------------------------------------------
 
     def _entry(self, body: str, interior: dict[str, tuple[int, int]]) -> None:
-        head = wrapped(f'extern "C" void {self.region.name}(', [declaration(a) for a in self.arguments], ")")
+        head = wrapped(f'extern "C" void {self.region.name}(', self._parameters, ")")
         with self.out.block(head):
             loops = [self._loop(self.axes[a.name], a.size) for a in self.outer]
             if interior:
@@ -190,8 +204,10 @@ class _RegionPrinter:
     def _run(self, function: str, start: int, stop: int) -> list[str]:
         """Return calls of a block function that cover a range of the lane axis."""
         lanes = self.choices.lanes
-        n_whole, rest = divmod(stop - start, lanes)
         first = f"{self.axes[self.choices.lane_axis or '']}_start"
+        if isinstance(start, Extent) or isinstance(stop, Extent):
+            return self._run_of_any_length(function, first, start, stop)
+        n_whole, rest = divmod(stop - start, lanes)
         lines = []
         if n_whole == 1:
             lines.append(f"{function}<{lanes}>({self._call_arguments()}, {start});")
@@ -202,9 +218,24 @@ class _RegionPrinter:
             lines.append(f"{function}<{rest}>({self._call_arguments()}, {stop - rest});")
         return lines
 
+    def _run_of_any_length(self, function: str, first: str, start: int, stop: int) -> list[str]:
+        """As ``_run``, where the number of points is known when it runs."""
+        call = f"{function}<{{}}>({self._call_arguments()}, {first});"
+        lines = [f"int {first} = {start};"]
+        for lanes in self._block_sizes():
+            lines.append(f"for (; {first} + {lanes} <= {stop}; {first} += {lanes}) {call.format(lanes)}")
+        return ["{", *("  " + line for line in lines), "}"]
+
+    def _block_sizes(self) -> list[int]:
+        """Return the lanes of the blocks that together cover any number of points."""
+        return sorted({self.choices.lanes, min(self.choices.lanes, LANES_PER_VECTOR), 1}, reverse=True)
+
     def _tiles(self, body: str, loops: list[str]) -> None:
         lane = self.choices.lane_axis or ""
         size, lanes = self.sizes[lane], self.choices.lanes
+        if isinstance(size, Extent):
+            self._tiles_of_any_number(body, loops, size)
+            return
         if len(loops) and size <= lanes:
             self._parallel(len(loops))
             self._nested(loops, self._run(body, 0, size))
@@ -215,6 +246,24 @@ class _RegionPrinter:
         if size % lanes:
             lines = [f"if ({start} + {lanes} <= {size})", "  " + call.format(lanes)]
             lines += ["else", "  " + call.format(size % lanes)]
+        loops = [*loops, self._loop(start, size, lanes)]
+        self._parallel(len(loops))
+        self._nested(loops, lines)
+
+    def _tiles_of_any_number(self, body: str, loops: list[str], size: Extent) -> None:
+        """As ``_tiles``, where the number of points is known when it runs; small blocks cover the rest."""
+        start, lanes = f"{self.axes[self.choices.lane_axis or '']}_start", self.choices.lanes
+        at = f"{start}_rest"
+        lines = [f"if ({start} + {lanes} <= {size}) {{"]
+        lines += [
+            f"  {body}<{lanes}>({self._call_arguments()}, {start});",
+            "  continue;",
+            "}",
+            f"int {at} = {start};",
+        ]
+        for count in self._block_sizes()[1:]:
+            call = f"{body}<{count}>({self._call_arguments()}, {at});"
+            lines.append(f"for (; {at} + {count} <= {size}; {at} += {count}) {call}")
         loops = [*loops, self._loop(start, size, lanes)]
         self._parallel(len(loops))
         self._nested(loops, lines)
@@ -247,7 +296,7 @@ class _RegionPrinter:
     def _call_arguments(self) -> str:
         if self.given is not None:
             return ", ".join(self.given)
-        values = [a.name for a in self.arguments] + [self.axes[a.name] for a in self.outer]
+        values = [a.name for a in self.arguments] + self.extents + [self.axes[a.name] for a in self.outer]
         return ", ".join(values)
 
     @staticmethod

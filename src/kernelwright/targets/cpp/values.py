@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from kernelwright.ir.dag import COST_CACHED, Action, Dag, StageGroup
+from kernelwright.ir.extents import Extent
 from kernelwright.ir.normalise import axis_sizes
 from kernelwright.ir.program import Affine
 from kernelwright.ir.text import Names, bare
@@ -132,6 +133,8 @@ class ValueWriter:
         return math.prod(self.sizes[a] for a in axes)
 
     def _fits_scratch(self, axes: tuple[str, ...]) -> bool:
+        if isinstance(self._points(axes), Extent):
+            return False
         lanes = self.choices.lanes if self.choices.is_column else 1
         return self._points(axes) * lanes * 4 * (len(self.kept) + 1) <= SCRATCH_BYTES
 

@@ -4,10 +4,11 @@ import ast
 import base64
 import copy
 import dataclasses
+import itertools
 import operator
 import textwrap
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 import torch
@@ -15,6 +16,8 @@ from torch import nn
 
 from kernelwright.core.errors import LoweringError
 from kernelwright.core.task import Task
+from kernelwright.ir.extents import Dim, dims_in, made_for
+from kernelwright.ir.lower.family import dims_of
 from kernelwright.ir.lowering import Programs
 from kernelwright.ir.program import Buffer, Call, Program, Region
 from kernelwright.targets.module_file.constructor import NEW_NAME, constructor_source, forward_arguments
@@ -51,7 +54,10 @@ class CandidateWriter(ABC):
         self.task = task
         self.note = note
         self.programs = {
-            _identifier(name): (captured, _renamed(program, _identifier(name), len(programs)))
+            _identifier(name): (
+                _sized(captured, program),
+                _renamed(program, _identifier(name), len(programs)),
+            )
             for name, (captured, program) in programs.items()
         }
         workload = next(w for w in task.workloads if w.name in programs)
@@ -63,7 +69,29 @@ class CandidateWriter(ABC):
         """Module-level constant -> its defining text."""
 
     def text(self) -> str:
-        """Return the whole file."""
+        """Return the whole file.
+
+        Raises:
+            LoweringError: the kernels depend on dynamic extents in a way that the language cannot print.
+        """
+        own = self._text()
+        dims = dims_in(tuple(program for _, program in self.programs.values()))
+        given = self.programs
+        for values in _other_values(dims):
+            self.programs = {
+                name: (_sized(captured, changed), changed)
+                for name, (captured, program) in given.items()
+                for changed in (made_for(program, values),)
+            }
+            try:
+                other = self._text()
+            finally:
+                self.programs = given
+            if other != own:
+                raise LoweringError(_depends(own, other, dims))
+        return own
+
+    def _text(self) -> str:
         regions = [s for _, p in self.programs.values() for s in p.steps if isinstance(s, Region)]
         model = self._model_class()
         parts = [self._docstring(), self.imports(bool(regions))]
@@ -145,6 +173,8 @@ class CandidateWriter(ABC):
         """``forward``, which finds the workload, and one method per workload."""
         lines = [f"    def forward({', '.join(['self', *self._parameters()])}):"]
         checks = []
+        for captured, _ in self.programs.values():
+            checks += _extent_lines(captured, self.arguments)
         for name, (captured, program) in self.programs.items():
             call = f"self._forward_{name}({', '.join(self.arguments)})"
             condition = self._condition(captured)
@@ -170,19 +200,22 @@ class CandidateWriter(ABC):
                 attribute=partial(self.attribute, program),
                 device=self.device,
                 takes_addresses=self.takes_addresses,
+                extents=_extent_lines(self.programs[name][0], self.arguments),
             )
             lines += ["", *("    " + line for line in method)]
         return lines
 
     def _condition(self, captured: Captured) -> str:
-        terms = []
+        terms = [f"{dim.low} <= {dim.variable} <= {dim.high}" for dim in dims_of(captured.axes)]
         for placeholder in inputs_of(captured):
             name = self.arguments[int(placeholder.source)]
             terms.append(f"{name}.shape == {placeholder.shape} and {name}.dtype is {placeholder.dtype}")
         return " and ".join(terms)
 
     def _shapes(self, captured: Captured) -> str:
-        return ", ".join(f"{p.shape} {p.dtype!s}" for p in inputs_of(captured)) or "no inputs"
+        shapes = ", ".join(f"{p.shape} {p.dtype!s}" for p in inputs_of(captured)) or "no inputs"
+        ranges = "".join(f", {d.variable} from {d.low} to {d.high}" for d in dims_of(captured.axes))
+        return shapes + ranges
 
     def _parameters(self) -> list[str]:
         """Text of forward's parameters with their defaults."""
@@ -260,6 +293,46 @@ def _refusal_of_gradients(tensors: Sequence[str]) -> list[str]:
 
 def _needs_no_grad(program: Program) -> bool:
     return bool(program.mutations) or any(isinstance(step, Call) for step in program.steps)
+
+
+def _sized(captured: Captured, program: Program) -> Captured:
+    """Return the graph with its inputs' sizes as the program has them: those that vary as extents."""
+    if not captured.axes:
+        return captured
+    placeholders = tuple(
+        dataclasses.replace(p, shape=buffer.shape, stride=buffer.stride)
+        for p in captured.placeholders
+        for buffer in (program.buffer(p.node),)
+    )
+    return dataclasses.replace(captured, placeholders=placeholders)
+
+
+def _other_values(dims: Sequence[Dim]) -> Iterator[dict[str, int]]:
+    """Yield values of dims that a text for all of them must not depend on: the corners of the ranges.
+
+    What is decided by comparing sizes, and the same at both ends of a range, is the same between them.
+    """
+    if dims:
+        for corner in itertools.product(*((dim.low, dim.high) for dim in dims)):
+            yield {dim.name: value for dim, value in zip(dims, corner, strict=True)}
+
+
+def _depends(one: str, other: str, dims: Sequence[Dim]) -> str:
+    """Say where texts for two extents differ."""
+    pairs = zip(one.splitlines(), other.splitlines(), strict=False)
+    line = next((a.strip() for a, b in pairs if a != b), "")
+    return (
+        f"a kernel for one size of {', '.join(d.name for d in dims)} is none for all of them: {line[:120]!r}"
+    )
+
+
+def _extent_lines(captured: Captured, arguments: Sequence[str]) -> list[str]:
+    """Return the statements that read extents off the inputs."""
+    lines = []
+    for axis, dim in zip(captured.axes, dims_of(captured.axes), strict=True):
+        position, number = axis.axes[0]
+        lines.append(f"{dim.variable} = {arguments[int(position)]}.shape[{number}]")
+    return lines
 
 
 def _identifier(name: str) -> str:

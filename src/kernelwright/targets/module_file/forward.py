@@ -2,10 +2,11 @@
 
 import keyword
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from kernelwright.core.errors import LoweringError
 from kernelwright.ir.arguments import signature
+from kernelwright.ir.extents import dims_in, most
 from kernelwright.ir.program import Buffer, BufferRef, Call, CallArg, Program, Region
 
 FREE_FROM_BYTES = 1 << 20
@@ -39,16 +40,18 @@ def forward_method(
     attribute: Callable[[Buffer], str],
     device: str | None = None,
     takes_addresses: bool = False,
+    extents: Sequence[str] = (),
 ) -> list[str]:
     """Return the lines of one workload's method.
 
     ``arguments``: names of forward's arguments; ``kernel_names``: region -> its function, which takes
     tensors, or addresses where ``takes_addresses``; ``attribute``: Python expression of a parameter, buffer
-    or constant; ``device``: Python expression of where tensors live that are not on the processor.
+    or constant; ``device``: Python expression of where tensors live that are not on the processor;
+    ``extents``: statements that define the extents which the program's sizes depend on.
     """
     writer = _ForwardWriter(program, kernel_names, attribute, arguments, device, takes_addresses)
     head = [f"def {name}({', '.join(['self', *arguments])}):"]
-    return head + ["    " + line for line in writer.lines()]
+    return head + ["    " + line for line in (*extents, *writer.lines())]
 
 
 def dense_stride(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -156,8 +159,9 @@ class _ForwardWriter:
             if is_new and buffer.kind == "temporary":
                 self.allocated.add(buffer.name)
                 lines.append(f"{self.names[buffer.name]} = {_empty(buffer, on_device=bool(self.device))}")
-        pointers = ", ".join(f"{self.names[a.buffer]}{self.address}" for a in arguments)
-        lines.append(f"{self.kernel_names[region.name]}({pointers})")
+        given = [f"{self.names[a.buffer]}{self.address}" for a in arguments]
+        given += [dim.variable for dim in dims_in(region)]
+        lines.append(f"{self.kernel_names[region.name]}({', '.join(given)})")
         return lines
 
     def _call(self, call: Call) -> list[str]:
@@ -224,8 +228,8 @@ def _empty(buffer: Buffer, *, on_device: bool) -> str:
 
 
 def n_bytes(buffer: Buffer) -> int:
-    """Return the bytes of a buffer's elements."""
-    return math.prod(buffer.shape) * _ITEM_BYTES.get(buffer.dtype, 1)
+    """Return the bytes of a buffer's elements; at most so many where its shape varies."""
+    return most(math.prod(buffer.shape)) * _ITEM_BYTES.get(buffer.dtype, 1)
 
 
 def _reads(step: Call | Region) -> set[str]:

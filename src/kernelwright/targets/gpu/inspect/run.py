@@ -84,12 +84,13 @@ def inspect_candidate(
         "is_training": is_training,
         "cpu_s": int(4 * timeout_s) + 1,
     }
-    heard = _ask(json.dumps(request).encode(), timeout_s, start or start_here)
+    program = "kernelwright.targets.gpu.inspect.child"
+    heard = ask_program(program, json.dumps(request).encode(), timeout_s, start or start_here)
     return _inspection(heard, gpu, timeout_s)
 
 
 @dataclass(frozen=True)
-class _Heard:
+class Heard:
     """What came out of the process; ``code`` None: killed when its time was up."""
 
     code: int | None
@@ -111,15 +112,20 @@ def start_here(command: Sequence[str], folder: str, answers: int, log: int) -> "
     )
 
 
-def _ask(request: bytes, timeout_s: float, start: Start) -> _Heard:
+def ask_program(program: str, request: bytes, timeout_s: float, start: Start) -> Heard:
+    """Run a module as a program, give it the request, and return the JSON lines that it wrote.
+
+    Raises:
+        MachineError: the process cannot be started.
+    """
     answers, log = _room("answers", ANSWER_BYTES), _room("log", LOG_BYTES)
-    command = [sys.executable, "-m", "kernelwright.targets.gpu.inspect.child", str(answers)]
+    command = [sys.executable, "-m", program, str(answers)]
     try:
         with tempfile.TemporaryDirectory(prefix="kernelwright-", ignore_cleanup_errors=True) as folder:
             code = _run(start(command, folder, answers, log), request, timeout_s)
-        return _Heard(code, _written(log, LOG_BYTES).decode(errors="replace")[-LOG_TAIL:], _messages(answers))
+        return Heard(code, _written(log, LOG_BYTES).decode(errors="replace")[-LOG_TAIL:], _messages(answers))
     except OSError as error:
-        raise MachineError(f"no process can be started to look at a candidate: {error}") from error
+        raise MachineError(f"no process can be started for {program}: {error}") from error
     finally:
         os.close(answers)
         os.close(log)
@@ -174,7 +180,7 @@ def _messages(fd: int) -> list[dict[str, Any]]:
     return found
 
 
-def _inspection(heard: _Heard, gpu: GpuFacts, timeout_s: float) -> Inspection:
+def _inspection(heard: Heard, gpu: GpuFacts, timeout_s: float) -> Inspection:
     reports: dict[str, KernelReport] = {}
     versions: dict[str, str] = {}
     begun, ended, sandbox = "", dict[str, Any](), None
@@ -212,7 +218,7 @@ def _inspection(heard: _Heard, gpu: GpuFacts, timeout_s: float) -> Inspection:
 
 
 def _status(
-    heard: _Heard, ended: dict[str, Any], begun: str, timeout_s: float
+    heard: Heard, ended: dict[str, Any], begun: str, timeout_s: float
 ) -> tuple[InspectionStatus, str]:
     while_ = f" while {begun} was built" if begun else ""
     if heard.code is None:

@@ -1,0 +1,109 @@
+"""Published kernels before the referee; those that need a GPU before its compiler."""
+
+import ast
+from collections.abc import Callable
+from pathlib import Path
+
+from kernelwright.api.inspecting import looking, wanted_gpu
+from kernelwright.api.judging import run_evaluate
+from kernelwright.api.machines import bound_settings
+from kernelwright.core.errors import MachineError, TaskError, UserError
+from kernelwright.core.places import AtPath
+from kernelwright.core.request import ClaimsRequest, EvaluateRequest
+from kernelwright.core.task import Workload
+from kernelwright.formats.claims import PublishedClaim, read_claims
+from kernelwright.machine import probe
+from kernelwright.referee.baselines import known_baselines
+from kernelwright.referee.device import parse_device
+from kernelwright.report.claims import ClaimsResult, JudgedClaim
+from kernelwright.settings import Settings
+from kernelwright.targets.gpu.inspect.compiled import default_gpu, form_of
+from kernelwright.targets.gpu.inspect.inspection import KernelForm
+from kernelwright.tasks.places import load_place
+
+
+def run_claims(
+    request: ClaimsRequest,
+    *,
+    settings: Settings | None = None,
+    on_row: Callable[[JudgedClaim], object] = lambda row: None,
+) -> ClaimsResult:
+    """Judge every published kernel of a folder, or say why that cannot be done here.
+
+    The folder's tasks are strangers': their references run in the sandbox too.
+
+    Args:
+        request: what is asked for.
+        settings: where things are; default: ``load_settings()``.
+        on_row: called with each claim when it has been judged.
+
+    Raises:
+        UserError: the folder has no claims, or they are not in the form of docs/formats.md.
+        MachineError: no process, memory or compiler.
+    """
+    where = bound_settings(settings, request.require_sandbox)
+    folder = Path(request.folder)
+    rows = []
+    for claim in read_claims(folder):
+        row = _judged(claim, folder, request, where)
+        on_row(row)
+        rows.append(row)
+    return ClaimsResult(
+        rows=tuple(rows),
+        command=request.command_line(),
+        environment=dict(probe.probe_machine().environment()),
+    )
+
+
+def _judged(claim: PublishedClaim, folder: Path, request: ClaimsRequest, where: Settings) -> JudgedClaim:
+    source = (folder / claim.kernel).read_text(encoding="utf-8", errors="replace")
+    if _needs_gpu(source) and not parse_device(request.device).is_apart:
+        return _inspected(claim, folder, source, where)
+    over = (claim.over,) if claim.over in known_baselines(request.device) else ()
+    asked = EvaluateRequest(
+        task=AtPath(path=str(folder / claim.task)),
+        kernels=(AtPath(path=str(folder / claim.kernel)),),
+        workloads=(Workload(overrides=claim.sizes),) if claim.sizes else (),
+        final=True,
+        confine_tasks=True,
+        baselines=over or None,
+        library_calls=request.library_calls,
+        device=request.device,
+        require_sandbox=request.require_sandbox,
+    )
+    try:
+        (evaluation,) = run_evaluate(asked, settings=where)
+    except (TaskError, UserError) as error:
+        return JudgedClaim(claim, reason=str(error))
+    return JudgedClaim(claim, evaluation)
+
+
+def _inspected(claim: PublishedClaim, folder: Path, source: str, where: Settings) -> JudgedClaim:
+    """Say what a compiler makes of a kernel for which there is no GPU here."""
+    form = form_of(source)
+    gpu = default_gpu(form)
+    reason = "needs a GPU to be judged; none was asked for (--device)"
+    try:
+        task = load_place(AtPath(path=str(folder / claim.task)))
+        with looking(form, source, task, where) as look:
+            found = look(wanted_gpu(gpu, form))
+    except (UserError, MachineError) as error:
+        return JudgedClaim(claim, reason=f"{reason}, and was not inspected: {error}")
+    n_run = sum(kernel.outcome.can_run for kernel in found.kernels)
+    words = (
+        f"{found.status.replace('_', ' ')} for {gpu}: {n_run} of {len(found.kernels)} kernels can be launched"
+    )
+    return JudgedClaim(claim, inspected=words, reason=reason)
+
+
+def _needs_gpu(source: str) -> bool:
+    """True for kernels in one of the GPUs' languages: their forms, or Triton, which is imported."""
+    if form_of(source) != KernelForm.TRITON:
+        return True
+    try:
+        nodes = list(ast.walk(ast.parse(source)))
+    except (SyntaxError, ValueError):
+        return False
+    named = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    named |= {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
+    return any(name.partition(".")[0] == KernelForm.TRITON for name in named)

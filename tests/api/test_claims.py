@@ -1,0 +1,122 @@
+"""Published kernels beside what was claimed of them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kernelwright.api.claims import run_claims
+from kernelwright.core.candidate import Candidate
+from kernelwright.core.errors import UserError
+from kernelwright.core.evaluation import Status
+from kernelwright.core.request import ClaimsRequest
+from kernelwright.core.task import Task
+from kernelwright.formats.claims import PublishedClaim, read_claims
+from kernelwright.report.claims import JudgedClaim
+from kernelwright.settings import Settings
+from kernelwright.testing.fake_run import fake_evaluation
+
+TASK = """
+import torch
+
+N = 4096
+
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return torch.tanh(x) * 2
+
+
+def get_inputs():
+    return [torch.randn(64, N)]
+
+
+def get_init_inputs():
+    return []
+"""
+SAME = TASK.replace("class Model(", "class ModelNew(")
+TRITON = """
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def double(x, y, n, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    tl.store(y + i, tl.load(x + i, i < n) * 2, i < n)
+
+
+class ModelNew(torch.nn.Module):
+    def forward(self, x):
+        y = torch.empty_like(x)
+        double[(x.numel() // 256,)](x, y, x.numel(), B=256)
+        return y
+"""
+
+
+def folder_with(tmp_path: Path, claims: Any, **files: str) -> Path:
+    for name, text in {"task": TASK, **files}.items():
+        (tmp_path / f"{name}.py").write_text(text)
+    (tmp_path / "claims.json").write_text(claims if isinstance(claims, str) else json.dumps(claims))
+    return tmp_path
+
+
+@pytest.mark.slow
+def test_right_wrong_and_gpu_kernels_in_one_table(tmp_path: Path) -> None:
+    claims = [
+        {"task": "task.py", "kernel": "same.py", "speedup": 50.0, "hardware": "A100", "sizes": {"N": 1024}},
+        {"task": "task.py", "kernel": "wrong.py", "name": "off by a bit", "correct": True},
+        {"task": "task.py", "kernel": "gpu.py", "speedup": 3.0},
+    ]
+    folder = folder_with(tmp_path, claims, same=SAME, wrong=SAME.replace("* 2", "* 2.001"), gpu=TRITON)
+    where = Settings(cache_dir=tmp_path / "c", data_dir=tmp_path / "d", store=str(tmp_path / "runs.db"))
+    result = run_claims(ClaimsRequest(folder=str(folder), out=None), settings=where)
+    same, wrong, gpu = result.rows
+    assert same.evaluation is not None and same.evaluation.status is Status.VERIFIED
+    assert same.meaning == "correct; slower here than claimed; claimed for A100"
+    assert wrong.is_refuted and not result.is_success
+    assert gpu.evaluation is None and "needs a GPU" in gpu.meaning and "sm_90" in gpu.meaning
+    assert "1 refuted" in result.files()["claims-judged.md"]
+
+
+@pytest.mark.parametrize(
+    ("claims", "said"),
+    [
+        ("{", "no JSON"),
+        ([], "holds no claims"),
+        ({"task": "task.py"}, "docs/formats.md has its form"),
+        ([{"task": "task.py"}], "0.kernel"),
+        ([{"task": "task.py", "kernel": "nowhere.py"}], "nowhere.py is no file in"),
+        ([{"task": "../task.py", "kernel": "task.py"}], "is no file in"),
+        ([{"task": "task.py", "kernel": "task.py", "speedup": -1}], "0.speedup"),
+        ([{"task": "task.py", "kernel": "task.py", "spedup": 2}], "0.spedup"),
+    ],
+)
+def test_what_is_no_folder_of_claims_is_said_in_one_line(tmp_path: Path, claims: Any, said: str) -> None:
+    with pytest.raises(UserError, match=said) as raised:
+        read_claims(folder_with(tmp_path, claims))
+    assert "\n" not in str(raised.value)
+
+
+def test_a_folder_without_claims_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"claims\.json: cannot be read"):
+        read_claims(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("claimed", "meaning"),
+    [
+        ({"speedup": 2.0}, "holds here"),
+        ({"speedup": 4.0}, "correct; slower here than claimed"),
+        ({"speedup": 1.1}, "correct; faster here than claimed"),
+        ({}, "correct, as claimed"),
+        ({"speedup": 2.0, "over": "cuDNN"}, "correct; not compared with cuDNN here"),
+        ({"correct": False}, "claimed wrong; every check passed here"),
+    ],
+)
+def test_a_verdict_says_what_to_make_of_a_claim(claimed: dict[str, Any], meaning: str) -> None:
+    claim = PublishedClaim(task="t.py", kernel="k.py", **claimed)
+    evaluation = fake_evaluation(Candidate(source="k"), Task(name="t", source="x"), 2.0)
+    assert JudgedClaim(claim, evaluation).meaning == meaning
