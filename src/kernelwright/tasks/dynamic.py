@@ -195,7 +195,7 @@ def _require_range(task: Task) -> None:
     except Exception as error:  # torch.export raises many classes
         words = ", ".join(f"{axis.name}:{axis.low}-{axis.high}" for axis in task.dynamic)
         reason = next((line for line in str(error).splitlines() if "-" in line or "must" in line), str(error))
-        said = " ".join(reason.split())[:200]
+        said = " ".join(reason.split())[:200].removeprefix("- ")
         raise TaskError(
             f"{task.name}: one graph does not serve {words} (torch.export: {said}); "
             "narrow the range, or leave --dynamic out"
