@@ -15,6 +15,7 @@ import sys
 import time
 import types
 from collections.abc import Callable
+from functools import partial
 
 import torch
 
@@ -105,13 +106,13 @@ def _case(name: str, machine: Machine, points: int) -> tuple[Call, list[tuple[Po
     task = Task(name=name, source=SOURCE.format(layer=layer, names=names, body=body, inputs=inputs))
     namespace = load_namespace(task, Workload())
     values, reference = draw_inputs(task, namespace, seed=1), construct_model(task, namespace, seed=0)
-    owns = []
+    owns: list[tuple[Point, Call]] = []
     for planned in _points(task, machine, points):
         module = _module(task, planned)
         module.load_state_dict(reference.state_dict())
         torch.testing.assert_close(module(*values), reference(*values), rtol=1e-3, atol=1e-4)
-        owns.append((planned.point, lambda module=module: module(*values)))
-    return lambda: reference(*values), owns
+        owns.append((planned.point, partial(module, *values)))
+    return partial(reference, *values), owns
 
 
 def _points(task: Task, machine: Machine, count: int) -> list[PlannedPoint]:

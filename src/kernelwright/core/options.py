@@ -230,6 +230,18 @@ OPTIONS: tuple[Option, ...] = (
         "memory", "--memory", "cold: no run knows of another. warm: all know what the store knew when it "
         "began.", "Search", choices=("cold", "warm"),
     ),
+    Option(
+        "blocks", "--blocks", "Take the model apart: optimise each kind of block once, then put it together. "
+        "See docs/whole-models.md.", "Search", kind=bool,
+        default="where a kind occurs twice",
+    ),
+    Option(
+        "blocks", "--no-blocks", "Optimise the model as one kernel.", "Search", kind=bool, is_off=True,
+    ),
+    Option(
+        "again", "--again", "Measure anew, also where the store has the answer to the same request.",
+        "Search", kind=bool,
+    ),
     Option("cold", "--cold", "Begin with no memory of other runs.", "Search", kind=bool),
     Option(
         "findings", "--findings", "Show models what documents in Markdown or text say of the task.",

@@ -78,8 +78,7 @@ def deliver(
     Raises:
         TaskError: the original cannot be copied, or its calls hold what no contract can name.
     """
-    origin = None if original is not None else bind_source(task, task.workloads[0])
-    module = _own_copy(task, original) if original is not None else _constructed(task, origin or "")
+    module, origin = original_of(task, original)
     calls = calls_of(task, original)
     init = () if origin is None else tuple(load_origin(origin).get_init_inputs())
     contract = make_contract(
@@ -91,6 +90,18 @@ def deliver(
         contract = over_ranges(contract, task, module)
     kernel = VerifiedKernel(winner.program, contract, origin=origin)
     return Delivery(kernel, attach(kernel, module), winner, task)
+
+
+def original_of(task: Task, original: nn.Module | None) -> tuple[nn.Module, str | None]:
+    """Return a task's original in the task's mode, one that nobody else has, and the source of a file's.
+
+    Raises:
+        TaskError: a live module cannot be copied, or a file's cannot be constructed.
+    """
+    if original is not None:
+        return _own_copy(task, original), None
+    origin = bind_source(task, task.workloads[0])
+    return _constructed(task, origin), origin
 
 
 def _own_copy(task: Task, original: nn.Module) -> nn.Module:

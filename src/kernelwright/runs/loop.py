@@ -13,7 +13,7 @@ from kernelwright.agents.roles import Team
 from kernelwright.agents.signature import task_signature
 from kernelwright.core.budget import Meter, Spent
 from kernelwright.core.candidate import Candidate
-from kernelwright.core.errors import BudgetUsedUp, ModelUnavailable
+from kernelwright.core.errors import BudgetUsedUp, ModelUnavailable, StoreError
 from kernelwright.core.evaluation import Evaluation, Status
 from kernelwright.core.events import (
     FinalistsTimed,
@@ -76,6 +76,8 @@ class Tools:
     """False in an ablation."""
     on_event: Listener = field(default=lambda event: None)
     prepare: Callable[[RunSpec, Path], tuple[Problem, str | None]] = prepare
+    accepts: Callable[[Evaluation], bool] = is_faster_everywhere
+    """Says of a final verdict whether the candidate is delivered."""
 
 
 @dataclass(frozen=True)
@@ -146,6 +148,14 @@ def continue_run(run_id: str, tools: Tools) -> RunOutcome:
     with held(tools.store, run_id):
         finished = _finish(record, tools)
     return _outcome(record, finished, tools.store)
+
+
+def ended_run(run_id: str, store: Store) -> RunOutcome:
+    """Return how a finished run ended; raises StoreError where it has not."""
+    ended = Journal(store, run_id, lambda event: None).finished()
+    if ended is None:
+        raise StoreError(f"run {run_id} has not ended")
+    return _outcome(store.get_run(run_id), ended, store)
 
 
 def _finish(record: RunRecord, tools: Tools) -> RunFinished:
@@ -315,7 +325,7 @@ class _Loop:
             context.emit(StepStarted(step=self.state.step, mode="final", base=candidate_id))
             candidate = self.state.candidates[candidate_id]
             last = context.judge(candidate, final=True)
-            if is_faster_everywhere(last):
+            if self.tools.accepts(last):
                 return candidate, last
             if last.status is Status.VERIFIED:
                 break

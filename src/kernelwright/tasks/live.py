@@ -19,6 +19,7 @@ from kernelwright.core.errors import TaskError
 from kernelwright.core.structure import UnstructuredError, take_apart
 from kernelwright.core.task import Mode, Task, TolerancePolicy, Workload
 from kernelwright.tasks.class_source import class_sources
+from kernelwright.tasks.likeness import likeness
 
 _SHIM = '''"""The live module of {artifact}: {class_name}."""
 
@@ -119,6 +120,7 @@ def task_from_module(
         tolerance=tolerance,
         artifact=str(artifact),
         class_source=class_sources(module),
+        likeness=likeness(module, examples),
     )
 
 

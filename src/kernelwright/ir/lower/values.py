@@ -141,6 +141,10 @@ class Reader(Protocol):
         """Return an index that stands for a computed position in ``[0, size)``."""
         ...
 
+    def position(self, index: Affine, dtype: DType) -> Expr:
+        """Return an index as a number; computed positions in it become operations."""
+        ...
+
     def op(self, name: str, *args: Expr, dtype: DType) -> Expr:
         """Return an operation; equal ones are one object."""
         ...
