@@ -12,7 +12,7 @@ from torch import nn
 
 from kernelwright.core.dynamic import parse_dynamic
 from kernelwright.core.errors import LoweringError
-from kernelwright.core.plan import Plan
+from kernelwright.core.plan import Move, Plan
 from kernelwright.core.target import CPU_CPP
 from kernelwright.core.task import Mode, Task
 from kernelwright.ir.plan_lowering import LoweredPlan, lower_plan, write_source
@@ -156,3 +156,25 @@ def test_a_kernel_that_would_hold_for_one_size_is_not_written() -> None:
     x, y = torch.randn(33, 1), torch.randn(33, 1)
     with torch.no_grad():
         torch.testing.assert_close(namespace["ModelNew"]()(x, y), torch.softmax(x + y, 0)[:, 0])
+
+
+def test_a_generated_product_is_right_or_refused() -> None:
+    task = _task("torch.relu(x @ self.weight.t() + y[:, :16])", "(9, 24)")
+    captured = capture_dynamic(task)
+    product = next(node.name for node in captured.graph.nodes if "mm" in str(node.target))
+    plan = Plan().then(Move(skill="own-product", region=product, params={}, why="a product of our own"))
+    lowering = target_of(CPU_CPP).lowering
+    lowered = lower_plan(captured, plan, {"own-product": "fusion:own-product"}, lowering)
+    try:
+        source = _written(task, lowered)
+    except LoweringError as error:
+        assert "fixed sizes" in str(error)
+        return
+    namespace: dict[str, Any] = {"__name__": "kernel"}
+    exec(source, namespace)
+    kernel = namespace["ModelNew"]()
+    for extent in (1, 2, 17, HIGH):
+        x, y = torch.randn(extent, 24), torch.randn(extent, 24)
+        with torch.no_grad():
+            expected = torch.relu(x @ kernel.weight.t() + y[:, :16])
+            torch.testing.assert_close(kernel(x, y), expected, rtol=1e-4, atol=1e-4)
