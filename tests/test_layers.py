@@ -19,7 +19,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("runs", "tuning"),
     ("methods",),
     ("remote", "corpus", "delivery"),
-    ("warm",),
+    ("warm", "whole"),
     ("api",),
     ("mcp", "dashboard"),
     ("cli", "testing"),

@@ -35,6 +35,19 @@ def test_a_file_that_is_no_task(cli: Any, command: str, source: str, words: list
     check_one_line(cli(command, "bad.py", *kernel), *words)
 
 
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ("rows", ["'rows'", "batch:1-64"]),
+        ("batch:4-2", ["give a range"]),
+        ("n=elsewhere:0:1-4", ["'elsewhere'", "known"]),
+        ("n=x:7:1-4", ["no axis 7"]),
+    ],
+)
+def test_a_dynamic_axis_that_is_not_there(cli: Any, task_file: Path, asked: str, words: list[str]) -> None:
+    check_one_line(cli("optimize", task_file, "--dynamic", asked), "--dynamic", *words)
+
+
 def test_a_file_that_is_not_there(cli: Any, task_file: Path) -> None:
     check_one_line(cli("optimize", "missing.py"), "missing.py", "no such file")
     check_one_line(cli("bench", "missing"), "missing", "no such file or folder")

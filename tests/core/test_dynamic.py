@@ -20,7 +20,8 @@ from kernelwright.core.task import Task, Workload
 
 
 @pytest.mark.parametrize(
-    "text", ["batch", "batch=1..64", "batch=1..64@8,64", "x:0=2..7", "x:0,y:1=2..7", "0:1=3..9", "batch=4.."]
+    "text",
+    ["batch", "batch:1-64", "batch:1-64@8,64", "rows=x:0:2-7", "rows=x:0,y:1:2-7", "a=0:1:3-9", "batch:4-"],
 )
 def test_words_come_back(text: str) -> None:
     axis = parse_dynamic(text)
@@ -30,7 +31,7 @@ def test_words_come_back(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "x", "batch=64", "batch=0..4", "batch=9..4", "x:a=1..4", "batch=1..64@65", "batch=1..99999999999"],
+    ["", "x", "batch=64", "batch:0-4", "batch:9-4", "a=x:a:1-4", "batch:1-64@65", "batch:1-99999999999"],
 )
 def test_what_is_no_range_gets_one_line(text: str) -> None:
     with pytest.raises(UserError, match="--dynamic"):
@@ -50,13 +51,17 @@ def test_other_values_are_refused(given_: object) -> None:
 
 
 def test_a_request_says_it_again() -> None:
-    request = RunRequest(task=AtPath(path="model.py"), dynamic=read_dynamic(["batch=1..64", "x:1=2..9"]))
+    request = RunRequest(
+        task=AtPath(path="model.py"), dynamic=read_dynamic(["batch:1-64", "columns=x:1:2-9"])
+    )
     words = request.words()
     assert [words[i + 1] for i, word in enumerate(words) if word == "--dynamic"] == [
-        "batch=1..64",
-        "x:1=2..9",
+        "batch:1-64",
+        "columns=x:1:2-9",
     ]
-    assert read_values(RunRequest, {"dynamic": ["batch=1..64", "x:1=2..9"]})["dynamic"] == request.dynamic
+    assert (
+        read_values(RunRequest, {"dynamic": ["batch:1-64", "columns=x:1:2-9"]})["dynamic"] == request.dynamic
+    )
 
 
 @given(st.integers(1, 90), st.integers(1, 90), st.integers(0, 3))

@@ -13,6 +13,7 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.dynamic import parse_dynamic
 from kernelwright.core.plan import Plan
 from kernelwright.core.target import CPU_CPP
+from kernelwright.core.task import Mode, Task
 from kernelwright.delivery.making import Delivery, deliver
 from kernelwright.delivery.runtime.calls import NotVerifiedError, strict
 from kernelwright.delivery.saving import load, save
@@ -49,12 +50,16 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[nn.Module, Delivery]
     module = Scores().eval()
     folder = tmp_path_factory.mktemp("live")
     task = task_from_module(module, _inputs(8), name="scores", folder=folder)
-    task = dynamic_task(task, [parse_dynamic(f"batch={LOW}..{HIGH}")])
+    task = dynamic_task(task, [parse_dynamic(f"batch:{LOW}-{HIGH}")])
+    return module, _delivered(task, module)
+
+
+def _delivered(task: Task, module: nn.Module | None) -> Delivery:
     target = target_of(CPU_CPP)
     lowered = lower_plan(capture_dynamic(task), Plan(), {}, target.lowering)
     assert target.writer is not None
     source = write_source(task, {task.workloads[0].name: lowered}, Plan(), target.writer)
-    return module, deliver(Candidate(source=source), task, module)
+    return deliver(Candidate(source=source), task, module)
 
 
 def _require_equal(one: nn.Module, other: nn.Module, extent: int) -> None:
@@ -130,3 +135,47 @@ def test_it_is_compiled_and_exported_for_the_range(made: tuple[nn.Module, Delive
         called = [str(node.target) for node in exported.graph.nodes if node.op == "call_function"]
         assert any(name.startswith("kernelwright.scores") for name in called)
         _require_equal(exported.module(), module, 9)
+
+
+FILE = """
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def forward(self, scale, x, y):
+        return torch.relu(x + y) * scale
+
+
+def get_inputs():
+    return [2.0, torch.randn(4, 3), torch.randn(6, 1, 1)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+def test_a_file_counts_its_inputs_and_the_module_its_tensors() -> None:
+    task = Task(name="file", source=FILE, mode=Mode.EVAL)
+    task = dynamic_task(task, [parse_dynamic("rows=x:0:2-9"), parse_dynamic("planes=y:0:2-7")])
+    fast = _delivered(task, None).module
+    with torch.no_grad():
+        for rows, planes in ((2, 7), (9, 2), (5, 5), (10, 3)):
+            x, y = torch.randn(rows, 3), torch.randn(planes, 1, 1)
+            torch.testing.assert_close(fast(2.0, x, y), torch.relu(x + y) * 2.0)
+    assert _counts(fast) == (3, 1)
+
+
+def test_arguments_by_name_come_in_any_order(tmp_path: Path) -> None:
+    class Gap(nn.Module):
+        def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            return torch.tanh(x) - y
+
+    inputs = {"y": torch.randn(5, 4), "x": torch.randn(5, 4)}
+    task = task_from_module(Gap(), (), kwargs=inputs, name="gap", folder=tmp_path)
+    fast = _delivered(dynamic_task(task, [parse_dynamic("rows=x:0,y:0:1-9")]), Gap()).module
+    x, y = torch.randn(7, 4), torch.randn(7, 4)
+    with torch.no_grad():
+        torch.testing.assert_close(fast(x=x, y=y), torch.tanh(x) - y)
+    assert _counts(fast) == (1, 0)

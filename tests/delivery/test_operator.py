@@ -10,6 +10,8 @@ from tests.delivery.delivering import delivered
 from torch import nn
 from torch.fx.experimental.proxy_tensor import make_fx
 
+from kernelwright.delivery.runtime.operator import operator_of as operator_for
+
 SHAPE = (6, 16)
 
 
@@ -157,3 +159,39 @@ def test_an_operator_called_with_other_shapes_says_so(gate: Any) -> None:
     x, y = inputs()
     with pytest.raises(RuntimeError, match=r"Gate: the kernel was verified on \(6, 16\) float32, .* not on"):
         operator_of(gate)(x[:2], y[:2], gate.weight.detach())
+
+
+@pytest.mark.parametrize(
+    "layer", [lambda: nn.Linear(4, 4), lambda: nn.BatchNorm1d(4)], ids=["read", "written"]
+)
+def test_more_weights_than_a_schema_takes_go_in_lists(layer: Any, tmp_path: Any, monkeypatch: Any) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    torch.manual_seed(0)
+    m = nn.Sequential(*[layer() for _ in range(34)])
+    x = torch.randn(6, 4)
+    fast: Any = delivered(m, (x,), tmp_path).module
+    expected = copy.deepcopy(m)
+    compiled = torch.compile(fast, fullgraph=True, backend="aot_eager")
+    with torch.no_grad():
+        for call in (fast, compiled):
+            torch.testing.assert_close(call(x), expected(x))
+    assert fast.report().original_calls == 0
+    for name, value in expected.state_dict().items():
+        torch.testing.assert_close(fast.state_dict()[name], value)
+
+
+def test_an_operator_with_lists_has_gradients_and_a_batch(tmp_path: Any, monkeypatch: Any) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    torch.manual_seed(0)
+    m = nn.Sequential(*[nn.Linear(4, 4) for _ in range(34)])
+    x = torch.randn(3, 6, 4)
+    made = delivered(m, (x[0],), tmp_path)
+    operator = operator_for(made.kernel, m)
+    weights = [p.detach().clone().requires_grad_() for p in m.parameters()]
+    operator(x[0], *weights).pow(2).sum().backward()
+    m(x[0]).pow(2).sum().backward()
+    for weight, parameter in zip(weights, m.parameters(), strict=True):
+        torch.testing.assert_close(weight.grad, parameter.grad)
+    with torch.no_grad():
+        found = torch.vmap(lambda row: operator(row, *[weight.detach() for weight in weights]))(x)
+        torch.testing.assert_close(found, m(x))

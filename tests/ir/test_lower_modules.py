@@ -155,6 +155,14 @@ MODULES: dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]] = {
         (randn(4, 5), torch.tensor([[0, 4], [1, 1], [2, 0], [3, 3]])),
     ),
     "index": (Wrap(lambda x, i: x[i].exp()), (randn(4, 5), torch.tensor([0, -1, 2]))),
+    "index_of_positions": (
+        Wrap(lambda x, i: torch.arange(4)[i] * 3 + torch.arange(2, 10, 2)[i] <= x),
+        (randn(3) * 9, torch.tensor([0, -1, 2])),
+    ),
+    "index_of_real_positions": (
+        Wrap(lambda x, i: torch.arange(0.0, 2.0, 0.5)[i] * x + torch.arange(4, dtype=torch.float32)[i]),
+        (randn(3), torch.tensor([3, 1, 2])),
+    ),
     "long_cat": (Wrap(lambda x: torch.cat([x] * 6, 1).relu()), (randn(4, 5),)),
     "transposed_mm": (Wrap(lambda a, b: (a.T @ b.T).relu()), (randn(4, 5), randn(6, 4))),
     "view_of_input": (Wrap(lambda x: x.view(-1).unsqueeze(0)), (randn(4, 5),)),

@@ -113,3 +113,38 @@ def test_clang_remarks_are_read(tmp_path: Path) -> None:
 def test_condensed_log_keeps_warnings_and_drops_repeats() -> None:
     log = "k.cpp:1:1: warning: unused\n" + "k.cpp:2:1: missed: statement clobbers memory: f ();\n" * 3
     assert condense(log, "int f();") == "k.cpp:1:1: warning: unused"
+
+
+INTRINSICS = """
+#include <immintrin.h>
+extern "C" void scale(const float* x, const int* at, float* y, long n) {
+    __m256 two = _mm256_set1_ps(2.0f);
+    for (long i = 0; i + 8 <= n; i += 8) {
+        __m256 v = _mm256_i32gather_ps(x, _mm256_loadu_si256((const __m256i*)(at + i)), 4);
+        _mm256_storeu_ps(y + i, _mm256_fmadd_ps(v, two, two));
+    }
+}
+"""
+
+
+@needs_gcc
+def test_code_by_intrinsics_is_counted_and_not_called_unvectorised(tmp_path: Path) -> None:
+    built = compile_library(INTRINSICS, FLAGS, tmp_path, 60)
+    assert isinstance(built, BuiltLibrary)
+    blind = report_facts(built.log, built.path)
+    facts = report_facts(built.log, built.path, INTRINSICS)
+    assert blind["compiler.vectorized_fraction"] == 0, "what the vectoriser alone would say"
+    assert facts["compiler.loops"] is facts["compiler.vectorized_fraction"] is None
+    assert facts["compiler.vector_fma"] == 1 and facts["compiler.gathers"] == 1
+    assert facts["compiler.vector_arithmetic"] == 1 and facts["compiler.scalar_arithmetic"] == 0
+    assert facts["compiler.vector_bytes"] == 32 and facts["compiler.spills"] == 0
+
+
+@needs_gcc
+def test_scalar_and_vector_arithmetic_are_told_apart(tmp_path: Path) -> None:
+    built = compile_library(MIXED, FLAGS, tmp_path, 60)
+    assert isinstance(built, BuiltLibrary)
+    facts = report_facts(built.log, built.path, MIXED)
+    vectors, singles = facts["compiler.vector_arithmetic"], facts["compiler.scalar_arithmetic"]
+    assert isinstance(vectors, int) and isinstance(singles, int) and vectors > 0 < singles
+    assert facts["compiler.gathers"] == 0 and facts["compiler.vectorized_fraction"] is not None

@@ -84,7 +84,23 @@ def test_an_idea_is_credited_with_what_its_repair_chain_ends_in() -> None:
     memory.record("base", UNROLL, ok("c2", 3.0))
     attempt = memory.attempt("base", UNROLL)
     assert attempt is not None and attempt.is_verified and attempt.speedup == 1.5
-    assert ended(memory, UNROLL) == "verified after 1 repair, 1.50x over its base"
+    assert ended(memory, UNROLL) == "verified after 1 repair, 1.50x over its base [1.50, 1.50]"
+
+
+def spread(candidate: str, low: float, speedup: float, high: float) -> Evaluation:
+    known = ok(candidate, speedup)
+    (result,) = known.results
+    paired = Speedup(baseline="eager", ratio=speedup, low=low, high=high)
+    return known.model_copy(update={"results": (result.model_copy(update={"speedups": (paired,)}),)})
+
+
+def test_a_difference_within_the_intervals_of_both_is_none() -> None:
+    memory = ShortTermMemory()
+    memory.record_seed(spread("base", 1.32, 1.61, 1.97))
+    memory.record("base", UNROLL, spread("c1", 1.12, 1.37, 1.67))
+    assert ended(memory, UNROLL) == "verified, 0.85x over its base [0.64, 1.13], not distinguishable"
+    memory.record("base", WIDER, spread("c2", 2.9, 3.0, 3.1))
+    assert ended(memory, WIDER) == "verified, 1.86x over its base [1.52, 2.28]"
 
 
 def test_a_chain_counts_its_repairs() -> None:
@@ -135,7 +151,7 @@ def test_replay_rebuilds_attempts_and_chains() -> None:
     memory = replayed(events())
     assert [attempt.ended for attempt in memory.tried("base")] == [
         "not carried out: spills",
-        "verified after 2 repairs, 1.50x over its base",
+        "verified after 2 repairs, 1.50x over its base [1.50, 1.50]",
     ]
     assert memory.tried("c1") == ()
 

@@ -51,7 +51,7 @@ def _shapes(task: Task) -> dict[str, list[tuple[int, ...]]]:
 
 
 def test_the_batch_is_the_first_axis_of_all_inputs_that_have_its_size() -> None:
-    task = dynamic_task(_task(), [parse_dynamic("batch=1..20")])
+    task = dynamic_task(_task(), [parse_dynamic("batch:1-20")])
     (axis,) = task.dynamic
     assert (axis.axes, axis.span, axis.timed) == (((0, 0), (1, 0)), (1, 20), (6,))
     shapes = _shapes(task)
@@ -60,7 +60,7 @@ def test_the_batch_is_the_first_axis_of_all_inputs_that_have_its_size() -> None:
 
 
 def test_the_first_workload_is_timed_and_the_edges_are_verified() -> None:
-    task = dynamic_task(_task(), [parse_dynamic("x:0,other:0=2..20@4,16")])
+    task = dynamic_task(_task(), [parse_dynamic("rows=x:0,other:0:2-20@4,16")])
     assert [w.overrides[EXTENTS] for w in task.timed_workloads] == [(4,), (16,)]
     untimed = [w.overrides[EXTENTS] for w in task.workloads if not w.is_timed]
     assert {(2,), (20,)} <= set(untimed)
@@ -68,7 +68,7 @@ def test_the_first_workload_is_timed_and_the_edges_are_verified() -> None:
 
 
 def test_the_same_seed_draws_the_same_extents() -> None:
-    asked = [parse_dynamic("batch=1..2000")]
+    asked = [parse_dynamic("batch:1-2000")]
     one, same, other = (dynamic_task(_task(), asked, seed) for seed in (0, 0, 1))
     assert one.id == same.id != other.id
 
@@ -76,11 +76,11 @@ def test_the_same_seed_draws_the_same_extents() -> None:
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        ("z:0=1..4", "known: x, other"),
-        ("factor:0=1..4", "names no tensor"),
-        ("x:2=1..4", "no axis 2"),
-        ("x:0,x:1=1..9", "different sizes: 4, 6"),
-        ("batch=6..6", "the range is 6..6"),
+        ("a=z:0:1-4", "known: x, other"),
+        ("a=factor:0:1-4", "names no tensor"),
+        ("a=x:2:1-4", "no axis 2"),
+        ("rows=x:0,x:1:1-9", "different sizes: 4, 6"),
+        ("batch:6-6", "the range is 6-6"),
     ],
 )
 def test_an_axis_that_is_not_there_gets_one_line(asked: str, words: str) -> None:
@@ -89,20 +89,20 @@ def test_an_axis_that_is_not_there_gets_one_line(asked: str, words: str) -> None
 
 
 def test_a_graph_for_a_part_of_the_range_is_refused() -> None:
-    with pytest.raises(TaskError, match=r"does not serve batch=1\.\.20.*narrow the range"):
-        dynamic_task(_task("x * 2 if x.shape[0] > 5 else x + 1"), [parse_dynamic("batch=1..20")])
+    with pytest.raises(TaskError, match=r"does not serve batch:1-20.*narrow the range"):
+        dynamic_task(_task("x * 2 if x.shape[0] > 5 else x + 1"), [parse_dynamic("batch:1-20")])
 
 
 def test_inputs_tied_by_the_graph_but_not_by_name_are_refused() -> None:
     with pytest.raises(TaskError, match="does not serve"):
-        dynamic_task(_task(), [parse_dynamic("x:0=1..20")])
+        dynamic_task(_task(), [parse_dynamic("rows=x:0:1-20")])
 
 
 def test_a_live_module_names_its_arguments(tmp_path: Path) -> None:
     bilinear = nn.Bilinear(3, 3, 2)
     inputs = (torch.randn(5, 3), torch.randn(5, 3))
     live = task_from_module(bilinear, inputs, name="b", folder=tmp_path)
-    task = dynamic_task(live, [parse_dynamic("input1:0,input2:0=1..9")])
+    task = dynamic_task(live, [parse_dynamic("a=input1:0,input2:0:1-9")])
     assert task.dynamic[0].axes == ((0, 0), (1, 0))
     assert all(found[0] == found[1] for found in _shapes(task).values())
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     )
     from kernelwright.api.judging import run_evaluate
     from kernelwright.api.machines import bound_settings
+    from kernelwright.api.models_apart import finish_by_blocks
     from kernelwright.api.optimizing import OptimizeResult
     from kernelwright.api.playing import carry_on, play, record_run, replay_run
     from kernelwright.api.referees import open_referee
@@ -51,6 +52,7 @@ _HOMES = {
     ),
     "api.judging": ("run_evaluate",),
     "api.machines": ("bound_settings",),
+    "api.models_apart": ("finish_by_blocks",),
     "api.optimizing": ("OptimizeResult",),
     "api.playing": ("carry_on", "play", "record_run", "replay_run"),
     "api.referees": ("open_referee",),
@@ -78,6 +80,7 @@ __all__ = [
     "compare_kernels",
     "evaluate",
     "find_run",
+    "finish_by_blocks",
     "load",
     "open_referee",
     "open_store",

@@ -1,50 +1,91 @@
-"""Closes what a run's candidates leave open, by the tuner's timings."""
+"""Closes what a run's candidates leave open, by the tuner's timings: parameters of a source, or schedules."""
 
 import time
+from collections.abc import Callable
 
+from kernelwright.api.spaces import source_of
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.closing import ClosedParameters
-from kernelwright.core.errors import TaskError, UserError
+from kernelwright.core.errors import CaptureError, LoweringError, TaskError, UserError
+from kernelwright.core.machine import Machine
+from kernelwright.core.target import TargetName
 from kernelwright.core.task import Task
+from kernelwright.ir.plan_lowering import LIBRARY_SEED, lower_plan
+from kernelwright.ir.space import Space
 from kernelwright.machine.probe import probe_machine
-from kernelwright.runs.closing import Closer
-from kernelwright.tuning.search import responses, tune_points
-from kernelwright.tuning.sources import OpenSource
+from kernelwright.runs.closing import Closer, defaults_of
+from kernelwright.skills.load import load_skills
+from kernelwright.targets.registry import target_of
+from kernelwright.tasks.capture import capture_task
+from kernelwright.tuning.search import TuningRun, responses, tune_points
+from kernelwright.tuning.sources import OpenSource, SpaceSource
 from kernelwright.tuning.timer import PointTimer
 
 
-def closer() -> Closer:
-    """Return what closes the open parameters of a run's candidates, by timings on this machine's processor.
+def closer(target: TargetName, machine: Callable[[], Machine]) -> Closer:
+    """Return what closes what a run's candidates leave open, by timings on this machine's processor.
 
     Only the first workload is timed. A fresh confined process serves each candidate, so none can touch the
-    timings of another.
+    timings of another. ``machine`` is what schedules are for.
     """
 
     def close(task: Task, candidate: Candidate, seconds: float) -> ClosedParameters:
-        started, points = time.monotonic(), OpenSource(candidate.source)
-        problem, run = "", None
+        started = time.monotonic()
+        problem, run, points = "", None, None
         try:
+            points = (
+                OpenSource(candidate.source)
+                if defaults_of(candidate)
+                else schedules_of(task, candidate, target, machine())
+            )
             with PointTimer(task, threads=probe_machine().cores or 1) as timer:
                 run = tune_points(points, timer, seconds=seconds)
-        except (UserError, TaskError) as error:  # defaults that do not run are the referee's to judge
-            problem = str(error)
+        except (UserError, TaskError, LoweringError, CaptureError) as error:
+            problem = str(error)  # defaults that do not run are the referee's to judge
         spent = time.monotonic() - started
-        if run is None:
-            return ClosedParameters(
-                written=candidate.id, values=dict(points.base()), seconds=spent, problem=problem
-            )
-        chosen = run.chosen
-        low, high = chosen.interval or (1.0, 1.0)
-        return ClosedParameters(
-            written=candidate.id,
-            values=dict(chosen.values),
-            low=low,
-            high=high,
-            n_points=len(run.tried),
-            n_failed=run.n_failed,
-            n_possible=points.size,
-            seconds=spent,
-            responses=responses(run),
-        )
+        if run is None or points is None:
+            values = {} if points is None else dict(points.base())
+            return ClosedParameters(written=candidate.id, values=values, seconds=spent, problem=problem)
+        return _closed(candidate, points, run, spent)
 
     return close
+
+
+def schedules_of(task: Task, candidate: Candidate, target: TargetName, machine: Machine) -> SpaceSource:
+    """Return the schedules that the candidate's plan leaves to decide.
+
+    Raises:
+        LoweringError: its plan is none that we lower, or nothing is generated.
+        CaptureError: the task is not captured.
+    """
+    own = target_of(target)
+    skills = {s.lowering: s.name for s in load_skills().values() if s.lowering and str(target) in s.targets}
+    lowering_of = {name: lowering for lowering, name in skills.items()}
+    lowering_of |= {s.name: s.lowering for s in load_skills().values() if s.lowering}
+    lowering_of["library-seed"] = f"fusion:{LIBRARY_SEED}"
+    captured = capture_task(task, task.workloads[0])
+    lowered = lower_plan(captured, candidate.plan, lowering_of, own.lowering, machine)
+    space = Space(captured, own.lowering, machine, skills)
+    schedules = space.schedules(candidate.plan, lowered)
+    if not any(len(decision.legal) > 1 for decision in schedules.decisions()):
+        raise LoweringError("its plan leaves no schedule open")
+    return SpaceSource(space, lambda planned: source_of(planned, task, own), schedules)
+
+
+def _closed(
+    candidate: Candidate, points: OpenSource | SpaceSource, run: TuningRun, seconds: float
+) -> ClosedParameters:
+    chosen = run.chosen
+    low, high = chosen.interval or (1.0, 1.0)
+    return ClosedParameters(
+        written=candidate.id,
+        values=dict(chosen.values),
+        low=low,
+        high=high,
+        n_points=len(run.tried),
+        n_failed=run.n_failed,
+        n_possible=points.size,
+        seconds=seconds,
+        responses=responses(run),
+        plan=points.plan(chosen.values) if isinstance(points, SpaceSource) else None,
+    )

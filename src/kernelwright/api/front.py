@@ -15,6 +15,7 @@ from kernelwright.api.benching import run_bench
 from kernelwright.api.checking import run_check
 from kernelwright.api.comparing import run_compare
 from kernelwright.api.judging import run_evaluate
+from kernelwright.api.models_apart import finish_by_blocks
 from kernelwright.api.optimizing import OptimizeResult, finish
 from kernelwright.api.spaces import run_space
 from kernelwright.api.starting import begin
@@ -77,7 +78,7 @@ def optimize(
     budget: Budget | None = None,
     baselines: Sequence[str] | None = None,
     workloads: Sequence[Workload] = (),
-    dynamic: Any = None,
+    dynamic_shapes: Any = None,
     mode: Mode | str | None = None,
     tolerance: TolerancePolicy | str | None = None,
     library_calls: LibraryCalls | str | None = None,
@@ -85,6 +86,8 @@ def optimize(
     nonfinite: Nonfinite | str | None = None,
     evaluator: Evaluator | str | None = None,
     cold: bool = False,
+    blocks: bool | None = None,
+    again: bool = False,
     findings: str | Path | None = None,
     record: str | Path | None = None,
     require_sandbox: str | None = None,
@@ -110,8 +113,9 @@ def optimize(
         budget: when to stop; amounts that it leaves open are the recipe's own.
         baselines: what is compared with besides eager.
         workloads: shapes to be right and fast on, in the place of the task's own.
-        dynamic: extents that may vary: text such as ``batch=1..64`` or ``x:0,y:0=1..64``, a list of such, or
-            as for ``torch.export``: ``{"x": {0: Dim("batch", min=1, max=64)}}``. See docs/delivery.md.
+        dynamic_shapes: extents that may vary: text such as ``batch:1-64`` or ``rows=x:0,y:0:1-64``, a list
+            of such, or as for ``torch.export``: ``{"x": {0: Dim("batch", min=1, max=64)}}``.
+            See docs/delivery.md.
         mode: train or eval mode; default: the task's own.
         tolerance: how far from the oracle is allowed; default: the task's own.
         library_calls: may a kernel leave the work to torch and its libraries? Default ``allowed``.
@@ -120,6 +124,9 @@ def optimize(
         nonfinite: is NaN and infinity judged: ``auto``, ``same`` or ``ignored``; see docs/referee.md.
         evaluator: who judges, an address or an object; default: the referee here.
         cold: begin with no memory of other runs.
+        blocks: take the model apart, optimise each kind of block once and put the model together; None:
+            where a kind of block occurs twice. See docs/whole-models.md.
+        again: measure anew, also where the store has the answer to the same request.
         findings: folder of documents, Markdown or text, that models are shown passages of.
         record: folder for the run's answers and measurements.
         require_sandbox: refuse to judge in a weaker sandbox.
@@ -164,7 +171,7 @@ def optimize(
         budget=budget,
         baselines=None if baselines is None else tuple(baselines),
         workloads=tuple(workloads),
-        dynamic=read_dynamic(dynamic),
+        dynamic=read_dynamic(dynamic_shapes),
         mode=mode,
         tolerance=tolerance,
         library_calls=library_calls,
@@ -172,12 +179,17 @@ def optimize(
         nonfinite=nonfinite,
         evaluator=evaluator if isinstance(evaluator, str) else None,
         cold=cold,
+        blocks=blocks,
+        again=again,
         findings=None if findings is None else str(findings),
         record=None if record is None else str(record),
         require_sandbox=require_sandbox,
         store=None if store is None or opened is not None else str(store),
     )
     begun = begin(request, settings=where, store=opened, evaluator=judge)
+    if begun.spec.by_blocks:
+        listen = on_event or (lambda event: None)
+        return finish_by_blocks(begun, original=module, progress=progress, on_event=listen)
     return finish(begun, original=module, progress=progress, on_event=on_event)
 
 

@@ -9,10 +9,11 @@ from pathlib import Path
 from torch import nn
 
 from kernelwright.api.starting import Begun
+from kernelwright.core.blocks import Composition
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import UserError
 from kernelwright.core.evaluation import Evaluation
-from kernelwright.core.events import Event
+from kernelwright.core.events import Event, ModelTakenApart
 from kernelwright.core.policy import Weights
 from kernelwright.core.task import Task
 from kernelwright.delivery.making import SEED, Delivery, deliver
@@ -27,6 +28,8 @@ from kernelwright.runs.loop import RunOutcome
 from kernelwright.settings import Settings, load_settings
 from kernelwright.store.base import Store
 from kernelwright.tasks.namespace import construct_model, load_namespace
+from kernelwright.whole.patching import PatchedModel, deliver_patched
+from kernelwright.whole.saving import save_patched
 
 
 @dataclass(frozen=True, repr=False)
@@ -47,6 +50,10 @@ class OptimizeResult:
     """The module that was given; None when a file or text was."""
     settings: Settings | None = None
     """Where caches are; default: ``load_settings()``."""
+    apart: ModelTakenApart | None = None
+    """Of a whole model: its blocks and how it was put together; None for one kernel."""
+    is_stored: bool = False
+    """The store had the answer: nothing was measured now."""
 
     @cached_property
     def module(self) -> nn.Module:
@@ -54,6 +61,8 @@ class OptimizeResult:
 
         The original itself when nothing faster was found. Of a file, ``Model`` is constructed anew.
         """
+        if self.patched is not None:
+            return self.patched.module
         if self.delivery is not None:
             return self.delivery.module
         if self.original is not None:
@@ -62,11 +71,30 @@ class OptimizeResult:
 
     @cached_property
     def delivery(self) -> Delivery | None:
-        """The replacement with its kernel and contract; None when nothing faster was found."""
-        if self.winner is None:
+        """The replacement with its kernel and contract; None when nothing faster was found, or for a whole
+        model."""
+        if self.winner is None or self.apart is not None:
             return None
         policy = self.store.get_run(self.run_id).spec.policy
         return deliver(self.winner, self.task, self.original, is_frozen=policy.weights is Weights.FROZEN)
+
+    @cached_property
+    def patched(self) -> PatchedModel | None:
+        """The whole model with kernels in its blocks; None when nothing was faster, or for one kernel."""
+        way = self.composition
+        if self.winner is None or self.apart is None or way is None:
+            return None
+        chosen = [self.apart.blocks[kind] for kind in way.kinds]
+        winners = [
+            (block.paths, self.store.get_candidate(block.candidate or "", block.run_id)) for block in chosen
+        ]
+        return deliver_patched(self.task, self.original, winners, self.winner, is_compiled=way.is_compiled)
+
+    @property
+    def composition(self) -> Composition | None:
+        """How the whole model is put together; None when it is unchanged, or for one kernel."""
+        ways = self.apart.compositions if self.apart is not None else ()
+        return next((way for way in ways if self.winner and way.candidate == self.winner.id), None)
 
     @property
     def speedup(self) -> float | None:
@@ -83,10 +111,19 @@ class OptimizeResult:
             UserError: nothing faster was found, the folder holds something else or cannot be written, or the
                 module holds what no folder keeps.
         """
-        if self.delivery is None:
-            raise UserError(f"{self.task.name} is unchanged: there is no kernel to save")
         spec = self.store.get_run(self.run_id).spec
         cache = self.settings.cache_dir if self.settings is not None else load_settings().cache_dir
+        if self.patched is not None and self.winner is not None:
+            return save_patched(
+                self.patched,
+                folder,
+                self.winner,
+                cache_dir=cache,
+                evaluation=self.evaluation,
+                machine=spec.machine,
+            )
+        if self.delivery is None:
+            raise UserError(f"{self.task.name} is unchanged: there is no kernel to save")
         return save(self.delivery, folder, cache_dir=cache, evaluation=self.evaluation, machine=spec.machine)
 
     def save_report(self, path: str | Path) -> Path:
@@ -96,7 +133,8 @@ class OptimizeResult:
     def __repr__(self) -> str:
         speedup = speedup_over(self.evaluation, "eager") if self.evaluation and self.source else None
         how = f"{speedup} over eager" if speedup else "unchanged"
-        return f"<OptimizeResult {self.task.name!r}: {how}; run {self.run_id}>"
+        stored = " of the store" if self.is_stored else ""
+        return f"<OptimizeResult {self.task.name!r}: {how}; run {self.run_id}{stored}>"
 
     def _repr_html_(self) -> str:
         verdict = self._verdict()
@@ -139,4 +177,11 @@ def result_of(begun: Begun, outcome: RunOutcome, original: nn.Module | None = No
         winner=outcome.winner,
         original=original,
         settings=begun.settings,
+        apart=_apart(begun) if begun.spec.by_blocks else None,
+        is_stored=begun.is_stored,
     )
+
+
+def _apart(begun: Begun) -> ModelTakenApart | None:
+    events = (stored.event for stored in begun.store.iter_events(begun.run_id))
+    return next((event for event in events if isinstance(event, ModelTakenApart)), None)

@@ -1,6 +1,6 @@
 """Runs carried to their end: who judges, who looks at candidates before and after, who plays."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -9,17 +9,21 @@ from typing import TypedDict, Unpack
 from kernelwright.agents.llm.connect import make_client
 from kernelwright.agents.llm.context_check import require_room
 from kernelwright.agents.llm.tape import Tape
+from kernelwright.agents.problem import Problem
 from kernelwright.agents.teams import check_team, find_team, model_seats
 from kernelwright.api.closing import closer
+from kernelwright.api.explaining import explain
 from kernelwright.api.referees import open_referee as open_referee
 from kernelwright.core.budget import Meter
 from kernelwright.core.candidate import Candidate
-from kernelwright.core.events import Event
-from kernelwright.core.run import RunSpec
+from kernelwright.core.errors import UserError
+from kernelwright.core.events import Event, ModelTakenApart
+from kernelwright.core.run import RunSpec, RunState
 from kernelwright.core.task import Mode, Task
 from kernelwright.methods import find_recipe
 from kernelwright.referee.sandbox.scratch import clear_up
 from kernelwright.referee.session.confined import confined_compiler, start_confined
+from kernelwright.referee.session.referee import Referee
 from kernelwright.referee.settings import make_referee_settings
 from kernelwright.runs.evaluator import Evaluator
 from kernelwright.runs.evaluators import JUST_THE_REFEREE, Around, compose
@@ -34,6 +38,8 @@ from kernelwright.targets.gpu.inspect.ahead import TIMEOUT_S, AotCheck, Ways
 from kernelwright.targets.gpu.profilers.profile import Profiled
 from kernelwright.targets.registry import target_of
 from kernelwright.tasks.namespace import bind_source
+from kernelwright.whole.composing import is_delivered
+from kernelwright.whole.step import COMPOSE, Compose, ComposeOnce
 
 OnEvent = Callable[[Event], None]
 
@@ -97,9 +103,45 @@ def carry_on(
     spec = store.get_run(run_id).spec
     clear_up()  # after the process that was interrupted, also where nothing is left to be done
     wanted = _looking(around, spec, where, inspect, profile)
+    if spec.by_blocks and store.get_run(run_id).state is not RunState.FINISHED:
+        raise UserError(
+            f"run {run_id} puts a whole model together: ask for it again as you did; finished blocks are kept"
+        )
+    if referee is None or isinstance(referee, Referee):
+        wanted = _closing(wanted, spec, where)
     with _referee(referee, where, spec, wanted) as judge:
         tools = _tools(spec, store, where, judge, on_event)
+        tools = replace(tools, can_tune=_can_tune(wanted))
         return continue_run(run_id, replace(tools, prepare=prepare))
+
+
+def put_together(
+    run_id: str,
+    candidates: Sequence[Candidate],
+    apart: ModelTakenApart,
+    *,
+    store: Store,
+    settings: Settings,
+    referee: Evaluator | None = None,
+    on_event: OnEvent = lambda event: None,
+) -> RunOutcome:
+    """Carry the run of a whole model to its end: judge the compositions, and the best of them finally.
+
+    Raises:
+        RunHeld: another process is at work on it; nothing has begun then.
+    """
+    spec = store.get_run(run_id).spec
+    with _referee(referee, settings, spec, JUST_THE_REFEREE) as judge:
+        tools = replace(
+            _tools(spec, store, settings, judge, on_event),
+            assemble=lambda meter, own: Crew(find_team("expert")),
+            policy=ComposeOnce(apart),
+            pipelines={COMPOSE: Compose(tuple(candidates), apart)},
+            accepts=is_delivered,
+            prepare=_prepare_whole,
+            has_long_term=False,
+        )
+        return continue_run(run_id, tools)
 
 
 def record_run(run_id: str, folder: str | Path, *, store: Store, settings: Settings | None = None) -> None:
@@ -132,7 +174,15 @@ def replay_run(
     recorded = load_run(Path(folder))
     judge = compose(None, Around(recording=recorded.recording, is_measured=False))
     tools = _tools(recorded.spec, store, where, judge, on_event, recorded.tape)
-    return start_run(recorded.spec, replace(tools, prepare=prepare_as_recorded(recorded.machine)))
+    prepared = prepare_as_recorded(recorded.machine)
+    has_closings = recorded.recording.has_closings
+    return start_run(recorded.spec, replace(tools, prepare=prepared, can_tune=has_closings))
+
+
+def _prepare_whole(spec: RunSpec, cache_dir: Path) -> tuple[Problem, str | None]:
+    """Prepare a whole model: it has a floor, and nobody lowers its graph as one kernel."""
+    problem, reason = prepare(spec, cache_dir)
+    return replace(problem, captured={}), reason
 
 
 @contextmanager
@@ -192,17 +242,30 @@ def no_profiler(why: str) -> Profiler:
 def _looking(
     around: Around, spec: RunSpec, where: Settings, inspect: Inspector | None, profile: Profiler | None
 ) -> Around:
-    """Add who closes or looks at candidates; a processor's need no look ahead, nor do recorded ones any."""
+    """Add who closes, explains or looks at candidates: those for a processor need no look ahead."""
     if not around.is_measured:
         return around
-    own = target_of(spec.target)
-    if spec.models is not None and not (own.device.is_apart or spec.machine.is_elsewhere):
-        around = replace(around, close=closer())
-    if own.inspect is None:
+    if spec.models is not None:
+        around = _closing(around, spec, where)
+        around = around if around.close is None else replace(around, explain=explain)
+    if target_of(spec.target).inspect is None:
         return around
     return replace(
         around, inspect=inspect or inspector(spec, where), profile=profile or profiler(spec, where)
     )
+
+
+def _closing(around: Around, spec: RunSpec, where: Settings) -> Around:
+    """Add who times points, where candidates run on the processor that is here."""
+    is_away = target_of(spec.target).device.is_apart or spec.machine.is_elsewhere
+    if is_away or not around.is_measured or around.close is not None:
+        return around
+    return replace(around, close=closer(spec.target, lambda: machine_to_plan_for(spec, where.cache_dir)))
+
+
+def _can_tune(around: Around) -> bool:
+    recorded = around.recording is not None and around.is_served and around.recording.has_closings
+    return around.close is not None or recorded
 
 
 def assemble(spec: RunSpec, meter: Meter, tape: Tape) -> Crew:

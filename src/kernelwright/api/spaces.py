@@ -56,6 +56,16 @@ def _as_text(illegal: Mapping[ParamValue, str]) -> dict[str, str]:
     return {str(value): why for value, why in illegal.items()}
 
 
+def source_of(planned: PlannedPoint, task: Task, target: Target) -> str:
+    """Return the source of a point that means a program; LoweringError where it cannot be printed."""
+    assert planned.lowered is not None
+    has_kernels = any(isinstance(step, Region) for step in planned.lowered.program.steps)
+    write = target.writer if has_kernels else target.library_writer
+    if write is None:
+        raise LoweringError(f"{target} writes no kernels")
+    return write_source(task, {task.workloads[0].name: planned.lowered}, planned.plan, write)
+
+
 def _shown(planned: PlannedPoint, task: Task, target: Target) -> SpacePoint:
     candidate, illegal = None, planned.illegal
     steps: tuple[Call | Region, ...] = ()

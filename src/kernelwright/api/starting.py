@@ -8,17 +8,18 @@ from kernelwright.agents.teams import check_team
 from kernelwright.api import playing
 from kernelwright.api.machines import bound_settings, further_baselines, machine_for, parse_target
 from kernelwright.api.models import check_models, ready_models
+from kernelwright.api.stored import stored_answer, unfinished_run
 from kernelwright.core.budget import Budget
 from kernelwright.core.errors import UserError
 from kernelwright.core.models import ModelSettings
-from kernelwright.core.policy import Policy
+from kernelwright.core.policy import Policy, Weights
 from kernelwright.core.request import BenchRequest, RunRequest
 from kernelwright.core.run import RunSpec
 from kernelwright.core.task import Task
 from kernelwright.memory.documents import read_documents
 from kernelwright.methods import find_recipe
 from kernelwright.runs.evaluator import Evaluator
-from kernelwright.runs.loop import RunOutcome, create_run
+from kernelwright.runs.loop import RunOutcome, create_run, ended_run
 from kernelwright.runs.machine import Elsewhere
 from kernelwright.settings import Settings
 from kernelwright.store import sqlstore
@@ -26,6 +27,8 @@ from kernelwright.store.base import RunRecord, Store
 from kernelwright.targets.base import Target
 from kernelwright.targets.registry import target_of
 from kernelwright.tasks.places import load_place
+from kernelwright.whole.deciding import holds_blocks
+from kernelwright.whole.sharing import FOR_THE_WHOLE
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,8 @@ class Begun:
     settings: Settings
     evaluator: Evaluator | None = None
     """None: a referee of its own."""
+    is_stored: bool = False
+    """It had ended before it was asked for."""
 
     @property
     def request(self) -> RunRequest | None:
@@ -54,7 +59,9 @@ class Begun:
         return str(folder / (kernel or f"{name}_fast.py")), str(folder / (report or f"{name}_report.html"))
 
     def carry_on(self, on_event: playing.OnEvent) -> RunOutcome:
-        """Carry it to its end, and record it where that was asked for."""
+        """Carry it to its end, and record it where that was asked for; a stored answer is just read."""
+        if self.is_stored:
+            return ended_run(self.run_id, self.store)
         outcome = playing.carry_on(
             self.run_id,
             store=self.store,
@@ -74,14 +81,17 @@ def begin(
     settings: Settings | None = None,
     store: Store | None = None,
     evaluator: Evaluator | None = None,
+    carry_on: bool = False,
 ) -> Begun:
-    """Put the run that a request asks for into the store.
+    """Put the run that a request asks for into the store, or find the one that answers it.
 
     Args:
         request: what is asked for.
         settings: where things are; default: ``load_settings()``.
         store: an open one, in the place of the request's.
-        evaluator: an open one, in the place of the request's.
+        evaluator: an open one, in the place of the request's. Nobody knows what it goes by: what the store
+            has is no answer then.
+        carry_on: an interrupted run that asked the same is carried on.
 
     Raises:
         UserError: something in the request cannot be; nothing is in the store then.
@@ -122,7 +132,15 @@ def begin(
             "folder": str(Path.cwd()),
         }
     )
-    run_id = create_run(spec, opened)
+    if wants_blocks(request, task, settings=where, evaluator=judge):
+        whole = Budget(seconds=request.budget.seconds and FOR_THE_WHOLE * request.budget.seconds)
+        spec = spec.model_copy(update={"by_blocks": True, "budget": whole})
+    known = None if request.again or request.record or evaluator else stored_answer(opened, spec)
+    if known is not None:
+        read = known.spec.model_copy(update={"task": task, "request": spec.request, "folder": spec.folder})
+        return Begun(known.run_id, read, opened, where, judge, is_stored=True)
+    left = unfinished_run(opened, spec) if (carry_on or spec.by_blocks) and not request.again else None
+    run_id = create_run(spec, opened) if left is None else left.run_id
     return Begun(run_id, opened.get_run(run_id).spec, opened, where, judge)
 
 
@@ -173,6 +191,29 @@ def resume(
         where,
         remote.open_evaluator(judge) if isinstance(judge, str) else judge,
     )
+
+
+def wants_blocks(
+    request: RunRequest, task: Task, *, settings: Settings, evaluator: Evaluator | None = None
+) -> bool:
+    """Say whether a request is about a whole model: where it says so, else where a kind of block recurs.
+
+    Raises:
+        UserError: blocks are asked for where a model cannot be taken apart.
+    """
+    target = target_of(parse_target(request.target, is_elsewhere=isinstance(evaluator, Elsewhere)))
+    why_not = {
+        "with --record": request.record is not None,
+        "with --confine-tasks, as the model runs in this process": settings.confine_tasks,
+        "with --evaluator": isinstance(evaluator, Elsewhere),
+        f"for {target}": target.device.is_apart,
+        "with --dynamic": bool(task.dynamic),
+        "with --weights frozen": request.weights is Weights.FROZEN,
+    }
+    found = [words for words, holds in why_not.items() if holds]
+    if request.blocks and found:
+        raise UserError(f"--blocks: a model cannot be taken apart {found[0]}; leave one of the two out")
+    return bool(request.blocks) or (request.blocks is None and not found and holds_blocks(task))
 
 
 def find_run(store: Store, prefix: str) -> RunRecord:

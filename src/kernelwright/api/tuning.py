@@ -5,20 +5,16 @@ import math
 from kernelwright.api import playing
 from kernelwright.api.judging import read_kernel
 from kernelwright.api.machines import bound_settings
-from kernelwright.api.spaces import space_of
+from kernelwright.api.spaces import source_of, space_of
 from kernelwright.core.candidate import Candidate
-from kernelwright.core.errors import LoweringError, UserError
+from kernelwright.core.errors import UserError
 from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.policy import Policy
 from kernelwright.core.request import TuneRequest
 from kernelwright.core.task import Task
-from kernelwright.ir.plan_lowering import write_source
-from kernelwright.ir.program import Region
-from kernelwright.ir.space import PlannedPoint
 from kernelwright.machine.probe import probe_machine
 from kernelwright.report.tuned import TunedPoint, TuneResult
 from kernelwright.settings import Settings
-from kernelwright.targets.base import Target
 from kernelwright.targets.registry import find_target
 from kernelwright.tasks.places import load_place
 from kernelwright.tuning.search import PointSource, Tried, surface, tune_points
@@ -88,7 +84,7 @@ def _tuned_point(tried: Tried) -> TunedPoint:
 def _points(request: TuneRequest, task: Task) -> PointSource:
     if request.kernel is None:
         target = find_target(request.target)
-        return SpaceSource(space_of(task, target), lambda planned: _source(planned, task, target))
+        return SpaceSource(space_of(task, target), lambda planned: source_of(planned, task, target))
     source = OpenSource(read_kernel(request.kernel))
     if source.size == 1:
         raise UserError(
@@ -96,12 +92,3 @@ def _points(request: TuneRequest, task: Task) -> PointSource:
             "level and read TUNE['NAME'][0]"
         )
     return source
-
-
-def _source(planned: PlannedPoint, task: Task, target: Target) -> str:
-    assert planned.lowered is not None
-    has_kernels = any(isinstance(step, Region) for step in planned.lowered.program.steps)
-    write = target.writer if has_kernels else target.library_writer
-    if write is None:
-        raise LoweringError(f"{target} writes no kernels")
-    return write_source(task, {task.workloads[0].name: planned.lowered}, planned.plan, write)

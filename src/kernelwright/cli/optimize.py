@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import typer
 
-from kernelwright.cli.interruption import deliver_best, leaving
+from kernelwright.cli.interruption import deliver_best, keeping, leaving
 from kernelwright.cli.options import AsJson, takes
-from kernelwright.cli.output import print_json, print_verdict, say
+from kernelwright.cli.output import print_json, print_table, print_verdict, say
 from kernelwright.core.errors import MachineError, StoreError
 from kernelwright.core.request import RunRequest
 from kernelwright.core.request_words import shown
@@ -45,12 +45,63 @@ def optimize(
     from kernelwright import api
 
     title = request.task.title
-    places = places_for(request.output or f"{title}_fast.py", request.report or f"{title}_report.html")
     begun = api.begin(request)
+    if begun.is_stored:
+        say(f"the store has the answer, run {begun.run_id}; --again measures anew")
+    if begun.spec.by_blocks:
+        by_blocks(begun, request, as_json=as_json)
+    places = places_for(request.output or f"{title}_fast.py", request.report or f"{title}_report.html")
     if begun.spec.machine.is_assumed:
         say(f"{request.evaluator} does not say what its machine is: kernels are planned for one like this")
     outcome = play(begun, places, as_json=as_json, store=request.store)
-    deliver(begun.store, outcome, places, as_json=as_json, open_report=request.open_report)
+    deliver(
+        begun.store,
+        outcome,
+        places,
+        as_json=as_json,
+        open_report=request.open_report,
+        is_stored=begun.is_stored,
+    )
+
+
+def by_blocks(begun: "Begun", request: RunRequest, *, as_json: bool) -> NoReturn:
+    """Optimise a whole model, write its folder and report, say its verdict and exit."""
+    # lazy: load torch and Jinja2
+    from kernelwright import api
+    from kernelwright.report.blocks import block_table
+    from kernelwright.report.html import render_report
+
+    title = request.task.title
+    folder = Path(request.output or f"{title}_fast")
+    report = require_writable(Path(request.report or f"{title}_report.html"))
+    with keeping("blocks that have ended are kept", as_json=as_json, resume_with=request.command_line()):
+        result = api.finish_by_blocks(begun, progress=True, tell=say)
+    saved = result.save(folder) if result.patched is not None else None
+    write_text(report, render_report(begun.store, result.run_id))
+    if as_json:
+        print_json(
+            {
+                "run_id": result.run_id,
+                "task": begun.spec.task.name,
+                "improved": result.patched is not None,
+                "from_store": result.is_stored,
+                "reason": result.reason,
+                "folder": saved,
+                "report": report,
+                "apart": result.apart,
+                "composition": result.composition,
+                "evaluation": result.evaluation,
+            }
+        )
+    else:
+        story = tell_story(stored.event for stored in begun.store.iter_events(result.run_id))
+        if result.apart is not None:
+            print_table(block_table(result.apart, result.winner.id if result.winner else None))
+        paths = [f"Model: {saved} (kernelwright.load)"] if saved else []
+        print_verdict(run_verdict(story), "", *paths, f"Report: {report}", f"Run: {result.run_id}")
+    if request.open_report and not webbrowser.open(report.resolve().as_uri()):
+        say(f"no browser to open {report} with")
+    raise typer.Exit(0)
 
 
 def places_for(kernel: str, report: str) -> Places:
@@ -91,7 +142,13 @@ def resume_command(run_id: str, store: str | None) -> str:
 
 
 def deliver(
-    store: "Store", outcome: "RunOutcome", places: Places, *, as_json: bool, open_report: bool = False
+    store: "Store",
+    outcome: "RunOutcome",
+    places: Places,
+    *,
+    as_json: bool,
+    open_report: bool = False,
+    is_stored: bool = False,
 ) -> None:
     """Write what a finished run has to give, say its verdict and exit with its code."""
     # lazy: Jinja2 is only needed here
@@ -102,7 +159,8 @@ def deliver(
     if outcome.winner is not None:
         written = write_text(places.kernel, outcome.winner.source)
     if as_json:
-        print_json(outcome_document(store, outcome, written, places.report))
+        document = outcome_document(store, outcome, written, places.report)
+        print_json({**document, "from_store": True} if is_stored else document)
     else:
         story = tell_story(stored.event for stored in store.iter_events(outcome.run_id))
         paths = [f"Kernel: {written}"] if written else []

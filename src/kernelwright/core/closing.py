@@ -1,7 +1,7 @@
 """What became of the parameters that a candidate left open: cheap timings closed them before the referee."""
 
 from kernelwright.core.frozen import Frozen
-from kernelwright.core.plan import ParamValue
+from kernelwright.core.plan import ParamValue, Plan
 
 
 class ValueResponse(Frozen):
@@ -48,6 +48,8 @@ class ClosedParameters(Frozen):
     """What the candidate is charged: for building and timing all points."""
     responses: tuple[ParameterResponse, ...] = ()
     """Widest spread first."""
+    plan: Plan | None = None
+    """With the chosen schedules, where a plan left them open; None: a source left its parameters open."""
     problem: str = ""
     """Why nothing could be timed, so that the defaults stand; empty where points were timed."""
 
@@ -55,6 +57,7 @@ class ClosedParameters(Frozen):
     def headline(self) -> str:
         """One line: points, seconds, the chosen values."""
         chosen = ", ".join(f"{name}={value}" for name, value in self.values.items())
+        chosen = chosen or "what it has already"
         if self.problem:
             return f"the defaults stand ({chosen}): {self.problem}"
         failed = f", {self.n_failed} of them failed" if self.n_failed else ""

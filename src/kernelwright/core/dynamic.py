@@ -16,7 +16,7 @@ MOST_EXTENT = 2**31 - 1
 N_DRAWN = 2
 """Extents between the edges that a kernel is verified on; ours."""
 _PATTERN = re.compile(
-    r"(?P<axes>[\w.]+(:\d+)?(,[\w.]+:\d+)*)(=(?P<low>\d+)\.\.(?P<high>\d+)?(@(?P<timed>\d+(,\d+)*))?)?"
+    r"(?P<name>\w+)(=(?P<axes>[\w.]+:\d+(,[\w.]+:\d+)*))?(:(?P<low>\d+)-(?P<high>\d+)?)?(@(?P<timed>\d+(,\d+)*))?"
 )
 
 
@@ -45,10 +45,10 @@ class DynamicAxis(Frozen):
             raise UserError(f"--dynamic: {self.name!r} is no name; use letters, digits and underscores")
         if self.low == 0 or low > high or high > MOST_EXTENT:
             raise UserError(
-                f"--dynamic {self.name}={self.low}..{self.high}: give a range from 1 to at most 2147483647"
+                f"--dynamic {self.name}:{self.low}-{self.high}: give a range from 1 to at most 2147483647"
             )
         if outside := [extent for extent in self.timed if not low <= extent <= high]:
-            raise UserError(f"--dynamic {self.name}: the timed extent {outside[0]} is outside {low}..{high}")
+            raise UserError(f"--dynamic {self.name}: the timed extent {outside[0]} is outside {low}-{high}")
         return self
 
     @property
@@ -59,37 +59,35 @@ class DynamicAxis(Frozen):
     @property
     def words(self) -> str:
         """As the command line has it."""
-        where = ",".join(f"{argument}:{axis}" for argument, axis in self.axes) or self.name
-        if self.low is None and self.high is None and not self.timed:
-            return where
+        where = ",".join(f"{argument}:{axis}" for argument, axis in self.axes)
+        has_range = self.low is not None or self.high is not None
+        span = f":{self.low or 1}-{self.high or ''}" if has_range else ""
         timed = f"@{','.join(map(str, self.timed))}" if self.timed else ""
-        return f"{where}={self.low or 1}..{self.high or ''}{timed}"
+        return f"{self.name}{'=' if where else ''}{where}{span}{timed}"
 
 
 def parse_dynamic(text: str) -> DynamicAxis:
-    """Parse ``batch``, ``batch=1..64``, ``x:0=1..64``, ``x:0,y:0=1..64`` or ``batch=1..64@8,64``.
+    """Parse ``NAME=INPUT:AXIS``, with more axes after commas, then ``:MIN-MAX``, then ``@TIMED,...``.
+
+    ``batch`` alone is the axis 0 of every tensor that is as long there as the first one: ``batch:1-64``.
 
     Raises:
         UserError: it is none of these.
 
     Example:
-        >>> parse_dynamic("x:0,y:0=1..64").axes
+        >>> parse_dynamic("rows=x:0,y:0:1-64").axes
         (('x', 0), ('y', 0))
     """
     found = _PATTERN.fullmatch(text.replace(" ", ""))
-    words = found["axes"].split(",") if found else []
-    if found is None or (":" not in words[0] and (words != [BATCH])):
+    if found is None or (found["axes"] is None and found["name"] != BATCH):
         raise UserError(
-            f"--dynamic {text!r}: expected batch or ARGUMENT:AXIS, with a range: batch=1..64, x:0,y:0=1..64; "
-            "after @, extents to time: batch=1..64@8,64"
+            f"--dynamic {text!r}: expected batch or NAME=INPUT:AXIS, with a range: batch:1-64, "
+            "rows=x:0,y:0:1-64; after @, extents to time: batch:1-64@8,64"
         )
-    axes = tuple((int(a) if a.isdigit() else a, int(n)) for a, _, n in (w.partition(":") for w in words) if n)
+    words = (word.partition(":") for word in (found["axes"] or "").split(",") if word)
     return DynamicAxis(
-        name=BATCH
-        if not axes
-        else f"{str(axes[0][0]).replace('.', '_')}_{axes[0][1]}".lstrip("0123456789_")
-        or f"axis_{axes[0][0]}_{axes[0][1]}",
-        axes=axes,
+        name=found["name"],
+        axes=tuple((int(a) if a.isdigit() else a, int(n)) for a, _, n in words),
         low=int(found["low"]) if found["low"] else None,
         high=int(found["high"]) if found["high"] else None,
         timed=tuple(map(int, found["timed"].split(","))) if found["timed"] else (),

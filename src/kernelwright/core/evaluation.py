@@ -1,5 +1,6 @@
 """The outcome of one candidate before the referee."""
 
+import math
 from enum import StrEnum
 from html import escape
 from typing import Literal
@@ -296,3 +297,12 @@ class Evaluation(Frozen):
         for ratio in ratios:
             product *= ratio ** (1 / len(ratios))
         return product
+
+    def speedup_interval(self) -> tuple[float, float] | None:
+        """Return the interval of the speedup over eager, both ends as geometric means over the workloads."""
+        found = [speedup for result in self.results if (speedup := result.speedup("eager")) is not None]
+        if not found:
+            return None
+        low = math.exp(sum(math.log(max(speedup.low, 1e-9)) for speedup in found) / len(found))
+        high = math.exp(sum(math.log(max(speedup.high, 1e-9)) for speedup in found) / len(found))
+        return low, high

@@ -4,6 +4,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
+from kernelwright.core.blocks import BlockShare, Composition
 from kernelwright.core.budget import Spent
 from kernelwright.core.closing import ClosedParameters
 from kernelwright.core.evaluation import Evaluation
@@ -19,7 +20,9 @@ StepMode: TypeAlias = str
 
 In use: ``root`` evaluates the reference, ``seed`` writes seed candidates, ``populate`` fills a population,
 ``optimize`` makes one move, ``rewrite`` improves without a plan, ``cross`` crosses two plans, ``experiment``
-runs designed experiments, ``repair`` repairs a failing base, ``final`` measures the winner again."""
+runs designed experiments, ``tune`` times many schedules of one plan, ``repair`` repairs a failing base,
+``compose`` puts a whole model together,
+``final`` measures the winner again."""
 
 
 class RunStarted(Frozen):
@@ -148,6 +151,22 @@ class FinalistsTimed(Frozen):
     """Why it and no other, with every ratio and its interval."""
 
 
+class ModelTakenApart(Frozen):
+    """The blocks of a whole model were optimised, and the model was put together in some ways."""
+
+    kind: Literal["model_taken_apart"] = "model_taken_apart"
+    before_ms: float
+    """Of one call of the model as it was given, by a profile in the process that asked."""
+    after_ms: float | None
+    """The same with all kernels; None: there is none."""
+    blocks: tuple[BlockShare, ...]
+    """The kind that takes most time first."""
+    compositions: tuple[Composition, ...]
+    """What the referee is asked to judge."""
+    note: str = ""
+    """Why the model could not be put together; empty where it could."""
+
+
 class RunFinished(Frozen):
     """``winner`` is None when nothing faster was found: the module stays as it is."""
 
@@ -184,6 +203,7 @@ Event = Annotated[
     | BaseReplaced
     | IncumbentImproved
     | FinalistsTimed
+    | ModelTakenApart
     | RunFinished
     | RunInterrupted,
     Field(discriminator="kind"),

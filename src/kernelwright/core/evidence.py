@@ -84,6 +84,15 @@ METRICS: dict[str, MetricSpec] = {
         ("compiler.vectorized_fraction", "number", "0..1", "vectorised over all inner loops"),
         ("compiler.vector_bytes", "number", "bytes", "widest vectors it used"),
         ("compiler.spills", "number", "instructions", "vector loads and stores of the stack frame"),
+        (
+            "compiler.vector_arithmetic",
+            "number",
+            "instructions",
+            "float arithmetic on vectors in the code",
+        ),
+        ("compiler.scalar_arithmetic", "number", "instructions", "float arithmetic on single values in it"),
+        ("compiler.vector_fma", "number", "instructions", "multiply-adds on vectors in it"),
+        ("compiler.gathers", "number", "instructions", "vector loads from scattered places in it"),
         # Hardware counters, where the kernel lets us read them.
         ("counters.available", "bool", "", "cycles and instructions can be read"),
         ("counters.ipc", "number", "instructions/cycle", "of the base; absent without counters"),

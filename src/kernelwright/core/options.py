@@ -174,7 +174,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "dynamic", "--dynamic", "An extent that may vary: kernels hold for the whole range, are verified on "
         "its edges and on extents drawn from it, and timed at the task's own or those after @. Repeatable.",
-        "Task", metavar="batch | ARG:AXIS,...=LOW..HIGH@TIMED,...", many=True, parse=parse_dynamic,
+        "Task", metavar="NAME=INPUT:AXIS[:MIN-MAX]", many=True, parse=parse_dynamic,
         show=lambda axis: axis.words,
     ),
     Option("mode", "--mode", "Train or eval mode.", "Task", choices=_choices(Mode), default="the file's"),
@@ -229,6 +229,18 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "memory", "--memory", "cold: no run knows of another. warm: all know what the store knew when it "
         "began.", "Search", choices=("cold", "warm"),
+    ),
+    Option(
+        "blocks", "--blocks", "Take the model apart: optimise each kind of block once, then put it together. "
+        "See docs/whole-models.md.", "Search", kind=bool,
+        default="where a kind occurs twice",
+    ),
+    Option(
+        "blocks", "--no-blocks", "Optimise the model as one kernel.", "Search", kind=bool, is_off=True,
+    ),
+    Option(
+        "again", "--again", "Measure anew, also where the store has the answer to the same request.",
+        "Search", kind=bool,
     ),
     Option("cold", "--cold", "Begin with no memory of other runs.", "Search", kind=bool),
     Option(

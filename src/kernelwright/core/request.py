@@ -112,6 +112,10 @@ class RunRequest(_WithWorkloads, _WithPolicy, _Searching):
     """``http://HOST:PORT`` or ``drop:FOLDER``; None: the referee here."""
     cold: bool = False
     """The run knows of no other one."""
+    blocks: bool | None = None
+    """Take the model apart and optimise each kind of block; None: where one may occur twice."""
+    again: bool = False
+    """Measure anew where the store has the answer."""
     findings: str | None = None
     """Folder of documents, Markdown or text, that models are shown passages of."""
     record: str | None = None

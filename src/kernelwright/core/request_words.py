@@ -57,7 +57,7 @@ def words_of(request: Worded) -> list[str]:
     for option in options_of(type(request)):
         values = _said(request, option)
         if option.kind is bool:
-            words += [option.flag] if values else []
+            words += [option.flag] if values and getattr(request, option.group) is not option.is_off else []
         elif option.is_argument:
             words += values
         else:

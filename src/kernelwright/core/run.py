@@ -61,6 +61,8 @@ class RunSpec(Frozen):
     """Processor, versions, threads: what the figures hold for, for a reader."""
     request: RunRequest | None = None
     """What the user asked for, without the store's address; None: the run belongs to an experiment."""
+    by_blocks: bool = False
+    """The task is a whole model: its blocks have runs of their own, and this one puts it together."""
     folder: str | None = None
     """What relative paths in the request are relative to. Recordings leave it and the request out."""
 

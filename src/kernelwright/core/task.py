@@ -64,6 +64,9 @@ class Task(Frozen):
     """Absolute path of the pickled live module that the shim loads; None for file tasks."""
     class_source: str | None = None
     """Source of a live module's classes as far as it could be read, to be shown; not part of the identity."""
+    likeness: str | None = None
+    """Of a live module: the same for modules that compute the same on other weights and are called with other
+    tensors of the same form (``tasks/likeness.py``); None where nobody can tell. Not part of the identity."""
     dynamic: tuple[DynamicAxis, ...] = ()
     """Extents that vary, as ``tasks/dynamic.py`` prepared the source and the workloads for."""
 

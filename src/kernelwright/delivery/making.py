@@ -78,8 +78,7 @@ def deliver(
     Raises:
         TaskError: the original cannot be copied, or its calls hold what no contract can name.
     """
-    origin = None if original is not None else bind_source(task, task.workloads[0])
-    module = _own_copy(task, original) if original is not None else _constructed(task, origin or "")
+    module, origin = original_of(task, original)
     calls = calls_of(task, original)
     init = () if origin is None else tuple(load_origin(origin).get_init_inputs())
     contract = make_contract(
@@ -88,9 +87,21 @@ def deliver(
     kernel = VerifiedKernel(winner.program, contract, origin=origin)
     contract = with_outputs(kernel, module, calls)
     if task.dynamic:
-        contract = over_ranges(contract, task)
+        contract = over_ranges(contract, task, module)
     kernel = VerifiedKernel(winner.program, contract, origin=origin)
     return Delivery(kernel, attach(kernel, module), winner, task)
+
+
+def original_of(task: Task, original: nn.Module | None) -> tuple[nn.Module, str | None]:
+    """Return a task's original in the task's mode, one that nobody else has, and the source of a file's.
+
+    Raises:
+        TaskError: a live module cannot be copied, or a file's cannot be constructed.
+    """
+    if original is not None:
+        return _own_copy(task, original), None
+    origin = bind_source(task, task.workloads[0])
+    return _constructed(task, origin), origin
 
 
 def _own_copy(task: Task, original: nn.Module) -> nn.Module:
@@ -201,7 +212,7 @@ def with_outputs(kernel: VerifiedKernel, module: nn.Module, calls: list[ExampleC
     return replace(contract, cases=tuple(cases))
 
 
-def over_ranges(contract: Contract, task: Task) -> Contract:
+def over_ranges(contract: Contract, task: Task, module: nn.Module) -> Contract:
     """Return the contract of a dynamic task: one case for its ranges, from those at several extents.
 
     Raises:
@@ -214,12 +225,25 @@ def over_ranges(contract: Contract, task: Task) -> Contract:
         case = family.unified([replace(contract.cases[i], name="dynamic") for i in plain])
     except LoweringError as error:
         raise TaskError(f"{task.name}: one contract does not serve the whole range: {error}") from error
+    places = _places(task, module)
     spans = tuple(
-        Span(dim.variable, dim.low, dim.high, int(axis.axes[0][0]), axis.axes[0][1])
+        Span(dim.variable, dim.low, dim.high, places[int(axis.axes[0][0])], axis.axes[0][1])
         for axis, dim in zip(task.dynamic, family.dims, strict=True)
     )
     inputs, outputs = (tuple(map(_in_words, facts)) for facts in (case.inputs, case.outputs))
     return replace(contract, cases=(replace(case, inputs=inputs, outputs=outputs, spans=spans),))
+
+
+def _places(task: Task, module: nn.Module) -> dict[int, int]:
+    """Return where the inputs of a task stand among the tensors of a call, by position."""
+    namespace = load_namespace(task, task.workloads[0])
+    with torch.random.fork_rng(devices=[]):
+        drawn = draw_inputs(task, namespace, SEED)
+    is_live = task.artifact is not None
+    args, kwargs = put_together(namespace.structure, drawn) if is_live else (drawn, {})
+    given = bound(signature_of(original_class(type(module))), tuple(args), kwargs)
+    ids = [id(tensor) for tensor in take_apart(given, _is_tensor)[1]]
+    return {position: ids.index(id(value)) for position, value in enumerate(drawn) if id(value) in ids}
 
 
 def _in_words(facts: TensorFacts) -> TensorFacts:

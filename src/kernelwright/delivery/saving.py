@@ -3,7 +3,7 @@
 import hashlib
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from kernelwright.core import structure
+from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import MachineError, UserError
 from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.machine import Machine
@@ -19,8 +20,9 @@ from kernelwright.core.version import __version__
 from kernelwright.delivery import runtime
 from kernelwright.delivery.making import Delivery
 from kernelwright.delivery.runtime import folder as layout
-from kernelwright.delivery.runtime.contract import constants_of
+from kernelwright.delivery.runtime.contract import Contract, constants_of
 from kernelwright.delivery.runtime.folder import FolderError, digest_of_manifest
+from kernelwright.delivery.runtime.kernel import VerifiedKernel
 from kernelwright.delivery.runtime.library import this_machine
 from kernelwright.delivery.runtime.weights import write_weights
 from kernelwright.targets.base import BuildSite
@@ -68,14 +70,23 @@ def save(
             keeps.
         MachineError: no compiler.
     """
-    place = Path(folder)
+
+    def write(place: Path) -> None:
+        library = _write(delivery, place, cache_dir)
+        head = head_of(delivery.kernel.contract.title, delivery.candidate, evaluation, machine)
+        write_manifest(place, {**head, "library": library})
+
+    return write_folder(Path(folder), write)
+
+
+def write_folder(place: Path, write: Callable[[Path], None]) -> Path:
+    """Have a folder written beside its place, then put it there; raises UserError where that cannot be."""
     _require_ours(place)
     draft = place.parent / f".{place.name}.draft"
     try:
         shutil.rmtree(draft, ignore_errors=True)
         draft.mkdir(parents=True)
-        library = _write(delivery, draft, cache_dir)
-        _write_manifest(delivery, draft, library, evaluation, machine)
+        write(draft)
         shutil.rmtree(place, ignore_errors=True)
         draft.replace(place)
     except OSError as error:
@@ -98,27 +109,52 @@ def _require_ours(place: Path) -> None:
 
 def _write(delivery: Delivery, place: Path, cache_dir: Path) -> dict[str, Any] | None:
     """Write everything but the manifest; return which machine the library is for, None without one."""
-    kernel = delivery.kernel
+    write_original(place, delivery.kernel.contract, delivery.module, delivery.kernel.origin)
+    return write_kernel(place, delivery.kernel, delivery.candidate, cache_dir)
+
+
+def write_original(place: Path, contract: Contract, module: nn.Module, origin: str | None) -> None:
+    """Write what runs a folder without Kernelwright, the weights and what the module falls back to.
+
+    Raises:
+        UserError: the module holds what no folder keeps.
+    """
     try:
-        contract = json.dumps(kernel.contract.to_data(), indent=1)
-        write_weights(place / layout.WEIGHTS, tensors_of(delivery.module))
-    except (UnstructuredError, ValueError) as error:
-        raise UserError(f"{kernel.contract.title} cannot be saved: {error}") from error
+        write_weights(place / layout.WEIGHTS, tensors_of(module))
+    except ValueError as error:
+        raise UserError(f"{contract.title} cannot be saved: {error}") from error
     texts = {
-        "__init__.py": _ENTRY.format(title=kernel.contract.title, licence=LICENCE),
+        "__init__.py": _ENTRY.format(title=contract.title, licence=LICENCE),
         "LICENCE": LICENCE + "\n",
-        layout.CONTRACT: contract + "\n",
-        layout.KERNEL: kernel.program,
-        "source.py": delivery.candidate.source,
+        layout.CONTRACT: contract_text(contract),
     }
-    if kernel.origin is not None:
-        texts[layout.ORIGINAL] = kernel.origin
-    texts |= {f"_runtime/{name}": text for name, text in runtime_texts().items()}
+    if origin is not None:
+        texts[layout.ORIGINAL] = origin
+    write_texts(place, texts | {f"_runtime/{name}": text for name, text in runtime_texts().items()})
+
+
+def write_kernel(
+    place: Path, kernel: VerifiedKernel, candidate: Candidate, cache_dir: Path
+) -> dict[str, Any] | None:
+    """Write a kernel's program and library; return which machine the library is for, None without one."""
+    write_texts(place, {layout.KERNEL: kernel.program, "source.py": candidate.source})
+    return _write_library(kernel, candidate, place, cache_dir)
+
+
+def contract_text(contract: Contract) -> str:
+    """Return a contract as JSON; raises UserError where it holds what no folder keeps."""
+    try:
+        return json.dumps(contract.to_data(), indent=1) + "\n"
+    except UnstructuredError as error:
+        raise UserError(f"{contract.title} cannot be saved: {error}") from error
+
+
+def write_texts(place: Path, texts: Mapping[str, str]) -> None:
+    """Write files of a folder by name."""
     for name, text in texts.items():
         path = place / name
         path.parent.mkdir(exist_ok=True)
         path.write_text(text, encoding="utf-8")
-    return _write_library(delivery, place, cache_dir)
 
 
 def runtime_texts() -> dict[str, str]:
@@ -141,39 +177,44 @@ def tensors_of(module: nn.Module) -> dict[str, torch.Tensor]:
     return found
 
 
-def _write_library(delivery: Delivery, place: Path, cache_dir: Path) -> dict[str, Any] | None:
-    build = target_of(delivery.candidate.target).build
+def _write_library(
+    kernel: VerifiedKernel, candidate: Candidate, place: Path, cache_dir: Path
+) -> dict[str, Any] | None:
+    build = target_of(candidate.target).build
     site = BuildSite(cache_dir / "build", BUILD_S)
-    built = None if build is None else build(delivery.kernel.program, site)
+    built = None if build is None else build(kernel.program, site)
     if built is None:
         return None
     if built.library is None:
-        raise MachineError(f"{delivery.kernel.contract.title}: {built.error}")
+        raise MachineError(f"{kernel.contract.title}: {built.error}")
     folder = place / layout.LIBRARIES
     folder.mkdir()
     shutil.copyfile(built.library, folder / built.library.name)
     return this_machine()
 
 
-def _write_manifest(
-    delivery: Delivery,
-    place: Path,
-    library: Mapping[str, Any] | None,
-    evaluation: Evaluation | None,
-    machine: Machine | None,
-) -> None:
-    files = sorted(path for path in place.rglob("*") if path.is_file())
-    manifest: dict[str, Any] = {
+def head_of(
+    title: str, candidate: Candidate, evaluation: Evaluation | None, machine: Machine | None
+) -> dict[str, Any]:
+    """Return what a manifest says of a delivery, besides its files."""
+    return {
         "format": layout.FORMAT,
-        "title": delivery.kernel.contract.title,
-        "kernel": delivery.candidate.id,
-        "target": str(delivery.candidate.target),
+        "title": title,
+        "kernel": candidate.id,
+        "target": str(candidate.target),
         "licence": LICENCE,
         "kernelwright": __version__,
         "torch": torch.__version__,
         "verdict": None if evaluation is None else evaluation.model_dump(mode="json"),
         "machine": None if machine is None else machine.model_dump(mode="json"),
-        "library": library,
+    }
+
+
+def write_manifest(place: Path, head: Mapping[str, Any]) -> None:
+    """Write a folder's manifest; every other file is there already."""
+    files = sorted(path for path in place.rglob("*") if path.is_file())
+    manifest: dict[str, Any] = {
+        **head,
         "files": {
             path.relative_to(place).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
             for path in files

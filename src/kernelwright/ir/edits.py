@@ -46,6 +46,8 @@ class FusionOptions:
     """Graph nodes that stay Calls although code could be generated."""
     apart: frozenset[str] = frozenset()
     """Graph nodes whose stages start a region of their own instead of joining an earlier one."""
+    own: frozenset[str] = frozenset()
+    """Matrix products and convolutions that code is generated for instead of calling the library."""
 
 
 class Rewrite(Protocol):

@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from math import prod
 
+from torch import fx
+
 from kernelwright.core.errors import LoweringError
 from kernelwright.ir.edits import FusionEdit, FusionOptions, Site
 from kernelwright.ir.facts import ELEMENT_BYTES, REDUCTIONS, SCANS, WINDOWS
@@ -11,11 +13,14 @@ from kernelwright.ir.lower import analyse
 from kernelwright.ir.lower.expressions import loads, walk
 from kernelwright.ir.lower.fuse import FusionGroup
 from kernelwright.ir.lower.plan import Lowered
+from kernelwright.ir.lower.products import PRODUCTS
 from kernelwright.ir.lower.translate import operator_name
 from kernelwright.ir.lower.values import Inline, Reduce, Scan, Value, domain
 from kernelwright.ir.program import TRANSCENDENTALS, Expr, Op
 from kernelwright.tasks.capture import Captured
 
+OWN_PRODUCT = "own-product"
+"""The edit for targets whose printers have kernels for products (``Lowering.own_products``)."""
 MIN_BYTES = 1 << 14
 """Edits ignore tensors smaller than this."""
 TORCH_IS_GOOD = (
@@ -45,6 +50,21 @@ class _Edit:
         if changed == options:
             raise LoweringError(f"{self.name} is already in force at {region!r}")
         return changed
+
+
+def own_products(captured: Captured) -> tuple[fx.Node, ...]:
+    """Return the products and convolutions that code can be generated for instead of a library call."""
+    known = [node for node in captured.graph.nodes if operator_name(node) in PRODUCTS]
+    if not known or captured.family:
+        return ()  # tiles have literal sizes
+    lowered = analyse(captured, FusionOptions(own=frozenset(node.name for node in known)))
+    return tuple(node for node in known if node.name not in lowered.graph.steps)
+
+
+def product_size(node: fx.Node) -> str:
+    """Return the shapes that a product multiplies, as ``4x8 by 8x3``."""
+    operands = [n.meta["val"].shape for n in node.all_input_nodes if len(n.meta["val"].shape) > 1]
+    return " by ".join("x".join(map(str, shape)) for shape in operands[-2:])
 
 
 def _bytes(value: Value) -> int:
@@ -144,6 +164,18 @@ def _call_sites(captured: Captured, options: FusionOptions, lowered: Lowered) ->
                 )
 
 
+def _product_sites(captured: Captured, options: FusionOptions, lowered: Lowered) -> Iterable[Site]:
+    for node in own_products(captured):
+        if node.name not in options.own:
+            name = str(operator_name(node)).split(".")[0]
+            why = f"{name} of {product_size(node)}: a library call, and its result passes through memory"
+            yield Site(node.name, why, 1.1)
+
+
+def _own(options: FusionOptions, node: str) -> FusionOptions:
+    return replace(options, own=options.own | {node}, as_calls=options.as_calls - {node})
+
+
 def _materialise(options: FusionOptions, node: str) -> FusionOptions:
     return replace(options, materialise=options.materialise | {node}, inline=options.inline - {node})
 
@@ -167,6 +199,8 @@ FUSION_EDITS: dict[str, FusionEdit] = {
         _Edit("inline-producer", _inline_sites, _inline),
         _Edit("split-region", _split_sites, _apart),
         _Edit("keep-call", _call_sites, _as_call),
+        _Edit(OWN_PRODUCT, _product_sites, _own),
     )
 }
-"""Fusion edits by name: write a shared value once, compute it again, split a region, leave it to torch."""
+"""Fusion edits by name: write a shared value once, compute it again, split a region, leave it to torch,
+take a product from the library."""

@@ -54,8 +54,12 @@ class Lowering:
     """What ``schedule:NAME`` means; the names are the same for every machine."""
     no_rewrites: frozenset[str] = frozenset()
     """Rewrites of the graph that have no place here."""
+    own_products: bool = False
+    """Its printer has kernels for matrix products and convolutions, in the place of library calls."""
     loosens: frozenset[str] = frozenset()
     """Lowerings, ``schedule:NAME``, that round more than float32 does: only where the tolerance allows it."""
+    estimate_ns: Callable[[Program, Machine], float] | None = None
+    """How long a program takes by an analytic model; None: the target has none. Orders programs of a task."""
     repairs: tuple[Repair, ...] = ()
     """Tried in this order."""
     takes_extents: bool = False

@@ -50,13 +50,14 @@ class _Loops:
     vector_bytes: list[int] = field(default_factory=list)
 
 
-def report_facts(log: str, library: Path) -> dict[str, FactValue]:
+def report_facts(log: str, library: Path, source: str = "") -> dict[str, FactValue]:
     """Return the ``compiler.*`` metrics; what neither the log nor a disassembler tells is None.
 
     A loop is told from another by its place in the source; one of which any version was vectorised
-    counts as vectorised. Loops that only contain loops are not counted.
+    counts as vectorised. Loops that only contain loops are not counted. Of a source that computes with
+    intrinsics the log says nothing: its loops are vector code that no vectoriser has made.
     """
-    loops = _parse_loops(log)
+    loops = _Loops() if _BY_HAND.search(source) else _parse_loops(log)
     n_loops = len(loops.vectorized | loops.missed)
     code = _disassemble(library)
     widths = loops.vector_bytes + ([code.vector_bytes] if code and code.vector_bytes else [])
@@ -66,6 +67,10 @@ def report_facts(log: str, library: Path) -> dict[str, FactValue]:
         "compiler.vectorized_fraction": len(loops.vectorized) / n_loops if n_loops else None,
         "compiler.vector_bytes": max(widths) if widths else None,
         "compiler.spills": None if code is None else code.spills,
+        "compiler.vector_arithmetic": None if code is None else code.vector_arithmetic,
+        "compiler.scalar_arithmetic": None if code is None else code.scalar_arithmetic,
+        "compiler.vector_fma": None if code is None else code.vector_fma,
+        "compiler.gathers": None if code is None else code.gathers,
     }
 
 
@@ -97,10 +102,19 @@ def _parse_loops(log: str) -> _Loops:
 class _Code:
     vector_bytes: int | None
     spills: int
+    vector_arithmetic: int
+    scalar_arithmetic: int
+    vector_fma: int
+    gathers: int
 
 
 _REGISTER_BYTES = {"x": 16, "y": 32, "z": 64}
 _PACKED = re.compile(r"\b(v?(?:fn?m|add|mul|sub|div|max|min|sqrt)\w*p[sd])\b.*%(?P<width>[xyz])mm")
+_SCALAR = re.compile(r"\bv?(?:fn?m|add|mul|sub|div|max|min|sqrt)\w*s[sd]\b")
+_FUSED = re.compile(r"\bvfn?m(?:add|sub)(?:addsub|subadd)?\d*p[sd]\b")
+_GATHER = re.compile(r"\bvp?gather\w+\b")
+_BY_HAND = re.compile(r"\b_mm\d*_\w*(?:add|sub|mul|div|max|min|sqrt)\w*_p[sd]\b")
+"""Arithmetic by intrinsics."""
 _VECTOR_MOVE = re.compile(r"\bv?mov(?:[au]p[sd]|dq[au]\d*)\b.*%[xyz]mm")
 _SPILL = re.compile(r"[ ,](?:-?0x[0-9a-f]+)?\(%(?P<base>rsp|rbp)\)")
 
@@ -120,8 +134,14 @@ def _disassemble(library: Path) -> _Code | None:
 
 def _read_code(text: str) -> _Code:
     widths = [_REGISTER_BYTES[m["width"]] for m in map(_PACKED.search, text.splitlines()) if m]
-    spills = sum(_count_spills(function) for function in _functions(text))
-    return _Code(vector_bytes=max(widths, default=None), spills=spills)
+    return _Code(
+        vector_bytes=max(widths, default=None),
+        spills=sum(_count_spills(function) for function in _functions(text)),
+        vector_arithmetic=len(widths),
+        scalar_arithmetic=len(_SCALAR.findall(text)),
+        vector_fma=len(_FUSED.findall(text)),
+        gathers=len(_GATHER.findall(text)),
+    )
 
 
 def _functions(text: str) -> Iterator[list[str]]:

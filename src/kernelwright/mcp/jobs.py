@@ -237,6 +237,7 @@ def optimize(
     else:
         place = place_of(task, name)
         request = request_for(RunRequest, call.settings, task=place, **OPTIMIZE.fields(options))
+        request = request.model_copy(update={"again": True, "blocks": False})  # a job is one run of its own
         begun = api.begin(request, settings=call.settings)
     call.say(f"run {begun.run_id} has begun; after an interruption pass it as resume")
     watch = _Watch(call.say, begun.spec.budget.evaluations)

@@ -1,5 +1,7 @@
 """One idea on one base: how it was carried out, repaired, and what it came to."""
 
+import math
+
 from kernelwright.core.evaluation import Status
 from kernelwright.core.frozen import Frozen
 from kernelwright.core.plan import Move
@@ -13,6 +15,8 @@ class Link(Frozen):
     detail: str = ""
     speedup_eager: float | None = None
     """Geometric mean over the workloads; None when not verified."""
+    interval_eager: tuple[float, float] | None = None
+    """Of that mean; None: not known."""
 
 
 class Idea(Frozen):
@@ -26,6 +30,7 @@ class Idea(Frozen):
     failure: str | None = None
     """Why the move could not be carried out, or why its repair was given up."""
     base_speedup_eager: float | None = None
+    base_interval_eager: tuple[float, float] | None = None
 
     @property
     def last(self) -> Link | None:
@@ -51,14 +56,36 @@ class Idea(Frozen):
         return last.speedup_eager / self.base_speedup_eager
 
     @property
+    def interval(self) -> tuple[float, float] | None:
+        """Interval of ``speedup``; None where one of the two is not known.
+
+        Both were measured against eager and apart from each other: logarithmic widths add in squares.
+        """
+        own, base = self.last.interval_eager if self.last else None, self.base_interval_eager
+        if self.speedup is None or own is None or base is None or min(*own, *base) <= 0:
+            return None
+        half = math.hypot(*(math.log(high / low) / 2 for low, high in (own, base)))
+        return self.speedup * math.exp(-half), self.speedup * math.exp(half)
+
+    @property
+    def _effect(self) -> str:
+        if self.speedup is None:
+            return ""
+        told = f", {self.speedup:.2f}x over its base"
+        if self.interval is None:
+            return told
+        low, high = self.interval
+        alike = ", not distinguishable" if low <= 1 <= high else ""
+        return f"{told} [{low:.2f}, {high:.2f}]{alike}"
+
+    @property
     def ended(self) -> str:
         """How it ended, in a few words."""
         if self.last is None:
             return f"not carried out: {self.failure or 'no reason given'}"
         repairs = f" after {self.repairs} repair{'s' if self.repairs > 1 else ''}" if self.repairs else ""
         if self.is_verified:
-            effect = "" if self.speedup is None else f", {self.speedup:.2f}x over its base"
-            return f"verified{repairs}{effect}"
+            return f"verified{repairs}{self._effect}"
         given_up = f"; given up: {self.failure}" if self.failure else ""
         detail = f" ({self.last.detail})" if self.last.detail else ""
         return f"{self.last.status}{repairs}{detail}{given_up}"

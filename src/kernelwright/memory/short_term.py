@@ -23,6 +23,7 @@ class ShortTermMemory:
         self._attempts: dict[str, dict[str, Idea]] = {}
         self._idea_of: dict[str, tuple[str, str]] = {}
         self._speedups: dict[str, float] = {}
+        self._intervals: dict[str, tuple[float, float] | None] = {}
         self._mode: StepMode = "seed"
         self._step_base: str | None = None
         self._chosen: MoveChosen | None = None
@@ -39,7 +40,10 @@ class ShortTermMemory:
         """
         self._note(evaluation)
         attempt = self.attempt(base, move) or Idea(
-            base=base, move=move, base_speedup_eager=self._speedups.get(base)
+            base=base,
+            move=move,
+            base_speedup_eager=self._speedups.get(base),
+            base_interval_eager=self._intervals.get(base),
         )
         if any(link.candidate == evaluation.candidate_id for link in attempt.links):
             return attempt
@@ -48,6 +52,7 @@ class ShortTermMemory:
             status=evaluation.status,
             detail=evaluation.detail,
             speedup_eager=evaluation.geomean_speedup(),
+            interval_eager=evaluation.speedup_interval(),
         )
         links = (*attempt.links, link)
         if attempt.is_verified and link.status is not Status.VERIFIED:  # one of several repairs at once
@@ -117,6 +122,7 @@ class ShortTermMemory:
         speedup = evaluation.geomean_speedup()
         if evaluation.is_verified and speedup is not None:
             self._speedups[evaluation.candidate_id] = speedup
+            self._intervals[evaluation.candidate_id] = evaluation.speedup_interval()
 
     def _keep(self, attempt: Idea) -> Idea:
         key = attempt.move.key

@@ -2,7 +2,8 @@
 
 KernelSkill keeps its base until something is 1.3 times as fast. Where a task has many moves of ten per cent
 each, they are then all tried on the same base and never together. Here every improvement is built on, and
-where the fastest has nothing left to try, the next ones are gone on from, as in STARK's tree.
+where the fastest has nothing left to try, the next ones are gone on from, as in STARK's tree. The schedules
+of the fastest seed, and of the fastest candidate at the end, are tuned all at once by cheap timings.
 
 docs/recipes/kernelwright.md maps the method to this code.
 """
@@ -13,6 +14,7 @@ from kernelwright.core.budget import Budget
 from kernelwright.methods.kernelskill import PIPELINES, KernelSkillPolicy
 from kernelwright.runs.recipe import Recipe
 from kernelwright.runs.steps.recalling import Recall
+from kernelwright.runs.steps.tuning import TuneSchedules
 from kernelwright.runs.view import RunView, Selection, stop
 
 
@@ -34,19 +36,31 @@ class KernelwrightPolicy(KernelSkillPolicy):
         if incumbent is not None and (incumbent.floor_fraction or 0.0) >= self.floor_stop:
             share = f"{100 * (incumbent.floor_fraction or 0.0):.0f} %"
             return stop(f"the fastest candidate reaches {share} of the speed that the roofline floor allows")
+        is_first = all(attempt.mode != "tune" for attempt in view.attempts)
+        if incumbent is not None and incumbent.candidate in view.tunable and is_first:
+            return Selection(mode="tune", base=incumbent.candidate)
         if self._rounds_since(view) >= self.patience:
-            return stop(f"no improvement in {self.patience} rounds")
+            return self._tune_or(view, f"no improvement in {self.patience} rounds")
         for leader in view.leaders(self.n_leaders):
             if leader.candidate not in view.exhausted:
                 return Selection(mode="optimize", base=leader.candidate)
-        return stop(f"every move that applies to the {self.n_leaders} fastest candidates was tried")
+        return self._tune_or(
+            view, f"every move that applies to the {self.n_leaders} fastest candidates was tried"
+        )
+
+    def _tune_or(self, view: RunView, reason: str) -> Selection:
+        """Tune the fastest candidate where that was not done, before the search ends."""
+        incumbent = view.incumbent
+        if incumbent is not None and incumbent.candidate in view.tunable:
+            return Selection(mode="tune", base=incumbent.candidate)
+        return stop(reason)
 
 
 KERNELWRIGHT = Recipe(
     name="kernelwright",
     summary="Seeds and recalled plans, then one skill a round by evidence, on the fastest candidates so far.",
     make_policy=lambda seed: KernelwrightPolicy(),
-    pipelines={**PIPELINES, "seed": Recall()},
+    pipelines={**PIPELINES, "seed": Recall(), "tune": TuneSchedules()},
     budget=Budget(evaluations=32),
 )
 

@@ -18,6 +18,8 @@ from typing import Any
 
 import torch
 
+from kernelwright.referee.host.input_distributions import change_inputs
+from kernelwright.referee.wrong_elements import compare_output
 from kernelwright.targets.base import BuildResult, BuildSite
 from kernelwright.targets.registry import build_candidate
 
@@ -33,6 +35,8 @@ SLOW = 2.0
 """A first call so many times as long as the default's is made again; the shorter one counts."""
 LOOSE = 2e-2
 """Relative error above which a point is wrong without a doubt."""
+OWN_DRAW = 7919
+"""Random seed of the draws that failures are explained by; the referee's are secret and others."""
 COMPARED = 1 << 16
 """Elements of an output that are compared, spread over all of it: the referee looks at every one."""
 
@@ -47,7 +51,8 @@ class PointWorker:
         self.arguments = namespace.get_init_inputs()
         self.model = namespace.Model(*self.arguments)
         torch.manual_seed(1)
-        self.inputs = namespace.get_inputs()
+        self.draw = namespace.get_inputs
+        self.inputs = self.draw()
         self.is_eval = is_eval
         if is_eval:
             self.model.eval()
@@ -87,16 +92,7 @@ class PointWorker:
     def call(self, number: int, source: str, base: int) -> dict[str, Any]:
         """Load a point that was built, and call it once; return what is wrong or its time over the base's."""
         try:
-            if source not in self.libraries:  # another process built it
-                self.build({str(number): source}, BUILD_S, list(self.points))
-            library = self.libraries.pop(source)
-            if library is not None:  # alone in its folder, where the point looks for it
-                os.environ["KERNELWRIGHT_BUILD_CACHE"] = str(library.parent)
-            torch.manual_seed(0)
-            model = _module(f"point_{number}", source).ModelNew(*self.arguments)
-            self._give_state(model)
-            if self.is_eval:
-                model.eval()
+            model = self._loaded(number, source)
             seconds = self._once(model, is_compared=True)
             against = self._once(self.points[base]) if base in self.points else seconds
             if seconds > SLOW * against:
@@ -107,6 +103,46 @@ class PointWorker:
         self.points[number] = model
         self.calls[number] = max(1, min(MOST_CALLS, round(SAMPLE_S / max(seconds, 1e-7))))
         return {"ratio": seconds / max(against, 1e-9), "seconds": seconds}
+
+    def _loaded(self, number: int, source: str) -> Any:
+        if source not in self.libraries:  # another process built it
+            self.build({str(number): source}, BUILD_S, list(self.points))
+        library = self.libraries.pop(source)
+        if library is not None:  # alone in its folder, where the point looks for it
+            os.environ["KERNELWRIGHT_BUILD_CACHE"] = str(library.parent)
+        torch.manual_seed(0)
+        model = _module(f"point_{number}", source).ModelNew(*self.arguments)
+        self._give_state(model)
+        if self.is_eval:
+            model.eval()
+        return model
+
+    def compare(self, source: str, families: list[str], allowed: float) -> list[dict[str, Any]]:
+        """Return how a candidate's outputs differ, on the first family of inputs that shows wrong ones."""
+        model = self._loaded(0, source)
+        found: list[dict[str, Any]] = []
+        for family in families:
+            given, expected = self._outputs(model, family), self._outputs(self.model, family)
+            pairs = enumerate(zip(given, expected, strict=True))
+            found = [
+                {"family": family, "output": n, **compare_output(one, other, allowed)}
+                for n, (one, other) in pairs
+            ]
+            if any(one["n_wrong"] for one in found):
+                break
+        return found
+
+    def _outputs(self, model: Any, family: str) -> list[torch.Tensor]:
+        """Return the tensors that a model gives on a draw of its own, the same for every model."""
+        torch.manual_seed(OWN_DRAW)
+        generator = torch.Generator().manual_seed(OWN_DRAW)
+        inputs = self.draw()
+        for x in inputs:
+            if isinstance(x, torch.Tensor) and x.is_floating_point():
+                change_inputs(x, family, 0, generator)
+        with torch.no_grad():
+            given = model(*inputs)
+        return [x for x in (given if isinstance(given, tuple | list) else [given]) if x is not None]
 
     def _give_state(self, model: Any) -> None:
         """Give a point the reference's parameters themselves, and copies of its buffers."""

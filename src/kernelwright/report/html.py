@@ -6,6 +6,7 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Evaluation
 from kernelwright.report import sections
 from kernelwright.report.asked import model_rows, with_models
+from kernelwright.report.blocks import block_table
 from kernelwright.report.highlight import highlight
 from kernelwright.report.page import asset, templates
 from kernelwright.report.reproduce import command_line
@@ -41,6 +42,10 @@ def render_page(
         verdict=with_models(run_verdict(story, record.failure), spec.models, story),
         tiles=[*sections.tiles(story), *sections.model_tiles(spec, story)],
         models=model_rows(spec.models) if spec.models is not None else (),
+        apart=story.apart,
+        blocks=block_table(story.apart, story.finished.winner if story.finished else None)
+        if story.apart
+        else None,
         curve=sections.curve_chart(story),
         bars=sections.latency_chart(story),
         roofline=roofline,

@@ -13,6 +13,7 @@ from kernelwright.core.events import (
     FinalistsTimed,
     IncumbentImproved,
     LoweringGaveUp,
+    ModelTakenApart,
     MoveChosen,
     MoveFailed,
     Noted,
@@ -31,6 +32,7 @@ TITLES = {
     "seed": "starting candidate",
     "final": "winner again, fresh process",
     "cross": "crossed plans",
+    "compose": "the model with kernels in its blocks",
 }
 """Titles of steps without a move, where the name of the mode says too little."""
 
@@ -110,6 +112,8 @@ class Story:
     """The last event of a run that was interrupted; None once it was carried on."""
     finalists: FinalistsTimed | None = None
     """How the fastest candidates did in turn with each other; None where they were not timed so."""
+    apart: ModelTakenApart | None = None
+    """Where a whole model's time goes; None where the task is one kernel."""
     given_up: list[LoweringGaveUp] = field(default_factory=list)
     """Where the compiler generated nothing, each workload and reason once."""
 
@@ -131,6 +135,8 @@ class Story:
             self._close()
         elif isinstance(event, FinalistsTimed):
             self.finalists = event
+        elif isinstance(event, ModelTakenApart):
+            self.apart = event
         else:
             self._attach(event)
 

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from kernelwright.core.evaluation import POLICY_CHECKS, Evaluation
+from kernelwright.core.events import ModelTakenApart, RunFinished
+from kernelwright.report.blocks import composition_lines
 from kernelwright.report.measures import RatioInterval, floor_ms, latency_ms, millis, speedup_over, times
 from kernelwright.report.story import Story
 
@@ -28,6 +30,8 @@ def run_verdict(story: Story, failure: str | None = None) -> Verdict:
         return Verdict("neutral", headline, (*_unfinished_lines(story), *_compiler(story)))
     evaluation = story.finished.evaluation
     why = f"The search ended because {_because(story.finished.reason)}."
+    if story.apart is not None:
+        return _model_verdict(story, story.apart, story.finished)
     if story.finished.winner is None:
         if evaluation is None and story.best is not None:
             told = (*_unfinished_lines(story), "Allow more seconds for a final measurement.")
@@ -43,6 +47,22 @@ def run_verdict(story: Story, failure: str | None = None) -> Verdict:
     speedup = speedup_over(evaluation, "eager")
     lines = (*figures(evaluation), *_finalists(story), *_rules(evaluation), *_compiler(story), why)
     return Verdict("good", _headline(speedup), lines)
+
+
+def _model_verdict(story: Story, apart: ModelTakenApart, finished: RunFinished) -> Verdict:
+    """Return the verdict on a whole model."""
+    how = composition_lines(apart, finished.winner)
+    evaluation = finished.evaluation
+    if finished.winner is not None and evaluation is not None:
+        lines = (*how, *figures(evaluation), *_finalists(story), *_rules(evaluation))
+        return Verdict("good", _headline(speedup_over(evaluation, "eager")), lines)
+    measured = () if evaluation is None or not evaluation.is_verified else figures(evaluation)
+    failed = (failed_line(evaluation),) if evaluation is not None and not evaluation.is_verified else ()
+    over = None if evaluation is None else speedup_over(evaluation, "torch_compile")
+    compiled = ("torch.compile of the whole model is faster than it with kernels.",)
+    said = compiled if over is not None and over.is_slower else ()
+    headline = "The model stays as it is: with kernels it is not faster than eager and torch.compile"
+    return Verdict("neutral", headline, (*how, *said, *measured, *failed))
 
 
 def _finalists(story: Story) -> tuple[str, ...]:

@@ -20,6 +20,10 @@ SHARE = 0.1
 """Of the seconds that a run has left, what closing one candidate may take; ours."""
 UNLIMITED_S = 20.0
 """Seconds for one candidate in a run without a budget of seconds, and at most in any; ours."""
+LEAST_TUNING_S = 5.0
+"""Below so many seconds the schedules of a plan are not tuned; ours."""
+LEAST_EVALUATIONS = 8
+"""With fewer evaluations granted, every one of them is the referee's: nothing is tuned; ours."""
 LEAST_S = 3.0
 """Below so many seconds nothing is timed: the process that times takes longer to start."""
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from kernelwright.runs.closing import Closer, ClosingEvaluator
 from kernelwright.runs.evaluator import Evaluator
+from kernelwright.runs.explaining import Explainer, ExplainingEvaluator
 from kernelwright.runs.inspecting import InspectingEvaluator, Inspector, Profiler
 from kernelwright.runs.quick import Quick
 from kernelwright.runs.recording import RecordedEvaluator, Recording
@@ -17,6 +18,8 @@ class Around:
     """Use the verdicts of the search as final ones."""
     close: Closer | None = None
     """Closes what candidates leave open; without it the defaults stand."""
+    explain: Explainer | None = None
+    """Says where the outputs of a candidate with wrong numbers are wrong."""
     inspect: Inspector | None = None
     """Inspects every candidate first; a candidate that it refuses is not judged."""
     profile: Profiler | None = None
@@ -36,12 +39,14 @@ def compose(base: Evaluator | None, around: Around) -> Evaluator:
     """Return the evaluator of a run.
 
     From the inside out: ``base`` judges (the referee here or one elsewhere; None where only a recording is
-    asked), closing, quick, inspecting with profiling, recording. So what is recorded needs no compiler and no
-    profiler again, and what a compiler refuses never reaches the referee.
+    asked), closing, explaining, quick, inspecting with profiling, recording. So what is recorded needs no
+    compiler and no profiler again, and what a compiler refuses never reaches the referee.
     """
     judge = base
     if judge is not None and around.close is not None:
         judge = ClosingEvaluator(judge, around.close)
+    if judge is not None and around.explain is not None:
+        judge = ExplainingEvaluator(judge, around.explain)
     if judge is not None and around.is_quick:
         judge = Quick(judge)
     if judge is not None and around.inspect is not None:

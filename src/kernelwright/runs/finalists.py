@@ -28,13 +28,7 @@ def contenders(ranking: Sequence[str], evaluations: Mapping[str, Evaluation]) ->
 
 
 def _interval(evaluation: Evaluation) -> tuple[float, float]:
-    """Return the interval of the speedup over eager, as geometric means over the workloads."""
-    found = [speedup for result in evaluation.results if (speedup := result.speedup("eager")) is not None]
-    if not found:
-        return 0.0, math.inf
-    low = math.exp(sum(math.log(max(speedup.low, 1e-9)) for speedup in found) / len(found))
-    high = math.exp(sum(math.log(max(speedup.high, 1e-9)) for speedup in found) / len(found))
-    return low, high
+    return evaluation.speedup_interval() or (0.0, math.inf)
 
 
 def choose(timed: Alternation, plans: Mapping[str, Plan], found: Sequence[str]) -> FinalChoice:

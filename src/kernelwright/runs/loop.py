@@ -13,7 +13,7 @@ from kernelwright.agents.roles import Team
 from kernelwright.agents.signature import task_signature
 from kernelwright.core.budget import Meter, Spent
 from kernelwright.core.candidate import Candidate
-from kernelwright.core.errors import BudgetUsedUp, ModelUnavailable
+from kernelwright.core.errors import BudgetUsedUp, ModelUnavailable, StoreError
 from kernelwright.core.evaluation import Evaluation, Status
 from kernelwright.core.events import (
     FinalistsTimed,
@@ -28,6 +28,7 @@ from kernelwright.core.model_call import CallOutcome
 from kernelwright.core.run import RunSpec, RunState
 from kernelwright.memory.study import study
 from kernelwright.runs import finalists
+from kernelwright.runs.closing import LEAST_EVALUATIONS
 from kernelwright.runs.evaluator import Evaluator, Session
 from kernelwright.runs.holding import held
 from kernelwright.runs.interruption import is_faster_everywhere, mark_interrupted
@@ -74,8 +75,12 @@ class Tools:
     cache_dir: Path
     has_long_term: bool = True
     """False in an ablation."""
+    can_tune: bool = False
+    """The referee's sessions can close what candidates leave open."""
     on_event: Listener = field(default=lambda event: None)
     prepare: Callable[[RunSpec, Path], tuple[Problem, str | None]] = prepare
+    accepts: Callable[[Evaluation], bool] = is_faster_everywhere
+    """Says of a final verdict whether the candidate is delivered."""
 
 
 @dataclass(frozen=True)
@@ -148,6 +153,14 @@ def continue_run(run_id: str, tools: Tools) -> RunOutcome:
     return _outcome(record, finished, tools.store)
 
 
+def ended_run(run_id: str, store: Store) -> RunOutcome:
+    """Return how a finished run ended; raises StoreError where it has not."""
+    ended = Journal(store, run_id, lambda event: None).finished()
+    if ended is None:
+        raise StoreError(f"run {run_id} has not ended")
+    return _outcome(store.get_run(run_id), ended, store)
+
+
 def _finish(record: RunRecord, tools: Tools) -> RunFinished:
     """Bring a run that this process holds to its end."""
     store, run_id = tools.store, record.run_id
@@ -185,7 +198,9 @@ class _Loop:
         self.spec = spec
         self.tools = tools
         self.journal = journal
-        self.state = LoopState()
+        granted = spec.budget.evaluations
+        has_room = granted is None or granted >= LEAST_EVALUATIONS
+        self.state = LoopState(can_tune=tools.can_tune and has_room)
         started = time.monotonic() - journal.recorded_seconds()
         reserved_s = FINAL_SHARE * (spec.budget.seconds or 0.0)
         self.meter = Meter(spec.budget, lambda: time.monotonic() - started, reserved_s=reserved_s)
@@ -315,7 +330,7 @@ class _Loop:
             context.emit(StepStarted(step=self.state.step, mode="final", base=candidate_id))
             candidate = self.state.candidates[candidate_id]
             last = context.judge(candidate, final=True)
-            if is_faster_everywhere(last):
+            if self.tools.accepts(last):
                 return candidate, last
             if last.status is Status.VERIFIED:
                 break

@@ -24,6 +24,7 @@ from kernelwright.core.frozen import Frozen
 from kernelwright.core.machine import Machine, machine_of_environment
 from kernelwright.core.roofline import Floor, Peaks
 from kernelwright.core.task import Task
+from kernelwright.runs.closing import defaults_of
 from kernelwright.runs.evaluator import AlternatingSession, ClosingSession, Evaluator, Session
 from kernelwright.runs.prepare import Preparation, prepare_on
 from kernelwright.store.base import Store
@@ -141,6 +142,11 @@ class Recording:
         """Return how these candidates were timed in turn, None when they were not."""
         found = self._alternations.get((task_id, frozenset(candidates)))
         return None if found is None else found.alternation
+
+    @property
+    def has_closings(self) -> bool:
+        """Tell whether anything was closed by timings when this was recorded."""
+        return bool(self._closings)
 
     def find_closing(self, task_id: str, written: str) -> ClosedParameters | None:
         """Return how an open candidate was closed, None when it was not."""
@@ -336,6 +342,8 @@ class RecordedSession:
         known = recording.find_closing(task_id, candidate.id) if self._evaluator.is_served else None
         if known is not None:
             return known
+        if self._evaluator.inner is None and not defaults_of(candidate):
+            return None  # its schedules: nobody timed them when this was recorded
         asked = self._ask(f"what candidate {candidate.id} leaves open")
         found = asked.close_parameters(candidate, seconds) if isinstance(asked, ClosingSession) else None
         if found is not None:

@@ -35,6 +35,10 @@ class LoopState:
     failed_moves: dict[str, int] = field(default_factory=dict)
     fruitless: dict[str, int] = field(default_factory=dict)
     """Mode -> steps in a row that gave no new candidate."""
+    can_tune: bool = False
+    """There is somebody who times schedules, and the budget has room for it."""
+    tuned: set[str] = field(default_factory=set)
+    """Candidates whose schedules were tuned, and what came of it."""
     given_up: set[tuple[str, str]] = field(default_factory=set)
     """(workload, reason) of lowering that gave up, as far as it was told."""
     step: int = 0
@@ -46,6 +50,7 @@ class LoopState:
             base=self.base,
             exhausted=frozenset(self.exhausted),
             failed_moves=dict(self.failed_moves),
+            tunable=frozenset(self.ranking()) - self.tuned if self.can_tune else frozenset(),
             fruitless=dict(self.fruitless),
         )
 

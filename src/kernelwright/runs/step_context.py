@@ -31,7 +31,7 @@ from kernelwright.core.finalists import Alternation
 from kernelwright.core.open_parameters import closed
 from kernelwright.core.plan import Move, ParamValue, Plan
 from kernelwright.core.run import Outcome, RunSpec
-from kernelwright.runs.closing import LEAST_S, closing_team, defaults_of, seconds_for
+from kernelwright.runs.closing import LEAST_S, LEAST_TUNING_S, closing_team, defaults_of, seconds_for
 from kernelwright.runs.evaluator import AlternatingSession, ClosingSession, Session
 from kernelwright.runs.journal import Journal
 from kernelwright.runs.knowledge import Knowledge
@@ -271,6 +271,29 @@ class StepContext:
         if is_new:
             self.emit(ParametersClosed(step=self.state.step, candidate=final.id, closing=closing))
         return final
+
+    def tuned(self, candidate: Candidate) -> ClosedParameters | None:
+        """Return what cheap timings made of the schedules that a candidate's plan leaves open, and record it.
+
+        The run pays for it in seconds, and in the evaluations that would have taken as long. None: nobody
+        can time points, or the budget has no room for it.
+        """
+        self.state.tuned.add(candidate.id)
+        seconds, session = seconds_for(self.meter.left_s), self._session
+        found = self._journal.recorded_closing(candidate.id)
+        if found is None and seconds >= LEAST_TUNING_S and isinstance(session, ClosingSession):
+            found = session.close_parameters(candidate, seconds)
+        if found is None:
+            return None
+        self.emit(ParametersClosed(step=self.state.step, candidate=candidate.id, closing=found))
+        self.meter.charge(Spent(evaluations=self._evaluations_worth(found.seconds)))
+        return found
+
+    def _evaluations_worth(self, seconds: float) -> int:
+        """Return how many evaluations would have taken so long, by those of this run."""
+        taken = [sum(evaluation.phases_s.values()) for evaluation in self.state.evaluations.values()]
+        mean = sum(taken) / len(taken) if taken else 0.0
+        return round(seconds / mean) if mean > 0 else 0
 
     def _time_points(self, candidate: Candidate, defaults: dict[str, ParamValue]) -> ClosedParameters:
         seconds, session = seconds_for(self.meter.left_s), self._session

@@ -39,6 +39,8 @@ class RunView:
     """Candidates for which the planner had no move, or the debugger no repair, left."""
     failed_moves: Mapping[str, int] = field(default_factory=dict)
     """Candidate -> number of plans on it that gave no candidate."""
+    tunable: frozenset[str] = frozenset()
+    """Verified candidates whose schedules may be tuned, and have not been."""
     fruitless: Mapping[str, int] = field(default_factory=dict)
     """Mode -> steps of that mode in a row, up to now, that gave no new candidate."""
 

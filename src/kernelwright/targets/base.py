@@ -11,7 +11,7 @@ command line looks at targets before it needs any of it.
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -182,6 +182,13 @@ class Target(ABC):
     def build(self) -> Build | None:
         """Builds candidates before they run; None: they need no compiler, or bring their own."""
         return None
+
+    def combined(self, programs: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+        """Return candidates' programs so that they may stand in one file.
+
+        The text is what all of them need at the file's top level, empty for nothing. ``build`` sees it there.
+        """
+        return "", tuple(programs)
 
     @property
     def aot_forms(self) -> "tuple[AotForm, ...]":

@@ -120,7 +120,7 @@ def _resolved(asked: DynamicAxis, inputs: Sequence[Any], names: Sequence[str]) -
     low, high = asked.low or 1, asked.high or max(own, asked.low or 1)
     if low == high:
         raise UserError(
-            f"--dynamic {asked.words}: the range is {low}..{high}; give one, such as {asked.name}=1..64"
+            f"--dynamic {asked.words}: the range is {low}-{high}; give one, such as {asked.name}:1-64"
         )
     timed = asked.timed or (min(max(own, low), high),)
     return DynamicAxis(name=asked.name, axes=tuple(sizes), low=low, high=high, timed=timed)
@@ -193,9 +193,9 @@ def _require_range(task: Task) -> None:
     except (TaskError, CaptureError):
         return  # values matter to it: the family, which is captured with real ones, decides
     except Exception as error:  # torch.export raises many classes
-        words = ", ".join(f"{axis.name}={axis.low}..{axis.high}" for axis in task.dynamic)
+        words = ", ".join(f"{axis.name}:{axis.low}-{axis.high}" for axis in task.dynamic)
         reason = next((line for line in str(error).splitlines() if "-" in line or "must" in line), str(error))
-        said = " ".join(reason.split())[:200]
+        said = " ".join(reason.split())[:200].removeprefix("- ")
         raise TaskError(
             f"{task.name}: one graph does not serve {words} (torch.export: {said}); "
             "narrow the range, or leave --dynamic out"

@@ -19,6 +19,7 @@ from kernelwright.core.errors import TaskError
 from kernelwright.core.structure import UnstructuredError, take_apart
 from kernelwright.core.task import Mode, Task, TolerancePolicy, Workload
 from kernelwright.tasks.class_source import class_sources
+from kernelwright.tasks.likeness import likeness
 
 _SHIM = '''"""The live module of {artifact}: {class_name}."""
 
@@ -103,7 +104,8 @@ def task_from_module(
     """
     if not isinstance(module, nn.Module):
         raise TaskError(f"{name}: {type(module).__name__} is not an nn.Module")
-    examples = [(args, dict(kwargs or {})) for args in _examples(name, example_inputs, kwargs)]
+    named = _in_order(module, kwargs or {})
+    examples = [(args, dict(named)) for args in _examples(name, example_inputs, kwargs)]
     for call in examples:
         _require_structure(name, module, call)
     artifact = _write(name, folder, _pickle(name, _in_mode(name, module, mode), examples))
@@ -118,7 +120,14 @@ def task_from_module(
         tolerance=tolerance,
         artifact=str(artifact),
         class_source=class_sources(module),
+        likeness=likeness(module, examples),
     )
+
+
+def _in_order(module: nn.Module, kwargs: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return arguments by name in forward's order: kernels take the tensors of a call one after the other."""
+    known = inspect.signature(module.forward).parameters
+    return {name: kwargs[name] for name in known if name in kwargs} | dict(kwargs)
 
 
 def _require_structure(name: str, module: nn.Module, call: tuple[tuple[Any, ...], dict[str, Any]]) -> None:

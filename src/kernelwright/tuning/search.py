@@ -13,6 +13,7 @@ from kernelwright.core.closing import ParameterResponse, ValueResponse
 from kernelwright.core.errors import UserError
 from kernelwright.core.intervals import Interval
 from kernelwright.core.plan import ParamValue
+from kernelwright.tuning.guessing import Guess
 from kernelwright.tuning.halving import FINALISTS, halve
 
 BASE = 0
@@ -21,6 +22,12 @@ FIRST_GENERATION, LARGEST_GENERATION = 8, 48
 """Points of a generation; ours: small enough to learn from, large enough to keep all cores building."""
 GENERATION_SHARE = 0.15
 """Share of the seconds that one generation may take, by what points have cost so far."""
+POOL = 3
+"""Points that are drawn for each that is built; the model says which."""
+BY_LOT = 0.25
+"""Share of a generation that is drawn whatever the model says."""
+ROUNDS_OF_DRAWING = 4
+"""Pools that are drawn before a generation goes on with fewer points."""
 FINAL_SHARE = 0.1
 """Share of the seconds that is kept for timing the best of all generations against each other."""
 FINAL_ROUNDS = 8
@@ -52,6 +59,10 @@ class PointSource(Protocol):
 
     def source(self, values: Values) -> str | None:
         """Return the closed source of a point; None where it is no program."""
+        ...
+
+    def estimate(self, values: Values) -> float | None:
+        """Return a point's time by a model, in any unit; None where there is none, or no program."""
         ...
 
 
@@ -168,6 +179,7 @@ class _Search:
         self.started = clock()
         self._by_number: dict[int, Tried] = {}
         self._drawn: set[str] = set()
+        self._estimates: dict[tuple[tuple[str, ParamValue], ...], float | None] = {}
         self._size = FIRST_GENERATION
 
     def left_s(self, kept: float = 0.0) -> float:
@@ -234,19 +246,53 @@ class _Search:
         self._by_number[BASE].times_ms = rungs.times.get(BASE, self._by_number[BASE].times_ms)
 
     def _fresh(self) -> dict[int, Tried]:
-        """Return new points by number."""
-        leaders = [tried.values for tried in self.run.ranked[:4]]
+        """Return new points by number: those that are guessed to be fast, and some whatever is guessed."""
         fresh: dict[int, Tried] = {}
         first = max(self._by_number) + 1
-        for _ in range(20 * self._size):
-            values = self._points.draw(self._rng, leaders)
-            source = None if values is None else self._points.source(values)
-            if values is not None and source is not None and source not in self._drawn:
-                self._drawn.add(source)
-                fresh[first + len(fresh)] = Tried(values, source)
-            if len(fresh) >= self._size:
-                break
+        for _ in range(ROUNDS_OF_DRAWING):
+            for values in self._ordered(self._pool()):
+                source = self._points.source(values)
+                if source is not None and source not in self._drawn:
+                    self._drawn.add(source)
+                    fresh[first + len(fresh)] = Tried(values, source)
+                if len(fresh) >= self._size:
+                    return fresh
         return fresh
+
+    def _pool(self) -> list[Values]:
+        """Return different points, a few times as many as are built."""
+        leaders = [tried.values for tried in self.run.ranked[:4]]
+        found: dict[tuple[tuple[str, ParamValue], ...], Values] = {}
+        for _ in range(2 * POOL * self._size):
+            values = self._points.draw(self._rng, leaders)
+            if values is not None:
+                found.setdefault(tuple(sorted(values.items())), values)
+            if len(found) >= POOL * self._size:
+                break
+        return list(found.values())
+
+    def _ordered(self, pool: Sequence[Values]) -> list[Values]:
+        """Return points by guessed time, with some drawn by lot among the first."""
+        default = self._estimate(self.run.tried[0].values)
+        known = [
+            (t.values, self._over(self._estimate(t.values), default), t.ratio)
+            for t in self.run.tried
+            if t.ratio is not None
+        ]
+        guess = Guess(known, self.run.tried[0].values)
+        scored = [(guess.ratio(v, self._over(self._estimate(v), default)), n) for n, v in enumerate(pool)]
+        by_lot = {n for _, n in scored if self._rng.random() < BY_LOT / POOL}
+        return [pool[n] for _, n in sorted(scored, key=lambda pair: (pair[1] not in by_lot, pair[0]))]
+
+    def _estimate(self, values: Values) -> float | None:
+        key = tuple(sorted(values.items()))
+        if key not in self._estimates:
+            self._estimates[key] = self._points.estimate(values)
+        return self._estimates[key]
+
+    @staticmethod
+    def _over(estimate: float | None, default: float | None) -> float | None:
+        return estimate / default if estimate and default else None
 
     def _best_ratio(self) -> float:
         return min([1.0, *(t.ratio or 1.0 for t in self.run.tried if t.times_ms)])

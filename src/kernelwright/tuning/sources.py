@@ -6,10 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 from kernelwright.core.errors import LoweringError
 from kernelwright.core.open_parameters import closed, open_parameters
-from kernelwright.core.plan import ParamValue
-from kernelwright.ir.space import PlannedPoint, Point, Space
+from kernelwright.core.plan import ParamValue, Plan
+from kernelwright.ir.space import PlannedPoint, Point, Points, Space
 from kernelwright.tuning.search import Values
 
+MOST = 10**12
+"""No space is said to be larger."""
 NEAR = 0.6
 """Share of the points that are drawn near the best so far, once there are any."""
 
@@ -42,18 +44,32 @@ class OpenSource:
         """See PointSource."""
         return closed(self._source, values)
 
+    def estimate(self, values: Values) -> float | None:
+        """See PointSource: nothing is known of what a source makes of its parameters."""
+        return None
+
 
 class SpaceSource:
     """Points of a space of programs."""
 
-    def __init__(self, space: Space, write: Callable[[PlannedPoint], str]) -> None:
+    def __init__(
+        self, space: Space, write: Callable[[PlannedPoint], str], points: Points | None = None
+    ) -> None:
+        """Take all points of the space, or some of them."""
         self._space, self._write = space, write
+        self._points: Points = space if points is None else points
+        self._plans: dict[Point, PlannedPoint] = {}
+
+    @property
+    def size(self) -> int:
+        """Number of points, counted at the default one; at most ``MOST``."""
+        return min(MOST, math.prod(len(d.legal) for d in self._points.decisions()))
 
     def parameters(self) -> Mapping[str, tuple[ParamValue, ...]]:
         """See PointSource."""
         return {
             decision.name: (decision.default, *(v for v in decision.legal if v != decision.default))
-            for decision in self._space.decisions()
+            for decision in self._points.decisions()
         }
 
     def base(self) -> Values:
@@ -65,19 +81,39 @@ class SpaceSource:
         if best and rng.random() < NEAR:
             first, second = rng.choice(best), rng.choice(best)
             mixed: Mapping[str, ParamValue] = {**first, **second} if rng.random() < 0.4 else first
-            decision = rng.choice(self._space.plan(Point.of(mixed)).decisions)
+            decisions = self._planned(mixed).decisions
+            if not decisions:
+                return None
+            decision = rng.choice(decisions)
             value = rng.choice(decision.legal)
             kept = {name: v for name, v in mixed.items() if name != decision.name}
             return kept if value == decision.default else {**kept, decision.name: value}
-        drawn = next(self._space.sample(1, rng.randrange(1 << 30), changes=3), None)
+        drawn = next(self._points.sample(1, rng.randrange(1 << 30), changes=3.0), None)
         return None if drawn is None else dict(drawn.point.values)
 
     def source(self, values: Values) -> str | None:
         """See PointSource."""
-        planned = self._space.plan(Point.of(values))
+        planned = self._planned(values)
         if planned.lowered is None:
             return None
         try:
             return self._write(planned)
         except LoweringError:
             return None
+
+    def estimate(self, values: Values) -> float | None:
+        """See PointSource: by the target's model."""
+        lowering, planned = self._space.lowering, self._planned(values)
+        if lowering.estimate_ns is None or planned.lowered is None:
+            return None
+        return lowering.estimate_ns(planned.lowered.program, self._space.machine)
+
+    def plan(self, values: Values) -> Plan:
+        """Return the plan of a point."""
+        return self._planned(values).plan
+
+    def _planned(self, values: Values) -> PlannedPoint:
+        point = Point.of(values)
+        if point not in self._plans:
+            self._plans[point] = self._points.plan(point)
+        return self._plans[point]

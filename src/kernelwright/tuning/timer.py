@@ -14,8 +14,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from pydantic import TypeAdapter, ValidationError
+
 from kernelwright.core.errors import MachineError, TaskError, UserError
 from kernelwright.core.task import Mode, Task
+from kernelwright.core.wrong_numbers import WrongNumbers
 from kernelwright.machine.children import bare_environment
 from kernelwright.machine.device_lease import StillLeased, lease_processor
 from kernelwright.tasks.namespace import bind_source
@@ -29,6 +32,7 @@ LEAST_CALL_S, PATIENCE = 3.0, 50.0
 TOO_LATE = "too late"
 LOG_TAIL = 500
 ANSWER_BYTES = 8 << 20
+_WRONG: TypeAdapter[tuple[WrongNumbers, ...]] = TypeAdapter(tuple[WrongNumbers, ...])
 _CONFINED = "kernelwright.referee.session.confined"
 
 
@@ -114,6 +118,21 @@ class PointTimer:
             return {}
         sound = {n: times for n, times in found.items() if _are_times(times, rounds)}
         return {int(n): [float(ms) for ms in times] for n, times in sound.items()}
+
+    def compare(
+        self, source: str, families: Sequence[str], allowed: float, limit_s: float
+    ) -> tuple[WrongNumbers, ...] | None:
+        """Return where a candidate's outputs are wrong; None where it does not run again, or not in time.
+
+        The process runs the candidate, so what it says is only advice.
+        """
+        request = {"op": "compare", "source": source, "families": list(families), "allowed": allowed}
+        try:
+            self._be_there(limit_s)
+            return _WRONG.validate_python(self._call(request, limit_s))
+        except (WorkerEnded, ValidationError):
+            self._end()
+            return None
 
     def _first_call(self, number: int, source: str, left_s: float) -> FirstCall | None:
         """Return how a point that was built did in its first call; None where there was no time for it."""

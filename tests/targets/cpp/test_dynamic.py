@@ -12,7 +12,7 @@ from torch import nn
 
 from kernelwright.core.dynamic import parse_dynamic
 from kernelwright.core.errors import LoweringError
-from kernelwright.core.plan import Plan
+from kernelwright.core.plan import Move, Plan
 from kernelwright.core.target import CPU_CPP
 from kernelwright.core.task import Mode, Task
 from kernelwright.ir.plan_lowering import LoweredPlan, lower_plan, write_source
@@ -58,7 +58,7 @@ def get_init_inputs():
 """
 
 
-def _task(result: str, shape: str, dynamic: str = f"batch=1..{HIGH}") -> Task:
+def _task(result: str, shape: str, dynamic: str = f"batch:1-{HIGH}") -> Task:
     source = SOURCE.format(result=result, shape=shape)
     return dynamic_task(Task(name="t", source=source, mode=Mode.EVAL), [parse_dynamic(dynamic)])
 
@@ -127,7 +127,7 @@ def test_outside_the_range_a_kernel_raises() -> None:
 @pytest.mark.slow
 def test_two_extents_vary_together() -> None:
     source = SOURCE.format(result="torch.softmax(x * 2, -1) + y", shape="(4, 6, 40)")
-    axes = [parse_dynamic("x:0,y:0=1..9"), parse_dynamic("x:1,y:1=1..30")]
+    axes = [parse_dynamic("rows=x:0,y:0:1-9"), parse_dynamic("columns=x:1,y:1:1-30")]
     task = dynamic_task(Task(name="t", source=source, mode=Mode.EVAL), axes)
     namespace: dict[str, Any] = {"__name__": "kernel"}
     exec(_written(task, _lowered(task)), namespace)
@@ -144,7 +144,7 @@ def test_a_value_that_depends_on_the_extent_leaves_the_operators_to_torch() -> N
 
 
 def test_a_kernel_that_would_hold_for_one_size_is_not_written() -> None:
-    task = _task("torch.softmax(x + y, 0)[:, 0] * 1.0", "(9, 1)", "batch=1..70")
+    task = _task("torch.softmax(x + y, 0)[:, 0] * 1.0", "(9, 1)", "batch:1-70")
     lowered = _lowered(task)
     try:
         source = _written(task, lowered)
@@ -156,3 +156,25 @@ def test_a_kernel_that_would_hold_for_one_size_is_not_written() -> None:
     x, y = torch.randn(33, 1), torch.randn(33, 1)
     with torch.no_grad():
         torch.testing.assert_close(namespace["ModelNew"]()(x, y), torch.softmax(x + y, 0)[:, 0])
+
+
+def test_a_generated_product_is_right_or_refused() -> None:
+    task = _task("torch.relu(x @ self.weight.t() + y[:, :16])", "(9, 24)")
+    captured = capture_dynamic(task)
+    product = next(node.name for node in captured.graph.nodes if "mm" in str(node.target))
+    plan = Plan().then(Move(skill="own-product", region=product, params={}, why="a product of our own"))
+    lowering = target_of(CPU_CPP).lowering
+    lowered = lower_plan(captured, plan, {"own-product": "fusion:own-product"}, lowering)
+    try:
+        source = _written(task, lowered)
+    except LoweringError as error:
+        assert "fixed sizes" in str(error)
+        return
+    namespace: dict[str, Any] = {"__name__": "kernel"}
+    exec(source, namespace)
+    kernel = namespace["ModelNew"]()
+    for extent in (1, 2, 17, HIGH):
+        x, y = torch.randn(extent, 24), torch.randn(extent, 24)
+        with torch.no_grad():
+            expected = torch.relu(x @ kernel.weight.t() + y[:, :16])
+            torch.testing.assert_close(kernel(x, y), expected, rtol=1e-4, atol=1e-4)

@@ -46,19 +46,39 @@ def load(folder: Path, module: nn.Module | None = None, *, strict: bool = False)
     folder = Path(folder)
     manifest = checked(folder)
     origin = _text(folder / ORIGINAL) if ORIGINAL in manifest["files"] else None
+    contract = _contract(folder, origin)
+    blocks: dict[str, str] = manifest.get("blocks", {})
+    if blocks:
+        parts = {name: _kernel(folder / name, None, checked(folder / name)) for name in set(blocks.values())}
+        kernels = {path: parts[name] for path, name in blocks.items()}
+    else:
+        kernels = {"": _kernel(folder, origin, manifest, contract)}
+    original = _copy_of(folder, module) if module is not None else _own_original(folder, contract, origin)
+    try:
+        for path, kernel in kernels.items():
+            attach(kernel, original.get_submodule(path), strict=strict)
+    except Exception as error:  # a compiler that is missing, a class that is another one
+        raise FolderError(f"{folder}: {error}") from error
+    if manifest.get("compiled"):
+        original.compile(dynamic=False)
+    return original
+
+
+def _contract(folder: Path, origin: str | None) -> Contract:
     try:
         init = tuple(load_origin(origin).get_init_inputs()) if origin is not None else ()
-        contract = Contract.from_data(json.loads(_text(folder / CONTRACT)), init)
+        return Contract.from_data(json.loads(_text(folder / CONTRACT)), init)
     except UnstructuredError as error:
         raise FolderError(f"{folder}: {error}; import or install what defines it first") from error
     except Exception as error:  # whatever the reference's own source raises
         raise FolderError(f"{folder}: its original cannot be made ({error!r})") from error
-    kernel = VerifiedKernel(_text(folder / KERNEL), contract, _libraries(folder, manifest), origin)
-    original = _copy_of(folder, module) if module is not None else _own_original(folder, contract, origin)
-    try:
-        return attach(kernel, original, strict=strict)
-    except Exception as error:  # a compiler that is missing, a class that is another one
-        raise FolderError(f"{folder}: {error}") from error
+
+
+def _kernel(
+    folder: Path, origin: str | None, manifest: Mapping[str, Any], contract: Contract | None = None
+) -> VerifiedKernel:
+    known = contract or _contract(folder, origin)
+    return VerifiedKernel(_text(folder / KERNEL), known, _libraries(folder, manifest), origin)
 
 
 def checked(folder: Path) -> dict[str, Any]:
@@ -103,7 +123,7 @@ def _libraries(folder: Path, manifest: Mapping[str, Any]) -> Path | None:
     why = misfit(made_for, this_machine())
     if why is None:
         return folder.resolve() / LIBRARIES
-    warnings.warn(f"{folder}: the compiled library is not used, as {why}; it is built anew", stacklevel=4)
+    warnings.warn(f"{folder}: the compiled library is not used, as {why}; it is built anew", stacklevel=5)
     return None
 
 

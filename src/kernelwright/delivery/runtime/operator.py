@@ -17,6 +17,8 @@ from .kernel import VerifiedKernel, tensors_of
 from .structure import put_together
 
 NAMESPACE = "kernelwright"
+MAX_ARGUMENTS = 64
+"""That PyTorch accepts in an operator's schema; more tensors are passed as lists."""
 
 
 class KernelOperator:
@@ -72,7 +74,7 @@ class KernelOperator:
 
     def backward(self, ctx: Any, *grads: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
         """Compute the original again, on the same tensors, and go back through it."""
-        wanted = ctx.needs_input_grad
+        wanted = ctx.is_wanted if self.is_listed else ctx.needs_input_grad
         tensors = [
             tensor.detach().requires_grad_(is_wanted)
             for tensor, is_wanted in zip(ctx.saved_tensors, wanted, strict=True)
@@ -104,12 +106,14 @@ class KernelOperator:
     def schema(self) -> str:
         """The operator's schema, without its name."""
         n_outputs = len(self.contract.cases[0].outputs)
+        returned = "Tensor" if n_outputs == 1 else f"({', '.join(['Tensor'] * n_outputs)})"
+        if self.is_listed:
+            return f"(Tensor[] read{', Tensor(a!)[] written' if self.is_mutable else ''}) -> {returned}"
         arguments = [f"Tensor x{i}" for i in range(self.n_inputs)]
         for number, name in enumerate(self.names):
             is_written = self.contract.weights[name].is_written
             alias = f"(a{number}!)" if is_written else ""
             arguments.append(f"Tensor{alias} w{number}")
-        returned = "Tensor" if n_outputs == 1 else f"({', '.join(['Tensor'] * n_outputs)})"
         return f"({', '.join(arguments)}) -> {returned}"
 
     @property
@@ -117,20 +121,70 @@ class KernelOperator:
         """True where a call changes weights."""
         return any(self.contract.weights[name].is_written for name in self.names)
 
+    @property
+    def is_listed(self) -> bool:
+        """True where the operator takes its tensors in lists."""
+        return self.n_inputs + len(self.names) > MAX_ARGUMENTS
+
     def define(self) -> Callable[..., Any]:
-        """Register the operator and return it."""
+        """Register the operator; return what calls it with one tensor after the other."""
         title = "".join(c if c.isalnum() and c.isascii() else "_" for c in self.contract.title)
         name = f"{title.strip('_') or 'kernel'}_{self.kernel.digest}"
         written = [f"w{i}" for i, n in enumerate(self.names) if self.contract.weights[n].is_written]
-        op = torch.library.custom_op(
-            f"{NAMESPACE}::{name}", self.call, mutates_args=written, schema=self.schema
-        )
-        op.register_fake(self.fake)
+        if self.is_listed:
+            written = ["written"] if self.is_mutable else []
+        call, fake = (self._from_lists(self.call), self._from_lists(self.fake))
+        op = torch.library.custom_op(f"{NAMESPACE}::{name}", call, mutates_args=written, schema=self.schema)
+        op.register_fake(fake)
         if not self.is_mutable:
+            self._register_ways_back(op)
+        found: Callable[..., Any] = getattr(getattr(torch.ops, NAMESPACE), name).default
+        return self._to_lists(found) if self.is_listed else found
+
+    def _register_ways_back(self, op: Any) -> None:
+        if not self.is_listed:
             op.register_autograd(self.backward, setup_context=self.save)
             op.register_vmap(self.one_by_one)
-        found: Callable[..., Any] = getattr(getattr(torch.ops, NAMESPACE), name).default
-        return found
+            return
+
+        def save(ctx: Any, inputs: tuple[list[torch.Tensor]], output: Any) -> None:
+            self.save(ctx, tuple(inputs[0]), output)
+            ctx.is_wanted = [tensor.requires_grad for tensor in inputs[0]]
+
+        def backward(ctx: Any, *grads: torch.Tensor | None) -> list[torch.Tensor | None]:
+            return list(self.backward(ctx, *grads))
+
+        def one_by_one(info: Any, dims: tuple[Any, ...], tensors: list[torch.Tensor]) -> tuple[Any, Any]:
+            return self.one_by_one(info, tuple(dims[0]), *tensors)
+
+        op.register_autograd(backward, setup_context=save)
+        op.register_vmap(one_by_one)
+
+    def _is_written(self, place: int) -> bool:
+        """Tell whether a call may change the tensor at a place among all of them."""
+        return place >= self.n_inputs and self.contract.weights[self.names[place - self.n_inputs]].is_written
+
+    def _to_lists(self, op: Callable[..., Any]) -> Callable[..., Any]:
+        places = [self._is_written(i) for i in range(self.n_inputs + len(self.names))]
+        is_mutable = self.is_mutable
+
+        def call(*tensors: torch.Tensor) -> Any:
+            read = [t for t, is_written in zip(tensors, places, strict=True) if not is_written]
+            written = [t for t, is_written in zip(tensors, places, strict=True) if is_written]
+            return op(read, written) if is_mutable else op(read)
+
+        return call
+
+    def _from_lists(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        if not self.is_listed:
+            return method
+
+        def call(read: Sequence[torch.Tensor], written: Sequence[torch.Tensor] = ()) -> Any:
+            kept, changed = iter(read), iter(written)
+            n_tensors = len(read) + len(written)
+            return method(*(next(changed if self._is_written(i) else kept) for i in range(n_tensors)))
+
+        return call
 
     def one_by_one(self, info: Any, dims: tuple[int | None, ...], *tensors: torch.Tensor) -> tuple[Any, Any]:
         """Under ``vmap``: call the operator for each member of the batch."""

@@ -54,7 +54,7 @@ def fuse(captured: Captured, options: FusionOptions) -> Lowered:
     stored: set[str] = set()
     calls = set(options.as_calls)
     for _ in range(MAX_OBSTACLES):
-        graph = translate(captured, enabled=True, as_calls=frozenset(calls))
+        graph = translate(captured, enabled=True, as_calls=frozenset(calls), own=options.own)
         try:
             return RegionBuilder(captured, graph, options).run(stored)
         except BlockedError as obstacle:

@@ -7,7 +7,7 @@ from kernelwright.ir.lower.maker import Maker, broadcast
 from kernelwright.ir.lower.pointwise import Emit, UnsupportedError, cast, choose, constant
 from kernelwright.ir.lower.registry import handles
 from kernelwright.ir.lower.values import Reader, Value
-from kernelwright.ir.program import Affine, Expr, IndexValue
+from kernelwright.ir.program import Affine, Expr
 
 
 def _filled(make: Maker, value: Any) -> Value:
@@ -47,9 +47,9 @@ def arange(make: Maker, *bounds: float, **_: Any) -> Value:
 
     def compute(reader: Reader, index: Index) -> Expr:
         if isinstance(start, int) and isinstance(step, int):
-            return IndexValue(shift(scale(index[0], step), start), make.dtype)
+            return reader.position(shift(scale(index[0], step), start), make.dtype)
         emit = Emit(make.dtype, reader.op)
-        steps = emit("mul", IndexValue(index[0], make.dtype), emit.number(step))
+        steps = emit("mul", reader.position(index[0], make.dtype), emit.number(step))
         return emit("add", steps, emit.number(start))
 
     return make.inline([], compute)

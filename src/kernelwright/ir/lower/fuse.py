@@ -141,7 +141,7 @@ class Fuser:
 
     def _shares_input(self, number: int, value: Value) -> bool:
         unit = self._units[number]
-        if not isinstance(unit, FusionGroup):
+        if not isinstance(unit, FusionGroup) or _is_product(value) or any(map(_is_product, unit.values)):
             return False
         wanted = {v for v in self.frontier(value) if _elements(v) >= WORTH_SHARING}
         return any(domain(other) == domain(value) and wanted & self.frontier(other) for other in unit.values)
@@ -190,6 +190,10 @@ def _elements(value: Value) -> int:
     for size in value.shape:
         total *= size
     return total
+
+
+def _is_product(value: Value) -> bool:
+    return isinstance(value, Reduce) and value.is_product
 
 
 def is_root(value: Value) -> bool:

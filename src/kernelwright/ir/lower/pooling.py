@@ -8,7 +8,7 @@ from kernelwright.ir.lower.maker import Maker, require_float
 from kernelwright.ir.lower.pointwise import Emit, UnsupportedError
 from kernelwright.ir.lower.registry import Made, handles
 from kernelwright.ir.lower.values import Reader, Value
-from kernelwright.ir.program import Affine, Expr, IndexValue
+from kernelwright.ir.program import Affine, Expr
 
 
 class _Window:
@@ -129,17 +129,18 @@ def _divided_by_count(make: Maker, total: Value, window: _Window, include_pad: b
         whole, real = Emit("int64", reader.op), Emit(make.dtype, reader.op)
         count: Expr = whole.number(1)
         for d, start in enumerate(window.starts(index)):
-            count = whole("mul", count, _extent(whole, start, window, d, include_pad))
+            count = whole("mul", count, _extent(reader, start, window, d, include_pad))
         return real("div", reader.read(total, index), real("cast", count))
 
     return make.inline([total], compute)
 
 
-def _extent(e: Emit, start: Affine, window: _Window, d: int, include_pad: bool) -> Expr:
+def _extent(reader: Reader, start: Affine, window: _Window, d: int, include_pad: bool) -> Expr:
     """Return how many positions of a window count along one dimension."""
+    e = Emit("int64", reader.op)
     last = window.size[d] + (window.padding[d] if include_pad else 0)
-    end = e("min", IndexValue(shift(start, window.kernel[d]), "int64"), e.number(last))
-    begin: Expr = IndexValue(start, "int64")
+    end = e("min", reader.position(shift(start, window.kernel[d]), "int64"), e.number(last))
+    begin = reader.position(start, "int64")
     return e("sub", end, begin if include_pad else e("max", begin, e.number(0)))
 
 

@@ -14,7 +14,18 @@ from kernelwright.ir.lower.affine import (
     unflatten,
 )
 from kernelwright.ir.lower.values import BlockedError, Inline, Reduce, Scan, Value
-from kernelwright.ir.program import Affine, Bound, Const, DType, Expr, Inside, Load, Op, StageValue
+from kernelwright.ir.program import (
+    Affine,
+    Bound,
+    Const,
+    DType,
+    Expr,
+    IndexValue,
+    Inside,
+    Load,
+    Op,
+    StageValue,
+)
 
 MAX_TREE = 3000
 """Operations of one stage's expression, counted as a tree; beyond it some value has to be stored."""
@@ -107,6 +118,19 @@ class StageReader:
         self._dynamic[name] = position
         self.sizes[name] = size
         return axis(name)
+
+    def position(self, index: Affine, dtype: DType) -> Expr:
+        """Return an index as a number; computed positions in it become operations."""
+        fixed = Affine(tuple(t for t in index.terms if not t[0].startswith("@")), index.offset)
+        total: Expr = IndexValue(fixed, dtype)
+        for name, factor in index.terms:
+            if name.startswith("@"):
+                moved = self._dynamic[name]
+                moved = moved if _dtype_of(moved) == dtype else self.op("cast", moved, dtype=dtype)
+                number = Const(float(factor) if dtype.startswith(("float", "bfloat")) else factor, dtype)
+                moved = moved if factor == 1 else self.op("mul", moved, number, dtype=dtype)
+                total = self.op("add", total, moved, dtype=dtype)
+        return total
 
     def op(self, name: str, *args: Expr, dtype: DType) -> Expr:
         """Return an operation; equal ones are one object."""

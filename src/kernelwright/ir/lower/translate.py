@@ -13,6 +13,7 @@ from kernelwright.core.errors import LoweringError
 from kernelwright.ir.lower import creation, norms, pooling, reductions, views
 from kernelwright.ir.lower.maker import Maker
 from kernelwright.ir.lower.pointwise import ARITHMETIC, COMPARISONS, LOGIC, TESTS, UnsupportedError
+from kernelwright.ir.lower.products import PRODUCTS
 from kernelwright.ir.lower.registry import HANDLERS, Made
 from kernelwright.ir.lower.values import Stored, Value, is_dense, placement
 from kernelwright.ir.program import DType, Expr
@@ -78,16 +79,24 @@ def dtype_name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-def translate(captured: Captured, *, enabled: bool, as_calls: frozenset[str]) -> Translation:
-    """Return the graph's values; nodes in ``as_calls``, or all when not ``enabled``, become calls."""
-    return _Translator(captured, enabled, as_calls).run()
+def translate(
+    captured: Captured, *, enabled: bool, as_calls: frozenset[str], own: frozenset[str] = frozenset()
+) -> Translation:
+    """Return the graph's values; nodes in ``as_calls``, or all when not ``enabled``, become calls.
+
+    Products and convolutions become calls too, but for those in ``own``.
+    """
+    return _Translator(captured, enabled, as_calls, own).run()
 
 
 class _Translator:
-    def __init__(self, captured: Captured, enabled: bool, as_calls: frozenset[str]) -> None:
+    def __init__(
+        self, captured: Captured, enabled: bool, as_calls: frozenset[str], own: frozenset[str]
+    ) -> None:
         self._captured = captured
         self._enabled = enabled
         self._as_calls = as_calls
+        self._own = own
         self._records = {p.node: p for p in captured.placeholders}
         self._out = Translation({}, {}, [])
 
@@ -173,6 +182,8 @@ class _Translator:
     def _dispatch(
         self, make: Maker, node: fx.Node, name: str, args: list[Any], kwargs: dict[str, Any]
     ) -> Made | None:
+        if name in PRODUCTS and node.name in self._own:
+            return PRODUCTS[name](make, *args, **kwargs)
         if name in HANDLERS:
             if name == "cat.default" and self._only_moves_memory(node):
                 return None

@@ -56,6 +56,8 @@ class Reduce(Value):
     combine: Combine = "sum"
     position: Callable[[Index], Affine] | None = None
     """argmax and argmin: the reported index at an index of the source."""
+    is_product: bool = False
+    """A matrix product or convolution: alone in its region but for what reads it."""
 
 
 @dataclass(eq=False)
@@ -137,6 +139,10 @@ class Reader(Protocol):
 
     def dynamic_axis(self, position: Expr, size: int) -> Affine:
         """Return an index that stands for a computed position in ``[0, size)``."""
+        ...
+
+    def position(self, index: Affine, dtype: DType) -> Expr:
+        """Return an index as a number; computed positions in it become operations."""
         ...
 
     def op(self, name: str, *args: Expr, dtype: DType) -> Expr:

@@ -4,6 +4,6 @@ A point is decided phase by phase (algebra, fusion, schedules), because what is 
 what was decided before. May import ``ir`` alone; begin with ``space.py``.
 """
 
-from kernelwright.ir.space.space import PlannedPoint, Point, Space
+from kernelwright.ir.space.space import PlannedPoint, Point, Points, SchedulesOfPlan, Space
 
-__all__ = ["PlannedPoint", "Point", "Space"]
+__all__ = ["PlannedPoint", "Point", "Points", "SchedulesOfPlan", "Space"]

@@ -6,6 +6,7 @@ otherwise; it lowers through ``ir/plan_lowering.py`` like any plan.
 
 import math
 import random
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, TypeVar
@@ -66,28 +67,16 @@ class PlannedPoint:
     """Why there is no program; None: there is one."""
 
 
-@dataclass(frozen=True)
-class Space:
-    """All programs that may be generated for one workload on one machine, for one target."""
+class Points(ABC):
+    """Points that are decided one decision after the other."""
 
-    captured: Captured
-    lowering: Lowering
-    machine: Machine = UNKNOWN_MACHINE
-    skills: Mapping[str, str] = field(default_factory=dict)
-    """Lowering -> the skill that plans name it by; others are named by themselves."""
-    _known: dict[object, Any] = field(default_factory=dict, compare=False, repr=False)
-    """What has been worked out already: graphs, cuts, and the decisions on regions."""
+    @abstractmethod
+    def walk(self, choose: Choose) -> PlannedPoint:
+        """Ask for every decision in turn, each after those that it depends on, and plan what is chosen."""
 
     def decisions(self) -> tuple[Decision, ...]:
         """Return what is decided at the default point; other values may open further decisions."""
         return self.plan(Point()).decisions
-
-    def size(self) -> dict[str, float]:
-        """Return factor -> log10 of its number of points, counted at the default point."""
-        found: dict[str, float] = {}
-        for decision in self.decisions():
-            found[decision.factor] = found.get(decision.factor, 0.0) + math.log10(len(decision.legal))
-        return found
 
     def plan(self, point: Point) -> PlannedPoint:
         """Return what a point means; never raises for a point that is illegal or unknown here."""
@@ -112,14 +101,38 @@ class Space:
                 seen.add(planned.point)
                 yield planned
 
+
+@dataclass(frozen=True)
+class Space(Points):
+    """All programs that may be generated for one workload on one machine, for one target."""
+
+    captured: Captured
+    lowering: Lowering
+    machine: Machine = UNKNOWN_MACHINE
+    skills: Mapping[str, str] = field(default_factory=dict)
+    """Lowering -> the skill that plans name it by; others are named by themselves."""
+    _known: dict[object, Any] = field(default_factory=dict, compare=False, repr=False)
+    """What has been worked out already: graphs, cuts, and the decisions on regions."""
+
+    def size(self) -> dict[str, float]:
+        """Return factor -> log10 of its number of points, counted at the default point."""
+        found: dict[str, float] = {}
+        for decision in self.decisions():
+            found[decision.factor] = found.get(decision.factor, 0.0) + math.log10(len(decision.legal))
+        return found
+
     def walk(self, choose: Choose) -> PlannedPoint:
         """Ask for every decision in turn, each after those that it depends on, and plan what is chosen."""
         trail = _Trail(choose, self.skills)
         try:
-            lowered = self._schedule(trail, self._fused(trail, self._algebra(trail)))
+            lowered = self.scheduled(trail, self._fused(trail, self._algebra(trail)))
         except LoweringError as error:
             return PlannedPoint(trail.point, tuple(trail.taken), trail.plan, None, str(error))
         return PlannedPoint(trail.point, tuple(trail.taken), trail.plan, lowered)
+
+    def schedules(self, plan: Plan, lowered: LoweredPlan) -> "SchedulesOfPlan":
+        """Return the schedules that a plan leaves to decide; the plan alone is the default point."""
+        return SchedulesOfPlan(self, plan, lowered)
 
     # -- the phases --------------------------------------------------------------------------------
 
@@ -157,7 +170,11 @@ class Space:
         """Decide how the graph is cut into regions."""
         captured = self._sites(applied)[0]
         cuts: _Applied = ()
-        for decision in self._once(("cuts", applied), lambda: fusion_decisions(captured)):
+
+        def find_cuts() -> tuple[Decision, ...]:
+            return fusion_decisions(captured, own_products=self.lowering.own_products)
+
+        for decision in self._once(("cuts", applied), find_cuts):
             value = trail.take(decision)
             if value != decision.default:
                 cuts = (*cuts, (decision.lowering.partition(":")[2], decision.region))
@@ -168,7 +185,7 @@ class Space:
             raise LoweringError(f"lowering gives up: {lowered.program.given_up}")
         return lowered
 
-    def _schedule(self, trail: "_Trail", lowered: LoweredPlan) -> LoweredPlan:
+    def scheduled(self, trail: "_Trail", lowered: LoweredPlan) -> LoweredPlan:
         """Decide every field of every region's schedule; edits that make other regions come first."""
         program = lowered.program
         known = self.lowering.edits_for(self.machine).values()
@@ -198,6 +215,28 @@ class Space:
             self._known[key] = find()
         found: T = self._known[key]
         return found
+
+
+@dataclass(frozen=True)
+class SchedulesOfPlan(Points):
+    """Points around a plan: its graph and its cuts stay, and every schedule is decided again."""
+
+    space: Space
+    base: Plan
+    lowered: LoweredPlan
+
+    def walk(self, choose: Choose) -> PlannedPoint:
+        """See Points."""
+        trail = _Trail(choose, self.space.skills)
+
+        def planned(lowered: LoweredPlan | None, illegal: str | None = None) -> PlannedPoint:
+            plan = Plan(moves=(*self.base.moves, *trail.moves))
+            return PlannedPoint(trail.point, tuple(trail.taken), plan, lowered, illegal)
+
+        try:
+            return planned(self.space.scheduled(trail, self.lowered))
+        except LoweringError as error:
+            return planned(None, str(error))
 
 
 class _Trail:

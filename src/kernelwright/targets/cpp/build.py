@@ -72,7 +72,7 @@ def build_cpp(source: str, site: BuildSite) -> BuildResult | None:
     built = compile_library(wanted.text, wanted.flags, site.cache_dir, site.timeout_s, site.run)
     if isinstance(built, CompileFailure):
         return BuildResult(error=_first_error(built.log), log=built.log[-LOG_CHARS:], is_late=built.timed_out)
-    facts = report_facts(built.log, built.path)
+    facts = report_facts(built.log, built.path, wanted.text)
     library = name_for_loader(built.path, wanted.text, wanted.flags)
     return BuildResult(log=built.log[-LOG_CHARS:], facts=facts, library=library)
 

@@ -1,5 +1,6 @@
 """From a schedule, with its open fields decided by the rules below, to the numbers that are printed."""
 
+import dataclasses
 import math
 from dataclasses import dataclass
 from typing import Literal
@@ -12,6 +13,7 @@ from kernelwright.ir.normalise import axis_sizes, normalise
 from kernelwright.ir.program import Region
 from kernelwright.ir.separable import find_separable
 from kernelwright.targets.cpp.schedule import CppSchedule, schedule_of
+from kernelwright.targets.cpp.tiling import Tiling, is_shared, tiling_of
 
 SERIAL_BELOW_NS = 30_000.0
 """Estimated single-thread time under which waking sleeping threads costs more than it saves."""
@@ -51,6 +53,9 @@ class Choices:
     prefetch: int = 1
     grain: int = 0
     exp_degree: int = 6
+    tiling: Tiling | None = None
+    """Of a product that is carried out in tiles; of the fields above only ``threads``, ``grain`` and
+    ``exp_degree`` then matter."""
 
 
 def cores_of(machine: Machine) -> int:
@@ -62,6 +67,12 @@ def complete(region: Region, machine: Machine) -> CppSchedule:
     """Return the region's schedule with every open field decided; rules in the functions below."""
     choices = resolve(region, machine)
     given = schedule_of(region)
+    product = {} if choices.tiling is None else choices.tiling.fields()
+    loops = _loops_schedule(choices, given)
+    return dataclasses.replace(loops, **product)  # type: ignore[arg-type]  # its own fields
+
+
+def _loops_schedule(choices: Choices, given: CppSchedule) -> CppSchedule:
     return CppSchedule(
         parallel=choices.parallel,
         vector_axis=choices.lane_axis,
@@ -81,12 +92,22 @@ def complete(region: Region, machine: Machine) -> CppSchedule:
         prefetch=choices.prefetch,
         grain=choices.grain,
         exp_degree=choices.exp_degree,
+        product=given.product,
     )
 
 
 def resolve(region: Region, machine: Machine) -> Choices:
     """Decide everything for one region; a schedule from ``complete`` leaves the machine nothing to decide."""
     region = normalise(region)
+    choices = _resolve_loops(region, machine)
+    tiling = tiling_of(region, machine)
+    if tiling is None:
+        return choices
+    parallel: Literal["kept", "none"] = "kept" if is_shared(tiling.form) else "none"
+    return dataclasses.replace(choices, tiling=tiling, parallel=parallel, stream=False)
+
+
+def _resolve_loops(region: Region, machine: Machine) -> Choices:
     schedule = schedule_of(region)
     sizes = axis_sizes(region)
     lane_axis = schedule.vector_axis if schedule.vector_axis in sizes else best_lane_axis(region)

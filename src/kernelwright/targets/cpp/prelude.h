@@ -510,3 +510,21 @@ static inline void merge_moments(double& count, double& mean, double& squares, d
   mean += delta * share;
   count += n;
 }
+
+//: scratch_floats
+// A thread's own memory, kept from call to call; nothing in it is read before it is written.
+struct ScratchMemory {
+  float* floats = nullptr;
+  int64_t size = 0;
+  ~ScratchMemory() { __builtin_free(floats); }
+};
+typedef float* Floats;
+static inline Floats scratch_floats(int64_t size) {
+  static thread_local ScratchMemory own;
+  if (own.size < size) {
+    __builtin_free(own.floats);
+    own.floats = (float*)__builtin_aligned_alloc(64, size * 4);
+    own.size = size;
+  }
+  return own.floats;
+}

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+from kernelwright.core.errors import LoweringError
 from kernelwright.core.machine import UNKNOWN_MACHINE
 from kernelwright.ir.arguments import Argument, signature
 from kernelwright.ir.dag import Dag
@@ -15,6 +16,7 @@ from kernelwright.ir.writer import Writer
 from kernelwright.targets.cpp.choices import Choices, resolve
 from kernelwright.targets.cpp.nest import NestWriter
 from kernelwright.targets.cpp.prelude import prelude_for
+from kernelwright.targets.cpp.product import ProductPrinter
 from kernelwright.targets.cpp.text import ELEMENT_CTYPES, CppRenderer
 
 MOST_LANES = 1024
@@ -39,8 +41,18 @@ def print_region(region: Region) -> str:
     """Return the C++ text of one region: ``extern "C" void NAME(inputs…, outputs…)``.
 
     What its schedule leaves open is decided as for a machine of which nothing is known.
+
+    Raises:
+        LoweringError: a kernel of this kind has fixed sizes, and the region's vary.
     """
-    return _RegionPrinter(region).text()
+    choices = resolve(region, UNKNOWN_MACHINE)
+    if choices.tiling is not None:
+        if dims_in(region):
+            raise LoweringError(
+                f"{region.name}: kernels of products have fixed sizes; the library's have not"
+            )
+        return ProductPrinter(region, choices, choices.tiling, declaration).text()
+    return _RegionPrinter(region, choices).text()
 
 
 class _RegionPrinter:

@@ -46,6 +46,15 @@ class CppSchedule(Schedule):
     """Blocks of work that a thread takes whenever it is free; 0: equal shares from the start."""
     exp_degree: int | None = None
     """Degree of the polynomial in exponentials, and so in all that is made of them: 6 or 5."""
+    product: Literal["tile", "dot", "loops"] | None = None
+    """Matrix products and convolutions: tiles of sums in registers with vectors along the columns, the same
+    with vectors along what is added, or plain loops."""
+    register_tile: str | None = None
+    """Products: sums that stay in registers, ``ROWSxVECTORS``; of the form ``dot`` ``ROWSxCOLUMNS``."""
+    cache_block: str | None = None
+    """Products: a share of work and how much of it one pass adds, ``ROWSxCOLUMNSxINNER``."""
+    packing: Literal["none", "left", "right", "both"] | None = None
+    """Products: the operands, of rows and of columns, that are copied into the order in which tiles read."""
 
 
 def schedule_of(region: Region) -> CppSchedule:

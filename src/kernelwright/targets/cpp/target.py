@@ -1,5 +1,6 @@
 """C++ with OpenMP on the processor."""
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -40,6 +41,13 @@ class CppTarget(Target):
         from kernelwright.targets.cpp.build import build_cpp
 
         return build_cpp
+
+    def combined(self, programs: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+        """Put the C++ of all of them into one ``CPP_SOURCE``."""
+        # lazy: needed where models are put together
+        from kernelwright.targets.cpp.combine import combine_cpp
+
+        return combine_cpp(programs)
 
     @cached_property
     def loader(self) -> Loader:

@@ -5,6 +5,7 @@ are worth a try of their own.
 """
 
 import math
+from dataclasses import replace
 
 from kernelwright.core.plan import ParamValue
 from kernelwright.ir.edits import Dimension
@@ -15,6 +16,7 @@ from kernelwright.ir.separable import find_separable
 from kernelwright.targets.cpp.choices import SCRATCH_BYTES, cores_of
 from kernelwright.targets.cpp.prefetch import reads_ahead
 from kernelwright.targets.cpp.schedules.region_facts import CppRegionFacts
+from kernelwright.targets.cpp.tiling import cache_blocks, may_dot, may_stay, register_tiles
 
 LONGEST_COLUMN_RUN = 1024
 """Additions into one float32 accumulator that the tolerance bears."""
@@ -231,7 +233,65 @@ def _refuse_degree(facts: CppRegionFacts, value: ParamValue) -> str | None:
     return f"off by {units} units in the last place, of {ALLOWED_UNITS} allowed"
 
 
-DIMENSIONS: dict[str, Dimension[CppRegionFacts]] = {
+def _products(facts: CppRegionFacts) -> str | None:
+    if facts.product is None:
+        return None
+    outer, m, n, k = facts.product.sizes
+    batches = f"{outer} times " if outer > 1 else ""
+    return f"{batches}{m} x {n} sums of {k} products"
+
+
+def _refuse_product(facts: CppRegionFacts, value: ParamValue) -> str | None:
+    if value != "dot" or facts.product is None or may_dot(facts.product):
+        return None
+    return "the operands do not both lie along the products that are added"
+
+
+def _tiled(facts: CppRegionFacts) -> str | None:
+    tiling = facts.choices.tiling
+    if tiling is None:
+        return None
+    return f"{_products(facts)}, {tiling.rows} x {tiling.columns} of them in registers"
+
+
+def _register_tiles(facts: CppRegionFacts) -> tuple[ParamValue, ...]:
+    tiling = facts.choices.tiling
+    return () if tiling is None else register_tiles(tiling)
+
+
+def _cache_blocks(facts: CppRegionFacts) -> tuple[ParamValue, ...]:
+    tiling = facts.choices.tiling
+    return () if tiling is None else cache_blocks(tiling)
+
+
+def _packing(facts: CppRegionFacts) -> str | None:
+    return None if facts.choices.tiling is None or facts.choices.tiling.is_dot else _tiled(facts)
+
+
+def _refuse_packing(facts: CppRegionFacts, value: ParamValue) -> str | None:
+    form = facts.product
+    if form is None or value == "both":
+        return None
+    alone = [("rows", form.left, value != "left"), ("columns", form.right, value != "right")]
+    wrong = [name for name, operand, stays in alone if stays and not may_stay(form, operand)]
+    return f"the operand of the {wrong[0]} is computed or lies the other way" if wrong else None
+
+
+def _of_loops(dimension: Dimension[CppRegionFacts]) -> Dimension[CppRegionFacts]:
+    """Return a dimension that does not matter where a product is carried out in tiles."""
+    matters = dimension.matters
+    return replace(dimension, matters=lambda facts: None if facts.choices.tiling else matters(facts))
+
+
+OF_EVERY_FORM = frozenset({"vector_bytes", "threads", "grain", "exp_degree"})
+"""Fields that products in tiles have as well."""
+_PRODUCTS: dict[str, Dimension[CppRegionFacts]] = {
+    "product": Dimension("products", ("tile", "dot", "loops"), _products, _refuse_product),
+    "register_tile": Dimension("products", (), _tiled, own=_register_tiles),
+    "cache_block": Dimension("products", (), _tiled, own=_cache_blocks),
+    "packing": Dimension("products", ("both", "right", "left", "none"), _packing, _refuse_packing),
+}
+_LOOPS: dict[str, Dimension[CppRegionFacts]] = {
     "vector_axis": Dimension("loops", (), _vector_axis, _refuse_axis, own=_axes),
     "rows_together": Dimension("loops", (1, 16, 8, 4), _rows, _refuse_rows, open=1),
     "parallel": Dimension("threads", ("kept", "inner", "none"), _parallel, _refuse_parallel),
@@ -250,5 +310,8 @@ DIMENSIONS: dict[str, Dimension[CppRegionFacts]] = {
     "threads": Dimension("threads", (0, 1, 2, 4, 8), _threads, _refuse_threads, open=0),
     "grain": Dimension("threads", (0, 1, 4, 16), _grain, _refuse_grain, open=0),
     "exp_degree": Dimension("approximations", (6, 5, 4), _exp_degree, _refuse_degree, open=6),
+}
+DIMENSIONS = _PRODUCTS | {
+    name: dimension if name in OF_EVERY_FORM else _of_loops(dimension) for name, dimension in _LOOPS.items()
 }
 """Field -> what it may be. Fields that decide on loops come first: others depend on them."""

@@ -1,5 +1,6 @@
 """The schedule edits that skills lower to for C++: a table, and what each is worth where."""
 
+import re
 from collections.abc import Callable, Mapping
 from functools import cache
 
@@ -11,13 +12,17 @@ from kernelwright.ir.program import Program, Region
 from kernelwright.targets.cpp.choices import complete
 from kernelwright.targets.cpp.schedule import CppSchedule, schedule_of
 from kernelwright.targets.cpp.schedules import finders
-from kernelwright.targets.cpp.schedules.dimensions import DIMENSIONS
+from kernelwright.targets.cpp.schedules.dimensions import DIMENSIONS, OF_EVERY_FORM
 from kernelwright.targets.cpp.schedules.in_place import InPlaceEpilogue
 from kernelwright.targets.cpp.schedules.region_facts import CppRegionFacts
 
 Finder = Callable[[CppRegionFacts], Found | None]
-_CLOSED = frozenset({"parallel", "moments", "vector_bytes", "exp_degree"})
+_CLOSED = frozenset({"parallel", "moments", "vector_bytes", "exp_degree", "product", "packing"})
 """Fields that take no value but those of their dimension; of others there are more than search tries."""
+
+
+_SIZES = {"register_tile": r"[1-9]\d?x[1-9]\d?", "cache_block": r"([1-9]\d{0,5}x){2}[1-9]\d{0,5}"}
+"""Fields of several sizes in one, such as ``12x2``."""
 
 
 class CppFields(ScheduleFields[CppRegionFacts]):
@@ -39,6 +44,8 @@ class CppFields(ScheduleFields[CppRegionFacts]):
         known = DIMENSIONS[field].values
         if field == "vector_axis":
             return value in {axis.name for axis in (*region.kept, *region.inner)}
+        if field in _SIZES:
+            return isinstance(value, str) and re.fullmatch(_SIZES[field], value) is not None
         if field in _CLOSED or isinstance(known[0], bool):
             return value in known and type(value) is type(known[0])
         return type(value) is int and min(map(int, known)) <= value <= 1 << 20
@@ -47,7 +54,12 @@ class CppFields(ScheduleFields[CppRegionFacts]):
         return 1.0 + (found.gain - 1.0) * facts.share
 
 
+_TILES = ("register_tile", "cache_block", "packing")
 _FIELDS: tuple[tuple[str, str, Finder, tuple[str, ...]], ...] = (
+    ("product-form", "product", finders.of_product("product"), (*_TILES, "parallel")),
+    ("register-tile", "register_tile", finders.of_product("register_tile"), ("cache_block",)),
+    ("cache-block", "cache_block", finders.of_product("cache_block"), ()),
+    ("packing", "packing", finders.of_product("packing"), ()),
     ("vector-width", "vector_bytes", finders.vector_width, ()),
     ("unroll", "unroll", finders.unroll, ("chunk",)),
     ("tile", "tile", finders.tile, ()),
@@ -70,12 +82,19 @@ _FIELDS: tuple[tuple[str, str, Finder, tuple[str, ...]], ...] = (
 """Name, field, where it matters, and which other fields are decided anew."""
 
 
+def _where_it_matters(field: str, find: Finder) -> Finder:
+    """Return the finder, which does not look at products in tiles for what loops alone have."""
+    if field in OF_EVERY_FORM or field in (*_TILES, "product"):
+        return find
+    return lambda facts: None if facts.choices.tiling else find(facts)
+
+
 @cache
 def schedule_edits(machine: Machine) -> Mapping[str, ScheduleEdit]:
     """Return edit name -> edit for a machine; skills name them ``schedule:NAME``."""
     fields = CppFields(machine)
     edits = [
-        FieldEdit(name, field, find, fields, resets, DIMENSIONS[field])
+        FieldEdit(name, field, _where_it_matters(field, find), fields, resets, DIMENSIONS[field])
         for name, field, find, resets in sorted(_FIELDS, key=lambda row: list(DIMENSIONS).index(row[1]))
     ]
     others: tuple[ScheduleEdit, ...] = (InPlaceEpilogue(machine), JointEdit("retune", tuple(edits)))

@@ -3,6 +3,8 @@
 Which values there are, and which are refused, ``dimensions.py`` says.
 """
 
+from collections.abc import Callable
+
 from kernelwright.core.plan import ParamValue
 from kernelwright.ir.dag import COST_CACHED
 from kernelwright.ir.edits import Found
@@ -187,6 +189,17 @@ def exp_degree(facts: CppRegionFacts) -> Found | None:
     if why is None or facts.cost < COST_CACHED:
         return None
     return Found(why, 1.02, _others(facts, "exp_degree", facts.choices.exp_degree))
+
+
+def of_product(field: str) -> Callable[[CppRegionFacts], Found | None]:
+    """Return the finder of a field of products: every value is worth a try."""
+
+    def find(facts: CppRegionFacts) -> Found | None:
+        why = DIMENSIONS[field].matters(facts)
+        current = getattr(facts.schedule, field)
+        return None if why is None else Found(why, 1.05, _others(facts, field, current))
+
+    return find
 
 
 def vector_axis(facts: CppRegionFacts) -> Found | None:

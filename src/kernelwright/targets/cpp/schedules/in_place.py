@@ -76,11 +76,10 @@ def with_results_in_place(program: Program) -> Program:
     Limited to operators that always allocate what they return; the edit is for the other cases.
     """
     edit = InPlaceEpilogue(UNKNOWN_MACHINE)  # where it applies does not depend on the machine
-    for step in program.steps:
-        if isinstance(step, Region):
-            pair = _reusable(step, program)
-            if pair is not None and _is_anchor_result(pair[0], program):
-                program = edit.apply(program, step.name, {})
+    for name in [step.name for step in program.steps if isinstance(step, Region)]:
+        pair = _reusable(find_region(program, name), program)
+        if pair is not None and _is_anchor_result(pair[0], program):
+            program = edit.apply(program, name, {})
     return program
 
 

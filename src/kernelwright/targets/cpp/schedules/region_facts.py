@@ -8,6 +8,7 @@ from kernelwright.core.machine import Machine
 from kernelwright.ir.dag import COST_CACHED, Dag
 from kernelwright.ir.lanes import estimate_ns
 from kernelwright.ir.normalise import axis_sizes
+from kernelwright.ir.products import ProductForm, find_product
 from kernelwright.ir.program import Buffer, Call, Program, Region
 from kernelwright.targets.cpp.choices import Choices, resolve
 from kernelwright.targets.cpp.schedule import CppSchedule, schedule_of
@@ -113,9 +114,17 @@ class CppRegionFacts:
         """Values that one lane takes in a pass."""
         return self.slice_bytes // 4 // max(self.choices.lanes, 1)
 
+    @cached_property
+    def product(self) -> ProductForm | None:
+        """What the region multiplies."""
+        tiling = self.choices.tiling
+        return find_product(self.choices.region) if tiling is None else tiling.form
+
     @property
     def blocks(self) -> int:
         """Blocks of work that threads share."""
+        if self.choices.tiling is not None:
+            return self.choices.tiling.blocks
         if not self.choices.is_column:
             return self.kept_points
         outer = self.kept_points // max(self.lane_size, 1)

@@ -1,0 +1,93 @@
+"""Answers that the store has already: the same question, asked on the same machine of the same referee."""
+
+from collections.abc import Iterator
+
+from kernelwright.core.events import CandidateEvaluated, RunFinished
+from kernelwright.core.machine import Machine
+from kernelwright.core.run import RunSpec, RunState
+from kernelwright.core.task import Task
+from kernelwright.referee.version import REFEREE_VERSION
+from kernelwright.store.base import RunRecord, Store
+
+_OTHERWISE = frozenset(
+    {"task", "ledger_until", "archive_until", "findings", "machine", "environment", "request", "folder"}
+)
+"""Fields of a spec that are compared otherwise, or say what the store knew when the run began."""
+DECIDING = tuple(name for name in RunSpec.model_fields if name not in _OTHERWISE)
+_OF_NO_ACCOUNT = frozenset({"task", "store", "output", "report", "open_report", "again", "blocks"})
+"""Fields of a request that say where things go."""
+
+
+def stored_answer(store: Store, spec: RunSpec) -> RunRecord | None:
+    """Return the newest finished run that asked the same, None where there is none.
+
+    A live module's is found by what it computes: with other weights it is the same question.
+    """
+    ended = [record for record in _alike(store, spec) if record.state is RunState.FINISHED]
+    return next((record for record in reversed(ended) if _is_of_this_referee(store, record)), None)
+
+
+def unfinished_run(store: Store, spec: RunSpec) -> RunRecord | None:
+    """Return the newest run that asked the same of the very same task and was interrupted."""
+    left = [
+        record
+        for record in _alike(store, spec)
+        if record.state is RunState.RUNNING
+        and record.spec.task.id == spec.task.id
+        and store.lease_of(record.run_id) is None
+    ]
+    return left[-1] if left else None
+
+
+def _alike(store: Store, spec: RunSpec) -> Iterator[RunRecord]:
+    for record in store.iter_runs():
+        known = record.spec
+        if (
+            known.task.name == spec.task.name
+            and all(getattr(known, name) == getattr(spec, name) for name in DECIDING)
+            and _asked(known) == _asked(spec)
+            and is_same_task(known.task, spec.task)
+            and _without_measures(known.machine) == _without_measures(spec.machine)
+        ):
+            yield record
+
+
+def is_same_task(one: Task, other: Task) -> bool:
+    """Say whether a kernel for one task is a kernel for the other."""
+    if one.id == other.id:
+        return True
+    contracts = [
+        (task.likeness, task.mode, task.tolerance, task.workloads, task.dynamic) for task in (one, other)
+    ]
+    return one.likeness is not None and contracts[0] == contracts[1]
+
+
+def _asked(spec: RunSpec) -> dict[str, object]:
+    request = spec.request
+    fields = () if request is None else type(request).model_fields
+    return {name: getattr(request, name) for name in fields if name not in _OF_NO_ACCOUNT}
+
+
+def _without_measures(machine: Machine) -> Machine:
+    """Return a machine without what differs from one measurement to the next."""
+    accelerator = machine.accelerator
+    plain = (
+        None
+        if accelerator is None
+        else accelerator.model_copy(
+            update={"peaks": None, "fp32_flops": None, "bandwidth": None, "source": None}
+        )
+    )
+    return machine.model_copy(update={"peaks": None, "accelerator": plain})
+
+
+def _is_of_this_referee(store: Store, record: RunRecord) -> bool:
+    """True where every verdict is of the referee's present version, and the run came to an end by itself."""
+    versions, has_ended = set(), False
+    for stored in store.iter_events(record.run_id):
+        if isinstance(stored.event, CandidateEvaluated):
+            versions.add(stored.event.evaluation.referee)
+        elif isinstance(stored.event, RunFinished):
+            finished = stored.event
+            has_ended = finished.winner is None or finished.evaluation is not None
+    return has_ended and versions <= {REFEREE_VERSION}

@@ -1,0 +1,46 @@
+"""A model taken apart: where its time goes by kinds of blocks, and how it was put together again."""
+
+from kernelwright.core.frozen import Frozen
+
+
+class BlockShare(Frozen):
+    """One kind of block of a model."""
+
+    name: str
+    """Class of the blocks."""
+    paths: tuple[str, ...]
+    """Dotted names of the blocks in the model."""
+    before_ms: float
+    """Time in all of them during one call of the model, as it was given."""
+    share: float
+    """Of the time of the whole call."""
+    after_ms: float | None = None
+    """The same time with the kernel in their place; None: there is no kernel."""
+    run_id: str | None = None
+    """The run that optimised the kind; None: there was none."""
+    candidate: str | None = None
+    """Its winner; None: nothing was faster."""
+    speedup: float | None = None
+    """Of one block over eager, by the referee."""
+    beats_compiler: bool = False
+    """The referee found the kernel faster than torch.compile of the block."""
+    note: str = ""
+    """Why there is no kernel."""
+    is_stored: bool = False
+    """The answer was in the store already."""
+
+
+class Composition(Frozen):
+    """One way to put a model together, as a candidate."""
+
+    candidate: str
+    """Id of the program that the referee judged."""
+    kinds: tuple[int, ...]
+    """Which kinds of blocks have their kernels, by position."""
+    is_compiled: bool = False
+    """torch.compile took in what lies around the kernels."""
+
+    @property
+    def words(self) -> str:
+        """What it is, for people."""
+        return f"{'compiled around' if self.is_compiled else 'eager around'} {len(self.kinds)} kernels"

@@ -1,0 +1,25 @@
+"""Which ways to put a model together are tried, and which verdict lets one be delivered. Pure."""
+
+from collections.abc import Sequence
+
+from kernelwright.core.blocks import BlockShare
+from kernelwright.core.evaluation import Evaluation
+from kernelwright.runs.interruption import is_faster_everywhere
+
+
+def compositions(blocks: Sequence[BlockShare]) -> tuple[tuple[tuple[int, ...], bool], ...]:
+    """Return which kinds have their kernels and whether torch.compile takes in the rest, each way once.
+
+    All kernels, and those alone that are faster than torch.compile of their block: where it is, the compiled
+    model may have the block too.
+    """
+    won = tuple(i for i, block in enumerate(blocks) if block.candidate is not None)
+    better = tuple(i for i in won if blocks[i].beats_compiler)
+    ways = [(won, False), (won, True), (better, True), (better, False)]
+    return tuple(dict.fromkeys((kinds, compiled) for kinds, compiled in ways if kinds))
+
+
+def is_delivered(evaluation: Evaluation) -> bool:
+    """Say whether a model is delivered: faster than eager, and slower than no baseline on any workload."""
+    verdicts = [speedup.verdict for result in evaluation.results for speedup in result.speedups]
+    return is_faster_everywhere(evaluation) and "slower" not in verdicts
