@@ -64,7 +64,8 @@ def test_options_reach_the_run(cli: Any, engine: Any, task_file: Path) -> None:
     run_id = cli("optimize", task_file, *words, "--json").json["run_id"]
     spec = cli("runs", "show", run_id, "--json").json["run"]["spec"]
     assert (spec["seed"], spec["budget"]["evaluations"], spec["task"]["mode"]) == (7, 3, "eval")
-    assert spec["task"]["workloads"] == [{"name": "small", "overrides": {"batch_size": 2}}]
+    (workload,) = spec["task"]["workloads"]
+    assert (workload["name"], workload["overrides"]) == ("small", {"batch_size": 2})
     assert spec["environment"]["machine.bandwidth_gbps"] == 18.0
 
 
