@@ -5,6 +5,7 @@ import inspect
 import io
 import types
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import cloudpickle
 import torch
@@ -51,8 +52,18 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no
         return None
 
 
+_KNOWN: WeakKeyDictionary[Any, list[str]] = WeakKeyDictionary()
+"""Classes and functions whose sources were read: to find a class, Python parses its whole file."""
+
+
 def _sources(code: Any) -> list[str]:
     """Return hashes of a class's or function's source and of what it inherits from."""
+    if code not in _KNOWN:
+        _KNOWN[code] = _read_sources(code)
+    return _KNOWN[code]
+
+
+def _read_sources(code: Any) -> list[str]:
     found = []
     for part in inspect.getmro(code) if isinstance(code, type) else (code,):
         if part.__module__.partition(".")[0] in ("torch", "builtins", "abc", "typing"):
