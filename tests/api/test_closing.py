@@ -5,7 +5,9 @@ from tests.agents.llm.conftest import KERNEL, TASK
 
 from kernelwright.api.closing import closer
 from kernelwright.core.candidate import Candidate
+from kernelwright.core.machine import Machine
 from kernelwright.core.open_parameters import closed, open_parameters
+from kernelwright.core.target import CPU_CPP
 
 FLAGS = '"-ffp-contract=fast")'
 OPEN_FLAGS = """"-ffp-contract=fast", f"-DSTEP={TUNE['STEP'][0]}", f"-DSPIN={TUNE['SPIN'][0]}")"""
@@ -24,7 +26,7 @@ OPEN = (
 @pytest.mark.slow
 def test_the_fastest_right_point_is_chosen_and_faults_are_only_points() -> None:
     candidate = Candidate(source=OPEN)
-    closing = closer()(TASK, candidate, 30.0)
+    closing = closer(CPU_CPP, Machine)(TASK, candidate, 30.0)
     assert not closing.problem and closing.values == {"STEP": 1, "SPIN": 0}
     assert closing.n_failed == 4 and closing.n_points == closing.n_possible == 6
     assert [response.name for response in closing.responses] == ["SPIN"]
@@ -35,6 +37,6 @@ def test_the_fastest_right_point_is_chosen_and_faults_are_only_points() -> None:
 @pytest.mark.slow
 def test_defaults_that_do_not_run_stand_for_the_referee_to_judge() -> None:
     source = OPEN.replace('"STEP": [1, 0, -1]', '"STEP": [-1, 1]')
-    closing = closer()(TASK, Candidate(source=source), 10.0)
+    closing = closer(CPU_CPP, Machine)(TASK, Candidate(source=source), 10.0)
     assert "does not run with its defaults" in closing.problem and closing.values["STEP"] == -1
     assert closing.n_points == 1 and closing.seconds > 0

@@ -139,7 +139,7 @@ def test_an_interruption_keeps_the_blocks_that_have_ended(referee: Generous, set
     assert result.apart is not None
     stored = {block.name: block.is_stored for block in result.apart.blocks}
     assert stored == {ended: True, broken: False}
-    assert sorted(line.task for line in kernelwright.runs(settings.store)) == ["Gate", "Mlp", "Net"]
+    assert [line.task for line in kernelwright.runs(settings.store)].count(ended) == 1
 
 
 def test_where_torch_compile_is_faster_the_model_stays_as_it_is(

@@ -2,8 +2,8 @@
 # title: C++ whose templates grow exponentially
 # assumes: compilers end
 # task: pointwise
-# expect: compile_error
-# check: build
+# expect: compile_error, timeout
+# check: build, limits
 # mechanism: the compiler has limits on time and memory
 # wins: no
 import torch
