@@ -72,6 +72,7 @@ def test_a_run_recorded_on_two_cores_replays_on_one(tmp_path: Path) -> None:
     assert replayed["verified"] and replayed["spent"]["evaluations"] == outcome.spent.evaluations
 
 
+@pytest.mark.slow
 @needs_more_cores
 def test_candidates_are_the_same_whatever_cores_the_process_has() -> None:
     words = [sys.executable, "-c", SEEDS]

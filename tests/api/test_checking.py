@@ -42,6 +42,7 @@ def task(tmp_path: Path, mark: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_sizes_of_a_strangers_task_are_found_in_the_sandbox(task: Path, mark: Path) -> None:
     request = CheckRequest(sources=(AtPath(path=str(task)),), max_mb=1.0)
     confined = reduced_sizes(load_task(task), request, is_confined=True)

@@ -161,6 +161,7 @@ def test_an_operator_called_with_other_shapes_says_so(gate: Any) -> None:
         operator_of(gate)(x[:2], y[:2], gate.weight.detach())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "layer", [lambda: nn.Linear(4, 4), lambda: nn.BatchNorm1d(4)], ids=["read", "written"]
 )

@@ -67,6 +67,7 @@ def test_seeds_that_were_paid_for_are_judged_when_the_budget_ends(
     assert outcome.winner is not None
 
 
+@pytest.mark.slow
 def test_rewrites_that_were_paid_for_are_judged_when_the_budget_ends(play: Play) -> None:
     with BadServer(answers(PlayingModel())) as server:
         outcome = play(spec_for(server, "fsr", Budget(model_calls=7)), ScriptedReferee())
@@ -118,6 +119,7 @@ WRITERS = ("You write ", "You make a kernel ", "You improve ", "You repair ")
 """How the prompts that ask for code begin."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", mostly_slow(recipes(), *QUICK))
 def test_no_kernel_is_asked_for_that_could_not_be_judged(recipe: str, play: Play) -> None:
     with BadServer(answers(PlayingModel())) as server:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from lab.servers.bad_server import BadServer, answers
 from lab.servers.playing_model import TASK, PlayingModel, ScriptedReferee
+from tests.marks import first_quick
 
 from kernelwright import api
 from kernelwright.agents.problem import Problem
@@ -53,6 +54,7 @@ def spec_for(server: BadServer, recipe: str) -> RunSpec:
     return RunSpec(task=TASK, recipe=recipe, team="llm", models=models, budget=budget)
 
 
+@pytest.mark.slow
 def test_a_resumed_run_keeps_to_the_prices_that_it_began_with(
     tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -80,7 +82,9 @@ def told(outcome: RunOutcome) -> tuple[object, ...]:
     return outcome.winner.id, outcome.reason, outcome.answers, outcome.spent.model_calls
 
 
-@pytest.mark.parametrize(("recipe", "killed_in"), [("kernelskill", 2), ("kernelskill", 6), ("stark", 4)])
+@pytest.mark.parametrize(
+    ("recipe", "killed_in"), first_quick([("kernelskill", 2), ("kernelskill", 6), ("stark", 4)])
+)
 def test_a_resumed_run_asks_nothing_again_and_ends_the_same(
     tmp_path: Path, settings: Settings, recipe: str, killed_in: int
 ) -> None:

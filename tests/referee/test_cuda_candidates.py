@@ -116,6 +116,7 @@ def judge(session: RefereeSession, kernel: str = KERNEL, **launch: Any) -> Evalu
     return session.evaluate(Candidate(source=source))
 
 
+@pytest.mark.slow
 def test_it_is_built_once_by_the_parent_and_judged(referee: Referee, session: RefereeSession) -> None:
     first, again = judge(session), judge(session)
     assert first.is_verified and again.is_verified, (first.detail, first.log)

@@ -84,6 +84,7 @@ def test_a_kernel_in_triton_is_verified(session: RefereeSession, apart: Referee)
     assert evaluation.is_verified, evaluation.detail
 
 
+@pytest.mark.slow
 def test_weights_and_buffers_live_there_too_and_finals_hold(apart: Referee) -> None:
     task = Task(name="linear", source=LINEAR)
     with apart.open(task) as session:
@@ -268,6 +269,7 @@ class ModelNew(nn.Module):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("size", "status"),
     first_quick([(ON_A_GPU, Status.REJECTED), (None, Status.VERIFIED)]),

@@ -102,6 +102,7 @@ def test_what_outputs_tell_need_not_be_found_again(
     assert len(pids) == 1
 
 
+@pytest.mark.slow
 def test_where_the_machine_has_no_room_for_a_replay_the_verdict_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -112,6 +112,7 @@ def test_peaks_that_were_measured_too_low_reject_nobody(
     assert any("our error" in note for note in evaluation.notes)
 
 
+@pytest.mark.slow
 def test_an_endless_loop_is_killed_with_its_group(referee: Referee, tmp_path: Path) -> None:
     settings = replace(referee.settings, cache_dir=tmp_path, load_timeout_s=8.0, call_timeout_s=1.0)
     with Referee(settings) as impatient, impatient.open(Task(name="t", source=POINTWISE)) as session:
@@ -150,6 +151,7 @@ def _wait_until_gone(pid: int) -> None:
     raise AssertionError(f"process {pid} is still there")
 
 
+@pytest.mark.slow
 def test_several_workloads_are_each_verified_and_timed(referee: Referee) -> None:
     workloads = (Workload(name="small", overrides={"N": 8}), Workload(name="wide", overrides={"K": 128}))
     task = Task(name="two", source=POINTWISE, workloads=workloads)

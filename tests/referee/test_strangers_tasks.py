@@ -31,6 +31,7 @@ def test_an_honest_task_is_judged_as_ever(confining: Referee) -> None:
         assert not judge(session, "return torch.relu(x) * 2").is_verified
 
 
+@pytest.mark.slow
 def test_a_task_with_weights_is_judged_as_ever(confining: Referee) -> None:
     init = "self.lin = nn.Linear(128, 64)\nself.norm = nn.BatchNorm1d(64)"
     with confining.open(Task(name="linear", source=LINEAR)) as session:

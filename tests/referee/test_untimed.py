@@ -34,6 +34,7 @@ def test_a_kernel_that_is_wrong_there_is_not_verified(session: RefereeSession) -
     assert not found.results
 
 
+@pytest.mark.slow
 def test_the_final_verifies_it_too(session: RefereeSession) -> None:
     source = "import torch\nfrom torch import nn\nclass ModelNew(nn.Module):\n    def forward(self, x):\n"
     wrong = Candidate(source=source + "        return torch.relu(x) * 2 + float(x.shape[0] > 3)\n")

@@ -56,6 +56,7 @@ def candidate(body: str) -> Candidate:
     return Candidate(source="\n".join([*lines, *(f"        {line}" for line in body.splitlines())]))
 
 
+@pytest.mark.slow
 def test_a_kernel_is_verified_and_timed_elsewhere(session: Session) -> None:
     assert session.baseline_ms["default"] > 0
     evaluation = session.evaluate(SAME, floors={"default": _floor(1e-9)})

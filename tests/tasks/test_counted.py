@@ -90,6 +90,7 @@ def get_init_inputs():
 """
 
 
+@pytest.mark.slow
 def test_the_files_that_a_tasks_code_reads_are_noted(tmp_path: Path) -> None:
     data, module, task = tmp_path / "data.txt", tmp_path / "scale_of_theirs.py", tmp_path / "task.py"
     data.write_text("2.0", encoding="utf-8")

@@ -67,6 +67,7 @@ def test_what_fits_at_no_step_may_be_larger(tmp_path: Path) -> None:
     assert scaled_overrides(path) is None and scaled_to_fit(path).overrides == {}
 
 
+@pytest.mark.slow
 def test_widths_that_a_file_lists_are_halved_with_the_extents(tmp_path: Path) -> None:
     path = tmp_path / "1_Layers.py"
     layers = """

@@ -142,6 +142,7 @@ def test_an_account_counts_only_with_a_name_of_the_source() -> None:
     assert "relu_sum forward" not in prose(text)
 
 
+@pytest.mark.slow
 def test_the_worked_example_of_the_prompts_is_verified_by_the_referee(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:

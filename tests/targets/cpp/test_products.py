@@ -27,8 +27,8 @@ from kernelwright.tasks.namespace import construct_model, draw_inputs, load_name
 WIDE, NARROW = Machine(cores=2, vector_bytes=64), Machine(cores=2, vector_bytes=32)
 LOWERING = target_of(CPU_CPP).lowering
 CLOSE = 2e-5
-"""Largest error in units of the largest result: float32 sums of a few hundred products, which lie far above the
-result where tanh follows. One product that is missing or counted twice shows at 1e-3 and more."""
+"""Largest error in units of the largest result: float32 sums of a few hundred products, which lie far above
+the result where tanh follows. One product that is missing or counted twice shows at 1e-3 and more."""
 EXAMPLES = settings(deadline=None, suppress_health_check=list(HealthCheck))
 SIZE = st.integers(1, 70)
 
