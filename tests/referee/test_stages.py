@@ -6,6 +6,7 @@ import pytest
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Check, Evaluation, Stage, Status
+from kernelwright.machine.device_lease import DeviceLease
 from kernelwright.referee.checks.replay import Replay
 from kernelwright.referee.session import referee as verdicts
 from kernelwright.referee.session.candidate_process import CandidateProcess, Failure
@@ -59,6 +60,8 @@ def test_what_is_found_after_timing_says_replay(
     def find(self: object) -> None:
         raise Failure(Status.REJECTED, "planted", check=check)
 
+    # Before it waits for the device, the referee checks, too: that is no replay.
+    monkeypatch.setattr(DeviceLease, "take", lambda self, before_wait: None)
     monkeypatch.setattr(owner, name, find)
     found = pointwise.evaluate(Candidate(source=RIGHT))
     assert (found.status, found.stage, found.check) == (Status.REJECTED, Stage.REPLAY, check)

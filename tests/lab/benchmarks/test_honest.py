@@ -22,7 +22,7 @@ from kernelwright.referee.device import parse_device
 from kernelwright.referee.session.referee import Referee
 
 REPRESENTATIVE = (
-    "bias_thread_pool", "bias_python_threads", "rowsum_atomic", "matmul_transposed",
+    "bias_thread_pool", "bias_python_threads", "bias_workspace", "rowsum_atomic", "matmul_transposed",
     "batchnorm_by_hand", "many_as_list", "view_copied", "turned_as_it_is", "half_float_inside",
     "conv_channels_last_output",
 )  # fmt: skip
@@ -48,7 +48,7 @@ def referee(benchmark: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> 
         yield referee
 
 
-@pytest.mark.parametrize("name", mostly_slow(REPRESENTATIVE, "bias_workspace", "rowsum_atomic"))
+@pytest.mark.parametrize("name", mostly_slow(REPRESENTATIVE, "rowsum_atomic"))
 def test_an_honest_kernel_is_verified(referee: Referee, by_hand: dict[str, Honest], name: str) -> None:
     honest = by_hand[name]
     with referee.open(honest.task) as session:
