@@ -51,6 +51,7 @@ def speed(source: str) -> float:
     return 1.5 + len(source) % 97 / 100
 
 
+@pytest.mark.slow
 @needs_more_cores
 def test_a_run_recorded_on_two_cores_replays_on_one(tmp_path: Path) -> None:
     """A scripted referee measures; graphs, plans, kernels and the replay are the real thing."""

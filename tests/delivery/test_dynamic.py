@@ -156,6 +156,7 @@ def get_init_inputs():
 """
 
 
+@pytest.mark.slow
 def test_a_file_counts_its_inputs_and_the_module_its_tensors() -> None:
     task = Task(name="file", source=FILE, mode=Mode.EVAL)
     task = dynamic_task(task, [parse_dynamic("rows=x:0:2-9"), parse_dynamic("planes=y:0:2-7")])

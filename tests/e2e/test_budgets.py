@@ -98,6 +98,7 @@ QUICK = ("kernelwright", "kernelskill", "cupilot", "best-of-n")
 """Recipes of different shape; the others run with the slow tests."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", mostly_slow(recipes(), *QUICK))
 def test_every_recipe_is_played_by_a_mixed_team(recipe: str, play: Play, store: Store) -> None:
     with BadServer(answers(PlayingModel())) as server:

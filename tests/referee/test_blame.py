@@ -34,6 +34,7 @@ def test_a_killed_zygote_is_named_and_not_the_task(tmp_path: Path) -> None:
         launcher.close()
 
 
+@pytest.mark.slow
 def test_a_child_that_dies_by_itself_is_still_its_own_fault(tmp_path: Path) -> None:
     launcher = Launcher(RefereeSettings(cache_dir=tmp_path))
     try:

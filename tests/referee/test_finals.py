@@ -21,6 +21,7 @@ class ModelNew(nn.Module):
 RIGHT, WRONG = (HEAD + BODY.format(plus=plus) for plus in (1, 2))
 
 
+@pytest.mark.slow
 def test_a_final_has_a_new_worker_and_a_new_host_for_every_pair(
     referee: Referee, pointwise: RefereeSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

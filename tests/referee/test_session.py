@@ -40,6 +40,7 @@ def test_an_honest_kernel_is_verified_on_every_family(pointwise: RefereeSession)
     assert speedup is not None and speedup.low <= speedup.ratio <= speedup.high
 
 
+@pytest.mark.slow
 def test_the_final_measurement_uses_fresh_processes(pointwise: RefereeSession) -> None:
     evaluation = pointwise.evaluate(Candidate(source=SAME), final=True)
     assert evaluation.is_verified and evaluation.is_final, evaluation.detail

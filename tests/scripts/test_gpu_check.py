@@ -137,6 +137,7 @@ sys.meta_path.insert(0, Absent())
 """
 
 
+@pytest.mark.slow
 def test_the_tests_for_a_gpu_are_found_with_no_more_than_what_is_packed(tmp_path: Path) -> None:
     (tmp_path / "without.py").write_text(WITHOUT)
     place = Place(ROOT, tmp_path, "cuda/triton", None, {})
@@ -301,6 +302,7 @@ def _read(path: Path) -> str:
         return ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "inherited", mostly_slow([signal.default_int_handler, signal.SIG_IGN], signal.SIG_IGN)
 )

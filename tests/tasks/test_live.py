@@ -79,6 +79,7 @@ def test_a_class_of_a_function_can_be_captured(tmp_path: Path) -> None:
     assert [record.shape for record in captured.placeholders] == [(3, 5)]
 
 
+@pytest.mark.slow
 def test_a_class_of_main_loads_in_another_process(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(

@@ -47,6 +47,7 @@ def test_batches_are_halved_until_the_estimates_fit(path: Path) -> None:
     assert size.peak_bytes <= 300_000_000 < 2 * size.peak_bytes
 
 
+@pytest.mark.slow
 def test_extents_follow_when_a_batch_of_one_is_too_large(path: Path) -> None:
     assert scaled_overrides(path, max_bytes=1_000_000) == {"batch_size": 1, "dim": 65536}
 

@@ -74,6 +74,7 @@ def test_gram_matrix_is_the_product(rows, columns):
     torch.testing.assert_close(helpers.gram_matrix(x), x @ x.mT)
 
 
+@pytest.mark.slow
 def test_product_with_own_transpose_computes_half():
     rewrite_and_check("symmetric_matmul", lambda x: x @ x.T, randn(256, 64))
     rewrite_and_check("symmetric_matmul", lambda x: x.T @ x, randn(64, 256))

@@ -22,6 +22,7 @@ def launcher(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Launcher]:
     found.close()
 
 
+@pytest.mark.slow
 def test_kernels_and_launchers_are_built_in_there(launcher: Launcher, tmp_path: Path) -> None:
     text = 'extern "C" __global__ void k(float* x) { x[threadIdx.x] = 1; }'
     for build in (compile_cubin, compile_shared):

@@ -15,7 +15,10 @@ from kernelwright.targets.gpu.inspect.inspection import (
 from kernelwright.targets.gpu.inspect.meaning import notes
 from kernelwright.targets.gpu.inspect.run import find_device, inspect_candidate
 
-pytestmark = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="needs Triton's compiler")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="needs Triton's compiler"),
+]
 
 KERNELS = (Path(__file__).parent / "kernels.py").read_text(encoding="utf-8")
 SMALL = """
