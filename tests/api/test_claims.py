@@ -69,16 +69,25 @@ def test_right_wrong_and_gpu_kernels_in_one_table(tmp_path: Path) -> None:
         {"task": "task.py", "kernel": "same.py", "speedup": 50.0, "hardware": "A100", "sizes": {"N": 1024}},
         {"task": "task.py", "kernel": "wrong.py", "name": "off by a bit", "correct": True},
         {"task": "task.py", "kernel": "gpu.py", "speedup": 3.0},
+        {"task": "task.py", "kernel": "bomb.py"},
     ]
-    folder = folder_with(tmp_path, claims, same=SAME, wrong=SAME.replace("* 2", "* 2.001"), gpu=TRITON)
+    folder = folder_with(
+        tmp_path,
+        claims,
+        same=SAME,
+        wrong=SAME.replace("* 2", "* 2.001"),
+        gpu=TRITON,
+        bomb="import triton\nx = " + "-" * 100_000 + "1",
+    )
     where = Settings(cache_dir=tmp_path / "c", data_dir=tmp_path / "d", store=str(tmp_path / "runs.db"))
     result = run_claims(ClaimsRequest(folder=str(folder), out=None), settings=where)
-    same, wrong, gpu = result.rows
+    same, wrong, gpu, bomb = result.rows
     assert same.evaluation is not None and same.evaluation.status is Status.VERIFIED
     assert same.meaning == "correct; slower here than claimed; claimed for A100"
     assert wrong.is_refuted and not result.is_success
     assert gpu.evaluation is None and "needs a GPU" in gpu.meaning and "sm_90" in gpu.meaning
-    assert "1 refuted" in result.files()["claims-judged.md"]
+    assert bomb.evaluation is not None and bomb.evaluation.status is Status.PARSE_ERROR
+    assert "2 refuted" in result.files()["claims-judged.md"]
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from kernelwright.core.model_call import CallOutcome, ModelCall
 from kernelwright.core.run import RunSpec, RunState
 from kernelwright.core.task import Task
 from kernelwright.dashboard.app import make_app
+from kernelwright.dashboard.views import MAX_LINES
 from kernelwright.remote.server import HttpServer, listen, url_of
 from kernelwright.store.base import Store
 from kernelwright.store.sqlstore import open_store
@@ -89,6 +90,14 @@ def test_a_candidate_is_compared_with_its_parent_and_the_reference(written: Stor
         page = browser.get(f"/runs/{run}/candidates/{child.id}").text
     assert "Against its parent" in page and "Against the reference" in page
     assert '<span class="removed">-y = 2</span><span class="added">+y = 3</span>' in page
+
+
+def test_a_very_long_source_is_not_compared(written: Store) -> None:
+    run = run_of(written)
+    long = Candidate(source="z = 1\n" * (MAX_LINES + 1))
+    written.add_candidate(run, long)
+    with served(written) as browser:
+        assert "Too long to be compared here" in browser.get(f"/runs/{run}/candidates/{long.id}").text
 
 
 def test_no_text_of_others_acts_in_a_page(written: Store) -> None:

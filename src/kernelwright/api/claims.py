@@ -14,6 +14,7 @@ from kernelwright.core.task import Workload
 from kernelwright.formats.claims import PublishedClaim, read_claims
 from kernelwright.machine import probe
 from kernelwright.referee.baselines import known_baselines
+from kernelwright.referee.checks.guard import find_syntax_problem
 from kernelwright.referee.device import parse_device
 from kernelwright.report.claims import ClaimsResult, JudgedClaim
 from kernelwright.settings import Settings
@@ -57,7 +58,8 @@ def run_claims(
 
 def _judged(claim: PublishedClaim, folder: Path, request: ClaimsRequest, where: Settings) -> JudgedClaim:
     source = (folder / claim.kernel).read_text(encoding="utf-8", errors="replace")
-    if _needs_gpu(source) and not parse_device(request.device).is_apart:
+    is_sound = find_syntax_problem(source) is None  # before this process parses a stranger's text
+    if is_sound and _needs_gpu(source) and not parse_device(request.device).is_apart:
         return _inspected(claim, folder, source, where)
     over = (claim.over,) if claim.over in known_baselines(request.device) else ()
     asked = EvaluateRequest(
@@ -100,10 +102,7 @@ def _needs_gpu(source: str) -> bool:
     """True for kernels in one of the GPUs' languages: their forms, or Triton, which is imported."""
     if form_of(source) != KernelForm.TRITON:
         return True
-    try:
-        nodes = list(ast.walk(ast.parse(source)))
-    except (SyntaxError, ValueError):
-        return False
+    nodes = list(ast.walk(ast.parse(source)))
     named = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
     named |= {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
     return any(name.partition(".")[0] == KernelForm.TRITON for name in named)

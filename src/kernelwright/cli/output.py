@@ -15,6 +15,7 @@ from kernelwright.report.files import json_text
 from kernelwright.report.table import Table
 
 if TYPE_CHECKING:
+    from kernelwright.report.results import Results
     from kernelwright.report.verdict import Verdict
 
 _STYLES = {"good": "bold green", "neutral": "bold", "bad": "bold red"}
@@ -55,6 +56,15 @@ def print_table(table: Table, *, whole: Sequence[str] = ()) -> None:
     for row, style in zip(table.rows, table.styles or [""] * len(table.rows), strict=True):
         shown.add_row(*map(visible_lines, row), style=style)
     stdout().print(shown)
+
+
+def print_results(result: "Results", *, as_json: bool) -> None:
+    """Print what an experiment came to: one JSON document, or its tables."""
+    if as_json:
+        print_json(result.document())
+        return
+    for table in result.tables():
+        print_table(table)
 
 
 def print_verdict(verdict: "Verdict", *more: str) -> None:

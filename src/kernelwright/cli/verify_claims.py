@@ -6,7 +6,7 @@ import typer
 
 from kernelwright.cli.interruption import keeping
 from kernelwright.cli.options import AsJson, takes
-from kernelwright.cli.output import print_json, print_table, say
+from kernelwright.cli.output import print_results, say
 from kernelwright.core.request import ClaimsRequest
 from kernelwright.report.files import make_folder
 
@@ -28,9 +28,5 @@ def verify_claims(request: ClaimsRequest, *, as_json: AsJson = False) -> None:
         )
     if folder is not None:
         result.save(folder)
-    if as_json:
-        print_json(result.document())
-    else:
-        for table in result.tables():
-            print_table(table)
+    print_results(result, as_json=as_json)
     raise typer.Exit(0 if result.is_success else 1)

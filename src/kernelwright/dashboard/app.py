@@ -8,15 +8,13 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
 from kernelwright.core.errors import KernelwrightError
 from kernelwright.dashboard import views
 from kernelwright.dashboard.changes import SHOWN_RUNS, Changes
 from kernelwright.remote.extra import missing
 from kernelwright.report.highlight import highlight
 from kernelwright.report.html import render_report
-from kernelwright.report.page import asset
+from kernelwright.report.page import asset, templates
 from kernelwright.report.runlist import list_runs
 from kernelwright.store.base import RunRecord, Store
 
@@ -174,18 +172,6 @@ def _candidate(store: Store, request: Request) -> str:
     )
 
 
-@cache
-def _templates() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("kernelwright.dashboard"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.globals.update(stylesheet=asset("report.css"), script=asset("report.js"))
-    return environment
-
-
 def _render(template: str, **values: Any) -> str:
-    return _templates().get_template(template).render(**values)
+    page = templates("kernelwright.dashboard").get_template(template)
+    return page.render(stylesheet=asset("report.css"), script=asset("report.js"), **values)

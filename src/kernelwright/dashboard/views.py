@@ -15,6 +15,8 @@ from kernelwright.core.visible import visible_lines
 from kernelwright.report.runlist import standing
 from kernelwright.store.base import Store
 
+MAX_LINES = 4000
+"""Of a source that is compared; to compare longer ones may take minutes. Ours."""
 CONTEXT = 3
 """Unchanged lines shown around a change."""
 UNKNOWN = "not recorded"
@@ -31,8 +33,8 @@ class SourceDiff(Frozen):
     """A candidate's source against another source."""
 
     title: str
-    lines: tuple[DiffLine, ...]
-    """Empty: the sources are the same."""
+    lines: tuple[DiffLine, ...] | None
+    """Empty: the sources are the same; None: one is too long to be compared."""
 
 
 class CallLine(Frozen):
@@ -72,10 +74,11 @@ def comparisons(store: Store, run_id: str, candidate: Candidate) -> list[SourceD
     return found
 
 
-def _diff(old: str, new: str) -> tuple[DiffLine, ...]:
-    lines = difflib.unified_diff(
-        visible_lines(old).split("\n"), visible_lines(new).split("\n"), lineterm="", n=CONTEXT
-    )
+def _diff(old: str, new: str) -> tuple[DiffLine, ...] | None:
+    before, after = visible_lines(old).split("\n"), visible_lines(new).split("\n")
+    if max(len(before), len(after)) > MAX_LINES:
+        return None
+    lines = difflib.unified_diff(before, after, lineterm="", n=CONTEXT)
     return tuple(_line(line) for line in lines if not line.startswith(("--- ", "+++ ")))
 
 

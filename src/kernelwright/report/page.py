@@ -9,10 +9,10 @@ from kernelwright.report.measures import fact
 
 
 @cache
-def templates() -> Environment:
-    """Return the templates, which escape all values; the filter ``fact`` spells facts for people."""
+def templates(package: str = "kernelwright.report") -> Environment:
+    """Return a package's templates, which escape all values; the filter ``fact`` spells facts for people."""
     environment = Environment(
-        loader=PackageLoader("kernelwright.report"),
+        loader=PackageLoader(package),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -1,6 +1,6 @@
 """What seats leave open is closed before a step sees it: the closed candidate alone is handed in."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -9,10 +9,8 @@ from kernelwright.agents.roles import Choice, Coder, Debugger, Generator, Situat
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.closing import ClosedParameters
 from kernelwright.core.errors import UserError
-from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.open_parameters import open_parameters
 from kernelwright.core.plan import Move, ParamValue, Plan
-from kernelwright.core.roofline import Floor
 from kernelwright.core.task import Task
 from kernelwright.runs.evaluator import Evaluator, Session, SessionAround
 
@@ -64,17 +62,6 @@ class PointClosingSession(SessionAround):
     def __init__(self, inner: Session, task: Task, close: Closer) -> None:
         super().__init__(inner)
         self._task, self._close = task, close
-
-    def evaluate(
-        self,
-        candidate: Candidate,
-        *,
-        final: bool = False,
-        floors: Mapping[str, Floor] | None = None,
-        baselines: tuple[str, ...] = ("eager",),
-    ) -> Evaluation:
-        """See Session."""
-        return self._inner.evaluate(candidate, final=final, floors=floors or {}, baselines=baselines)
 
     def close_parameters(self, candidate: Candidate, seconds: float) -> ClosedParameters:
         """Return the values that cheap timings chose."""

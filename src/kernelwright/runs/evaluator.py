@@ -67,6 +67,17 @@ class SessionAround:
         """Eager latency per workload."""
         return self._inner.baseline_ms
 
+    def evaluate(
+        self,
+        candidate: Candidate,
+        *,
+        final: bool = False,
+        floors: Mapping[str, Floor] | None = None,
+        baselines: tuple[str, ...] = ("eager",),
+    ) -> Evaluation:
+        """See Session."""
+        return self._inner.evaluate(candidate, final=final, floors=floors or {}, baselines=baselines)
+
     def alternate(self, candidates: Sequence[Candidate], limit_s: float | None = None) -> Alternation | None:
         """See AlternatingSession; None where the inner session is none."""
         inner = self._inner

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from kernelwright.ir.lower.affine import Index, add, scale, shift
 from kernelwright.ir.lower.maker import Maker
@@ -100,9 +100,9 @@ def convolution(
         raise UnsupportedError("a convolution without a batch")
     steps, pads, gaps = (_each(values, n) for values in (stride, padding, dilation))
     total = (
-        _transposed(make, x, weight, steps, pads, gaps, groups)
+        _transposed(make, x, weight, _Windows(steps, pads, gaps, groups))
         if transposed
-        else _windows(make, x, weight, steps, pads, gaps, groups)
+        else _sum_windows(make, x, weight, _Windows(steps, pads, gaps, groups))
     )
     result = make.reshape(total, make.shape)
     if bias is None:
@@ -115,18 +115,20 @@ def _each(values: Sequence[int], count: int) -> list[int]:
     return list(values) * count if len(values) == 1 else list(values)
 
 
-def _windows(
-    make: Maker,
-    x: Value,
-    weight: Value,
-    stride: Sequence[int],
-    padding: Sequence[int],
-    dilation: Sequence[int],
-    groups: int,
-) -> Value:
+class _Windows(NamedTuple):
+    """How a convolution's windows lie, axis by axis."""
+
+    stride: list[int]
+    padding: list[int]
+    dilation: list[int]
+    groups: int
+
+
+def _sum_windows(make: Maker, x: Value, weight: Value, windows: _Windows) -> Value:
     """Sum over input channels and taps; images, groups, channels of a group and positions stay."""
     images, _, *sizes = x.shape
     channels, inputs, *window = weight.shape
+    stride, padding, dilation, groups = windows
     n, of_group = len(window), channels // groups
 
     def where(index: Index) -> list[Affine]:
@@ -149,21 +151,14 @@ def _windows(
     return _total(make, (x, weight), shape, 3 + n, at_weight, at_input)
 
 
-def _transposed(
-    make: Maker,
-    x: Value,
-    weight: Value,
-    stride: Sequence[int],
-    padding: Sequence[int],
-    dilation: Sequence[int],
-    groups: int,
-) -> Value:
+def _transposed(make: Maker, x: Value, weight: Value, windows: _Windows) -> Value:
     """Positions that are equal modulo the stride have taps of their own: a plain convolution for each.
 
     With ``o + padding = stride * q + r``, tap ``stride * j + r`` meets input ``q - j``.
     """
     images, channels, *sizes = x.shape
     _, of_group, *window = weight.shape
+    stride, padding, dilation, groups = windows
     n, inputs, outs = len(window), channels // groups, make.shape[2:]
     for size, step, pad, gap in zip(outs, stride, padding, dilation, strict=True):
         if step > 1 and (size % step or pad % step or gap > 1):
