@@ -15,7 +15,7 @@ _OTHERWISE = frozenset(
 """Fields of a spec that are compared otherwise, or say what the store knew when the run began."""
 DECIDING = tuple(name for name in RunSpec.model_fields if name not in _OTHERWISE)
 _OF_NO_ACCOUNT = frozenset({"task", "store", "output", "report", "open_report", "again", "blocks"})
-"""Fields of a request that say where things go."""
+"""Fields of a request that leave the question as it is: where things go, and what the spec says already."""
 
 
 def stored_answer(store: Store, spec: RunSpec) -> RunRecord | None:
