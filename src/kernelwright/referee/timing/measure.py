@@ -257,6 +257,11 @@ class Measurement:
         found = [threads_to_pin(self._spell(side), n_cores) for side in sides]
         if not any(found):
             return
+        # Other programs may have kept a side's thread waiting, and sides that work alike are pinned alike.
+        found = [
+            threads or threads_to_pin(self._spell(side), n_cores)
+            for threads, side in zip(found, sides, strict=True)
+        ]
         for threads in found:
             self._pinning.pin(threads)
         before_s = [side.per_call_s for side in sides]

@@ -9,6 +9,7 @@ slows both sides alike.
 
 import contextlib
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -19,6 +20,8 @@ BUSY = 0.1
 ENDED = 0.1
 """Largest share of a process's work that ended threads may have done. A process above it starts threads in
 every call. It is not pinned: all those threads would run on the core of the thread that starts them."""
+TICK_S = 0.01
+"""Longest time for which the system leaves the account of a running thread as it was."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,7 @@ def spell_of(pid: int, work: Callable[[], object]) -> Spell:
     """Have a process work and return what its threads did meanwhile."""
     before, cpu_before_s = worked_s(pid), cpu_s(pid)
     work()
+    time.sleep(TICK_S)
     after = worked_s(pid)
     worked = {thread: now_s - before[thread] for thread, now_s in after.items() if thread in before}
     return Spell(worked, cpu_s(pid) - cpu_before_s)
