@@ -1,9 +1,12 @@
 """Everything about judging that a user or a test may want to change."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from kernelwright.core.candidate import Candidate
 from kernelwright.core.policy import Policy
+from kernelwright.core.task import Task, Workload
 from kernelwright.machine.topology import n_threads
 from kernelwright.referee.checks.replay_statistics import PassSize
 from kernelwright.settings import Settings
@@ -72,6 +75,9 @@ class RefereeSettings:
     and measurements."""
     confine_references: bool = False
     """Run references in the sandbox too: their tasks come from elsewhere. A live module stays trusted."""
+    delivered: Callable[[Candidate, Task, Workload, Policy], str] | None = None
+    """What makes the program that defines ``ModelNew`` as the module that is delivered, for the timing in an
+    ordinary process; None: the candidate's own ``ModelNew`` is timed there."""
     require_sandbox: str | None = None
     """Refuse to judge under a weaker tier than this one: ``namespaces``, ``bubblewrap``, ``landlock`` or
     ``limits``."""

@@ -41,7 +41,7 @@ def speedup_over(evaluation: Evaluation, baseline: str) -> RatioInterval | None:
     Over several workloads, the interval's ends are the geometric means of the workloads' ends. This interval
     is wider than that of the mean would be.
     """
-    found = [s for r in evaluation.results if (s := r.speedup(baseline)) is not None]
+    found = [s for r in evaluation.told if (s := r.speedup(baseline)) is not None]
     parts = [geomean(getattr(s, name) for s in found) for name in ("ratio", "low", "high")]
     if any(part is None for part in parts):
         return None
@@ -51,23 +51,23 @@ def speedup_over(evaluation: Evaluation, baseline: str) -> RatioInterval | None:
 
 def latency_ms(evaluation: Evaluation) -> float | None:
     """Return the geometric mean of the workloads' median latencies."""
-    return geomean(result.candidate.median_ms for result in evaluation.results)
+    return geomean(result.candidate.median_ms for result in evaluation.told)
 
 
 def baseline_ms(evaluation: Evaluation, baseline: str) -> float | None:
     """Return the geometric mean of a baseline's median latencies over the workloads that have it."""
-    return geomean(r.baselines[baseline].median_ms for r in evaluation.results if baseline in r.baselines)
+    return geomean(r.baselines[baseline].median_ms for r in evaluation.told if baseline in r.baselines)
 
 
 def floor_ms(evaluation: Evaluation) -> float | None:
     """Return the geometric mean of the workloads' floors; None when any workload has no floor."""
-    floors = [result.floor_ms for result in evaluation.results if result.floor_ms is not None]
-    return geomean(floors) if len(floors) == len(evaluation.results) else None
+    floors = [result.floor_ms for result in evaluation.told if result.floor_ms is not None]
+    return geomean(floors) if len(floors) == len(evaluation.told) else None
 
 
 def floor_fraction(evaluation: Evaluation) -> float | None:
     """Return the geometric mean of floor over latency; None when any workload has no floor."""
-    fractions = [result.floor_fraction for result in evaluation.results]
+    fractions = [result.floor_fraction for result in evaluation.told]
     known = [fraction for fraction in fractions if fraction is not None]
     return geomean(known) if len(known) == len(fractions) else None
 
