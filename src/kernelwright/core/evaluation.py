@@ -214,7 +214,7 @@ class PeakMemory(Frozen):
 
 
 class OrdinaryResult(Frozen):
-    """One workload in an ordinary process: malloc as it is by default, so that large outputs are fresh pages."""
+    """One workload in an ordinary process: malloc as it is by default, so large outputs are fresh pages."""
 
     timed: Literal["module", "kernel"]
     """What was timed: the module as it is delivered, or ``ModelNew`` alone."""

@@ -1,8 +1,4 @@
-"""A program whose ``ModelNew`` is the module as it is delivered, for the referee to time.
-
-The referee runs the program in the candidate's confined process: guards, operator and the original that stands
-behind the kernel are then what a user's call goes through.
-"""
+"""Makes the module as it is delivered inside a confined process; see ``program.py``."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,24 +7,11 @@ import torch
 from torch import nn
 
 from kernelwright.core.candidate import Candidate
-from kernelwright.core.policy import Policy, Weights
-from kernelwright.core.task import Mode, Task, Workload
+from kernelwright.core.task import Mode, Task
 from kernelwright.delivery.making import calls_of, make_contract, with_outputs
 from kernelwright.delivery.runtime.kernel import VerifiedKernel, load_origin
 from kernelwright.delivery.runtime.module import attach
 from kernelwright.tasks.namespace import bind_source
-
-_PROGRAM = """from kernelwright.delivery.timed import maker
-
-ModelNew = maker({program!r}, {task!r}, {is_frozen!r})
-"""
-
-
-def delivered_program(candidate: Candidate, task: Task, workload: Workload, policy: Policy) -> str:
-    """Return the text of the program."""
-    only = task.model_copy(update={"workloads": (workload,), "class_source": None})
-    is_frozen = policy.weights is Weights.FROZEN
-    return _PROGRAM.format(program=candidate.program, task=only.model_dump_json(), is_frozen=is_frozen)
 
 
 def maker(program: str, task_json: str, is_frozen: bool) -> Callable[..., nn.Module]:

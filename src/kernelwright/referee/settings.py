@@ -13,6 +13,16 @@ from kernelwright.settings import Settings
 
 
 @dataclass(frozen=True)
+class DeliveredForm:
+    """How a candidate becomes the module that is delivered, inside its confined process."""
+
+    write: Callable[[Candidate, Task, Workload, Policy], str]
+    """Returns a program whose ``ModelNew`` is that module."""
+    needs: str
+    """What such a program imports: ordinary processes are forked with it loaded."""
+
+
+@dataclass(frozen=True)
 class RefereeSettings:
     """Limits and efforts; times in seconds."""
 
@@ -75,9 +85,8 @@ class RefereeSettings:
     and measurements."""
     confine_references: bool = False
     """Run references in the sandbox too: their tasks come from elsewhere. A live module stays trusted."""
-    delivered: Callable[[Candidate, Task, Workload, Policy], str] | None = None
-    """What makes the program that defines ``ModelNew`` as the module that is delivered, for the timing in an
-    ordinary process; None: the candidate's own ``ModelNew`` is timed there."""
+    delivered: DeliveredForm | None = None
+    """What is timed in an ordinary process; None: the candidate's own ``ModelNew``."""
     require_sandbox: str | None = None
     """Refuse to judge under a weaker tier than this one: ``namespaces``, ``bubblewrap``, ``landlock`` or
     ``limits``."""

@@ -404,9 +404,8 @@ class Launcher:
             self._wait_ready()
             zygote, is_wrapped = self._zygote_for(is_trusted=is_trusted)
             scratch = self._scratches.new_folder(self._wrapped_scratch if is_wrapped else None)
-        extra = {
-            str(path.resolve()): str(path.resolve()) for path in (*([library] if library else []), *shown)
-        }
+        files = (*((library,) if library else ()), *shown)
+        extra = {str(path.resolve()): str(path.resolve()) for path in files}
         ours, theirs = socket.socketpair()
         log_fd = _make_log()
         listener, listened = listening_pair()

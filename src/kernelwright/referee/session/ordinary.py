@@ -1,8 +1,9 @@
 """What an ordinary process adds to a final: peak memory, and the choice of what is timed there.
 
-The referee's other processes keep all memory that they ever took. A user's process does not: there an output of
-32 MiB or more is fresh pages in every call, which can turn a gain into a loss. So a final also times what is
-delivered in processes that have malloc as it is by default. Calls, clock and checks are those of every pair.
+The referee's other processes keep all memory that they ever took. A user's process does not: there an output
+of 32 MiB or more is fresh pages in every call, which can turn a gain into a loss. So a final also times what
+is delivered in processes that have malloc as it is by default. Calls, clock and checks are those of
+every pair.
 """
 
 import contextlib
@@ -48,7 +49,7 @@ def programs(
     alone = TimedProgram(candidate.program, is_module=False)
     if settings.delivered is None:
         return (alone,)
-    source = settings.delivered(candidate, task, workload, settings.policy)
+    source = settings.delivered.write(candidate, task, workload, settings.policy)
     shown = () if task.artifact is None else (Path(task.artifact),)
     return TimedProgram(source, is_module=True, shown=shown), alone
 

@@ -335,7 +335,6 @@ class _Pair:
     """What an ordinary process loads; None: the candidate's program."""
     alone: Measurement | None = None
     """The measurement with one thread, in an ordinary process."""
-    memory: PeakMemory | None = None
 
     @property
     def weights(self) -> WeightExchange:
@@ -369,6 +368,8 @@ class _Trial:
         is_final = ordinary is not None
         self._ordinary_launcher = ordinary
         self._ordinary: list[OrdinaryResult] = []
+        self._memory: PeakMemory | None = None
+        """Of the workload that is being judged, in ordinary processes."""
         self._floor_check, self._floors_or_maker = check, floors
         self._launcher, self._settings, self._task = launcher, settings, task
         self._candidate, self._architecture, self._is_final = candidate, architecture, is_final
@@ -555,9 +556,11 @@ class _Trial:
         """Judge and time what is delivered in pairs of ordinary processes; on a device there are none."""
         if self._ordinary_launcher is None or parse_device(self._settings.device).is_apart:
             return
+        if (form := self._settings.delivered) is not None:
+            self._ordinary_launcher.load(form.needs)
         program, *others = programs(self._settings, self._candidate, self._task, workload)
         alone: list[Samples] = []
-        memory: list[PeakMemory] = []
+        self._memory = None
 
         def judge(turn: int) -> Samples:
             nonlocal program
@@ -571,13 +574,10 @@ class _Trial:
                 program = others.pop()
                 samples = self._judge_ordinary_pair(workload, baselines, program)
             alone.extend([self._pair.alone.samples()] if self._pair.alone else [])
-            memory.extend([self._pair.memory] if self._pair.memory else [])
             return samples
 
         pairs = self._judge_pairs(judge)
-        least = min(memory, key=lambda one: one.ratio, default=None)
-        self._ordinary.append(ordinary_result(program, pinned, pairs, alone, least))
-        require_memory(least, self._settings.policy)
+        self._ordinary.append(ordinary_result(program, pinned, pairs, alone, self._memory))
 
     def _judge_ordinary_pair(
         self, workload: Workload, baselines: tuple[str, ...], program: TimedProgram
@@ -642,10 +642,16 @@ class _Trial:
         self._pair.worker.load(self._candidate.program if program is None else program.source)
 
     def measure_memory(self) -> None:
-        """Measure what calls of the module take that is delivered, before it has made any."""
+        """Measure, once, what calls of the module take that is delivered, and check that it is allowed.
+
+        In a process in which it has made no call yet.
+        """
+        if self._memory is not None:
+            return
         reference = self._pair.worker.reference
         draws = [draw for key in reference.timed_keys if (draw := reference.draw(key))]
-        self._pair.memory = peak_memory(self._pair.worker, draws)
+        self._memory = peak_memory(self._pair.worker, draws)
+        require_memory(self._memory, self._settings.policy)
 
     def time_alone(self) -> None:
         """Time both sides with one thread, in processes that have passed all other checks."""
