@@ -10,7 +10,16 @@ from pydantic import ValidationError
 from kernelwright.core.budget import Budget, Spent
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import UserError
-from kernelwright.core.evaluation import Evaluation, Speedup, Stage, Status, Timing, WorkloadResult
+from kernelwright.core.evaluation import (
+    Evaluation,
+    OrdinaryResult,
+    PeakMemory,
+    Speedup,
+    Stage,
+    Status,
+    Timing,
+    WorkloadResult,
+)
 from kernelwright.core.frozen import content_hash
 from kernelwright.core.plan import Move, Plan
 from kernelwright.core.roofline import BandwidthPoint, Peaks, Work, floor
@@ -50,6 +59,33 @@ def test_the_speedup_of_several_workloads_is_their_geometric_mean() -> None:
     )
     assert evaluation.geomean_speedup() == pytest.approx(2.0)
     assert evaluation.geomean_speedup("torch_compile") is None
+
+
+def test_figures_of_an_ordinary_process_are_quoted_first() -> None:
+    ordinary = OrdinaryResult(
+        timed="module",
+        all_threads=result("a", 0.5),
+        memory=PeakMemory(delivered_bytes=3, original_bytes=2),
+    )
+    evaluation = Evaluation(
+        candidate_id="c",
+        task_id="t",
+        stage=Stage.DONE,
+        status=Status.VERIFIED,
+        results=(result("a", 2.0),),
+        ordinary=(ordinary,),
+    )
+    assert evaluation.geomean_speedup() == pytest.approx(0.5)
+    assert ordinary.memory is not None and ordinary.memory.ratio == 1.5
+    read = Evaluation.model_validate_json(evaluation.model_dump_json())
+    assert read == evaluation
+
+
+def test_an_evaluation_stored_before_there_were_ordinary_processes_reads_as_it_was() -> None:
+    stored = {"candidate_id": "c", "task_id": "t", "stage": "done", "status": "verified", "policy": {}}
+    evaluation = Evaluation.model_validate({**stored, "results": [result("a", 2.0).model_dump()]})
+    assert evaluation.ordinary is None and evaluation.told == evaluation.results
+    assert evaluation.geomean_speedup() == pytest.approx(2.0)
 
 
 @pytest.mark.parametrize(

@@ -172,7 +172,8 @@ def _check_conditions(
     for policy in {spec.policy for spec in specs} - {request.policy}:
         raise UserError(
             f"experiment {title!r} was judged with --library-calls {policy.library_calls} --weights "
-            f"{policy.weights.replace('_', '-')} --nonfinite {policy.nonfinite}; resume it with these"
+            f"{policy.weights.replace('_', '-')} --nonfinite {policy.nonfinite} "
+            f"--peak-memory {policy.peak_memory:g}; resume it with these"
         )
     wanted = baselines or RunSpec.model_fields["baselines"].default
     for names in {spec.baselines for spec in specs} - {wanted}:

@@ -84,6 +84,7 @@ def optimize(
     library_calls: LibraryCalls | str | None = None,
     weights: Weights | str | None = None,
     nonfinite: Nonfinite | str | None = None,
+    peak_memory: float | None = None,
     evaluator: Evaluator | str | None = None,
     cold: bool = False,
     blocks: bool | None = None,
@@ -122,6 +123,7 @@ def optimize(
         weights: ``every_call``: each call pays for what it computes from weights; ``frozen``: weights are
             constant, and a kernel may prepare them once. Default ``every_call``.
         nonfinite: is NaN and infinity judged: ``auto``, ``same`` or ``ignored``; see docs/referee.md.
+        peak_memory: how many times the original's peak memory the module may take. Default 1.25.
         evaluator: who judges, an address or an object; default: the referee here.
         cold: begin with no memory of other runs.
         blocks: take the model apart, optimise each kind of block once and put the model together; None:
@@ -177,6 +179,7 @@ def optimize(
         library_calls=library_calls,
         weights=weights,
         nonfinite=nonfinite,
+        peak_memory=peak_memory,
         evaluator=evaluator if isinstance(evaluator, str) else None,
         cold=cold,
         blocks=blocks,

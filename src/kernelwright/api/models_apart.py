@@ -150,7 +150,7 @@ def _optimise_block(
     evaluation, winner = result.evaluation, result.winner
     if winner is None or evaluation is None:
         return block.model_copy(update={**found, "note": f"nothing faster: {result.reason}"}), None
-    over = [s.verdict for r in evaluation.results for s in r.speedups if s.baseline == "torch_compile"]
+    over = [s.verdict for r in evaluation.told for s in r.speedups if s.baseline == "torch_compile"]
     found |= {"candidate": winner.id, "speedup": evaluation.geomean_speedup()}
     found |= {"beats_compiler": "faster" in over and "slower" not in over}
     return block.model_copy(update=found), winner

@@ -1,6 +1,9 @@
 """The referee of this process, as every command opens it."""
 
+from dataclasses import replace
+
 from kernelwright.core.policy import Policy
+from kernelwright.delivery.program import DELIVERED
 from kernelwright.machine.device_lease import Tell
 from kernelwright.referee.session.referee import Referee
 from kernelwright.referee.settings import make_referee_settings
@@ -22,4 +25,5 @@ def open_referee(
         device: where candidates run: ``cpu``, ``cuda``, ``cuda:N``, ``hip`` or ``hip:N``.
         tell: is told in one line what an evaluation waits for; None: the log, as a warning.
     """
-    return Referee(make_referee_settings(settings or load_settings(), policy, device=device), tell)
+    found = make_referee_settings(settings or load_settings(), policy, device=device)
+    return Referee(replace(found, delivered=DELIVERED), tell)

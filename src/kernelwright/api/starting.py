@@ -107,8 +107,8 @@ def begin(
     judge = evaluator or elsewhere
     if elsewhere is not None and request.policy != Policy():
         raise UserError(
-            "--library-calls, --weights, --nonfinite: with --evaluator the evaluator's own policy holds; "
-            "give them there"
+            "--library-calls, --weights, --nonfinite, --peak-memory: with --evaluator the evaluator's own "
+            "policy holds; give them there"
         )
     opened = store or sqlstore.open_store(request.store or where.store)
     is_elsewhere = isinstance(judge, Elsewhere)

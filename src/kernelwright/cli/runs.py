@@ -86,7 +86,7 @@ def show(run: RunId, store: StoreOption = None, as_json: AsJson = False) -> None
 def _steps(story: Story) -> Table:
     rows = []
     for step in story.steps:
-        results = step.evaluation.results if step.evaluation else ()
+        results = step.evaluation.told if step.evaluation else ()
         latency = millis(results[0].candidate.median_ms) if results else ""
         shown = str(step.speedup) if step.speedup else f"{step.outcome} {step.explanation}"
         rows.append((str(step.number), step.mode, step.title, latency, shown))

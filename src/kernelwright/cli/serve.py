@@ -13,11 +13,12 @@ from kernelwright.cli.options import (
     AsJson,
     LibraryCallsOption,
     NonfiniteOption,
+    PeakMemoryOption,
     RequireSandbox,
     WeightsOption,
 )
 from kernelwright.cli.output import print_json, say
-from kernelwright.core.policy import LibraryCalls, Nonfinite, Policy, Weights
+from kernelwright.core.policy import PEAK_MEMORY, LibraryCalls, Nonfinite, Policy, Weights
 from kernelwright.core.version import __version__
 from kernelwright.remote.access import require_loopback, require_token
 from kernelwright.settings import TOKEN_VARIABLE, Settings, load_secret
@@ -52,6 +53,7 @@ def serve(
     library_calls: LibraryCallsOption = None,
     weights: WeightsOption = None,
     nonfinite: NonfiniteOption = None,
+    peak_memory: PeakMemoryOption = None,
     require_sandbox: RequireSandbox = None,
     trust_tasks: Annotated[
         bool, typer.Option("--trust-tasks", help="Run references outside the sandbox: all clients are you.")
@@ -69,6 +71,7 @@ def serve(
         library_calls=LibraryCalls(library_calls or LibraryCalls.ALLOWED),
         weights=Weights(weights or Weights.EVERY_CALL),
         nonfinite=Nonfinite(nonfinite or Nonfinite.AUTO),
+        peak_memory=PEAK_MEMORY if peak_memory is None else peak_memory,
     )
     where = bound_settings(require_sandbox=require_sandbox, confine_tasks=not trust_tasks)
     require_device(device)

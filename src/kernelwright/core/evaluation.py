@@ -103,6 +103,8 @@ class Check(StrEnum):
     """Processor time that the candidate's process uses while no command runs."""
     FLOOR = "floor"
     """Latency below what this machine can reach."""
+    MEMORY = "memory"
+    """Peak memory of what is delivered, beyond what the policy allows."""
     LIBRARY_CALLS = "library_calls"
     """Operations dispatched to libraries, where the policy forbids them."""
     OWN_KERNEL = "own_kernel"
@@ -126,7 +128,7 @@ STATUS_CHECK = {
 }
 """The check that a status implies when no check is given."""
 
-POLICY_CHECKS = frozenset({Check.LIBRARY_CALLS, Check.OWN_KERNEL})
+POLICY_CHECKS = frozenset({Check.LIBRARY_CALLS, Check.OWN_KERNEL, Check.MEMORY})
 """Checks of what the chosen policy forbids: rules about the form of a candidate, not signs of fraud."""
 
 
@@ -200,6 +202,30 @@ class WorkloadResult(Frozen):
         return None if self.floor_ms is None else self.floor_ms / self.candidate.median_ms
 
 
+class PeakMemory(Frozen):
+    """The most memory that calls take: weights, inputs, one earlier output, the output and all between."""
+
+    delivered_bytes: int
+    original_bytes: int
+
+    @property
+    def ratio(self) -> float:
+        """What is delivered over the original: above 1 it takes more."""
+        return self.delivered_bytes / max(self.original_bytes, 1)
+
+
+class OrdinaryResult(Frozen):
+    """One workload in an ordinary process: malloc as it is by default, so large outputs are fresh pages."""
+
+    timed: Literal["module", "kernel"]
+    """What was timed: the module as it is delivered, or ``ModelNew`` alone."""
+    all_threads: WorkloadResult
+    one_thread: WorkloadResult | None = None
+    """The same with one OpenMP thread on both sides; None where there is no more than one."""
+    memory: PeakMemory | None = None
+    """None where the system does not tell."""
+
+
 class Evaluation(Frozen):
     """The referee's record of one candidate on one task.
 
@@ -222,6 +248,10 @@ class Evaluation(Frozen):
     families_skipped: dict[str, str] = Field(default_factory=dict)
     """Input distribution -> why it could not be used (the reference itself is not finite on it)."""
     results: tuple[WorkloadResult, ...] = ()
+    """With memory that the processes keep, so that no side pays for fresh pages (docs/referee.md)."""
+    ordinary: tuple[OrdinaryResult, ...] | None = None
+    """The same workloads in an ordinary process; None where this was not measured: in searches, on devices,
+    and in old stored evaluations."""
     phases_s: dict[str, float] = Field(default_factory=dict)
     """Wall seconds per stage, by the parent's clock."""
     facts: dict[str, float | int | str | bool | None] = Field(default_factory=dict)
@@ -272,9 +302,14 @@ class Evaluation(Frozen):
     def _timings_only_when_verified(self) -> "Evaluation":
         if (self.status is Status.VERIFIED) != (self.stage is Stage.DONE):
             raise ValueError("verified and stage 'done' go together")
-        if self.results and self.status is not Status.VERIFIED:
+        if (self.results or self.ordinary) and self.status is not Status.VERIFIED:
             raise ValueError("a candidate that is not verified has no timings")
         return self
+
+    @property
+    def told(self) -> tuple[WorkloadResult, ...]:
+        """The results to quote: those of an ordinary process where they were measured."""
+        return tuple(one.all_threads for one in self.ordinary) if self.ordinary else self.results
 
     @property
     def is_verified(self) -> bool:
@@ -289,8 +324,11 @@ class Evaluation(Frozen):
         return f"<b>{self.status.replace('_', ' ')}</b>{how}{why}"
 
     def geomean_speedup(self, baseline: str = "eager") -> float | None:
-        """Return the geometric mean over the workloads; None if not verified or not compared with it."""
-        ratios = [s.ratio for r in self.results if (s := r.speedup(baseline)) is not None]
+        """Return the geometric mean over the workloads, in an ordinary process where that was measured.
+
+        None if not verified or not compared with it.
+        """
+        ratios = [s.ratio for r in self.told if (s := r.speedup(baseline)) is not None]
         if not ratios:
             return None
         product = 1.0

@@ -306,6 +306,11 @@ OPTIONS: tuple[Option, ...] = (
         choices=_choices(Nonfinite), parse=Nonfinite, is_configurable=True,
     ),
     Option(
+        "peak_memory", "--peak-memory", "How many times the original's peak memory a delivered module may "
+        "take; a final measures it.", "Judging", kind=float, minimum=0.01, default="1.25",
+        is_configurable=True,
+    ),
+    Option(
         "evaluator", "--evaluator", "Judge candidates elsewhere: at a `kernelwright serve`, or through files "
         "in a folder.", "Judging", metavar="URL | drop:FOLDER", default="the referee here",
         is_configurable=True,

@@ -3,7 +3,7 @@
 from enum import StrEnum
 from typing import Any
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from kernelwright.core.frozen import Frozen
 
@@ -67,12 +67,19 @@ NONFINITE_WORDS = {
 }
 
 
+PEAK_MEMORY = 1.25
+"""How many times the original's peak memory a delivered module may take by default; our choice."""
+
+
 class Policy(Frozen):
     """The rules of one referee. The precision allowed belongs to the task (``Task.tolerance``)."""
 
     library_calls: LibraryCalls = LibraryCalls.ALLOWED
     weights: Weights = Weights.EVERY_CALL
     nonfinite: Nonfinite = Nonfinite.AUTO
+    peak_memory: float = Field(default=PEAK_MEMORY, gt=0)
+    """How many times the original's peak memory a final allows what is delivered; earlier versions did not
+    ask. See ``Evaluation.ordinary``."""
     precision: str | None = None
     """The task's tolerance policy, filled in with the verdict."""
 

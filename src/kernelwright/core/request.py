@@ -16,7 +16,7 @@ from kernelwright.core.model_words import require_words
 from kernelwright.core.models import ModelSettings
 from kernelwright.core.options import MAX_MB, MAX_MS, REFEREE_IDLE_S, SandboxTier
 from kernelwright.core.places import KernelPlace, TaskPlace
-from kernelwright.core.policy import LibraryCalls, Nonfinite, Policy, Weights
+from kernelwright.core.policy import PEAK_MEMORY, LibraryCalls, Nonfinite, Policy, Weights
 from kernelwright.core.request_words import Worded
 from kernelwright.core.task import Mode, TolerancePolicy, Workload
 
@@ -64,11 +64,16 @@ class _WithPolicy(Request):
     """May what is computed from weights be kept between calls?"""
     nonfinite: Nonfinite = Nonfinite.AUTO
     """What a candidate must make of NaN and infinity."""
+    peak_memory: float = Field(default=PEAK_MEMORY, gt=0)
+    """How many times the original's peak memory what is delivered may take."""
 
     @property
     def policy(self) -> Policy:
         """The rules as the referee takes them."""
-        return Policy(library_calls=self.library_calls, weights=self.weights, nonfinite=self.nonfinite)
+        return Policy(
+            library_calls=self.library_calls, weights=self.weights, nonfinite=self.nonfinite,
+            peak_memory=self.peak_memory,
+        )  # fmt: skip
 
 
 class _Searching(Request):

@@ -257,7 +257,7 @@ def _traces(
     evaluation: Evaluation,
 ) -> Iterator[TraceRecord]:
     """Yield what the referee said of a kernel on each workload."""
-    results = {result.workload: result for result in evaluation.results}
+    results = {result.workload: result for result in evaluation.told}
     for workload in workloads:
         judgement = JudgementRecord(
             status=STATUSES.get(evaluation.status, "RUNTIME_ERROR"),

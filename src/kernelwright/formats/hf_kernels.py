@@ -96,7 +96,7 @@ def _card(package: Package, name: str) -> str:
         f"on {package.hardware}"
         for evaluation in package.evaluations
         if evaluation.is_verified
-        for result in evaluation.results
+        for result in evaluation.told
         if (speedup := result.speedup("eager")) is not None
     ]
     measured = "\n".join(figures) or "No verdict was given when this was packed."

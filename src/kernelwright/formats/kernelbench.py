@@ -146,7 +146,7 @@ def write_generations(
 
 
 def _result(key: GenerationId, evaluation: Evaluation) -> dict[str, object]:
-    timing = evaluation.results[0].candidate if evaluation.results else None
+    timing = evaluation.told[0].candidate if evaluation.told else None
     stats = {"mean": timing.median_ms, "num_trials": timing.n_samples} if timing else {}
     return {
         "sample_id": key.sample,

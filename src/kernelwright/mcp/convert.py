@@ -60,7 +60,7 @@ def task_report(checkup: Checkup) -> TaskReport:
 def kernel_verdict(evaluation: Evaluation) -> KernelVerdict:
     """Return the referee's verdict."""
     verdict = evaluation_verdict(evaluation)
-    over_eager = [s for r in evaluation.results if (s := r.speedup("eager")) is not None]
+    over_eager = [s for r in evaluation.told if (s := r.speedup("eager")) is not None]
     return KernelVerdict(
         verified=evaluation.is_verified,
         status=evaluation.status,
@@ -71,7 +71,7 @@ def kernel_verdict(evaluation: Evaluation) -> KernelVerdict:
         next=advice.after_verdict(evaluation),
         speedup=evaluation.geomean_speedup(),
         is_faster=bool(over_eager) and all(s.verdict == "faster" for s in over_eager),
-        workloads=tuple(map(_times, evaluation.results)),
+        workloads=tuple(map(_times, evaluation.told)),
         worst_error=_worst(evaluation.errors),
         library_calls=evaluation.library_calls or {},
         log=evaluation.log[-LOG_CHARACTERS:],

@@ -1,12 +1,25 @@
 """Everything about judging that a user or a test may want to change."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from kernelwright.core.candidate import Candidate
 from kernelwright.core.policy import Policy
+from kernelwright.core.task import Task, Workload
 from kernelwright.machine.topology import n_threads
 from kernelwright.referee.checks.replay_statistics import PassSize
 from kernelwright.settings import Settings
+
+
+@dataclass(frozen=True)
+class DeliveredForm:
+    """How a candidate becomes the module that is delivered, inside its confined process."""
+
+    write: Callable[[Candidate, Task, Workload, Policy], str]
+    """Returns a program whose ``ModelNew`` is that module."""
+    needs: str
+    """What such a program imports: ordinary processes are forked with it loaded."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +85,8 @@ class RefereeSettings:
     and measurements."""
     confine_references: bool = False
     """Run references in the sandbox too: their tasks come from elsewhere. A live module stays trusted."""
+    delivered: DeliveredForm | None = None
+    """What is timed in an ordinary process; None: the candidate's own ``ModelNew``."""
     require_sandbox: str | None = None
     """Refuse to judge under a weaker tier than this one: ``namespaces``, ``bubblewrap``, ``landlock`` or
     ``limits``."""

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from kernelwright.core.evaluation import Evaluation
+from kernelwright.core.evaluation import Evaluation, WorkloadResult
 from kernelwright.core.evidence import FactValue
 
 
@@ -38,10 +38,24 @@ def geomean(values: Iterable[float]) -> float | None:
 def speedup_over(evaluation: Evaluation, baseline: str) -> RatioInterval | None:
     """Return the speedup over the named baseline; None where it was not measured.
 
-    Over several workloads, the interval's ends are the geometric means of the workloads' ends. This interval
-    is wider than that of the mean would be.
+    In an ordinary process where that was measured. Over several workloads, the interval's ends are the
+    geometric means of the workloads' ends. This interval is wider than that of the mean would be.
     """
-    found = [s for r in evaluation.results if (s := r.speedup(baseline)) is not None]
+    return speedup_of(evaluation.told, baseline)
+
+
+def ways_timed(evaluation: Evaluation) -> dict[str, tuple[WorkloadResult, ...]]:
+    """Return the ways in which an evaluation was timed, in words, with results; first the one to quote."""
+    if not evaluation.ordinary:
+        return {"": evaluation.results}
+    alone = tuple(one.one_thread for one in evaluation.ordinary if one.one_thread is not None)
+    kept = {"with memory kept between calls": evaluation.results}
+    return {"": evaluation.told, **({"with one thread": alone} if alone else {}), **kept}
+
+
+def speedup_of(results: Iterable[WorkloadResult], baseline: str) -> RatioInterval | None:
+    """Return ``speedup_over`` for some results of an evaluation."""
+    found = [s for r in results if (s := r.speedup(baseline)) is not None]
     parts = [geomean(getattr(s, name) for s in found) for name in ("ratio", "low", "high")]
     if any(part is None for part in parts):
         return None
@@ -51,23 +65,23 @@ def speedup_over(evaluation: Evaluation, baseline: str) -> RatioInterval | None:
 
 def latency_ms(evaluation: Evaluation) -> float | None:
     """Return the geometric mean of the workloads' median latencies."""
-    return geomean(result.candidate.median_ms for result in evaluation.results)
+    return geomean(result.candidate.median_ms for result in evaluation.told)
 
 
 def baseline_ms(evaluation: Evaluation, baseline: str) -> float | None:
     """Return the geometric mean of a baseline's median latencies over the workloads that have it."""
-    return geomean(r.baselines[baseline].median_ms for r in evaluation.results if baseline in r.baselines)
+    return geomean(r.baselines[baseline].median_ms for r in evaluation.told if baseline in r.baselines)
 
 
 def floor_ms(evaluation: Evaluation) -> float | None:
     """Return the geometric mean of the workloads' floors; None when any workload has no floor."""
-    floors = [result.floor_ms for result in evaluation.results if result.floor_ms is not None]
-    return geomean(floors) if len(floors) == len(evaluation.results) else None
+    floors = [result.floor_ms for result in evaluation.told if result.floor_ms is not None]
+    return geomean(floors) if len(floors) == len(evaluation.told) else None
 
 
 def floor_fraction(evaluation: Evaluation) -> float | None:
     """Return the geometric mean of floor over latency; None when any workload has no floor."""
-    fractions = [result.floor_fraction for result in evaluation.results]
+    fractions = [result.floor_fraction for result in evaluation.told]
     known = [fraction for fraction in fractions if fraction is not None]
     return geomean(known) if len(known) == len(fractions) else None
 

@@ -27,6 +27,7 @@ def request_of(spec: RunSpec) -> RunRequest:
         "library_calls": spec.policy.library_calls,
         "weights": spec.policy.weights,
         "nonfinite": spec.policy.nonfinite,
+        "peak_memory": spec.policy.peak_memory,
         "baselines": spec.baselines,
     }
     if asked is not None:

@@ -267,6 +267,6 @@ class KernelComparison(Results):
 def _cells(name: str, evaluation: Evaluation) -> tuple[str, ...]:
     """Return one kernel's row."""
     speedup = speedup_over(evaluation, "eager")
-    latency = millis(evaluation.results[0].candidate.median_ms) if evaluation.results else ""
+    latency = millis(evaluation.told[0].candidate.median_ms) if evaluation.told else ""
     verdict = evaluation.status.replace("_", " ") + (f" by {evaluation.check}" if evaluation.check else "")
     return name, verdict, latency, str(speedup) if speedup else ""

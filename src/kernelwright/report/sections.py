@@ -23,6 +23,7 @@ from kernelwright.report.measures import (
     percent,
     speedup_over,
     times,
+    ways_timed,
 )
 from kernelwright.report.roofline import CACHED, Ceilings, RooflinePoint, floor_gbps, roofline
 from kernelwright.report.story import Story, StoryStep
@@ -122,7 +123,7 @@ def latency_chart(story: Story) -> str | None:
     eager = speedup_over(evaluation, "eager")
     note = times(eager.ratio) if eager is not None else ""
     bars.append(charts.Bar("kernelwright" if is_winner else "best candidate", ms, "winner", note))
-    floor_ms = geomean(r.floor_ms for r in evaluation.results if r.floor_ms is not None)
+    floor_ms = geomean(r.floor_ms for r in evaluation.told if r.floor_ms is not None)
     if floor_ms is not None:
         bars.append(charts.Bar("floor", floor_ms, "floor"))
     return charts.latency_bars(bars)
@@ -181,8 +182,8 @@ def _bound_by(floor: Floor) -> str:
 
 def _roofline_dots(story: Story, evaluation: Evaluation | None) -> list[RooflinePoint]:
     dots = []
-    if evaluation is not None and evaluation.results:
-        result = evaluation.results[0]
+    if evaluation is not None and evaluation.told:
+        result = evaluation.told[0]
         dots.append(RooflinePoint("winner", result.candidate.median_ms, "winner"))
         dots += [
             RooflinePoint(label, result.baselines[name].median_ms, name)
@@ -192,10 +193,10 @@ def _roofline_dots(story: Story, evaluation: Evaluation | None) -> list[Roofline
     elif story.prepared is not None and story.prepared.baselines_ms:
         dots.append(RooflinePoint("eager", next(iter(story.prepared.baselines_ms.values())), "eager"))
     base = next((s for s in story.evaluated if s.became_base), None)
-    if base is not None and base.evaluation is not None and base.evaluation.results:
+    if base is not None and base.evaluation is not None and base.evaluation.told:
         same = evaluation is not None and base.candidate == evaluation.candidate_id
         if not same:
-            dots.append(RooflinePoint("first base", base.evaluation.results[0].candidate.median_ms, "base"))
+            dots.append(RooflinePoint("first base", base.evaluation.told[0].candidate.median_ms, "base"))
     return dots
 
 
@@ -251,7 +252,8 @@ def _share(error: NumericalError) -> float:
 def timing_rows(evaluation: Evaluation) -> list[TimingRow]:
     """Return the candidate and every baseline on every workload."""
     rows = []
-    for result in evaluation.results:
+    found = [(words, result) for words, results in ways_timed(evaluation).items() for result in results]
+    for words, result in found:
         timed = [("kernel", result.candidate, ""), *((n, t, n) for n, t in result.baselines.items())]
         for name, timing, baseline in timed:
             speedup = result.speedup(baseline) if baseline else None
@@ -259,7 +261,7 @@ def timing_rows(evaluation: Evaluation) -> list[TimingRow]:
             rows.append(
                 TimingRow(
                     workload=result.workload,
-                    what=dict(BASELINES).get(name, name),
+                    what=", ".join(filter(None, (dict(BASELINES).get(name, name), words))),
                     median=millis(timing.median_ms),
                     spread=f"{millis(timing.p10_ms)} to {millis(timing.p90_ms)}",
                     samples=f"{timing.n_samples} x {timing.calls_per_sample}",

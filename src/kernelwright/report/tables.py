@@ -180,7 +180,7 @@ def _unchanged(story: Story) -> dict[str, object]:
 
 def _further(evaluation: Evaluation | None) -> list[str]:
     """Return the baselines that have no column of their own."""
-    names = dict.fromkeys(s.baseline for r in (evaluation.results if evaluation else ()) for s in r.speedups)
+    names = dict.fromkeys(s.baseline for r in (evaluation.told if evaluation else ()) for s in r.speedups)
     return [name for name in names if name not in ("eager", "torch_compile")]
 
 

@@ -6,7 +6,16 @@ from typing import Literal
 from kernelwright.core.evaluation import POLICY_CHECKS, Evaluation
 from kernelwright.core.events import ModelTakenApart, RunFinished
 from kernelwright.report.blocks import composition_lines
-from kernelwright.report.measures import RatioInterval, floor_ms, latency_ms, millis, speedup_over, times
+from kernelwright.report.measures import (
+    RatioInterval,
+    floor_ms,
+    latency_ms,
+    millis,
+    speedup_of,
+    speedup_over,
+    times,
+    ways_timed,
+)
 from kernelwright.report.story import Story
 
 Tone = Literal["good", "neutral", "bad"]
@@ -38,7 +47,7 @@ def run_verdict(story: Story, failure: str | None = None) -> Verdict:
             headline = "Out of time before the final measurement: the module stays as it is"
             return Verdict("neutral", headline, (*told, *_compiler(story), why))
         measured = f"{len(story.evaluated)} candidates were measured; none is faster than the module."
-        lines = (measured, *_compiler(story), why)
+        lines = (measured, *_not_delivered(evaluation), *_compiler(story), why)
         return Verdict("neutral", _unchanged_headline(story), lines)
     if evaluation is None or not evaluation.is_verified:
         told = ("no final evaluation",) if evaluation is None else _failure(evaluation)
@@ -63,6 +72,22 @@ def _model_verdict(story: Story, apart: ModelTakenApart, finished: RunFinished) 
     said = compiled if over is not None and over.is_slower else ()
     headline = "The model stays as it is: with kernels it is not faster than eager and torch.compile"
     return Verdict("neutral", headline, (*how, *said, *measured, *failed))
+
+
+def _not_delivered(evaluation: Evaluation | None) -> tuple[str, ...]:
+    """Say why the last finalist is not delivered, where the search alone does not tell."""
+    if evaluation is None:
+        return ()
+    if not evaluation.is_verified:
+        return (f"The last finalist: {failed_line(evaluation)}.",)
+    if not evaluation.ordinary:
+        return ()
+    ways = {words: speedup_of(results, "eager") for words, results in ways_timed(evaluation).items()}
+    told = [f"{speedup}{' ' + words if words else ''}" for words, speedup in ways.items() if speedup]
+    return (
+        f"In an ordinary process the last finalist is no faster everywhere, so it is not delivered: "
+        f"{', '.join(told)}.",
+    )
 
 
 def _finalists(story: Story) -> tuple[str, ...]:
@@ -114,9 +139,10 @@ def _rules(evaluation: Evaluation) -> tuple[str, ...]:
         return ()
     precision = "" if policy.precision is None else f"precision {policy.precision}, "
     sandbox = "" if evaluation.sandbox is None else f"; sandbox {evaluation.sandbox}"
+    memory = f", peak memory up to {policy.peak_memory:g} times" if evaluation.ordinary else ""
     return (
         f"Policy: {precision}library calls {policy.library_calls}, "
-        f"{policy.weights.words}, {policy.nonfinite.words}{sandbox}.",
+        f"{policy.weights.words}, {policy.nonfinite.words}{memory}{sandbox}.",
     )
 
 
@@ -134,19 +160,38 @@ def figures(evaluation: Evaluation) -> tuple[str, ...]:
         speedup = speedup_over(evaluation, name)
         if speedup is not None:
             lines.append(f"{speedup} over {label}{_caveat(speedup)}.")
-    lines += _floor_line(evaluation)
-    for result in evaluation.results if len(evaluation.results) > 1 else ():
+    lines += [*_ordinary_lines(evaluation), *_floor_line(evaluation)]
+    for result in evaluation.told if len(evaluation.told) > 1 else ():
         eager = result.speedup("eager")
         shown = f", {times(eager.ratio)} over eager" if eager else ""
         lines.append(f"Workload {result.workload}: {millis(result.candidate.median_ms)}{shown}.")
     return (*lines, *_library_line(evaluation))
 
 
+def _ordinary_lines(evaluation: Evaluation) -> list[str]:
+    """Say what was timed in an ordinary process, how the other timings came out, and the peak memory."""
+    if not evaluation.ordinary:
+        return []
+    is_module = all(one.timed == "module" for one in evaluation.ordinary)
+    what = "as the module that is delivered" if is_module else "the kernel alone"
+    lines = [f"Timed in an ordinary process, {what}."]
+    for words, results in ways_timed(evaluation).items():
+        speedup = speedup_of(results, "eager") if words else None
+        if speedup is not None:
+            lines.append(f"{words[0].upper()}{words[1:]}: {speedup} over eager{_caveat(speedup)}.")
+    peaks = [one.memory for one in evaluation.ordinary if one.memory is not None]
+    worst = max(peaks, key=lambda memory: memory.ratio, default=None)
+    if worst is None:
+        return [*lines, "Peak memory: not measured, the system does not tell."]
+    told = f"{worst.delivered_bytes / 1e6:.1f} MB against {worst.original_bytes / 1e6:.1f} MB"
+    return [*lines, f"Peak memory: {worst.ratio:.2f} times the original's ({told})."]
+
+
 def _floor_line(evaluation: Evaluation) -> list[str]:
     floor, ms = floor_ms(evaluation), latency_ms(evaluation)
     if floor is None or ms is None:
         return []
-    which = " (geometric means over the workloads)" if len(evaluation.results) > 1 else ""
+    which = " (geometric means over the workloads)" if len(evaluation.told) > 1 else ""
     line = f"The fastest this machine could do is {millis(floor)}; this takes {millis(ms)}{which}."
     return [line, *_corrections(evaluation)]
 
@@ -156,7 +201,7 @@ def _corrections(evaluation: Evaluation) -> list[str]:
     return [
         f"The machine's peaks had been measured too low: by them, workload {result.workload} would take "
         f"{millis(result.floor_was_ms)} at least. They were measured again."
-        for result in evaluation.results
+        for result in evaluation.told
         if result.floor_was_ms is not None
     ]
 

@@ -14,7 +14,7 @@ from kernelwright.agents.signature import task_signature
 from kernelwright.core.budget import Meter, Spent
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import BudgetUsedUp, ModelUnavailable, StoreError
-from kernelwright.core.evaluation import Evaluation, Status
+from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.events import (
     FinalistsTimed,
     RunFinished,
@@ -332,6 +332,6 @@ class _Loop:
             last = context.judge(candidate, final=True)
             if self.tools.accepts(last):
                 return candidate, last
-            if last.status is Status.VERIFIED:
-                break
+            if last.is_verified and not is_faster_everywhere(last.model_copy(update={"ordinary": None})):
+                break  # what comes next is no faster; in an ordinary process it may be
         return None, last

@@ -13,6 +13,7 @@ from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.policy import Policy
 from kernelwright.core.roofline import Floor
 from kernelwright.core.task import Task
+from kernelwright.delivery.program import DELIVERED
 from kernelwright.machine.device_lease import Tell
 from kernelwright.machine.topology import total_memory
 from kernelwright.referee.device import parse_device
@@ -80,7 +81,7 @@ class WarmJudge:
     """Judges one kernel after the other. All but ``abandon`` and ``close`` belong to one thread."""
 
     def __init__(self, cache_dir: Path, device: str) -> None:
-        self._settings = RefereeSettings(cache_dir=cache_dir, device=device)
+        self._settings = RefereeSettings(cache_dir=cache_dir, device=device, delivered=DELIVERED)
         self._sessions: Sessions[RefereeSession] = Sessions(self._start, max_open=MAX_OPEN)
         self._opener: _Opener | None = None
         self._known: dict[str, _Known] = {}

@@ -86,8 +86,12 @@ class CandidateProcess:
         settings: RefereeSettings,
         reference: ReferenceProcess,
         library: Path | None = None,
+        shown: Sequence[Path] = (),
     ) -> None:
-        """``library`` is the only file of the build cache that the candidate may load."""
+        """``library`` is the only file of the build cache that the candidate may load.
+
+        ``shown`` are other files that it may read.
+        """
         self.reference, self._library = reference, library
         self._launcher_loop = launcher.loop
         self._settings = settings
@@ -95,7 +99,7 @@ class CandidateProcess:
         sets_bytes = (len(reference.slots) + 1) * whole_pages(reference.layout.args_bytes)
         shared = 2 * reference.output_bytes + sets_bytes + 4 * reference.layout.state_bytes
         memory = settings.worker_address_space_bytes or admission.total_bytes() * 3 // 4 + shared
-        self.child: Child = launcher.spawn_worker(memory, library)
+        self.child: Child = launcher.spawn_worker(memory, library, shown)
         self.events_s: float | None = None
         """Seconds of the last timing by the device's events, as reported by the process; None on ``cpu``."""
         self._rng = random.Random()
@@ -392,6 +396,10 @@ class CandidateProcess:
         if found := self.watch.problem():
             is_doubtful = not found.is_certain
             raise Failure(Status.REJECTED, found.text, check=Check.IDLE_WORK, is_by_clock=is_doubtful)
+
+    def trim(self) -> None:
+        """Have the process give memory that nothing uses back to the system."""
+        self._call("trim", self._call_timeout_s, Status.RUNTIME_ERROR)
 
     def use_threads(self, count: int) -> None:
         """Ask for another number of OpenMP threads; a candidate may ignore it."""

@@ -60,6 +60,12 @@ REPLY_BYTES = 8 << 20
 WATCH_S = 0.5
 SPIN_COUNT = 4000
 """Turns of libgomp's waiting loop before a thread sleeps: a tenth of a millisecond or so."""
+KEPT_MEMORY = {
+    "MALLOC_MMAP_MAX_": "0",
+    "MALLOC_TRIM_THRESHOLD_": "100000000000",
+    "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1:glibc.malloc.tcache_count=0",
+}
+"""Variables under which malloc keeps all memory, in huge pages: no call pays for fresh pages."""
 INDUCTOR = "torch._inductor.compile_fx"
 """What torch.compile needs beyond the rest of torch; it takes most of a second to import."""
 _AT_HOME_IN_THERE = {"HOME": "/tmp", "USER": "candidate", "TORCHINDUCTOR_CACHE_DIR": "/tmp/inductor"}
@@ -296,8 +302,10 @@ class Launcher:
     that is not trusted.
     """
 
-    def __init__(self, settings: RefereeSettings) -> None:
+    def __init__(self, settings: RefereeSettings, *, is_ordinary: bool = False) -> None:
+        """``is_ordinary``: processes get their memory from malloc as it is by default."""
         self._settings = settings
+        self.is_ordinary = is_ordinary
         self.tell: Tell = lambda line: None
         """What is told what an evaluation waits for."""
         self._device = parse_device(settings.device)
@@ -382,8 +390,11 @@ class Launcher:
         library: Path | None = None,
         *,
         is_trusted: bool = False,
+        shown: Sequence[Path] = (),
     ) -> Child:
         """Fork a child, confined unless it is trusted; of the build cache it sees the given library only.
+
+        ``shown`` are further files that it may read.
 
         Raises:
             UserError: the sandbox is weaker than the settings require.
@@ -393,7 +404,8 @@ class Launcher:
             self._wait_ready()
             zygote, is_wrapped = self._zygote_for(is_trusted=is_trusted)
             scratch = self._scratches.new_folder(self._wrapped_scratch if is_wrapped else None)
-        shown = {str(library.resolve()): str(library.resolve())} if library else {}
+        files = (*((library,) if library else ()), *shown)
+        extra = {str(path.resolve()): str(path.resolve()) for path in files}
         ours, theirs = socket.socketpair()
         log_fd = _make_log()
         listener, listened = listening_pair()
@@ -404,7 +416,7 @@ class Launcher:
                     "kind": kind,
                     "limits": asdict(limits),
                     "scratch": scratch,
-                    "extra": shown,
+                    "extra": extra,
                     "is_trusted": is_trusted,
                 },
                 [theirs.fileno(), log_fd, *([listened.fileno()] if is_wrapped else [])],
@@ -442,7 +454,9 @@ class Launcher:
         )
         return self.spawn("host", limits)
 
-    def spawn_worker(self, memory_bytes: int, library: Path | None = None) -> Child:
+    def spawn_worker(
+        self, memory_bytes: int, library: Path | None = None, shown: Sequence[Path] = ()
+    ) -> Child:
         """Fork a worker under the limits of the settings; see ``spawn``.
 
         On a GPU the address space is not limited: the driver reserves far more of it than there is memory.
@@ -457,7 +471,7 @@ class Launcher:
             scratch_bytes=settings.worker_scratch_bytes,
             total_bytes=settings.worker_total_bytes or memory_bytes,
         )
-        return self.spawn("worker", limits, library)
+        return self.spawn("worker", limits, library, shown=shown)
 
     def _start_watch(self) -> None:
         if self._watch is None or not self._watch.is_alive():
@@ -589,6 +603,8 @@ class Launcher:
     def _environment(self) -> dict[str, str]:
         """Return the whole environment of every measured process: no secrets, fixed allocator settings.
 
+        An ordinary process has malloc's own settings. Of the others:
+
         The allocator and OpenMP settings were chosen by measurement. Without them, fresh pages decide the
         time of every elementwise kernel. Idle threads spin briefly before they sleep. If they slept at once,
         sixty small operations took either 0.9 or 3.3 ms, depending on the system's wake-ups. If they spun for
@@ -609,9 +625,7 @@ class Launcher:
             "OMP_NUM_THREADS": str(self._settings.n_threads),
             "GOMP_SPINCOUNT": str(SPIN_COUNT),
             "OPENBLAS_NUM_THREADS": "1",
-            "MALLOC_MMAP_MAX_": "0",
-            "MALLOC_TRIM_THRESHOLD_": "100000000000",
-            "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1:glibc.malloc.tcache_count=0",
+            **({} if self.is_ordinary else KEPT_MEMORY),
             "TORCHINDUCTOR_CACHE_DIR": str(cache / "inductor"),
             "TORCHINDUCTOR_COMPILE_THREADS": "1",
             "KERNELWRIGHT_BUILD_CACHE": str(self.build_cache.resolve()),

@@ -17,6 +17,8 @@ from kernelwright.core.evaluation import (
     Check,
     Evaluation,
     NumericalError,
+    OrdinaryResult,
+    PeakMemory,
     Stage,
     Status,
     WorkloadResult,
@@ -42,6 +44,14 @@ from kernelwright.referee.session.candidate_process import CandidateProcess, Fai
 from kernelwright.referee.session.finalists import Contest, finalist_of
 from kernelwright.referee.session.input_samples import InputSample, new_seed, share_of
 from kernelwright.referee.session.launcher import INDUCTOR, Launcher
+from kernelwright.referee.session.ordinary import (
+    ONE_THREAD_BASELINES,
+    TimedProgram,
+    ordinary_result,
+    peak_memory,
+    programs,
+    require_memory,
+)
 from kernelwright.referee.session.reference_process import ReferenceProcess
 from kernelwright.referee.session.weight_exchange import WeightExchange
 from kernelwright.referee.session.work_process import count_work
@@ -101,6 +111,7 @@ class Referee:
         again = measure_again or partial(measured_floors, device, settings.cache_dir)
         self._floors = FloorCheck(settings.floor_margin, again)
         self._launcher = Launcher(settings)
+        self._ordinary = Launcher(settings, is_ordinary=True)
         self.tell = tell or log.warning
         self._launcher.start()
 
@@ -114,7 +125,7 @@ class Referee:
             MachineError: a process cannot be started or memory cannot be shared.
         """
         settings = self.settings if policy is None else replace(self.settings, policy=policy)
-        return RefereeSession(self._launcher, settings, task, self._floors)
+        return RefereeSession(self._launcher, self._ordinary, settings, task, self._floors)
 
     @property
     def tell(self) -> Tell:
@@ -123,7 +134,7 @@ class Referee:
 
     @tell.setter
     def tell(self, tell: Tell) -> None:
-        self._launcher.tell = tell
+        self._launcher.tell = self._ordinary.tell = tell
 
     def count_work(self, task: Task) -> CountedWork:
         """Count what a task must do at least, in a process of its own; may run beside ``open``.
@@ -148,9 +159,11 @@ class Referee:
     def abandon(self) -> None:
         """Have the evaluation that another thread has asked for end soon, with whatever verdict."""
         self._launcher.abandon()
+        self._ordinary.abandon()
 
     def close(self) -> None:
         """End every process."""
+        self._ordinary.close()
         self._launcher.close()
 
     def __enter__(self) -> Self:
@@ -165,9 +178,18 @@ class Referee:
 class RefereeSession:
     """One admitted task. Evaluations are independent of each other. Not safe for use by two threads."""
 
-    def __init__(self, launcher: Launcher, settings: RefereeSettings, task: Task, floors: FloorCheck) -> None:
+    def __init__(
+        self,
+        launcher: Launcher,
+        ordinary: Launcher,
+        settings: RefereeSettings,
+        task: Task,
+        floors: FloorCheck,
+    ) -> None:
+        """``ordinary`` starts processes that have malloc as it is by default."""
         self.task = task
         self._launcher, self._settings, self._floors = launcher, settings, floors
+        self._ordinary = ordinary
         self._references = self._open_references()
 
     @property
@@ -211,7 +233,7 @@ class RefereeSession:
             self._launcher.load(INDUCTOR)
         trial = _Trial(
             self._launcher, self._settings, self.task, candidate, architecture, self._floors, floors or {},
-            is_final=final,
+            ordinary=self._ordinary if final else None,
         )  # fmt: skip
         return trial.judge(() if final else self._references, tuple(baselines))
 
@@ -281,6 +303,7 @@ class _When(Enum):
     EACH = "in each pair of a host and a worker"
     FIRST = "in the first pair"
     LATER = "in the pairs after the first"
+    ORDINARY = "in the pairs of ordinary processes"
     RESULT = "on the result of all pairs of a workload"
 
 
@@ -315,6 +338,10 @@ class _Pair:
     exchange: WeightExchange | None = None
     samples: CodeSamples | None = None
     """Where the worker spends its time, when the policy wants it known and this machine tells."""
+    program: TimedProgram | None = None
+    """What an ordinary process loads; None: the candidate's program."""
+    alone: Measurement | None = None
+    """The measurement with one thread, in an ordinary process."""
 
     @property
     def weights(self) -> WeightExchange:
@@ -342,8 +369,14 @@ class _Trial:
         check: FloorCheck,
         floors: Floors,
         *,
-        is_final: bool,
+        ordinary: Launcher | None,
     ) -> None:
+        """``ordinary``: starts the ordinary processes of a final; None: this is no final."""
+        is_final = ordinary is not None
+        self._ordinary_launcher = ordinary
+        self._ordinary: list[OrdinaryResult] = []
+        self._memory: PeakMemory | None = None
+        """Of the workload that is being judged, in ordinary processes."""
         self._floor_check, self._floors_or_maker = check, floors
         self._launcher, self._settings, self._task = launcher, settings, task
         self._candidate, self._architecture, self._is_final = candidate, architecture, is_final
@@ -383,6 +416,7 @@ class _Trial:
             errors=tuple(self._errors),
             families_skipped=self._skipped,
             results=() if failure else tuple(results),
+            ordinary=None if failure or not self._ordinary else tuple(self._ordinary),
             phases_s=self._phases_s,
             facts=self._facts,
             notes=tuple(self._notes),
@@ -401,10 +435,11 @@ class _Trial:
         self._run(_When.ONCE)
         if self._is_final:
             for workload in self._task.workloads:
-                if workload.is_timed:
-                    results.append(self._judge_finally(workload, baselines))
-                else:
+                if not workload.is_timed:
                     self._confirmed(partial(self._verify_finally, workload))
+                    continue
+                results.append(self._judge_finally(workload, baselines))
+                self._judge_ordinarily(workload, baselines, results[-1])
             return
         for reference in references:
             if reference.workload.is_timed:
@@ -524,16 +559,65 @@ class _Trial:
 
     def _judge_finally(self, workload: Workload, baselines: tuple[str, ...]) -> WorkloadResult:
         """Verify a workload in fresh processes and time it in several pairs of them."""
-        pairs: list[Samples] = []
         order = new_seed()
+        pairs = self._judge_pairs(
+            lambda turn: self._judge_fresh_pair(workload, baselines, turn=turn, order=order)
+        )
+        return self._conclude(conclude(workload.name, pairs), self._floors.get(workload.name))
+
+    def _judge_pairs(self, judge: Callable[[int], Samples]) -> list[Samples]:
+        """Judge in pairs of processes, numbered from 0, until more would add nothing or take too long."""
+        pairs: list[Samples] = []
         begin = time.perf_counter() - self._waited_s
         while not pairs or not is_settled(pairs):
             spent_s = time.perf_counter() - begin - self._waited_s
             if len(pairs) == LOOKS[0] and spent_s / LOOKS[0] * LOOKS[1] > self._settings.final_seconds:
                 break
-            judge = partial(self._judge_fresh_pair, workload, baselines, turn=len(pairs), order=order)
-            pairs.append(self._confirmed(judge))
-        return self._conclude(conclude(workload.name, pairs), self._floors.get(workload.name))
+            pairs.append(self._confirmed(partial(judge, len(pairs))))
+        return pairs
+
+    def _judge_ordinarily(
+        self, workload: Workload, baselines: tuple[str, ...], pinned: WorkloadResult
+    ) -> None:
+        """Judge and time what is delivered in pairs of ordinary processes; on a device there are none."""
+        if self._ordinary_launcher is None or parse_device(self._settings.device).is_apart:
+            return
+        if (form := self._settings.delivered) is not None:
+            self._ordinary_launcher.load(form.needs)
+        program, *others = programs(self._settings, self._candidate, self._task, workload)
+        alone: list[Samples] = []
+        self._memory = None
+
+        def judge(turn: int) -> Samples:
+            nonlocal program
+            del alone[turn:]
+            try:
+                samples = self._judge_ordinary_pair(workload, baselines, program)
+            except Failure as failure:
+                if self._stage is not Stage.LOAD or not others:
+                    raise
+                self._notes[f"the module was not timed, only its kernel: {failure.detail}"] = None
+                program = others.pop()
+                samples = self._judge_ordinary_pair(workload, baselines, program)
+            alone.extend([self._pair.alone.samples()] if self._pair.alone else [])
+            return samples
+
+        pairs = self._judge_pairs(judge)
+        self._ordinary.append(ordinary_result(program, pinned, pairs, alone, self._memory))
+
+    def _judge_ordinary_pair(
+        self, workload: Workload, baselines: tuple[str, ...], program: TimedProgram
+    ) -> Samples:
+        launcher, settings = self._ordinary_launcher, self._settings
+        assert launcher is not None
+        with self._phase(Stage.LOAD):
+            reference = ReferenceProcess(
+                launcher, settings, self._task, workload, is_final=True, is_timed_only=True
+            )
+        with contextlib.closing(reference):
+            worker = CandidateProcess(launcher, settings, reference, self._library, program.shown)
+            with contextlib.closing(worker):
+                return self._judge_pair(worker, baselines, turn=1, program=program)
 
     def _judge_fresh_pair(
         self, workload: Workload, baselines: tuple[str, ...], *, turn: int, order: int
@@ -555,10 +639,16 @@ class _Trial:
                 return self._judge_pair(worker, baselines, turn=turn, order=order)
 
     def _judge_pair(
-        self, worker: CandidateProcess, baselines: tuple[str, ...], *, turn: int = 0, order: int = 0
+        self,
+        worker: CandidateProcess,
+        baselines: tuple[str, ...],
+        *,
+        turn: int = 0,
+        order: int = 0,
+        program: TimedProgram | None = None,
     ) -> Samples:
-        """Run the stages of one pair of processes."""
-        return self._run_pair(worker, baselines, turn=turn, order=order).timing.samples()
+        """Run the stages of one pair of processes; ``program`` is what ordinary ones load."""
+        return self._run_pair(worker, baselines, turn=turn, order=order, program=program).timing.samples()
 
     def _run_pair(
         self,
@@ -567,14 +657,20 @@ class _Trial:
         *,
         turn: int = 0,
         order: int = 0,
+        program: TimedProgram | None = None,
         is_timed: bool = True,
     ) -> _Pair:
         pinning = Pinning()
-        verification = Verification(worker, pinning)
-        pair = self._pair = _Pair(worker, baselines, turn, order, verification, self._lease(), pinning)
+        pair = self._pair = _Pair(
+            worker, baselines, turn, order, Verification(worker, pinning), self._lease(), pinning,
+            program=program,
+        )  # fmt: skip
+        kind = _When.FIRST if turn == 0 else _When.LATER
         try:
-            self._run(_When.EACH, _When.FIRST if turn == 0 else _When.LATER, is_timed=is_timed)
+            self._run(_When.EACH, kind if program is None else _When.ORDINARY, is_timed=is_timed)
         finally:
+            if pair.alone is not None:
+                pair.alone.close()
             pair.pinning.restore()
             if pair.samples is not None:
                 pair.samples.close()
@@ -587,7 +683,36 @@ class _Trial:
     def load(self) -> None:
         """Import the candidate in its worker and construct it."""
         self._pair.samples = self._prepare_samples()
-        self._pair.worker.load(self._candidate.program)
+        program = self._pair.program
+        self._pair.worker.load(self._candidate.program if program is None else program.source)
+
+    def measure_memory(self) -> None:
+        """Measure, once, what calls of the module take that is delivered, and check that it is allowed.
+
+        In a process in which it has made no call yet.
+        """
+        if self._memory is not None:
+            return
+        reference = self._pair.worker.reference
+        draws = [draw for key in reference.timed_keys if (draw := reference.draw(key))]
+        self._memory = peak_memory(self._pair.worker, draws)
+        require_memory(self._memory, self._settings.policy)
+
+    def time_alone(self) -> None:
+        """Time both sides with one thread, in processes that have passed all other checks."""
+        pair, reference, count = self._pair, self._pair.worker.reference, self._settings.n_threads
+        if count == 1:
+            return
+        pair.worker.use_threads(1)
+        reference.call("use_threads", count=1)
+        self._take(pair.lease, pair.worker.check_idle)
+        is_frozen = self._settings.policy.weights is Weights.FROZEN
+        exchange = WeightExchange(reference, is_frozen=is_frozen)
+        pair.alone = Measurement(
+            pair.worker, pair.verification, pair.draws, exchange, self._settings, is_final=True
+        )
+        pair.alone.take(ONE_THREAD_BASELINES)
+        pair.alone.check_late()
 
     def _prepare_samples(self) -> CodeSamples | None:
         is_forbidden = self._settings.policy.library_calls is LibraryCalls.FORBIDDEN
@@ -752,6 +877,7 @@ STAGES = (
     _Step(Stage.GUARD, "guard", _When.ONCE, _Trial.guard),
     _Step(Stage.BUILD, "build", _When.ONCE, _Trial.build),
     _Step(Stage.LOAD, "load", _When.EACH, _Trial.load),
+    _Step(Stage.LOAD, "peak memory", _When.ORDINARY, _Trial.measure_memory),
     _Step(Stage.VERIFY, "verify", _When.EACH, _Trial.verify),
     _Step(Stage.TIME, "time", _When.EACH, _Trial.time, needs_timing=True),
     _Step(Stage.TIME, "clocks", _When.EACH, _Trial.check_clocks, needs_timing=True),
@@ -764,7 +890,8 @@ STAGES = (
     _Step(Stage.REPLAY, "library use", _When.FIRST, _Trial.check_library_use),
     _Step(Stage.VERIFY, "other weights in another process", _When.FIRST, _Trial.check_other_weights),
     _Step(Stage.VERIFY, "share of the other input distributions", _When.LATER, _Trial.check_share),
+    _Step(Stage.TIME, "one thread", _When.ORDINARY, _Trial.time_alone),
     _Step(Stage.TIME, "floor", _When.RESULT, _Trial.check_floor),
 )
 """All stages and checks in order; the first check that fails ends the evaluation. A search evaluation has one
-pair of processes for a workload, a final one several."""
+pair of processes for a workload, a final one several, then several pairs of ordinary processes."""

@@ -71,6 +71,9 @@ STYLES = ("redrawn", "redrawn_positive", "signed", "positive")
 """Styles of ``host/weight_draws.py``, the strongest first: the first that the reference accepts is used."""
 LEAST_SETS = 3
 """Argument sets on the processor where they are large, as far as there is memory for a replay."""
+FREED_BYTES = (32 << 20) - (64 << 10)
+"""An ordinary process takes so much once and gives it back, as programs do. From then on malloc keeps what is
+smaller than 32 MiB; larger outputs are fresh pages in every call. Host and worker must agree in this."""
 RESERVED_SHARE = 0.1
 """Largest share of the available memory that is reserved for one process."""
 
@@ -111,7 +114,7 @@ class ReferenceProcess:
         self._host = HostProcess(launcher, settings, task, workload)
         self.child, self.call = self._host.child, self._host.call
         try:
-            self._open()
+            self._open(launcher)
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             self.close()
             if is_ours:
@@ -329,6 +332,10 @@ class ReferenceProcess:
         """Release the outputs that were kept."""
         self._host.calls.release()
 
+    def forget_last(self) -> None:
+        """Release the outputs of the last calls."""
+        self._host.calls.keep_last(self.output_bytes, self._settings.reference_timeout_s)
+
     def forget(self, arena: str) -> None:
         """Have an arena and its argument sets unmapped with the next command."""
         self._host.forget(arena)
@@ -349,7 +356,7 @@ class ReferenceProcess:
     def _draw_bytes(self) -> int:
         return self.layout.args_bytes + 3 * self.output_bytes
 
-    def _open(self) -> None:
+    def _open(self, launcher: Launcher) -> None:
         self.call("open", task=self.task.model_dump_json(), workload=self.workload.model_dump_json())
         started = time.perf_counter()
         self.layout, self.init_memory = self._describe()
@@ -370,6 +377,8 @@ class ReferenceProcess:
         self.reserved_bytes = min(
             wanted, int(RESERVED_SHARE * admission.usable_bytes(self._settings.memory_bytes))
         )
+        if launcher.is_ordinary:
+            self.reserved_bytes = FREED_BYTES
         self.call("reserve", bytes=self.reserved_bytes)
         self._host.calls.keep_last(self.output_bytes, self._settings.reference_timeout_s)
         has_three = 3 * self.layout.args_bytes <= TIMED_SET_BYTES and not self._is_timed_only

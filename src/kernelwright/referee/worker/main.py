@@ -3,16 +3,13 @@
 Knows neither the reference nor its outputs, tolerances or seeds.
 """
 
-import ctypes
 import faulthandler
 import linecache
 import os
-import re
 import socket
 import sys
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -44,7 +41,6 @@ class CandidateModule(Runner):
             **super().handlers(),
             "import": self.import_source,
             "construct": self.construct,
-            "use_threads": use_threads,
             "tampered": self.tampered,
             "trace": self.trace,
         }
@@ -100,15 +96,6 @@ class CandidateModule(Runner):
 def _profiler_config() -> Any:
     no = (False,) * 5
     return ProfilerConfig(ProfilerState.CPU, *no, torch._C._profiler._ExperimentalConfig())
-
-
-def use_threads(message: Message) -> Message:
-    """Set the number of OpenMP threads in torch and in every loaded OpenMP runtime."""
-    torch.set_num_threads(message["count"])
-    maps = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace")
-    for path in sorted(set(re.findall(r"/\S*lib(?:g|i)?omp\S*", maps))):
-        ctypes.CDLL(path).omp_set_num_threads(message["count"])
-    return {}
 
 
 def _describe(value: torch.Tensor) -> dict[str, Any]:

@@ -5,9 +5,11 @@ Candidate and reference share this code, so that both pay exactly the same for a
 
 import ctypes
 import os
+import re
 import socket
 import traceback
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -69,6 +71,8 @@ class Runner:
             "events": self.events,
             "dump": self.dump,
             "dump_state": self.dump_state,
+            "use_threads": use_threads,
+            "trim": trim,
         }
 
     def map_arenas(self, names: Sequence[str], sizes: Sequence[int], fds: Sequence[int]) -> None:
@@ -248,6 +252,21 @@ def reserve(message: Message) -> Message:
     The environment tells malloc to return no memory to the system, so later tensors reuse these pages.
     """
     torch.empty(message["bytes"], dtype=torch.uint8).fill_(1)
+    return {}
+
+
+def use_threads(message: Message) -> Message:
+    """Set the number of OpenMP threads in torch and in every loaded OpenMP runtime."""
+    torch.set_num_threads(message["count"])
+    maps = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace")
+    for path in sorted(set(re.findall(r"/\S*lib(?:g|i)?omp\S*", maps))):
+        ctypes.CDLL(path).omp_set_num_threads(message["count"])
+    return {}
+
+
+def trim(message: Message) -> Message:
+    """Give memory that nothing uses back to the system."""
+    _libc.malloc_trim(0)
     return {}
 
 

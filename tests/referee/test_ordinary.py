@@ -1,0 +1,105 @@
+"""A final also judges and times what is delivered in ordinary processes."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.referee.conftest import HEAD, POINTWISE
+
+from kernelwright.core.candidate import Candidate
+from kernelwright.core.evaluation import Check, PeakMemory, Status
+from kernelwright.core.policy import Policy
+from kernelwright.core.task import Task
+from kernelwright.delivery.program import DELIVERED
+from kernelwright.referee.session.candidate_process import Failure
+from kernelwright.referee.session.launcher import KEPT_MEMORY, Launcher
+from kernelwright.referee.session.ordinary import SLACK_BYTES, require_memory
+from kernelwright.referee.session.referee import Referee, RefereeSession
+from kernelwright.referee.settings import DeliveredForm, RefereeSettings
+
+BODY = """
+import os
+class ModelNew(nn.Module):
+    def forward(self, x):
+        {before}
+        return torch.relu(x) * 2 + 1
+"""
+WRONG_THERE = "if 'MALLOC_TRIM_THRESHOLD_' not in os.environ: return torch.zeros_like(x)"
+HOARDS = "self.kept = [*getattr(self, 'kept', []), torch.ones(40 << 20, dtype=torch.uint8)][-1:]"
+
+
+def settings_for(folder: Path, delivered: DeliveredForm | None) -> RefereeSettings:
+    return RefereeSettings(
+        cache_dir=folder, final_timing_s=0.1, final_seconds=0.0, batch_s=0.001, delivered=delivered
+    )
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RefereeSession]:
+    settings = settings_for(tmp_path_factory.mktemp("cache"), DELIVERED)
+    with Referee(settings) as referee, referee.open(Task(name="pointwise", source=POINTWISE)) as session:
+        yield session
+
+
+def candidate(before: str = "") -> Candidate:
+    return Candidate(source=HEAD + BODY.format(before=before))
+
+
+def test_the_delivered_module_is_timed_there_with_all_threads_and_with_one(session: RefereeSession) -> None:
+    found = session.evaluate(candidate(), final=True)
+    assert found.is_verified, found.detail
+    assert found.ordinary is not None
+    (one,) = found.ordinary
+    assert one.timed == "module", found.notes
+    assert one.all_threads.speedup("eager") is not None and found.told == (one.all_threads,)
+    has_several = session._settings.n_threads > 1
+    assert (one.one_thread is not None) == has_several
+    assert one.memory is not None and one.memory.ratio > 0
+
+
+def test_a_candidate_that_is_wrong_in_ordinary_processes_only_is_not_verified(
+    session: RefereeSession,
+) -> None:
+    found = session.evaluate(candidate(WRONG_THERE), final=True)
+    assert found.status is Status.INCORRECT_NUMERICS
+    assert found.results == () and found.ordinary is None
+
+
+@pytest.mark.slow
+def test_a_candidate_that_takes_much_memory_is_not_within_the_policy(session: RefereeSession) -> None:
+    found = session.evaluate(candidate(HOARDS), final=True)
+    assert (found.status, found.check) == (Status.REJECTED, Check.MEMORY), found.detail
+    assert "1.25 times are allowed" in found.detail
+
+
+def test_a_search_measures_nothing_there(session: RefereeSession) -> None:
+    assert session.evaluate(candidate()).ordinary is None
+
+
+@pytest.mark.slow
+def test_where_the_module_cannot_be_made_the_kernel_is_timed(tmp_path: Path) -> None:
+    broken = DeliveredForm(lambda *given: "import a_module_of_the_user", DELIVERED.needs)
+    task = Task(name="pointwise", source=POINTWISE)
+    with Referee(settings_for(tmp_path, broken)) as referee, referee.open(task) as session:
+        found = session.evaluate(candidate(), final=True)
+    assert found.ordinary is not None and found.ordinary[0].timed == "kernel"
+    assert any("a_module_of_the_user" in note for note in found.notes)
+
+
+def test_an_ordinary_process_has_no_settings_of_the_allocator(tmp_path: Path) -> None:
+    settings = settings_for(tmp_path, None)
+    assert KEPT_MEMORY.keys() <= Launcher(settings)._environment().keys()
+    assert not KEPT_MEMORY.keys() & Launcher(settings, is_ordinary=True)._environment().keys()
+
+
+@pytest.mark.parametrize(("delivered", "is_allowed"), [(100, True), (125, True), (126, False), (400, False)])
+def test_the_bound_on_peak_memory(delivered: int, is_allowed: bool) -> None:
+    size = 1 << 32
+    memory = PeakMemory(delivered_bytes=delivered * size // 100 + SLACK_BYTES, original_bytes=size)
+    if is_allowed:
+        require_memory(memory, Policy())
+    else:
+        with pytest.raises(Failure, match="peak memory is"):
+            require_memory(memory, Policy())
+    require_memory(memory, Policy(peak_memory=5))
+    require_memory(None, Policy())

@@ -1,0 +1,86 @@
+"""What is not faster in an ordinary process is not delivered, and the verdict says so."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from kernelwright.core.budget import Spent
+from kernelwright.core.evaluation import (
+    Evaluation,
+    OrdinaryResult,
+    PeakMemory,
+    Speedup,
+    Stage,
+    Status,
+    Timing,
+    WorkloadResult,
+)
+from kernelwright.core.events import RunFinished
+from kernelwright.report.story import Story
+from kernelwright.report.verdict import evaluation_verdict, run_verdict
+from kernelwright.runs.interruption import is_faster_everywhere
+
+TIMING = Timing(median_ms=1.0, p10_ms=1.0, p90_ms=1.0, n_samples=9, calls_per_sample=3)
+
+
+def result(ratio: float, width: float = 1.02) -> WorkloadResult:
+    speedup = Speedup(baseline="eager", ratio=ratio, low=ratio / width, high=ratio * width)
+    return WorkloadResult(workload="w", candidate=TIMING, baselines={"eager": TIMING}, speedups=(speedup,))
+
+
+def final(kept: float, ordinary: float | None = None, alone: float | None = None) -> Evaluation:
+    measured = None
+    if ordinary is not None:
+        one = OrdinaryResult(
+            timed="module",
+            all_threads=result(ordinary),
+            one_thread=None if alone is None else result(alone),
+            memory=PeakMemory(delivered_bytes=11, original_bytes=10),
+        )
+        measured = (one,)
+    return Evaluation(
+        candidate_id="c",
+        task_id="t",
+        stage=Stage.DONE,
+        status=Status.VERIFIED,
+        results=(result(kept),),
+        ordinary=measured,
+        is_final=True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("ratios", "is_delivered"),
+    [
+        ({"kept": 1.74}, True),
+        ({"kept": 1.74, "ordinary": 1.5}, True),
+        ({"kept": 1.74, "ordinary": 0.85}, False),
+        ({"kept": 1.74, "ordinary": 1.0}, False),
+        ({"kept": 1.0, "ordinary": 1.5}, True),
+        ({"kept": 0.8, "ordinary": 1.5}, False),
+        ({"kept": 1.74, "ordinary": 1.5, "alone": 1.0}, True),
+        ({"kept": 1.74, "ordinary": 1.5, "alone": 0.9}, False),
+    ],
+)
+def test_delivered_is_what_is_faster_there_and_slower_nowhere(
+    ratios: Mapping[str, float], is_delivered: bool
+) -> None:
+    assert is_faster_everywhere(final(**ratios)) is is_delivered
+
+
+def test_the_verdict_quotes_the_ordinary_process_first_and_names_the_others() -> None:
+    told = evaluation_verdict(final(1.74, 1.5, 1.1))
+    assert told.headline == "Verified, 1.50x faster than eager"
+    assert told.lines[0].startswith("1.50x") and told.lines[1].startswith("Timed in an ordinary process")
+    text = " ".join(told.lines)
+    assert "With one thread: 1.10x" in text and "With memory kept between calls: 1.74x" in text
+    assert "Peak memory: 1.10 times the original's" in text
+
+
+def test_a_run_whose_kernel_is_slower_there_says_so() -> None:
+    finished = RunFinished(
+        reason="the budget is used up", winner=None, spent=Spent(), evaluation=final(1.74, 0.85)
+    )
+    told = run_verdict(Story(finished=finished))
+    assert told.headline == "Nothing faster found: the module stays as it is"
+    assert "0.85x" in " ".join(told.lines) and "1.74x" in " ".join(told.lines)
