@@ -594,7 +594,7 @@ class _Trial:
             try:
                 samples = self._judge_ordinary_pair(workload, baselines, program)
             except Failure as failure:
-                if self._stage is not Stage.LOAD or not others:
+                if self._stage is not Stage.LOAD or failure.check is Check.MEMORY or not others:
                     raise
                 self._notes[f"the module was not timed, only its kernel: {failure.detail}"] = None
                 program = others.pop()
