@@ -22,7 +22,7 @@ from kernelwright.ir.lowering import Programs
 from kernelwright.ir.program import Buffer, Call, Program, Region
 from kernelwright.targets.module_file.constructor import NEW_NAME, constructor_source, forward_arguments
 from kernelwright.targets.module_file.forward import check_unique, dotted, forward_method
-from kernelwright.targets.module_file.shared_source import DECLARE, LAID_OUT, UNPACK
+from kernelwright.targets.module_file.shared_source import DECLARE, LAID_OUT, REUSED, UNPACK
 from kernelwright.tasks.capture import Captured, Placeholder
 from kernelwright.tasks.namespace import bind_source, construct_model, load_namespace
 
@@ -132,6 +132,7 @@ class CandidateWriter(ABC):
 
     def _helpers(self, model: str) -> list[str]:
         texts = [self.laid_out.strip()] if "_laid_out(" in model else []
+        texts += [REUSED.strip()] if "_reused(" in model else []
         steps = [s for _, p in self.programs.values() for s in p.steps if isinstance(s, Call)]
         texts += list(dict.fromkeys(s.helper.strip() for s in steps if s.helper))
         texts += [UNPACK.strip()] if self.needs_base64 else []

@@ -8,6 +8,7 @@ from kernelwright.core.errors import LoweringError
 from kernelwright.ir.arguments import signature
 from kernelwright.ir.extents import dims_in, most
 from kernelwright.ir.program import Buffer, BufferRef, Call, CallArg, Program, Region
+from kernelwright.targets.module_file.shared_source import LARGE_BYTES
 
 FREE_FROM_BYTES = 1 << 20
 """Temporaries of this size are released after their last use, so that the next one gets warm memory."""
@@ -221,6 +222,8 @@ def _python_name(name: str, helpers: Collection[str]) -> str:
 
 
 def _empty(buffer: Buffer, *, on_device: bool) -> str:
+    if not on_device and n_bytes(buffer) >= LARGE_BYTES:
+        return f"_reused({buffer.shape}, {buffer.stride}, torch.{buffer.dtype})"
     dtype = f"dtype=torch.{buffer.dtype}" + (", device=device" if on_device else "")
     if is_dense(buffer):
         return f"torch.empty({buffer.shape}, {dtype})"
