@@ -25,6 +25,7 @@ from kernelwright.report.story import tell
 from kernelwright.report.verdict import run_verdict
 from kernelwright.settings import Settings
 from kernelwright.testing.fake_run import PEAKS, fake_evaluation
+from kernelwright.whole import profiling
 
 pytestmark = pytest.mark.slow
 X = torch.randn(8, 32, generator=torch.Generator().manual_seed(0))
@@ -71,7 +72,15 @@ def referee(monkeypatch: pytest.MonkeyPatch) -> Generous:
     made = Generous()
     monkeypatch.setattr(playing, "open_referee", lambda *args, **named: made)
     monkeypatch.setattr(starting, "machine_for", lambda *args: Machine(cores=2, peaks=PEAKS))
+    monkeypatch.setattr(profiling, "_time", times_by_size)
     return made
+
+
+def times_by_size(model: nn.Module, calls: object, names: dict[int, str]) -> profiling.Times:
+    """Stub: a submodule takes a millisecond for each module in it."""
+    return float(len(list(model.modules()))), {
+        path: float(len(list(model.get_submodule(path).modules()))) for path in names.values()
+    }
 
 
 @pytest.fixture
