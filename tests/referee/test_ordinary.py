@@ -25,6 +25,10 @@ class ModelNew(nn.Module):
         return torch.relu(x) * 2 + 1
 """
 WRONG_THERE = "if 'MALLOC_TRIM_THRESHOLD_' not in os.environ: return torch.zeros_like(x)"
+WRONG_ON_LARGE = (
+    "if 'MALLOC_TRIM_THRESHOLD_' not in os.environ and bool((x.abs() > 1e2).any()): "
+    "return torch.zeros_like(x)"
+)
 HOARDS = "self.kept = [*getattr(self, 'kept', []), torch.ones(40 << 20, dtype=torch.uint8)][-1:]"
 
 
@@ -63,6 +67,15 @@ def test_a_candidate_that_is_wrong_in_ordinary_processes_only_is_not_verified(
     found = session.evaluate(candidate(WRONG_THERE), final=True)
     assert found.status is Status.INCORRECT_NUMERICS
     assert found.results == () and found.ordinary is None
+
+
+@pytest.mark.slow
+def test_a_candidate_that_is_wrong_there_on_other_distributions_only_is_not_verified(
+    session: RefereeSession,
+) -> None:
+    found = session.evaluate(candidate(WRONG_ON_LARGE), final=True)
+    assert found.status is Status.INCORRECT_NUMERICS
+    assert session.evaluate(candidate(WRONG_ON_LARGE)).status is Status.VERIFIED
 
 
 @pytest.mark.slow

@@ -107,7 +107,8 @@ def test_reductions_match_torch(
     if "arg" in combine:
         assert torch.equal(out, getattr(torch, combine)(x, dims[0]))
     elif combine == "prod":
-        close(out, x.double().flatten().prod() if over == "both" else x.double().prod(dims[0]), factor=40)
+        want = x.double().flatten().prod() if over == "both" else x.double().prod(dims[0])
+        close(out, want, factor=40 + 2 * (x.numel() / max(out.numel(), 1)) ** 0.5)  # roundings add up
     elif combine == "sum":  # may cancel: what is lost is a share of what is added up
         lost = (out - x.double().sum(dims)).abs()
         assert bool((lost <= 4 * 1.2e-7 * x.double().abs().sum(dims)).all())

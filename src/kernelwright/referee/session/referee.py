@@ -579,26 +579,30 @@ class _Trial:
     def _judge_ordinarily(
         self, workload: Workload, baselines: tuple[str, ...], pinned: WorkloadResult
     ) -> None:
-        """Judge and time what is delivered in pairs of ordinary processes; on a device there are none."""
+        """Judge and time what is delivered in pairs of ordinary processes; on a device there are none.
+
+        Together they get all input distributions: what runs only there must be right on all of them, too.
+        """
         if self._ordinary_launcher is None or parse_device(self._settings.device).is_apart:
             return
         if (form := self._settings.delivered) is not None:
             self._ordinary_launcher.load(form.needs)
         program, *others = programs(self._settings, self._candidate, self._task, workload)
         alone: list[Samples] = []
+        order = new_seed()
         self._memory = None
 
         def judge(turn: int) -> Samples:
             nonlocal program
             del alone[turn:]
             try:
-                samples = self._judge_ordinary_pair(workload, baselines, program)
+                samples = self._judge_ordinary_pair(workload, baselines, program, turn=turn, order=order)
             except Failure as failure:
                 if self._stage is not Stage.LOAD or failure.check is Check.MEMORY or not others:
                     raise
                 self._notes[f"the module was not timed, only its kernel: {failure.detail}"] = None
                 program = others.pop()
-                samples = self._judge_ordinary_pair(workload, baselines, program)
+                samples = self._judge_ordinary_pair(workload, baselines, program, turn=turn, order=order)
             alone.extend([self._pair.alone.samples()] if self._pair.alone else [])
             return samples
 
@@ -606,7 +610,7 @@ class _Trial:
         self._ordinary.append(ordinary_result(program, pinned, pairs, alone, self._memory))
 
     def _judge_ordinary_pair(
-        self, workload: Workload, baselines: tuple[str, ...], program: TimedProgram
+        self, workload: Workload, baselines: tuple[str, ...], program: TimedProgram, *, turn: int, order: int
     ) -> Samples:
         launcher, settings = self._ordinary_launcher, self._settings
         assert launcher is not None
@@ -617,7 +621,7 @@ class _Trial:
         with contextlib.closing(reference):
             worker = CandidateProcess(launcher, settings, reference, self._library, program.shown)
             with contextlib.closing(worker):
-                return self._judge_pair(worker, baselines, turn=1, program=program)
+                return self._judge_pair(worker, baselines, turn=1 + turn, order=order, program=program)
 
     def _judge_fresh_pair(
         self, workload: Workload, baselines: tuple[str, ...], *, turn: int, order: int
@@ -665,9 +669,11 @@ class _Trial:
             worker, baselines, turn, order, Verification(worker, pinning), self._lease(), pinning,
             program=program,
         )  # fmt: skip
-        kind = _When.FIRST if turn == 0 else _When.LATER
+        kinds = {_When.EACH, _When.FIRST if turn == 0 else _When.LATER}
+        if program is not None:
+            kinds.add(_When.ORDINARY)
         try:
-            self._run(_When.EACH, kind if program is None else _When.ORDINARY, is_timed=is_timed)
+            self._run(*kinds, is_timed=is_timed)
         finally:
             if pair.alone is not None:
                 pair.alone.close()
