@@ -8,6 +8,7 @@ from pathlib import Path
 
 from torch import nn
 
+from kernelwright.api.capturing import require_own
 from kernelwright.api.starting import Begun
 from kernelwright.core.blocks import Composition
 from kernelwright.core.candidate import Candidate
@@ -61,6 +62,8 @@ class OptimizeResult:
 
         The original itself when nothing faster was found. Of a file, ``Model`` is constructed anew.
         """
+        if self.original is None:
+            require_own(self.task, self.settings, "result.module")
         if self.patched is not None:
             return self.patched.module
         if self.delivery is not None:
@@ -75,6 +78,7 @@ class OptimizeResult:
         model."""
         if self.winner is None or self.apart is not None:
             return None
+        require_own(self.task, self.settings, "delivery")
         policy = self.store.get_run(self.run_id).spec.policy
         return deliver(self.winner, self.task, self.original, is_frozen=policy.weights is Weights.FROZEN)
 
