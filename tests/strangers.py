@@ -37,13 +37,18 @@ def attempt(name, act):
         pass
 
 
+def parents():
+    with open(f"/proc/{{os.getppid()}}/environ") as file:
+        return file.read()
+
+
 def write(path):
     with open(path, "a") as file:
         file.write("x")
 
 
 attempt("environment", lambda: os.environ["{variable}"])
-attempt("environment of the parent", lambda: open(f"/proc/{{os.getppid()}}/environ").read().index("{variable}"))
+attempt("environment of the parent", lambda: parents().index("{variable}"))
 attempt("secret", lambda: open("{secret}").read())
 attempt("home", lambda: write("{home}/.planted"))
 attempt("network", lambda: socket.create_connection(("127.0.0.1", {port}), timeout=2))

@@ -17,7 +17,7 @@ from kernelwright.core.errors import KernelwrightError, TaskError, UserError
 from kernelwright.core.places import AsText
 from kernelwright.core.request import RunRequest, SpaceRequest, TuneRequest
 from kernelwright.mcp.jobs import JOBS, JobContext
-from kernelwright.referee.settings import make_referee_settings
+from kernelwright.referee.settings import RefereeSettings, make_referee_settings
 from kernelwright.settings import Settings, load_settings
 
 pytestmark = pytest.mark.slow
@@ -94,7 +94,7 @@ def test_a_thief_gets_nothing_and_is_told_in_one_line(
 
 
 def test_the_thief_is_one_where_nothing_confines_it(stranger: Stranger, where: Settings) -> None:
-    with pytest.raises(TaskError, match="had environment, .*secret, home, network"):
+    with pytest.raises(TaskError, match=r"had environment, .*secret, home, network"):
         ENTRANCES["space"](stranger.source, replace(where, confine_tasks=False))
     assert not stranger.has_done_nothing()
 
@@ -111,11 +111,10 @@ def test_the_thief_is_one_where_nothing_confines_it(stranger: Stranger, where: S
 def test_a_task_without_end_or_with_a_bomb_is_told_in_one_line(
     where: Settings, entrance: str, harm: str, says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        capturing,
-        "make_referee_settings",
-        lambda given: replace(make_referee_settings(given), load_timeout_s=3),
-    )
+    def impatient(given: Settings) -> RefereeSettings:
+        return replace(make_referee_settings(given), load_timeout_s=3.0)
+
+    monkeypatch.setattr(capturing, "make_referee_settings", impatient)
     with pytest.raises(UserError, match=says) as refused:
         ENTRANCES[entrance](harm + HONEST, where)
     assert "\n" not in str(refused.value)

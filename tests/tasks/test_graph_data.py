@@ -213,7 +213,8 @@ WHOLE = sent(GRAPHS["held"]())
 PATHS = paths_of(WHOLE)[1:]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+@pytest.mark.slow
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
 @given(st.sampled_from(PATHS), ANYTHING)
 def test_a_document_changed_anywhere_is_a_graph_or_refused(path: tuple[Any, ...], value: Any) -> None:
     changed = copy.deepcopy(WHOLE)

@@ -62,16 +62,22 @@ _CREATING = frozenset(
 """Operators without an operand."""
 _COMPUTED = _CREATING | frozenset(
     (
-        "_to_copy", "abs", "add", "alias", "all", "amax", "amin", "any", "bernoulli", "bitwise_and",
-        "bitwise_not", "bitwise_or", "bitwise_xor", "cat", "ceil", "clamp", "clone", "constant_pad_nd",
-        "copy", "cos", "cosh", "cumsum", "detach", "diag_embed", "diagonal", "div", "empty_like", "eq", "erf",
-        "exp", "expand", "expm1", "flip", "floor", "floor_divide", "fmod", "full_like", "ge", "getitem", "gt",
-        "isinf", "isnan", "le", "lift_fresh_copy", "log", "log1p", "log2", "logical_and", "logical_not",
-        "logical_or", "logical_xor", "lt", "masked_fill", "maximum", "mean", "minimum", "mul", "ne", "neg",
-        "ones_like", "permute", "pow", "prod", "rand_like", "randn_like", "reciprocal", "relu", "remainder",
-        "repeat", "reshape", "round", "rsqrt", "rsub", "select", "sigmoid", "sign", "sin", "sinh", "slice",
-        "split", "split_with_sizes", "sqrt", "squeeze", "sub", "sum", "t", "tan", "tanh", "transpose", "tril",
-        "triu", "trunc", "unbind", "unsqueeze", "view", "where", "zeros_like",
+        "_assert_tensor_metadata", "_log_softmax", "_softmax", "_to_copy", "_unsafe_view", "abs", "acos",
+        "acosh", "add", "alias", "all", "amax", "amin", "any", "argmax", "argmin", "argsort", "asin",
+        "asinh", "atan", "atan2", "atanh", "bernoulli", "bitwise_and", "bitwise_left_shift", "bitwise_not",
+        "bitwise_or", "bitwise_right_shift", "bitwise_xor", "cat", "ceil", "clamp", "clone",
+        "constant_pad_nd", "convert_element_type", "copy", "cos", "cosh", "cumprod", "cumsum", "detach",
+        "diag_embed", "diagonal", "div", "elu", "empty_like", "eq", "erf", "erfc", "exp", "exp2", "expand",
+        "expm1", "flip", "floor", "floor_divide", "fmod", "full_like", "gather", "ge", "gelu", "getitem",
+        "gt", "hardtanh", "hypot", "index", "index_select", "isinf", "isnan", "le", "leaky_relu",
+        "lift_fresh_copy", "log", "log10", "log1p", "log2", "logical_and", "logical_not", "logical_or",
+        "logical_xor", "lt", "masked_fill", "max", "maximum", "mean", "min", "minimum", "mul", "ne", "neg",
+        "new_empty", "new_full", "new_ones", "new_zeros", "ones_like", "permute", "pow", "prod",
+        "rand_like", "randn_like", "reciprocal", "relu", "remainder", "repeat", "reshape", "round", "rsqrt",
+        "rsub", "select", "select_scatter", "sigmoid", "sign", "silu", "sin", "sinh", "slice",
+        "slice_scatter", "softplus", "sort", "split", "split_with_sizes", "sqrt", "squeeze", "std", "sub",
+        "sum", "t", "tan", "tanh", "transpose", "tril", "triu", "trunc", "unbind", "unsqueeze", "var",
+        "var_mean", "view", "where", "zeros_like",
     )
 )  # fmt: skip
 """Operators that constant expressions may consist of: they take as long as their operands are large."""
