@@ -1,6 +1,7 @@
 """Tasks of strangers that mean harm, for every entrance through which a task can come."""
 
 import os
+import signal
 import time
 from pathlib import Path
 
@@ -37,8 +38,8 @@ def attempt(name, act):
         pass
 
 
-def parents():
-    with open(f"/proc/{{os.getppid()}}/environ") as file:
+def read(path):
+    with open(path) as file:
         return file.read()
 
 
@@ -48,8 +49,9 @@ def write(path):
 
 
 attempt("environment", lambda: os.environ["{variable}"])
-attempt("environment of the parent", lambda: parents().index("{variable}"))
-attempt("secret", lambda: open("{secret}").read())
+parent = f"/proc/{{os.getppid()}}/environ"
+attempt("environment of the parent", lambda: read(parent).index("{variable}"))
+attempt("secret", lambda: read("{secret}"))
 attempt("home", lambda: write("{home}/.planted"))
 attempt("network", lambda: socket.create_connection(("127.0.0.1", {port}), timeout=2))
 if os.fork() == 0:
@@ -63,28 +65,32 @@ ENDLESS = "while True: pass\n"
 ENDS = "import os; os._exit(0)\n"
 MEMORY = "kept = bytearray(1 << 46)\n"
 FORGED = """
-import kernelwright.referee.host.main as host
+import kernelwright.tasks.graph_data as data
 bomb = [{"name": f"n{i}", "op": "call_function", "target": "aten.full.default",
          "args": {"tuple": [[1 << 39], 1.0]}} for i in range(3)]
-host.Host.capture = lambda self, message: {"graph": {"nodes": bomb, "inputs": []}}
+data.GraphDocument.model_dump = lambda self: {"nodes": bomb, "inputs": []}
 """
 
 
-def is_running(mark: str) -> bool:
-    """Tell whether a process has this word on its command line."""
+def running(mark: str) -> list[int]:
+    """Return the processes with this word on their command line."""
+    found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
             words = (process / "cmdline").read_bytes().split(b"\0")
         except OSError:
             continue
         if mark.encode() in words and int(process.name) != os.getpid():
-            return True
-    return False
+            found.append(int(process.name))
+    return found
 
 
 def ends(mark: str, patience_s: float = 60.0) -> bool:
-    """Wait until no process has this word on its command line."""
+    """Wait until no process has this word on its command line; end those that stay, and say so."""
     deadline = time.monotonic() + patience_s
-    while is_running(mark) and time.monotonic() < deadline:
+    while running(mark) and time.monotonic() < deadline:
         time.sleep(0.1)
-    return not is_running(mark)
+    left = running(mark)
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+    return not left

@@ -37,7 +37,7 @@ def test_an_honest_task_gives_the_graph_that_it_gives_here(capture: Capture) -> 
     ("source", "says"),
     [
         (ENDS + HONEST, "reference's process"),
-        (MEMORY + HONEST, "memory"),
+        (MEMORY + HONEST, "MemoryError"),
         ("raise ValueError('no')\n" + HONEST, "ValueError"),
         ("import torch\n", "defines no `Model`"),
         (HONEST + "#" * 1_000_001, "at most|more than"),

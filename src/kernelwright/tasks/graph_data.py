@@ -202,7 +202,7 @@ def _node_of(node: fx.Node) -> GraphNode:
         raise CaptureError(f"the graph has a node of kind {node.op}")
     return GraphNode(
         name=node.name,
-        op=node.op,  # type: ignore[arg-type]  # one of the three
+        op=node.op,
         target=_target_name(node) if node.op == "call_function" else "",
         args=_plain(node.args),
         kwargs={key: _plain(value) for key, value in node.kwargs.items()},
@@ -470,7 +470,9 @@ def _operator(said: str) -> Any:
     found = getattr(packet, words[3], None) if words else None
     if not isinstance(found, torch._ops.OpOverload) or found._schema.is_mutable:
         raise CaptureError("the graph calls something that is no operator without effects")
-    is_composite = torch._C._dispatch_has_kernel_for_dispatch_key(found.name(), "CompositeImplicitAutograd")
+    schema = found._schema
+    name = f"{schema.name}.{schema.overload_name}" if schema.overload_name else schema.name
+    is_composite = torch._C._dispatch_has_kernel_for_dispatch_key(name, "CompositeImplicitAutograd")
     if is_composite and found not in KEPT_WHOLE:
         raise CaptureError(f"the graph calls {said}, which torch takes apart first")
     return found

@@ -280,7 +280,7 @@ def _held(captured: Captured) -> frozenset[str]:
     return captured.held | {str(p.source) for p in captured.placeholders if p.kind in ("parameter", "buffer")}
 
 
-def _tensor_of(module: nn.Module, name: str, otherwise: torch.Tensor | None) -> torch.Tensor | None:
+def _tensor_of(module: nn.Module, name: str, otherwise: object) -> object:
     """Return a tensor attribute by its dotted name."""
     try:
         found = operator.attrgetter(name)(module)
