@@ -97,9 +97,9 @@ def _captured(
         raise TaskError(f"{task.name}: the source has more than {MAX_SOURCE_BYTES} bytes")
     ceiling = admission.usable_bytes(settings.memory_bytes) + ADDRESS_SLACK
     child = launcher.spawn_host(ceiling, is_trusted=False)
-    asked = {"task": task.model_dump_json(), "workload": workload.model_dump_json()}
+    wanted, binding = task.model_dump_json(), workload.model_dump_json()
     try:
-        reply = child.call("capture", settings.load_timeout_s, **asked)
+        reply = child.call("capture", settings.load_timeout_s, task=wanted, workload=binding)
     except ChildRefused as error:
         if error.kind == CaptureError.__name__:
             raise CaptureError(" ".join(error.text.split())[:300]) from error
