@@ -63,6 +63,7 @@ def stranger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Strang
         port = listener.getsockname()[1]
         source = THIEF.format(variable=VARIABLE, secret=secret, home=home, port=port, mark=mark)
         yield Stranger(source + HONEST, home, mark, listener)
+    ends(mark, patience_s=0.0)
 
 
 def job(name: str, **arguments: Any) -> Callable[[str, Settings], object]:
@@ -99,8 +100,7 @@ def test_the_thief_is_one_where_nothing_confines_it(stranger: Stranger) -> None:
     log = stranger.home / "log"
     with log.open("w") as file:  # no pipe: what stays behind would keep it open
         subprocess.run([sys.executable, "-c", stranger.source], stdout=file, stderr=file, check=False)
-    wanted = "had environment, environment of the parent, secret, home, network"
-    assert wanted in log.read_text(encoding="utf-8")
+    assert "had environment, secret, home, network" in log.read_text(encoding="utf-8")
     assert (stranger.home / ".planted").exists() and not ends(stranger.mark, patience_s=0.0)
 
 
@@ -108,7 +108,7 @@ def test_the_thief_is_one_where_nothing_confines_it(stranger: Stranger) -> None:
     ("entrance", "harm", "says"),
     [
         ("mcp lower_plan", ENDLESS, "no answer within"),
-        ("optimize", ENDLESS, "no answer within"),
+        ("space", ENDLESS, "no answer within"),
         ("mcp space", FORGED, "returned no graph"),
         ("tune", FORGED, "returned no graph"),
     ],
