@@ -30,7 +30,7 @@ from kernelwright.core.events import (
     RunFinished,
     StepStarted,
 )
-from kernelwright.core.evidence import Evidence
+from kernelwright.core.evidence import Evidence, FactValue
 from kernelwright.core.learned import ArchivedPlan
 from kernelwright.core.machine import Machine
 from kernelwright.core.plan import Move, Plan
@@ -147,7 +147,7 @@ def questions(last: int) -> dict[str, Question]:
     """Return what is asked of a store whose newest run has this number."""
     evidence = Evidence(facts={"run.floor_fraction": 0.3, "task.bound_by": "memory"})
     diagnosis, skills = diagnose(evidence), load_skills()
-    likeness = {"graph.structure": "scan", "task.flops": 3000.0}
+    likeness: dict[str, FactValue] = {"graph.structure": "scan", "task.flops": 3000.0}
     known, unknown = spec_of(last - 1), spec_of(last - 1).model_copy(update={"recipe": "other"})
     return {
         "runs list": lambda store: list_runs(store, limit=20),

@@ -4,18 +4,17 @@ import json
 import logging
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Annotated, Any
 
-from typer.core import TyperGroup, TyperOption
+import typer
+from typer.main import get_command
 
 from kernelwright.core.visible import visible_line
 from kernelwright.report import console
-
-PANEL = "Messages"
 
 
 @dataclass
@@ -57,60 +56,61 @@ def told() -> Iterator[Voice]:
 
 def add_options(command: Any) -> Any:
     """Give the options to a command, and to all commands of a group."""
-    command.params += [
-        TyperOption(
-            param_decls=["-v", "--verbose"],
-            count=True,
-            expose_value=False,
-            callback=_set_more,
-            is_eager=True,
-            help="Tell more of what is done; -vv tells all.",
-            rich_help_panel=PANEL,
-            show_default=False,
-        ),
-        TyperOption(
-            param_decls=["-q", "--quiet"],
-            is_flag=True,
-            expose_value=False,
-            callback=_set_quiet,
-            is_eager=True,
-            help="Tell nothing but the result and errors.",
-            rich_help_panel=PANEL,
-            show_default=False,
-        ),
-        TyperOption(
-            param_decls=["--log-json"],
-            is_flag=True,
-            expose_value=False,
-            callback=_set_json,
-            is_eager=True,
-            help="Tell what is done as JSON, one object a line, on stderr.",
-            rich_help_panel=PANEL,
-            show_default=False,
-        ),
-    ]
-    if isinstance(command, TyperGroup):
-        for one in command.commands.values():
-            add_options(one)
+    command.params += get_command(_options()).params
+    for one in getattr(command, "commands", {}).values():
+        add_options(one)
     return command
 
 
-def _set_more(context: Any, parameter: Any, value: int) -> None:
+def _options() -> typer.Typer:
+    app = typer.Typer(add_completion=False)
+    app.command()(_set)
+    return app
+
+
+def _more(value: int) -> None:
     if value:
         VOICE.more += value
         _begin()
 
 
-def _set_quiet(context: Any, parameter: Any, value: bool) -> None:
+def _quiet(value: bool) -> None:
     if value:
         VOICE.is_quiet = True
         _begin()
 
 
-def _set_json(context: Any, parameter: Any, value: bool) -> None:
+def _json(value: bool) -> None:
     if value:
         VOICE.is_json = True
         _begin()
+
+
+def _option(flags: tuple[str, ...], set_: Callable[..., None], help_: str, *, count: bool = False) -> Any:
+    return typer.Option(
+        *flags,
+        count=count,
+        callback=set_,
+        is_eager=True,
+        expose_value=False,
+        help=help_,
+        rich_help_panel="Messages",
+        show_default=False,
+    )
+
+
+def _set(
+    verbose: Annotated[
+        int, _option(("-v", "--verbose"), _more, "Tell more of what is done; -vv tells all.", count=True)
+    ] = 0,
+    quiet: Annotated[
+        bool, _option(("-q", "--quiet"), _quiet, "Tell nothing but the result and errors.")
+    ] = False,
+    log_json: Annotated[
+        bool, _option(("--log-json",), _json, "Tell what is done as JSON, one object a line, on stderr.")
+    ] = False,
+) -> None:
+    """Stand for the options in one place; their callbacks do the work."""
 
 
 def _begin() -> None:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import sqlalchemy as sa
@@ -147,7 +148,7 @@ class _Copy:
             query = sa.select(outcomes.c.payload).where(outcomes.c.run_id.in_(some))
             rows = self._source.rows(query.order_by(outcomes.c.outcome_id))
             found = [self._source.parsed(Outcome.model_validate_json, row.payload) for row in rows]
-            self._target.transact(lambda connection, found=found: _put_outcomes(connection, found))
+            self._target.transact(partial(_put_outcomes, found=found))
             n += len(found)
         return n
 

@@ -68,7 +68,8 @@ class SqlLeases(SqlRecords):
         return lease if lease is not None and lease.is_live(self._clock()) else None
 
     def leases_of(self, run_ids: Collection[str]) -> Mapping[str, Lease]:
-        now, found = self._clock(), {}
+        now = self._clock()
+        found: dict[str, Lease] = {}
         for some in batched(run_ids):
             query = sa.select(leases).where(leases.c.run_id.in_(some), leases.c.owner.is_not(None))
             known = (_parse(row) for row in self._read(query))

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -180,7 +181,7 @@ class StoreContract:
     def test_runs_that_asked_alike_are_found_newest_first(self, store: Store) -> None:
         alike = [store.create_run(make_spec(experiment=name)) for name in ("a", "b")]
         likened = make_spec().task.model_copy(update={"likeness": "l", "source": "class Model: 1"})
-        others = [{"seed": 1}, {"recipe": "other"}, {"team": "llm"}, {"task": likened}]
+        others: list[dict[str, Any]] = [{"seed": 1}, {"recipe": "other"}, {"team": "llm"}, {"task": likened}]
         different = [store.create_run(make_spec(**changes)) for changes in others]
         assert [record.run_id for record in store.alike_runs(make_spec())] == alike[::-1]
         other_weights = likened.model_copy(update={"source": "class Model: 2"})

@@ -78,7 +78,7 @@ def _count_outcomes() -> None:
     sqltallies.count(op.get_bind(), some, last)
 
 
-def _rows(key: sa.ColumnClause[Any], text: sa.ColumnClause[Any]) -> Iterator[sa.Row[Any]]:
+def _rows(key: sa.ColumnClause[Any], text: sa.ColumnClause[Any]) -> Iterator[Any]:
     """Yield the rows of a table by their keys, page by page: a store may hold millions."""
     after = None
     while True:
