@@ -22,7 +22,7 @@ def written(where: Path, n: int) -> SqlStore:
 
 
 def rows_read(store: SqlStore, question: Any, monkeypatch: pytest.MonkeyPatch) -> int:
-    """Return how many rows a question takes out of the store, without the sums, which are as many as contexts."""
+    """Return how many rows a question takes out of the store, without the sums: as many as contexts."""
     numbers: list[int] = []
     original = SqlStore._read
 
@@ -42,9 +42,7 @@ def test_no_answer_reads_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     few, many = written(tmp_path / "few.db", 110), written(tmp_path / "many.db", 220)
     for name, question in questions(109).items():
         asked = [rows_read(store, question, monkeypatch) for store in (few, many)]
-        assert asked[1] <= asked[0] + 10, (
-            name
-        )  # some are looked through by number: two runs more of each task
+        assert asked[1] <= asked[0] + 10, name  # two runs more of each task are found
 
 
 def test_what_is_written_is_whole(tmp_path: Path) -> None:
