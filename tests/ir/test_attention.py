@@ -12,6 +12,7 @@ from tests.ir.lowering_checks import Wrap, calls, check, regions
 from kernelwright.ir.attention import find_attention
 from kernelwright.ir.edits import FusionOptions
 from kernelwright.ir.fusion_edits import own_products
+from kernelwright.ir.lower import lower
 from kernelwright.ir.normalise import normalise
 from kernelwright.ir.products import find_product
 from kernelwright.ir.program import Program
@@ -103,6 +104,8 @@ def test_what_a_model_spells_out_is_attention_after_the_rewrite(scale: float | N
     captured = REWRITES["fused_attention"].apply(capture_module(Wrap(spelled), inputs), "*")
     (node,) = own_products(captured)
     assert "scaled_dot_product_attention" in node.name
+    program = lower(captured, FusionOptions(own=frozenset({node.name})))
+    assert not calls(program) and len(regions(program)) == 1  # its result is looked at, not copied
 
 
 def test_what_reads_and_feeds_attention_has_regions_of_its_own() -> None:

@@ -197,9 +197,9 @@ class LoopStage:
     """The axis a scan runs along; its other axes are independent."""
     reverse: bool = False
     """The scan runs from the last element to the first."""
+    stores: tuple[StoreTo, ...] = ()
     per: tuple[str, ...] = ()
     """Those of ``axes`` at each point of which a reduction gives a value of its own (attention)."""
-    stores: tuple[StoreTo, ...] = ()
 
 
 @dataclass(frozen=True)

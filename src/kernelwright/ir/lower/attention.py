@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kernelwright.ir.lower.affine import Affine, Index, NeedSplitError, axis, flatten, linear, scale
+from kernelwright.ir.lower.affine import Index, NeedSplitError, axis, flatten, linear, scale
 from kernelwright.ir.lower.affine import add as plus
 from kernelwright.ir.lower.compose import Draft
 from kernelwright.ir.lower.maker import Maker, broadcast
@@ -13,7 +13,7 @@ from kernelwright.ir.lower.pointwise import UnsupportedError
 from kernelwright.ir.lower.products import PRODUCTS
 from kernelwright.ir.lower.reader import StageReader
 from kernelwright.ir.lower.values import Attention, BlockedError, Inline, Value, placement
-from kernelwright.ir.program import Axis, Const, Expr, Load, LoopStage, StageValue, StoreTo
+from kernelwright.ir.program import Affine, Axis, Const, Expr, Load, LoopStage, StageValue, StoreTo
 
 ROW, KEY, DEPTH, FEATURE = "q", "k", "e", "d"
 """Axes of one attention: rows of the query, keys, what scores sum over, columns of the value."""
