@@ -166,9 +166,6 @@ def test_a_draft_is_compiled_and_not_run(tools: dict[str, Tool], situation: Situ
     assert compiled.startswith("It compiles.")
     broken = _use(tools["compile_kernel"], situation, source=KERNEL.replace("sum += v", "sum += nowhere"))
     assert broken.startswith("It does not compile: ") and "nowhere" in broken
-    plugin = KERNEL.replace('"-O3"', '"-O3", "-fplugin=/tmp/x.so"')
-    assert plugin != KERNEL
-    assert "flags that are not allowed" in _use(tools["compile_kernel"], situation, source=plugin)
 
 
 @pytest.mark.slow
@@ -177,8 +174,6 @@ def test_a_draft_is_run_against_the_reference(tools: dict[str, Tool], situation:
     assert _use(tool, situation, source=fold(KERNEL)).startswith("It runs. On draws of as_is")
     wrong = KERNEL.replace("out[row] = sum;", "out[row] = row % 16 == 15 ? 0.0f : sum;")
     assert "index modulo 16 is 15" in _use(tool, situation, source=wrong)
-    dies = KERNEL.replace("    out[row] = sum;", "    *(volatile int*)0 = 1;")
-    assert "It does not run: " in _use(tool, situation, source=dies)
     fixed = _use(tool, _sized(situation), source=KERNEL, sizes={"ROWS": 64})
     assert not fixed.startswith("It runs."), "this kernel has its 512 rows in its text"
 
@@ -189,4 +184,3 @@ def test_the_base_is_timed_and_its_loop_is_shown(tools: dict[str, Tool], situati
     assert "threads: median" in timed and "GB/s" in timed
     shown = _use(tools["show_loop"], situation)
     assert shown.startswith("Loop 1 of ") or "no disassembler" in shown
-    assert "There is no loop 999" in _use(tools["show_loop"], situation, number=999)

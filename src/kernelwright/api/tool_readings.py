@@ -1,5 +1,7 @@
 """Tools that only read and lower: skills, the expert's moves, and its kernels. Nothing is built or run."""
 
+from functools import cache
+
 from kernelwright.agents.expert.plan_lowering import PlanLowering
 from kernelwright.agents.llm.sources import fold
 from kernelwright.agents.problem import Problem
@@ -14,10 +16,16 @@ N_MOVES = 20
 """Moves that are listed at most; ours."""
 
 
+@cache
+def _expert() -> PlanLowering:
+    """Return the expert's compiler, which remembers what it has lowered."""
+    return PlanLowering(load_skills())
+
+
 def skill_text(situation: Situation, asked: ReadSkill) -> str:
     """Show a skill for the target in full."""
     target = str(situation.problem.target)
-    known = {name: skill for name, skill in load_skills().items() if target in skill.targets}
+    known = {name: skill for name, skill in _expert().skills.items() if target in skill.targets}
     skill = known.get(asked.name)
     if skill is None:
         raise UserError(f"there is no skill {asked.name!r} for {target}; there are: {', '.join(known)}")
@@ -28,7 +36,7 @@ def skill_text(situation: Situation, asked: ReadSkill) -> str:
 
 def moves_listed(situation: Situation, asked: ExpertPlan) -> str:
     """List the expert's moves on top of a plan, the largest guessed gain first."""
-    lowering, problem = PlanLowering(load_skills()), _captured(situation)
+    lowering, problem = _expert(), _captured(situation)
     try:
         found = possible_moves(lowering, problem, asked.plan)
     except LoweringError as error:
@@ -46,7 +54,7 @@ def _move_line(move: PossibleMove) -> str:
 
 def kernel_written(situation: Situation, asked: ExpertPlan) -> str:
     """Print the expert's kernel for a plan, the loader as one line."""
-    written = plan_written(PlanLowering(load_skills()), _captured(situation), asked.plan)
+    written = plan_written(_expert(), _captured(situation), asked.plan)
     given_up = [f"Lowering gave up: {why}" for why in dict.fromkeys(written.given_up.values())]
     return "\n".join([*given_up, fold(written.candidate.source)])
 
