@@ -101,22 +101,30 @@ def test_moves_are_listed_and_one_of_them_is_carried_out(
     assert "class ModelNew" in tools["expert_kernel"].use(situation, json.dumps(asked))
 
 
-def test_a_move_without_its_parameter_is_told_which(tools: dict[str, Tool], situation: Situation) -> None:
+def test_a_parameter_is_the_experts_guess_or_one_of_its_values(
+    tools: dict[str, Tool], situation: Situation
+) -> None:
     lines = tools["list_moves"].use(situation, "{}").splitlines()
     found = [re.match(r"(\S+) @ (\S+) \((\w+): ", line) for line in lines]
     move = next(match for match in found if match is not None)
-    said = tools["expert_kernel"].use(
-        situation, json.dumps({"moves": [{"skill": move[1], "region": move[2]}]})
-    )
-    assert said.startswith("That cannot be done: ") and repr(move[3]) in said
+
+    def written(params: dict[str, object]) -> str:
+        asked = {"moves": [{"skill": move[1], "region": move[2], "params": params}]}
+        return tools["expert_kernel"].use(situation, json.dumps(asked))
+
+    assert "class ModelNew" in written({})
+    for value in ("'; } int main() {", 10**9 + 7, -1.5):
+        assert written({move[3]: value}).startswith(f"That cannot be done: move 1: no {move[3]} = ")
+    assert "no nowhere = 1" in written({"nowhere": 1})
 
 
 @pytest.mark.parametrize("name", ["list_moves", "expert_kernel"])
 def test_a_plan_that_cannot_be_carried_out_is_words(
     name: str, tools: dict[str, Tool], situation: Situation
 ) -> None:
-    said = tools[name].use(situation, '{"moves": [{"skill": "no-such-skill"}]}')
-    assert said.startswith("That cannot be done: ")
+    for move in ({"skill": "no-such-skill"}, {"skill": "streaming-stores", "region": "no such place"}):
+        said = tools[name].use(situation, json.dumps({"moves": [move]}))
+        assert said.startswith("That cannot be done: move 1: ")
 
 
 @pytest.mark.parametrize("name", ["list_moves", "expert_kernel"])

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from kernelwright.core.plan import Move, ParamValue, Plan
+from kernelwright.core.plan import ParamValue
 
 
 @dataclass(frozen=True)
@@ -54,8 +54,3 @@ class ExpertPlan:
     """Moves in order, from the reference on; none: the expert's default."""
 
     moves: tuple[PlannedMove, ...] = ()
-
-    @property
-    def plan(self) -> Plan:
-        """The plan."""
-        return Plan(moves=tuple(Move(skill=m.skill, region=m.region, params=m.params) for m in self.moves))

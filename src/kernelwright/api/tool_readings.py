@@ -8,7 +8,8 @@ from kernelwright.agents.problem import Problem
 from kernelwright.agents.roles import Situation
 from kernelwright.api.planning import PossibleMove, plan_written, possible_moves
 from kernelwright.api.tool_arguments import ExpertPlan, ReadSkill
-from kernelwright.core.errors import LoweringError, UserError
+from kernelwright.core.errors import UserError
+from kernelwright.core.plan import Move, Plan
 from kernelwright.skills.load import load_skills
 from kernelwright.skills.predicate import show_predicate
 
@@ -36,11 +37,8 @@ def skill_text(situation: Situation, asked: ReadSkill) -> str:
 
 def moves_listed(situation: Situation, asked: ExpertPlan) -> str:
     """List the expert's moves on top of a plan, the largest guessed gain first."""
-    lowering, problem = _expert(), _captured(situation)
-    try:
-        found = possible_moves(lowering, problem, asked.plan)
-    except LoweringError as error:
-        raise UserError(str(error)) from error
+    problem = _captured(situation)
+    found = possible_moves(_expert(), problem, _plan(problem, asked))
     lines = [_move_line(move) for move in found[:N_MOVES]]
     rest = [f"and {len(found) - N_MOVES} more"] if len(found) > N_MOVES else []
     return "\n".join([*lines, *rest]) or "The expert knows no further move on this plan."
@@ -54,9 +52,30 @@ def _move_line(move: PossibleMove) -> str:
 
 def kernel_written(situation: Situation, asked: ExpertPlan) -> str:
     """Print the expert's kernel for a plan, the loader as one line."""
-    written = plan_written(_expert(), _captured(situation), asked.plan)
+    problem = _captured(situation)
+    written = plan_written(_expert(), problem, _plan(problem, asked))
     given_up = [f"Lowering gave up: {why}" for why in dict.fromkeys(written.given_up.values())]
     return "\n".join([*given_up, fold(written.candidate.source)])
+
+
+def _plan(problem: Problem, asked: ExpertPlan) -> Plan:
+    """Return the plan with parameters that are left out at the expert's first guess.
+
+    Raises UserError for a move that the expert does not list.
+    """
+    kept = Plan()
+    for number, move in enumerate(asked.moves, start=1):
+        found = [one for one in possible_moves(_expert(), problem, kept) if one.skill == move.skill]
+        place = next((one for one in found if move.region in (None, one.region)), None)
+        if place is None:
+            where = ", ".join(one.region for one in found) or "nowhere on this plan"
+            raise UserError(f"move {number}: {move.skill} applies at: {where}")
+        for name, value in move.params.items():
+            if value not in place.params.get(name, ()):
+                raise UserError(f"move {number}: no {name} = {value!r}; {_move_line(place)}")
+        params = {name: values[0] for name, values in place.params.items()} | move.params
+        kept = kept.then(Move(skill=move.skill, region=place.region, params=params))
+    return kept
 
 
 def _captured(situation: Situation) -> Problem:

@@ -136,6 +136,7 @@ def test_a_server_that_goes_on_calling_gets_no_further_turn(scale: Scale, offere
     ("name", "arguments", "said"),
     [
         ("weigh", {}, "stone: Field required"),
+        ("weigh", "", "stone: Field required"),
         ("weigh", {"stone": "a", "times": "many"}, "times: Input should be a valid integer"),
         ("weigh", '{"stone": ', "Invalid JSON"),
         ("weigh", "[]", "do not conform"),
