@@ -124,7 +124,10 @@ def begin(
             f"--findings: documents are for models, and none has a seat in the team {request.team!r}; "
             "take --team llm or a mixture"
         )
-    spec = spec_for(request, task, models, settings=where, evaluator=judge).model_copy(
+    if request.with_backward:
+        _require_gradients(request, task, settings=where, evaluator=judge)
+    own = request.model_copy(update={"budget": request.budget.halved()}) if request.with_backward else request
+    spec = spec_for(own, task, models, settings=where, evaluator=judge).model_copy(
         update={
             "documents": documents,
             "is_cold": request.cold or request.record is not None,
@@ -139,7 +142,8 @@ def begin(
     if known is not None:
         read = known.spec.model_copy(update={"task": task, "request": spec.request, "folder": spec.folder})
         return Begun(known.run_id, read, opened, where, judge, is_stored=True)
-    left = unfinished_run(opened, spec) if (carry_on or spec.by_blocks) and not request.again else None
+    is_carried = carry_on or spec.by_blocks or request.with_backward
+    left = unfinished_run(opened, spec) if is_carried and not request.again else None
     run_id = create_run(spec, opened) if left is None else left.run_id
     return Begun(run_id, opened.get_run(run_id).spec, opened, where, judge)
 
@@ -209,11 +213,31 @@ def wants_blocks(
         f"for {target}": target.device.is_apart,
         "with --dynamic": bool(task.dynamic),
         "with --weights frozen": request.weights is Weights.FROZEN,
+        "with --with-backward": request.with_backward,
     }
     found = [words for words, holds in why_not.items() if holds]
     if request.blocks and found:
         raise UserError(f"--blocks: a model cannot be taken apart {found[0]}; leave one of the two out")
     return bool(request.blocks) or (request.blocks is None and not found and holds_blocks(task))
+
+
+def _require_gradients(
+    request: RunRequest, task: Task, *, settings: Settings, evaluator: Evaluator | None
+) -> None:
+    """Raise UserError where gradients cannot be optimised, whatever the module is."""
+    target = target_of(parse_target(request.target, is_elsewhere=isinstance(evaluator, Elsewhere)))
+    why_not = {
+        "with --record": request.record is not None,
+        "with --confine-tasks, as autograd runs in this process": settings.confine_tasks,
+        "with --evaluator": isinstance(evaluator, Elsewhere),
+        f"for {target}": target.device.is_apart,
+        "with --dynamic": bool(task.dynamic),
+        "with --weights frozen": request.weights is Weights.FROZEN,
+        "with --blocks": bool(request.blocks),
+    }
+    found = [words for words, holds in why_not.items() if holds]
+    if found:
+        raise UserError(f"--with-backward: gradients are not optimised {found[0]}; leave one of the two out")
 
 
 def find_run(store: Store, prefix: str) -> RunRecord:

@@ -239,6 +239,10 @@ OPTIONS: tuple[Option, ...] = (
         "blocks", "--no-blocks", "Optimise the model as one kernel.", "Search", kind=bool, is_off=True,
     ),
     Option(
+        "with_backward", "--with-backward", "Optimise the gradients, too, for training; half of the budget "
+        "is theirs. See docs/delivery.md.", "Search", kind=bool,
+    ),
+    Option(
         "again", "--again", "Measure anew, also where the store has the answer to the same request.",
         "Search", kind=bool,
     ),

@@ -114,6 +114,8 @@ class RunRequest(_WithWorkloads, _WithPolicy, _Searching):
     """The run knows of no other one."""
     blocks: bool | None = None
     """Take the model apart and optimise each kind of block; None: where one may occur twice."""
+    with_backward: bool = False
+    """Optimise the gradients, too: half of the budget is theirs."""
     again: bool = False
     """Measure anew where the store has the answer."""
     findings: str | None = None
