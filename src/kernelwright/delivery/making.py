@@ -22,6 +22,7 @@ from kernelwright.core.task import Mode, Task
 from kernelwright.delivery.runtime.contract import (
     Case,
     Contract,
+    Gradients,
     Span,
     TensorFacts,
     bound,
@@ -98,7 +99,9 @@ def deliver(
         contract = over_ranges(contract, task, module)
     back = None
     if backward is not None:
-        back, contract = backward.kernel, replace(contract, gradients=backward.module.gradients)
+        known = backward.module.gradients
+        assert isinstance(known, Gradients)
+        back, contract = backward.kernel, replace(contract, gradients=known)
     kernel = VerifiedKernel(winner.program, contract, origin=origin, backward=back)
     return Delivery(kernel, attach(kernel, module), winner, task, backward)
 
