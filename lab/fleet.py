@@ -22,6 +22,7 @@ from kernelwright.core.frozen import Frozen
 from kernelwright.core.machine import Machine
 from kernelwright.core.roofline import Floor
 from kernelwright.core.task import Task
+from kernelwright.referee.version import REFEREE_VERSION
 from kernelwright.remote.fleet.cluster import FleetDevice, WorkerLost
 from kernelwright.remote.fleet.fleet import Fleet, FleetPatience
 from kernelwright.remote.fleet.records import WorkerOrder
@@ -110,7 +111,8 @@ class _StubSession:
             os._exit(1)
         time.sleep(script.seconds)
         self._note("ended", candidate, final)
-        return fake_evaluation(candidate, self.task, script.verdicts.get(source, 1.0), final=final)
+        found = fake_evaluation(candidate, self.task, script.verdicts.get(source, 1.0), final=final)
+        return found.model_copy(update={"referee": REFEREE_VERSION})
 
     def _is_first(self, candidate: Candidate) -> bool:
         mark = Path(self.script.notes) / f"dead-{candidate.id}"

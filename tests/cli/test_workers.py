@@ -25,7 +25,7 @@ from kernelwright.testing.fake_run import ScriptedTeam, fake_prepare
 
 SCRIPT = FleetScript(verdicts={"a": 1.5, "a>x": 2.0, "a>y": 3.0})
 RECIPES = "kernelskill,kernelskill-no-long-term"
-TASKS = 8
+TASKS = 4
 
 
 @pytest.fixture
@@ -76,9 +76,9 @@ def folder(task_file: Path) -> Path:
     return tasks
 
 
-def records(tmp_path: Path, title: str) -> dict[Any, list[Any]]:
-    """What the store has of an experiment, without what differs from one time to the next."""
-    store = open_store(tmp_path / "runs.db")
+def records(tmp_path: Path, title: str, name: str = "runs.db") -> dict[Any, list[Any]]:
+    """What a store has of an experiment, without what differs from one time to the next."""
+    store = open_store(tmp_path / name)
     return {
         (run.spec.task.name, run.spec.recipe, run.spec.seed, run.state): [
             _plain(json.loads(stored.event.model_dump_json())) for stored in store.iter_events(run.run_id)
@@ -107,6 +107,7 @@ def devices(tmp_path: Path, title: str) -> dict[str, set[str | None]]:
 NODES = [f"n{number}" for number in range(8)]
 
 
+@pytest.mark.slow
 def test_a_comparison_is_the_same_with_one_worker_and_with_eight(
     cli: Any, scripted: None, on: Any, folder: Path, tmp_path: Path
 ) -> None:
@@ -123,6 +124,7 @@ def test_a_comparison_is_the_same_with_one_worker_and_with_eight(
     assert len(set().union(*used.values())) > 1
 
 
+@pytest.mark.slow
 def test_a_bench_is_the_same_with_one_worker_and_with_eight(
     cli: Any, scripted: None, on: Any, folder: Path, tmp_path: Path
 ) -> None:
@@ -130,17 +132,18 @@ def test_a_bench_is_the_same_with_one_worker_and_with_eight(
     stated = []
     for title, nodes in (("one", NODES[:1]), ("eight", NODES)):
         on(FakeCluster(list(nodes)))
-        result = cli("bench", folder, "--recipe", "kernelskill", "--workers", "ray", "--name", title)
+        words = ("--recipe", "kernelskill", "--workers", "ray", "--store", f"{title}.db")
+        result = cli("bench", folder, *words, "--name", title)
         assert result.code == 0, result.err
         stated.append(json.loads(Path(title, "results.json").read_text(encoding="utf-8")))
-    one, eight = records(tmp_path, "one"), records(tmp_path, "eight")
-    # the second bench knows of the first one
-    assert one.keys() == eight.keys() and len(one) == TASKS
+    one, eight = records(tmp_path, "one", "one.db"), records(tmp_path, "eight", "eight.db")
+    assert one == eight and len(one) == TASKS
     assert [[row["task"] for row in document["rows"]] for document in stated] == [
         [f"{number}_Task" for number in range(1, TASKS + 1)]
     ] * 2
 
 
+@pytest.mark.slow
 def test_losses_change_no_record(cli: Any, scripted: None, on: Any, folder: Path, tmp_path: Path) -> None:
     words = ("compare", folder, "--recipes", RECIPES, "--workers", "ray", "--name")
     on(FakeCluster(["n0"]))
@@ -177,6 +180,7 @@ def test_the_same_again_is_the_store_s_and_leaves_the_cluster(
     assert cluster.is_closed and ("n0", "evaluate") not in cluster.asked
 
 
+@pytest.mark.slow
 def test_a_comparison_goes_on_on_machines_like_those_it_was_begun_on(
     cli: Any, scripted: None, on: Any, folder: Path, tmp_path: Path
 ) -> None:
@@ -207,8 +211,8 @@ def test_a_recording_is_of_one_kind_of_machine(
     cli: Any, scripted: None, on: Any, folder: Path, tmp_path: Path
 ) -> None:
     cluster = on(FakeCluster(["n0", "n1", "n2"], processors={"n1": "faster"}))
-    words = ("compare", folder, "--recipes", "kernelskill", "--workers", "ray", "--record", "rec.jsonl")
-    assert cli(*words, "--name", "c").code == 0
+    words = ("compare", folder, "--limit", "3", "--recipes", "kernelskill", "--workers", "ray")
+    assert cli(*words, "--record", "rec.jsonl", "--name", "c").code == 0
     recording = read_recording(Path("rec.jsonl"))
     assert recording.machine is not None and recording.machine.machine.processor == "stub"
     assert {node for node, method in cluster.asked if method == "evaluate"} == {"n0", "n2"}
@@ -219,11 +223,12 @@ def test_a_task_that_is_refused_costs_no_other_one(cli: Any, scripted: None, on:
         (folder / "2_Task.py").read_text(encoding="utf-8") + "# refuse me\n", encoding="utf-8"
     )
     on(FakeCluster(["n0", "n1"]))
-    result = cli("bench", folder, "--recipe", "kernelskill", "--workers", "ray", "--name", "b")
+    words = ("--limit", "2", "--recipe", "kernelskill", "--workers", "ray", "--name", "b")
+    result = cli("bench", folder, *words)
     assert result.code == 1
     rows = json.loads(Path("b", "results.json").read_text(encoding="utf-8"))["rows"]
     assert [row["task"] for row in rows if row["ending"] == "failed"] == ["1_Task"]
-    assert len(rows) == TASKS
+    assert len(rows) == 2
 
 
 @pytest.mark.parametrize(

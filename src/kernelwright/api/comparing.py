@@ -11,7 +11,7 @@ from kernelwright.api.experiments import failure_of, row_of, title_for
 from kernelwright.api.grid import Grid, PlannedRun, Roster
 from kernelwright.api.machines import bound_settings, machine_for, parse_target
 from kernelwright.api.models import check_models, ready_models
-from kernelwright.api.workers import open_fleet
+from kernelwright.api.workers import any_machine, open_fleet
 from kernelwright.core.errors import UserError
 from kernelwright.core.machine import Machine
 from kernelwright.core.models import ModelSettings
@@ -19,6 +19,7 @@ from kernelwright.core.request import CompareRequest
 from kernelwright.core.run import RunState
 from kernelwright.core.target import TargetName
 from kernelwright.methods import find_recipe
+from kernelwright.remote.fleet.fleet import Fleet
 from kernelwright.remote.fleet.lanes import FleetJob, Lanes
 from kernelwright.remote.fleet.session import FleetEvaluator
 from kernelwright.report.benchprogress import show_runs
@@ -177,22 +178,31 @@ def _play_on_fleet(
         show_runs(sum(map(len, left.values())), progress) as shown,
         open_fleet(workers, grid.target, roster.settings) as fleet,
     ):
+        kind = _kind_recorded(roster, recording, fleet)
 
         def job_of(entry: BenchTask) -> FleetJob:
+            known = [machine for machine in (kind, roster.machine_of(entry)) if machine is not None]
+
             def play(evaluator: FleetEvaluator) -> None:
                 judging = _judging(roster, evaluator, recording)
                 for cell in left[entry.task.id]:
                     shown.finish_one_of(_play(roster, cell, judging, lambda event: None))
                 after_task()
 
-            def fits(machine: Machine) -> bool:
-                recorded = None if recording is None else recording.machine
-                known = [roster.machine_of(entry), None if recorded is None else recorded.machine]
-                return all(machine.is_like(one) for one in known if one is not None)
-
-            return FleetJob(entry.task.name, play, fits)
+            return FleetJob(entry.task.name, play, lambda machine: all(map(machine.is_like, known)))
 
         Lanes(fleet).run([job_of(entry) for entry in grid.entries if left[entry.task.id]])
+
+
+def _kind_recorded(roster: Roster, recording: Recording | None, fleet: Fleet) -> Machine | None:
+    """Return the machine that all must be like where they are recorded together; None: any will do."""
+    if recording is None or roster.request.record is None:
+        return None
+    if recording.machine is not None:
+        return recording.machine.machine
+    seat = fleet.wait_for(any_machine)
+    fleet.release(seat)
+    return seat.machine
 
 
 def _play(roster: Roster, cell: PlannedRun, judging: _Judging, on_event: playing.OnEvent) -> BenchRow:

@@ -2,9 +2,13 @@
 
 import contextlib
 import logging
+import signal
+import socket
+import threading
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 from kernelwright.core.errors import MachineError, UserError
 from kernelwright.machine.ray_environment import set_for_ray
@@ -34,6 +38,7 @@ LOST = (
     exceptions.WorkerCrashedError,
     exceptions.LocalRayletDiedError,
 )
+CONNECT_S = 20.0
 PROCESSORS, GPUS = "CPU", "GPU"
 """What Ray calls these resources."""
 
@@ -129,9 +134,11 @@ def _connect(address: str | None) -> None:
         "object_store_memory": OBJECT_STORE_BYTES,
         "include_dashboard": False,
     }
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), _own_signals():
         warnings.simplefilter("ignore")
         try:
+            if address is not None:
+                _require_somebody(address)
             ray.init(
                 address or "local",
                 log_to_driver=False,
@@ -146,8 +153,27 @@ def _connect(address: str | None) -> None:
             ) from error
 
 
+def _require_somebody(address: str) -> None:
+    """Raise OSError where nobody listens: Ray itself would try for a minute."""
+    place = urlsplit(address if "://" in address else f"//{address}")
+    with socket.create_connection((place.hostname or "", place.port or 0), CONNECT_S):
+        pass
+
+
 @contextlib.contextmanager
-def _connected() -> Any:
+def _own_signals() -> Iterator[None]:
+    """Keep what SIGTERM does in this process: Ray would end it where a run is to be left in order."""
+    is_ours = threading.current_thread() is threading.main_thread()
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if is_ours:
+            signal.signal(signal.SIGTERM, before)
+
+
+@contextlib.contextmanager
+def _connected() -> Iterator[None]:
     """Make of Ray's errors what a fleet knows."""
     try:
         yield
