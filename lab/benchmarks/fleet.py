@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from ray.cluster_utils import Cluster
 
@@ -34,7 +35,7 @@ STORE_BYTES = 80_000_000
 @contextmanager
 def cluster_of(n_devices: int) -> Iterator[Cluster]:
     """Start a head and nodes that share the devices."""
-    small = {"num_cpus": 0, "object_store_memory": STORE_BYTES}
+    small: dict[str, Any] = {"num_cpus": 0, "object_store_memory": STORE_BYTES}
     cluster = Cluster(initialize_head=True, head_node_args={**small, "include_dashboard": False})
     try:
         n_nodes = min(MAX_NODES, n_devices)

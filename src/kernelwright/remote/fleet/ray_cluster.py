@@ -129,7 +129,7 @@ class RayAnswer:
 
 
 def _connect(address: str | None) -> None:
-    own = {
+    own: dict[str, Any] = {
         "num_cpus": len(usable_cores()),
         "object_store_memory": OBJECT_STORE_BYTES,
         "include_dashboard": False,
