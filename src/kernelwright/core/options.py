@@ -405,6 +405,11 @@ OPTIONS: tuple[Option, ...] = (
         is_configurable=True,
     ),
     Option(
+        "models.tool_calls", "--tool-calls", "Calls of tools before one answer at most, where the server "
+        "takes tools; 0: none are offered. Each costs a request.", "Language models", kind=int, minimum=0,
+        default="3", is_configurable=True,
+    ),
+    Option(
         "models.timeout_s", "--model-timeout", "Seconds that one request may take.", "Language models",
         kind=float, minimum=0, default="300", is_configurable=True,
     ),

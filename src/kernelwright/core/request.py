@@ -93,11 +93,11 @@ class _Searching(Request):
     @field_validator("models")
     @classmethod
     def _as_asked_for(cls, models: ModelSettings | None) -> ModelSettings | None:
-        """Leave out prices that were looked up, and roles that ask for nothing of their own."""
+        """Leave out what was looked up or tried out, and roles that ask for nothing of their own."""
         if models is None:
             return None
         roles = {role: own for role, own in models.roles.items() if own != type(own)()}
-        asked = models.model_copy(update={"prices": (), "roles": roles})
+        asked = models.model_copy(update={"prices": (), "without_tools": (), "roles": roles})
         require_words(asked)
         return asked
 
