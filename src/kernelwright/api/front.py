@@ -86,6 +86,7 @@ def optimize(
     weights: Weights | str | None = None,
     nonfinite: Nonfinite | str | None = None,
     evaluator: Evaluator | str | None = None,
+    workers: str | None = None,
     cold: bool = False,
     blocks: bool | None = None,
     with_backward: bool = False,
@@ -125,6 +126,7 @@ def optimize(
             constant, and a kernel may prepare them once. Default ``every_call``.
         nonfinite: is NaN and infinity judged: ``auto``, ``same`` or ``ignored``; see docs/referee.md.
         evaluator: who judges, an address or an object; default: the referee here.
+        workers: ``ray`` or ``ray://HOST:PORT``: a device of that cluster judges; see docs/fleet.md.
         cold: begin with no memory of other runs.
         blocks: take the model apart, optimise each kind of block once and put the model together; None:
             where a kind of block occurs twice. See docs/whole-models.md.
@@ -182,6 +184,7 @@ def optimize(
         weights=weights,
         nonfinite=nonfinite,
         evaluator=evaluator if isinstance(evaluator, str) else None,
+        workers=workers,
         cold=cold,
         blocks=blocks,
         with_backward=with_backward,
