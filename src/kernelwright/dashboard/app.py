@@ -12,9 +12,10 @@ from kernelwright.core.errors import KernelwrightError
 from kernelwright.dashboard import views
 from kernelwright.dashboard.changes import SHOWN_RUNS, Changes
 from kernelwright.remote.extra import missing
+from kernelwright.report.diff import changes
 from kernelwright.report.highlight import highlight
 from kernelwright.report.html import render_report
-from kernelwright.report.page import asset, templates
+from kernelwright.report.page import asset, render
 from kernelwright.report.runlist import list_runs
 from kernelwright.store.base import RunRecord, Store
 
@@ -161,7 +162,8 @@ def _calls(store: Store, request: Request) -> str:
 def _candidate(store: Store, request: Request) -> str:
     run_id = _found(store, request.path_params["run"]).run_id
     wanted = request.path_params["candidate"]
-    candidate = next((c for c in store.iter_candidates(run_id) if c.id == wanted), None)
+    run = {candidate.id: candidate for candidate in store.iter_candidates(run_id)}
+    candidate = run.get(wanted)
     if candidate is None:
         raise _NotThere(f"no candidate {wanted!r} in run {run_id}")
     return _render(
@@ -169,10 +171,9 @@ def _candidate(store: Store, request: Request) -> str:
         run_id=run_id,
         candidate=candidate,
         source=highlight(candidate.source),
-        comparisons=views.comparisons(store, run_id, candidate),
+        comparisons=changes(candidate, run, store.get_run(run_id).spec.task.source),
     )
 
 
 def _render(template: str, **values: Any) -> str:
-    page = templates("kernelwright.dashboard").get_template(template)
-    return page.render(stylesheet=asset("report.css"), script=asset("report.js"), **values)
+    return render(template, "kernelwright.dashboard", **values)
