@@ -14,6 +14,7 @@ from kernelwright.agents.teams import check_team, find_team, model_seats
 from kernelwright.api.capturing import preparation
 from kernelwright.api.closing import closer
 from kernelwright.api.explaining import explain
+from kernelwright.api.model_tools import toolboxes
 from kernelwright.api.referees import open_referee as open_referee
 from kernelwright.core.budget import Meter
 from kernelwright.core.candidate import Candidate
@@ -273,14 +274,20 @@ def _can_tune(around: Around) -> bool:
     return around.close is not None or recorded
 
 
-def assemble(spec: RunSpec, meter: Meter, tape: Tape) -> Crew:
+def assemble(spec: RunSpec, meter: Meter, tape: Tape, settings: Settings) -> Crew:
     """Return the team of a run; its models, where it has any, are asked through the meter and the tape."""
     if spec.models is None:
         return Crew(find_team(spec.team))
     temperatures = find_recipe(spec.recipe).temperatures
     models = spec.models.with_temperatures(temperatures)
     client = make_client(models, meter, tape, seed=spec.seed)
-    team = find_team(spec.team, client, prompt_tokens=models.prompt_tokens(), calls=models.calls)
+    team = find_team(
+        spec.team,
+        client,
+        prompt_tokens=models.prompt_tokens(),
+        calls=models.calls,
+        toolbox=toolboxes(spec, models, settings),
+    )
     return Crew(team, client.account.by_name)
 
 
@@ -296,7 +303,7 @@ def _tools(
     return Tools(
         store=store,
         referee=referee,
-        assemble=lambda meter, own: assemble(spec, meter, recorded or own),
+        assemble=lambda meter, own: assemble(spec, meter, recorded or own, where),
         policy=recipe.make_policy(spec.seed),
         pipelines=recipe.pipelines,
         cache_dir=where.cache_dir,
