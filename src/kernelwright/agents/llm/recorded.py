@@ -31,7 +31,7 @@ from kernelwright.agents.llm.models import connect
 from kernelwright.agents.llm.outcomes import NOT_THE_PROTOCOL, failure_of, outcome_of, raw_text
 from kernelwright.agents.llm.structured import complaints
 from kernelwright.agents.llm.tape import Tape
-from kernelwright.agents.llm.tool_turns import answer_with_tools, arguments_of, timed_use
+from kernelwright.agents.llm.tool_turns import LEAST_S, NO_TIME, answer_with_tools, arguments_of, timed_use
 from kernelwright.agents.llm.tools import OfferedTools
 from kernelwright.agents.llm.transport import RequestFailure, RequestPatience
 from kernelwright.agents.llm.window import correction_tokens
@@ -171,7 +171,8 @@ class RecordedModel(WrapperModel):
         key = self._next_key(request)
         known = self._line.tape.find(key, question)
         if known is None:
-            said, seconds = await timed_use(self.tools, name, arguments)
+            has_time = self._seconds_left() >= LEAST_S
+            said, seconds = await timed_use(self.tools, name, arguments) if has_time else (NO_TIME, 0.0)
             said = said.encode("utf-8", "replace").decode()
             known = ModelCall(
                 key=key,
