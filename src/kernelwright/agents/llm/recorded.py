@@ -39,6 +39,7 @@ from kernelwright.core.budget import Meter, Spent
 from kernelwright.core.frozen import content_hash
 from kernelwright.core.model_call import CallOutcome, ModelCall, Question
 from kernelwright.core.models import ModelSettings
+from kernelwright.core.spans import span
 
 BYTES_PER_TOKEN = 3
 """For servers that do not say what they counted; on the high side for English and code; our choice."""
@@ -172,7 +173,9 @@ class RecordedModel(WrapperModel):
         known = self._line.tape.find(key, question)
         if known is None:
             has_time = self._seconds_left() >= LEAST_S
-            said, seconds = await timed_use(self.tools, name, arguments) if has_time else (NO_TIME, 0.0)
+            told = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": name}
+            with span(self._line.settings.instrument, f"execute_tool {name}", told):
+                said, seconds = await timed_use(self.tools, name, arguments) if has_time else (NO_TIME, 0.0)
             said = said.encode("utf-8", "replace").decode()
             known = ModelCall(
                 key=key,
