@@ -11,7 +11,7 @@ BRANCH = "main"
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     """Return the page's text with such links changed; the others stay for MkDocs to check."""
     folder = posixpath.join("docs", posixpath.dirname(page.file.src_uri))
-    return LINK.sub(lambda found: _in_the_repository(found, folder, config.repo_url), markdown)
+    return LINK.sub(lambda found: _in_the_repository(found, folder, config.extra["repository"]), markdown)
 
 
 def _in_the_repository(found: re.Match[str], folder: str, repository: str) -> str:

@@ -16,7 +16,7 @@ def rewritten(text: str, page: str = "referee.md") -> str:
     hook: dict[str, object] = {}
     exec((ROOT / "scripts" / "docs_links.py").read_text(encoding="utf-8"), hook)
     place = SimpleNamespace(file=SimpleNamespace(src_uri=page))
-    repository = SimpleNamespace(repo_url="https://example.org/r/")
+    repository = SimpleNamespace(extra={"repository": "https://example.org/r/"})
     return str(hook["on_page_markdown"](text, place, repository, None))  # type: ignore[operator]
 
 
@@ -43,7 +43,7 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
         pytest.importorskip(package, reason="the site needs the extra docs")
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")],
-        cwd=ROOT, capture_output=True, text=True, timeout=300, check=False,
+        cwd=ROOT, capture_output=True, text=True, timeout=1800, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     reference = (tmp_path / "site" / "api.html").read_text(encoding="utf-8")

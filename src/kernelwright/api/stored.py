@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 from kernelwright.core.events import CandidateEvaluated, RunFinished
-from kernelwright.core.machine import Machine
 from kernelwright.core.run import RunSpec, RunState
 from kernelwright.core.task import Task
 from kernelwright.referee.version import REFEREE_VERSION
@@ -47,7 +46,7 @@ def _alike(store: Store, spec: RunSpec) -> Iterator[RunRecord]:
             and all(getattr(known, name) == getattr(spec, name) for name in DECIDING)
             and _asked(known) == _asked(spec)
             and is_same_task(known.task, spec.task)
-            and _without_measures(known.machine) == _without_measures(spec.machine)
+            and known.machine.without_measures() == spec.machine.without_measures()
         ):
             yield record
 
@@ -66,19 +65,6 @@ def _asked(spec: RunSpec) -> dict[str, object]:
     request = spec.request
     fields = () if request is None else type(request).model_fields
     return {name: getattr(request, name) for name in fields if name not in _OF_NO_ACCOUNT}
-
-
-def _without_measures(machine: Machine) -> Machine:
-    """Return a machine without what differs from one measurement to the next."""
-    accelerator = machine.accelerator
-    plain = (
-        None
-        if accelerator is None
-        else accelerator.model_copy(
-            update={"peaks": None, "fp32_flops": None, "bandwidth": None, "source": None}
-        )
-    )
-    return machine.model_copy(update={"peaks": None, "accelerator": plain})
 
 
 def _is_of_this_referee(store: Store, record: RunRecord) -> bool:

@@ -50,6 +50,8 @@ def optimize(
         say(f"the store has the answer, run {begun.run_id}; --again measures anew")
     if begun.spec.by_blocks:
         by_blocks(begun, request, as_json=as_json)
+    if request.with_backward:
+        with_backward(begun, request, as_json=as_json)
     places = places_for(request.output or f"{title}_fast.py", request.report or f"{title}_report.html")
     if begun.spec.machine.is_assumed:
         say(f"{request.evaluator} does not say what its machine is: kernels are planned for one like this")
@@ -99,6 +101,44 @@ def by_blocks(begun: "Begun", request: RunRequest, *, as_json: bool) -> NoReturn
             print_table(block_table(result.apart, result.winner.id if result.winner else None))
         paths = [f"Model: {saved} (kernelwright.load)"] if saved else []
         print_verdict(run_verdict(story), "", *paths, f"Report: {report}", f"Run: {result.run_id}")
+    if request.open_report and not webbrowser.open(report.resolve().as_uri()):
+        say(f"no browser to open {report} with")
+    raise typer.Exit(0)
+
+
+def with_backward(begun: "Begun", request: RunRequest, *, as_json: bool) -> NoReturn:
+    """Optimise a task and its gradients, write the folder and the report, say the verdict and exit."""
+    # lazy: load torch and Jinja2
+    from kernelwright import api
+    from kernelwright.report.html import render_report
+
+    title = request.task.title
+    folder = Path(request.output or f"{title}_fast")
+    report = require_writable(Path(request.report or f"{title}_report.html"))
+    with keeping("what was measured is kept", as_json=as_json, resume_with=request.command_line()):
+        result = api.finish_with_backward(begun, progress=True)
+    saved = result.save(folder) if result.winner is not None else None
+    write_text(report, render_report(begun.store, result.run_id))
+    note = result.backward.note if result.backward is not None else ""
+    if as_json:
+        print_json(
+            {
+                "run_id": result.run_id,
+                "task": begun.spec.task.name,
+                "improved": saved is not None,
+                "from_store": result.is_stored,
+                "reason": result.reason,
+                "folder": saved,
+                "report": report,
+                "evaluation": result.evaluation,
+                "backward": note,
+            }
+        )
+    else:
+        story = tell_story(stored.event for stored in begun.store.iter_events(result.run_id))
+        paths = [f"Module: {saved} (kernelwright.load)"] if saved else []
+        lines = ("", f"Gradients: {note}", *paths, f"Report: {report}", f"Run: {result.run_id}")
+        print_verdict(run_verdict(story), *lines)
     if request.open_report and not webbrowser.open(report.resolve().as_uri()):
         say(f"no browser to open {report} with")
     raise typer.Exit(0)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kernelwright.cli.optimize import Places, deliver, places_for, play, resume_command
+from kernelwright.cli.optimize import Places, deliver, places_for, play, resume_command, with_backward
 from kernelwright.cli.options import (
     AsJson,
     EvaluatorOption,
@@ -110,10 +110,14 @@ def resume(
     opened = open_store(store)
     begun = api.resume(run, store=opened, evaluator=evaluator, require_sandbox=require_sandbox)
     say(f"carrying on {begun.run_id}: {command_line(begun.spec)}")
+    asked = begun.request
+    if asked is not None and asked.with_backward:
+        paths = {"output": output or asked.output, "report": report or asked.report}
+        with_backward(begun, asked.model_copy(update=paths), as_json=as_json)
     kernel, page = begun.paths
     places = places_for(output or kernel, report or page)
     outcome = play(begun, places, as_json=as_json, store=store)
-    is_opened = begun.request is not None and begun.request.open_report
+    is_opened = asked is not None and asked.open_report
     deliver(opened, outcome, places, as_json=as_json, open_report=is_opened)
 
 

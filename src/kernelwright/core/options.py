@@ -14,6 +14,7 @@ from kernelwright.core.models import CallMode, OutputMode
 from kernelwright.core.places import parse_place
 from kernelwright.core.policy import LibraryCalls, Nonfinite, Weights
 from kernelwright.core.task import Mode, TolerancePolicy
+from kernelwright.core.workers import parse_workers
 from kernelwright.core.workload_words import parse_workload, workload_word
 
 MAX_MS, MAX_MB = 20.0, 100.0
@@ -239,6 +240,10 @@ OPTIONS: tuple[Option, ...] = (
         "blocks", "--no-blocks", "Optimise the model as one kernel.", "Search", kind=bool, is_off=True,
     ),
     Option(
+        "with_backward", "--with-backward", "Optimise the gradients, too, for training; half of the budget "
+        "is theirs. See docs/delivery.md.", "Search", kind=bool,
+    ),
+    Option(
         "again", "--again", "Measure anew, also where the store has the answer to the same request.",
         "Search", kind=bool,
     ),
@@ -309,6 +314,11 @@ OPTIONS: tuple[Option, ...] = (
         "evaluator", "--evaluator", "Judge candidates elsewhere: at a `kernelwright serve`, or through files "
         "in a folder.", "Judging", metavar="URL | drop:FOLDER", default="the referee here",
         is_configurable=True,
+    ),
+    Option(
+        "workers", "--workers", "Judge on the devices of a Ray cluster, tasks side by side: one of this "
+        "command's own on this machine, or one that runs. See docs/fleet.md.", "Judging",
+        metavar="ray | ray://HOST:PORT", default="the referee here", parse=parse_workers,
     ),
     Option("device", "--device", f"Where candidates run: {_DEVICE}", "Judging", is_configurable=True),
     Option(

@@ -19,6 +19,7 @@ from kernelwright.core.places import KernelPlace, TaskPlace
 from kernelwright.core.policy import LibraryCalls, Nonfinite, Policy, Weights
 from kernelwright.core.request_words import Worded
 from kernelwright.core.task import Mode, TolerancePolicy, Workload
+from kernelwright.core.workers import parse_workers
 
 DEFAULT_RECIPE = "kernelwright"
 """How to search when nobody says otherwise; docs/recipes/kernelwright.md has the evidence."""
@@ -81,6 +82,13 @@ class _Searching(Request):
     """Of the seats that are a model's; prices are looked up when a run begins."""
     store: str | None = None
     """SQLite file or SQLAlchemy URL; None: as the settings say."""
+    workers: str | None = None
+    """``ray`` or ``ray://HOST:PORT``: a fleet judges; None: the referee here."""
+
+    @field_validator("workers")
+    @classmethod
+    def _a_cluster(cls, workers: str | None) -> str | None:
+        return None if workers is None else parse_workers(workers)
 
     @field_validator("models")
     @classmethod
@@ -114,6 +122,8 @@ class RunRequest(_WithWorkloads, _WithPolicy, _Searching):
     """The run knows of no other one."""
     blocks: bool | None = None
     """Take the model apart and optimise each kind of block; None: where one may occur twice."""
+    with_backward: bool = False
+    """Optimise the gradients, too: half of the budget is theirs."""
     again: bool = False
     """Measure anew where the store has the answer."""
     findings: str | None = None
@@ -128,6 +138,12 @@ class RunRequest(_WithWorkloads, _WithPolicy, _Searching):
     """Show the report in a browser."""
 
     _baselines = field_validator("baselines")(_once)
+
+    @model_validator(mode="after")
+    def _one_judge(self) -> "RunRequest":
+        if self.evaluator is not None and self.workers is not None:
+            raise UserError("--evaluator and --workers both say who judges; give one of them")
+        return self
 
 
 class EvaluateRequest(_WithWorkloads, _WithPolicy):
@@ -233,6 +249,8 @@ class CompareRequest(_Experiment):
     def _measurements_can_be_had(self) -> "CompareRequest":
         if self.replay is not None and self.record is not None:
             raise UserError("--replay measures nothing, so there is nothing to --record; give one of them")
+        if self.replay is not None and self.workers is not None:
+            raise UserError("--replay measures nothing, so there is no work for --workers; give one of them")
         if (self.reuse or self.replay is not None) and self.budget.seconds is not None:
             raise UserError(
                 "--budget-seconds means nothing where measurements are not made anew; "

@@ -48,6 +48,8 @@ FINAL_SHARE = 0.3
 """Share of a budget in seconds that is kept for the final measurement; the search ends that much earlier."""
 TIMING_SHARE = 1 / 3
 """Share of the seconds that are left that finalists may be timed in turn for: the final needs the rest."""
+LEARNED = ("ledger_until", "archive_until", "findings")
+"""Fields of a spec that say what its run knows of others."""
 NO_TIME = "no time was left to measure the best candidate again"
 MAX_FRUITLESS = 8
 """Steps in a row without a new candidate after which the search ends; ours. A model that talks nonsense
@@ -109,10 +111,10 @@ def start_run(spec: RunSpec, tools: Tools) -> RunOutcome:
     return continue_run(create_run(spec, tools.store), tools)
 
 
-def create_run(spec: RunSpec, store: Store) -> str:
+def create_run(spec: RunSpec, store: Store, like: RunSpec | None = None) -> str:
     """Put a run into the store as it begins, with what its models cost now and what it may know of others.
 
-    A resumed run keeps to both.
+    A resumed run keeps to both. With ``like`` it may know what that run may; otherwise what the store knows.
 
     Raises:
         UserError: there is a budget in USD and a model whose price nobody knows; nothing is stored.
@@ -120,7 +122,12 @@ def create_run(spec: RunSpec, store: Store) -> str:
     if spec.models is not None:
         require_prices(spec.models, spec.budget)
         spec = spec.model_copy(update={"models": with_prices(spec.models)})
-    return store.create_run(with_memory(spec, store))
+    return store.create_run(with_memory(spec, store) if like is None else with_memory_of(spec, like))
+
+
+def with_memory_of(spec: RunSpec, other: RunSpec) -> RunSpec:
+    """Return the spec with what another run may know of others."""
+    return spec.model_copy(update={name: getattr(other, name) for name in LEARNED})
 
 
 def with_memory(spec: RunSpec, store: Store) -> RunSpec:
