@@ -4,17 +4,17 @@ A run is ``invoke_workflow``, a tool of a model ``execute_tool``; requests to mo
 The names of steps and evaluations are ours. Spans go to the exporter that the process has set up.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 SpanValue: TypeAlias = str | bool | int | float
-Tell: TypeAlias = Callable[[dict[str, SpanValue]], object]
+Tell: TypeAlias = Callable[[Mapping[str, SpanValue]], object]
 """Adds attributes to a span."""
 
 
 @contextmanager
-def span(is_wanted: bool, name: str, attributes: dict[str, SpanValue]) -> Iterator[Tell]:
+def span(is_wanted: bool, name: str, attributes: Mapping[str, SpanValue]) -> Iterator[Tell]:
     """Open a span around what follows; nothing at all where it is not wanted.
 
     The end of a budget or an interruption is no error of the span.
@@ -23,9 +23,9 @@ def span(is_wanted: bool, name: str, attributes: dict[str, SpanValue]) -> Iterat
         yield lambda more: None
         return
     with _tracer().start_as_current_span(
-        name, attributes=attributes, record_exception=False, set_status_on_exception=False
+        name, attributes=dict(attributes), record_exception=False, set_status_on_exception=False
     ) as opened:
-        yield opened.set_attributes
+        yield lambda more: opened.set_attributes(dict(more))
 
 
 def _tracer() -> Any:

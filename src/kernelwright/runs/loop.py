@@ -26,7 +26,7 @@ from kernelwright.core.events import (
 from kernelwright.core.learned import ArchivedPlan
 from kernelwright.core.model_call import CallOutcome
 from kernelwright.core.run import RunSpec, RunState
-from kernelwright.core.spans import span
+from kernelwright.core.spans import SpanValue, span
 from kernelwright.memory.study import study
 from kernelwright.runs import finalists
 from kernelwright.runs.closing import LEAST_EVALUATIONS
@@ -310,7 +310,10 @@ class _Loop:
         step = self.tools.pipelines[selection.mode]
         context.require_calls(step.seats)
         begun = context.begin(selection)
-        told = {"kernelwright.step": self.state.step, "kernelwright.base": selection.base or ""}
+        told: dict[str, SpanValue] = {
+            "kernelwright.step": self.state.step,
+            "kernelwright.base": selection.base or "",
+        }
         with span(self.spec.is_traced, f"step {selection.mode}", told):
             step.run(context, begun)
         is_fruitful = before != (len(self.state.attempts), len(self.state.exhausted))

@@ -309,7 +309,7 @@ class StepContext:
         """Return the recorded evaluation of an interrupted run, or make it now and record it."""
         evaluation = self._journal.recorded_evaluation(candidate.id, is_final=final)
         if evaluation is None:
-            told = {"kernelwright.candidate": candidate.id, "kernelwright.final": final}
+            told: dict[str, SpanValue] = {"kernelwright.candidate": candidate.id, "kernelwright.final": final}
             with span(self.spec.is_traced, "evaluate", told) as tell:
                 evaluation = self._session.evaluate(
                     candidate,
