@@ -131,4 +131,4 @@ def _ledger(store: Store | None, target: TargetName) -> LedgerView:
     if store is None:
         return EmptyLedger()
     factors = Findings(store.iter_findings()).for_target(str(target))
-    return InformedLedger(Ledger(outcome for _, outcome in store.iter_outcomes()), factors)
+    return InformedLedger(Ledger.of_tallies(store.tallies()), factors)
