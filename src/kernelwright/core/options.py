@@ -422,8 +422,8 @@ OPTIONS: tuple[Option, ...] = (
         kind=int, minimum=1, default="8388608", is_configurable=True,
     ),
     Option(
-        "models.instrument", "--instrument", "Emit OpenTelemetry spans of requests to models.",
-        "Language models", kind=bool, is_configurable=True,
+        "models.instrument", "--instrument", "Emit OpenTelemetry spans: run, steps, requests to models, "
+        "tools, evaluations.", "Language models", kind=bool, is_configurable=True,
     ),
     Option(
         "store", "--store", "SQLite file or SQLAlchemy URL of the store.", "Results",
