@@ -300,6 +300,8 @@ class TuneRequest(_WithWorkloads):
     seed: int = 0
     tolerance: TolerancePolicy | None = None
     library_calls: LibraryCalls = LibraryCalls.ALLOWED
+    earlier: tuple[str, ...] = ()
+    """T4 files of the same parameters, from earlier tuning or other machines, or folders that ``out`` named."""
     output: str | None = None
     """File for the closed source; None: it is not written."""
     out: str | None = None
