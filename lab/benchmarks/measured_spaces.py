@@ -128,7 +128,7 @@ def report(comparison: Comparison, names: Sequence[str], methods: Sequence[str],
     spaces = [comparison.spaces[name] for name in names]
     for method in methods:
         rows = comparison.rows(names, method)
-        scores = [[score(space, run) for run in row] for space, row in zip(spaces, rows, strict=True)]
+        scores = [[score(space, run, budget) for run in row] for space, row in zip(spaces, rows, strict=True)]
         low, high = bootstrap(scores)
         needed = {near: _needed(spaces, rows, near, budget) for near in NEAR}
         cells = [f"{fmean(map(fmean, scores)):.3f} [{low:.3f}, {high:.3f}]"]
@@ -137,7 +137,7 @@ def report(comparison: Comparison, names: Sequence[str], methods: Sequence[str],
         lines.append(f"| {method} | {' | '.join(cells)} |")
     if WARM in methods:
         lines += ["", *_warm_against_cold(comparison, names, budget)]
-    lines += ["", *_by_space(comparison, names, methods)]
+    lines += ["", *_by_space(comparison, names, methods, budget)]
     return lines
 
 
@@ -183,7 +183,9 @@ def _warm_against_cold(comparison: Comparison, names: Sequence[str], budget: int
         )
 
 
-def _by_space(comparison: Comparison, names: Sequence[str], methods: Sequence[str]) -> Iterator[str]:
+def _by_space(
+    comparison: Comparison, names: Sequence[str], methods: Sequence[str], budget: int
+) -> Iterator[str]:
     yield f"| space | points | cutoff | {' | '.join(methods)} |"
     yield "|---" * (3 + len(methods)) + "|"
     for name in names:

@@ -3,7 +3,8 @@
 The score of a run is the mean, over the evaluations that random search is expected to need until 95 % of the
 way from the median to the optimum, of how far the run is ahead of random search, as a share of how far the
 optimum is. Random search has 0, who begins at the optimum 1. Source: Willemsen and others, "A methodology for
-comparing optimization algorithms for auto-tuning" (2024), by evaluations instead of seconds.
+comparing optimization algorithms for auto-tuning" (2024). Two things are ours: evaluations are counted
+instead of seconds, and the score ends with the budget where random search is expected to need more.
 """
 
 import math
@@ -63,9 +64,9 @@ def cutoff(space: MeasuredSpace) -> int:
     return math.ceil(slower / (len(space.able) + 1 - slower))
 
 
-def score(space: MeasuredSpace, order: Sequence[Key]) -> float:
-    """Return the score of one run."""
-    end = cutoff(space)
+def score(space: MeasuredSpace, order: Sequence[Key], budget: int) -> float:
+    """Return the score of one run; where the budget is below the cutoff, up to the budget."""
+    end = min(cutoff(space), budget)
     of_random, own = np.array(random_best(space, end)), np.array(best_so_far(space, order, end))
     return float(np.mean((of_random - own) / (of_random - space.best)))
 

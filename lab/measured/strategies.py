@@ -58,6 +58,7 @@ def write_cache(space: MeasuredSpace, path: Path) -> None:
 def tuned_by(strategy: str, space: MeasuredSpace, cache: Path, budget: int, seed: int) -> list[Key]:
     """Return the points that a strategy evaluates, each once, in order."""
     import kernel_tuner  # lazy: optional
+    from constraint import FunctionConstraint  # lazy: comes with it
 
     names = list(space.points[0].values)
     with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
@@ -68,7 +69,7 @@ def tuned_by(strategy: str, space: MeasuredSpace, cache: Path, budget: int, seed
             [1],
             [],
             _values(space),
-            restrictions=lambda config: tuple(config[name] for name in names) in space.table,
+            restrictions=[FunctionConstraint(lambda *values: values in space.table)],
             lang="CUDA",
             cache=str(cache),
             simulation_mode=True,

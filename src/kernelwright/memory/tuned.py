@@ -35,3 +35,15 @@ def most_telling(earlier: EarlierTuning, count: int) -> tuple[tuple[Mapping[str,
     n_fast = count // 2
     rest, n_rest = ordered[n_fast:], count - n_fast
     return tuple(ordered[:n_fast]) + tuple(rest[i * len(rest) // n_rest] for i in range(n_rest))
+
+
+def best_elsewhere(earlier: Sequence[EarlierTuning], count: int) -> list[Mapping[str, ParamValue]]:
+    """Return the fastest points of all machines in turn, each point once."""
+    ordered = [sorted(one.points, key=lambda point: point[1]) for one in earlier]
+    found: dict[tuple[tuple[str, ParamValue], ...], Mapping[str, ParamValue]] = {}
+    for place in range(max(map(len, ordered), default=0)):
+        for points in ordered:
+            if place < len(points) and len(found) < count:
+                values = points[place][0]
+                found.setdefault(tuple(sorted(values.items())), values)
+    return list(found.values())

@@ -22,8 +22,10 @@ Known = tuple[Values, float | None, float]
 CLIP = math.log(6.0)
 """Points that are slower than the best by more than this are taken for equally slow. Ours: what matters is
 the shape near the best, and one point that is a hundred times slower would hide it."""
-MOST_OWN, MOST_EARLIER = 300, 320
+MOST_OWN, MOST_EARLIER = 300, 240
 """Points of this tuning and of all earlier ones that are learned from at most: a fit costs their cube."""
+ENOUGH, USUAL_SPREAD = 8, 0.5
+"""Own points from which their standard deviation is known, and what it is taken for before."""
 
 
 class Guess:
@@ -48,7 +50,8 @@ class Guess:
         self._best = min(logs, default=0.0)
         model = np.zeros(len(points))
         model[: len(known)] = [_log(modelled) for _, modelled, _ in known]
-        theirs = [log for one in others for log in _clipped([log for _, log in one])]
+        spread = float(np.std(logs)) if len(logs) >= ENOUGH else USUAL_SPREAD
+        theirs = [log for one in others for log in _rescaled([log for _, log in one], spread)]
         machine = [0] * len(known) + [number for number, one in enumerate(others, 1) for _ in one]
         rows = Rows(self._encoding.rows(points), model, np.array(machine, dtype=int))
         self._process = Process(self._encoding, rows, np.array([*logs, *theirs]) - model, shape or Shape())
@@ -66,6 +69,12 @@ class Guess:
     def _rows(self, points: Sequence[Values], models: Sequence[float | None]) -> Rows:
         logs = np.array([_log(model) for model in models])
         return Rows(self._encoding.rows(points), logs, np.zeros(len(points), dtype=int))
+
+
+def _rescaled(logs: Sequence[float], spread: float) -> list[float]:
+    """Return logarithms that spread as those here do: a machine may answer the same choices more strongly."""
+    clipped = np.array(_clipped(logs))
+    return list((clipped - clipped.mean()) * (spread / max(float(clipped.std()), 1e-6)))
 
 
 def _clipped(logs: Sequence[float]) -> list[float]:

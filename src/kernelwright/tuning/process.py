@@ -23,8 +23,11 @@ FITTED_AT_ONCE = 10
 """Relevances that one fit goes through; the next one goes on with the others."""
 JOINT, SHARED, NOISE = (0.3, 0.6, 0.9), (0.0, 0.4, 0.7, 0.9, 0.97), (0.001, 0.005, 0.02, 0.1)
 """Values that the fit tries."""
-LEAST_POINTS = 4
-"""Below, nothing is fitted."""
+SHARED_BEFORE, DOUBT_IN_SHARES = 0.7, 10.0
+"""Correlation of machines that is expected beforehand, and what a likelihood pays for another one, squared."""
+LEAST_POINTS, GROWN = 4, 1.2
+"""Below so many nothing is fitted; and again when there are so many times the points."""
+HUGE = 1e9
 SCALE, SCALE_WORTH = 0.1, 2.0
 """Variance of logarithms that is expected beforehand, and how many points that is worth."""
 
@@ -37,12 +40,14 @@ class Shape:
     """Of a name: how quickly times change along its values."""
     joint: float = 0.6
     """Share of the variance that is of values together, not of each alone."""
-    shared: float = 0.7
-    """Correlation of two machines."""
+    shared: dict[int, float] = field(default_factory=dict)
+    """Correlation of each other machine with the one that is tuned."""
     noise: float = 0.02
     """Variance over that of the signal."""
     turn: int = 0
     """Relevances that were gone through so far."""
+    fitted: int = 0
+    """Own points when it was fitted last."""
 
 
 @dataclass(frozen=True)
@@ -65,8 +70,12 @@ class Process:
         self._encoding, self._rows, self._targets, self._shape = encoding, rows, targets, shape
         for name in encoding.names:
             shape.relevance.setdefault(name, 3.0 / math.sqrt(len(encoding.names)))
-        if len(targets) >= LEAST_POINTS:
+        for machine in range(1, 1 + int(rows.machine.max(initial=0))):
+            shape.shared.setdefault(machine, SHARED_BEFORE)
+        own = int((rows.machine == 0).sum())
+        if len(targets) >= LEAST_POINTS and own >= GROWN * shape.fitted:
             _Fit(self, encoding, rows).run(shape)
+            shape.fitted = own
         self._lower = np.linalg.cholesky(self.covariance(self._alike(rows.values, rows.values)))
         self._weights = np.linalg.solve(self._lower, targets)
         self._scale = _variance(self._weights)
@@ -74,7 +83,7 @@ class Process:
     def predict(self, rows: Rows) -> "Prediction":
         """Return what is known of points of the machine that is tuned."""
         same = self._rows.machine == 0
-        cross = self._alike(rows.values, self._rows.values) * np.where(same, 1.0, self._shape.shared)
+        cross = self._alike(rows.values, self._rows.values) * self._shares()
         cross += (LEVEL + MODEL_DOUBT * np.outer(rows.model, self._rows.model)) * same
         solved = np.linalg.solve(self._lower, cross.T)
         before = 1.0 + LEVEL + MODEL_DOUBT * rows.model**2
@@ -90,22 +99,33 @@ class Process:
 
     def covariance(self, alike: Array) -> Array:
         """Return the covariance of all measurements over the signal's variance, with its noise."""
-        rows, shape = self._rows, self._shape
+        rows = self._rows
         same = rows.machine[:, None] == rows.machine[None]
-        found = alike * np.where(same, 1.0, shape.shared)
+        shares = self._shares()
+        found = alike * np.where(same, 1.0, np.outer(shares, shares))
         found = found + (LEVEL + MODEL_DOUBT * np.outer(rows.model, rows.model)) * same
-        found[np.diag_indices(len(found))] += shape.noise
+        found[np.diag_indices(len(found))] += self._shape.noise
         return found
 
     def likelihood(self, alike: Array) -> float:
         """Return the logarithm of how likely the measurements are, but for a constant."""
+        count = len(self._targets)
+        bordered = np.empty((count + 1, count + 1))
+        bordered[:count, :count] = self.covariance(alike)
+        bordered[count, :count] = bordered[:count, count] = self._targets
+        bordered[count, count] = HUGE  # so the last row of the root is the root's inverse times the targets
         try:
-            lower = np.linalg.cholesky(self.covariance(alike))
+            lower = np.linalg.cholesky(bordered)
         except np.linalg.LinAlgError:
             return -math.inf
-        spread = _variance(np.linalg.solve(lower, self._targets))
-        count = len(self._targets) + SCALE_WORTH
-        return float(-0.5 * count * math.log(spread) - np.log(np.diag(lower)).sum())
+        determinant = np.log(np.diag(lower)[:count]).sum()
+        spread = _variance(lower[count, :count])
+        return float(-0.5 * (count + SCALE_WORTH) * math.log(spread) - determinant)
+
+    def _shares(self) -> Array:
+        """Return for each measurement the correlation of its machine with the one that is tuned."""
+        of_machine = {0: 1.0, **self._shape.shared}
+        return np.array([of_machine[int(machine)] for machine in self._rows.machine])
 
     def _alike(self, left: Array, right: Array) -> Array:
         """Return the correlation of points on one machine."""
@@ -155,7 +175,6 @@ class _Fit:
 
     def __init__(self, process: Process, encoding: Encoding, rows: Rows) -> None:
         self._process, self._names = process, encoding.names
-        self._has_others = bool(rows.machine.any())
         self._apart = {n: apart(rows.values, rows.values, encoding.columns(n)) for n in encoding.names}
         self._together = self._alone = np.zeros((len(rows.values), len(rows.values)))
 
@@ -169,9 +188,10 @@ class _Fit:
         shape.turn += len(some)
         for name in some:
             best = self._relevance(shape, name, best)
-        for quantity, values in (("joint", JOINT), ("shared", SHARED), ("noise", NOISE)):
-            if quantity != "shared" or self._has_others:
-                best = self._choose(shape, quantity, values, best)
+        for machine in shape.shared:
+            best = self._share(shape, machine, best)
+        for quantity, values in (("joint", JOINT), ("noise", NOISE)):
+            best = self._choose(shape, quantity, values, best)
 
     @property
     def _n_at_once(self) -> int:
@@ -190,6 +210,16 @@ class _Fit:
         shape.relevance[name] = before
         return best
 
+    def _share(self, shape: Shape, machine: int, best: float) -> float:
+        chosen = shape.shared[machine]
+        for value in SHARED:
+            shape.shared[machine] = value
+            found = self._score(shape, self._together, self._alone)
+            if found > best:
+                best, chosen = found, value
+        shape.shared[machine] = chosen
+        return best
+
     def _choose(self, shape: Shape, quantity: str, values: tuple[float, ...], best: float) -> float:
         chosen = getattr(shape, quantity)
         for value in values:
@@ -201,9 +231,10 @@ class _Fit:
         return best
 
     def _score(self, shape: Shape, together: Array, alone: Array) -> float:
-        """Return the likelihood, less what relevances far from 1 cost: few points must not decide them."""
-        odd = sum(math.log(shape.relevance[name]) ** 2 for name in self._names)
-        return self._process.likelihood(mixed(shape.joint, together, alone, len(self._names))) - odd / 8
+        """Return the likelihood, less what odd shapes cost: few points must not decide for one."""
+        odd = sum(math.log(shape.relevance[name]) ** 2 for name in self._names) / 8
+        odd += DOUBT_IN_SHARES * sum((share - SHARED_BEFORE) ** 2 for share in shape.shared.values())
+        return self._process.likelihood(mixed(shape.joint, together, alone, len(self._names))) - odd
 
 
 def apart(left: Array, right: Array, columns: slice) -> Array:

@@ -13,7 +13,7 @@ from kernelwright.core.closing import ParameterResponse, ValueResponse
 from kernelwright.core.errors import UserError
 from kernelwright.core.intervals import Interval
 from kernelwright.core.plan import ParamValue
-from kernelwright.memory.tuned import EarlierTuning
+from kernelwright.memory.tuned import EarlierTuning, best_elsewhere
 from kernelwright.tuning.guessing import Guess
 from kernelwright.tuning.halving import FINALISTS, halve
 from kernelwright.tuning.process import Shape
@@ -267,8 +267,10 @@ class _Search:
         """Return new points by number: those that are guessed to be fast, and some whatever is guessed."""
         fresh: dict[int, Tried] = {}
         first = max(self._by_number) + 1
-        for _ in range(ROUNDS_OF_DRAWING):
-            for values in self._ordered(self._pool()):
+        for turn in range(ROUNDS_OF_DRAWING):
+            is_first = turn == 0 and len(self.run.tried) == 1
+            remembered = best_elsewhere(self._earlier, self._size) if is_first else []
+            for values in (*remembered, *self._ordered(self._pool())):
                 self._seen.add(_key(values))
                 source = self._points.source(values)
                 if source is not None and source not in self._drawn:
