@@ -26,7 +26,7 @@ class Encoding:
         seen: dict[str, dict[ParamValue, None]] = {name: {value: None} for name, value in defaults.items()}
         for point in points:
             for name, value in point.items():
-                own = {} if name in defaults else {ABSENT: None}
+                own: dict[ParamValue, None] = {} if name in defaults else {ABSENT: None}
                 seen.setdefault(name, own)[value] = None
         decided = {name: list(values) for name, values in sorted(seen.items()) if len(values) > 1}
         self.names = tuple(decided)

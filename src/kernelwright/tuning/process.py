@@ -24,7 +24,7 @@ FITTED_AT_ONCE = 10
 JOINT, SHARED, NOISE = (0.3, 0.6, 0.9), (0.0, 0.4, 0.7, 0.9, 0.97), (0.001, 0.005, 0.02, 0.1)
 """Values that the fit tries."""
 SHARED_BEFORE, DOUBT_IN_SHARES = 0.7, 10.0
-"""Correlation of machines that is expected beforehand, and what a likelihood pays for another one, squared."""
+"""Correlation of machines that is expected beforehand, and what the square of a difference from it costs."""
 LEAST_POINTS, GROWN = 4, 1.2
 """Below so many nothing is fitted; and again when there are so many times the points."""
 HUGE = 1e9
@@ -90,9 +90,10 @@ class Process:
         variance = self._scale * np.maximum(before - (solved**2).sum(axis=0), 1e-9)
 
         def covariance(number: int) -> Array:
-            known = self._alike(rows.values[[number]], rows.values)[0] + LEVEL
+            known: Array = self._alike(rows.values[[number]], rows.values)[0] + LEVEL
             known = known + MODEL_DOUBT * rows.model[number] * rows.model
-            return self._scale * (known - solved[:, number] @ solved)
+            left: Array = self._scale * (known - solved[:, number] @ solved)
+            return left
 
         noise = self._scale * self._shape.noise
         return Prediction(rows.model + solved.T @ self._weights, variance, covariance, noise)
@@ -102,7 +103,7 @@ class Process:
         rows = self._rows
         same = rows.machine[:, None] == rows.machine[None]
         shares = self._shares()
-        found = alike * np.where(same, 1.0, np.outer(shares, shares))
+        found: Array = alike * np.where(same, 1.0, np.outer(shares, shares))
         found = found + (LEVEL + MODEL_DOUBT * np.outer(rows.model, rows.model)) * same
         found[np.diag_indices(len(found))] += self._shape.noise
         return found
@@ -241,7 +242,7 @@ def apart(left: Array, right: Array, columns: slice) -> Array:
     """Return the squared distance of rows along some columns."""
     a, b = left[:, columns], right[:, columns]
     found: Array = (a**2).sum(axis=1)[:, None] + (b**2).sum(axis=1)[None] - 2 * a @ b.T
-    return np.maximum(found, 0.0)
+    return found.clip(0.0)
 
 
 def mixed(joint: float, together: Array, alone: Array, n_names: int) -> Array:
