@@ -23,6 +23,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean
@@ -85,8 +86,11 @@ class Comparison:
         missing = [one for one in wanted if one not in self.runs]
         jobs = [(self.spaces[n], m, s, self._options.budget, self._memory(n, m, s)) for n, m, s in missing]
         self._kept.parent.mkdir(parents=True, exist_ok=True)
-        with ProcessPoolExecutor(self._options.jobs) as pool, self._kept.open("a", encoding="utf-8") as kept:
-            for (name, method, seed), order in zip(missing, pool.map(_played, jobs), strict=True):
+        with ExitStack() as stack, self._kept.open("a", encoding="utf-8") as kept:
+            played: Iterator[list[Key]] = map(_played, jobs)
+            if self._options.jobs > 1:
+                played = stack.enter_context(ProcessPoolExecutor(self._options.jobs)).map(_played, jobs)
+            for (name, method, seed), order in zip(missing, played, strict=True):
                 places = {key: place for place, key in enumerate(self.keys[name])}
                 run = MeasuredRun(name, method, seed, tuple(places[key] for key in order))
                 self.runs[run.key] = run
@@ -191,15 +195,15 @@ def _by_space(
     for name in names:
         space = comparison.spaces[name]
         cells = [
-            f"{fmean(score(space, run) for run in comparison.rows([name], method)[0]):.2f}"
+            f"{fmean(score(space, run, budget) for run in comparison.rows([name], method)[0]):.2f}"
             for method in methods
         ]
         yield f"| {name} | {len(space.table)} | {cutoff(space)} | {' | '.join(cells)} |"
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
     """Make the runs and print the tables; with ``--out`` write them, too."""
-    options = _options()
+    options = _options(argv)
     spaces = [s for s in read_spaces(options.folder) if not options.kernels or s.kernel in options.kernels]
     comparison = Comparison(spaces, options)
     seen = [space.name for space in spaces if space.device not in HELD_OUT]
@@ -221,7 +225,7 @@ def main() -> None:
         path.write_text(f"`{command}`; {package}; data: {options.data}.\n\n{text}", encoding="utf-8")
 
 
-def _options() -> argparse.Namespace:
+def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("folder", type=Path, help="with KERNEL/DEVICE_T4.json.gz")
     parser.add_argument("--kernels", nargs="*", default=[], help="only these")
@@ -233,7 +237,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--data", default="as given", help="what the data is, with its commit")
     parser.add_argument("--work", type=Path, default=Path("out/measured"), help="where runs are kept")
     parser.add_argument("--out", type=Path, help="folder for the tables")
-    return parser.parse_args()
+    return parser.parse_args(argv)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lab.benchmarks.measured_spaces import main
 from lab.measured import strategies
 from lab.measured.score import best_so_far, bootstrap, cutoff, evaluations_to, random_best, score
 from lab.measured.space import MeasuredSpace, read_space, read_spaces, remembered, tuned_by_us
@@ -135,3 +136,22 @@ def test_strategies_of_kernel_tuner_play_on_the_table(space: MeasuredSpace, tmp_
     strategies.write_cache(space, cache)
     order = strategies.tuned_by("random_sample", space, cache, 12, seed=0)
     assert len(order) == 12 == len(set(order)) and set(order) <= set(space.table)
+
+
+@pytest.mark.slow
+def test_the_comparison_holds_devices_out_and_carries_on(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "stencil" / "A6000_T4.json").write_text(json.dumps(results(64)))
+    work = tmp_path / "work"
+    given = [str(folder), "--seeds", "2", "--budget", "20", "--strategies", "--work", str(work)]
+    main(given)
+    shown = capsys.readouterr().out
+    assert "| warm |" in shown and "warm over cold" in shown and "| stencil B1 |" in shown
+    assert "A6000" not in shown
+    kept = (work / "runs-20.jsonl").read_text()
+    main(given)
+    assert capsys.readouterr().out == shown and (work / "runs-20.jsonl").read_text() == kept
+    main([*given, "--final"])
+    shown = capsys.readouterr().out
+    assert "| stencil A6000 |" in shown and "| stencil A1 |" not in shown
