@@ -88,6 +88,7 @@ def models(draw: st.DrawFn) -> ModelSettings:
         temperature=draw(maybe(amounts)),
         max_output_tokens=draw(st.integers(16, 10**6)),
         context_tokens=draw(maybe(st.integers(512, 10**7))),
+        tool_calls=draw(st.integers(0, 99)),
         timeout_s=draw(st.floats(1e-3, 1e6)),
         max_reply_bytes=draw(counts),
         output_mode=draw(st.sampled_from(get_args(OutputMode))),
@@ -109,6 +110,7 @@ SEARCH = {
     "budget": budgets,
     "models": maybe(models()),
     "store": maybe(names),
+    "workers": maybe(st.sampled_from(["ray", "ray://10.0.0.7:10001"])),
 }
 PLAYED = {"recipe": words, "team": words, "seed": st.integers(-100, 10**9)}
 TASKS = {
@@ -128,7 +130,8 @@ def a(kind: type[Request], **fields: st.SearchStrategy[Any]) -> st.SearchStrateg
 
 
 run_requests = a(
-    RunRequest, task=places, **TASK, **JUDGED, **SEARCH, **PLAYED, evaluator=maybe(words),
+    RunRequest, task=places, **TASK, **JUDGED, **{**SEARCH, "workers": st.none()}, **PLAYED,
+    evaluator=maybe(words),
     cold=st.booleans(), findings=maybe(words), record=maybe(words), output=maybe(words), report=maybe(words),
     open_report=st.booleans(),
 )  # fmt: skip
