@@ -6,6 +6,7 @@ from pathlib import Path
 from kernelwright import remote
 from kernelwright.agents.teams import check_team
 from kernelwright.api import playing, workers
+from kernelwright.api.capturing import require_own
 from kernelwright.api.machines import bound_settings, further_baselines, machine_for, parse_target
 from kernelwright.api.models import check_models, ready_models
 from kernelwright.api.stored import stored_answer, unfinished_run
@@ -98,7 +99,7 @@ def begin(
         UserError: something in the request cannot be; nothing is in the store then.
         MachineError: no compiler, or an evaluator that does not answer.
     """
-    where = bound_settings(settings, request.require_sandbox)
+    where = bound_settings(settings, request.require_sandbox, confine_tasks=request.confine_tasks)
     named = _named_evaluator(request, where)
     try:
         begun = _begin(
@@ -146,7 +147,10 @@ def _begin(
     find_recipe(request.recipe)
     target = parse_target(request.target, is_elsewhere=is_elsewhere)
     check_team(request.team, target)
+    if where.confine_tasks:
+        _require_file(task)
     if request.dynamic:
+        require_own(task, where, "--dynamic")
         task = _dynamic(task, request, target_of(target))
     models = ready_models(models, request.team, [request.recipe], request.budget.usd)
     documents = read_documents(Path(request.findings)) if request.findings is not None else ()
@@ -155,7 +159,11 @@ def _begin(
             f"--findings: documents are for models, and none has a seat in the team {request.team!r}; "
             "take --team llm or a mixture"
         )
-    spec = spec_for(request, task, models, settings=where, evaluator=judge).model_copy(
+    if request.with_backward:
+        require_own(task, where, "--with-backward")
+        _require_gradients(request, task, settings=where, evaluator=judge)
+    own = request.model_copy(update={"budget": request.budget.halved()}) if request.with_backward else request
+    spec = spec_for(own, task, models, settings=where, evaluator=judge).model_copy(
         update={
             "documents": documents,
             "is_cold": request.cold or request.record is not None,
@@ -170,9 +178,16 @@ def _begin(
     if known is not None:
         read = known.spec.model_copy(update={"task": task, "request": spec.request, "folder": spec.folder})
         return Begun(known.run_id, read, opened, where, judge, is_stored=True)
-    left = unfinished_run(opened, spec) if (carry_on or spec.by_blocks) and not request.again else None
+    is_carried = carry_on or spec.by_blocks or request.with_backward
+    left = unfinished_run(opened, spec) if is_carried and not request.again else None
     run_id = create_run(spec, opened) if left is None else left.run_id
     return Begun(run_id, opened.get_run(run_id).spec, opened, where, judge)
+
+
+def _require_file(task: Task) -> None:
+    """Raise UserError for a task whose code is no stranger's: it lies in a pickle, which is never read."""
+    if task.artifact is not None:
+        raise UserError(f"{task.name}: a live module is your own; --confine-tasks is for a stranger's file")
 
 
 def _dynamic(task: Task, request: RunRequest, target: Target) -> Task:
@@ -212,8 +227,9 @@ def resume(
     opened = store or sqlstore.open_store(where.store)
     record = find_run(opened, run)
     asked = record.spec.request
-    if asked is not None and require_sandbox is None:
-        where = bound_settings(where, asked.require_sandbox)
+    if asked is not None:
+        wanted = None if require_sandbox is not None else asked.require_sandbox
+        where = bound_settings(where, wanted, confine_tasks=asked.confine_tasks)
     judge = evaluator or (asked.evaluator if asked else None)
     return Begun(
         record.run_id,
@@ -254,11 +270,31 @@ def wants_blocks(
         f"for {target}": target.device.is_apart,
         "with --dynamic": bool(task.dynamic),
         "with --weights frozen": request.weights is Weights.FROZEN,
+        "with --with-backward": request.with_backward,
     }
     found = [words for words, holds in why_not.items() if holds]
     if request.blocks and found:
         raise UserError(f"--blocks: a model cannot be taken apart {found[0]}; leave one of the two out")
     return bool(request.blocks) or (request.blocks is None and not found and holds_blocks(task))
+
+
+def _require_gradients(
+    request: RunRequest, task: Task, *, settings: Settings, evaluator: Evaluator | None
+) -> None:
+    """Raise UserError where gradients cannot be optimised, whatever the module is."""
+    target = target_of(parse_target(request.target, is_elsewhere=isinstance(evaluator, Elsewhere)))
+    why_not = {
+        "with --record": request.record is not None,
+        "with --confine-tasks, as autograd runs in this process": settings.confine_tasks,
+        "with --evaluator": isinstance(evaluator, Elsewhere),
+        f"for {target}": target.device.is_apart,
+        "with --dynamic": bool(task.dynamic),
+        "with --weights frozen": request.weights is Weights.FROZEN,
+        "with --blocks": bool(request.blocks),
+    }
+    found = [words for words, holds in why_not.items() if holds]
+    if found:
+        raise UserError(f"--with-backward: gradients are not optimised {found[0]}; leave one of the two out")
 
 
 def find_run(store: Store, prefix: str) -> RunRecord:
