@@ -88,6 +88,7 @@ def models(draw: st.DrawFn) -> ModelSettings:
         temperature=draw(maybe(amounts)),
         max_output_tokens=draw(st.integers(16, 10**6)),
         context_tokens=draw(maybe(st.integers(512, 10**7))),
+        tool_calls=draw(st.integers(0, 99)),
         timeout_s=draw(st.floats(1e-3, 1e6)),
         max_reply_bytes=draw(counts),
         output_mode=draw(st.sampled_from(get_args(OutputMode))),

@@ -11,7 +11,7 @@ import typer
 from kernelwright.cli.interruption import deliver_best, keeping, leaving
 from kernelwright.cli.options import AsJson, takes
 from kernelwright.cli.output import print_json, print_table, print_verdict, say
-from kernelwright.core.errors import MachineError, StoreError
+from kernelwright.core.errors import KernelwrightError, MachineError, StoreError
 from kernelwright.core.request import RunRequest
 from kernelwright.core.request_words import shown
 from kernelwright.report.asked import with_models
@@ -163,17 +163,28 @@ def play(begun: "Begun", places: Places, *, as_json: bool, store: str | None) ->
         )
 
     progress = show_run(spec.task.name, spec.budget.evaluations, progress=True)
-    with leaving(leave), _resumable(again), progress:
+    with leaving(leave), _resumable(begun, places, again), progress:
         return begun.carry_on(progress.add)
 
 
 @contextlib.contextmanager
-def _resumable(resume_with: str) -> Iterator[None]:
+def _resumable(begun: "Begun", places: Places, resume_with: str) -> Iterator[None]:
     """Add to what the machine or the store failed at how the run is carried on once that is mended."""
     try:
         yield
     except (MachineError, StoreError) as error:
+        if isinstance(error, MachineError):
+            _report_failure(begun, places)
         raise type(error)(f"{error}. Carry on with: {resume_with}") from error
+
+
+def _report_failure(begun: "Begun", places: Places) -> None:
+    """Write the report of a run that failed, where that is possible; what failed is told in any case."""
+    # lazy: Jinja2 is only needed here
+    from kernelwright.report.html import render_report
+
+    with contextlib.suppress(KernelwrightError):
+        say(f"Report: {write_text(places.report, render_report(begun.store, begun.run_id))}")
 
 
 def resume_command(run_id: str, store: str | None) -> str:

@@ -15,7 +15,7 @@ from kernelwright.cli.options import (
     StoreOption,
 )
 from kernelwright.cli.output import print_json, print_table, print_verdict, say, stdout, tell
-from kernelwright.cli.stores import find_run, open_for_reading, open_store
+from kernelwright.cli.stores import find_run, newest_ids, open_for_reading, open_store
 from kernelwright.core.errors import UserError
 from kernelwright.report.asked import with_models
 from kernelwright.report.files import write_text
@@ -35,7 +35,10 @@ app = typer.Typer(
     help="Runs in the store: list, show, resume, record, replay, export, report.", no_args_is_help=True
 )
 IN_MEMORY = "sqlite://"
-RunId = Annotated[str, typer.Argument(metavar="RUN", help="Id of the run, or how it begins.")]
+RunId = Annotated[
+    str,
+    typer.Argument(metavar="RUN", help="Id of the run, or how it begins.", autocompletion=newest_ids),
+]
 
 
 @app.command("list")

@@ -112,7 +112,7 @@ class ModelSettings(Frozen):
     prices: tuple[Price, ...] = ()
     """The snapshot taken when the run began; a resumed run keeps to it."""
     instrument: bool = False
-    """Emit OpenTelemetry spans, to whatever exporter the process has configured."""
+    """Emit OpenTelemetry spans of the run, to whatever exporter the process has configured."""
 
     _model = field_validator("model")(_well_formed)
     _base_url = field_validator("base_url")(_without_credentials)

@@ -356,7 +356,7 @@ OPTIONS: tuple[Option, ...] = (
         choices=get_args(SandboxTier), default="the best there is", is_configurable=True,
     ),
     Option(
-        "confine_tasks", "--confine-tasks", "Run the reference in the sandbox too: for a stranger's task.",
+        "confine_tasks", "--confine-tasks", "The task is a stranger's: run its code in the sandbox only.",
         "Judging", kind=bool,
     ),
     Option(
@@ -422,8 +422,8 @@ OPTIONS: tuple[Option, ...] = (
         kind=int, minimum=1, default="8388608", is_configurable=True,
     ),
     Option(
-        "models.instrument", "--instrument", "Emit OpenTelemetry spans of requests to models.",
-        "Language models", kind=bool, is_configurable=True,
+        "models.instrument", "--instrument", "Emit OpenTelemetry spans: run, steps, requests to models, "
+        "tools, evaluations.", "Language models", kind=bool, is_configurable=True,
     ),
     Option(
         "store", "--store", "SQLite file or SQLAlchemy URL of the store.", "Results",

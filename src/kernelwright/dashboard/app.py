@@ -51,7 +51,7 @@ def make_app(store: Store, *, token: str | None, hosts: Collection[str] = ()) ->
     """
     changes = Changes(store)
     pages: dict[str, Page] = {
-        "/": lambda request: _html(lambda: _overview(store)),
+        "/": lambda request: _html(lambda: overview(store)),
         "/machines": lambda request: _html(
             lambda: _render("machines.html.j2", machines=views.machines(store))
         ),
@@ -144,7 +144,8 @@ def _found(store: Store, run: str) -> RunRecord:
     return record
 
 
-def _overview(store: Store) -> str:
+def overview(store: Store) -> str:
+    """Return the start page."""
     lines = list_runs(store, limit=SHOWN_RUNS)
     return _render("runs.html.j2", lines=lines, is_all=len(lines) < SHOWN_RUNS)
 

@@ -9,7 +9,6 @@ from kernelwright.core.frozen import Frozen
 from kernelwright.core.machine import Machine
 from kernelwright.core.model_call import ModelCall
 from kernelwright.core.visible import visible_lines
-from kernelwright.report.runlist import standing
 from kernelwright.store.base import Store
 
 UNKNOWN = "not recorded"
@@ -31,8 +30,8 @@ class MachineLine(Frozen):
     cores: str
     compiler: str
     versions: str
-    runs: int
-    at_work: int
+    runs: int = 0
+    at_work: int = 0
     """Runs in progress."""
 
 
@@ -70,29 +69,21 @@ def _texts(value: Any, who: str) -> Iterator[tuple[str, str]]:
 
 def machines(store: Store) -> list[MachineLine]:
     """Return the machines of all runs, those with most runs first."""
-    n_runs: Counter[str] = Counter()
-    at_work: Counter[str] = Counter()
-    known: dict[str, Machine] = {}
-    for record in store.iter_runs():
-        machine = record.spec.machine
-        key = machine.model_dump_json(
-            include={"processor", "cores", "compiler", "system", "torch", "accelerator"}
-        )
-        known[key] = machine
-        n_runs[key] += 1
-        at_work[key] += standing(store, record) == "running"
-    return [_machine_line(known[key], runs, at_work[key]) for key, runs in n_runs.most_common()]
+    lines: dict[MachineLine, Counter[str]] = {}
+    for use in store.machines():
+        line = _machine_line(use.machine)
+        lines.setdefault(line, Counter()).update(runs=use.runs, at_work=use.at_work)
+    found = [line.model_copy(update=dict(counts)) for line, counts in lines.items()]
+    return sorted(found, key=lambda line: -line.runs)
 
 
-def _machine_line(machine: Machine, runs: int, at_work: int) -> MachineLine:
+def _machine_line(machine: Machine) -> MachineLine:
     where = machine.accelerator.name if machine.accelerator else machine.processor
     return MachineLine(
         name=where or UNKNOWN,
         cores=UNKNOWN if machine.cores is None else str(machine.cores),
         compiler=machine.compiler or UNKNOWN,
         versions=", ".join(_versions(machine)) or UNKNOWN,
-        runs=runs,
-        at_work=at_work,
     )
 
 

@@ -25,7 +25,7 @@ from kernelwright.core.events import (
     StepStarted,
     TaskPrepared,
 )
-from kernelwright.report.console import make_console
+from kernelwright.report.console import is_muted, make_console
 from kernelwright.report.measures import duration, geomean, millis, times
 from kernelwright.report.story import Story, StoryStep
 
@@ -60,7 +60,8 @@ def progress_console(progress: bool | None) -> Console | None:
     notebook = Console(markup=False, highlight=False, emoji=False)
     if notebook.is_jupyter:
         return notebook
-    return make_console(is_stderr=True) if progress or sys.stderr.isatty() else None
+    is_shown = (progress or sys.stderr.isatty()) and not is_muted()
+    return make_console(is_stderr=True) if is_shown else None
 
 
 def show_run(task_name: str, n_evaluations: int | None = None, progress: bool | None = None) -> Progress:

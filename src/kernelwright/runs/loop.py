@@ -26,6 +26,7 @@ from kernelwright.core.events import (
 from kernelwright.core.learned import ArchivedPlan
 from kernelwright.core.model_call import CallOutcome
 from kernelwright.core.run import RunSpec, RunState
+from kernelwright.core.spans import SpanValue, span
 from kernelwright.memory.study import study
 from kernelwright.runs import finalists
 from kernelwright.runs.closing import LEAST_EVALUATIONS
@@ -215,6 +216,18 @@ class _Loop:
 
     def play(self) -> RunFinished:
         """Run to the end and return the closing event."""
+        told = {
+            "gen_ai.operation.name": "invoke_workflow",
+            "gen_ai.workflow.name": self.spec.recipe,
+            "kernelwright.run": self.journal.run_id,
+            "kernelwright.task": self.spec.task.name,
+        }
+        with span(self.spec.is_traced, f"invoke_workflow {self.spec.recipe}", told) as tell:
+            finished = self._played()
+            tell({"kernelwright.reason": finished.reason, "kernelwright.won": finished.winner is not None})
+            return finished
+
+    def _played(self) -> RunFinished:
         self.journal.emit(RunStarted(recipe=self.spec.recipe, team=self.spec.team))
         with self.tools.referee.open(self.spec.task) as session:
             problem, capture_error = self.tools.prepare(self.spec, self.tools.cache_dir)
@@ -296,7 +309,13 @@ class _Loop:
         before = len(self.state.attempts), len(self.state.exhausted)
         step = self.tools.pipelines[selection.mode]
         context.require_calls(step.seats)
-        step.run(context, context.begin(selection))
+        begun = context.begin(selection)
+        told: dict[str, SpanValue] = {
+            "kernelwright.step": self.state.step,
+            "kernelwright.base": selection.base or "",
+        }
+        with span(self.spec.is_traced, f"step {selection.mode}", told):
+            step.run(context, begun)
         is_fruitful = before != (len(self.state.attempts), len(self.state.exhausted))
         self.state.fruitless[selection.mode] = (
             0 if is_fruitful else self.state.fruitless.get(selection.mode, 0) + 1

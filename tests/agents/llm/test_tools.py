@@ -14,7 +14,7 @@ from kernelwright.agents.llm.asking import Asker
 from kernelwright.agents.llm.model_client import ModelClient
 from kernelwright.agents.llm.planner import ModelPlanner
 from kernelwright.agents.llm.tape import MemoryTape, ReplayOnly, Tape
-from kernelwright.agents.llm.tool_turns import NOT_YET, USED_UP
+from kernelwright.agents.llm.tool_turns import NO_TIME, NOT_YET, USED_UP
 from kernelwright.agents.llm.tools import RESULT_TOKENS, OfferedTools, Tool, Toolbox
 from kernelwright.agents.llm.window import estimate_tokens
 from kernelwright.agents.roles import Situation
@@ -189,6 +189,17 @@ def test_tokens_of_turns_count_in_the_budget(offered: OfferedTools) -> None:
         with pytest.raises(BudgetUsedUp):
             client.ask_text("coder", "You write.", "Write.", offered)
         assert (meter.spent.tokens, len(server.requests)) == (18, 1)
+
+
+@pytest.mark.parametrize(("seconds", "is_carried"), [(59.0, False), (600.0, True)])
+def test_no_tool_is_carried_out_when_the_time_is_nearly_used_up(
+    seconds: float, is_carried: bool, scale: Scale, offered: OfferedTools
+) -> None:
+    script = (calls(("weigh", {"stone": "a"})), says(FINAL))
+    text, (_, second) = asked(*script, tools=offered, budget=Budget(seconds=seconds))
+    assert text == FINAL
+    assert (told(second) == [NO_TIME]) is not is_carried
+    assert bool(scale.carried) is is_carried
 
 
 def test_what_a_tool_said_is_on_the_tape_and_is_not_carried_out_again(

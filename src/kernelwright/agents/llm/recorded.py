@@ -31,7 +31,7 @@ from kernelwright.agents.llm.models import connect
 from kernelwright.agents.llm.outcomes import NOT_THE_PROTOCOL, failure_of, outcome_of, raw_text
 from kernelwright.agents.llm.structured import complaints
 from kernelwright.agents.llm.tape import Tape
-from kernelwright.agents.llm.tool_turns import answer_with_tools, arguments_of, timed_use
+from kernelwright.agents.llm.tool_turns import LEAST_S, NO_TIME, answer_with_tools, arguments_of, timed_use
 from kernelwright.agents.llm.tools import OfferedTools
 from kernelwright.agents.llm.transport import RequestFailure, RequestPatience
 from kernelwright.agents.llm.window import correction_tokens
@@ -39,6 +39,7 @@ from kernelwright.core.budget import Meter, Spent
 from kernelwright.core.frozen import content_hash
 from kernelwright.core.model_call import CallOutcome, ModelCall, Question
 from kernelwright.core.models import ModelSettings
+from kernelwright.core.spans import span
 
 BYTES_PER_TOKEN = 3
 """For servers that do not say what they counted; on the high side for English and code; our choice."""
@@ -171,7 +172,10 @@ class RecordedModel(WrapperModel):
         key = self._next_key(request)
         known = self._line.tape.find(key, question)
         if known is None:
-            said, seconds = await timed_use(self.tools, name, arguments)
+            has_time = self._seconds_left() >= LEAST_S
+            told = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": name}
+            with span(self._line.settings.instrument, f"execute_tool {name}", told):
+                said, seconds = await timed_use(self.tools, name, arguments) if has_time else (NO_TIME, 0.0)
             said = said.encode("utf-8", "replace").decode()
             known = ModelCall(
                 key=key,

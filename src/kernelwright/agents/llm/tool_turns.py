@@ -22,6 +22,9 @@ from kernelwright.agents.llm.tools import OfferedTools
 from kernelwright.core.budget import Meter
 
 USED_UP = "Not carried out: no tool call is left for this answer. Answer now, as described."
+NO_TIME = "Not carried out: the time of this run is nearly used up. Answer now, as described."
+LEAST_S = 60.0
+"""A tool may take about so long; with fewer seconds left in the budget none is carried out. Ours."""
 NOT_YET = "Not taken: tools were asked in the same message. Answer once you have read what they say."
 
 

@@ -36,7 +36,7 @@ class AttentionPrinter:
     ) -> None:
         self.region, self.choices, self.tiling, self.form = region, choices, tiling, tiling.form
         names = Names([region.name, *_OWN])
-        self.arguments = [replace(a, name=names.new(a.name)) for a in signature(region)]
+        self.arguments = tuple(replace(a, name=names.new(a.name)) for a in signature(region))
         self.parameters = [declare(a) for a in self.arguments]
         self.pointers = {a.buffer: a.name for a in self.arguments}
         form = self.form
