@@ -7,6 +7,7 @@ from pathlib import Path
 
 from kernelwright.agents.teams import check_team, needs_model
 from kernelwright.api import playing
+from kernelwright.api.capturing import preparation
 from kernelwright.api.experiments import failure_of, row_of, title_for
 from kernelwright.api.grid import Grid, PlannedRun, Roster
 from kernelwright.api.machines import bound_settings, machine_for, parse_target
@@ -30,7 +31,7 @@ from kernelwright.report.tables import BenchRow
 from kernelwright.runs import recording as recordings
 from kernelwright.runs.evaluator import Evaluator
 from kernelwright.runs.evaluators import JUST_THE_REFEREE, Around
-from kernelwright.runs.prepare import Preparation, prepare
+from kernelwright.runs.prepare import Preparation
 from kernelwright.runs.recording import RecordedMachine, Recording
 from kernelwright.settings import Settings
 from kernelwright.store import sqlstore
@@ -86,7 +87,7 @@ def run_compare(
 
 
 def _begin(request: CompareRequest, title: str, settings: Settings | None, store: Store | None) -> Roster:
-    where = bound_settings(settings, request.require_sandbox)
+    where = bound_settings(settings, request.require_sandbox, confine_tasks=request.confine_tasks)
     asked = _models_by_team(request)
     manifest = None if request.manifest is None else Path(request.manifest)
     entries = collect(
@@ -257,13 +258,13 @@ def _judging(roster: Roster, referee: Evaluator | None, recording: Recording | N
     here = _machine_here(roster.grid.target, roster.settings, referee)
     if recording is None:
         assert referee is not None
-        return _Judging(referee, prepare, here.machine)
+        return _Judging(referee, preparation(roster.settings), here.machine)
     if roster.request.record is not None:
         _check_machine(recording.machine or here, here)
         recording.add(here)
     is_served = roster.grid.conditions.measurements == "reused"
     around = Around(recording=recording, is_served=is_served, is_measured=referee is not None)
-    return _Judging(referee, prepare, here.machine, around)
+    return _Judging(referee, preparation(roster.settings), here.machine, around)
 
 
 def _machine_here(target: TargetName, settings: Settings, referee: Evaluator | None) -> RecordedMachine:

@@ -94,6 +94,7 @@ def optimize(
     findings: str | Path | None = None,
     record: str | Path | None = None,
     require_sandbox: str | None = None,
+    confine_tasks: bool = False,
     resume: str | None = None,
     progress: bool | None = None,
     store: Store | str | Path | None = None,
@@ -136,6 +137,7 @@ def optimize(
         findings: folder of documents, Markdown or text, that models are shown passages of.
         record: folder for the run's answers and measurements.
         require_sandbox: refuse to judge in a weaker sandbox.
+        confine_tasks: the task is a stranger's file: run its code in the sandbox only.
         resume: a run that was interrupted: carry it on. ``what`` may then be the module that it was for.
         progress: a display; None: on a terminal and in a notebook; False: silent.
         store: where runs are kept: an open one, a path or a URL.
@@ -192,6 +194,7 @@ def optimize(
         findings=None if findings is None else str(findings),
         record=None if record is None else str(record),
         require_sandbox=require_sandbox,
+        confine_tasks=confine_tasks,
         store=None if store is None or opened is not None else str(store),
     )
     begun = begin(request, settings=where, store=opened, evaluator=judge)
@@ -363,7 +366,7 @@ def space(task: What, *, sample: int = 0, settings: Settings | None = None, **op
     """
     where = settings or load_settings()
     place = _place(task, where, inputs=options.pop("inputs", None))
-    return run_space(request_for(SpaceRequest, where, task=place, sample=sample, **options))
+    return run_space(request_for(SpaceRequest, where, task=place, sample=sample, **options), settings=where)
 
 
 def tune(

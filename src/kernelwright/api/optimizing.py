@@ -8,6 +8,7 @@ from pathlib import Path
 
 from torch import nn
 
+from kernelwright.api.capturing import require_own
 from kernelwright.api.starting import Begun
 from kernelwright.core.blocks import Composition
 from kernelwright.core.candidate import Candidate
@@ -82,6 +83,8 @@ class OptimizeResult:
 
         The original itself when nothing faster was found. Of a file, ``Model`` is constructed anew.
         """
+        if self.original is None:
+            require_own(self.task, self.settings, "result.module")
         if self.patched is not None:
             return self.patched.module
         if self.delivery is not None:
@@ -96,6 +99,7 @@ class OptimizeResult:
         model."""
         if self.winner is None or self.apart is not None:
             return None
+        require_own(self.task, self.settings, "delivery")
         back = self.backward
         if back is not None and back.winner is not None and back.task is not None:
             return deliver_with_backward(self.winner, self.task, self.original, back.task, back.winner)

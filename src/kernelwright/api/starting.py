@@ -6,6 +6,7 @@ from pathlib import Path
 from kernelwright import remote
 from kernelwright.agents.teams import check_team
 from kernelwright.api import playing, workers
+from kernelwright.api.capturing import require_own
 from kernelwright.api.machines import bound_settings, further_baselines, machine_for, parse_target
 from kernelwright.api.models import check_models, ready_models
 from kernelwright.api.stored import stored_answer, unfinished_run
@@ -98,7 +99,7 @@ def begin(
         UserError: something in the request cannot be; nothing is in the store then.
         MachineError: no compiler, or an evaluator that does not answer.
     """
-    where = bound_settings(settings, request.require_sandbox)
+    where = bound_settings(settings, request.require_sandbox, confine_tasks=request.confine_tasks)
     named = _named_evaluator(request, where)
     try:
         begun = _begin(
@@ -146,7 +147,10 @@ def _begin(
     find_recipe(request.recipe)
     target = parse_target(request.target, is_elsewhere=is_elsewhere)
     check_team(request.team, target)
+    if where.confine_tasks:
+        _require_file(task)
     if request.dynamic:
+        require_own(task, where, "--dynamic")
         task = _dynamic(task, request, target_of(target))
     models = ready_models(models, request.team, [request.recipe], request.budget.usd)
     documents = read_documents(Path(request.findings)) if request.findings is not None else ()
@@ -156,6 +160,7 @@ def _begin(
             "take --team llm or a mixture"
         )
     if request.with_backward:
+        require_own(task, where, "--with-backward")
         _require_gradients(request, task, settings=where, evaluator=judge)
     own = request.model_copy(update={"budget": request.budget.halved()}) if request.with_backward else request
     spec = spec_for(own, task, models, settings=where, evaluator=judge).model_copy(
@@ -177,6 +182,12 @@ def _begin(
     left = unfinished_run(opened, spec) if is_carried and not request.again else None
     run_id = create_run(spec, opened) if left is None else left.run_id
     return Begun(run_id, opened.get_run(run_id).spec, opened, where, judge)
+
+
+def _require_file(task: Task) -> None:
+    """Raise UserError for a task whose code is no stranger's: it lies in a pickle, which is never read."""
+    if task.artifact is not None:
+        raise UserError(f"{task.name}: a live module is your own; --confine-tasks is for a stranger's file")
 
 
 def _dynamic(task: Task, request: RunRequest, target: Target) -> Task:
@@ -216,8 +227,9 @@ def resume(
     opened = store or sqlstore.open_store(where.store)
     record = find_run(opened, run)
     asked = record.spec.request
-    if asked is not None and require_sandbox is None:
-        where = bound_settings(where, asked.require_sandbox)
+    if asked is not None:
+        wanted = None if require_sandbox is not None else asked.require_sandbox
+        where = bound_settings(where, wanted, confine_tasks=asked.confine_tasks)
     judge = evaluator or (asked.evaluator if asked else None)
     return Begun(
         record.run_id,

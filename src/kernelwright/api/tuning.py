@@ -3,6 +3,7 @@
 import math
 
 from kernelwright.api import playing
+from kernelwright.api.capturing import capturing
 from kernelwright.api.judging import read_kernel
 from kernelwright.api.machines import bound_settings
 from kernelwright.api.spaces import source_of, space_of
@@ -35,11 +36,11 @@ def run_tune(request: TuneRequest, *, settings: Settings | None = None) -> TuneR
         UserError: nothing is open, or the kernel does not run with its defaults.
         MachineError: no process, memory or compiler.
     """
-    where = bound_settings(settings, request.require_sandbox)
+    where = bound_settings(settings, request.require_sandbox, confine_tasks=request.confine_tasks)
     task = load_place(
         request.task, workloads=request.workloads, mode=request.mode, tolerance=request.tolerance
     )
-    points = _points(request, task)
+    points = _points(request, task, where)
     threads = probe_machine().cores or 1
     with PointTimer(task, threads=threads) as timer:
         run = tune_points(points, timer, seconds=request.seconds, seed=request.seed)
@@ -81,10 +82,12 @@ def _tuned_point(tried: Tried) -> TunedPoint:
     )
 
 
-def _points(request: TuneRequest, task: Task) -> PointSource:
+def _points(request: TuneRequest, task: Task, where: Settings) -> PointSource:
     if request.kernel is None:
         target = find_target(request.target)
-        return SpaceSource(space_of(task, target), lambda planned: source_of(planned, task, target))
+        with capturing(where) as capture:
+            space = space_of(task, target, capture)
+        return SpaceSource(space, lambda planned: source_of(planned, task, target))
     source = OpenSource(read_kernel(request.kernel))
     if source.size == 1:
         raise UserError(

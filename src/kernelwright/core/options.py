@@ -356,7 +356,7 @@ OPTIONS: tuple[Option, ...] = (
         choices=get_args(SandboxTier), default="the best there is", is_configurable=True,
     ),
     Option(
-        "confine_tasks", "--confine-tasks", "Run the reference in the sandbox too: for a stranger's task.",
+        "confine_tasks", "--confine-tasks", "The task is a stranger's: run its code in the sandbox only.",
         "Judging", kind=bool,
     ),
     Option(

@@ -39,6 +39,13 @@ class Request(Worded):
     """Refuse to judge in a weaker sandbox; None: as the settings say."""
 
 
+class _Confining(Request):
+    """A request about tasks that may be a stranger's."""
+
+    confine_tasks: bool = False
+    """Run the tasks' code in the sandbox only; a roofline floor is then the task's word."""
+
+
 class _WithWorkloads(Request):
     """A request that may bring its own workloads."""
 
@@ -102,7 +109,7 @@ class _Searching(Request):
         return asked
 
 
-class RunRequest(_WithWorkloads, _WithPolicy, _Searching):
+class RunRequest(_WithWorkloads, _WithPolicy, _Searching, _Confining):
     """Make one task faster: ``kernelwright optimize``."""
 
     command: ClassVar[str] = "optimize"
@@ -146,7 +153,7 @@ class RunRequest(_WithWorkloads, _WithPolicy, _Searching):
         return self
 
 
-class EvaluateRequest(_WithWorkloads, _WithPolicy):
+class EvaluateRequest(_WithWorkloads, _WithPolicy, _Confining):
     """Judge kernels: ``kernelwright evaluate``."""
 
     command: ClassVar[str] = "evaluate"
@@ -154,8 +161,6 @@ class EvaluateRequest(_WithWorkloads, _WithPolicy):
     kernels: tuple[KernelPlace, ...] = Field(min_length=1)
     final: bool = False
     """Longer, in fresh processes."""
-    confine_tasks: bool = False
-    """Run the reference in the sandbox too, for a stranger's task; the roofline floor is then its word."""
     tolerance: TolerancePolicy | None = None
     baselines: tuple[str, ...] | None = None
     """None: eager."""
@@ -168,7 +173,7 @@ class EvaluateRequest(_WithWorkloads, _WithPolicy):
     _baselines = field_validator("baselines")(_once)
 
 
-class _OverTasks(Request):
+class _OverTasks(_Confining):
     """A request about several tasks."""
 
     sources: tuple[TaskPlace, ...] = ()
@@ -186,6 +191,11 @@ class _OverTasks(Request):
     def _groups_need_a_manifest(self) -> "_OverTasks":
         if self.groups and self.manifest is None:
             raise UserError("--group picks from a manifest; give one with --tasks")
+        if self.confine_tasks and self.manifest is not None:
+            raise UserError(
+                "--tasks: sizes of a manifest's tasks are found by running them in this process; with "
+                "--confine-tasks name the files themselves"
+            )
         return self
 
 
@@ -279,8 +289,6 @@ class CheckRequest(_OverTasks, _WithWorkloads):
     """Estimated milliseconds of a call above which sizes are reduced."""
     max_mb: float = Field(default=MAX_MB, ge=1)
     """Estimated megabytes above which sizes are reduced."""
-    confine_tasks: bool = False
-    """Run the tasks' code in the sandbox only, for a stranger's tasks."""
     out: str | None = None
     """Folder for results.json and results.md."""
     resume: bool = False
@@ -293,7 +301,7 @@ class CheckRequest(_OverTasks, _WithWorkloads):
         return self
 
 
-class SpaceRequest(_WithWorkloads):
+class SpaceRequest(_WithWorkloads, _Confining):
     """Say which programs may be generated for a task: ``kernelwright space``."""
 
     command: ClassVar[str] = "space"
@@ -304,7 +312,7 @@ class SpaceRequest(_WithWorkloads):
     seed: int = 0
 
 
-class TuneRequest(_WithWorkloads):
+class TuneRequest(_WithWorkloads, _Confining):
     """Close what a kernel leaves open, or choose among generated programs: ``kernelwright tune``."""
 
     command: ClassVar[str] = "tune"
