@@ -163,7 +163,7 @@ tune_requests = a(
     TuneRequest, task=places, **TASK, kernel=maybe(at_paths | texts),
     seconds=st.floats(1e-3, 1e6), target=words,
     seed=PLAYED["seed"], tolerance=JUDGED["tolerance"], library_calls=JUDGED["library_calls"],
-    output=maybe(words),
+    output=maybe(words), earlier=st.lists(words, max_size=2).map(tuple),
 )  # fmt: skip
 audit_requests = a(
     AuditRequest, families=st.lists(st.integers(), max_size=3).map(tuple), only=words, device=words,

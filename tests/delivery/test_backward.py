@@ -300,6 +300,26 @@ class Deciding(nn.Module):
         return torch.tanh(x) if x.sum() > 0 else torch.sigmoid(x)
 
 
+class Own(torch.autograd.Function):
+    """Known-bad: its backward raises."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        return torch.tanh(x)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
+        raise KeyError("no way back")
+
+
+class Stuck(nn.Module):
+    """Has a result, and no gradient can be computed."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        found: torch.Tensor = Own.apply(x)  # type: ignore[no-untyped-call]
+        return found
+
+
 class Counted(nn.Module):
     """Has no gradient."""
 
@@ -313,6 +333,7 @@ class Counted(nn.Module):
         (Writing(), "a call changes count"),
         (nn.Dropout(0.5), "draws random numbers"),
         (Deciding(), "autograd: "),
+        (Stuck(), "autograd: 'no way back'"),
         (Counted(), "none of its results has a gradient"),
     ],
 )

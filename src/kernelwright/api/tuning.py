@@ -1,6 +1,9 @@
 """Tuning: cheap timings choose a point, the referee judges it."""
 
+import json
 import math
+from pathlib import Path
+from statistics import median
 
 from kernelwright.api import playing
 from kernelwright.api.capturing import capturing
@@ -13,8 +16,10 @@ from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.policy import Policy
 from kernelwright.core.request import TuneRequest
 from kernelwright.core.task import Task
+from kernelwright.formats.kernel_tuner import read_results
 from kernelwright.machine.probe import probe_machine
-from kernelwright.report.tuned import TunedPoint, TuneResult
+from kernelwright.memory.tuned import EarlierTuning
+from kernelwright.report.tuned import T4_NAME, TunedPoint, TuneResult
 from kernelwright.settings import Settings
 from kernelwright.targets.registry import find_target
 from kernelwright.tasks.places import load_place
@@ -42,8 +47,9 @@ def run_tune(request: TuneRequest, *, settings: Settings | None = None) -> TuneR
     )
     points = _points(request, task, where)
     threads = probe_machine().cores or 1
+    earlier = [read_earlier(Path(path)) for path in request.earlier]
     with PointTimer(task, threads=threads) as timer:
-        run = tune_points(points, timer, seconds=request.seconds, seed=request.seed)
+        run = tune_points(points, timer, seconds=request.seconds, seed=request.seed, earlier=earlier)
     ranked = [tried for tried in run.ranked[:JUDGED] if (tried.ratio or 1.0) < WORTH]
     chosen = [*ranked, run.tried[0]]
     verdicts: list[Evaluation] = []
@@ -67,6 +73,23 @@ def run_tune(request: TuneRequest, *, settings: Settings | None = None) -> TuneR
         surface=tuple(surface(run)),
         evaluation=verdicts[-1],
     )
+
+
+def read_earlier(path: Path) -> EarlierTuning:
+    """Return what tuning measured before; of a folder, its ``tuned.t4.json``.
+
+    Raises:
+        UserError: there is no such file, or it is none in the format T4.
+    """
+    file = path / T4_NAME if path.is_dir() else path
+    try:
+        points = read_results(json.loads(file.read_text(encoding="utf-8")))
+    except (OSError, ValueError) as error:
+        raise UserError(
+            f"--earlier {file}: no T4 file can be read: {error}; name what tune --out wrote"
+        ) from error
+    timed = [(p.values, p.ratio or (median(p.times_ms) if p.times_ms else None)) for p in points]
+    return EarlierTuning.of(str(file), timed)
 
 
 def _tuned_point(tried: Tried) -> TunedPoint:

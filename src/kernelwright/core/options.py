@@ -253,6 +253,11 @@ OPTIONS: tuple[Option, ...] = (
         "Search", metavar="FOLDER",
     ),
     Option(
+        "earlier", "--earlier", "Begin with what tuning the same parameters measured before, here or on "
+        "another machine: a T4 file, or a folder that --out named. Repeatable.", "Search", metavar="PATH",
+        many=True,
+    ),
+    Option(
         "budget.evaluations", "--budget-evaluations", "Candidates to measure at most.", "Budget", kind=int,
         metavar="N", minimum=1, default="the recipe's", is_configurable=True,
     ),

@@ -326,6 +326,8 @@ class TuneRequest(_WithWorkloads, _Confining):
     seed: int = 0
     tolerance: TolerancePolicy | None = None
     library_calls: LibraryCalls = LibraryCalls.ALLOWED
+    earlier: tuple[str, ...] = ()
+    """T4 files of the same parameters, from earlier tuning or other machines, or folders named as ``out``."""
     output: str | None = None
     """File for the closed source; None: it is not written."""
     out: str | None = None

@@ -99,8 +99,11 @@ def backward_task(task: Task, original: nn.Module | None, folder: Path) -> Backw
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(SEED)
             back, given = _differentiated(module, examples)
-    except RuntimeError as error:  # what torch.autograd or a tracer says
-        raise CaptureError(f"autograd: {str(error).strip().splitlines()[0]}") from error
+    except CaptureError:
+        raise
+    except Exception as error:  # whatever torch.autograd, a tracer or a user's own backward raises
+        first_line = (str(error).strip() or repr(error)).splitlines()[0]
+        raise CaptureError(f"autograd: {first_line}") from error
     made = _as_task(task, back, given, folder)
     capture_task(made, made.workloads[0])
     return BackwardTask(back, made)
@@ -233,7 +236,9 @@ def deliver_with_backward(
                 wrong = _wrong_gradient(made, module, _example(module, call))
                 if wrong is not None:
                     raise TaskError(f"{task.name}: {wrong}")
-    except RuntimeError as error:  # an original that does not run in float64
+    except TaskError:
+        raise
+    except Exception as error:  # whatever an original raises that does not run in float64
         raise TaskError(f"{task.name}: gradients cannot be compared with float64 ({error})") from error
     attach(made.kernel, made.module)  # its report begins anew
     return made

@@ -35,6 +35,7 @@ from kernelwright.remote.fleet.ray_cluster import RayCluster  # noqa: E402
 from kernelwright.remote.fleet.session import FleetEvaluator  # noqa: E402
 
 ROOT = Path(__file__).parents[3]
+PATHS = (os.environ.get("PYTHONPATH", ""),)
 STORE_BYTES = 80_000_000
 SOURCES = ("a", "b", "c")
 
@@ -69,7 +70,7 @@ def nodes(head: Cluster) -> Iterator[Cluster]:
 
 def add(cluster: Cluster, n_devices: int = 1, **more: Any) -> Any:
     """Add a node with devices that are nothing but a number."""
-    paths = (more.pop("PYTHONPATH", ""), str(ROOT), os.environ.get("PYTHONPATH", ""))
+    paths = (more.pop("PYTHONPATH", ""), str(ROOT), *PATHS)
     return cluster.add_node(
         num_cpus=0,
         num_gpus=n_devices,
@@ -257,3 +258,36 @@ def test_nobody_at_the_address_is_one_line() -> None:
         address = f"ray://127.0.0.1:{free.getsockname()[1]}"
         with pytest.raises(MachineError, match=r"no Ray cluster at ray://127\.0\.0\.1:\d+: .*ray start"):
             RayCluster(address, "cpu", is_apart=False)
+
+
+def test_a_cluster_is_reached_through_its_client_server(tmp_path: Path) -> None:
+    """As ``--workers ray://HOST:PORT`` does it: this process is no part of the cluster."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    cluster = Cluster(
+        initialize_head=True,
+        head_node_args={
+            "num_cpus": 0,
+            "num_gpus": 1,
+            "object_store_memory": STORE_BYTES,
+            "include_dashboard": False,
+            "ray_client_server_port": port,
+            "env_vars": {"PYTHONPATH": os.pathsep.join(filter(None, (str(ROOT), *PATHS)))},
+        },
+    )
+    try:
+        wait_until(lambda: listens(port))
+        connected = RayCluster(f"ray://127.0.0.1:{port}", "cpu", is_apart=True)
+        with Fleet(connected, order_for(FleetScript(notes=str(tmp_path), dies_once=("b",)))) as fleet:
+            fleet.patience = PATIENCE
+            assert len(play_all(fleet, 1)) == 1
+    finally:
+        cluster.shutdown()
+    assert len(set(ended(tmp_path))) == len(ended(tmp_path)) == len(SOURCES) + 1
+
+
+def listens(port: int) -> bool:
+    """Tell whether somebody listens there."""
+    with socket.socket() as there:
+        return there.connect_ex(("127.0.0.1", port)) == 0
