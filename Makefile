@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 DEMO_TASK ?= examples/gelu_layernorm.py
 RECIPES ?= kernelwright,kernelskill,kernelskill-no-long-term,kernelskill-no-short-term,stark,stark-no-search,stark-no-plan,scientist,cupilot,fsr,best-of-n,refine
 
-.PHONY: help demo test test-slow check lint types bench compare learning turnaround small-model gpu-check clean
+.PHONY: help demo test test-slow check lint types bench compare learning turnaround small-model gpu-check docs clean
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -46,6 +46,10 @@ small-model: $(VENV)/.ready-dev ## A whole run with a real small model on loopba
 
 gpu-check: $(VENV)/.ready-dev ## On a machine with a GPU: all that needs one, under nine minutes (docs/gpu-check.md)
 	$(BIN)/python scripts/gpu-check $(ARGS)
+
+docs: $(VENV)/.ready-dev ## The site, in out/site: the pages of docs/ and the API from docstrings
+	$(BIN)/python -m pip install --quiet -e '.[docs]'
+	$(BIN)/python -m mkdocs build --strict
 
 clean: ## Remove the environment and everything generated
 	rm -rf $(VENV) .venv-small-model out build src/*.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -139,7 +139,7 @@ class _Run:
             value = self._scan(stage, value)
         value = value.astype(stage.dtype)
         self._stages[stage.name] = value
-        over = () if stage.kind == "reduce" else stage.axes
+        over = stage.per if stage.kind == "reduce" else stage.axes
         for store in stage.stores:
             where = np.broadcast_to(self._index(store.index), self._space(over))
             flat = self._flat(store.buffer)
@@ -153,7 +153,7 @@ class _Run:
         return tuple(shape)
 
     def _reduce(self, stage: LoopStage, value: Array) -> Array:
-        places = tuple(self._place[name] for name in stage.axes)
+        places = tuple(self._place[name] for name in stage.axes if name not in stage.per)
         if stage.combine in ("argmax", "argmin"):
             return self._position(stage, value, places)
         combine: dict[str, Callable[..., Array]] = {

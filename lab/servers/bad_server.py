@@ -137,6 +137,26 @@ def calls_tool(arguments: object) -> Behaviour:
     return behave
 
 
+def calls(*asked: tuple[str, object]) -> Behaviour:
+    """Call tools by name with these arguments, in one message; a text is sent as it is, JSON or not."""
+    made = [
+        {
+            "id": f"call-{number}",
+            "type": "function",
+            "function": {"name": name, "arguments": said if isinstance(said, str) else json.dumps(said)},
+        }
+        for number, (name, said) in enumerate(asked, 1)
+    ]
+    body = completion(None, finish_reason="tool_calls", message={"tool_calls": made})
+    return lambda exchange: exchange.send_json(200, body)
+
+
+def without_tools(code: int, otherwise: Behaviour) -> Behaviour:
+    """Refuse every request that carries a tool, and do something else with the others."""
+    refuse = status(code, "this model does not support tools")
+    return lambda exchange: (refuse if exchange.request.body.get("tools") else otherwise)(exchange)
+
+
 def answers(function: Callable[[Request], str]) -> Behaviour:
     """Answer properly with what the function makes of the request."""
     return lambda exchange: exchange.send_json(200, completion(function(exchange.request)))

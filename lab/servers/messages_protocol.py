@@ -59,6 +59,12 @@ def uses_tool(arguments: Mapping[str, object]) -> Behaviour:
     return behave
 
 
+def uses(name: str, arguments: Mapping[str, object]) -> Behaviour:
+    """Call a tool by name."""
+    block = {"type": "tool_use", "id": f"toolu_{name}", "name": name, "input": dict(arguments)}
+    return lambda exchange: exchange.send_json(200, message(block, stop_reason="tool_use"))
+
+
 def fails(code: int, said: str = "scripted", *, retry_after: str | None = None) -> Behaviour:
     """Answer with an error in the protocol's form."""
     headers = {} if retry_after is None else {"Retry-After": retry_after}

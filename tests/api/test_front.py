@@ -191,7 +191,12 @@ def test_a_bench_of_tasks_gives_rows_tables_and_files(engine: StubEngine, tmp_pa
     result = kernelwright.bench("relu.py", name="trial", budget=kernelwright.Budget(evaluations=3))
     assert [row.ending for row in result.rows] == ["faster"] and result.is_success
     assert "1 tasks, 1 faster" in repr(result) and "<table>" in result._repr_html_()
-    assert {path.name for path in result.save("there")} == {"results.json", "results.md", "results.svg"}
+    assert {path.name for path in result.save("there")} == {
+        "results.json",
+        "results.md",
+        "results.html",
+        "results.svg",
+    }
     with pytest.raises(kernelwright.UserError, match="there is an experiment 'trial' already"):
         kernelwright.bench("relu.py", name="trial")
 

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from kernelwright.core.errors import MachineError
+from kernelwright.core.errors import MachineError, UserError
 from kernelwright.core.machine import Accelerator, Machine
 from kernelwright.targets.gpu.facts import GPUS, GpuFacts
 
@@ -147,6 +147,20 @@ def test_what_the_machine_failed_at_comes_with_the_line_that_carries_the_run_on(
     result = cli("optimize", task_file, "--json")
     assert result.code == 2
     assert "the disk is full. Carry on with: kernelwright runs resume " in result.json["error"]
+    assert "Report: relu_report.html" in result.err
+    assert "<h1>" in Path("relu_report.html").read_text(encoding="utf-8")
+
+
+def test_a_failure_is_told_where_its_report_cannot_be_written(
+    cli: Any, engine: Any, task_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> str:
+        raise UserError("no room")
+
+    monkeypatch.setattr("kernelwright.report.html.render_report", refuse)
+    engine.error = MachineError("the disk is full")
+    result = cli("optimize", task_file, "--json")
+    assert result.code == 2 and "the disk is full. Carry on with: " in result.json["error"]
 
 
 def test_an_interrupted_run_writes_its_best_kernel_so_far_and_marks_it(

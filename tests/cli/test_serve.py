@@ -16,6 +16,7 @@ import pytest
 from tests.cli.conftest import PEAKS, TASK
 from tests.marks import first_quick
 
+from kernelwright.api import serving
 from kernelwright.cli import serve
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.task import Task
@@ -96,9 +97,9 @@ def test_floors_of_a_gpu_allow_the_fastest_products_and_those_of_another_model_a
     monkeypatch.setattr(gpu_peaks, "gpu_here", lambda kind, cache: GPUS["h200-sxm"])
     monkeypatch.setattr(gpu_here, "find_gpus", lambda: (GpuHere("NVIDIA H200"), GpuHere("NVIDIA L40S")))
     where = replace(load_settings(), cache_dir=tmp_path)
-    first = serve._peaks(where, "cuda")
+    first = serving.peaks_to_judge_by(where, "cuda")
     assert first is not None and first.fma_gflops == pytest.approx(989e3)
-    assert serve._peaks(where, "cuda:1") is None
+    assert serving.peaks_to_judge_by(where, "cuda:1") is None
     assert [serve._gpu_name(where, name) for name in ("cpu", "cuda", "cuda:1")] == ["", "h200-sxm", ""]
 
 

@@ -78,3 +78,14 @@ def test_a_kernel_without_open_parameters_is_refused(
     kernel.write_text(text)
     result = cli("tune", task, kernel)
     assert result.code == 2 and why in result.err and "Traceback" not in result.err
+
+
+@pytest.mark.parametrize("text", [None, "no json", "{}"])
+def test_earlier_results_that_cannot_be_read_are_named(
+    cli: Any, files: tuple[Path, Path], tmp_path: Path, text: str | None
+) -> None:
+    earlier = tmp_path / "tuned.t4.json"
+    if text is not None:
+        earlier.write_text(text)
+    result = cli("tune", *files, "--earlier", earlier)
+    assert result.code == 2 and "T4" in result.err and "Traceback" not in result.err

@@ -88,6 +88,7 @@ def models(draw: st.DrawFn) -> ModelSettings:
         temperature=draw(maybe(amounts)),
         max_output_tokens=draw(st.integers(16, 10**6)),
         context_tokens=draw(maybe(st.integers(512, 10**7))),
+        tool_calls=draw(st.integers(0, 99)),
         timeout_s=draw(st.floats(1e-3, 1e6)),
         max_reply_bytes=draw(counts),
         output_mode=draw(st.sampled_from(get_args(OutputMode))),
@@ -109,6 +110,7 @@ SEARCH = {
     "budget": budgets,
     "models": maybe(models()),
     "store": maybe(names),
+    "workers": maybe(st.sampled_from(["ray", "ray://10.0.0.7:10001"])),
 }
 PLAYED = {"recipe": words, "team": words, "seed": st.integers(-100, 10**9)}
 TASKS = {
@@ -128,7 +130,8 @@ def a(kind: type[Request], **fields: st.SearchStrategy[Any]) -> st.SearchStrateg
 
 
 run_requests = a(
-    RunRequest, task=places, **TASK, **JUDGED, **SEARCH, **PLAYED, evaluator=maybe(words),
+    RunRequest, task=places, **TASK, **JUDGED, **{**SEARCH, "workers": st.none()}, **PLAYED,
+    evaluator=maybe(words),
     cold=st.booleans(), findings=maybe(words), record=maybe(words), output=maybe(words), report=maybe(words),
     open_report=st.booleans(),
 )  # fmt: skip
@@ -160,7 +163,7 @@ tune_requests = a(
     TuneRequest, task=places, **TASK, kernel=maybe(at_paths | texts),
     seconds=st.floats(1e-3, 1e6), target=words,
     seed=PLAYED["seed"], tolerance=JUDGED["tolerance"], library_calls=JUDGED["library_calls"],
-    output=maybe(words),
+    output=maybe(words), earlier=st.lists(words, max_size=2).map(tuple),
 )  # fmt: skip
 audit_requests = a(
     AuditRequest, families=st.lists(st.integers(), max_size=3).map(tuple), only=words, device=words,

@@ -15,8 +15,8 @@ from kernelwright.core.model_call import CallOutcome, ModelCall
 from kernelwright.core.run import RunSpec, RunState
 from kernelwright.core.task import Task
 from kernelwright.dashboard.app import make_app
-from kernelwright.dashboard.views import MAX_LINES
 from kernelwright.remote.server import HttpServer, listen, url_of
+from kernelwright.report.diff import MAX_LINES
 from kernelwright.store.base import Store
 from kernelwright.store.sqlstore import open_store
 

@@ -9,6 +9,7 @@ from torch import nn
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.machine import Machine
 from kernelwright.core.task import Task
+from kernelwright.delivery.backward import backward_task, deliver_with_backward
 from kernelwright.delivery.making import Delivery, deliver
 from kernelwright.ir.lower import lower
 from kernelwright.targets.cpp.candidate import render_cpp_candidate
@@ -39,3 +40,10 @@ def delivered(
     task = task_from_module(module, inputs, name=type(module).__name__, folder=folder, kwargs=kwargs)
     winner = printed(task) if source is None else Candidate(source=source)
     return deliver(winner, task, module, is_frozen=is_frozen)
+
+
+def delivered_with_backward(module: nn.Module, inputs: Any, folder: Path, **how: Any) -> Delivery:
+    """Deliver a live module with printed kernels for results and gradients."""
+    task = task_from_module(module, inputs, name=type(module).__name__, folder=folder, **how)
+    back = backward_task(task, module, folder)
+    return deliver_with_backward(printed(task), task, module, back, printed(back.task))

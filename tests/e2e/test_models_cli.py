@@ -119,7 +119,8 @@ def test_models_are_asked_at_the_recipes_temperatures_before_anything_starts(
 ) -> None:
     with BadServer(says("ready"), status(400, "temperature 0.8 is not supported")) as server:
         result = optimize(*server_options(server), "--recipe", "stark")
-        assert [request.body.get("temperature") for request in server.requests] == [None, 0.8]
+        asked = [(request.body.get("temperature"), "tools" in request.body) for request in server.requests]
+        assert asked == [(None, True), (0.8, True), (0.8, False)]
     assert_nothing_started(result, store, referee, "temperature 0.8 is not supported")
 
 

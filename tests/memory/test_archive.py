@@ -12,11 +12,13 @@ from kernelwright.core.plan import Move, Plan
 from kernelwright.memory.archive import (
     TRAITS,
     PlanArchive,
+    StoredPlans,
     distance,
     distil,
     signature_of,
     skills_in_order,
 )
+from kernelwright.store.sqlstore import open_store
 
 Signature = dict[str, FactValue]
 NUMBERS = sorted(name for name, trait in TRAITS.items() if trait.scale != "equal")
@@ -151,6 +153,33 @@ def test_equally_alike_ones_come_by_speed_and_then_by_id(order: list[str]) -> No
     plans = [archived(task, SOFTMAX, task) for task in order]
     faster = archived("z", SOFTMAX, "z", speedup=3.0)
     assert names(PlanArchive([*plans, faster]).alike(ROW_SUM, "cpu/cpp", 9)) == ["z", "a", "b", "c"]
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.lists(st.tuples(SIGNATURES, *map(st.integers, (0, 0, 0), (4, 3, 2))), max_size=12), st.data())
+def test_a_stores_plans_answer_as_an_archive_of_them_does(
+    known: list[tuple[Signature, int, int, int]], data: st.DataObject
+) -> None:
+    store = open_store("sqlite://")
+    plans = [
+        archived(
+            f"t{task}",
+            signature,
+            *["tile", "unroll"][: task % 3],
+            f"s{skill}",
+            speedup=1.0 + speed,
+            run_id=f"r{n}",
+        )
+        for n, (signature, task, skill, speed) in enumerate(known)
+    ]
+    for plan in plans:
+        store.add_plan(plan)
+    asked = data.draw(st.sampled_from([ROW_SUM, *(plan.signature for plan in plans)]))
+    count, until = data.draw(st.integers(0, 6)), data.draw(st.integers(0, len(plans)))
+    for without in (None, "t1"):
+        expected = PlanArchive(plans[:until]).alike(asked, "cpu/cpp", count, without_task=without)
+        assert StoredPlans(store, until).alike(asked, "cpu/cpp", count, without_task=without) == expected
+    store.close()
 
 
 def test_what_is_carried_over_names_no_place_of_the_old_task() -> None:

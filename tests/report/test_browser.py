@@ -1,34 +1,30 @@
 """The report in a real browser: nothing fetched, nothing complained of, readable on a phone."""
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from lab.sample_run import make_store
+from tests.browsing import chromium, is_wider_than_the_screen, watched
+from tests.report.test_resultspage import A, B, bench, comparison, played, row
 
 from kernelwright.report.html import render_report
 
-pytestmark = pytest.mark.browser
-ARGUMENTS = (
-    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync"
-)
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+RESULTS = {
+    "bench": lambda: bench(row("a task with a rather long name"), row("b")).files()["results.html"],
+    "comparison": lambda: comparison(*(played(t, w, 2.0) for t in "tu" for w in (A, B))).files()[
+        "comparison.html"
+    ],
+}
+SIZES = pytest.mark.parametrize("width", [1280, 390], ids=["desktop", "phone"])
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if chromium is None:
-        pytest.skip("no Chromium on this machine: install the package chromium to check the report in it")
-    api = pytest.importorskip(
-        "playwright.sync_api", reason="playwright is not installed: pip install playwright"
-    )
-    with api.sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=chromium, args=ARGUMENTS.split())
+    with chromium() as running:
         yield running
-        running.close()
 
 
 @pytest.fixture(params=[1280, 390], ids=["desktop", "phone"])
@@ -36,11 +32,7 @@ def page(browser: Any, request: pytest.FixtureRequest, tmp_path: Path) -> Iterat
     """The made-up run's report, opened from disk, with what the browser said and asked for."""
     file = tmp_path / "report.html"
     file.write_text(render_report(make_store(), "r0001"), encoding="utf-8")
-    opened = browser.new_page(viewport={"width": request.param, "height": 900})
-    opened.complaints, opened.requests = [], []
-    opened.on("console", lambda message: opened.complaints.append(message.text))
-    opened.on("pageerror", lambda error: opened.complaints.append(str(error)))
-    opened.on("request", lambda sent: opened.requests.append(sent.url))
+    opened = watched(browser, request.param)
     opened.goto(file.as_uri())
     yield opened
     opened.close()
@@ -59,8 +51,7 @@ def test_verdict_is_visible_at_once(page: Any) -> None:
 
 
 def test_nothing_is_wider_than_the_screen(page: Any) -> None:
-    width = page.evaluate("document.documentElement.scrollWidth")
-    assert width <= page.viewport_size["width"]
+    assert not is_wider_than_the_screen(page)
 
 
 @pytest.mark.parametrize(
@@ -93,3 +84,16 @@ def test_source_can_be_copied(page: Any) -> None:
     button.click()
     page.wait_for_function("document.querySelector('[data-copy=kernel-source]').textContent !== 'Copy'")
     assert "class ModelNew" in page.locator("#kernel-source").inner_text()
+
+
+@SIZES
+@pytest.mark.parametrize("kind", RESULTS)
+def test_pages_of_results_are_whole_and_fit(browser: Any, tmp_path: Path, kind: str, width: int) -> None:
+    file = tmp_path / "results.html"
+    file.write_text(RESULTS[kind](), encoding="utf-8")
+    page = watched(browser, width)
+    page.goto(file.as_uri())
+    assert page.complaints == [] and len(page.requests) == 1
+    assert not is_wider_than_the_screen(page)
+    assert page.locator("svg.chart").count() == 1 and page.locator("table").count() >= 3
+    page.close()

@@ -139,3 +139,12 @@ def test_roofline_keeps_every_mark_inside_the_picture(
     for circle in ElementTree.fromstring(markup).iter(f"{SVG}circle"):
         assert 0 <= float(circle.get("cx", "-1")) <= 520
         assert 0 <= float(circle.get("cy", "-1")) <= 300
+
+
+def test_the_quotes_around_a_kernel_are_no_part_of_it() -> None:
+    markup = highlight('SOURCE = r"""\n#include <cmath>\nint x = 1;\n"""\n')
+    assert '<span class="tok-string">r&quot;&quot;&quot;</span>' in markup.replace('"""', "&quot;" * 3)
+    assert '<span class="tok-meta">#include &lt;cmath&gt;</span>' in markup
+    assert re.sub("<[^>]+>", "", markup).replace("&lt;", "<").replace("&gt;", ">") == (
+        'SOURCE = r"""\n#include <cmath>\nint x = 1;\n"""\n'
+    )

@@ -102,3 +102,22 @@ def test_a_narrow_terminal_keeps_the_interval_the_best_and_how_far_the_run_is() 
     assert "fuse-pointwise" in text
     assert "5.93x [5.69, 6.22]" in shown_live(50), "a move is cut before a result is"
     assert "already tried" in shown_live(160) and "already tried" not in shown_live(60)
+
+
+def test_it_says_how_long_the_search_may_take_once_its_pace_is_known() -> None:
+    events = make_store().events
+    assert "left before the final" in shown_live(80), "of 8 evaluations, 4 have ended"
+    console = Console(width=80, record=True, force_terminal=True, file=StringIO())
+    unlimited, began = LiveProgress(console, "t", None), LiveProgress(console, "t", 8)
+    for event in events[:-3]:
+        unlimited.add(event)
+    for event in events[:3]:
+        began.add(event)
+    for progress in (unlimited, began):
+        console.print(progress.render())
+    assert "left before" not in console.export_text(), "no limit, or nothing measured yet: nothing to go by"
+    began = LiveProgress(console, "t", 8)
+    for event in events[:-1]:
+        began.add(event)
+    console.print(began.render())
+    assert "the final is under way" in console.export_text()

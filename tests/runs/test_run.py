@@ -1,5 +1,7 @@
 """The loop with scripted verdicts: what is evaluated, what is remembered, how a run ends and resumes."""
 
+import logging
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,7 @@ from kernelwright.methods.kernelskill import KERNELSKILL, KernelSkillPolicy
 from kernelwright.runs.loop import Crew, Tools, continue_run, start_run
 from kernelwright.store import sqlstore
 from kernelwright.store.base import Store
-from kernelwright.store.sqllearned import insert_outcome
+from kernelwright.store.sqllearned import insert_outcomes
 from kernelwright.store.sqlstore import open_store
 from kernelwright.testing.fake_run import FakeReferee, ScriptedTeam, fake_prepare
 
@@ -128,16 +130,13 @@ def test_a_run_killed_while_closing_leaves_all_or_nothing_and_is_closed_by_a_res
 ) -> None:
     verdicts: dict[str, float | Status] = {"a": 1.2, "a>x": 1.4, "a>y": 1.3, "a>x>x": 1.1, "a>x>y": 1.0}
     team = ScriptedTeam(["a"], ["x", "y"])
-    written: list[Outcome] = []
 
-    def stop(connection: Connection, outcome: Outcome) -> int:
-        if written:
-            raise Killed
-        written.append(outcome)
-        return insert_outcome(connection, outcome)
+    def stop(connection: Connection, outcomes: Sequence[Outcome]) -> int:
+        insert_outcomes(connection, outcomes[:1])
+        raise Killed
 
     with monkeypatch.context() as patched, pytest.raises(Killed):
-        patched.setattr(sqlstore, "insert_outcome", stop)
+        patched.setattr(sqlstore, "insert_outcomes", stop)
         start_run(SPEC, tools(store, FakeReferee(verdicts), team))
     run_id = next(store.iter_runs()).run_id
     assert not any(isinstance(event, RunFinished) for event in events(store, run_id))
@@ -148,6 +147,17 @@ def test_a_run_killed_while_closing_leaves_all_or_nothing_and_is_closed_by_a_res
     left = [o.move_key for _, o in store.iter_outcomes()]
     assert left and len(left) == len(set(left))
     assert [plan.best_source for _, plan in store.iter_plans()] == [outcome.winner.id]
+
+
+def test_every_event_is_told_to_the_log(store: Store, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, logger="kernelwright.runs.journal")
+    verdicts: dict[str, float | Status] = {"a": 1.2, "a>x": Status.COMPILE_ERROR}
+    outcome = start_run(SPEC, tools(store, FakeReferee(verdicts), ScriptedTeam(["a"], ["x"])))
+    told = [(record.message, record.__dict__["fields"]) for record in caplog.records]
+    assert [kind for kind, _ in told] == [event.kind for event in events(store, outcome.run_id)]
+    assert all(fields["run"] == outcome.run_id for _, fields in told)
+    verdict_words = [fields["status"] for kind, fields in told if kind == "candidate_evaluated"]
+    assert "verified" in verdict_words and "compile_error" in verdict_words
 
 
 def test_a_run_killed_after_closing_is_finished_by_a_resume(store: Store) -> None:

@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from kernelwright.core.errors import StoreError
 from kernelwright.core.events import CandidateWritten
 from kernelwright.store import engine
+from kernelwright.store.reading import open_for_reading
 from kernelwright.store.sqlstore import open_store
 from kernelwright.store.versions import StoreMissing
 from kernelwright.testing.store_contract import make_outcome, make_spec
@@ -71,6 +72,22 @@ def test_a_read_only_store_in_a_read_only_folder_is_read(folder: Path) -> None:
         store.close()
         with pytest.raises(StoreError, match="read-only; name another"):
             open_store(folder / "s.db")
+    assert content(folder) == before
+
+
+def test_an_older_store_in_a_read_only_folder_is_read_from_an_upgraded_copy(folder: Path) -> None:
+    connection = sqlite3.connect(folder / "old.db")
+    connection.executescript(Path(__file__).with_name("version_1.sql").read_text(encoding="utf-8"))
+    connection.close()
+    before = content(folder)
+    with without_rights(folder):
+        store = open_for_reading(str(folder / "old.db"), must_exist=True)
+        (record,) = store.newest_runs()
+        assert record.spec.task.name == "double" and list(store.alike_runs(record.spec)) == [record]
+        assert len(store.tallies()) == 1
+        with pytest.raises(StoreError, match="opened for reading"):
+            store.create_run(make_spec())
+        store.close()
     assert content(folder) == before
 
 

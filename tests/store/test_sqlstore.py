@@ -89,7 +89,7 @@ def test_other_schema_version_is_refused_naming_both(tmp_path: Path) -> None:
     open_store(path).close()
     with sqlite3.connect(path) as connection:
         connection.execute("UPDATE meta SET value = '99'")
-    with pytest.raises(StoreError, match=r"version 99.*reads version 4.*name another store"):
+    with pytest.raises(StoreError, match=r"version 99.*reads version 5.*name another store"):
         open_store(path)
 
 

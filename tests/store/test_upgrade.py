@@ -13,6 +13,7 @@ from alembic.script import ScriptDirectory
 
 from kernelwright.core.errors import StoreError
 from kernelwright.core.run import RunState
+from kernelwright.core.tally import histograms_of, tallies_of
 from kernelwright.store import schema, versions
 from kernelwright.store.sqlstore import open_store
 from kernelwright.store.versions import StoreOlder
@@ -123,7 +124,50 @@ def test_an_upgraded_file_has_the_layout_of_a_new_one(old: Path, tmp_path: Path)
     open_store(tmp_path / "new.db").close()
     after = layout(old)
     assert after == layout(tmp_path / "new.db") and version(old) == str(schema.SCHEMA_VERSION)
-    assert {name: after[name] for name in before} == before
+    assert all(columns <= after[name] for name, columns in before.items())
+
+
+def test_an_upgraded_file_is_found_by_keys_as_a_new_one_is(old: Path) -> None:
+    with sqlite3.connect(old) as connection:
+        connection.execute("INSERT INTO outcomes (run_id, payload) SELECT run_id, payload FROM outcomes")
+        connection.execute("INSERT INTO outcomes (run_id, payload) VALUES (?, 'no record')", (RUN,))
+    connection.close()
+    store = open_store(old)
+    spec = store.get_run(RUN).spec
+    assert [record.run_id for record in store.alike_runs(spec)] == [RUN]
+    assert [(use.machine, use.runs) for use in store.machines()] == [(spec.machine, 1)]
+    with sqlite3.connect(old) as connection:
+        connection.execute("DELETE FROM outcomes WHERE payload = 'no record'")
+    connection.close()
+    known = [outcome for _, outcome in store.iter_outcomes()]
+    assert store.tallies() == tallies_of(known) and store.histograms() == histograms_of(known)
+    assert store.count_tasks() == 1
+
+
+def test_plans_of_an_older_version_are_found_by_signature(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    store = open_store(path)
+    store.add_plan(make_plan())
+    store.close()
+    as_version_4(path)
+    store = open_store(path)
+    assert list(store.iter_plans_of("cpu/cpp", list(store.plan_signatures("cpu/cpp")))) == [make_plan()]
+
+
+def as_version_4(path: Path) -> None:
+    """Take out of a store what version 5 added."""
+    with sqlite3.connect(path) as connection:
+        for index in ("runs_by_question", "runs_by_machine", "runs_by_experiment", "plans_by_signature"):
+            connection.execute(f"DROP INDEX {index}")
+        connection.execute("DROP INDEX ix_outcomes_run_id")
+        connection.execute("DROP TABLE tallies")
+        for column in ("question", "machine"):
+            connection.execute(f"ALTER TABLE runs DROP COLUMN {column}")
+        for column in ("target", "signature", "speedup"):
+            connection.execute(f"ALTER TABLE plans DROP COLUMN {column}")
+        connection.execute("UPDATE alembic_version SET version_num = '0004'")
+        connection.execute("UPDATE meta SET value = '4' WHERE key = 'schema_version'")
+    connection.close()
 
 
 @pytest.mark.parametrize(
@@ -153,7 +197,7 @@ def test_a_newer_version_is_refused_and_left_as_it_is(old: Path) -> None:
     connection.close()
     before, content = layout(old), old.read_bytes()
     for read_only in (False, True):
-        with pytest.raises(StoreError, match=f"version {newer}.*reads version 4 and older") as caught:
+        with pytest.raises(StoreError, match=f"version {newer}.*reads version 5 and older") as caught:
             open_store(old, read_only=read_only)
         assert "\n" not in str(caught.value)
     assert old.read_bytes() == content and (layout(old), version(old)) == (before, newer)

@@ -5,13 +5,13 @@ import json
 import os
 import subprocess
 import sys
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from lab.example_target import EXAMPLE, install
 
 from kernelwright.core.plan import Plan
 from kernelwright.core.target import TargetName
@@ -23,7 +23,6 @@ from kernelwright.tasks.capture import capture_task
 from kernelwright.tasks.namespace import construct_model, load_namespace
 from kernelwright.tasks.suite import suite_tasks
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "numpy_target"
 SMALL = """
 import torch
 from torch import nn
@@ -42,19 +41,6 @@ def get_init_inputs():
 """
 PRINTED = ("1_", "7_", "12_", "21_", "24_", "25_", "27_")
 """Suite tasks that cover pointwise work, sums, norms, windows with guards, scans both ways and softmax."""
-
-
-def install(folder: Path) -> Path:
-    """Leave what an installation of the example leaves, from its own pyproject; return where it is found."""
-    project = tomllib.loads((EXAMPLE / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    info = folder / "kernelwright_numpy_target-0.1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: 0.1.0\n")
-    entries = project["entry-points"][registry.GROUP]
-    lines = [f"[{registry.GROUP}]", *(f"{name} = {value}" for name, value in entries.items())]
-    (info / "entry_points.txt").write_text("\n".join(lines) + "\n")
-    (folder / "numpy_target").symlink_to(EXAMPLE / "src" / "numpy_target")
-    return folder
 
 
 @pytest.fixture(scope="module")

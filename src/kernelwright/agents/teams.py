@@ -1,5 +1,6 @@
 """The teams by name: ``expert``, ``llm``, or one with seats of the other, e.g. ``expert+planner=llm``."""
 
+from collections.abc import Callable
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from kernelwright.targets.registry import target_of
 
 if TYPE_CHECKING:
     from kernelwright.agents.llm.client import Client
+    from kernelwright.agents.llm.tools import Toolbox
 
 EXPERT, LLM = TEAMS = ("expert", "llm")
 SEATS = tuple(field.name for field in fields(Team) if field.name not in ("name", "calls"))
@@ -24,6 +26,7 @@ def find_team(
     *,
     prompt_tokens: int | None = None,
     calls: CallMode = "merged",
+    toolbox: "Callable[[str], Toolbox | None]" = lambda role: None,
 ) -> Team:
     """Return a fresh team of that name.
 
@@ -32,6 +35,7 @@ def find_team(
         client: The line to the models, where a seat needs one.
         prompt_tokens: What the models have room for, where that is less than the windows' budgets.
         calls: Whether a plan and its kernel, a diagnosis and its repair, come in one answer.
+        toolbox: By seat: what its model may call before it answers.
 
     Raises:
         UserError: unknown team or seat, or a model is needed and there is no client.
@@ -54,6 +58,7 @@ def find_team(
         skills=skills,
         moves=moves,
         prompt_tokens=prompt_tokens,
+        toolbox=toolbox,
         is_merged=calls == "merged" and LLM == players["planner"] == players["coder"],
         is_repair_merged=calls == "merged",
     )

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from kernelwright.api.referees import open_referee
     from kernelwright.api.spaces import run_space
     from kernelwright.api.starting import Begun, begin, find_run, resume
+    from kernelwright.api.training import finish_with_backward
     from kernelwright.api.tuning import run_tune
     from kernelwright.runs.interruption import BestSoFar, best_so_far
     from kernelwright.store.sqlstore import open_store
@@ -58,6 +59,7 @@ _HOMES = {
     "api.referees": ("open_referee",),
     "api.spaces": ("run_space",),
     "api.starting": ("Begun", "begin", "find_run", "resume"),
+    "api.training": ("finish_with_backward",),
     "api.tuning": ("run_tune",),
     "runs.interruption": ("BestSoFar", "best_so_far"),
     "store.sqlstore": ("open_store",),
@@ -81,6 +83,7 @@ __all__ = [
     "evaluate",
     "find_run",
     "finish_by_blocks",
+    "finish_with_backward",
     "load",
     "open_referee",
     "open_store",

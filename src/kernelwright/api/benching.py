@@ -7,16 +7,21 @@ from pathlib import Path
 
 from kernelwright.agents.teams import check_team
 from kernelwright.api import playing
-from kernelwright.api.experiments import check_title, failure_of, row_of, title_for
+from kernelwright.api.experiments import check_place, check_title, failure_of, row_of, title_for
 from kernelwright.api.machines import bound_settings, further_baselines, parse_target
 from kernelwright.api.models import check_models, ready_models
 from kernelwright.api.starting import spec_for
+from kernelwright.api.workers import any_machine, open_fleet
 from kernelwright.core.errors import UserError
+from kernelwright.core.machine import Machine
 from kernelwright.core.models import ModelSettings
 from kernelwright.core.request import BenchRequest
 from kernelwright.core.run import RunSpec, RunState
 from kernelwright.machine import probe
 from kernelwright.methods import find_recipe
+from kernelwright.remote.fleet.fleet import Fleet
+from kernelwright.remote.fleet.lanes import FleetJob, Lanes
+from kernelwright.remote.fleet.session import FleetEvaluator
 from kernelwright.report.benchprogress import RunsProgress, show_runs
 from kernelwright.report.results import BenchResult
 from kernelwright.report.tables import BenchRow
@@ -44,19 +49,55 @@ class _Bench:
     baselines: tuple[str, ...] | None
     rows: list[BenchRow] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
+    machine: Machine | None = None
+    """The first that a fleet had; None: this one."""
 
     def result(self) -> BenchResult:
         """Return what there is so far; tasks that were not come to count as left."""
         begun = {*(row.task for row in self.rows), *self.left}
+        order = {entry.task.name: number for number, entry in enumerate(self.entries)}
         waiting = [entry.task.name for entry in self.entries if entry.task.name not in begun]
         return BenchResult(
             title=self.title,
-            rows=tuple(self.rows),
+            rows=tuple(sorted(self.rows, key=lambda row: order[row.task])),
             left=(*self.left, *waiting),
             command=self.request.command_line(),
-            environment=probe.probe_machine().environment(),
+            environment=(self.machine or probe.probe_machine()).environment(),
             is_quick=self.request.quick,
         )
+
+    def run_on(self, fleet: Fleet, progress: RunsProgress) -> None:
+        """Bring every task to its end, tasks side by side; after ``stop_after`` seconds none is begun."""
+        stop_after = self.request.stop_after
+        ends = None if stop_after is None else time.monotonic() + stop_after
+
+        def job_of(entry: BenchTask) -> FleetJob:
+            record = self.earlier.get(entry.task.id)
+            begun = record.spec.machine if record and record.state is not RunState.FAILED else None
+
+            def play(evaluator: FleetEvaluator) -> None:
+                self.machine = self.machine or evaluator.machine()
+                row = self._run_one(evaluator, entry, record, None)
+                progress.finish_one_of(row)
+                self.rows.append(row)
+
+            return FleetJob(entry.task.name, play, begun.is_like if begun else any_machine)
+
+        left = Lanes(fleet).run(
+            [job_of(entry) for entry in self.entries if not self._keep(entry, progress)],
+            lambda: ends is None or time.monotonic() <= ends,
+        )
+        self.left += [job.name for job in left]
+
+    def _keep(self, entry: BenchTask, progress: RunsProgress) -> bool:
+        """Take over the row of a run that has finished; no device is needed for it."""
+        record = self.earlier.get(entry.task.id)
+        if record is None or record.state is not RunState.FINISHED:
+            return False
+        row = row_of(self.store, record.run_id, entry, None)
+        progress.finish_one_of(row)
+        self.rows.append(row)
+        return True
 
     def run_all(self, referee: Evaluator, progress: RunsProgress) -> None:
         """Bring every task to its end; after ``stop_after`` seconds none is begun or carried on."""
@@ -74,8 +115,13 @@ class _Bench:
             self.rows.append(row)
 
     def _run_one(
-        self, referee: Evaluator, entry: BenchTask, record: RunRecord | None, progress: RunsProgress
+        self,
+        referee: Evaluator,
+        entry: BenchTask,
+        record: RunRecord | None,
+        progress: RunsProgress | None,
     ) -> BenchRow:
+        """Play a run; without progress it is one of many side by side."""
         run_id = record.run_id if record and record.state is not RunState.FAILED else None
         if run_id is None:
             spec = spec_for(
@@ -85,8 +131,11 @@ class _Bench:
                 settings=self.settings,
                 experiment=self.title,
                 baselines=self.baselines,
+                evaluator=referee,
             )
-            run_id = create_run(spec, self.store)
+            # side by side, all know what the first did when it began: who ends first is of no account
+            first = next(iter(self.store.iter_runs(self.title)), None) if progress is None else None
+            run_id = create_run(spec, self.store, first.spec if first is not None else None)
         failure = None
         if record is None or record.state is not RunState.FINISHED:
             is_profiled = self.request.profile and not self.request.quick
@@ -97,7 +146,7 @@ class _Bench:
                     store=self.store,
                     settings=self.settings,
                     referee=referee,
-                    on_event=progress.add,
+                    on_event=(lambda event: None) if progress is None else progress.add,
                     profile=profile,
                     around=Around(is_quick=self.request.quick),
                 )
@@ -128,13 +177,9 @@ def run_bench(
         UserError: something in the request cannot be, or another experiment has this name.
     """
     bench = _begin(request, title or title_for(request), settings, store)
-    policy, device = request.policy, request.target.partition("/")[0]
     try:
-        with (
-            playing.open_referee(bench.settings, policy, device=device) as referee,
-            show_runs(len(bench.entries), progress) as shown,
-        ):
-            bench.run_all(referee, shown)
+        with show_runs(len(bench.entries), progress) as shown:
+            _run(bench, shown)
     except KeyboardInterrupt:
         on_result(bench.result())
         raise
@@ -143,8 +188,20 @@ def run_bench(
     return result
 
 
+def _run(bench: _Bench, shown: RunsProgress) -> None:
+    request, policy = bench.request, bench.request.policy
+    if request.workers is not None:
+        target = parse_target(request.target, is_elsewhere=True)
+        with open_fleet(request.workers, target, bench.settings, policy) as fleet:
+            bench.run_on(fleet, shown)
+        return
+    device = request.target.partition("/")[0]
+    with playing.open_referee(bench.settings, policy, device=device) as referee:
+        bench.run_all(referee, shown)
+
+
 def _begin(request: BenchRequest, title: str, settings: Settings | None, store: Store | None) -> _Bench:
-    where = bound_settings(settings, request.require_sandbox)
+    where = bound_settings(settings, request.require_sandbox, confine_tasks=request.confine_tasks)
     manifest = None if request.manifest is None else Path(request.manifest)
     entries = collect(
         request.sources, manifest=manifest, groups=request.groups, only=request.only, limit=request.limit
@@ -157,7 +214,7 @@ def _begin(request: BenchRequest, title: str, settings: Settings | None, store: 
     baselines = named or (("eager",) if request.quick else None)
     _check_conditions(list(earlier.values()), title, request, baselines)
     find_recipe(request.recipe)
-    check_team(request.team, parse_target(request.target))
+    check_team(request.team, parse_target(request.target, is_elsewhere=request.workers is not None))
     ready = ready_models(models, request.team, [request.recipe], request.budget.usd)
     return _Bench(request, title, where, opened, entries, earlier, ready, baselines)
 
@@ -169,6 +226,7 @@ def _check_conditions(
     specs = [record.spec for record in earlier]
     for had in sorted({spec.recipe for spec in specs} - {request.recipe}):
         raise UserError(f"experiment {title!r} ran recipe {had!r}; resume it with --recipe {had}")
+    check_place(specs, title, request)
     for policy in {spec.policy for spec in specs} - {request.policy}:
         raise UserError(
             f"experiment {title!r} was judged with --library-calls {policy.library_calls} --weights "

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 
+from kernelwright.api.capturing import capturing
 from kernelwright.api.spaces import source_of
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.closing import ClosedParameters
@@ -14,19 +15,19 @@ from kernelwright.ir.plan_lowering import LIBRARY_SEED, lower_plan
 from kernelwright.ir.space import Space
 from kernelwright.machine.probe import probe_machine
 from kernelwright.runs.closing import Closer, defaults_of
+from kernelwright.settings import Settings, load_settings
 from kernelwright.skills.load import load_skills
 from kernelwright.targets.registry import target_of
-from kernelwright.tasks.capture import capture_task
 from kernelwright.tuning.search import TuningRun, responses, tune_points
 from kernelwright.tuning.sources import OpenSource, SpaceSource
 from kernelwright.tuning.timer import PointTimer
 
 
-def closer(target: TargetName, machine: Callable[[], Machine]) -> Closer:
+def closer(target: TargetName, machine: Callable[[], Machine], where: Settings | None = None) -> Closer:
     """Return what closes what a run's candidates leave open, by timings on this machine's processor.
 
     Only the first workload is timed. A fresh confined process serves each candidate, so none can touch the
-    timings of another. ``machine`` is what schedules are for.
+    timings of another. ``machine`` is what schedules are for; ``where`` says how tasks are captured.
     """
 
     def close(task: Task, candidate: Candidate, seconds: float) -> ClosedParameters:
@@ -36,7 +37,7 @@ def closer(target: TargetName, machine: Callable[[], Machine]) -> Closer:
             points = (
                 OpenSource(candidate.source)
                 if defaults_of(candidate)
-                else schedules_of(task, candidate, target, machine())
+                else schedules_of(task, candidate, target, machine(), where)
             )
             with PointTimer(task, threads=probe_machine().cores or 1) as timer:
                 run = tune_points(points, timer, seconds=seconds)
@@ -51,7 +52,9 @@ def closer(target: TargetName, machine: Callable[[], Machine]) -> Closer:
     return close
 
 
-def schedules_of(task: Task, candidate: Candidate, target: TargetName, machine: Machine) -> SpaceSource:
+def schedules_of(
+    task: Task, candidate: Candidate, target: TargetName, machine: Machine, where: Settings | None = None
+) -> SpaceSource:
     """Return the schedules that the candidate's plan leaves to decide.
 
     Raises:
@@ -63,7 +66,8 @@ def schedules_of(task: Task, candidate: Candidate, target: TargetName, machine: 
     lowering_of = {name: lowering for lowering, name in skills.items()}
     lowering_of |= {s.name: s.lowering for s in load_skills().values() if s.lowering}
     lowering_of["library-seed"] = f"fusion:{LIBRARY_SEED}"
-    captured = capture_task(task, task.workloads[0])
+    with capturing(where or load_settings()) as capture:
+        captured = capture(task, task.workloads[0])
     lowered = lower_plan(captured, candidate.plan, lowering_of, own.lowering, machine)
     space = Space(captured, own.lowering, machine, skills)
     schedules = space.schedules(candidate.plan, lowered)

@@ -7,17 +7,23 @@ from pathlib import Path
 
 from kernelwright.agents.teams import check_team, needs_model
 from kernelwright.api import playing
+from kernelwright.api.capturing import preparation
 from kernelwright.api.experiments import failure_of, row_of, title_for
 from kernelwright.api.grid import Grid, PlannedRun, Roster
 from kernelwright.api.machines import bound_settings, machine_for, parse_target
 from kernelwright.api.models import check_models, ready_models
+from kernelwright.api.workers import any_machine, open_fleet
 from kernelwright.core.errors import UserError
+from kernelwright.core.machine import Machine
 from kernelwright.core.models import ModelSettings
 from kernelwright.core.request import CompareRequest
 from kernelwright.core.run import RunState
 from kernelwright.core.target import TargetName
 from kernelwright.methods import find_recipe
-from kernelwright.report.benchprogress import RunsProgress, show_runs
+from kernelwright.remote.fleet.fleet import Fleet
+from kernelwright.remote.fleet.lanes import FleetJob, Lanes
+from kernelwright.remote.fleet.session import FleetEvaluator
+from kernelwright.report.benchprogress import show_runs
 from kernelwright.report.comparison import Conditions, compare_runs
 from kernelwright.report.played import Contestant
 from kernelwright.report.results import ComparisonResult
@@ -25,13 +31,13 @@ from kernelwright.report.tables import BenchRow
 from kernelwright.runs import recording as recordings
 from kernelwright.runs.evaluator import Evaluator
 from kernelwright.runs.evaluators import JUST_THE_REFEREE, Around
-from kernelwright.runs.prepare import Preparation, prepare
+from kernelwright.runs.prepare import Preparation
 from kernelwright.runs.recording import RecordedMachine, Recording
 from kernelwright.settings import Settings
 from kernelwright.store import sqlstore
 from kernelwright.store.base import Store
-from kernelwright.targets.gpu.peaks import run_gpu
-from kernelwright.tasks.places import collect
+from kernelwright.targets.gpu.peaks import published_gpu, run_gpu
+from kernelwright.tasks.places import BenchTask, collect
 
 OnResult = Callable[[ComparisonResult], object]
 
@@ -42,6 +48,8 @@ class _Judging:
 
     evaluator: Evaluator | None
     prepare: Preparation
+    machine: Machine
+    """What the figures hold for."""
     around: Around = JUST_THE_REFEREE
 
 
@@ -79,7 +87,7 @@ def run_compare(
 
 
 def _begin(request: CompareRequest, title: str, settings: Settings | None, store: Store | None) -> Roster:
-    where = bound_settings(settings, request.require_sandbox)
+    where = bound_settings(settings, request.require_sandbox, confine_tasks=request.confine_tasks)
     asked = _models_by_team(request)
     manifest = None if request.manifest is None else Path(request.manifest)
     entries = collect(
@@ -95,7 +103,9 @@ def _begin(request: CompareRequest, title: str, settings: Settings | None, store
         entries=tuple(entries),
         seeds=request.seeds,
         contestants=tuple(Contestant(recipe=r, team=t) for r in request.recipes for t in request.teams),
-        target=parse_target(request.target, is_elsewhere=request.replay is not None),
+        target=parse_target(
+            request.target, is_elsewhere=request.replay is not None or request.workers is not None
+        ),
         conditions=Conditions.model_validate(
             {"budget": request.budget, "memory": request.memory, "measurements": measurements}
         ),
@@ -139,18 +149,65 @@ def _play_all(roster: Roster, progress: bool | None, after_task: Callable[[], ob
     if not any(left):
         return
     recording = _recording(roster)
+    if roster.request.workers is not None:
+        _play_on_fleet(roster, progress, recording, roster.request.workers, after_task)
+        return
     with _referee(roster) as referee, show_runs(sum(map(len, left)), progress) as shown:
         judging = _judging(roster, referee, recording)
         for cells in left:
             for cell in cells:
                 shown.start(grid.label(cell))
-                shown.finish(_play(roster, cell, judging, shown))
+                shown.finish(_play(roster, cell, judging, shown.add))
             if cells:
                 after_task()
 
 
-def _play(roster: Roster, cell: PlannedRun, judging: _Judging, progress: RunsProgress) -> BenchRow:
-    run_id = roster.start(cell)
+def _play_on_fleet(
+    roster: Roster,
+    progress: bool | None,
+    recording: Recording | None,
+    workers: str,
+    after_task: Callable[[], object],
+) -> None:
+    """Play tasks side by side; all runs of one task on one device, so that every recipe has the same."""
+    grid = roster.grid
+    left = {
+        entry.task.id: [cell for cell in grid.cells(entry) if not roster.is_finished(cell)]
+        for entry in grid.entries
+    }
+    with (
+        show_runs(sum(map(len, left.values())), progress) as shown,
+        open_fleet(workers, grid.target, roster.settings) as fleet,
+    ):
+        kind = _kind_recorded(roster, recording, fleet)
+
+        def job_of(entry: BenchTask) -> FleetJob:
+            known = [machine for machine in (kind, roster.machine_of(entry)) if machine is not None]
+
+            def play(evaluator: FleetEvaluator) -> None:
+                judging = _judging(roster, evaluator, recording)
+                for cell in left[entry.task.id]:
+                    shown.finish_one_of(_play(roster, cell, judging, lambda event: None))
+                after_task()
+
+            return FleetJob(entry.task.name, play, lambda machine: all(map(machine.is_like, known)))
+
+        Lanes(fleet).run([job_of(entry) for entry in grid.entries if left[entry.task.id]])
+
+
+def _kind_recorded(roster: Roster, recording: Recording | None, fleet: Fleet) -> Machine | None:
+    """Return the machine that all must be like where they are recorded together; None: any will do."""
+    if recording is None or roster.request.record is None:
+        return None
+    if recording.machine is not None:
+        return recording.machine.machine
+    seat = fleet.wait_for(any_machine)
+    fleet.release(seat)
+    return seat.machine
+
+
+def _play(roster: Roster, cell: PlannedRun, judging: _Judging, on_event: playing.OnEvent) -> BenchRow:
+    run_id = roster.start(cell, judging.machine)
 
     def play() -> None:
         playing.carry_on(
@@ -158,7 +215,7 @@ def _play(roster: Roster, cell: PlannedRun, judging: _Judging, progress: RunsPro
             store=roster.store,
             settings=roster.settings,
             referee=judging.evaluator,
-            on_event=progress.add,
+            on_event=on_event,
             prepare=judging.prepare,
             around=judging.around,
         )
@@ -195,26 +252,29 @@ def _read(replay: Path) -> Recording:
 def _judging(roster: Roster, referee: Evaluator | None, recording: Recording | None) -> _Judging:
     """Bring referee and recording together; the roster is told what machine the figures hold for."""
     if referee is None and recording is not None and recording.machine is not None:
-        roster.machine = recording.machine.machine
         as_recorded = recordings.prepare_as_recorded(recording.machine)
-        return _Judging(None, as_recorded, Around(recording=recording, is_measured=False))
-    here = _machine_here(roster.grid.target, roster.settings)
-    roster.machine = here.machine
+        machine = recording.machine.machine
+        return _Judging(None, as_recorded, machine, Around(recording=recording, is_measured=False))
+    here = _machine_here(roster.grid.target, roster.settings, referee)
     if recording is None:
         assert referee is not None
-        return _Judging(referee, prepare)
+        return _Judging(referee, preparation(roster.settings), here.machine)
     if roster.request.record is not None:
         _check_machine(recording.machine or here, here)
         recording.add(here)
     is_served = roster.grid.conditions.measurements == "reused"
     around = Around(recording=recording, is_served=is_served, is_measured=referee is not None)
-    return _Judging(referee, prepare, around)
+    return _Judging(referee, preparation(roster.settings), here.machine, around)
 
 
-def _machine_here(target: TargetName, settings: Settings) -> RecordedMachine:
-    """Return this machine as a recording keeps it: with its GPU, where that is what runs are for."""
-    gpu = run_gpu(target.device, settings.cache_dir)  # None where the target is for the processor
-    return RecordedMachine(machine=machine_for(target, settings), gpu=gpu)
+def _machine_here(target: TargetName, settings: Settings, referee: Evaluator | None) -> RecordedMachine:
+    """Return the machine that judges as a recording keeps it: with its GPU, where runs are for that."""
+    machine = machine_for(target, settings, referee)
+    if not machine.is_elsewhere:
+        gpu = run_gpu(target.device, settings.cache_dir)  # None where the target is for the processor
+    else:
+        gpu = published_gpu(machine.accelerator.name) if machine.accelerator is not None else None
+    return RecordedMachine(machine=machine, gpu=gpu)
 
 
 def _check_machine(recorded: RecordedMachine, here: RecordedMachine) -> None:

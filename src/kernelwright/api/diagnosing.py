@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from kernelwright.agents.expert.analyst import ExpertAnalyst
 from kernelwright.agents.expert.plan_lowering import PlanLowering
 from kernelwright.agents.problem import Problem
+from kernelwright.api.capturing import preparation
 from kernelwright.api.judging import read_kernel, run_evaluate
 from kernelwright.api.machines import machine_for
 from kernelwright.core.candidate import Candidate
@@ -21,7 +22,6 @@ from kernelwright.core.target import TargetName
 from kernelwright.core.task import Task
 from kernelwright.memory.findings import Findings
 from kernelwright.memory.ledger import InformedLedger, Ledger
-from kernelwright.runs.prepare import prepare
 from kernelwright.settings import Settings, load_settings
 from kernelwright.skills.diagnosis import diagnose
 from kernelwright.skills.load import load_skills
@@ -60,7 +60,7 @@ def problem_for(
     """
     where = settings or load_settings()
     spec = RunSpec(task=task, recipe="none", target=target, machine=machine_for(target, where))
-    return prepare(spec, where.cache_dir)
+    return preparation(where)(spec, where.cache_dir)
 
 
 def run_diagnose(
@@ -131,4 +131,4 @@ def _ledger(store: Store | None, target: TargetName) -> LedgerView:
     if store is None:
         return EmptyLedger()
     factors = Findings(store.iter_findings()).for_target(str(target))
-    return InformedLedger(Ledger(outcome for _, outcome in store.iter_outcomes()), factors)
+    return InformedLedger(Ledger.of_tallies(store.tallies()), factors)

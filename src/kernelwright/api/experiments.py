@@ -1,10 +1,11 @@
 """What benches and comparisons share: a title, runs that may fail one by one, their rows."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 
 from kernelwright.core.errors import KernelwrightError, StoreError, UserError
 from kernelwright.core.request import BenchRequest, CompareRequest
+from kernelwright.core.run import RunSpec
 from kernelwright.core.traces import write_trace
 from kernelwright.report.story import tell
 from kernelwright.report.tables import BenchRow, row_from_story
@@ -23,6 +24,14 @@ def check_title(title: str, *, is_known: bool, is_resume: bool) -> None:
         raise UserError(f"there is an experiment {title!r} already; add --resume {title}, or name another")
     if is_resume and not is_known:
         raise UserError(f"there is no experiment {title!r} to resume; start it with --name {title}")
+
+
+def check_place(specs: Iterable[RunSpec], title: str, request: BenchRequest | CompareRequest) -> None:
+    """Raise UserError rather than mix figures of a fleet with those of the referee here."""
+    had = {spec.machine.is_elsewhere for spec in specs}
+    if had - {request.workers is not None}:
+        how = "without --workers" if request.workers is not None else "with --workers"
+        raise UserError(f"experiment {title!r} was judged on another machine; resume it {how}")
 
 
 def failure_of(play: Callable[[], object], *fatal: type[Exception]) -> str | None:

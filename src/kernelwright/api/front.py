@@ -18,8 +18,9 @@ from kernelwright.api.judging import run_evaluate
 from kernelwright.api.models_apart import finish_by_blocks
 from kernelwright.api.optimizing import OptimizeResult, finish
 from kernelwright.api.spaces import run_space
-from kernelwright.api.starting import begin
+from kernelwright.api.starting import Begun, begin
 from kernelwright.api.starting import resume as resume_run
+from kernelwright.api.training import finish_with_backward
 from kernelwright.api.tuning import run_tune
 from kernelwright.core.budget import Budget
 from kernelwright.core.dynamic import read_dynamic
@@ -86,12 +87,15 @@ def optimize(
     nonfinite: Nonfinite | str | None = None,
     peak_memory: float | None = None,
     evaluator: Evaluator | str | None = None,
+    workers: str | None = None,
     cold: bool = False,
     blocks: bool | None = None,
+    with_backward: bool = False,
     again: bool = False,
     findings: str | Path | None = None,
     record: str | Path | None = None,
     require_sandbox: str | None = None,
+    confine_tasks: bool = False,
     resume: str | None = None,
     progress: bool | None = None,
     store: Store | str | Path | None = None,
@@ -125,13 +129,17 @@ def optimize(
         nonfinite: is NaN and infinity judged: ``auto``, ``same`` or ``ignored``; see docs/referee.md.
         peak_memory: how many times the original's peak memory the module may take. Default 1.25.
         evaluator: who judges, an address or an object; default: the referee here.
+        workers: ``ray`` or ``ray://HOST:PORT``: a device of that cluster judges; see docs/fleet.md.
         cold: begin with no memory of other runs.
         blocks: take the model apart, optimise each kind of block once and put the model together; None:
             where a kind of block occurs twice. See docs/whole-models.md.
+        with_backward: optimise the gradients, too, for training; half of the budget is theirs. The default
+            runs the original where gradients are needed. See docs/delivery.md.
         again: measure anew, also where the store has the answer to the same request.
         findings: folder of documents, Markdown or text, that models are shown passages of.
         record: folder for the run's answers and measurements.
         require_sandbox: refuse to judge in a weaker sandbox.
+        confine_tasks: the task is a stranger's file: run its code in the sandbox only.
         resume: a run that was interrupted: carry it on. ``what`` may then be the module that it was for.
         progress: a display; None: on a terminal and in a notebook; False: silent.
         store: where runs are kept: an open one, a path or a URL.
@@ -158,7 +166,7 @@ def optimize(
         begun = resume_run(
             resume, settings=where, store=kept, evaluator=evaluator, require_sandbox=require_sandbox
         )
-        return finish(begun, original=module, progress=progress, on_event=on_event)
+        return _finished(begun, module, progress, on_event)
     if what is None:
         raise UserError("optimize takes a file, text or a module, or resume=RUN")
     request = request_for(
@@ -181,19 +189,33 @@ def optimize(
         nonfinite=nonfinite,
         peak_memory=peak_memory,
         evaluator=evaluator if isinstance(evaluator, str) else None,
+        workers=workers,
         cold=cold,
         blocks=blocks,
+        with_backward=with_backward,
         again=again,
         findings=None if findings is None else str(findings),
         record=None if record is None else str(record),
         require_sandbox=require_sandbox,
+        confine_tasks=confine_tasks,
         store=None if store is None or opened is not None else str(store),
     )
     begun = begin(request, settings=where, store=opened, evaluator=judge)
     if begun.spec.by_blocks:
         listen = on_event or (lambda event: None)
         return finish_by_blocks(begun, original=module, progress=progress, on_event=listen)
-    return finish(begun, original=module, progress=progress, on_event=on_event)
+    return _finished(begun, module, progress, on_event)
+
+
+def _finished(
+    begun: Begun,
+    module: nn.Module | None,
+    progress: bool | None,
+    on_event: Callable[[Event], None] | None,
+) -> OptimizeResult:
+    is_training = begun.request is not None and begun.request.with_backward
+    end = finish_with_backward if is_training else finish
+    return end(begun, original=module, progress=progress, on_event=on_event)
 
 
 def evaluate(
@@ -347,7 +369,7 @@ def space(task: What, *, sample: int = 0, settings: Settings | None = None, **op
     """
     where = settings or load_settings()
     place = _place(task, where, inputs=options.pop("inputs", None))
-    return run_space(request_for(SpaceRequest, where, task=place, sample=sample, **options))
+    return run_space(request_for(SpaceRequest, where, task=place, sample=sample, **options), settings=where)
 
 
 def tune(

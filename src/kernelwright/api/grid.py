@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from kernelwright.api.experiments import check_title
+from kernelwright.api.experiments import check_place, check_title
 from kernelwright.core.errors import UserError
 from kernelwright.core.evidence import FactValue
 from kernelwright.core.machine import Machine
@@ -14,15 +14,13 @@ from kernelwright.core.run import RunSpec, RunState
 from kernelwright.core.target import TargetName
 from kernelwright.report.comparison import Conditions
 from kernelwright.report.played import Contestant, Played, played_run
-from kernelwright.runs.loop import create_run, with_memory
+from kernelwright.runs.loop import create_run
 from kernelwright.settings import Settings
 from kernelwright.store.base import RunRecord, Store
 from kernelwright.tasks.places import BenchTask
 
 MEMORY_FACT, MEASUREMENTS_FACT = "comparison.memory", "comparison.measurements"
 """Where a run's spec says under which conditions its figures hold."""
-LEARNED = ("ledger_until", "archive_until", "findings")
-"""Fields of a spec that say what its run knows of others."""
 
 
 class PlannedRun(NamedTuple):
@@ -71,14 +69,13 @@ class Roster:
         self.store, self.grid, self.request, self.settings = store, grid, request, settings
         # The newest run of a cell counts: a failed one may have been played again.
         self._records = {_key(record.spec): record for record in store.iter_runs(grid.title)}
-        self.machine = Machine()
-        """What the figures hold for."""
-        self._learned: dict[str, Any] | None = None
 
     def check_earlier(self, *, is_resume: bool) -> None:
         """Raise UserError rather than mix two experiments, or two sets of conditions, under one name."""
         title, records = self.grid.title, list(self._records.values())
         check_title(title, is_known=bool(records), is_resume=is_resume)
+        if self.request.replay is None:
+            check_place([record.spec for record in records], title, self.request)
         conditions = self.grid.conditions
         for record in records:
             if record.spec.budget != conditions.budget:
@@ -113,22 +110,32 @@ class Roster:
         known = self._records.get(cell.key)
         return None if known is None else self.store.get_run(known.run_id)
 
-    def start(self, cell: PlannedRun) -> str:
-        """Return the id of the run that plays a cell: the one that was interrupted, or a new one."""
+    def start(self, cell: PlannedRun, machine: Machine) -> str:
+        """Return the id of the run that plays a cell: the one that was interrupted, or a new one.
+
+        ``machine`` is what a new one's figures hold for.
+        """
         known = self.record(cell)
         if known is not None and known.state is not RunState.FAILED:
             return known.run_id
-        spec = self._spec(cell)
-        run_id = create_run(spec, self.store) if spec.is_cold else self.store.create_run(self._warm(spec))
+        first = next(iter(self.store.iter_runs(self.grid.title)), None)
+        # warm runs all have the memory that the first run of the comparison had
+        run_id = create_run(self._spec(cell, machine), self.store, None if first is None else first.spec)
         self._records[cell.key] = self.store.get_run(run_id)
         return run_id
+
+    def machine_of(self, entry: BenchTask) -> Machine | None:
+        """Return the machine that a task's runs were begun on; None: none was, or all have failed."""
+        records = (self.record(cell) for cell in self.grid.cells(entry))
+        kept = (record for record in records if record is not None and record.state is not RunState.FAILED)
+        return next((record.spec.machine for record in kept), None)
 
     def is_finished(self, cell: PlannedRun) -> bool:
         """Tell whether a cell needs no more playing; a failed one is played again."""
         known = self.record(cell)
         return known is not None and known.state is RunState.FINISHED
 
-    def _spec(self, cell: PlannedRun) -> RunSpec:
+    def _spec(self, cell: PlannedRun, machine: Machine) -> RunSpec:
         conditions, contestant = self.grid.conditions, cell.contestant
         facts: dict[str, FactValue] = {
             MEMORY_FACT: conditions.memory,
@@ -144,17 +151,9 @@ class Roster:
             seed=cell.seed,
             experiment=self.grid.title,
             is_cold=conditions.memory == "cold",
-            machine=self.machine,
-            environment={**self.machine.environment(), **facts},
+            machine=machine,
+            environment={**machine.environment(), **facts},
         )
-
-    def _warm(self, spec: RunSpec) -> RunSpec:
-        """Give a spec the memory that the first run of the comparison had."""
-        if self._learned is None:
-            first = next(iter(self.store.iter_runs(self.grid.title)), None)
-            known = first.spec if first is not None else with_memory(spec, self.store)
-            self._learned = {name: getattr(known, name) for name in LEARNED}
-        return spec.model_copy(update=self._learned)
 
 
 def _key(spec: RunSpec) -> tuple[str, int, Contestant]:

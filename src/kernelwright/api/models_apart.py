@@ -74,7 +74,7 @@ def finish_by_blocks(
         return result_of(begun, begun.carry_on(on_event), original)
     task = begun.spec.task
     own, origin = original_of(task, original)
-    with _pickled_by_value(own if origin is not None else None):
+    with pickled_by_value(own if origin is not None else None):
         calls = calls_of(task, original)
         tell(f"{task.name}: looking where its time goes")
         model = _Model(begun, own, calls, profile(own, calls), on_event, progress, tell)
@@ -225,7 +225,7 @@ def _after(model: _Model, winners: list[tuple[Sequence[str], Candidate]]) -> Tim
 
 
 @contextmanager
-def _pickled_by_value(model: nn.Module | None) -> Iterator[None]:
+def pickled_by_value(model: nn.Module | None) -> Iterator[None]:
     """Pickle the classes of a file's model whole: no other process can import them."""
     names = {type(part).__module__ for part in model.modules()} if model is not None else set()
     registered = [sys.modules[name] for name in names if name.startswith("kernelwright_original_")]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from torch import nn
 
+from kernelwright.api.capturing import require_own
 from kernelwright.api.starting import Begun
 from kernelwright.core.blocks import Composition
 from kernelwright.core.candidate import Candidate
@@ -16,6 +17,7 @@ from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.events import Event, ModelTakenApart
 from kernelwright.core.policy import Weights
 from kernelwright.core.task import Task
+from kernelwright.delivery.backward import BackwardTask, deliver_with_backward
 from kernelwright.delivery.making import SEED, Delivery, deliver
 from kernelwright.delivery.saving import save
 from kernelwright.report.files import write_text
@@ -30,6 +32,24 @@ from kernelwright.store.base import Store
 from kernelwright.tasks.namespace import construct_model, load_namespace
 from kernelwright.whole.patching import PatchedModel, deliver_patched
 from kernelwright.whole.saving import save_patched
+
+
+@dataclass(frozen=True)
+class BackwardRun:
+    """What came of optimising gradients."""
+
+    note: str
+    """In one line: what computes gradients, and why."""
+    run_id: str | None = None
+    """Of the search; None when it did not begin."""
+    evaluation: Evaluation | None = None
+    """The referee's final verdict on the backward kernel; its eager baseline is forward and backward."""
+    winner: Candidate | None = None
+    """None: the original computes gradients."""
+    task: BackwardTask | None = None
+    step: float | None = None
+    """Eager over kernels, of forward and backward together, from the medians of both finals; at the lower
+    end of the interval. None when nothing was measured."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -54,6 +74,8 @@ class OptimizeResult:
     """Of a whole model: its blocks and how it was put together; None for one kernel."""
     is_stored: bool = False
     """The store had the answer: nothing was measured now."""
+    backward: BackwardRun | None = None
+    """What came of ``with_backward``; None where it was not asked for."""
 
     @cached_property
     def module(self) -> nn.Module:
@@ -61,6 +83,8 @@ class OptimizeResult:
 
         The original itself when nothing faster was found. Of a file, ``Model`` is constructed anew.
         """
+        if self.original is None:
+            require_own(self.task, self.settings, "result.module")
         if self.patched is not None:
             return self.patched.module
         if self.delivery is not None:
@@ -75,6 +99,10 @@ class OptimizeResult:
         model."""
         if self.winner is None or self.apart is not None:
             return None
+        require_own(self.task, self.settings, "delivery")
+        back = self.backward
+        if back is not None and back.winner is not None and back.task is not None:
+            return deliver_with_backward(self.winner, self.task, self.original, back.task, back.winner)
         policy = self.store.get_run(self.run_id).spec.policy
         return deliver(self.winner, self.task, self.original, is_frozen=policy.weights is Weights.FROZEN)
 
@@ -124,7 +152,14 @@ class OptimizeResult:
             )
         if self.delivery is None:
             raise UserError(f"{self.task.name} is unchanged: there is no kernel to save")
-        return save(self.delivery, folder, cache_dir=cache, evaluation=self.evaluation, machine=spec.machine)
+        return save(
+            self.delivery,
+            folder,
+            cache_dir=cache,
+            evaluation=self.evaluation,
+            machine=spec.machine,
+            backward=self.backward.evaluation if self.backward is not None else None,
+        )
 
     def save_report(self, path: str | Path) -> Path:
         """Write the run's self-contained HTML report and return its path."""

@@ -50,7 +50,11 @@ def write_plan(
     problem, why = problem_for(task, target, settings)
     if why is not None:
         raise TaskError(f"{task.name}: cannot be captured to a graph, so no plan applies: {why}")
-    lowering = PlanLowering(load_skills())
+    return plan_written(PlanLowering(load_skills()), problem, plan)
+
+
+def plan_written(lowering: PlanLowering, problem: Problem, plan: Plan) -> WrittenPlan:
+    """Return what ``write_plan`` does of a problem that is captured; raises UserError."""
     kept = Plan()
     for move in plan.moves:
         try:

@@ -11,8 +11,10 @@ from kernelwright.agents.llm.context_check import require_room
 from kernelwright.agents.llm.tape import Tape
 from kernelwright.agents.problem import Problem
 from kernelwright.agents.teams import check_team, find_team, model_seats
+from kernelwright.api.capturing import preparation
 from kernelwright.api.closing import closer
 from kernelwright.api.explaining import explain
+from kernelwright.api.model_tools import toolboxes
 from kernelwright.api.referees import open_referee as open_referee
 from kernelwright.core.budget import Meter
 from kernelwright.core.candidate import Candidate
@@ -53,8 +55,8 @@ class How(TypedDict, total=False):
     """Who judges; default: a referee of the run's own."""
     on_event: OnEvent
     """Called with each event as it happens."""
-    prepare: Preparation
-    """How the task is prepared; default: on this machine."""
+    prepare: Preparation | None
+    """How the task is prepared; default: on this machine, as the settings say."""
     inspect: Inspector | None
     """What builds candidates for a GPU before the referee sees them; default: ``inspector``."""
     profile: Profiler | None
@@ -84,7 +86,7 @@ def carry_on(
     settings: Settings | None = None,
     referee: Evaluator | None = None,
     on_event: OnEvent = lambda event: None,
-    prepare: Preparation = prepare,
+    prepare: Preparation | None = None,
     inspect: Inspector | None = None,
     profile: Profiler | None = None,
     around: Around = JUST_THE_REFEREE,
@@ -112,7 +114,7 @@ def carry_on(
     with _referee(referee, where, spec, wanted) as judge:
         tools = _tools(spec, store, where, judge, on_event)
         tools = replace(tools, can_tune=_can_tune(wanted))
-        return continue_run(run_id, replace(tools, prepare=prepare))
+        return continue_run(run_id, replace(tools, prepare=prepare or preparation(where)))
 
 
 def put_together(
@@ -228,6 +230,8 @@ def profiler(spec: RunSpec, settings: Settings) -> Profiler | None:
         return None
     if spec.models is not None:
         return no_profiler("a model wrote it, and profilers run candidates unconfined")
+    if settings.confine_tasks:
+        return no_profiler("the task is a stranger's, and profilers run its code unconfined")
     return lambda task, candidate: profile(
         candidate.program, bind_source(task, task.workloads[0]), mode=task.mode.value
     )
@@ -260,7 +264,9 @@ def _closing(around: Around, spec: RunSpec, where: Settings) -> Around:
     is_away = target_of(spec.target).device.is_apart or spec.machine.is_elsewhere
     if is_away or not around.is_measured or around.close is not None:
         return around
-    return replace(around, close=closer(spec.target, lambda: machine_to_plan_for(spec, where.cache_dir)))
+    return replace(
+        around, close=closer(spec.target, lambda: machine_to_plan_for(spec, where.cache_dir), where)
+    )
 
 
 def _can_tune(around: Around) -> bool:
@@ -268,14 +274,20 @@ def _can_tune(around: Around) -> bool:
     return around.close is not None or recorded
 
 
-def assemble(spec: RunSpec, meter: Meter, tape: Tape) -> Crew:
+def assemble(spec: RunSpec, meter: Meter, tape: Tape, settings: Settings) -> Crew:
     """Return the team of a run; its models, where it has any, are asked through the meter and the tape."""
     if spec.models is None:
         return Crew(find_team(spec.team))
     temperatures = find_recipe(spec.recipe).temperatures
     models = spec.models.with_temperatures(temperatures)
     client = make_client(models, meter, tape, seed=spec.seed)
-    team = find_team(spec.team, client, prompt_tokens=models.prompt_tokens(), calls=models.calls)
+    team = find_team(
+        spec.team,
+        client,
+        prompt_tokens=models.prompt_tokens(),
+        calls=models.calls,
+        toolbox=toolboxes(spec, models, settings),
+    )
     return Crew(team, client.account.by_name)
 
 
@@ -291,7 +303,7 @@ def _tools(
     return Tools(
         store=store,
         referee=referee,
-        assemble=lambda meter, own: assemble(spec, meter, recorded or own),
+        assemble=lambda meter, own: assemble(spec, meter, recorded or own, where),
         policy=recipe.make_policy(spec.seed),
         pipelines=recipe.pipelines,
         cache_dir=where.cache_dir,

@@ -6,7 +6,7 @@ from kernelwright.core.frozen import Frozen
 from kernelwright.core.learned import ArchivedPlan, Finding
 from kernelwright.core.target import TargetName
 from kernelwright.core.task import Task
-from kernelwright.memory.archive import PlanArchive
+from kernelwright.memory.archive import StoredPlans
 from kernelwright.memory.ledger import Effect, Ledger
 from kernelwright.settings import Settings
 from kernelwright.store.base import Store
@@ -45,20 +45,19 @@ def recall(
     Raises:
         MachineError: with a task, and no compiler to measure the machine's peaks with.
     """
-    effects = Ledger(outcome for _, outcome in store.iter_outcomes()).effects()
+    effects = Ledger.of_tallies(store.tallies(), histograms=store.histograms()).effects()
     findings = [
         finding
         for finding in store.iter_findings()
         if finding.target == str(target) and skill in (None, finding.skill)
     ]
     findings.sort(key=lambda finding: finding.state != "admitted")
-    archived = [plan for _, plan in store.iter_plans() if plan.target == str(target)]
-    plans = tuple(reversed(archived))
-    if task is not None and archived:
+    plans = tuple(store.newest_plans(str(target), count))
+    if task is not None and plans:
         problem, _ = problem_for(task, target, settings)
-        plans = PlanArchive(archived).alike(task_signature(problem), str(target), count)
+        plans = StoredPlans(store).alike(task_signature(problem), str(target), count)
     return Recollection(
         effects=tuple(effect for effect in effects if skill in (None, effect.skill)),
         findings=tuple(findings[:count]),
-        plans=plans[:count],
+        plans=plans,
     )

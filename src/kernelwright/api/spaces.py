@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+from kernelwright.api.capturing import capturing
+from kernelwright.api.machines import bound_settings
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import CaptureError, LoweringError, TaskError
 from kernelwright.core.plan import ParamValue
@@ -12,23 +14,30 @@ from kernelwright.ir.program import Call, Region
 from kernelwright.ir.space import PlannedPoint, Space
 from kernelwright.machine.probe import probe_machine
 from kernelwright.report.spaces import SpaceDecision, SpacePoint, SpaceResult
+from kernelwright.settings import Settings
 from kernelwright.skills.load import load_skills
 from kernelwright.targets.base import Target
 from kernelwright.targets.registry import find_target
-from kernelwright.tasks.capture import capture_task
+from kernelwright.tasks.capture import Capture
 from kernelwright.tasks.places import load_place
 
 
-def run_space(request: SpaceRequest) -> SpaceResult:
+def run_space(request: SpaceRequest, *, settings: Settings | None = None) -> SpaceResult:
     """Return the space of the task's main workload; nothing is compiled or run but the reference itself.
+
+    Args:
+        request: what is asked for.
+        settings: where things are; default: ``load_settings()``.
 
     Raises:
         TaskError: the task cannot be captured.
         UserError: there is no such task or target.
     """
+    where = bound_settings(settings, request.require_sandbox, confine_tasks=request.confine_tasks)
     target = find_target(request.target, to_run=False)
     task = load_place(request.task, workloads=request.workloads, mode=request.mode)
-    space = space_of(task, target)
+    with capturing(where) as capture:
+        space = space_of(task, target, capture)
     sizes, decisions = space.size(), space.decisions()
     return SpaceResult(
         task=task.name,
@@ -42,10 +51,10 @@ def run_space(request: SpaceRequest) -> SpaceResult:
     )
 
 
-def space_of(task: Task, target: Target) -> Space:
+def space_of(task: Task, target: Target, capture: Capture) -> Space:
     """Return the space of a task's main workload on this machine; raises TaskError where it has none."""
     try:
-        captured = capture_task(task, task.workloads[0])
+        captured = capture(task, task.workloads[0])
     except CaptureError as error:
         raise TaskError(f"{task.name}: no programs are generated for it: {error}") from error
     skills = {s.lowering: s.name for s in load_skills().values() if s.lowering and str(target) in s.targets}

@@ -5,7 +5,8 @@ from pathlib import Path
 
 from kernelwright import remote
 from kernelwright.agents.teams import check_team
-from kernelwright.api import playing
+from kernelwright.api import playing, workers
+from kernelwright.api.capturing import require_own
 from kernelwright.api.machines import bound_settings, further_baselines, machine_for, parse_target
 from kernelwright.api.models import check_models, ready_models
 from kernelwright.api.stored import stored_answer, unfinished_run
@@ -62,13 +63,14 @@ class Begun:
         """Carry it to its end, and record it where that was asked for; a stored answer is just read."""
         if self.is_stored:
             return ended_run(self.run_id, self.store)
-        outcome = playing.carry_on(
-            self.run_id,
-            store=self.store,
-            settings=self.settings,
-            referee=self.evaluator,
-            on_event=on_event,
-        )
+        with workers.closing(self.evaluator):
+            outcome = playing.carry_on(
+                self.run_id,
+                store=self.store,
+                settings=self.settings,
+                referee=self.evaluator,
+                on_event=on_event,
+            )
         if self.request is not None and self.request.record is not None:
             folder = Path(self.spec.folder or "") / self.request.record
             playing.record_run(self.run_id, folder, store=self.store, settings=self.settings)
@@ -97,25 +99,58 @@ def begin(
         UserError: something in the request cannot be; nothing is in the store then.
         MachineError: no compiler, or an evaluator that does not answer.
     """
-    where = bound_settings(settings, request.require_sandbox)
+    where = bound_settings(settings, request.require_sandbox, confine_tasks=request.confine_tasks)
+    named = _named_evaluator(request, where)
+    try:
+        begun = _begin(
+            request, where, store, evaluator or named, is_given=evaluator is not None, carry_on=carry_on
+        )
+        is_needed = begun.evaluator is named and not begun.is_stored
+    except BaseException:
+        workers.leave(named)
+        raise
+    if not is_needed:
+        workers.leave(named)
+    return begun
+
+
+def _named_evaluator(request: RunRequest, where: Settings) -> Evaluator | None:
+    """Return who judges where a request says so; None: the referee here."""
+    if request.workers is not None:
+        return workers.FleetRun(request.workers, request.target, where, request.policy)
+    if request.evaluator is None:
+        return None
+    if request.policy != Policy():
+        raise UserError(
+            "--library-calls, --weights, --nonfinite, --peak-memory: with --evaluator the evaluator's own "
+            "policy holds; give them there"
+        )
+    return remote.open_evaluator(request.evaluator)
+
+
+def _begin(
+    request: RunRequest,
+    where: Settings,
+    store: Store | None,
+    judge: Evaluator | None,
+    *,
+    is_given: bool,
+    carry_on: bool,
+) -> Begun:
     further_baselines(request.baselines, request.target)
     models = check_models(request.models, request.team, request.target)
     task = load_place(
         request.task, workloads=request.workloads, mode=request.mode, tolerance=request.tolerance
     )
-    elsewhere = None if request.evaluator is None else remote.open_evaluator(request.evaluator)
-    judge = evaluator or elsewhere
-    if elsewhere is not None and request.policy != Policy():
-        raise UserError(
-            "--library-calls, --weights, --nonfinite, --peak-memory: with --evaluator the evaluator's own "
-            "policy holds; give them there"
-        )
     opened = store or sqlstore.open_store(request.store or where.store)
     is_elsewhere = isinstance(judge, Elsewhere)
     find_recipe(request.recipe)
     target = parse_target(request.target, is_elsewhere=is_elsewhere)
     check_team(request.team, target)
+    if where.confine_tasks:
+        _require_file(task)
     if request.dynamic:
+        require_own(task, where, "--dynamic")
         task = _dynamic(task, request, target_of(target))
     models = ready_models(models, request.team, [request.recipe], request.budget.usd)
     documents = read_documents(Path(request.findings)) if request.findings is not None else ()
@@ -124,7 +159,11 @@ def begin(
             f"--findings: documents are for models, and none has a seat in the team {request.team!r}; "
             "take --team llm or a mixture"
         )
-    spec = spec_for(request, task, models, settings=where, evaluator=judge).model_copy(
+    if request.with_backward:
+        require_own(task, where, "--with-backward")
+        _require_gradients(request, task, settings=where, evaluator=judge)
+    own = request.model_copy(update={"budget": request.budget.halved()}) if request.with_backward else request
+    spec = spec_for(own, task, models, settings=where, evaluator=judge).model_copy(
         update={
             "documents": documents,
             "is_cold": request.cold or request.record is not None,
@@ -135,13 +174,20 @@ def begin(
     if wants_blocks(request, task, settings=where, evaluator=judge):
         whole = Budget(seconds=request.budget.seconds and FOR_THE_WHOLE * request.budget.seconds)
         spec = spec.model_copy(update={"by_blocks": True, "budget": whole})
-    known = None if request.again or request.record or evaluator else stored_answer(opened, spec)
+    known = None if request.again or request.record or is_given else stored_answer(opened, spec)
     if known is not None:
         read = known.spec.model_copy(update={"task": task, "request": spec.request, "folder": spec.folder})
         return Begun(known.run_id, read, opened, where, judge, is_stored=True)
-    left = unfinished_run(opened, spec) if (carry_on or spec.by_blocks) and not request.again else None
+    is_carried = carry_on or spec.by_blocks or request.with_backward
+    left = unfinished_run(opened, spec) if is_carried and not request.again else None
     run_id = create_run(spec, opened) if left is None else left.run_id
     return Begun(run_id, opened.get_run(run_id).spec, opened, where, judge)
+
+
+def _require_file(task: Task) -> None:
+    """Raise UserError for a task whose code is no stranger's: it lies in a pickle, which is never read."""
+    if task.artifact is not None:
+        raise UserError(f"{task.name}: a live module is your own; --confine-tasks is for a stranger's file")
 
 
 def _dynamic(task: Task, request: RunRequest, target: Target) -> Task:
@@ -181,16 +227,31 @@ def resume(
     opened = store or sqlstore.open_store(where.store)
     record = find_run(opened, run)
     asked = record.spec.request
-    if asked is not None and require_sandbox is None:
-        where = bound_settings(where, asked.require_sandbox)
+    if asked is not None:
+        wanted = None if require_sandbox is not None else asked.require_sandbox
+        where = bound_settings(where, wanted, confine_tasks=asked.confine_tasks)
     judge = evaluator or (asked.evaluator if asked else None)
     return Begun(
         record.run_id,
         record.spec,
         opened,
         where,
-        remote.open_evaluator(judge) if isinstance(judge, str) else judge,
+        remote.open_evaluator(judge) if isinstance(judge, str) else judge or _fleet_of(record, where),
     )
+
+
+def _fleet_of(record: RunRecord, where: Settings) -> Evaluator | None:
+    """Return the fleet that judges a run; None: no fleet does."""
+    spec, asked = record.spec, record.spec.request
+    if asked is not None and asked.workers is not None:
+        target = str(spec.target)
+        return workers.FleetRun(asked.workers, target, where, spec.policy, spec.machine.is_like)
+    if asked is None and spec.experiment is not None and spec.machine.is_elsewhere:
+        raise UserError(
+            f"run {record.run_id} was judged by a fleet; go on with its experiment: bench or compare with "
+            f"--resume {spec.experiment} --workers"
+        )
+    return None
 
 
 def wants_blocks(
@@ -205,15 +266,35 @@ def wants_blocks(
     why_not = {
         "with --record": request.record is not None,
         "with --confine-tasks, as the model runs in this process": settings.confine_tasks,
-        "with --evaluator": isinstance(evaluator, Elsewhere),
+        "with --evaluator or --workers": isinstance(evaluator, Elsewhere),
         f"for {target}": target.device.is_apart,
         "with --dynamic": bool(task.dynamic),
         "with --weights frozen": request.weights is Weights.FROZEN,
+        "with --with-backward": request.with_backward,
     }
     found = [words for words, holds in why_not.items() if holds]
     if request.blocks and found:
         raise UserError(f"--blocks: a model cannot be taken apart {found[0]}; leave one of the two out")
     return bool(request.blocks) or (request.blocks is None and not found and holds_blocks(task))
+
+
+def _require_gradients(
+    request: RunRequest, task: Task, *, settings: Settings, evaluator: Evaluator | None
+) -> None:
+    """Raise UserError where gradients cannot be optimised, whatever the module is."""
+    target = target_of(parse_target(request.target, is_elsewhere=isinstance(evaluator, Elsewhere)))
+    why_not = {
+        "with --record": request.record is not None,
+        "with --confine-tasks, as autograd runs in this process": settings.confine_tasks,
+        "with --evaluator": isinstance(evaluator, Elsewhere),
+        f"for {target}": target.device.is_apart,
+        "with --dynamic": bool(task.dynamic),
+        "with --weights frozen": request.weights is Weights.FROZEN,
+        "with --blocks": bool(request.blocks),
+    }
+    found = [words for words, holds in why_not.items() if holds]
+    if found:
+        raise UserError(f"--with-backward: gradients are not optimised {found[0]}; leave one of the two out")
 
 
 def find_run(store: Store, prefix: str) -> RunRecord:

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 from kernelwright.core.events import CandidateEvaluated, RunFinished
-from kernelwright.core.machine import Machine
 from kernelwright.core.run import RunSpec, RunState
 from kernelwright.core.task import Task
 from kernelwright.referee.version import REFEREE_VERSION
@@ -23,31 +22,32 @@ def stored_answer(store: Store, spec: RunSpec) -> RunRecord | None:
 
     A live module's is found by what it computes: with other weights it is the same question.
     """
-    ended = [record for record in _alike(store, spec) if record.state is RunState.FINISHED]
-    return next((record for record in reversed(ended) if _is_of_this_referee(store, record)), None)
+    ended = (record for record in _alike(store, spec) if record.state is RunState.FINISHED)
+    return next((record for record in ended if _is_of_this_referee(store, record)), None)
 
 
 def unfinished_run(store: Store, spec: RunSpec) -> RunRecord | None:
     """Return the newest run that asked the same of the very same task and was interrupted."""
-    left = [
+    left = (
         record
         for record in _alike(store, spec)
         if record.state is RunState.RUNNING
         and record.spec.task.id == spec.task.id
         and store.lease_of(record.run_id) is None
-    ]
-    return left[-1] if left else None
+    )
+    return next(left, None)
 
 
 def _alike(store: Store, spec: RunSpec) -> Iterator[RunRecord]:
-    for record in store.iter_runs():
+    """Yield the runs that asked the same, newest first."""
+    for record in store.alike_runs(spec):
         known = record.spec
         if (
             known.task.name == spec.task.name
             and all(getattr(known, name) == getattr(spec, name) for name in DECIDING)
             and _asked(known) == _asked(spec)
             and is_same_task(known.task, spec.task)
-            and _without_measures(known.machine) == _without_measures(spec.machine)
+            and known.machine.without_measures() == spec.machine.without_measures()
         ):
             yield record
 
@@ -68,26 +68,13 @@ def _asked(spec: RunSpec) -> dict[str, object]:
     return {name: getattr(request, name) for name in fields if name not in _OF_NO_ACCOUNT}
 
 
-def _without_measures(machine: Machine) -> Machine:
-    """Return a machine without what differs from one measurement to the next."""
-    accelerator = machine.accelerator
-    plain = (
-        None
-        if accelerator is None
-        else accelerator.model_copy(
-            update={"peaks": None, "fp32_flops": None, "bandwidth": None, "source": None}
-        )
-    )
-    return machine.model_copy(update={"peaks": None, "accelerator": plain})
-
-
 def _is_of_this_referee(store: Store, record: RunRecord) -> bool:
     """True where every verdict is of the referee's present version, and the run came to an end by itself."""
-    versions, has_ended = set(), False
-    for stored in store.iter_events(record.run_id):
-        if isinstance(stored.event, CandidateEvaluated):
-            versions.add(stored.event.evaluation.referee)
-        elif isinstance(stored.event, RunFinished):
-            finished = stored.event
-            has_ended = finished.winner is None or finished.evaluation is not None
-    return has_ended and versions <= {REFEREE_VERSION}
+    end = store.last_events([record.run_id], "run_finished").get(record.run_id)
+    if not isinstance(end, RunFinished) or (end.winner is not None and end.evaluation is None):
+        return False
+    if end.evaluation is not None and end.evaluation.referee != REFEREE_VERSION:
+        return False
+    verdicts = store.iter_events(record.run_id, kinds=["candidate_evaluated"])
+    found = (stored.event for stored in verdicts if isinstance(stored.event, CandidateEvaluated))
+    return all(event.evaluation.referee == REFEREE_VERSION for event in found)

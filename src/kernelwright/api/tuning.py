@@ -1,8 +1,12 @@
 """Tuning: cheap timings choose a point, the referee judges it."""
 
+import json
 import math
+from pathlib import Path
+from statistics import median
 
 from kernelwright.api import playing
+from kernelwright.api.capturing import capturing
 from kernelwright.api.judging import read_kernel
 from kernelwright.api.machines import bound_settings
 from kernelwright.api.spaces import source_of, space_of
@@ -12,8 +16,10 @@ from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.policy import Policy
 from kernelwright.core.request import TuneRequest
 from kernelwright.core.task import Task
+from kernelwright.formats.kernel_tuner import read_results
 from kernelwright.machine.probe import probe_machine
-from kernelwright.report.tuned import TunedPoint, TuneResult
+from kernelwright.memory.tuned import EarlierTuning
+from kernelwright.report.tuned import T4_NAME, TunedPoint, TuneResult
 from kernelwright.settings import Settings
 from kernelwright.targets.registry import find_target
 from kernelwright.tasks.places import load_place
@@ -35,14 +41,15 @@ def run_tune(request: TuneRequest, *, settings: Settings | None = None) -> TuneR
         UserError: nothing is open, or the kernel does not run with its defaults.
         MachineError: no process, memory or compiler.
     """
-    where = bound_settings(settings, request.require_sandbox)
+    where = bound_settings(settings, request.require_sandbox, confine_tasks=request.confine_tasks)
     task = load_place(
         request.task, workloads=request.workloads, mode=request.mode, tolerance=request.tolerance
     )
-    points = _points(request, task)
+    points = _points(request, task, where)
     threads = probe_machine().cores or 1
+    earlier = [read_earlier(Path(path)) for path in request.earlier]
     with PointTimer(task, threads=threads) as timer:
-        run = tune_points(points, timer, seconds=request.seconds, seed=request.seed)
+        run = tune_points(points, timer, seconds=request.seconds, seed=request.seed, earlier=earlier)
     ranked = [tried for tried in run.ranked[:JUDGED] if (tried.ratio or 1.0) < WORTH]
     chosen = [*ranked, run.tried[0]]
     verdicts: list[Evaluation] = []
@@ -68,6 +75,23 @@ def run_tune(request: TuneRequest, *, settings: Settings | None = None) -> TuneR
     )
 
 
+def read_earlier(path: Path) -> EarlierTuning:
+    """Return what tuning measured before; of a folder, its ``tuned.t4.json``.
+
+    Raises:
+        UserError: there is no such file, or it is none in the format T4.
+    """
+    file = path / T4_NAME if path.is_dir() else path
+    try:
+        points = read_results(json.loads(file.read_text(encoding="utf-8")))
+    except (OSError, ValueError) as error:
+        raise UserError(
+            f"--earlier {file}: no T4 file can be read: {error}; name what tune --out wrote"
+        ) from error
+    timed = [(p.values, p.ratio or (median(p.times_ms) if p.times_ms else None)) for p in points]
+    return EarlierTuning.of(str(file), timed)
+
+
 def _tuned_point(tried: Tried) -> TunedPoint:
     low, high = tried.interval or (None, None)
     is_sound = low is not None and math.isfinite(low)
@@ -81,10 +105,12 @@ def _tuned_point(tried: Tried) -> TunedPoint:
     )
 
 
-def _points(request: TuneRequest, task: Task) -> PointSource:
+def _points(request: TuneRequest, task: Task, where: Settings) -> PointSource:
     if request.kernel is None:
         target = find_target(request.target)
-        return SpaceSource(space_of(task, target), lambda planned: source_of(planned, task, target))
+        with capturing(where) as capture:
+            space = space_of(task, target, capture)
+        return SpaceSource(space, lambda planned: source_of(planned, task, target))
     source = OpenSource(read_kernel(request.kernel))
     if source.size == 1:
         raise UserError(

@@ -9,7 +9,7 @@ from kernelwright.report.results import BenchResult
 
 @takes(BenchRequest)
 def bench(request: BenchRequest, *, as_json: AsJson = False) -> None:
-    """Run every task once and write results.json, results.md and results.svg."""
+    """Run every task once and write results.json, .md, .html and .svg."""
     # lazy: loads torch
     from kernelwright import api
 

@@ -10,7 +10,7 @@ from kernelwright.report.results import ComparisonResult
 
 @takes(CompareRequest)
 def compare(request: CompareRequest, *, as_json: AsJson = False) -> None:
-    """Run recipes on the same tasks under one budget; write comparison.json, .md, .svg after each task."""
+    """Run recipes on the same tasks under one budget; writes comparison.json, .md, .html and .svg."""
     # lazy: loads torch
     from kernelwright import api
 

@@ -4,24 +4,30 @@ Exit codes: 0 done, and verified where something was to be verified; 1 the kerne
 the run did not end verified; 2 the input, the machine or we are at fault; 130 interrupted.
 """
 
+import logging
 import sys
+import time
 from collections.abc import Iterable, Sequence
 from importlib import import_module
 from typing import Annotated
 
 import typer
+from typer.main import get_command
 
+from kernelwright.cli.logs import add_options, told
 from kernelwright.cli.output import print_error, print_json
 from kernelwright.core.errors import KernelwrightError
 from kernelwright.core.traces import write_trace
 from kernelwright.core.version import __version__
+
+_log = logging.getLogger(__name__)
 
 EXIT_FAULT = 2
 COMMANDS = (
     "optimize", "evaluate", "inspect", "audit", "check", "space", "submission", "verify-claims", "tune",
     "bench", "compare",
 )  # fmt: skip
-GROUPS = ("runs", "skills", "memory", "convert")
+GROUPS = ("runs", "store", "skills", "memory", "convert")
 NAMES = (*COMMANDS, *GROUPS, "dashboard", "serve", "mcp", "doctor")
 """In the order of the help; each is a module of this package, with a function or an ``app`` in it."""
 
@@ -63,9 +69,24 @@ def _root(
 
 def run(arguments: Sequence[str]) -> int:
     """Carry out one command line and return its exit code; no exception passes."""
-    names = arguments[:1] if arguments and arguments[0] in NAMES else NAMES
+    begin = time.monotonic()
+    with told():
+        code = _carry_out(arguments)
+        if _log.isEnabledFor(logging.INFO):
+            # lazy: SQLAlchemy takes a while to load
+            from kernelwright.store.address import shown_command
+
+            seconds = round(time.monotonic() - begin, 3)
+            fields = {"command": shown_command(arguments), "exit_code": code, "seconds": seconds}
+            _log.info("ended", extra={"fields": fields})
+        return code
+
+
+def _carry_out(arguments: Sequence[str]) -> int:
+    first = next((word for word in arguments if not word.startswith("-")), "")
+    names = (first,) if first in NAMES else NAMES
     try:
-        make_app(names)(args=list(arguments), prog_name="kernelwright")
+        add_options(get_command(make_app(names)))(args=list(arguments), prog_name="kernelwright")
     except SystemExit as exit_:
         return exit_.code if isinstance(exit_.code, int) else 0
     except KernelwrightError as error:

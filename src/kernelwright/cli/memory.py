@@ -32,20 +32,20 @@ def show(store: StoreOption = None, as_json: AsJson = False) -> None:
     from kernelwright.memory.ledger import Ledger
 
     opened = open_for_reading(store)
-    outcomes = [outcome for _, outcome in opened.iter_outcomes()]
-    effects = Ledger(outcomes).effects()
+    ledger = Ledger.of_tallies(opened.tallies(), histograms=opened.histograms())
+    effects = ledger.effects()
     states = Counter(finding.state for finding in opened.iter_findings())
     counts = {
-        "outcomes": len(outcomes),
-        "skills": len({outcome.skill for outcome in outcomes}),
-        "tasks": len({outcome.task_id for outcome in outcomes}),
-        "plans": sum(1 for _ in opened.iter_plans()),
+        "outcomes": len(ledger),
+        "skills": len({effect.skill for effect in effects}),
+        "tasks": opened.count_tasks(),
+        "plans": opened.count_plans(),
         "findings": {state.value: states[state.value] for state in FindingState},
     }
     if as_json:
         print_json(counts | {"effects": effects})
         return
-    if not outcomes and not counts["plans"] and not states:
+    if not effects and not counts["plans"] and not states:
         stdout().print(EMPTY)
         return
     found = ", ".join(f"{states[state.value]} {state}" for state in FindingState)

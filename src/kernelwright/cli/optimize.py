@@ -11,7 +11,7 @@ import typer
 from kernelwright.cli.interruption import deliver_best, keeping, leaving
 from kernelwright.cli.options import AsJson, takes
 from kernelwright.cli.output import print_json, print_table, print_verdict, say
-from kernelwright.core.errors import MachineError, StoreError
+from kernelwright.core.errors import KernelwrightError, MachineError, StoreError
 from kernelwright.core.request import RunRequest
 from kernelwright.core.request_words import shown
 from kernelwright.report.asked import with_models
@@ -50,6 +50,8 @@ def optimize(
         say(f"the store has the answer, run {begun.run_id}; --again measures anew")
     if begun.spec.by_blocks:
         by_blocks(begun, request, as_json=as_json)
+    if request.with_backward:
+        with_backward(begun, request, as_json=as_json)
     places = places_for(request.output or f"{title}_fast.py", request.report or f"{title}_report.html")
     if begun.spec.machine.is_assumed:
         say(f"{request.evaluator} does not say what its machine is: kernels are planned for one like this")
@@ -104,6 +106,44 @@ def by_blocks(begun: "Begun", request: RunRequest, *, as_json: bool) -> NoReturn
     raise typer.Exit(0)
 
 
+def with_backward(begun: "Begun", request: RunRequest, *, as_json: bool) -> NoReturn:
+    """Optimise a task and its gradients, write the folder and the report, say the verdict and exit."""
+    # lazy: load torch and Jinja2
+    from kernelwright import api
+    from kernelwright.report.html import render_report
+
+    title = request.task.title
+    folder = Path(request.output or f"{title}_fast")
+    report = require_writable(Path(request.report or f"{title}_report.html"))
+    with keeping("what was measured is kept", as_json=as_json, resume_with=request.command_line()):
+        result = api.finish_with_backward(begun, progress=True)
+    saved = result.save(folder) if result.winner is not None else None
+    write_text(report, render_report(begun.store, result.run_id))
+    note = result.backward.note if result.backward is not None else ""
+    if as_json:
+        print_json(
+            {
+                "run_id": result.run_id,
+                "task": begun.spec.task.name,
+                "improved": saved is not None,
+                "from_store": result.is_stored,
+                "reason": result.reason,
+                "folder": saved,
+                "report": report,
+                "evaluation": result.evaluation,
+                "backward": note,
+            }
+        )
+    else:
+        story = tell_story(stored.event for stored in begun.store.iter_events(result.run_id))
+        paths = [f"Module: {saved} (kernelwright.load)"] if saved else []
+        lines = ("", f"Gradients: {note}", *paths, f"Report: {report}", f"Run: {result.run_id}")
+        print_verdict(run_verdict(story), *lines)
+    if request.open_report and not webbrowser.open(report.resolve().as_uri()):
+        say(f"no browser to open {report} with")
+    raise typer.Exit(0)
+
+
 def places_for(kernel: str, report: str) -> Places:
     """Return where files go; raises UserError where they cannot be written."""
     return Places(
@@ -123,17 +163,28 @@ def play(begun: "Begun", places: Places, *, as_json: bool, store: str | None) ->
         )
 
     progress = show_run(spec.task.name, spec.budget.evaluations, progress=True)
-    with leaving(leave), _resumable(again), progress:
+    with leaving(leave), _resumable(begun, places, again), progress:
         return begun.carry_on(progress.add)
 
 
 @contextlib.contextmanager
-def _resumable(resume_with: str) -> Iterator[None]:
+def _resumable(begun: "Begun", places: Places, resume_with: str) -> Iterator[None]:
     """Add to what the machine or the store failed at how the run is carried on once that is mended."""
     try:
         yield
     except (MachineError, StoreError) as error:
+        if isinstance(error, MachineError):
+            _report_failure(begun, places)
         raise type(error)(f"{error}. Carry on with: {resume_with}") from error
+
+
+def _report_failure(begun: "Begun", places: Places) -> None:
+    """Write the report of a run that failed, where that is possible; what failed is told in any case."""
+    # lazy: Jinja2 is only needed here
+    from kernelwright.report.html import render_report
+
+    with contextlib.suppress(KernelwrightError):
+        say(f"Report: {write_text(places.report, render_report(begun.store, begun.run_id))}")
 
 
 def resume_command(run_id: str, store: str | None) -> str:

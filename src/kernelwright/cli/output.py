@@ -1,5 +1,6 @@
 """Where words go: results to stdout, progress to stderr, one JSON document when it is asked for."""
 
+import logging
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ from rich.panel import Panel
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from kernelwright.cli.logs import VOICE
 from kernelwright.core.visible import visible_line, visible_lines
 from kernelwright.report.console import make_console
 from kernelwright.report.files import json_text
@@ -17,6 +19,8 @@ from kernelwright.report.table import Table
 if TYPE_CHECKING:
     from kernelwright.report.results import Results
     from kernelwright.report.verdict import Verdict
+
+_log = logging.getLogger(__name__)
 
 _STYLES = {"good": "bold green", "neutral": "bold", "bad": "bold red"}
 
@@ -33,7 +37,10 @@ def stderr() -> Console:
 
 def say(text: str) -> None:
     """Print a line about what is done on stderr."""
-    stderr().print(visible_lines(text), soft_wrap=True)
+    if VOICE.is_json:
+        _log.info("%s", visible_lines(text))
+    elif not VOICE.is_quiet:
+        stderr().print(visible_lines(text), soft_wrap=True)
 
 
 def tell(text: str) -> None:
@@ -81,6 +88,9 @@ def print_verdict(verdict: "Verdict", *more: str) -> None:
 
 def print_error(message: str) -> None:
     """Print one line about what went wrong on stderr."""
+    if VOICE.is_json:
+        _log.error("%s", visible_line(" ".join(message.split())))
+        return
     console = stderr()
     line = Text("error: ", style="bold red") + Text(visible_line(" ".join(message.split())))
     console.print(line, soft_wrap=True)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kernelwright.cli.optimize import Places, deliver, places_for, play, resume_command
+from kernelwright.cli.optimize import Places, deliver, places_for, play, resume_command, with_backward
 from kernelwright.cli.options import (
     AsJson,
     EvaluatorOption,
@@ -15,7 +15,7 @@ from kernelwright.cli.options import (
     StoreOption,
 )
 from kernelwright.cli.output import print_json, print_table, print_verdict, say, stdout, tell
-from kernelwright.cli.stores import find_run, open_for_reading, open_store
+from kernelwright.cli.stores import find_run, newest_ids, open_for_reading, open_store
 from kernelwright.core.errors import UserError
 from kernelwright.report.asked import with_models
 from kernelwright.report.files import write_text
@@ -35,7 +35,10 @@ app = typer.Typer(
     help="Runs in the store: list, show, resume, record, replay, export, report.", no_args_is_help=True
 )
 IN_MEMORY = "sqlite://"
-RunId = Annotated[str, typer.Argument(metavar="RUN", help="Id of the run, or how it begins.")]
+RunId = Annotated[
+    str,
+    typer.Argument(metavar="RUN", help="Id of the run, or how it begins.", autocompletion=newest_ids),
+]
 
 
 @app.command("list")
@@ -110,10 +113,14 @@ def resume(
     opened = open_store(store)
     begun = api.resume(run, store=opened, evaluator=evaluator, require_sandbox=require_sandbox)
     say(f"carrying on {begun.run_id}: {command_line(begun.spec)}")
+    asked = begun.request
+    if asked is not None and asked.with_backward:
+        paths = {"output": output or asked.output, "report": report or asked.report}
+        with_backward(begun, asked.model_copy(update=paths), as_json=as_json)
     kernel, page = begun.paths
     places = places_for(output or kernel, report or page)
     outcome = play(begun, places, as_json=as_json, store=store)
-    is_opened = begun.request is not None and begun.request.open_report
+    is_opened = asked is not None and asked.open_report
     deliver(opened, outcome, places, as_json=as_json, open_report=is_opened)
 
 

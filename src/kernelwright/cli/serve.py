@@ -24,10 +24,7 @@ from kernelwright.remote.access import require_loopback, require_token
 from kernelwright.settings import TOKEN_VARIABLE, Settings, load_secret
 
 if TYPE_CHECKING:
-    from kernelwright.core.machine import Machine
-    from kernelwright.core.roofline import Peaks
     from kernelwright.runs.evaluator import Evaluator
-    from kernelwright.targets.gpu.facts import GpuFacts
 
 
 def serve(
@@ -82,6 +79,7 @@ def serve(
     if no_token:
         require_loopback(host)
     # lazy: needs the packages of the extra "serve"
+    from kernelwright.api.serving import machine_to_tell, peaks_to_judge_by
     from kernelwright.referee.baselines import known_baselines
     from kernelwright.remote.server import listen, serve_http
     from kernelwright.remote.service import ServiceSettings, make_app
@@ -96,12 +94,12 @@ def serve(
     )
     with listen(host, port) as sock:
         say("measuring this machine's peaks where they are not known ...")
-        peaks = _peaks(where, device)
+        peaks = peaks_to_judge_by(where, device)
         app = make_app(
             _referee(where, policy, device),
             token=token,
             peaks=peaks,
-            machine=_machine(where, device),
+            machine=machine_to_tell(where, device),
             settings=limits,
         )
         by = "no token" if no_token else f"the token in {token_env}"
@@ -113,52 +111,11 @@ def _kind(device: str) -> str:
     return device.partition(":")[0]
 
 
-def _peaks(where: Settings, device: str) -> "Peaks | None":
-    """Return what floors are computed with; None: the GPU is not known.
-
-    Of a GPU the ceilings, with products in 16 bits taken for granted: only the work of a task is told, not
-    whether its tolerance allows them.
-    """
-    # lazy: compiles a probe
-    from kernelwright.machine.probe import measure_peaks
-    from kernelwright.referee.device import parse_device
-    from kernelwright.targets.gpu.roofline import ceilings, gpu_peaks
-
-    if not parse_device(device).is_apart:
-        return measure_peaks(where.cache_dir)
-    gpu = _gpu(where, device)
-    return None if gpu is None else gpu_peaks(ceilings(gpu), is_strict=False)
-
-
-def _machine(where: Settings, device: str) -> "Machine":
-    """Return what is told to clients, so that they plan for it."""
-    # lazy: compiles a probe
-    from kernelwright.machine.probe import probe_machine
-    from kernelwright.referee.device import parse_device
-    from kernelwright.referee.sandbox.choose import tier_here
-    from kernelwright.targets.gpu.machine import accelerator_of
-
-    kind = _kind(device)
-    is_apart = parse_device(device).is_apart
-    accelerator = accelerator_of(kind, _gpu(where, device)) if is_apart else None
-    return probe_machine(where.cache_dir).model_copy(
-        update={"accelerator": accelerator, "sandbox": tier_here()}
-    )
-
-
-def _gpu(where: Settings, device: str) -> "GpuFacts | None":
-    # lazy: only for a GPU
-    from kernelwright.referee.device import parse_device
-    from kernelwright.targets.gpu.driver_files import are_alike
-    from kernelwright.targets.gpu.peaks import run_gpu
-
-    place = parse_device(device)
-    is_known = place.has_driver and (place.index == 0 or are_alike())
-    return run_gpu(place.kind, where.cache_dir) if is_known else None
-
-
 def _gpu_name(where: Settings, device: str) -> str:
-    gpu = _gpu(where, device)
+    # lazy: only for a GPU
+    from kernelwright.api.serving import gpu_to_judge_on
+
+    gpu = gpu_to_judge_on(where, device)
     return "" if gpu is None else gpu.name
 
 
@@ -181,6 +138,7 @@ def _serve_folder(
     folder: Path, max_bytes: int, policy: Policy, device: str, where: Settings, *, as_json: bool
 ) -> None:
     # lazy: loads much
+    from kernelwright.api.serving import machine_to_tell, peaks_to_judge_by
     from kernelwright.remote.dropservice import DropService
     from kernelwright.remote.filedrop import make_folders
     from kernelwright.remote.sessions import Sessions
@@ -188,7 +146,12 @@ def _serve_folder(
     make_folders(folder)
     sessions = Sessions(_referee(where, policy, device))
     service = DropService(
-        folder, sessions, _peaks(where, device), max_bytes, _kind(device), _machine(where, device)
+        folder,
+        sessions,
+        peaks_to_judge_by(where, device),
+        max_bytes,
+        _kind(device),
+        machine_to_tell(where, device),
     )
     before = signal.signal(signal.SIGTERM, _interrupt)
     try:

@@ -2,11 +2,16 @@
 
 from typing import TYPE_CHECKING
 
-from kernelwright.core.errors import UserError
+import typer
+
+from kernelwright.core.errors import KernelwrightError, UserError
 from kernelwright.settings import load_settings
 
 if TYPE_CHECKING:
     from kernelwright.store.base import RunRecord, Store
+
+N_COMPLETED = 100
+"""Newest runs that a shell is offered."""
 
 
 def open_store(where: str | None) -> "Store":
@@ -35,3 +40,13 @@ def find_run(store: "Store", prefix: str) -> "RunRecord":
     if record is None:
         raise UserError(f"no run {prefix!r} in this store; list them with: kernelwright runs list")
     return record
+
+
+def newest_ids(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """Return the newest runs whose ids begin so, for a shell that completes one."""
+    try:
+        store = open_for_reading(ctx.params.get("store"))
+        newest = store.newest_runs(N_COMPLETED)
+    except KernelwrightError:  # a shell that completes words has no place for messages
+        return []
+    return [(r.run_id, r.spec.task.name) for r in newest if r.run_id.startswith(incomplete)]

@@ -15,6 +15,10 @@ class Budget(Frozen):
     usd: float | None = None
     seconds: float | None = None
 
+    def halved(self) -> "Budget":
+        """Return half of every amount, of whole numbers at least one."""
+        return Budget(**{name: amount and _half(amount) for name, amount in self})
+
 
 class Spent(Frozen):
     """Amounts used so far."""
@@ -36,6 +40,10 @@ class Spent(Frozen):
     def plus(self, more: "Spent") -> "Spent":
         """Return the sum."""
         return Spent(**{name: getattr(self, name) + getattr(more, name) for name in type(self).model_fields})
+
+
+def _half(amount: float) -> float:
+    return max(amount // 2, 1) if isinstance(amount, int) else amount / 2
 
 
 class Meter:

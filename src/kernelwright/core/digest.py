@@ -19,6 +19,15 @@ def source_digest() -> str:
     return digest.hexdigest()[:16]
 
 
+@cache
+def content_digest() -> str:
+    """Return a hash over the text of the package's modules: the same on every machine that runs the same."""
+    digest = hashlib.sha256()
+    for path in sorted(_ROOT.rglob("*.py")):
+        digest.update(f"{path.relative_to(_ROOT).as_posix()}\0".encode() + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
+
+
 def _files(folder: str | Path) -> Iterator[tuple[str, int, int]]:
     for entry in os.scandir(folder):
         if entry.is_dir():

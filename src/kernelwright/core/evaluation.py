@@ -267,6 +267,8 @@ class Evaluation(Frozen):
     """Version of the referee that judged (``referee/version.py``); None in old stored evaluations."""
     sandbox: str | None = None
     """Sandbox tier of the candidate (docs/threat-model.md); None in old stored evaluations."""
+    device: str | None = None
+    """Device of a fleet that judged (docs/fleet.md); None: no fleet was asked."""
 
     @field_validator("detail")
     @classmethod

@@ -144,6 +144,19 @@ class Machine(Frozen):
             shown["machine_assumed"] = True
         return shown if self.sandbox is None else {**shown, "sandbox": self.sandbox}
 
+    def without_measures(self) -> "Machine":
+        """Return this machine without what differs from one measurement to the next."""
+        accelerator = self.accelerator and self.accelerator.model_copy(
+            update={"peaks": None, "fp32_flops": None, "bandwidth": None, "source": None}
+        )
+        return self.model_copy(update={"peaks": None, "accelerator": accelerator})
+
+    def is_like(self, other: "Machine") -> bool:
+        """Tell whether figures of the two may stand beside each other: the same in all but measurements."""
+        here = {"is_elsewhere": False, "is_assumed": False}
+        ours, theirs = (machine.without_measures().model_copy(update=here) for machine in (self, other))
+        return ours == theirs
+
     def completed(self, other: "Machine") -> "Machine":
         """Return this machine, with what is not known of it taken from another one."""
         missing = {

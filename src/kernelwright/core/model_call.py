@@ -133,6 +133,8 @@ class ModelCall(Frozen):
     role: str
     model: str
     """``provider:name``."""
+    tool: str | None = None
+    """Name of the tool that this model had called and that was carried out; None: a request to the model."""
     request: str
     """Messages as JSON; holds no key."""
     response: str | None

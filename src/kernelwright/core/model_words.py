@@ -8,7 +8,15 @@ from typing import Any
 from kernelwright.core.errors import UserError
 from kernelwright.core.models import ModelSettings, RoleModel
 
-PLAIN = ("base_url", "temperature", "max_output_tokens", "context_tokens", "timeout_s", "max_reply_bytes")
+PLAIN = (
+    "base_url",
+    "temperature",
+    "max_output_tokens",
+    "context_tokens",
+    "tool_calls",
+    "timeout_s",
+    "max_reply_bytes",
+)
 """Fields of the settings that are one word each."""
 FLAGS = {"roles": "--role-model", "timeout_s": "--model-timeout"}
 _DEGREES = re.compile(r"@[^@]*$")

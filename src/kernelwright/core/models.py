@@ -100,6 +100,10 @@ class ModelSettings(Frozen):
     """Of one answer on the wire; our choice."""
     output_mode: OutputMode = "auto"
     calls: CallMode = "merged"
+    tool_calls: int = Field(default=3, ge=0)
+    """Calls of tools that a model may make before one answer; our choice."""
+    without_tools: tuple[str, ...] = ()
+    """Places whose servers took no tools when the run began; a resumed run keeps to it."""
     roles: dict[str, RoleModel] = Field(default_factory=dict)
     """By role: what it asks for instead."""
     usd_per_million_input: float | None = Field(default=None, ge=0)
@@ -108,7 +112,7 @@ class ModelSettings(Frozen):
     prices: tuple[Price, ...] = ()
     """The snapshot taken when the run began; a resumed run keeps to it."""
     instrument: bool = False
-    """Emit OpenTelemetry spans, to whatever exporter the process has configured."""
+    """Emit OpenTelemetry spans of the run, to whatever exporter the process has configured."""
 
     _model = field_validator("model")(_well_formed)
     _base_url = field_validator("base_url")(_without_credentials)
@@ -128,6 +132,10 @@ class ModelSettings(Frozen):
                 f"{answer}: lower the limit of output tokens"
             )
         return self.context_tokens - answer
+
+    def tool_calls_of(self, role: str) -> int:
+        """Return the calls of tools that a role may make before one answer."""
+        return 0 if self.for_role(role).place in self.without_tools else self.tool_calls
 
     def for_role(self, role: str) -> ModelChoice:
         """Return what the role asks for.

@@ -14,6 +14,7 @@ from kernelwright.core.models import CallMode, OutputMode
 from kernelwright.core.places import parse_place
 from kernelwright.core.policy import LibraryCalls, Nonfinite, Weights
 from kernelwright.core.task import Mode, TolerancePolicy
+from kernelwright.core.workers import parse_workers
 from kernelwright.core.workload_words import parse_workload, workload_word
 
 MAX_MS, MAX_MB = 20.0, 100.0
@@ -239,6 +240,10 @@ OPTIONS: tuple[Option, ...] = (
         "blocks", "--no-blocks", "Optimise the model as one kernel.", "Search", kind=bool, is_off=True,
     ),
     Option(
+        "with_backward", "--with-backward", "Optimise the gradients, too, for training; half of the budget "
+        "is theirs. See docs/delivery.md.", "Search", kind=bool,
+    ),
+    Option(
         "again", "--again", "Measure anew, also where the store has the answer to the same request.",
         "Search", kind=bool,
     ),
@@ -246,6 +251,11 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "findings", "--findings", "Show models what documents in Markdown or text say of the task.",
         "Search", metavar="FOLDER",
+    ),
+    Option(
+        "earlier", "--earlier", "Begin with what tuning the same parameters measured before, here or on "
+        "another machine: a T4 file, or a folder that --out named. Repeatable.", "Search", metavar="PATH",
+        many=True,
     ),
     Option(
         "budget.evaluations", "--budget-evaluations", "Candidates to measure at most.", "Budget", kind=int,
@@ -315,6 +325,11 @@ OPTIONS: tuple[Option, ...] = (
         "in a folder.", "Judging", metavar="URL | drop:FOLDER", default="the referee here",
         is_configurable=True,
     ),
+    Option(
+        "workers", "--workers", "Judge on the devices of a Ray cluster, tasks side by side: one of this "
+        "command's own on this machine, or one that runs. See docs/fleet.md.", "Judging",
+        metavar="ray | ray://HOST:PORT", default="the referee here", parse=parse_workers,
+    ),
     Option("device", "--device", f"Where candidates run: {_DEVICE}", "Judging", is_configurable=True),
     Option(
         "quick", "--quick", "Deliver by the search's own verdict: no final measurement in fresh processes, "
@@ -351,7 +366,7 @@ OPTIONS: tuple[Option, ...] = (
         choices=get_args(SandboxTier), default="the best there is", is_configurable=True,
     ),
     Option(
-        "confine_tasks", "--confine-tasks", "Run the reference in the sandbox too: for a stranger's task.",
+        "confine_tasks", "--confine-tasks", "The task is a stranger's: run its code in the sandbox only.",
         "Judging", kind=bool,
     ),
     Option(
@@ -404,6 +419,11 @@ OPTIONS: tuple[Option, ...] = (
         is_configurable=True,
     ),
     Option(
+        "models.tool_calls", "--tool-calls", "Calls of tools before one answer at most, where the server "
+        "takes tools; 0: none are offered. Each costs a request.", "Language models", kind=int, minimum=0,
+        default="3", is_configurable=True,
+    ),
+    Option(
         "models.timeout_s", "--model-timeout", "Seconds that one request may take.", "Language models",
         kind=float, minimum=0, default="300", is_configurable=True,
     ),
@@ -412,8 +432,8 @@ OPTIONS: tuple[Option, ...] = (
         kind=int, minimum=1, default="8388608", is_configurable=True,
     ),
     Option(
-        "models.instrument", "--instrument", "Emit OpenTelemetry spans of requests to models.",
-        "Language models", kind=bool, is_configurable=True,
+        "models.instrument", "--instrument", "Emit OpenTelemetry spans: run, steps, requests to models, "
+        "tools, evaluations.", "Language models", kind=bool, is_configurable=True,
     ),
     Option(
         "store", "--store", "SQLite file or SQLAlchemy URL of the store.", "Results",

@@ -19,6 +19,7 @@ from kernelwright.core.places import KernelPlace, TaskPlace
 from kernelwright.core.policy import PEAK_MEMORY, LibraryCalls, Nonfinite, Policy, Weights
 from kernelwright.core.request_words import Worded
 from kernelwright.core.task import Mode, TolerancePolicy, Workload
+from kernelwright.core.workers import parse_workers
 
 DEFAULT_RECIPE = "kernelwright"
 """How to search when nobody says otherwise; docs/recipes/kernelwright.md has the evidence."""
@@ -36,6 +37,13 @@ class Request(Worded):
 
     require_sandbox: SandboxTier | None = None
     """Refuse to judge in a weaker sandbox; None: as the settings say."""
+
+
+class _Confining(Request):
+    """A request about tasks that may be a stranger's."""
+
+    confine_tasks: bool = False
+    """Run the tasks' code in the sandbox only; a roofline floor is then the task's word."""
 
 
 class _WithWorkloads(Request):
@@ -86,20 +94,27 @@ class _Searching(Request):
     """Of the seats that are a model's; prices are looked up when a run begins."""
     store: str | None = None
     """SQLite file or SQLAlchemy URL; None: as the settings say."""
+    workers: str | None = None
+    """``ray`` or ``ray://HOST:PORT``: a fleet judges; None: the referee here."""
+
+    @field_validator("workers")
+    @classmethod
+    def _a_cluster(cls, workers: str | None) -> str | None:
+        return None if workers is None else parse_workers(workers)
 
     @field_validator("models")
     @classmethod
     def _as_asked_for(cls, models: ModelSettings | None) -> ModelSettings | None:
-        """Leave out prices that were looked up, and roles that ask for nothing of their own."""
+        """Leave out what was looked up or tried out, and roles that ask for nothing of their own."""
         if models is None:
             return None
         roles = {role: own for role, own in models.roles.items() if own != type(own)()}
-        asked = models.model_copy(update={"prices": (), "roles": roles})
+        asked = models.model_copy(update={"prices": (), "without_tools": (), "roles": roles})
         require_words(asked)
         return asked
 
 
-class RunRequest(_WithWorkloads, _WithPolicy, _Searching):
+class RunRequest(_WithWorkloads, _WithPolicy, _Searching, _Confining):
     """Make one task faster: ``kernelwright optimize``."""
 
     command: ClassVar[str] = "optimize"
@@ -119,6 +134,8 @@ class RunRequest(_WithWorkloads, _WithPolicy, _Searching):
     """The run knows of no other one."""
     blocks: bool | None = None
     """Take the model apart and optimise each kind of block; None: where one may occur twice."""
+    with_backward: bool = False
+    """Optimise the gradients, too: half of the budget is theirs."""
     again: bool = False
     """Measure anew where the store has the answer."""
     findings: str | None = None
@@ -134,8 +151,14 @@ class RunRequest(_WithWorkloads, _WithPolicy, _Searching):
 
     _baselines = field_validator("baselines")(_once)
 
+    @model_validator(mode="after")
+    def _one_judge(self) -> "RunRequest":
+        if self.evaluator is not None and self.workers is not None:
+            raise UserError("--evaluator and --workers both say who judges; give one of them")
+        return self
 
-class EvaluateRequest(_WithWorkloads, _WithPolicy):
+
+class EvaluateRequest(_WithWorkloads, _WithPolicy, _Confining):
     """Judge kernels: ``kernelwright evaluate``."""
 
     command: ClassVar[str] = "evaluate"
@@ -143,8 +166,6 @@ class EvaluateRequest(_WithWorkloads, _WithPolicy):
     kernels: tuple[KernelPlace, ...] = Field(min_length=1)
     final: bool = False
     """Longer, in fresh processes."""
-    confine_tasks: bool = False
-    """Run the reference in the sandbox too, for a stranger's task; the roofline floor is then its word."""
     tolerance: TolerancePolicy | None = None
     baselines: tuple[str, ...] | None = None
     """None: eager."""
@@ -157,7 +178,7 @@ class EvaluateRequest(_WithWorkloads, _WithPolicy):
     _baselines = field_validator("baselines")(_once)
 
 
-class _OverTasks(Request):
+class _OverTasks(_Confining):
     """A request about several tasks."""
 
     sources: tuple[TaskPlace, ...] = ()
@@ -175,6 +196,11 @@ class _OverTasks(Request):
     def _groups_need_a_manifest(self) -> "_OverTasks":
         if self.groups and self.manifest is None:
             raise UserError("--group picks from a manifest; give one with --tasks")
+        if self.confine_tasks and self.manifest is not None:
+            raise UserError(
+                "--tasks: sizes of a manifest's tasks are found by running them in this process; with "
+                "--confine-tasks name the files themselves"
+            )
         return self
 
 
@@ -238,6 +264,8 @@ class CompareRequest(_Experiment):
     def _measurements_can_be_had(self) -> "CompareRequest":
         if self.replay is not None and self.record is not None:
             raise UserError("--replay measures nothing, so there is nothing to --record; give one of them")
+        if self.replay is not None and self.workers is not None:
+            raise UserError("--replay measures nothing, so there is no work for --workers; give one of them")
         if (self.reuse or self.replay is not None) and self.budget.seconds is not None:
             raise UserError(
                 "--budget-seconds means nothing where measurements are not made anew; "
@@ -266,8 +294,6 @@ class CheckRequest(_OverTasks, _WithWorkloads):
     """Estimated milliseconds of a call above which sizes are reduced."""
     max_mb: float = Field(default=MAX_MB, ge=1)
     """Estimated megabytes above which sizes are reduced."""
-    confine_tasks: bool = False
-    """Run the tasks' code in the sandbox only, for a stranger's tasks."""
     out: str | None = None
     """Folder for results.json and results.md."""
     resume: bool = False
@@ -280,7 +306,7 @@ class CheckRequest(_OverTasks, _WithWorkloads):
         return self
 
 
-class SpaceRequest(_WithWorkloads):
+class SpaceRequest(_WithWorkloads, _Confining):
     """Say which programs may be generated for a task: ``kernelwright space``."""
 
     command: ClassVar[str] = "space"
@@ -291,7 +317,7 @@ class SpaceRequest(_WithWorkloads):
     seed: int = 0
 
 
-class TuneRequest(_WithWorkloads):
+class TuneRequest(_WithWorkloads, _Confining):
     """Close what a kernel leaves open, or choose among generated programs: ``kernelwright tune``."""
 
     command: ClassVar[str] = "tune"
@@ -305,6 +331,8 @@ class TuneRequest(_WithWorkloads):
     seed: int = 0
     tolerance: TolerancePolicy | None = None
     library_calls: LibraryCalls = LibraryCalls.ALLOWED
+    earlier: tuple[str, ...] = ()
+    """T4 files of the same parameters, from earlier tuning or other machines, or folders named as ``out``."""
     output: str | None = None
     """File for the closed source; None: it is not written."""
     out: str | None = None

@@ -80,6 +80,11 @@ class RunSpec(Frozen):
         return {**data, "machine": machine_of_environment(data["environment"], kind)}
 
     @property
+    def is_traced(self) -> bool:
+        """Whether spans of the run are asked for."""
+        return self.models is not None and self.models.instrument
+
+    @property
     def coder(self) -> str:
         """The team in the Coder's seat, which carries moves out: ``expert`` or ``llm``."""
         base, _, swaps = self.team.partition("+")

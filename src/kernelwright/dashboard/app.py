@@ -12,9 +12,10 @@ from kernelwright.core.errors import KernelwrightError
 from kernelwright.dashboard import views
 from kernelwright.dashboard.changes import SHOWN_RUNS, Changes
 from kernelwright.remote.extra import missing
+from kernelwright.report.diff import changes
 from kernelwright.report.highlight import highlight
 from kernelwright.report.html import render_report
-from kernelwright.report.page import asset, templates
+from kernelwright.report.page import asset, render
 from kernelwright.report.runlist import list_runs
 from kernelwright.store.base import RunRecord, Store
 
@@ -50,7 +51,7 @@ def make_app(store: Store, *, token: str | None, hosts: Collection[str] = ()) ->
     """
     changes = Changes(store)
     pages: dict[str, Page] = {
-        "/": lambda request: _html(lambda: _overview(store)),
+        "/": lambda request: _html(lambda: overview(store)),
         "/machines": lambda request: _html(
             lambda: _render("machines.html.j2", machines=views.machines(store))
         ),
@@ -143,7 +144,8 @@ def _found(store: Store, run: str) -> RunRecord:
     return record
 
 
-def _overview(store: Store) -> str:
+def overview(store: Store) -> str:
+    """Return the start page."""
     lines = list_runs(store, limit=SHOWN_RUNS)
     return _render("runs.html.j2", lines=lines, is_all=len(lines) < SHOWN_RUNS)
 
@@ -160,7 +162,8 @@ def _calls(store: Store, request: Request) -> str:
 def _candidate(store: Store, request: Request) -> str:
     run_id = _found(store, request.path_params["run"]).run_id
     wanted = request.path_params["candidate"]
-    candidate = next((c for c in store.iter_candidates(run_id) if c.id == wanted), None)
+    run = {candidate.id: candidate for candidate in store.iter_candidates(run_id)}
+    candidate = run.get(wanted)
     if candidate is None:
         raise _NotThere(f"no candidate {wanted!r} in run {run_id}")
     return _render(
@@ -168,10 +171,9 @@ def _candidate(store: Store, request: Request) -> str:
         run_id=run_id,
         candidate=candidate,
         source=highlight(candidate.source),
-        comparisons=views.comparisons(store, run_id, candidate),
+        comparisons=changes(candidate, run, store.get_run(run_id).spec.task.source),
     )
 
 
 def _render(template: str, **values: Any) -> str:
-    page = templates("kernelwright.dashboard").get_template(template)
-    return page.render(stylesheet=asset("report.css"), script=asset("report.js"), **values)
+    return render(template, "kernelwright.dashboard", **values)

@@ -5,7 +5,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 
 from kernelwright.core.frozen import content_hash
-from kernelwright.report.runlist import list_runs, standing
+from kernelwright.report.runlist import standing
 from kernelwright.store.base import Store
 
 LOOK_S = 1.0
@@ -56,7 +56,7 @@ class Changes:
             return mark
 
     def _list_mark(self) -> str:
-        return content_hash(*(line.model_dump_json() for line in list_runs(self._store, limit=SHOWN_RUNS)))
+        return content_hash(*self._store.run_marks(SHOWN_RUNS))
 
     def _run_mark(self, run_id: str) -> str:
         record = self._store.get_run(run_id)

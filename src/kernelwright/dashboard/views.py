@@ -1,40 +1,17 @@
 """What the pages say, read from a store."""
 
-import difflib
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from typing import Any
 
-from kernelwright.core.candidate import Candidate
-from kernelwright.core.errors import StoreError
 from kernelwright.core.frozen import Frozen
 from kernelwright.core.machine import Machine
 from kernelwright.core.model_call import ModelCall
 from kernelwright.core.visible import visible_lines
-from kernelwright.report.runlist import standing
 from kernelwright.store.base import Store
 
-MAX_LINES = 4000
-"""Of a source that is compared; to compare longer ones may take minutes. Ours."""
-CONTEXT = 3
-"""Unchanged lines shown around a change."""
 UNKNOWN = "not recorded"
-
-
-class DiffLine(Frozen):
-    """One line of a comparison of two sources."""
-
-    kind: Literal["same", "added", "removed", "place"]
-    text: str
-
-
-class SourceDiff(Frozen):
-    """A candidate's source against another source."""
-
-    title: str
-    lines: tuple[DiffLine, ...] | None
-    """Empty: the sources are the same; None: one is too long to be compared."""
 
 
 class CallLine(Frozen):
@@ -53,40 +30,9 @@ class MachineLine(Frozen):
     cores: str
     compiler: str
     versions: str
-    runs: int
-    at_work: int
+    runs: int = 0
+    at_work: int = 0
     """Runs in progress."""
-
-
-def comparisons(store: Store, run_id: str, candidate: Candidate) -> list[SourceDiff]:
-    """Return the candidate against each parent of its run, then against the reference."""
-    found = []
-    for parent in candidate.parents:
-        try:
-            base = store.get_candidate(parent, run_id)
-        except StoreError:  # the parent belongs to another run, or is the reference itself
-            continue
-        found.append(
-            SourceDiff(title=f"Against its parent {parent}", lines=_diff(base.source, candidate.source))
-        )
-    reference = store.get_run(run_id).spec.task.source
-    found.append(SourceDiff(title="Against the reference", lines=_diff(reference, candidate.source)))
-    return found
-
-
-def _diff(old: str, new: str) -> tuple[DiffLine, ...] | None:
-    before, after = visible_lines(old).split("\n"), visible_lines(new).split("\n")
-    if max(len(before), len(after)) > MAX_LINES:
-        return None
-    lines = difflib.unified_diff(before, after, lineterm="", n=CONTEXT)
-    return tuple(_line(line) for line in lines if not line.startswith(("--- ", "+++ ")))
-
-
-def _line(line: str) -> DiffLine:
-    if line.startswith("@@"):
-        return DiffLine(kind="place", text=line)
-    kinds: dict[str, Literal["same", "added", "removed"]] = {"+": "added", "-": "removed", " ": "same"}
-    return DiffLine(kind=kinds[line[0]], text=line[1:])
 
 
 def calls(store: Store, run_id: str) -> list[CallLine]:
@@ -123,29 +69,21 @@ def _texts(value: Any, who: str) -> Iterator[tuple[str, str]]:
 
 def machines(store: Store) -> list[MachineLine]:
     """Return the machines of all runs, those with most runs first."""
-    n_runs: Counter[str] = Counter()
-    at_work: Counter[str] = Counter()
-    known: dict[str, Machine] = {}
-    for record in store.iter_runs():
-        machine = record.spec.machine
-        key = machine.model_dump_json(
-            include={"processor", "cores", "compiler", "system", "torch", "accelerator"}
-        )
-        known[key] = machine
-        n_runs[key] += 1
-        at_work[key] += standing(store, record) == "running"
-    return [_machine_line(known[key], runs, at_work[key]) for key, runs in n_runs.most_common()]
+    lines: dict[MachineLine, Counter[str]] = {}
+    for use in store.machines():
+        line = _machine_line(use.machine)
+        lines.setdefault(line, Counter()).update(runs=use.runs, at_work=use.at_work)
+    found = [line.model_copy(update=dict(counts)) for line, counts in lines.items()]
+    return sorted(found, key=lambda line: -line.runs)
 
 
-def _machine_line(machine: Machine, runs: int, at_work: int) -> MachineLine:
+def _machine_line(machine: Machine) -> MachineLine:
     where = machine.accelerator.name if machine.accelerator else machine.processor
     return MachineLine(
         name=where or UNKNOWN,
         cores=UNKNOWN if machine.cores is None else str(machine.cores),
         compiler=machine.compiler or UNKNOWN,
         versions=", ".join(_versions(machine)) or UNKNOWN,
-        runs=runs,
-        at_work=at_work,
     )
 
 

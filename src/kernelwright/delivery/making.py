@@ -22,6 +22,7 @@ from kernelwright.core.task import Mode, Task
 from kernelwright.delivery.runtime.contract import (
     Case,
     Contract,
+    Gradients,
     Span,
     TensorFacts,
     bound,
@@ -60,10 +61,17 @@ class Delivery:
     module: nn.Module
     candidate: Candidate
     task: Task
+    backward: "Delivery | None" = None
+    """Of its backward task; None: the original computes gradients."""
 
 
 def deliver(
-    winner: Candidate, task: Task, original: nn.Module | None = None, *, is_frozen: bool = False
+    winner: Candidate,
+    task: Task,
+    original: nn.Module | None = None,
+    *,
+    is_frozen: bool = False,
+    backward: Delivery | None = None,
 ) -> Delivery:
     """Return the drop-in for a task's original.
 
@@ -74,6 +82,7 @@ def deliver(
         task: what it was verified on.
         original: the live module; None: the reference of the task's file is constructed.
         is_frozen: the kernel may prepare its weights once.
+        backward: what computes the gradients.
 
     Raises:
         TaskError: the original cannot be copied, or its calls hold what no contract can name.
@@ -88,8 +97,13 @@ def deliver(
     contract = with_outputs(kernel, module, calls)
     if task.dynamic:
         contract = over_ranges(contract, task, module)
-    kernel = VerifiedKernel(winner.program, contract, origin=origin)
-    return Delivery(kernel, attach(kernel, module), winner, task)
+    back = None
+    if backward is not None:
+        known = backward.module.gradients
+        assert isinstance(known, Gradients)
+        back, contract = backward.kernel, replace(contract, gradients=known)
+    kernel = VerifiedKernel(winner.program, contract, origin=origin, backward=back)
+    return Delivery(kernel, attach(kernel, module), winner, task, backward)
 
 
 def original_of(task: Task, original: nn.Module | None) -> tuple[nn.Module, str | None]:
@@ -162,7 +176,7 @@ def make_contract(
         try:
             arguments = bound(signature, call.args, call.kwargs)
             structure, tensors = take_apart(arguments, _is_tensor)
-            result, changed = _called(module, call)
+            result, changed = called(module, call)
             shape, _ = take_apart(result, _is_tensor)
         except UnstructuredError as error:
             raise TaskError(
@@ -255,7 +269,7 @@ def _in_words(facts: TensorFacts) -> TensorFacts:
     return replace(facts, shape=shape, stride=stride)
 
 
-def _called(module: nn.Module, call: ExampleCall) -> tuple[Any, set[str]]:
+def called(module: nn.Module, call: ExampleCall) -> tuple[Any, set[str]]:
     """Return what a copy of the module answers, and which of its saved tensors the call changes."""
     apart = copy.deepcopy(module)
     before: dict[str, torch.Tensor] = apart.state_dict(keep_vars=True)

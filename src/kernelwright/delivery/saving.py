@@ -55,6 +55,7 @@ def save(
     cache_dir: Path,
     evaluation: Evaluation | None = None,
     machine: Machine | None = None,
+    backward: Evaluation | None = None,
 ) -> Path:
     """Write a folder and return its path. An earlier delivery in it is replaced.
 
@@ -64,6 +65,7 @@ def save(
         cache_dir: where compiled libraries are kept.
         evaluation: the referee's final verdict.
         machine: where the verdict was measured.
+        backward: the final verdict on the backward kernel.
 
     Raises:
         UserError: the folder holds something else or cannot be written, or the module holds what no folder
@@ -74,7 +76,11 @@ def save(
     def write(place: Path) -> None:
         library = _write(delivery, place, cache_dir)
         head = head_of(delivery.kernel.contract.title, delivery.candidate, evaluation, machine)
-        write_manifest(place, {**head, "library": library})
+        back = delivery.backward
+        if back is not None:
+            write_part(place / layout.BACKWARD, back.kernel, back.candidate, cache_dir, backward)
+        more = {} if back is None else {"backward": layout.BACKWARD}
+        write_manifest(place, {**head, "library": library, **more})
 
     return write_folder(Path(folder), write)
 
@@ -139,6 +145,21 @@ def write_kernel(
     """Write a kernel's program and library; return which machine the library is for, None without one."""
     write_texts(place, {layout.KERNEL: kernel.program, "source.py": candidate.source})
     return _write_library(kernel, candidate, place, cache_dir)
+
+
+def write_part(
+    place: Path,
+    kernel: VerifiedKernel,
+    candidate: Candidate,
+    cache_dir: Path,
+    verdict: Evaluation | None = None,
+) -> None:
+    """Write the folder of one kernel among several; it is made now."""
+    place.mkdir(parents=True)
+    library = write_kernel(place, kernel, candidate, cache_dir)
+    write_texts(place, {layout.CONTRACT: contract_text(kernel.contract)})
+    head = head_of(kernel.contract.title, candidate, verdict, None)
+    write_manifest(place, {**head, "library": library})
 
 
 def contract_text(contract: Contract) -> str:

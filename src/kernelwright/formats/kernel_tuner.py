@@ -121,6 +121,8 @@ def _point(result: Mapping[str, Any]) -> PointTimes:
     is_sound = result["invalidity"] == "correct"
     why = None if is_sound else str(measured.get("reason", result["invalidity"]))
     times = tuple(float(ms) for ms in result["times"].get("runtimes", ()))
+    if is_sound and not times and isinstance(measured.get(OBJECTIVE), int | float):
+        times = (float(measured[OBJECTIVE]),)
     return PointTimes(dict(result["configuration"]), times, why, measured.get("ratio"))
 
 

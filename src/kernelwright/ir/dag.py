@@ -161,7 +161,7 @@ class Dag:
         value = self._values[stage.name]
         stores = [Action("store", value, stage, store) for store in stage.stores]
         if stage.kind == "reduce":
-            return [(stage.axes, actions)] + ([((), stores)] if stores else [])
+            return [(stage.axes, actions)] + ([(stage.per, stores)] if stores else [])
         return [(stage.axes, actions + stores)] if actions or stores else []
 
     def _waits(self, actions: list[Action], group: list[Action]) -> bool:
@@ -260,4 +260,6 @@ class Dag:
             axes |= self._kept
         if node.kind == "scanned":
             axes |= set(self._stages[node.name].axes)
+        if node.kind == "reduced":
+            axes |= set(self._stages[node.name].per)
         return frozenset(axes)

@@ -8,7 +8,7 @@ from torch import fx
 
 from kernelwright.core.errors import LoweringError
 from kernelwright.ir.edits import FusionEdit, FusionOptions, Site
-from kernelwright.ir.facts import ELEMENT_BYTES, REDUCTIONS, SCANS, WINDOWS
+from kernelwright.ir.facts import ATTENTIONS, ELEMENT_BYTES, REDUCTIONS, SCANS, WINDOWS
 from kernelwright.ir.lower import analyse
 from kernelwright.ir.lower.expressions import loads, walk
 from kernelwright.ir.lower.fuse import FusionGroup
@@ -53,7 +53,7 @@ class _Edit:
 
 
 def own_products(captured: Captured) -> tuple[fx.Node, ...]:
-    """Return the products and convolutions that code can be generated for instead of a library call."""
+    """Return the products, convolutions and attention that code can be generated for."""
     known = [node for node in captured.graph.nodes if operator_name(node) in PRODUCTS]
     if not known or captured.family:
         return ()  # tiles have literal sizes
@@ -62,9 +62,14 @@ def own_products(captured: Captured) -> tuple[fx.Node, ...]:
 
 
 def product_size(node: fx.Node) -> str:
-    """Return the shapes that a product multiplies, as ``4x8 by 8x3``."""
+    """Return the shapes that a product multiplies, as ``4x8 by 8x3``; of attention queries by keys."""
     operands = [n.meta["val"].shape for n in node.all_input_nodes if len(n.meta["val"].shape) > 1]
-    return " by ".join("x".join(map(str, shape)) for shape in operands[-2:])
+    pair = operands[:2] if _is_attention(node) else operands[-2:]
+    return " by ".join("x".join(map(str, shape)) for shape in pair)
+
+
+def _is_attention(node: fx.Node) -> bool:
+    return str(operator_name(node)).split(".")[0] in ATTENTIONS
 
 
 def _bytes(value: Value) -> int:

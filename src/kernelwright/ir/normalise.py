@@ -22,7 +22,12 @@ from kernelwright.ir.program import (
 
 
 def normalise(region: Region) -> Region:
-    """Return the region without axes of size 1, argmax and mergeable axes; axis names survive."""
+    """Return the region without axes of size 1, argmax and mergeable axes; axis names survive.
+
+    Attention keeps its axes: each has a part of its own.
+    """
+    if any(stage.per for stage in region.stages):
+        return region
     region = _drop_single(region)
     region = dataclasses.replace(region, kept=_sorted_kept(region))
     region = _merge_axes(region)

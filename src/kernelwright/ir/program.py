@@ -11,6 +11,8 @@ Examples, writing kept | inner:
   max_pool2d                   kept n c y x | ky kx   reduce with bounded loads
   cumsum over dim 1            kept i    | j          scan along j
   mean over everything         kept      | i j        reduce, stored once
+  attention                    kept n h q | k e d     reduce sum over e per k, max over k, sum over k,
+                                                      reduce sum over k per d, map over d
 
 Pointwise work before a reduction lives in the stage's expression, work after it in later stages.
 Everything is frozen and hashable: common subexpressions are equal objects, schedules are data.
@@ -108,9 +110,9 @@ class Op:
 class StageValue:
     """The result of an earlier stage of the same region.
 
-    A reduce stage gives one value per kept point. A map or scan stage gives the value at the current
-    inner point; the reader must iterate the same inner axes (the printer keeps a row in scratch, or
-    merges the loops, or computes it again: that is the schedule's choice).
+    A reduce stage gives one value per kept point, or several there (``LoopStage.per``). A map or scan stage
+    gives the value at the current inner point; the reader must iterate the same inner axes (the printer
+    keeps a row in scratch, or merges the loops, or computes it again: that is the schedule's choice).
     """
 
     stage: str
@@ -196,6 +198,8 @@ class LoopStage:
     reverse: bool = False
     """The scan runs from the last element to the first."""
     stores: tuple[StoreTo, ...] = ()
+    per: tuple[str, ...] = ()
+    """Those of ``axes`` at each point of which a reduction gives a value of its own (attention)."""
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from kernelwright.core.request import (
     SpaceRequest,
     TuneRequest,
 )
+from kernelwright.core.source import MAX_SOURCE_BYTES
 
 
 class Accepted(NamedTuple):
@@ -89,6 +90,8 @@ OptimizeOptions: TypeAlias = Annotated[dict[str, Any] | None, WithJsonSchema(OPT
 
 def place_of(task: str, name: str = "task") -> TaskPlace:
     """Return the place of a task given as text; raises UserError for a path: files are not read."""
+    if len(task) > MAX_SOURCE_BYTES:
+        raise UserError(f"task: it has {len(task)} characters; at most {MAX_SOURCE_BYTES} are read")
     if "\n" in task.strip():
         return AsText(name=name, source=task)
     place = parse_place(task.strip()) if task.strip() else AsText(source=task)

@@ -162,7 +162,7 @@ def space(call: JobContext, task: str, options: Options = None) -> ProgramSpace:
     if request.sample > MAX_SAMPLE:
         raise UserError(f"options: sample {request.sample} is more than {MAX_SAMPLE}")
     call.say("capturing the graph and counting decisions")
-    return program_space(run_space(request))
+    return program_space(run_space(request, settings=call.settings))
 
 
 def tune(call: JobContext, task: str, kernel: str | None = None, options: Options = None) -> TunedKernel:

@@ -5,12 +5,15 @@ published). Ours compares facts of the captured graph; every weight and scale he
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
 from typing import Literal, NamedTuple
 
 from kernelwright.core.evidence import FactValue
 from kernelwright.core.learned import ArchivedPlan
 from kernelwright.core.plan import Move, Plan
+from kernelwright.store.base import LearnedStore
 
 
 class Trait(NamedTuple):
@@ -108,13 +111,62 @@ class PlanArchive:
         Left out are the plans of ``without_task``, empty ones, and those that come to the same on another
         task (``distil``) as one further ahead. Equally alike ones: the faster first, then by ids.
         """
-        fitting = [p for p in self._plans if p.target == target and p.task_id != without_task]
+        fitting = [p for p in self._plans if p.target == target]
         ordered = sorted(fitting, key=lambda plan: _order(signature, plan))
-        apart: dict[str, ArchivedPlan] = {}
-        for plan in ordered:
-            if plan.plan.moves:
-                apart.setdefault(distil(plan.plan).id, plan)
-        return tuple(apart.values())[: max(count, 0)]
+        return _first_apart(ordered, count, without_task)
+
+
+class StoredPlans:
+    """The plans in a store, asked as a PlanArchive is; only what the answer needs is read.
+
+    Args:
+        until: number of the last plan that counts; None: all do.
+    """
+
+    def __init__(self, store: LearnedStore, until: int | None = None) -> None:
+        self._store, self._until = store, until
+        self._answers: dict[object, tuple[ArchivedPlan, ...]] = {}
+
+    @property
+    def is_empty(self) -> bool:
+        """True where no plan counts."""
+        return self._until == 0
+
+    def alike(
+        self,
+        signature: Mapping[str, FactValue],
+        target: str,
+        count: int,
+        *,
+        without_task: str | None = None,
+    ) -> tuple[ArchivedPlan, ...]:
+        """Return what a PlanArchive of these plans returns; the same question is answered once."""
+        asked = tuple(sorted(signature.items())), target, count, without_task
+        if asked not in self._answers:
+            self._answers[asked] = _first_apart(self._ordered(signature, target), count, without_task)
+        return self._answers[asked]
+
+    def _ordered(self, signature: Mapping[str, FactValue], target: str) -> Iterator[ArchivedPlan]:
+        apart: dict[float, list[str]] = defaultdict(list)
+        for key, plan in self._store.plan_signatures(target, until=self._until).items():
+            apart[distance(signature, plan.signature)].append(key)
+        for unlike in sorted(apart):
+            plans = self._store.iter_plans_of(target, apart[unlike], until=self._until)
+            for _, tied in groupby(plans, key=lambda plan: plan.speedup):
+                yield from sorted(tied, key=lambda plan: _order(signature, plan))
+
+
+def _first_apart(
+    plans: Iterable[ArchivedPlan], count: int, without_task: str | None
+) -> tuple[ArchivedPlan, ...]:
+    """Return the first plans that differ once they are distilled, without the empty ones and a task's own."""
+    found: dict[str, ArchivedPlan] = {}
+    for plan in plans:
+        if len(found) >= count:
+            break
+        if plan.plan.moves and plan.task_id != without_task:
+            found.setdefault(distil(plan.plan).id, plan)
+    return tuple(found.values())
 
 
 def _order(signature: Mapping[str, FactValue], plan: ArchivedPlan) -> tuple[float, float, str, str, str]:

@@ -2,11 +2,11 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from statistics import fmean, median, stdev
+from collections.abc import Callable, Iterable, Mapping
 
 from kernelwright.core.frozen import Frozen
 from kernelwright.core.run import Outcome
+from kernelwright.core.tally import EffectKey, Histogram, Tally, TallyKey, histograms_of, tallies_of
 from kernelwright.memory.findings import SkillFactors
 from kernelwright.skills.stats import LedgerView, SkillStats
 
@@ -38,7 +38,7 @@ class Effect(Frozen):
 
 
 class Ledger:
-    """Outcomes, aggregated by skill and context. Immutable: more outcomes make another one (``plus``).
+    """Outcomes, added up by skill and context. Immutable: more outcomes make another one (``plus``).
 
     Args:
         outcomes: Of all runs.
@@ -51,22 +51,39 @@ class Ledger:
     def __init__(
         self, outcomes: Iterable[Outcome] = (), coder: str | None = None, base: "Ledger | None" = None
     ) -> None:
-        self._outcomes: tuple[Outcome, ...] = tuple(outcomes)
+        known = tuple(outcomes)
         self._coder, self._base = coder, base
-        self._groups: dict[_Context, list[Outcome]] = defaultdict(list)
-        self._stats: dict[_Context, SkillStats | None] = {}
-        for outcome in self._outcomes:
-            is_own = coder in (None, outcome.coder)
-            for context in _contexts(outcome.skill, outcome.structure, outcome.bottleneck):
-                if is_own or (context[-1] and outcome.verified):
-                    self._groups[context].append(outcome)
+        self._tallies: Mapping[TallyKey, Tally] = tallies_of(known)
+        self._histograms: Callable[[], Mapping[EffectKey, Histogram]] = lambda: histograms_of(known)
+        self._index()
+
+    @classmethod
+    def of_tallies(
+        cls,
+        tallies: Mapping[TallyKey, Tally],
+        coder: str | None = None,
+        histograms: Mapping[EffectKey, Histogram] | None = None,
+    ) -> "Ledger":
+        """Return the ledger of outcomes that were added up before, such as a store's."""
+        ledger = cls((), coder)
+        ledger._tallies = tallies
+        ledger._histograms = lambda: histograms or {}
+        ledger._index()
+        return ledger
+
+    def _index(self) -> None:
+        self._sums: dict[_Context, tuple[Tally, bool]] = {}
+        self._by_skill: dict[str, list[tuple[TallyKey, Tally]]] = defaultdict(list)
+        for key, tally in self._tallies.items():
+            self._by_skill[key.skill].append((key, tally))
 
     def plus(self, outcomes: Iterable[Outcome]) -> "Ledger":
-        """Return a ledger with more outcomes; only what they are about is counted anew."""
+        """Return a ledger with more outcomes; only these are counted."""
         return Ledger(outcomes, self._coder, self)
 
     def __len__(self) -> int:
-        return len(self._outcomes) + (len(self._base) if self._base is not None else 0)
+        own = sum(tally.tries for tally in self._tallies.values())
+        return own + (len(self._base) if self._base is not None else 0)
 
     def stats(self, skill: str, structure: str, bottleneck: str) -> SkillStats:
         """Return what was measured in the closest context with ENOUGH_TRIES tries.
@@ -76,9 +93,11 @@ class Ledger:
         The coder comes before the context: who writes decides whether a move works at all, the context only
         how much it gives.
         """
-        known = [self._known(context) for context in _contexts(skill, structure, bottleneck)]
-        enough = (stats for stats in known if stats is not None and stats.tries >= ENOUGH_TRIES)
-        return next(enough, known[-1] or SkillStats())
+        for context in _contexts(skill, structure, bottleneck):
+            tally, has_others = self._sum(context)
+            if tally.tries >= ENOUGH_TRIES:
+                break
+        return _stats(context, tally, has_others) if tally.tries else SkillStats()
 
     def factor(self, skill: str, structure: str, bottleneck: str) -> float:
         """Return 1: a ledger measures and generalises no further; see :class:`InformedLedger`."""
@@ -86,27 +105,39 @@ class Ledger:
 
     def effects(self) -> tuple[Effect, ...]:
         """Return expected against measured effect per skill, coder and expectation, in order of name."""
-        groups: dict[tuple[str, str, str], list[Outcome]] = defaultdict(list)
-        for outcome in self._all():
-            groups[outcome.skill, outcome.coder, outcome.expected].append(outcome)
-        return tuple(_effect(*key, group) for key, group in sorted(groups.items()))
+        tallies: dict[EffectKey, Tally] = defaultdict(Tally)
+        histograms: dict[EffectKey, Histogram] = {}
+        for ledger in self._parts():
+            for key, tally in ledger._tallies.items():
+                group = EffectKey(key.skill, key.coder, key.expected)
+                tallies[group] = tallies[group].plus(tally)
+            for group, histogram in ledger._histograms().items():
+                known = histograms.get(group)
+                histograms[group] = histogram if known is None else known.plus(histogram)
+        return tuple(_effect(key, tally, histograms.get(key)) for key, tally in sorted(tallies.items()))
 
-    def _known(self, context: _Context) -> SkillStats | None:
-        """Return what was measured in exactly this context, counted when it is first asked for."""
-        if context not in self._stats:
-            if self._base is not None and context not in self._groups:
-                self._stats[context] = self._base._known(context)
-            else:
-                group = self._group(context)
-                self._stats[context] = _aggregate(context, group, self._coder) if group else None
-        return self._stats[context]
+    def _sum(self, context: _Context) -> tuple[Tally, bool]:
+        """Return what was measured in exactly this context, added up when it is first asked for.
 
-    def _group(self, context: _Context) -> list[Outcome]:
-        before = self._base._group(context) if self._base is not None else []
-        return [*before, *self._groups.get(context, ())]
+        The second value tells whether it is others' too.
+        """
+        if context not in self._sums:
+            before = self._base._sum(context) if self._base is not None else (Tally(), False)
+            self._sums[context] = self._add(context, *before)
+        return self._sums[context]
 
-    def _all(self) -> tuple[Outcome, ...]:
-        return (*(self._base._all() if self._base is not None else ()), *self._outcomes)
+    def _add(self, context: _Context, tally: Tally, has_others: bool) -> tuple[Tally, bool]:
+        skill, structure, bottleneck, may_have_others = context
+        for key, one in self._by_skill.get(skill, ()):
+            if structure in (ANY, key.structure) and bottleneck in (ANY, key.bottleneck):
+                if self._coder in (None, key.coder):
+                    tally = tally.plus(one)
+                elif may_have_others and one.verified:
+                    tally, has_others = tally.plus(one.verified_only()), True
+        return tally, has_others
+
+    def _parts(self) -> "tuple[Ledger, ...]":
+        return (*(self._base._parts() if self._base is not None else ()), self)
 
 
 class InformedLedger:
@@ -129,33 +160,26 @@ def _contexts(skill: str, structure: str, bottleneck: str) -> tuple[_Context, ..
     return tuple((skill, *width, has_others) for has_others in (False, True) for width in widths)
 
 
-def _aggregate(context: _Context, outcomes: Sequence[Outcome], coder: str | None) -> SkillStats:
+def _stats(context: _Context, tally: Tally, has_others: bool) -> SkillStats:
     _, structure, bottleneck, _ = context
-    has_others = any(coder not in (None, outcome.coder) for outcome in outcomes)
-    effects = _log_speedups(outcomes)
-    gains = [effect for effect in effects if effect > 0]
     return SkillStats(
-        tries=len(outcomes),
-        wins=len(gains),
-        mean_log_speedup=fmean(effects) if effects else 0.0,
-        spread=stdev(effects) if len(effects) > 1 else 0.0,
-        mean_gain=math.fsum(gains) / len(outcomes),
+        tries=tally.tries,
+        wins=tally.wins,
+        mean_log_speedup=tally.mean,
+        spread=tally.spread,
+        mean_gain=tally.mean_gain,
         context=f"{structure}/{bottleneck}{WHOEVER if has_others else ''}",
     )
 
 
-def _effect(skill: str, coder: str, expected: str, outcomes: Sequence[Outcome]) -> Effect:
-    effects = _log_speedups(outcomes)
+def _effect(key: EffectKey, tally: Tally, histogram: Histogram | None) -> Effect:
+    middle = None if histogram is None else histogram.median
     return Effect(
-        skill=skill,
-        coder=coder,
-        expected=expected,
-        tries=len(outcomes),
-        verified=len(effects),
-        wins=sum(effect > 0 for effect in effects),
-        median_speedup=math.exp(median(effects)) if effects else None,
+        skill=key.skill,
+        coder=key.coder,
+        expected=key.expected,
+        tries=tally.tries,
+        verified=tally.measured,
+        wins=tally.wins,
+        median_speedup=None if middle is None else math.exp(middle),
     )
-
-
-def _log_speedups(outcomes: Sequence[Outcome]) -> list[float]:
-    return [o.log_speedup for o in outcomes if o.verified and o.log_speedup is not None]

@@ -14,6 +14,7 @@ from kernelwright.core.machine import Machine
 from kernelwright.core.roofline import Floor
 from kernelwright.core.task import Task
 from kernelwright.remote.http import Http, refusal, require_url
+from kernelwright.remote.portable import require_portable
 from kernelwright.remote.records import EvaluationAnswer, EvaluationRequest, JobState, TaskAnswer
 from kernelwright.remote.retry import Patience
 
@@ -193,12 +194,3 @@ class RemoteSession:
         if evaluation is None or (evaluation.task_id, evaluation.candidate_id) != ours:
             raise MachineError(f"evaluation {answer.id} is of something else; is the service of our version?")
         return evaluation
-
-
-def require_portable(task: Task) -> None:
-    """Raise TaskError for a task that cannot be understood on another machine."""
-    if task.artifact is not None:
-        raise TaskError(
-            f"{task.name}: a live module cannot be judged elsewhere: its pickle is a file of this machine; "
-            "write it as a task file"
-        )

@@ -1,20 +1,16 @@
 """The queue before the referee: first come, first served, one at a time."""
 
 import asyncio
-import logging
 import math
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from kernelwright.core.errors import KernelwrightError, TaskError, UserError
 from kernelwright.core.frozen import Frozen
-from kernelwright.remote.lines import one_line
+from kernelwright.remote.problems import problem_of
 from kernelwright.remote.records import JobState, RequestProblem
 from kernelwright.remote.thread import OneThread
-
-log = logging.getLogger(__name__)
 
 LONGEST_RETRY_S = 60
 """A client is never told to stay away for longer; our choice."""
@@ -146,16 +142,8 @@ class RequestQueue:
         try:
             ticket.result = await self._thread.call(work)
             state = JobState.DONE
-        except TaskError as error:
-            ticket.problem, state = RequestProblem(kind="task", line=one_line(error)), JobState.FAILED
-        except UserError as error:
-            ticket.problem, state = RequestProblem(kind="user", line=one_line(error)), JobState.FAILED
-        except KernelwrightError as error:
-            ticket.problem, state = RequestProblem(kind="machine", line=one_line(error)), JobState.FAILED
         except Exception as error:  # the border: the service lives on
-            log.exception("a request failed through a defect of ours")
-            line = f"{one_line(error)}; a defect of ours, the service's log has the traceback"
-            ticket.problem, state = RequestProblem(kind="machine", line=line), JobState.FAILED
+            ticket.problem, state = problem_of(error), JobState.FAILED
         self._last_s = time.monotonic() - begin
         self._running = None
         self._settle(ticket, state)

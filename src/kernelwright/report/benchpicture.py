@@ -3,46 +3,52 @@
 from collections.abc import Sequence
 
 from kernelwright.report import svg
-from kernelwright.report.measures import times
-from kernelwright.report.tables import BenchRow, Ending
+from kernelwright.report.measures import RatioInterval, times
+from kernelwright.report.tables import BenchRow
 
-WIDTH, GUTTER, ROW, TOP = 820.0, 250.0, 18.0, 44.0
-STYLE = """
-svg { background: #fff; font-family: system-ui, sans-serif; }
-text { font-size: 11px; fill: #1b2130; } .axis { fill: #5c6678; }
-.grid { stroke: #e1e5ec; } .one { stroke: #5c6678; stroke-width: 1.4; }
-.faster { fill: #12855b; } .unchanged { fill: #8a94a6; } .slower, .failed { fill: #c0392f; }
-.compile { fill: #b07a1e; stroke: #fff; stroke-width: 1; }
-"""
+WIDTH, GUTTER, FIGURES, ROW, TOP = 820.0, 210.0, 150.0, 20.0, 52.0
+"""Pixels: the whole, names of tasks on the left, figures on the right, a task, the head."""
 
 
 def bench_picture(name: str, rows: Sequence[BenchRow]) -> str:
-    """Return a standalone SVG, fastest task first; failed tasks stand last without a bar."""
+    """Return an SVG, fastest task first; failed tasks stand last without a bar. The axis holds every
+    interval whole, and figures stand in columns of their own."""
     ordered = sorted(rows, key=_ratio, reverse=True)
-    known = [value for row in rows for value in _known(row)] or [1.0]
-    x = svg.Scale(min(0.5, *known) * 0.9, max(2.0, *known) * 1.3, GUTTER, WIDTH - 54, log=True)
+    ends = [end for row in rows for interval in _known(row) for end in interval if end > 0]
+    x = svg.Scale(min(0.5, *ends, 0.5) * 0.9, max(2.0, *ends, 2.0) * 1.1, GUTTER, WIDTH - FIGURES, log=True)
     height = TOP + ROW * len(rows) + 30
-    bars = [_bar(row, x, TOP + i * ROW) for i, row in enumerate(ordered)]
-    legend = "bar: over eager, dot: over torch.compile (logarithmic)"
     return svg.picture(
         WIDTH,
         height,
-        svg.element("style", STYLE),
         svg.label(8, 18, name, "strong"),
-        svg.label(WIDTH - 8, 18, legend, "axis", "end"),
+        *_head(),
         *_axis(x, height),
-        *bars,
+        *(_bar(row, x, TOP + i * ROW) for i, row in enumerate(ordered)),
         name="bench",
         description=f"Speedups of {len(rows)} tasks",
     )
 
 
-def _known(row: BenchRow) -> list[float]:
-    return [interval.ratio for interval in (row.speedup_eager, row.speedup_compile) if interval is not None]
+def _known(row: BenchRow) -> list[RatioInterval]:
+    return [interval for interval in (row.speedup_eager, row.speedup_compile) if interval is not None]
 
 
 def _ratio(row: BenchRow) -> float:
     return row.speedup_eager.ratio if row.speedup_eager is not None else 0.0
+
+
+def _columns() -> tuple[float, float]:
+    """Return the right ends of the two columns of figures."""
+    return WIDTH - FIGURES / 2 + 4, WIDTH - 8
+
+
+def _head() -> list[str]:
+    eager, compiled = _columns()
+    return [
+        svg.label(GUTTER, 34, "bar: over eager, dot: over torch.compile, lines: 95 % intervals", "axis"),
+        svg.label(eager, 34, "eager", "axis", "end"),
+        svg.label(compiled, 34, "compile", "axis", "end"),
+    ]
 
 
 def _axis(x: svg.Scale, height: float) -> list[str]:
@@ -54,20 +60,35 @@ def _axis(x: svg.Scale, height: float) -> list[str]:
 
 
 def _bar(row: BenchRow, x: svg.Scale, top: float) -> str:
-    parts = [svg.label(GUTTER - 8, top + 12, row.task[:38], "", "end")]
+    parts = [svg.label(GUTTER - 8, top + 13, _short(row.task), "", "end")]
     if row.speedup_eager is None:
-        parts.append(svg.label(x(1.0) + 6, top + 12, f"failed: {row.detail[:70]}", "failed"))
+        parts.append(svg.label(x(1.0) + 6, top + 13, f"failed: {row.detail[:56]}", "failed"))
         return svg.element("g", *parts)
+    eager, compiled = _columns()
     ratio = row.speedup_eager.ratio
     start, end = sorted((x(1.0), x(ratio)))
-    kind = "unchanged" if row.ending is Ending.UNCHANGED else "faster"
+    kind = "faster" if row.speedup_eager.is_faster else "unchanged"
     kind = "slower" if row.speedup_eager.is_slower else kind
     hover = svg.title(f"{row.task}: {row.speedup_eager} over eager")
     width = max(end - start, 2.0)
-    parts.append(svg.element("rect", hover, x=start, y=top + 2, width=width, height=12.0, rx=2, class_=kind))
-    parts.append(svg.label(end + 8, top + 12, times(ratio), "axis"))
+    parts.append(svg.element("rect", hover, x=start, y=top + 2, width=width, height=10.0, rx=2, class_=kind))
+    parts.append(_whisker(row.speedup_eager, x, top + 7, "strip"))
+    parts.append(svg.label(eager, top + 13, times(ratio), "axis", "end"))
     if row.speedup_compile is not None:
         dot = svg.title(f"{row.task}: {row.speedup_compile} over torch.compile")
         at = x(row.speedup_compile.ratio)
-        parts.append(svg.element("circle", dot, cx=at, cy=top + 8, r=4.0, class_="compile"))
+        parts.append(_whisker(row.speedup_compile, x, top + 15, "over-compile whisker"))
+        parts.append(svg.element("circle", dot, cx=at, cy=top + 15, r=3.5, class_="over-compile"))
+        parts.append(svg.label(compiled, top + 13, times(row.speedup_compile.ratio), "axis", "end"))
     return svg.element("g", *parts)
+
+
+def _short(task: str) -> str:
+    return task if len(task) <= 32 else task[:31] + "…"
+
+
+def _whisker(interval: RatioInterval, x: svg.Scale, y: float, kind: str) -> str:
+    """Draw an interval; nothing where it is a point."""
+    if interval.low == interval.high:
+        return ""
+    return svg.line(x(interval.low), y, x(interval.high), y, kind)

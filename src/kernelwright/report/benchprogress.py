@@ -74,6 +74,12 @@ class RunsProgress(_Counted):
         """Say how a run ended."""
         self._say(f": {describe(row)}")
 
+    def finish_one_of(self, row: BenchRow) -> None:
+        """Say how a run ended that went on beside others."""
+        self._begin(row.task)
+        self._update("ended")
+        self.finish(row)
+
 
 class ChecksProgress(_Counted):
     """Tasks that are examined, one after the other."""

@@ -40,7 +40,7 @@ def speedup_curve(
     strip = height - BOTTOM - 10
     y = svg.Scale(low, high, strip - 16, TOP, log=use_log)
     x = svg.Scale(0.5, len(shown) + 0.5, LEFT, WIDTH - RIGHT)
-    marks = [_point(step, x(i), y, strip) for i, step in enumerate(shown, 1)]
+    marks = [_point(step, _named(step, i), x(i), y, strip) for i, step in enumerate(shown, 1)]
     references = [_reference(1.0, "eager", y)]
     if compile_ratio and abs(compile_ratio - 1.0) > 0.01 * max(known):
         references.append(_reference(compile_ratio, "torch.compile", y))
@@ -95,13 +95,18 @@ def _best_line(steps: Sequence[StoryStep], x: svg.Scale, y: svg.Scale) -> list[t
     return points
 
 
-def _point(step: StoryStep, at: float, y: svg.Scale, strip: float) -> str:
+def _named(step: StoryStep, number: int) -> str:
+    where = "Final" if step.mode == "final" else f"Evaluation {number}"
+    return f"{where}, {step.title}"
+
+
+def _point(step: StoryStep, name: str, at: float, y: svg.Scale, strip: float) -> str:
     if step.speedup is None:
-        hover = svg.title(f"Step {step.number}, {step.title}: {step.outcome}. {step.explanation}")
+        hover = svg.title(f"{name}: {step.outcome}. {step.explanation}")
         cross = f"M{at - 4:.1f},{strip - 4:.1f} l8,8 m0,-8 l-8,8"
         return svg.element("g", hover, svg.element("path", d=cross, class_="cross"), class_="mark failed")
     ratio, low, high = step.speedup
-    hover = svg.title(f"Step {step.number}, {step.title}: {step.speedup} over eager")
+    hover = svg.title(f"{name}: {step.speedup} over eager")
     whisker = svg.line(at, y(low), at, y(high), "whisker")
     kind = "mark improved" if step.improved_to is not None else "mark verified"
     if step.mode == "final":

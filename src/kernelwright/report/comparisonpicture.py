@@ -10,15 +10,10 @@ COLUMNS = (("", 40.0, "start"), ("success", 330.0, "end"), ("fast_1", 400.0, "en
            ("geomean", 640.0, "end"), ("area", 806.0, "end"))  # fmt: skip
 COLOURS = ("#2456c7", "#12855b", "#b07a1e", "#c0392f", "#7a3fb0", "#0f8ea0", "#8a94a6", "#4b3621")
 """One after the other; beyond these the lines are dashed and the colours begin anew. Ours."""
-STYLE = """
-svg { background: #fff; font-family: system-ui, sans-serif; }
-text { font-size: 11px; fill: #1b2130; } .axis { fill: #5c6678; } .strong { font-weight: 600; }
-.grid { stroke: #e1e5ec; } .line { stroke-width: 2; fill: none; } .rule { stroke: #c9cfda; }
-"""
 
 
 def comparison_picture(name: str, comparison: Comparison) -> str:
-    """Return a standalone SVG; a contestant without runs has a row and no line."""
+    """Return an SVG; a contestant without runs has a row and no line."""
     standings = comparison.standings
     heights = [height for standing in standings for height in standing.curve] or [1.0]
     y = svg.Scale(1.0, max(1.1, *heights) * 1.05, TOP + PLOT, TOP, log=True)
@@ -29,7 +24,6 @@ def comparison_picture(name: str, comparison: Comparison) -> str:
     return svg.picture(
         WIDTH,
         height,
-        svg.element("style", STYLE),
         svg.label(8, 18, name, "strong"),
         svg.label(WIDTH - 8, 18, what, "axis", "end"),
         *_axes(x, y),

@@ -9,6 +9,7 @@ from kernelwright.report.comparison import MIN_PAIRED, Comparison, Conditions, P
 from kernelwright.report.estimates import Estimate
 from kernelwright.report.markdown import table
 from kernelwright.report.measures import duration, fact, percent, times
+from kernelwright.report.table import Table
 
 NOT_MEASURED = "not measured"
 NORMAL_975 = 1.96
@@ -59,19 +60,18 @@ def comparison_markdown(
         f"{date}. {facts}.",
         f"```\n{command}\n```",
         conditions_text(conditions),
-        _counted(comparison),
+        counted(comparison),
         "## Standings",
         table(STANDING_HEADER, [standing_cells(standing) for standing in comparison.standings]),
-        _reading(comparison),
+        reading(comparison).replace("fast_p", "`fast_p`"),
     ]
     if picture is not None:
         parts.append(f"![Best so far against evaluations]({picture})")
     if comparison.pairs:
-        parts += ["## Pairs", table(PAIR_HEADER, [pair_cells(p) for p in comparison.pairs]), _pair_reading()]
+        parts += ["## Pairs", table(PAIR_HEADER, [pair_cells(p) for p in comparison.pairs]), pair_reading()]
     parts += ["## Costs", table(COST_HEADER, [cost_cells(standing) for standing in comparison.standings])]
-    names = [standing.name for standing in comparison.standings]
-    parts += ["## Tasks", table(("task", *names), [_task_cells(line, names) for line in comparison.tasks])]
-    failed = [f"- {f.name}, {f.task}, seed {f.seed}: {f.detail}" for f in comparison.failures]
+    parts += ["## Tasks", table(*task_table(comparison)[:2])]
+    failed = [f"- {note}" for note in failed_notes(comparison)]
     parts += ["Failed:\n\n" + "\n".join(failed)] if failed else []
     return "\n\n".join(parts) + "\n"
 
@@ -121,22 +121,35 @@ def pair_cells(pair: Pair) -> tuple[str, ...]:
     return pair.first, pair.second, str(pair.n_tasks), final, area, pair.verdict
 
 
+def task_table(comparison: Comparison) -> Table:
+    """Return what each contestant delivered on each task."""
+    names = [standing.name for standing in comparison.standings]
+    return Table(("task", *names), [_task_cells(line, names) for line in comparison.tasks])
+
+
+def failed_notes(comparison: Comparison) -> list[str]:
+    """Return a line for each run that failed."""
+    return [f"{f.name}, {f.task}, seed {f.seed}: {f.detail}" for f in comparison.failures]
+
+
 def _task_cells(line: TaskLine, names: Iterable[str]) -> tuple[str, ...]:
     ratios = [line.speedups.get(name) for name in names]
     return line.task, *("failed" if ratio is None else times(ratio) for ratio in ratios)
 
 
-def _counted(comparison: Comparison) -> str:
+def counted(comparison: Comparison) -> str:
+    """Say how many pairs of task and seed the tables rest on."""
     n_tasks = len(comparison.tasks)
     text = f"{comparison.n_cells} pairs of task and seed, over {n_tasks} tasks, are ended by every recipe"
     left_out = f"; {comparison.n_open} that only some have ended are left out" if comparison.n_open else ""
     return f"{text}{left_out}."
 
 
-def _reading(comparison: Comparison) -> str:
+def reading(comparison: Comparison) -> str:
+    """Say how the standings are to be read."""
     return (
         "An unchanged module counts as a success at 1.00x. Geomean and median are of the delivered speedup "
-        "over eager, measured again in fresh processes, where the run did not fail; `fast_p` is the share of "
+        "over eager, measured again in fresh processes, where the run did not fail; fast_p is the share of "
         "all runs whose delivered speedup exceeds p with its whole interval. The area is the geometric mean "
         f"over the first {comparison.horizon} evaluations of the best verified speedup so far, at least 1: a "
         "recipe that is early has more of it. Seeds of a task are averaged first; brackets are 95 % "
@@ -144,7 +157,8 @@ def _reading(comparison: Comparison) -> str:
     )
 
 
-def _pair_reading() -> str:
+def pair_reading() -> str:
+    """Say how the pairs are to be read."""
     return (
         "Ratios of the first to the second on the same tasks and seeds, geometric means over tasks. The "
         "verdict is that of the delivered speedups' interval: it excludes 1, or there is no significant "

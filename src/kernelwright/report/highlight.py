@@ -54,6 +54,8 @@ def _colour(source: str, pattern: re.Pattern[str]) -> str:
 
 def _span(kind: str, text: str) -> str:
     if kind == "long" and "#include" in text:
-        return _colour(text, _CPP)
+        quote = re.match(r"[rRbBfF]{0,2}.{3}", text)
+        start = quote.end() if quote else 0
+        return _span("string", text[:start]) + _colour(text[start:-3], _CPP) + _span("string", text[-3:])
     kind = "string" if kind == "long" else kind
     return f'<span class="tok-{kind}">{escape(text, quote=False)}</span>'

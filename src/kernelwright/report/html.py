@@ -7,8 +7,10 @@ from kernelwright.core.evaluation import Evaluation
 from kernelwright.report import sections
 from kernelwright.report.asked import model_rows, with_models
 from kernelwright.report.blocks import block_table
+from kernelwright.report.diff import changes
 from kernelwright.report.highlight import highlight
-from kernelwright.report.page import asset, templates
+from kernelwright.report.page import render
+from kernelwright.report.passed import passed_checks
 from kernelwright.report.reproduce import command_line
 from kernelwright.report.story import Story, tell
 from kernelwright.report.verdict import run_verdict
@@ -33,8 +35,8 @@ def render_page(
     evaluation = sections.deciding_evaluation(story)
     shown = _shown_candidate(story, evaluation, candidates)
     roofline, roofline_note = sections.roofline_chart(spec, story)
-    page = templates().get_template("report.html.j2")
-    return page.render(
+    return render(
+        "report.html.j2",
         spec=spec,
         run_id=record.run_id,
         is_live=is_live,
@@ -52,6 +54,8 @@ def render_page(
         roofline_note=roofline_note,
         lineage=sections.lineage_chart(story, candidates),
         steps=story.steps,
+        numbers=sections.step_numbers(story),
+        passed=passed_checks(evaluation),
         evaluation=evaluation,
         errors=sections.error_rows(evaluation.errors) if evaluation else [],
         allowed=sections.allowed_words(spec.task.tolerance),
@@ -60,12 +64,11 @@ def render_page(
         kernel_facts=sections.kernel_facts(evaluation) if evaluation else [],
         plans={c.id: [move.key for move in c.plan.moves] for c in candidates},
         candidate=shown,
+        changes=changes(shown, {c.id: c for c in candidates}, spec.task.source) if shown else [],
         source=highlight(shown.source) if shown else "",
         reference=highlight(spec.task.source),
         environment=sections.fact_rows(spec.environment),
         command=command_line(spec),
-        stylesheet=asset("report.css"),
-        script=asset("report.js"),
     )
 
 

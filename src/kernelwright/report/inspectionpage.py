@@ -18,10 +18,11 @@ from kernelwright.report.inspections import (
     mix,
     note_lines,
 )
-from kernelwright.report.page import asset, templates
+from kernelwright.report.page import render
+from kernelwright.report.table import Table
 from kernelwright.targets.gpu.inspect.inspection import Inspection
 
-WIDTH, GUTTER, ROW, TOP = 820.0, 250.0, 24.0, 34.0
+WIDTH, GUTTER, ROW, TOP = 820.0, 250.0, 24.0, 4.0
 COLOURS = ("#2456c7", "#0f8ea0", "#7a3fb0", "#12855b", "#b07a1e", "#c0392f", "#4b3621", "#8a94a6")
 """Colours of the groups in the order of MIXES, then that of the other instructions."""
 NAME_CHARS = 30
@@ -30,32 +31,36 @@ LOG_LINES = 40
 
 def render_inspection(name: str, source: str, found: Sequence[Inspection], *, date: str, command: str) -> str:
     """Return one self-contained page; escapes all text of the candidate and its compilers."""
-    rows = [(built.inspection.architecture, cells(built.kernel)) for built in by_kernel(found)]
     logs = [
         (inspection.architecture, "\n".join(inspection.log.splitlines()[-LOG_LINES:]))
         for inspection in found
         if inspection.log and not inspection.can_run
     ]
-    return (
-        templates()
-        .get_template("inspection.html.j2")
-        .render(
-            name=name,
-            verdict=inspection_verdict(found),
-            header=HEADER,
-            numbers=NUMBERS,
-            legend=LEGEND.replace("`", ""),
-            rows=rows,
-            picture=mix_picture(found),
-            notes=note_lines(found),
-            logs=logs,
-            source=highlight(source),
-            facts=facts_line(found),
-            date=date,
-            command=command,
-            stylesheet=asset("report.css"),
-        )
+    return render(
+        "inspection.html.j2",
+        name=name,
+        verdict=inspection_verdict(found),
+        kernels=_kernel_table(found),
+        legend=LEGEND.replace("`", ""),
+        picture=mix_picture(found),
+        groups=list(zip((*MIXES, OTHER), COLOURS, strict=True)),
+        notes=note_lines(found),
+        logs=logs,
+        source=highlight(source),
+        facts=facts_line(found),
+        date=date,
+        command=command,
     )
+
+
+def _kernel_table(found: Sequence[Inspection]) -> Table:
+    """Return a line for each kernel and architecture; how it ended stands before the figures."""
+    order = (0, len(HEADER) - 1, *range(1, len(HEADER) - 1))
+    rows = []
+    for built in by_kernel(found):
+        line = cells(built.kernel)
+        rows.append((built.inspection.architecture, *(line[i] for i in order)))
+    return Table(("architecture", *(HEADER[i] for i in order)), rows, numbers=NUMBERS)
 
 
 def mix_picture(found: Sequence[Inspection]) -> str:
@@ -63,7 +68,7 @@ def mix_picture(found: Sequence[Inspection]) -> str:
     bars = [(built, counts) for built in by_kernel(found) if (counts := mix(built.kernel.facts))]
     if not bars:
         return ""
-    parts = _legend()
+    parts: list[str] = []
     for i, (built, counts) in enumerate(bars):
         what = f"{kernel_name(built.kernel)[:NAME_CHARS]}, {built.inspection.architecture}"
         parts += _bar(what, counts, TOP + i * ROW)
@@ -74,15 +79,6 @@ def mix_picture(found: Sequence[Inspection]) -> str:
         name="mix",
         description=f"Shares of instructions of {len(bars)} kernels by kind",
     )
-
-
-def _legend() -> list[str]:
-    parts, at = [], 8.0
-    for group, colour in zip((*MIXES, OTHER), COLOURS, strict=True):
-        parts.append(svg.element("rect", x=at, y=4.0, width=11.0, height=11.0, rx=2, fill=colour))
-        parts.append(svg.label(at + 15, 14, group, "axis"))
-        at += 27 + 6.2 * len(group)
-    return parts
 
 
 def _bar(what: str, counts: dict[str, int], top: float) -> list[str]:

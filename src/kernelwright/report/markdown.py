@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from kernelwright.core.evidence import FactValue
 from kernelwright.report.measures import RatioInterval, fact, millis, percent, times
+from kernelwright.report.table import Table
 from kernelwright.report.tables import NEAR_FLOOR, BenchRow, Summary, TaskSpread
 
 SUMMARY_HEADER = (
@@ -45,39 +46,71 @@ def bench_markdown(
         picture: file name of the picture beside the document.
         is_quick: the figures are the search's own.
     """
-    how = " during the search" if is_quick else "; the winner was measured again in fresh processes"
-    further = sorted({name for row in rows for name in row.speedups})
-    over = tuple(f"geomean / {name}" for name in further)
     facts = "; ".join(f"{key} {fact(value)}" for key, value in environment.items() if value is not None)
     parts = [
         f"# {name}",
         f"{date}. {facts}.",
         f"```\n{command}\n```",
-        f"Speedups are ratios of medians measured alternately{how}. An unchanged module counts as a success "
-        "at 1.00x. Geomeans have a 95 % bootstrap interval over tasks where there are at least "
-        f"{MIN_TASKS}: of fewer, resampling says nothing. `fast_p` is the share of all tasks that are right "
-        "and more than p times as fast as eager. At or near the floor means at least "
-        f"{percent(NEAR_FLOOR)} of the speed that the roofline floor allows.",
+        bench_reading(is_quick=is_quick).replace("fast_p", "`fast_p`"),
         "## Summary",
-        table(
-            (*SUMMARY_HEADER, *over),
-            [(*summary_cells(s), *(_spread(s.over.get(name)) for name in further)) for s in summaries],
-        ),
+        table(*summary_table(rows, summaries)[:2]),
     ]
     if picture is not None:
         parts.append(f"![Speedups by task]({picture})")
-    for group in dict.fromkeys(row.group for row in rows):
-        members = [row for row in rows if row.group == group]
-        cells = [
-            (*row_cells(row), *(_interval(row.speedups.get(name)) for name in further)) for row in members
-        ]
-        header = (*TASK_HEADER, *(f"over {name}" for name in further))
-        parts += [f"## Tasks: {group}", table(header, cells)]
-        failed = [f"- {row.task}: {row.detail}" for row in members if not row.is_success]
+    for group, members in by_group(rows).items():
+        parts += [f"## Tasks: {group}", table(*task_table(rows, members)[:2])]
+        failed = [f"- {note}" for note in failed_notes(members)]
         parts += ["Failed:\n\n" + "\n".join(failed)] if failed else []
-        stuck = [f"- {row.task}: {row.compiler}" for row in members if row.compiler]
+        stuck = [f"- {note}" for note in compiler_notes(members)]
         parts += ["The compiler:\n\n" + "\n".join(stuck)] if stuck else []
     return "\n\n".join(parts) + "\n"
+
+
+def bench_reading(*, is_quick: bool) -> str:
+    """Say how the figures of a bench are to be read."""
+    how = " during the search" if is_quick else "; the winner was measured again in fresh processes"
+    return (
+        f"Speedups are ratios of medians measured alternately{how}. An unchanged module counts as a success "
+        "at 1.00x. Geomeans have a 95 % bootstrap interval over tasks where there are at least "
+        f"{MIN_TASKS}: of fewer, resampling says nothing. fast_p is the share of all tasks that are right "
+        "and more than p times as fast as eager. At or near the floor means at least "
+        f"{percent(NEAR_FLOOR)} of the speed that the roofline floor allows."
+    )
+
+
+def by_group(rows: Sequence[BenchRow]) -> dict[str, list[BenchRow]]:
+    """Return the rows of each group, in order of first appearance."""
+    return {name: [row for row in rows if row.group == name] for name in dict.fromkeys(r.group for r in rows)}
+
+
+def summary_table(rows: Sequence[BenchRow], summaries: Sequence[Summary]) -> Table:
+    """Return the sums, with a column for each further baseline."""
+    further = _further(rows)
+    cells = [(*summary_cells(s), *(_spread(s.over.get(name)) for name in further)) for s in summaries]
+    return Table((*SUMMARY_HEADER, *(f"geomean / {name}" for name in further)), cells)
+
+
+def task_table(rows: Sequence[BenchRow], members: Sequence[BenchRow]) -> Table:
+    """Return a line for each of the members, with a column for each further baseline of all rows."""
+    further = _further(rows)
+    cells = [(*row_cells(row), *(_interval(row.speedups.get(name)) for name in further)) for row in members]
+    over = tuple(f"over {name}" for name in further)
+    figures = {*TASK_HEADER[3:8], *over}
+    return Table((*TASK_HEADER, *over), cells, numbers=figures)
+
+
+def failed_notes(rows: Sequence[BenchRow]) -> list[str]:
+    """Return a line for each task that failed."""
+    return [f"{row.task}: {row.detail}" for row in rows if not row.is_success]
+
+
+def compiler_notes(rows: Sequence[BenchRow]) -> list[str]:
+    """Return a line for each task on which something kept the compiler from its work."""
+    return [f"{row.task}: {row.compiler}" for row in rows if row.compiler]
+
+
+def _further(rows: Sequence[BenchRow]) -> list[str]:
+    return sorted({name for row in rows for name in row.speedups})
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

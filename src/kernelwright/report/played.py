@@ -90,7 +90,7 @@ def played_run(store: Store, record: RunRecord, *, is_timed: bool = True) -> Pla
         run_id=record.run_id,
         failure=_failure(record, story),
     )
-    calls = list(store.iter_model_calls(record.run_id))
+    calls = [call for call in store.iter_model_calls(record.run_id) if call.tool is None]
     return Played(
         run_id=record.run_id,
         task=task.name,

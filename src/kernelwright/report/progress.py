@@ -25,7 +25,7 @@ from kernelwright.core.events import (
     StepStarted,
     TaskPrepared,
 )
-from kernelwright.report.console import make_console
+from kernelwright.report.console import is_muted, make_console
 from kernelwright.report.measures import duration, geomean, millis, times
 from kernelwright.report.story import Story, StoryStep
 
@@ -60,7 +60,8 @@ def progress_console(progress: bool | None) -> Console | None:
     notebook = Console(markup=False, highlight=False, emoji=False)
     if notebook.is_jupyter:
         return notebook
-    return make_console(is_stderr=True) if progress or sys.stderr.isatty() else None
+    is_shown = (progress or sys.stderr.isatty()) and not is_muted()
+    return make_console(is_stderr=True) if is_shown else None
 
 
 def show_run(task_name: str, n_evaluations: int | None = None, progress: bool | None = None) -> Progress:
@@ -201,6 +202,7 @@ class LiveProgress:
         self._spinner = Spinner("dots")
         self._activity = "starting"
         self._started = self._since = time.monotonic()
+        self._searching_since: float | None = None
         self._live = Live(
             console=console, get_renderable=self.render, refresh_per_second=8, vertical_overflow="crop"
         )
@@ -217,6 +219,8 @@ class LiveProgress:
     def add(self, event: Event) -> None:
         """Take an event in; the next redraw shows it."""
         self._story.add(event)
+        if self._searching_since is None and isinstance(event, StepStarted):
+            self._searching_since = time.monotonic()
         now = activity(event, self._story)
         if now is not None:
             self._activity, self._since = now, time.monotonic()
@@ -275,10 +279,20 @@ class LiveProgress:
         done = len([step for step in self._story.evaluated if step.mode != "final"])
         granted = "" if self._n_evaluations is None else f" of {self._n_evaluations}"
         words = f"{self._activity}  {duration(now - self._since)}"
-        total = f"{done}{granted} evaluations, {duration(now - self._started)} in all"
+        left = self._left(done, now)
+        total = f"{done}{granted} evaluations, {duration(now - self._started)} in all{left}"
         grid.add_row(self._spinner, Text(words, style="cyan"))
         grid.add_row("", Text(total, style="dim"))
         return grid
+
+    def _left(self, done: int, now: float) -> str:
+        """Say how long the rest of the search would take at its pace so far; the final comes on top."""
+        if self._n_evaluations is None or self._searching_since is None or not done:
+            return ""
+        if self._story.steps[-1].mode == "final":
+            return ", the final is under way"
+        seconds = (now - self._searching_since) / done * max(self._n_evaluations - done, 0)
+        return f", about {duration(seconds)} left before the final"
 
 
 def _style(step: StoryStep) -> str:

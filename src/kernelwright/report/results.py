@@ -10,13 +10,15 @@ from typing import Any
 from kernelwright.core.checkup import Checkup
 from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.evidence import FactValue
-from kernelwright.report import checkups, comparisontext, markdown
+from kernelwright.report import checkups, comparisontext, markdown, svg
 from kernelwright.report.benchpicture import bench_picture
 from kernelwright.report.comparison import Comparison, Conditions
 from kernelwright.report.comparisonpicture import comparison_picture
 from kernelwright.report.files import json_text, write_text
 from kernelwright.report.measures import millis, speedup_over
+from kernelwright.report.page import asset
 from kernelwright.report.played import Played
+from kernelwright.report.resultspage import bench_page, comparison_page
 from kernelwright.report.table import Table, html_table
 from kernelwright.report.tables import BenchRow, Summary, summaries
 
@@ -104,7 +106,17 @@ class BenchResult(Results):
         return {
             "results.json": json_text(self.document()),
             "results.md": text,
-            "results.svg": bench_picture(self.title, self.rows) + "\n",
+            "results.html": bench_page(
+                self.title,
+                self.rows,
+                self.summaries,
+                left=self.left,
+                date=self.date,
+                command=self.command,
+                environment=self.environment,
+                is_quick=self.is_quick,
+            ),
+            "results.svg": svg.standalone(bench_picture(self.title, self.rows), asset("chart.css")),
         }
 
     def tables(self) -> list[Table]:
@@ -163,7 +175,17 @@ class ComparisonResult(Results):
         return {
             "comparison.json": json_text(self.document()),
             "comparison.md": text,
-            "comparison.svg": comparison_picture(self.title, self.comparison) + "\n",
+            "comparison.html": comparison_page(
+                self.title,
+                self.comparison,
+                self.conditions,
+                date=self.date,
+                command=self.command,
+                environment=self.environment,
+            ),
+            "comparison.svg": svg.standalone(
+                comparison_picture(self.title, self.comparison), asset("chart.css")
+            ),
         }
 
     def tables(self) -> list[Table]:

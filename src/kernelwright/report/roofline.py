@@ -98,11 +98,12 @@ def _ceiling_labels(ceilings: Ceilings, roof: Sequence[tuple[float, float]], col
     """Name both ceilings; the slope's name keeps away from the task's column."""
     (start_x, start_y), (ridge_x, ridge_y), _ = roof
     memory, arithmetic = f"{ceilings.bandwidth_gbps:.3g} GB/s", f"{ceilings.fma_gflops:.3g} GFLOP/s"
-    share = 0.75 if column < (start_x + ridge_x) / 2 else 0.4
+    is_left = column < (start_x + ridge_x) / 2
+    share, aside, anchor = (0.75, (10, 8), "start") if is_left else (0.3, (-8, -6), "end")
     x, y = start_x + share * (ridge_x - start_x), start_y + share * (ridge_y - start_y)
     return [
         svg.label(ridge_x + 6, ridge_y - 7, arithmetic, "axis"),
-        svg.label(x + 10, y + 8, memory, "axis"),
+        svg.label(x + aside[0], y + aside[1], memory, "axis", anchor),
     ]
 
 

@@ -1,12 +1,13 @@
 """The runs of a store, each in a few words."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any, overload
+from typing import overload
 
+from kernelwright.core.events import IncumbentImproved, RunFinished
 from kernelwright.core.frozen import Frozen
 from kernelwright.core.run import RunState
-from kernelwright.report.measures import speedup_over
-from kernelwright.report.story import Story, tell
+from kernelwright.report.measures import RatioInterval, speedup_over
+from kernelwright.report.story import tell
 from kernelwright.report.table import Table, html_table
 from kernelwright.store.base import RunRecord, Store
 
@@ -15,6 +16,8 @@ HEADER = ("run", "task", "recipe", "state", "created", "result")
 
 INTERRUPTED = "interrupted"
 """A run that has not ended and that no process is at work on: it can be resumed."""
+_END, _IMPROVED = "run_finished", "incumbent_improved"
+_STEPS = ("step_started", "candidate_evaluated")
 
 
 class RunLine(Frozen):
@@ -69,20 +72,23 @@ class RunList(Sequence[RunLine]):
 
 def list_runs(store: Store, *, experiment: str | None = None, limit: int | None = None) -> RunList:
     """Return the newest runs of a store, only the experiment's when one is named."""
-    records = list(store.iter_runs(experiment))[::-1][:limit]
+    records = store.newest_runs(limit, experiment=experiment)
+    ids = [record.run_id for record in records]
+    ends, live = store.last_events(ids, _END), store.leases_of(ids)
     lines = []
     for record in records:
-        story = tell(stored.event for stored in store.iter_events(record.run_id))
-        known: dict[str, Any] = {
-            "run_id": record.run_id,
-            "task": record.spec.task.name,
-            "recipe": record.spec.recipe,
-            "experiment": record.spec.experiment,
-            "state": standing(store, record),
-            "created_at": f"{record.created_at:%Y-%m-%d %H:%M}",
-            "result": result_text(story, record.failure),
-        }
-        lines.append(RunLine(**known))
+        end = ends.get(record.run_id)
+        is_left = record.state is RunState.RUNNING and record.run_id not in live
+        line = RunLine(
+            run_id=record.run_id,
+            task=record.spec.task.name,
+            recipe=record.spec.recipe,
+            experiment=record.spec.experiment,
+            state=INTERRUPTED if is_left else record.state.value,
+            created_at=f"{record.created_at:%Y-%m-%d %H:%M}",
+            result=_result(store, record, end if isinstance(end, RunFinished) else None),
+        )
+        lines.append(line)
     return RunList(lines)
 
 
@@ -93,14 +99,24 @@ def standing(store: Store, record: RunRecord) -> str:
     return record.state.value
 
 
-def result_text(story: Story, failure: str | None) -> str:
+def _result(store: Store, record: RunRecord, finished: RunFinished | None) -> str:
     """Return a run's result in a few words."""
-    if failure is not None:
-        return failure
-    if story.finished is None:
-        best = story.best
-        return f"not ended; best {best.speedup}" if best is not None else "not ended"
-    if story.finished.winner is None or story.finished.evaluation is None:
+    if record.failure is not None:
+        return record.failure
+    if finished is None:
+        best = _best_so_far(store, record.run_id)
+        return f"not ended; best {best}" if best is not None else "not ended"
+    if finished.winner is None or finished.evaluation is None:
         return "nothing faster found"
-    speedup = speedup_over(story.finished.evaluation, "eager")
+    speedup = speedup_over(finished.evaluation, "eager")
     return f"{speedup} over eager" if speedup is not None else "not verified"
+
+
+def _best_so_far(store: Store, run_id: str) -> RatioInterval | None:
+    """Return the speedup of the best candidate of a run that has not ended, None where there is none."""
+    best = store.last_events([run_id], _IMPROVED).get(run_id)
+    if isinstance(best, IncumbentImproved):
+        evaluation = store.find_evaluation(run_id, best.candidate)
+        return None if evaluation is None else speedup_over(evaluation, "eager")
+    step = tell(stored.event for stored in store.iter_events(run_id, kinds=_STEPS)).best
+    return None if step is None else step.speedup

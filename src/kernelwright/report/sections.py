@@ -1,6 +1,6 @@
 """Computes the content of each section of the report from the records; no markup except in charts."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kernelwright.core.candidate import Candidate
@@ -31,6 +31,24 @@ from kernelwright.report.story import Story, StoryStep
 BASELINES = (("eager", "eager"), ("torch_compile", "torch.compile"))
 
 
+FAMILY_WORDS: Mapping[str, str] = {
+    "as_is": "as the task draws them",
+    "scaled": "multiplied by a large or a small factor",
+    "negated": "with the opposite sign",
+    "sparse_spikes": "small, with a few large values",
+    "heavy_tail": "with rare huge values",
+    "offset": "moved so that their mean is far from zero",
+    "coarse": "rounded to few values, so that many are equal",
+    "permuted": "the same values in another order",
+    "odd_rows": "a quarter of the rows zero, constant, one-hot or huge",
+    "few_odd_rows": "the same in one row of 64",
+    "odd_elements": "single zeros, huge and tiny values",
+    "mixed": "odd rows and odd elements together",
+    "nonfinite": "with NaN or infinity in a few rows",
+}
+"""The referee's kinds of inputs in words; docs/referee.md has the whole of it."""
+
+
 @dataclass(frozen=True)
 class Tile:
     """One figure at the top of the page."""
@@ -47,6 +65,8 @@ class ErrorRow:
     workload: str
     family: str
     output: str
+    words: str
+    """What kind of inputs these are."""
     error: str
     reference_error: str
     allowed: str
@@ -200,25 +220,31 @@ def _roofline_dots(story: Story, evaluation: Evaluation | None) -> list[Roofline
     return dots
 
 
+def step_numbers(story: Story) -> list[str]:
+    """Return for each step which evaluation it was, as on the curve; a dash for none, nothing for a final."""
+    numbers = {id(step): str(number) for number, step in enumerate(story.evaluated, 1)}
+    return ["" if step.mode == "final" else numbers.get(id(step), "-") for step in story.steps]
+
+
 def lineage_chart(story: Story, candidates: Iterable[Candidate]) -> str | None:
     """Draw which candidate was made from which; None before the first candidate."""
     by_id = {candidate.id: candidate for candidate in candidates}
     nodes: list[LineageNode] = []
-    for step in story.evaluated:
+    for number, step in enumerate(story.evaluated, 1):
         candidate = by_id.get(step.candidate or "")
         if candidate is None or any(node.id == candidate.id for node in nodes):
             continue
         parent = candidate.parents[0] if candidate.parents else ""
-        nodes.append(LineageNode(candidate.id, parent, *_node_text(step)))
+        nodes.append(LineageNode(candidate.id, parent, *_node_text(number, step)))
     winner = story.finished.winner if story.finished else None
     return lineage(nodes, winner) if nodes else None
 
 
-def _node_text(step: StoryStep) -> tuple[str, str, str]:
+def _node_text(number: int, step: StoryStep) -> tuple[str, str, str]:
     if step.speedup is None:
-        return f"{step.number}: failed", f"{step.title}: {step.outcome}. {step.explanation}", "failed"
+        return f"{number}: failed", f"{step.title}: {step.outcome}. {step.explanation}", "failed"
     return (
-        f"{step.number}: {times(step.speedup.ratio)}",
+        f"{number}: {times(step.speedup.ratio)}",
         f"{step.title}: {step.speedup} over eager",
         "verified",
     )
@@ -234,6 +260,7 @@ def error_rows(errors: Sequence[NumericalError]) -> list[ErrorRow]:
     return [
         ErrorRow(
             *key,
+            words=FAMILY_WORDS.get(key[1], ""),
             error=f"{e.error:.2e}",
             reference_error=f"{e.reference_error:.2e}",
             allowed=f"{e.allowed:.2e}",

@@ -4,6 +4,8 @@ import math
 from dataclasses import dataclass
 from xml.sax.saxutils import escape, quoteattr
 
+from kernelwright.core.visible import visible_line
+
 
 def element(tag: str, /, *children: str, **attributes: object) -> str:
     """Return one element; ``class_`` and ``stroke_width`` become ``class`` and ``stroke-width``.
@@ -20,13 +22,13 @@ def element(tag: str, /, *children: str, **attributes: object) -> str:
 
 
 def label(x: float, y: float, content: str, class_: str = "", anchor: str = "start") -> str:
-    """Return a text element with its content escaped."""
-    return element("text", escape(content), x=x, y=y, class_=class_ or None, text_anchor=anchor)
+    """Return a text element with its content escaped, hidden characters named."""
+    return element("text", escape(visible_line(content)), x=x, y=y, class_=class_ or None, text_anchor=anchor)
 
 
 def title(content: str) -> str:
     """Return the tooltip of the enclosing element."""
-    return element("title", escape(content))
+    return element("title", escape(visible_line(content)))
 
 
 def line(x1: float, y1: float, x2: float, y2: float, class_: str) -> str:
@@ -55,6 +57,13 @@ def picture(width: float, height: float, *children: str, name: str, description:
         width="100%",
         style=f"max-width:{width * 1.4:g}px",
     )
+
+
+def standalone(picture: str, style: str) -> str:
+    """Return the picture as a file of its own, with the style sheet that a page would give it."""
+    head, rest = picture.split(">", 1)
+    frame = "svg { background: var(--card); font-family: system-ui, sans-serif; }"
+    return f"{head}>{element('style', escape(style + frame))}{rest}\n"
 
 
 @dataclass(frozen=True)

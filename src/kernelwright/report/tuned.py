@@ -11,6 +11,9 @@ from kernelwright.report.files import json_text
 from kernelwright.report.results import Results
 from kernelwright.report.table import Table
 
+T4_NAME = "tuned.t4.json"
+"""Of the file with every point in the format T4."""
+
 
 @dataclass(frozen=True)
 class TunedPoint:
@@ -104,7 +107,7 @@ class TuneResult(Results):
             "tuned.json": json_text(self.document()),
             "tuned.py": self.source,
             "tuned.t1.json": json_text(write_space(space)),
-            "tuned.t4.json": json_text(write_results(space)),
+            T4_NAME: json_text(write_results(space)),
         }
 
     def _space(self) -> TunedSpace:

@@ -1,5 +1,6 @@
 """The run's event log: written as things happen, read back when a run is resumed."""
 
+import logging
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from kernelwright.core.candidate import Candidate
@@ -17,6 +18,8 @@ from kernelwright.core.finalists import Alternation
 from kernelwright.core.learned import ArchivedPlan
 from kernelwright.core.run import Outcome
 from kernelwright.store.base import Store
+
+_log = logging.getLogger(__name__)
 
 Listener = Callable[[Event], None]
 
@@ -61,12 +64,16 @@ class Journal:
         else:
             self._cursor = len(self._recorded)
             self._store.append_event(self.run_id, event)
-        self._listener(event)
+        self._tell(event)
 
     def close(self, finished: RunFinished, outcomes: Sequence[Outcome], plan: ArchivedPlan | None) -> None:
         """Record the closing event and what the run leaves to others at once, then tell the listener."""
         self._store.close_run(self.run_id, finished, outcomes, plan)
-        self._listener(finished)
+        self._tell(finished)
+
+    def _tell(self, event: Event) -> None:
+        _log.info("%s", event.kind, extra={"fields": {"run": self.run_id, **_in_short(event)}})
+        self._listener(event)
 
     def add_candidate(self, candidate: Candidate) -> None:
         """Keep a candidate's source; adding it again is harmless."""
@@ -101,6 +108,16 @@ class Journal:
     def events(self) -> Iterator[Event]:
         """Iterate what was recorded before this process took over."""
         return iter(self._recorded)
+
+
+def _in_short(event: Event) -> dict[str, object]:
+    """Return what a line of a log says of an event."""
+    names = ("step", "mode", "candidate", "winner", "speedup", "reason")
+    found = {name: getattr(event, name, None) for name in names}
+    evaluation = getattr(event, "evaluation", None)
+    if isinstance(evaluation, Evaluation):
+        found |= {"status": str(evaluation.status), "speedup": evaluation.geomean_speedup()}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def _what(event: Event) -> tuple[str, str | None]:

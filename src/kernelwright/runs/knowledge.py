@@ -2,14 +2,13 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 from kernelwright.agents.problem import Problem
 from kernelwright.agents.roles import Analysis
 from kernelwright.agents.signature import task_signature
 from kernelwright.core.learned import ArchivedPlan, Finding, Passage
 from kernelwright.core.run import Outcome, RunSpec
-from kernelwright.memory.archive import PlanArchive
+from kernelwright.memory.archive import StoredPlans
 from kernelwright.memory.documents import choose
 from kernelwright.memory.findings import Findings
 from kernelwright.memory.ledger import InformedLedger, Ledger
@@ -28,8 +27,9 @@ N_ALIKE = 8
 class Knowledge:
     """Long-term memory as it stood when the run began."""
 
-    outcomes: Sequence[Outcome] = ()
-    plans: Sequence[ArchivedPlan] = ()
+    others: Ledger
+    """What other runs measured."""
+    plans: StoredPlans
     learned: Sequence[Finding] = ()
     documents: Sequence[Passage] = ()
     """What the user gave the run to read."""
@@ -43,8 +43,8 @@ class Knowledge:
     def of(cls, store: Store, spec: RunSpec, *, has_long_term: bool) -> "Knowledge":
         """Read what the run may know: nothing that was stored after the run began."""
         return cls(
-            outcomes=[o for _, o in store.iter_outcomes(until=spec.ledger_until)],
-            plans=[p for _, p in store.iter_plans(until=spec.archive_until)],
+            others=Ledger.of_tallies(store.tallies(until=spec.ledger_until), spec.coder),
+            plans=StoredPlans(store, spec.archive_until),
             learned=spec.findings,
             documents=spec.documents,
             target=str(spec.target),
@@ -57,12 +57,7 @@ class Knowledge:
         if not self.has_long_term:
             return EmptyLedger()
         factors = Findings(self.learned).for_target(self.target)
-        return InformedLedger(self._others.plus(own), factors)
-
-    @cached_property
-    def _others(self) -> Ledger:
-        """What other runs measured: counted once a run, however often it is asked."""
-        return Ledger(self.outcomes, self.coder)
+        return InformedLedger(self.others.plus(own), factors)
 
     def findings(self, analysis: Analysis | None) -> tuple[Finding, ...]:
         """Return admitted findings that fit a diagnosed base; without a diagnosis, those for anywhere."""
@@ -88,7 +83,6 @@ class Knowledge:
 
     def alike(self, problem: Problem) -> tuple[ArchivedPlan, ...]:
         """Return archived plans of tasks like this one, most alike first."""
-        if not self.has_long_term or not self.plans:
+        if not self.has_long_term or self.plans.is_empty:
             return ()
-        archive = PlanArchive(self.plans)
-        return archive.alike(task_signature(problem), self.target, N_ALIKE, without_task=problem.task.id)
+        return self.plans.alike(task_signature(problem), self.target, N_ALIKE, without_task=problem.task.id)

@@ -26,6 +26,7 @@ from kernelwright.core.events import (
 from kernelwright.core.learned import ArchivedPlan
 from kernelwright.core.model_call import CallOutcome
 from kernelwright.core.run import RunSpec, RunState
+from kernelwright.core.spans import SpanValue, span
 from kernelwright.memory.study import study
 from kernelwright.runs import finalists
 from kernelwright.runs.closing import LEAST_EVALUATIONS
@@ -47,6 +48,8 @@ FINAL_SHARE = 0.3
 """Share of a budget in seconds that is kept for the final measurement; the search ends that much earlier."""
 TIMING_SHARE = 1 / 3
 """Share of the seconds that are left that finalists may be timed in turn for: the final needs the rest."""
+LEARNED = ("ledger_until", "archive_until", "findings")
+"""Fields of a spec that say what its run knows of others."""
 NO_TIME = "no time was left to measure the best candidate again"
 MAX_FRUITLESS = 8
 """Steps in a row without a new candidate after which the search ends; ours. A model that talks nonsense
@@ -108,10 +111,10 @@ def start_run(spec: RunSpec, tools: Tools) -> RunOutcome:
     return continue_run(create_run(spec, tools.store), tools)
 
 
-def create_run(spec: RunSpec, store: Store) -> str:
+def create_run(spec: RunSpec, store: Store, like: RunSpec | None = None) -> str:
     """Put a run into the store as it begins, with what its models cost now and what it may know of others.
 
-    A resumed run keeps to both.
+    A resumed run keeps to both. With ``like`` it may know what that run may; otherwise what the store knows.
 
     Raises:
         UserError: there is a budget in USD and a model whose price nobody knows; nothing is stored.
@@ -119,7 +122,12 @@ def create_run(spec: RunSpec, store: Store) -> str:
     if spec.models is not None:
         require_prices(spec.models, spec.budget)
         spec = spec.model_copy(update={"models": with_prices(spec.models)})
-    return store.create_run(with_memory(spec, store))
+    return store.create_run(with_memory(spec, store) if like is None else with_memory_of(spec, like))
+
+
+def with_memory_of(spec: RunSpec, other: RunSpec) -> RunSpec:
+    """Return the spec with what another run may know of others."""
+    return spec.model_copy(update={name: getattr(other, name) for name in LEARNED})
 
 
 def with_memory(spec: RunSpec, store: Store) -> RunSpec:
@@ -208,6 +216,18 @@ class _Loop:
 
     def play(self) -> RunFinished:
         """Run to the end and return the closing event."""
+        told = {
+            "gen_ai.operation.name": "invoke_workflow",
+            "gen_ai.workflow.name": self.spec.recipe,
+            "kernelwright.run": self.journal.run_id,
+            "kernelwright.task": self.spec.task.name,
+        }
+        with span(self.spec.is_traced, f"invoke_workflow {self.spec.recipe}", told) as tell:
+            finished = self._played()
+            tell({"kernelwright.reason": finished.reason, "kernelwright.won": finished.winner is not None})
+            return finished
+
+    def _played(self) -> RunFinished:
         self.journal.emit(RunStarted(recipe=self.spec.recipe, team=self.spec.team))
         with self.tools.referee.open(self.spec.task) as session:
             problem, capture_error = self.tools.prepare(self.spec, self.tools.cache_dir)
@@ -289,7 +309,13 @@ class _Loop:
         before = len(self.state.attempts), len(self.state.exhausted)
         step = self.tools.pipelines[selection.mode]
         context.require_calls(step.seats)
-        step.run(context, context.begin(selection))
+        begun = context.begin(selection)
+        told: dict[str, SpanValue] = {
+            "kernelwright.step": self.state.step,
+            "kernelwright.base": selection.base or "",
+        }
+        with span(self.spec.is_traced, f"step {selection.mode}", told):
+            step.run(context, begun)
         is_fruitful = before != (len(self.state.attempts), len(self.state.exhausted))
         self.state.fruitless[selection.mode] = (
             0 if is_fruitful else self.state.fruitless.get(selection.mode, 0) + 1

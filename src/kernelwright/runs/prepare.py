@@ -17,7 +17,7 @@ from kernelwright.targets.gpu.facts import GpuFacts
 from kernelwright.targets.gpu.machine import accelerator_of
 from kernelwright.targets.gpu.peaks import is_gpu_here, published_gpu, run_gpu
 from kernelwright.targets.registry import target_of
-from kernelwright.tasks.capture import Captured, capture_task
+from kernelwright.tasks.capture import Capture, Captured, capture_task
 from kernelwright.tasks.counted import CountedWork
 from kernelwright.tasks.dynamic import capture_dynamic
 from kernelwright.tasks.work import count_work, is_strict
@@ -26,9 +26,9 @@ Preparation: TypeAlias = Callable[[RunSpec, Path], tuple[Problem, str | None]]
 """From a spec and the cache folder to the problem, and why it could not be captured."""
 
 
-def prepare(spec: RunSpec, cache_dir: Path) -> tuple[Problem, str | None]:
+def prepare(spec: RunSpec, cache_dir: Path, capture: Capture = capture_task) -> tuple[Problem, str | None]:
     """Return the problem on the run's machine, and why it could not be captured (None when it could)."""
-    return prepare_on(spec, machine_to_plan_for(spec, cache_dir), gpu_of(spec, cache_dir))
+    return prepare_on(spec, machine_to_plan_for(spec, cache_dir), gpu_of(spec, cache_dir), capture)
 
 
 def machine_to_plan_for(spec: RunSpec, cache_dir: Path) -> Machine:
@@ -69,12 +69,14 @@ def has_gpu_of(spec: RunSpec, cache_dir: Path) -> bool:
 
 def floors_on(task: Task, kind: str, cache_dir: Path, *, index: int = 0) -> dict[str, Floor]:
     """Return what ``floors_of`` does of a task that is captured in this process."""
-    captured, works, _ = _capture(task)
+    captured, works, _ = _capture(task, capture_task)
     counted = CountedWork(works=works, is_strict=is_strict(task, captured.values()))
     return floors_of(counted, kind, cache_dir, index=index)
 
 
-def prepare_on(spec: RunSpec, machine: Machine, gpu: GpuFacts | None = None) -> tuple[Problem, str | None]:
+def prepare_on(
+    spec: RunSpec, machine: Machine, gpu: GpuFacts | None = None, capture: Capture = capture_task
+) -> tuple[Problem, str | None]:
     """Return the problem as on a machine.
 
     For a GPU's target peaks and facts are the GPU's, whatever the processor's are; of one that is not known
@@ -84,7 +86,7 @@ def prepare_on(spec: RunSpec, machine: Machine, gpu: GpuFacts | None = None) -> 
     Raises:
         MachineError: nothing is known of what the machine sustains.
     """
-    captured, works, reason = _capture(spec.task)
+    captured, works, reason = _capture(spec.task, capture)
     peaks = ceilings = machine.peaks
     is_apart = target_of(spec.target).device.is_apart
     if is_apart:
@@ -113,17 +115,17 @@ def _named_gpu(spec: RunSpec) -> str | None:
     return None if spec.machine.accelerator is None else spec.machine.accelerator.name
 
 
-def _graphs(task: Task) -> dict[str, Captured]:
+def _graphs(task: Task, capture: Capture) -> dict[str, Captured]:
     """Return the graph of every workload; one that holds for all of them comes alone."""
     if task.dynamic:
-        return {task.workloads[0].name: capture_dynamic(task)}
-    return {workload.name: capture_task(task, workload) for workload in task.workloads}
+        return {task.workloads[0].name: capture_dynamic(task, capture)}
+    return {workload.name: capture(task, workload) for workload in task.workloads}
 
 
-def _capture(task: Task) -> tuple[dict[str, Captured], dict[str, Work], str | None]:
+def _capture(task: Task, capture: Capture) -> tuple[dict[str, Captured], dict[str, Work], str | None]:
     """Return the graph of every workload and what it must do, or nothing and why."""
     try:
-        captured = _graphs(task)
+        captured = _graphs(task, capture)
         may_round = not is_strict(task, captured.values())
         works = {name: count_work(found, may_round=may_round) for name, found in captured.items()}
         return captured, works, None

@@ -31,6 +31,7 @@ from kernelwright.core.finalists import Alternation
 from kernelwright.core.open_parameters import closed
 from kernelwright.core.plan import Move, ParamValue, Plan
 from kernelwright.core.run import Outcome, RunSpec
+from kernelwright.core.spans import SpanValue, span
 from kernelwright.runs.closing import LEAST_S, LEAST_TUNING_S, closing_team, defaults_of, seconds_for
 from kernelwright.runs.evaluator import AlternatingSession, ClosingSession, Session
 from kernelwright.runs.journal import Journal
@@ -308,12 +309,15 @@ class StepContext:
         """Return the recorded evaluation of an interrupted run, or make it now and record it."""
         evaluation = self._journal.recorded_evaluation(candidate.id, is_final=final)
         if evaluation is None:
-            evaluation = self._session.evaluate(
-                candidate,
-                final=final,
-                floors=self.problem.floors,
-                baselines=self.spec.baselines if final else ("eager",),
-            )
+            told: dict[str, SpanValue] = {"kernelwright.candidate": candidate.id, "kernelwright.final": final}
+            with span(self.spec.is_traced, "evaluate", told) as tell:
+                evaluation = self._session.evaluate(
+                    candidate,
+                    final=final,
+                    floors=self.problem.floors,
+                    baselines=self.spec.baselines if final else ("eager",),
+                )
+                tell(_as_result(evaluation))
         self.emit(CandidateEvaluated(step=self.state.step, candidate=candidate.id, evaluation=evaluation))
         self.problem = with_corrected_floors(self.problem, evaluation)
         return evaluation
@@ -386,3 +390,11 @@ def verified_first(context: StepContext, candidates: Sequence[str]) -> str | Non
     """Return the fastest verified of some candidates, None when none is."""
     verified = [c for c in candidates if context.state.speedup(c) is not None]
     return max(verified, key=lambda c: context.state.speedup(c) or 0.0, default=None)
+
+
+def _as_result(evaluation: Evaluation) -> dict[str, SpanValue]:
+    """Return a verdict as attributes; the score is the speedup over eager."""
+    speedup = evaluation.geomean_speedup()
+    score: dict[str, SpanValue] = {} if speedup is None else {"gen_ai.evaluation.score.value": speedup}
+    label = evaluation.status.value
+    return {"gen_ai.evaluation.name": "referee", "gen_ai.evaluation.score.label": label, **score}

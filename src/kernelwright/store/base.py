@@ -9,8 +9,10 @@ from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.events import Event, RunFinished
 from kernelwright.core.frozen import Frozen
 from kernelwright.core.learned import ArchivedPlan, Finding
+from kernelwright.core.machine import Machine
 from kernelwright.core.model_call import ModelCall
 from kernelwright.core.run import Outcome, RunSpec, RunState
+from kernelwright.core.tally import EffectKey, Histogram, Tally, TallyKey
 from kernelwright.store.lease import LEASE_S, Lease, Owner
 
 T = TypeVar("T")
@@ -40,6 +42,15 @@ class StoredEvent(Frozen):
     at: datetime
     """UTC."""
     event: Event
+
+
+class MachineUse(Frozen):
+    """One machine, and how many runs it has had."""
+
+    machine: Machine
+    runs: int
+    at_work: int
+    """Runs that a process is at work on."""
 
 
 class Notebook(Protocol):
@@ -89,6 +100,18 @@ class LearnedStore(Protocol):
         """Yield ids and outcomes in order, up to and including ``until``."""
         ...
 
+    def tallies(self, *, until: int | None = None) -> Mapping[TallyKey, Tally]:
+        """Return the sums over all outcomes, up to and including ``until``; they are kept, not made anew."""
+        ...
+
+    def histograms(self) -> Mapping[EffectKey, Histogram]:
+        """Return how often each log-speedup was measured, over all outcomes."""
+        ...
+
+    def count_tasks(self) -> int:
+        """Return how many tasks the outcomes are about."""
+        ...
+
     def last_outcome_id(self) -> int:
         """Return the id of the newest outcome, 0 when there is none."""
         ...
@@ -105,6 +128,20 @@ class LearnedStore(Protocol):
         """Yield ids and plans in order, up to and including ``until``."""
         ...
 
+    def newest_plans(self, target: str, count: int) -> Sequence[ArchivedPlan]:
+        """Return the newest plans for a target, newest first."""
+        ...
+
+    def plan_signatures(self, target: str, *, until: int | None = None) -> Mapping[str, ArchivedPlan]:
+        """Return one plan of every signature that plans for the target have, by the signature's key."""
+        ...
+
+    def iter_plans_of(
+        self, target: str, signatures: Collection[str], *, until: int | None = None
+    ) -> Iterator[ArchivedPlan]:
+        """Yield a target's plans with these signatures, the fastest first, read as they are taken."""
+        ...
+
     def last_plan_id(self) -> int:
         """Return the id of the newest plan, 0 when there is none."""
         ...
@@ -115,6 +152,10 @@ class LearnedStore(Protocol):
 
     def iter_findings(self, state: FindingState | None = None) -> Iterator[Finding]:
         """Yield the findings in the order their ids first came up; only those in that state when named."""
+        ...
+
+    def count_plans(self) -> int:
+        """Return how many plans there are."""
         ...
 
     def count_learned(self) -> tuple[int, int]:
@@ -156,6 +197,29 @@ class Store(LearnedStore, Protocol):
         """Yield the runs, oldest first; only those of the experiment when one is named."""
         ...
 
+    def newest_runs(self, limit: int | None = None, *, experiment: str | None = None) -> Sequence[RunRecord]:
+        """Return the newest runs, newest first."""
+        ...
+
+    def alike_runs(self, spec: RunSpec) -> Iterator[RunRecord]:
+        """Yield the runs that may have asked the same, newest first; they are read as they are taken.
+
+        They have the same task, or one that is told to be alike, target, recipe, team and seed.
+        """
+        ...
+
+    def run_marks(self, limit: int) -> Sequence[str]:
+        """Return a mark of each of the newest runs, newest first: it differs when the run has changed."""
+        ...
+
+    def machines(self) -> Sequence[MachineUse]:
+        """Return the machines of all runs, those with most runs first."""
+        ...
+
+    def leases_of(self, run_ids: Collection[str]) -> Mapping[str, Lease]:
+        """Return the live leases of some runs."""
+        ...
+
     def take_lease(self, run_id: str, owner: Owner, *, seconds: float = LEASE_S) -> Lease:
         """Make this store, for ``owner``, the only one that writes the run.
 
@@ -184,6 +248,10 @@ class Store(LearnedStore, Protocol):
         """Append one event; returns its number within the run."""
         ...
 
+    def append_events(self, run_id: str, added: Sequence[Event]) -> int:
+        """Append events, all or none; returns the last one's number within the run."""
+        ...
+
     def close_run(
         self, run_id: str, finished: RunFinished, outcomes: Sequence[Outcome], plan: ArchivedPlan | None
     ) -> None:
@@ -193,12 +261,22 @@ class Store(LearnedStore, Protocol):
         """
         ...
 
-    def iter_events(self, run_id: str, *, after: int = 0) -> Iterator[StoredEvent]:
-        """Yield the run's events with a number above ``after``, in order."""
+    def iter_events(
+        self, run_id: str, *, after: int = 0, kinds: Collection[str] = ()
+    ) -> Iterator[StoredEvent]:
+        """Yield the run's events with a number above ``after``, in order; of ``kinds`` if any are named."""
+        ...
+
+    def last_events(self, run_ids: Collection[str], kind: str) -> Mapping[str, Event]:
+        """Return the last event of a kind in each of some runs, as far as they have one."""
         ...
 
     def add_candidate(self, run_id: str, candidate: Candidate) -> None:
         """Record a candidate of the run; the first record of an id in a run stays."""
+        ...
+
+    def add_candidates(self, run_id: str, added: Sequence[Candidate]) -> None:
+        """Record candidates of the run in their order, all or none."""
         ...
 
     def get_candidate(self, candidate_id: str, run_id: str | None = None) -> Candidate:

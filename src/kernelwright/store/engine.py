@@ -262,7 +262,7 @@ def _create_engine(url: URL, *, read_only: bool = False) -> Engine:
         return sa.create_engine(url, pool_pre_ping=True)
     if is_file(url) and read_only:
         path = Path(str(url.database))
-        engine = sa.create_engine("sqlite://", creator=lambda: _connect_to_read(path), poolclass=QueuePool)
+        engine = sa.create_engine("sqlite://", creator=lambda: connect_to_read(path), poolclass=QueuePool)
         event.listen(engine, "begin", _on_begin)
         return engine
     arguments = {"connect_args": {"timeout": BUSY_TIMEOUT_S, "check_same_thread": False}}
@@ -276,7 +276,7 @@ def _create_engine(url: URL, *, read_only: bool = False) -> Engine:
     return engine
 
 
-def _connect_to_read(path: Path) -> sqlite3.Connection:
+def connect_to_read(path: Path) -> sqlite3.Connection:
     """Connect to a file that is never written, where need be in a folder that cannot be either.
 
     SQLite shares a file with writers through two more files beside it. Where they can be neither found nor

@@ -1,8 +1,19 @@
 """The tables. Payloads are the JSON text of the nouns; columns are only what queries need."""
 
-from sqlalchemy import Column, ForeignKey, Index, Integer, MetaData, PrimaryKeyConstraint, String, Table, Text
+from sqlalchemy import (
+    Column,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    PrimaryKeyConstraint,
+    String,
+    Table,
+    Text,
+)
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 """Raised whenever a table or a stored noun changes so that older or newer code would misread it.
 
 The version is in ``meta``, where every kernelwright since the first looks for it. A new version comes with a
@@ -31,6 +42,12 @@ runs = Table(
     Column("created_at", String(32), nullable=False, index=True),
     Column("updated_at", String(32), nullable=False),
     Column("spec", Text, nullable=False),
+    # Hashes of what was asked and of the machine it was asked on (store/keys.py), to find runs by.
+    Column("question", String(32)),
+    Column("machine", String(32)),
+    Index("runs_by_question", "question", "created_at"),
+    Index("runs_by_machine", "machine", "state"),
+    Index("runs_by_experiment", "experiment", "created_at"),
 )
 
 events = Table(
@@ -67,9 +84,19 @@ outcomes = Table(
     "outcomes",
     metadata,
     Column("outcome_id", Integer, primary_key=True, autoincrement=True),
-    Column("run_id", String(32), nullable=False),
+    Column("run_id", String(32), nullable=False, index=True),
     Column("payload", Text, nullable=False),
     sqlite_autoincrement=True,
+)
+
+tallies = Table(
+    "tallies",
+    metadata,
+    # Sums over all outcomes (core/tally.py), kept up to date with them: nobody has to read them all.
+    Column("topic", String(16), primary_key=True),
+    # Hash of the key, which the payload begins with.
+    Column("name", String(32), primary_key=True),
+    Column("payload", Text, nullable=False),
 )
 
 model_calls = Table(
@@ -97,7 +124,12 @@ plans = Table(
     Column("run_id", String(32), nullable=False),
     Column("best_source", String(32), nullable=False),
     Column("payload", Text, nullable=False),
+    # The plan's own fields; ``signature`` is the hash of the one that it has.
+    Column("target", Text),
+    Column("signature", String(32)),
+    Column("speedup", Float),
     Index("plans_once", "run_id", "best_source", unique=True),
+    Index("plans_by_signature", "target", "signature", "speedup"),
     sqlite_autoincrement=True,
 )
 

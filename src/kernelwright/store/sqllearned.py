@@ -8,16 +8,19 @@ from sqlalchemy.engine import Connection, Row
 
 from kernelwright.core.learned import ArchivedPlan, Finding
 from kernelwright.core.run import Outcome
+from kernelwright.core.tally import EffectKey, Histogram, Tally, TallyKey, tallies_of
+from kernelwright.store import sqltallies
 from kernelwright.store.base import FindingState, LearnedStore, Notebook
-from kernelwright.store.schema import VERSION_KEY, findings, meta, notes, outcomes, plans
-from kernelwright.store.sqlrecords import SqlRecords, insert
+from kernelwright.store.keys import signature_key
+from kernelwright.store.schema import VERSION_KEY, findings, meta, notes, outcomes, plans, tallies
+from kernelwright.store.sqlrecords import SqlRecords, batched, insert, read_notes, write_notes
 
 T = TypeVar("T")
 
 _SEEN = ("progress", "outcomes")
 """Where the notes say which outcome was the last that the Librarian has been given."""
-_BATCH = 400
-"""Rows of two values a statement: SQLite once took 999 values."""
+_PAGE = 100
+"""Plans that are read at a time."""
 
 
 class Parse(Protocol):
@@ -32,13 +35,36 @@ class SqlLearned(SqlRecords, LearnedStore):
     def add_outcome(self, outcome: Outcome) -> int:
         def add(connection: Connection) -> int:
             lock_ledger(connection)
-            return insert_outcome(connection, outcome)
+            return insert_outcomes(connection, [outcome])
 
         return self._write(add)
 
     def iter_outcomes(self, *, until: int | None = None) -> Iterator[tuple[int, Outcome]]:
         rows = self._numbered(outcomes.c.outcome_id, outcomes.c.payload, until)
         return ((row.number, self._parse(Outcome.model_validate_json, row.payload)) for row in rows)
+
+    def tallies(self, *, until: int | None = None) -> Mapping[TallyKey, Tally]:
+        if until == 0:
+            return {}
+        topics = tallies.c.topic.in_((sqltallies.CONTEXT, sqltallies.PROGRESS))
+        counted, found = sqltallies.read_tallies(self._read(sa.select(tallies).where(topics)))
+        if until is None or until >= counted:
+            return found
+        number = outcomes.c.outcome_id
+        if until < counted // 2:
+            return tallies_of(outcome for _, outcome in self.iter_outcomes(until=until))
+        later = self._read(sa.select(outcomes.c.payload).where(number > until, number <= counted))
+        taken = tallies_of(self._parse(Outcome.model_validate_json, row.payload) for row in later)
+        left = {key: tally.minus(taken[key]) if key in taken else tally for key, tally in found.items()}
+        return {key: tally for key, tally in left.items() if tally.tries}
+
+    def histograms(self) -> Mapping[EffectKey, Histogram]:
+        rows = self._read(sa.select(tallies).where(tallies.c.topic == sqltallies.EFFECT))
+        return sqltallies.read_histograms(rows)
+
+    def count_tasks(self) -> int:
+        query = sa.select(sa.func.count()).select_from(tallies).where(tallies.c.topic == sqltallies.TASK)
+        return int(self._read(query)[0][0])
 
     def last_outcome_id(self) -> int:
         return self._last(outcomes.c.outcome_id)
@@ -49,6 +75,34 @@ class SqlLearned(SqlRecords, LearnedStore):
     def iter_plans(self, *, until: int | None = None) -> Iterator[tuple[int, ArchivedPlan]]:
         rows = self._numbered(plans.c.plan_id, plans.c.payload, until)
         return ((row.number, self._parse(ArchivedPlan.model_validate_json, row.payload)) for row in rows)
+
+    def newest_plans(self, target: str, count: int) -> Sequence[ArchivedPlan]:
+        newest = sa.select(plans.c.plan_id).where(plans.c.target == target)
+        newest = newest.order_by(plans.c.plan_id.desc()).limit(count)
+        query = sa.select(plans.c.payload).where(plans.c.plan_id.in_(newest))
+        rows = self._read(query.order_by(plans.c.plan_id.desc()))
+        return [self._parse(ArchivedPlan.model_validate_json, row.payload) for row in rows]
+
+    def plan_signatures(self, target: str, *, until: int | None = None) -> Mapping[str, ArchivedPlan]:
+        first = sa.select(sa.func.min(plans.c.plan_id)).where(plans.c.target == target)
+        if until is not None:
+            first = first.where(plans.c.plan_id <= until)
+        first = first.group_by(plans.c.signature)
+        rows = self._read(sa.select(plans.c.signature, plans.c.payload).where(plans.c.plan_id.in_(first)))
+        return {r.signature: self._parse(ArchivedPlan.model_validate_json, r.payload) for r in rows}
+
+    def iter_plans_of(
+        self, target: str, signatures: Collection[str], *, until: int | None = None
+    ) -> Iterator[ArchivedPlan]:
+        query = sa.select(plans.c.plan_id, plans.c.speedup)
+        query = query.where(plans.c.target == target, plans.c.signature.in_(list(signatures)))
+        if until is not None:
+            query = query.where(plans.c.plan_id <= until)
+        numbers = [row.plan_id for row in sorted(self._read(query), key=lambda r: (-r.speedup, r.plan_id))]
+        for some in batched(numbers, _PAGE):
+            rows = self._read(sa.select(plans.c.plan_id, plans.c.payload).where(plans.c.plan_id.in_(some)))
+            known = {row.plan_id: row.payload for row in rows}
+            yield from (self._parse(ArchivedPlan.model_validate_json, known[number]) for number in some)
 
     def last_plan_id(self) -> int:
         return self._last(plans.c.plan_id)
@@ -62,10 +116,11 @@ class SqlLearned(SqlRecords, LearnedStore):
             query = query.where(findings.c.state == state)
         return (self._parse(Finding.model_validate_json, row.payload) for row in self._read(query))
 
+    def count_plans(self) -> int:
+        return int(self._read(sa.select(sa.func.count()).select_from(plans))[0][0])
+
     def count_learned(self) -> tuple[int, int]:
-        counted = (sa.select(sa.func.count()).select_from(table) for table in (outcomes, plans))
-        n_outcomes, n_plans = (int(self._read(query)[0][0]) for query in counted)
-        return n_outcomes, n_plans
+        return sum(tally.tries for tally in self.tallies().values()), self.count_plans()
 
     def learn(self, study: Callable[[Notebook], T], *, anew: bool = False) -> T:
         def work(connection: Connection) -> T:
@@ -106,20 +161,13 @@ class SqlNotebook(Notebook):
         return [self._parse(ArchivedPlan.model_validate_json, row.payload) for row in found]
 
     def read(self, keys: Collection[tuple[str, str]]) -> Mapping[tuple[str, str], str]:
-        found: list[Row[Any]] = []
-        for some in batched(keys):
-            found += self._rows(sa.select(notes).where(sa.tuple_(notes.c.topic, notes.c.name).in_(some)))
-        return {(row.topic, row.name): row.payload for row in found}
+        return read_notes(self._connection, notes, keys)
 
     def read_topic(self, topic: str) -> Mapping[str, str]:
         return {row.name: row.payload for row in self._rows(sa.select(notes).where(notes.c.topic == topic))}
 
     def write(self, written: Mapping[tuple[str, str], str]) -> None:
-        for some in batched(written):
-            is_one = sa.tuple_(notes.c.topic, notes.c.name).in_(some)
-            self._connection.execute(notes.delete().where(is_one))
-            rows = [{"topic": key[0], "name": key[1], "payload": written[key]} for key in some]
-            self._connection.execute(notes.insert(), rows)
+        write_notes(self._connection, notes, written)
 
     def findings(self) -> Sequence[Finding]:
         rows = self._rows(sa.select(findings.c.payload).order_by(findings.c.position))
@@ -130,13 +178,6 @@ class SqlNotebook(Notebook):
 
     def _rows(self, query: sa.Select[Any]) -> Sequence[Row[Any]]:
         return self._connection.execute(query).all()
-
-
-def batched(items: Collection[T]) -> Iterator[list[T]]:
-    """Yield the items in pieces that fit one statement of every database."""
-    ordered = list(items)
-    for start in range(0, len(ordered), _BATCH):
-        yield ordered[start : start + _BATCH]
 
 
 def lock_ledger(connection: Connection) -> None:
@@ -153,14 +194,23 @@ def put_finding(connection: Connection, finding: Finding) -> None:
         insert(connection, findings, row | {"finding_id": finding.id})
 
 
-def insert_outcome(connection: Connection, outcome: Outcome) -> int:
-    """Append to the ledger within a transaction; return the number."""
-    row = {"run_id": outcome.run_id, "payload": outcome.model_dump_json()}
-    return insert(connection, outcomes, row)
+def insert_outcomes(connection: Connection, added: Sequence[Outcome]) -> int:
+    """Append to the ledger, which is locked, and to its tallies; return the last one's number."""
+    rows = [{"run_id": outcome.run_id, "payload": outcome.model_dump_json()} for outcome in added]
+    if rows:
+        connection.execute(outcomes.insert(), rows)
+    last = int(connection.execute(sa.select(sa.func.max(outcomes.c.outcome_id))).scalar() or 0)
+    sqltallies.count(connection, added, last)
+    return last
 
 
 def insert_plan(connection: Connection, plan: ArchivedPlan) -> int:
     """Append to the archive within a transaction, unless it is there; return the number."""
     row = {"run_id": plan.run_id, "best_source": plan.best_source}
     found = connection.execute(sa.select(plans.c.plan_id).filter_by(**row)).scalar()
-    return found or insert(connection, plans, row | {"payload": plan.model_dump_json()})
+    return found or insert(connection, plans, row | plan_columns(plan) | {"payload": plan.model_dump_json()})
+
+
+def plan_columns(plan: ArchivedPlan) -> dict[str, str | float]:
+    """Return what a plan is found by."""
+    return {"target": plan.target, "signature": signature_key(plan), "speedup": plan.speedup}

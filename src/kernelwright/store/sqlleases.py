@@ -1,6 +1,6 @@
 """Leases of runs in the database; every write of a run checks its lease in the same transaction."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime, timedelta
 
 import sqlalchemy as sa
@@ -9,7 +9,7 @@ from sqlalchemy.engine import Connection, Engine
 from kernelwright.core.errors import StoreError
 from kernelwright.store.lease import LEASE_S, Lease, LeaseLost, Owner
 from kernelwright.store.schema import leases, runs
-from kernelwright.store.sqlrecords import SqlRecords
+from kernelwright.store.sqlrecords import SqlRecords, batched
 
 
 class SqlLeases(SqlRecords):
@@ -66,6 +66,15 @@ class SqlLeases(SqlRecords):
         found = self._read(sa.select(leases).where(leases.c.run_id == run_id))
         lease = _parse(found[0]) if found else None
         return lease if lease is not None and lease.is_live(self._clock()) else None
+
+    def leases_of(self, run_ids: Collection[str]) -> Mapping[str, Lease]:
+        now = self._clock()
+        found: dict[str, Lease] = {}
+        for some in batched(run_ids):
+            query = sa.select(leases).where(leases.c.run_id.in_(some), leases.c.owner.is_not(None))
+            known = (_parse(row) for row in self._read(query))
+            found |= {lease.run_id: lease for lease in known if lease is not None and lease.is_live(now)}
+        return found
 
     def _require_lease(self, connection: Connection, run_id: str) -> None:
         """Raise LeaseLost when another writes this run; the run's row must be locked by then."""

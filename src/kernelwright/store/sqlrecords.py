@@ -1,7 +1,7 @@
 """Reading and writing records: transactions, and failures in one clear line."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import nullcontext
 from typing import Any, TypeVar
 
@@ -15,6 +15,9 @@ from kernelwright.core.errors import StoreError
 from kernelwright.store.engine import read, reason, write
 
 T = TypeVar("T")
+
+_BATCH = 400
+"""Rows of two values a statement: SQLite once took 999 values."""
 
 
 class SqlRecords:
@@ -30,6 +33,18 @@ class SqlRecords:
 
     def close(self) -> None:
         self._engine.dispose()
+
+    def rows(self, query: sa.Executable) -> list[Row[Any]]:
+        """Return the rows of a query, for modules of this package."""
+        return self._read(query)
+
+    def transact(self, work: Callable[[Connection], T]) -> T:
+        """Do work in one transaction, for modules of this package."""
+        return self._write(work)
+
+    def parsed(self, parse: Callable[[str], T], payload: str) -> T:
+        """Read a payload, for modules of this package; raises StoreError where it does not parse."""
+        return self._parse(parse, payload)
 
     def _read(self, query: sa.Executable) -> list[Row[Any]]:
         try:
@@ -62,6 +77,32 @@ def insert(connection: Connection, table: sa.Table, row: dict[str, Any]) -> int:
     """Insert a row and return its number."""
     inserted = connection.execute(table.insert().values(row)).inserted_primary_key
     return int(inserted[0]) if inserted is not None else 0
+
+
+def batched(items: Collection[T], size: int = _BATCH) -> Iterator[list[T]]:
+    """Yield the items in pieces that fit one statement of every database."""
+    ordered = list(items)
+    for start in range(0, len(ordered), size):
+        yield ordered[start : start + size]
+
+
+def read_notes(
+    connection: Connection, table: sa.Table, keys: Collection[tuple[str, str]]
+) -> dict[tuple[str, str], str]:
+    """Return the texts of a table under these topics and names, as far as there are any."""
+    found: dict[tuple[str, str], str] = {}
+    for some in batched(keys):
+        query = sa.select(table).where(sa.tuple_(table.c.topic, table.c.name).in_(some))
+        found |= {(row.topic, row.name): row.payload for row in connection.execute(query)}
+    return found
+
+
+def write_notes(connection: Connection, table: sa.Table, written: Mapping[tuple[str, str], str]) -> None:
+    """Write texts under topics and names, in place of those that are there."""
+    for some in batched(written):
+        connection.execute(table.delete().where(sa.tuple_(table.c.topic, table.c.name).in_(some)))
+        rows = [{"topic": key[0], "name": key[1], "payload": written[key]} for key in some]
+        connection.execute(table.insert(), rows)
 
 
 def exists(connection: Connection, condition: sa.ColumnElement[bool]) -> bool:

@@ -1,7 +1,9 @@
 """The store on any database that SQLAlchemy reaches: SQLite by default, PostgreSQL for a team."""
 
+import logging
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -17,17 +19,21 @@ from kernelwright.core.events import CandidateEvaluated, Event, RunFinished
 from kernelwright.core.learned import ArchivedPlan
 from kernelwright.core.model_call import ModelCall
 from kernelwright.core.run import Outcome, RunSpec, RunState
-from kernelwright.store.base import RunRecord, Store, StoredEvent
+from kernelwright.store.base import MachineUse, RunRecord, Store, StoredEvent
 from kernelwright.store.engine import open_database
 from kernelwright.store.ids import new_run_id
+from kernelwright.store.keys import machine_key, question_of
 from kernelwright.store.lease import utc_now
-from kernelwright.store.schema import candidates, events, model_calls, run_candidates, runs
-from kernelwright.store.sqllearned import SqlLearned, insert_outcome, insert_plan, lock_ledger
+from kernelwright.store.schema import candidates, events, leases, model_calls, run_candidates, runs
+from kernelwright.store.sqllearned import SqlLearned, insert_outcomes, insert_plan, lock_ledger
 from kernelwright.store.sqlleases import SqlLeases, to_text
-from kernelwright.store.sqlrecords import exists, insert
+from kernelwright.store.sqlrecords import batched, exists, insert
 
 _EVENT: TypeAdapter[Event] = TypeAdapter(Event)
+_log = logging.getLogger(__name__)
 _EVALUATING = ("candidate_evaluated", "run_finished")
+_PAGE = 50
+"""Runs that are read at a time."""
 
 
 def open_store(where: Path | str, *, read_only: bool = False) -> Store:
@@ -46,6 +52,7 @@ def open_store(where: Path | str, *, read_only: bool = False) -> Store:
             is left as it was.
     """
     engine, name = open_database(where, read_only=read_only)
+    _log.debug("opened the store", extra={"fields": {"store": name, "read_only": read_only}})
     return SqlStore(engine, name, read_only=read_only)
 
 
@@ -74,6 +81,8 @@ class SqlStore(SqlLearned, SqlLeases, Store):
             "created_at": to_text(now),
             "updated_at": to_text(now),
             "spec": spec.model_dump_json(),
+            "question": question_of(spec),
+            "machine": machine_key(spec.machine),
         }
         self._write(lambda connection: connection.execute(runs.insert().values(row)))
         return run_id
@@ -98,11 +107,49 @@ class SqlStore(SqlLearned, SqlLeases, Store):
             query = query.where(runs.c.experiment == experiment)
         return map(self._run_record, self._read(query))
 
+    def newest_runs(self, limit: int | None = None, *, experiment: str | None = None) -> Sequence[RunRecord]:
+        query = _newest(runs).limit(limit)
+        if experiment is not None:
+            query = query.where(runs.c.experiment == experiment)
+        return [self._run_record(row) for row in self._read(query)]
+
+    def alike_runs(self, spec: RunSpec) -> Iterator[RunRecord]:
+        found = self._read(_newest(runs.c.run_id).where(runs.c.question == question_of(spec)))
+        for some in batched([row.run_id for row in found], _PAGE):
+            rows = self._read(sa.select(runs).where(runs.c.run_id.in_(some)))
+            known = {row.run_id: row for row in rows}
+            yield from (self._run_record(known[run_id]) for run_id in some if run_id in known)
+
+    def run_marks(self, limit: int) -> Sequence[str]:
+        query = _newest(runs.c.run_id, runs.c.state, runs.c.updated_at).limit(limit)
+        found = self._read(query)
+        live = self.leases_of([row.run_id for row in found])
+        return [f"{row.run_id} {row.state} {row.updated_at} {row.run_id in live}" for row in found]
+
+    def machines(self) -> Sequence[MachineUse]:
+        counted = sa.select(sa.func.count().label("runs"), sa.func.max(runs.c.run_id).label("run_id"))
+        found = self._read(counted.add_columns(runs.c.machine).group_by(runs.c.machine))
+        held = self._read(sa.select(leases.c.run_id).where(leases.c.owner.is_not(None)))
+        at_work = Counter(
+            row.machine
+            for some in batched(list(self.leases_of([row.run_id for row in held])))
+            for row in self._read(sa.select(runs.c.machine).where(runs.c.run_id.in_(some)))
+        )
+        known = {row.machine: self.get_run(row.run_id).spec.machine for row in found}
+        uses = [
+            MachineUse(machine=known[row.machine], runs=row.runs, at_work=at_work[row.machine])
+            for row in found
+        ]
+        return sorted(uses, key=lambda use: -use.runs)
+
     def set_state(self, run_id: str, state: RunState, failure: str | None = None) -> None:
         self._write(lambda connection: self._touch(connection, run_id, state=state.value, failure=failure))
 
     def append_event(self, run_id: str, event: Event) -> int:
-        return self._write(lambda connection: self._append(connection, run_id, event))
+        return self.append_events(run_id, [event])
+
+    def append_events(self, run_id: str, added: Sequence[Event]) -> int:
+        return self._write(lambda connection: self._append(connection, run_id, added))
 
     def close_run(
         self, run_id: str, finished: RunFinished, outcomes: Sequence[Outcome], plan: ArchivedPlan | None
@@ -113,49 +160,65 @@ class SqlStore(SqlLearned, SqlLeases, Store):
             self._touch(connection, run_id)
             if exists(connection, is_closing):
                 return
-            self._append(connection, run_id, finished)
+            self._append(connection, run_id, [finished])
             lock_ledger(connection)
-            for outcome in outcomes:
-                insert_outcome(connection, outcome)
+            insert_outcomes(connection, outcomes)
             if plan is not None:
                 insert_plan(connection, plan)
 
         self._write(close)
 
-    def _append(self, connection: Connection, run_id: str, event: Event) -> int:
+    def _append(self, connection: Connection, run_id: str, added: Sequence[Event]) -> int:
         # Locks the run's row first, so that two writers never take the same number.
         self._touch(connection, run_id)
         last = sa.select(sa.func.max(events.c.seq)).where(events.c.run_id == run_id)
-        seq = (connection.execute(last).scalar() or 0) + 1
-        row = {
-            "run_id": run_id,
-            "seq": seq,
-            "at": to_text(self._clock()),
-            "kind": event.kind,
-            "candidate": _candidate_of(event),
-            "payload": event.model_dump_json(),
-        }
-        connection.execute(events.insert().values(row))
-        return seq
+        seq = connection.execute(last).scalar() or 0
+        at = to_text(self._clock())
+        rows = [
+            {
+                "run_id": run_id,
+                "seq": number,
+                "at": at,
+                "kind": event.kind,
+                "candidate": _candidate_of(event),
+                "payload": event.model_dump_json(),
+            }
+            for number, event in enumerate(added, seq + 1)
+        ]
+        if rows:
+            connection.execute(events.insert(), rows)
+        return seq + len(rows)
 
-    def iter_events(self, run_id: str, *, after: int = 0) -> Iterator[StoredEvent]:
+    def iter_events(
+        self, run_id: str, *, after: int = 0, kinds: Collection[str] = ()
+    ) -> Iterator[StoredEvent]:
         query = sa.select(events).where(events.c.run_id == run_id, events.c.seq > after)
+        if kinds:
+            query = query.where(events.c.kind.in_(list(kinds)))
         return map(self._stored_event, self._read(query.order_by(events.c.seq)))
 
+    def last_events(self, run_ids: Collection[str], kind: str) -> Mapping[str, Event]:
+        found: dict[str, Event] = {}
+        for some in batched(run_ids):
+            which = sa.and_(events.c.run_id.in_(some), events.c.kind == kind)
+            newest = sa.select(events.c.run_id, sa.func.max(events.c.seq)).where(which)
+            newest = newest.group_by(events.c.run_id)
+            rows = self._read(sa.select(events).where(sa.tuple_(events.c.run_id, events.c.seq).in_(newest)))
+            found |= {row.run_id: self._stored_event(row).event for row in rows}
+        return found
+
     def add_candidate(self, run_id: str, candidate: Candidate) -> None:
-        key = candidate.id
+        self.add_candidates(run_id, [candidate])
+
+    def add_candidates(self, run_id: str, added: Sequence[Candidate]) -> None:
+        wanted: dict[str, Candidate] = {}
+        for candidate in added:
+            wanted.setdefault(candidate.id, candidate)
 
         def add(connection: Connection) -> None:
             self._touch(connection, run_id)
-            known = connection.execute(_source_query(key)).scalar()
-            if known is None:
-                connection.execute(candidates.insert().values(candidate_id=key, source=candidate.source))
-            if not exists(connection, _in_run(run_id, key)):
-                # Another run may have written the same program in other words: then this one keeps its own.
-                own = "" if known in (None, candidate.source) else candidate.source
-                payload = candidate.model_copy(update={"source": own}).model_dump_json()
-                row = {"run_id": run_id, "candidate_id": key, "payload": payload}
-                connection.execute(run_candidates.insert().values(row))
+            for some in batched(wanted):
+                _add_candidates(connection, run_id, {key: wanted[key] for key in some})
 
         self._write(add)
 
@@ -249,9 +312,26 @@ def _candidate_query() -> sa.Select[Any]:
     return sa.select(*columns).select_from(joined).order_by(run_candidates.c.position)
 
 
-def _source_query(candidate_id: str) -> sa.Select[Any]:
-    return sa.select(candidates.c.source).where(candidates.c.candidate_id == candidate_id)
+def _add_candidates(connection: Connection, run_id: str, added: Mapping[str, Candidate]) -> None:
+    """Insert what is not there; the first record of an id in a run stays."""
+    query = sa.select(candidates).where(candidates.c.candidate_id.in_(list(added)))
+    known = {row.candidate_id: row.source for row in connection.execute(query)}
+    sources = [{"candidate_id": key, "source": c.source} for key, c in added.items() if key not in known]
+    if sources:
+        connection.execute(candidates.insert(), sources)
+    in_run = sa.and_(run_candidates.c.run_id == run_id, run_candidates.c.candidate_id.in_(list(added)))
+    there = {row[0] for row in connection.execute(sa.select(run_candidates.c.candidate_id).where(in_run))}
+    rows = []
+    for key, candidate in added.items():
+        # Another run may have written the same program in other words: then this one keeps its own.
+        own = "" if known.get(key) in (None, candidate.source) else candidate.source
+        payload = candidate.model_copy(update={"source": own}).model_dump_json()
+        rows.append({"run_id": run_id, "candidate_id": key, "payload": payload})
+    rows = [row for row in rows if row["candidate_id"] not in there]
+    if rows:
+        connection.execute(run_candidates.insert(), rows)
 
 
-def _in_run(run_id: str, candidate_id: str) -> sa.ColumnElement[bool]:
-    return sa.and_(run_candidates.c.run_id == run_id, run_candidates.c.candidate_id == candidate_id)
+def _newest(*columns: Any) -> sa.Select[Any]:
+    """Select of runs, newest first."""
+    return sa.select(*columns).order_by(runs.c.created_at.desc(), runs.c.run_id.desc())

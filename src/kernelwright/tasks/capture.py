@@ -1,10 +1,11 @@
 """Capture a reference to one functional graph of core ATen operators with known shapes."""
 
 import logging
+import operator
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import torch
 from torch import fx, nn
@@ -54,6 +55,8 @@ class Captured:
     """Buffer's state-dict name -> node whose value it holds after the call."""
     constants: dict[str, torch.Tensor]
     """Tensors that forward creates from literals, by constant name."""
+    held: frozenset[str] = frozenset()
+    """Names of constants that are attributes of the module: plain tensors, neither parameters nor buffers."""
     axes: tuple[DynamicAxis, ...] = ()
     """Extents that vary; empty: the graph is for its own sizes alone."""
     family: tuple[tuple[tuple[int, ...], "Captured"], ...] = ()
@@ -62,6 +65,10 @@ class Captured:
     def placeholder(self, node: str) -> Placeholder | None:
         """Return the placeholder record of a node, None for a computed node."""
         return next((p for p in self.placeholders if p.node == node), None)
+
+
+Capture: TypeAlias = Callable[[Task, Workload], Captured]
+"""Captures one workload of a task: ``capture_task``, or what does the same in the sandbox."""
 
 
 def capture_module(model: nn.Module, inputs: Sequence[Any]) -> Captured:
@@ -78,7 +85,7 @@ def capture_module(model: nn.Module, inputs: Sequence[Any]) -> Captured:
     except Exception as error:  # torch.export raises many classes, all meaning "not capturable"
         first_line = str(error).strip().splitlines()[0] if str(error).strip() else repr(error)
         raise CaptureError(f"torch.export: {first_line}") from error
-    return _describe(exported, inputs)
+    return _describe(exported, inputs, model)
 
 
 def _told_apart(inputs: Sequence[Any]) -> tuple[Any, ...]:
@@ -112,7 +119,7 @@ def capture_task(task: Task, workload: Workload) -> Captured:
     return capture_module(model, draw_inputs(task, namespace, seed=0))
 
 
-def _describe(exported: torch.export.ExportedProgram, inputs: Sequence[Any]) -> Captured:
+def _describe(exported: torch.export.ExportedProgram, inputs: Sequence[Any], model: nn.Module) -> Captured:
     signature = exported.graph_signature
     kinds = {
         InputKind.PARAMETER: "parameter",
@@ -151,11 +158,20 @@ def _describe(exported: torch.export.ExportedProgram, inputs: Sequence[Any]) -> 
             outputs.append(name)
         else:
             raise CaptureError(f"graph output of kind {out.kind} is not supported")
+    constants = {k: v for k, v in exported.constants.items() if isinstance(v, torch.Tensor)}
     return Captured(
         graph=exported.graph,
         placeholders=tuple(placeholders),
         outputs=tuple(outputs),
         returns_tuple=not exported.call_spec.out_spec.is_leaf(),
         mutations=mutations,
-        constants={k: v for k, v in exported.constants.items() if isinstance(v, torch.Tensor)},
+        constants=constants,
+        held=frozenset(name for name in constants if _holds(model, name)),
     )
+
+
+def _holds(model: nn.Module, name: str) -> bool:
+    try:
+        return isinstance(operator.attrgetter(name)(model), torch.Tensor)
+    except AttributeError:
+        return False

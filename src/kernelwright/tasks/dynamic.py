@@ -13,7 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from kernelwright.core.dynamic import DynamicAxis, sample_extents, verified_extents
 from kernelwright.core.errors import CaptureError, TaskError, UserError
 from kernelwright.core.task import Task, Workload
-from kernelwright.tasks.capture import Captured, capture_task
+from kernelwright.tasks.capture import Capture, Captured, capture_task
 from kernelwright.tasks.namespace import construct_model, draw_inputs, load_namespace
 
 EXTENTS = "kernelwright_extents"
@@ -160,7 +160,7 @@ def _require_apart(axes: Sequence[DynamicAxis]) -> None:
 # -- graphs --------------------------------------------------------------------------------------------
 
 
-def capture_dynamic(task: Task) -> Captured:
+def capture_dynamic(task: Task, capture: Capture = capture_task) -> Captured:
     """Return the graph at the extents that kernels are made for, with its family: the graph at others.
 
     Raises:
@@ -168,10 +168,10 @@ def capture_dynamic(task: Task) -> Captured:
     """
     main = task.workloads[0]
     members = [
-        (point, capture_task(task, _workload(main, task.dynamic, point, is_timed=False)))
+        (point, capture(task, _workload(main, task.dynamic, point, is_timed=False)))
         for point in sample_extents(task.dynamic, task.id)
     ]
-    return replace(capture_task(task, main), axes=task.dynamic, family=tuple(members))
+    return replace(capture(task, main), axes=task.dynamic, family=tuple(members))
 
 
 def _require_range(task: Task) -> None:

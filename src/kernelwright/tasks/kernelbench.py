@@ -116,6 +116,8 @@ def _parse(path: Path, source: str) -> ast.Module:
         raise TaskError(f"{path}:{error.lineno}: syntax error: {error.msg}") from error
     except ValueError as error:  # null bytes
         raise TaskError(f"{path}: not Python source ({error})") from error
+    except (RecursionError, MemoryError) as error:
+        raise TaskError(f"{path}: not Python source: nested too deeply to parse") from error
 
 
 def _require_names(path: Path, tree: ast.Module) -> None:

@@ -7,6 +7,7 @@ from pydantic import BaseModel, ValidationError
 
 from kernelwright.agents.llm.answer_counts import Account
 from kernelwright.agents.llm.client import Reply
+from kernelwright.agents.llm.tools import OfferedTools
 from kernelwright.core.model_call import CallOutcome
 
 V = TypeVar("V")
@@ -48,8 +49,8 @@ class ScriptedClient:
         """How the answers ended so far."""
         return self._account
 
-    def ask_text(self, role: str, system: str, user: str) -> Reply[str]:
-        """Return the role's next answer; white space is EMPTY."""
+    def ask_text(self, role: str, system: str, user: str, tools: OfferedTools | None = None) -> Reply[str]:
+        """Return the role's next answer; white space is EMPTY. Asks no tool."""
         answer = self._next(role, system, user)
         if isinstance(answer, CallOutcome):
             return self._reply(role, Reply(answer, None, "", "scripted"))
@@ -58,7 +59,9 @@ class ScriptedClient:
             return self._reply(role, Reply(CallOutcome.EMPTY, None, text, "scripted"))
         return self._reply(role, Reply(CallOutcome.OK, text, text))
 
-    def ask(self, role: str, system: str, user: str, output: type[T]) -> Reply[T]:
+    def ask(
+        self, role: str, system: str, user: str, output: type[T], tools: OfferedTools | None = None
+    ) -> Reply[T]:
         """Return the role's next answer, validated; one that fails is INVALID_OUTPUT."""
         answer = self._next(role, system, user)
         if isinstance(answer, CallOutcome):

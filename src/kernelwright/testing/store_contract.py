@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -16,9 +17,11 @@ from kernelwright.core.errors import StoreError, UserError
 from kernelwright.core.evaluation import Evaluation, NumericalError, Stage, Status
 from kernelwright.core.events import CandidateEvaluated, CandidateWritten, Event, RunFinished, StepStarted
 from kernelwright.core.learned import ArchivedPlan, Finding
+from kernelwright.core.machine import Machine
 from kernelwright.core.model_call import CallOutcome, ModelCall
 from kernelwright.core.plan import Move, Plan
 from kernelwright.core.run import Outcome, RunSpec, RunState
+from kernelwright.core.tally import histograms_of, tallies_of
 from kernelwright.core.task import Task, Workload
 from kernelwright.store.base import Notebook, Store
 from kernelwright.store.lease import Lease, LeaseLost, Owner, RunHeld
@@ -169,6 +172,45 @@ class StoreContract:
         assert [record.run_id for record in store.iter_runs("a")] == [ids[0], ids[2]]
         assert list(store.iter_runs("b")) == []
 
+    def test_newest_runs_come_first_and_no_more_than_asked_for(self, store: Store) -> None:
+        ids = [store.create_run(make_spec(experiment=name)) for name in ("a", None, "a", "b")]
+        assert [record.run_id for record in store.newest_runs(3)] == ids[:0:-1]
+        assert [record.run_id for record in store.newest_runs(experiment="a")] == [ids[2], ids[0]]
+        assert store.newest_runs(0) == []
+
+    def test_runs_that_asked_alike_are_found_newest_first(self, store: Store) -> None:
+        alike = [store.create_run(make_spec(experiment=name)) for name in ("a", "b")]
+        likened = make_spec().task.model_copy(update={"likeness": "l", "source": "class Model: 1"})
+        others: list[dict[str, Any]] = [{"seed": 1}, {"recipe": "other"}, {"team": "llm"}, {"task": likened}]
+        different = [store.create_run(make_spec(**changes)) for changes in others]
+        assert [record.run_id for record in store.alike_runs(make_spec())] == alike[::-1]
+        other_weights = likened.model_copy(update={"source": "class Model: 2"})
+        found = store.alike_runs(make_spec(task=other_weights))
+        assert [record.run_id for record in found] == different[3:]
+
+    def test_a_mark_differs_when_the_run_has_changed(self, store: Store) -> None:
+        first, second = store.create_run(make_spec()), store.create_run(make_spec())
+        before = store.run_marks(5)
+        assert store.run_marks(5) == before and store.run_marks(1) == before[:1]
+        store.append_event(first, CandidateWritten(step=1, candidate="c"))
+        written = store.run_marks(5)
+        assert (written[0], len(written)) == (before[0], 2) and written[1] != before[1]
+        store.take_lease(second, Owner.here())
+        assert store.run_marks(1) != written[:1]
+
+    def test_machines_are_counted_with_the_runs_at_work_on_them(self, store: Store) -> None:
+        one, two = Machine(processor="one", cores=2), Machine(processor="two")
+        ids = [store.create_run(make_spec(machine=machine)) for machine in (two, one, one)]
+        store.take_lease(ids[2], Owner.here())
+        found = [(use.machine.processor, use.runs, use.at_work) for use in store.machines()]
+        assert found == [("one", 2, 1), ("two", 1, 0)]
+
+    def test_live_leases_of_some_runs_are_found(self, store: Store) -> None:
+        ids = [store.create_run(make_spec()) for _ in range(3)]
+        leases = [store.take_lease(run_id, Owner.here()) for run_id in ids]
+        store.release_lease(leases[1])
+        assert store.leases_of(ids[:2]) == {ids[0]: leases[0]} and store.leases_of([]) == {}
+
     def test_run_is_found_by_its_beginning(self, store: Store) -> None:
         first, second = store.create_run(make_spec()), store.create_run(make_spec())
         found = store.find_run(first)
@@ -204,6 +246,17 @@ class StoreContract:
         assert [item.seq for item in store.iter_events(run_id, after=3)] == [4, 5]
         assert stored[0].at <= stored[-1].at
 
+    def test_events_are_appended_together_and_read_by_kind(self, store: Store, run_id: str) -> None:
+        other = store.create_run(make_spec())
+        sent: list[Event] = [StepStarted(step=n, mode="optimize", base=None) for n in range(3)]
+        sent += [CandidateWritten(step=n, candidate=f"c{n}") for n in range(3)]
+        assert store.append_events(run_id, sent) == 6 and store.append_events(run_id, []) == 6
+        assert store.append_event(run_id, sent[0]) == 7
+        written = store.iter_events(run_id, after=4, kinds=["candidate_written"])
+        assert [(item.seq, item.event) for item in written] == [(5, sent[4]), (6, sent[5])]
+        last = store.last_events([run_id, other], "candidate_written")
+        assert last == {run_id: sent[5]} and store.last_events([], "run_finished") == {}
+
     @OPEN_SETTINGS
     @given(detail=st.text(st.characters(exclude_categories=["Cs"])), error=st.floats())
     def test_any_text_and_any_float_come_back(self, store: Store, detail: str, error: float) -> None:
@@ -225,6 +278,12 @@ class StoreContract:
         assert store.get_candidate(sent[1].id) == sent[1] and store.get_candidate(sent[1].id).id == sent[1].id
         with pytest.raises(StoreError, match="nosuch"):
             store.get_candidate("nosuch")
+
+    def test_candidates_are_added_together(self, store: Store, run_id: str) -> None:
+        sent = [make_candidate(f"source {n}") for n in (3, 1, 2)]
+        store.add_candidate(run_id, sent[1])
+        store.add_candidates(run_id, [*sent, make_candidate("source 3", skill="another")])
+        assert list(store.iter_candidates(run_id)) == [sent[1], sent[0], sent[2]]
 
     def test_one_source_has_its_own_plan_in_each_run(self, store: Store, run_id: str) -> None:
         other = store.create_run(make_spec())
@@ -280,6 +339,20 @@ class StoreContract:
         assert known == [(ids[n], make_outcome(n, log_speedup=n / 3)) for n in range(2)]
         assert len(list(store.iter_outcomes())) == 4
 
+    def test_sums_over_outcomes_are_kept_as_they_come_in(self, store: Store, run_id: str) -> None:
+        assert (store.tallies(), store.histograms(), store.count_tasks()) == ({}, {}, 0)
+        added = [make_outcome(n % 3, log_speedup=n / 7 - 0.5, task_id=f"t{n % 2}") for n in range(9)]
+        added.append(make_outcome(0, verified=False))
+        ids = [store.add_outcome(outcome) for outcome in added[:4]]
+        finished = RunFinished(reason="done", winner=None, evaluation=None, spent=Spent())
+        store.close_run(run_id, finished, added[4:], None)
+        ids = [number for number, _ in store.iter_outcomes()]
+        assert store.tallies() == tallies_of(added) and store.histograms() == histograms_of(added)
+        for n, until in enumerate(ids, 1):
+            assert store.tallies(until=until) == tallies_of(added[:n])
+        assert store.tallies(until=0) == {} and store.count_tasks() == 3
+        assert store.count_learned() == (10, 0)
+
     def test_model_calls_are_kept_per_run_in_order(self, store: Store, run_id: str) -> None:
         other = store.create_run(make_spec())
         sent = [make_model_call(n) for n in (2, 0, 1, 2)]
@@ -300,6 +373,20 @@ class StoreContract:
         assert ids == sorted(set(ids)) and store.last_plan_id() == ids[-1]
         assert list(store.iter_plans(until=ids[1])) == [(ids[n], make_plan(n)) for n in range(2)]
         assert [plan for _, plan in store.iter_plans()] == [make_plan(n) for n in range(4)]
+
+    def test_plans_are_found_by_target_and_signature(self, store: Store) -> None:
+        kinds = [{"graph.structure": "scan"}, {"graph.structure": "reduction", "task.flops": 1.0}]
+        added = [make_plan(n, signature=kinds[n % 2], speedup=1.0 + n % 3) for n in range(5)]
+        ids = [store.add_plan(plan) for plan in [*added, make_plan(9, target="other")]]
+        assert store.newest_plans("cpu/cpp", 2) == added[:2:-1] and store.newest_plans("nowhere", 2) == []
+        found = store.plan_signatures("cpu/cpp")
+        assert sorted(map(str, (plan.signature for plan in found.values()))) == sorted(map(str, kinds))
+        (key,) = [key for key, plan in found.items() if plan.signature == kinds[0]]
+        ordered = list(store.iter_plans_of("cpu/cpp", [key]))
+        assert ordered == [added[2], added[4], added[0]]
+        assert list(store.iter_plans_of("cpu/cpp", list(found), until=ids[1])) == [added[1], added[0]]
+        assert list(store.plan_signatures("cpu/cpp", until=ids[0]).values()) == [added[0]]
+        assert store.count_plans() == 6
 
     def test_a_run_archives_one_winner_once(self, store: Store) -> None:
         first = store.add_plan(make_plan())

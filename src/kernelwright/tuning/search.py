@@ -13,19 +13,21 @@ from kernelwright.core.closing import ParameterResponse, ValueResponse
 from kernelwright.core.errors import UserError
 from kernelwright.core.intervals import Interval
 from kernelwright.core.plan import ParamValue
+from kernelwright.memory.tuned import EarlierTuning, best_elsewhere
 from kernelwright.tuning.guessing import Guess
 from kernelwright.tuning.halving import FINALISTS, halve
+from kernelwright.tuning.process import Shape
 
 BASE = 0
 """Number of the default point."""
 FIRST_GENERATION, LARGEST_GENERATION = 8, 48
 """Points of a generation; ours: small enough to learn from, large enough to keep all cores building."""
-GENERATION_SHARE = 0.15
+GENERATION_SHARE = 0.06
 """Share of the seconds that one generation may take, by what points have cost so far."""
-POOL = 3
-"""Points that are drawn for each that is built; the model says which."""
-BY_LOT = 0.25
-"""Share of a generation that is drawn whatever the model says."""
+BY_LOT = 0.1
+"""Share of a generation that is drawn whatever is guessed."""
+SPARE = 2
+"""Points that are chosen for each that is built: some turn out to be no program, or one that is there."""
 ROUNDS_OF_DRAWING = 4
 """Pools that are drawn before a generation goes on with fewer points."""
 FINAL_SHARE = 0.1
@@ -40,6 +42,7 @@ LOAD_S = 180.0
 """Seconds that the default point may take to build and run."""
 
 Values = Mapping[str, ParamValue]
+_Key = tuple[tuple[str, ParamValue], ...]
 
 
 class PointSource(Protocol):
@@ -51,6 +54,11 @@ class PointSource(Protocol):
 
     def base(self) -> Values:
         """Return the default point."""
+        ...
+
+    @property
+    def pool(self) -> int:
+        """Points that are drawn for each that is built, by what drawing one costs; the guess says which."""
         ...
 
     def draw(self, rng: random.Random, best: Sequence[Values]) -> Values | None:
@@ -145,8 +153,12 @@ def tune_points(
     seconds: float,
     seed: int = 0,
     clock: Callable[[], float] = time.monotonic,
+    earlier: Sequence[EarlierTuning] = (),
 ) -> TuningRun:
     """Try generations of points until the seconds are used or there are no more.
+
+    ``earlier`` is what other runs, here or on other machines, measured of the same parameters: where points
+    are promising from the first generation on.
 
     The clock starts once the default point runs. Nothing goes on after the seconds: points of a generation
     for which there was no time are none that were tried.
@@ -154,7 +166,7 @@ def tune_points(
     Raises:
         UserError: the default point does not build or run.
     """
-    search = _Search(points, timer, random.Random(seed), clock, seconds)
+    search = _Search(points, timer, random.Random(seed), clock, seconds, earlier)
     search.begin()
     while search.left_s(FINAL_SHARE * seconds) > 0 and search.has_generation():
         pass
@@ -173,13 +185,17 @@ class _Search:
         rng: random.Random,
         clock: Callable[[], float],
         seconds: float,
+        earlier: Sequence[EarlierTuning] = (),
     ) -> None:
+        self._earlier, self._shape = earlier, Shape()
         self._points, self._timer, self._rng, self._clock, self._seconds = points, timer, rng, clock, seconds
         self.run = TuningRun()
         self.started = clock()
         self._by_number: dict[int, Tried] = {}
         self._drawn: set[str] = set()
-        self._estimates: dict[tuple[tuple[str, ParamValue], ...], float | None] = {}
+        self._estimates: dict[_Key, float | None] = {}
+        self._seen: set[_Key] = set()
+        self._defaults: Values = {}
         self._size = FIRST_GENERATION
 
     def left_s(self, kept: float = 0.0) -> float:
@@ -189,6 +205,8 @@ class _Search:
     def begin(self) -> None:
         """Build and call the default point."""
         default = self._points.base()
+        self._defaults = {name: values[0] for name, values in self._points.parameters().items()}
+        self._seen.add(_key(default))
         source = self._points.source(default) or ""
         first = Tried(default, source, 1.0, Interval(1.0, 1.0))
         wrong = self._timer.load({BASE: source}, LOAD_S, []).get(BASE, FirstCall(why="it was too late")).why
@@ -249,8 +267,11 @@ class _Search:
         """Return new points by number: those that are guessed to be fast, and some whatever is guessed."""
         fresh: dict[int, Tried] = {}
         first = max(self._by_number) + 1
-        for _ in range(ROUNDS_OF_DRAWING):
-            for values in self._ordered(self._pool()):
+        for turn in range(ROUNDS_OF_DRAWING):
+            is_first = turn == 0 and len(self.run.tried) == 1
+            remembered = best_elsewhere(self._earlier, self._size) if is_first else []
+            for values in (*remembered, *self._ordered(self._pool())):
+                self._seen.add(_key(values))
                 source = self._points.source(values)
                 if source is not None and source not in self._drawn:
                     self._drawn.add(source)
@@ -260,32 +281,36 @@ class _Search:
         return fresh
 
     def _pool(self) -> list[Values]:
-        """Return different points, a few times as many as are built."""
+        """Return different points that are not tried yet, many times as many as are built."""
         leaders = [tried.values for tried in self.run.ranked[:4]]
-        found: dict[tuple[tuple[str, ParamValue], ...], Values] = {}
-        for _ in range(2 * POOL * self._size):
+        wanted = self._points.pool * self._size
+        found: dict[_Key, Values] = {}
+        for _ in range(2 * wanted):
             values = self._points.draw(self._rng, leaders)
-            if values is not None:
-                found.setdefault(tuple(sorted(values.items())), values)
-            if len(found) >= POOL * self._size:
+            if values is not None and _key(values) not in self._seen:
+                found.setdefault(_key(values), values)
+            if len(found) >= wanted:
                 break
         return list(found.values())
 
     def _ordered(self, pool: Sequence[Values]) -> list[Values]:
-        """Return points by guessed time, with some drawn by lot among the first."""
+        """Return points of the pool in the order in which to try them: some by lot, then as guessed."""
         default = self._estimate(self.run.tried[0].values)
+        slowest = max(t.ratio for t in self.run.tried if t.ratio is not None)
         known = [
-            (t.values, self._over(self._estimate(t.values), default), t.ratio)
+            (t.values, self._over(self._estimate(t.values), default), slowest if t.ratio is None else t.ratio)
             for t in self.run.tried
-            if t.ratio is not None
         ]
-        guess = Guess(known, self.run.tried[0].values)
-        scored = [(guess.ratio(v, self._over(self._estimate(v), default)), n) for n, v in enumerate(pool)]
-        by_lot = {n for _, n in scored if self._rng.random() < BY_LOT / POOL}
-        return [pool[n] for _, n in sorted(scored, key=lambda pair: (pair[1] not in by_lot, pair[0]))]
+        guess = Guess(known, self._defaults, self._earlier, self._shape)
+        models = [self._over(self._estimate(values), default) for values in pool]
+        count = SPARE * self._size
+        n_by_lot = sum(self._rng.random() < BY_LOT for _ in range(self._size))
+        by_lot = self._rng.sample(range(len(pool)), min(n_by_lot, len(pool)))
+        chosen = [number for number in guess.choose(pool, models, count) if number not in by_lot]
+        return [pool[number] for number in (*by_lot, *chosen)]
 
     def _estimate(self, values: Values) -> float | None:
-        key = tuple(sorted(values.items()))
+        key = _key(values)
         if key not in self._estimates:
             self._estimates[key] = self._points.estimate(values)
         return self._estimates[key]
@@ -301,6 +326,10 @@ class _Search:
         """Return the fastest points of all generations, without the default."""
         timed = [n for n, t in self._by_number.items() if n != BASE and t.times_ms]
         return sorted(timed, key=lambda n: self._by_number[n].ratio or 0.0)[: FINALISTS + 2]
+
+
+def _key(values: Values) -> _Key:
+    return tuple(sorted(values.items()))
 
 
 def responses(run: TuningRun) -> tuple[ParameterResponse, ...]:

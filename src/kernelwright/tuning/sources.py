@@ -14,16 +14,22 @@ MOST = 10**12
 """No space is said to be larger."""
 NEAR = 0.6
 """Share of the points that are drawn near the best so far, once there are any."""
+POOL_OF_VALUES, POOL_OF_PROGRAMS = 64, 3
+"""Points that are drawn for each that is built: values cost nothing, a program must be lowered."""
+DRAWS = 30
+"""Draws until one is legal; then there is none."""
 
 
 class OpenSource:
     """Points of a source's open parameters; the default is the first value of each."""
 
-    def __init__(self, source: str) -> None:
-        self._source = source
+    def __init__(self, source: str, is_legal: Callable[[Values], bool] = lambda values: True) -> None:
+        """Take a source; points that are not legal are never drawn."""
+        self._source, self._is_legal = source, is_legal
         self._open = open_parameters(source)
         self.size = math.prod(len(values) for values in self._open.values())
         """Number of points."""
+        self.pool = POOL_OF_VALUES
 
     def parameters(self) -> Mapping[str, tuple[ParamValue, ...]]:
         """See PointSource."""
@@ -35,18 +41,22 @@ class OpenSource:
 
     def draw(self, rng: random.Random, best: Sequence[Values]) -> Values | None:
         """See PointSource: one or two names of a good point drawn anew, or all of them."""
-        if best and rng.random() < NEAR:
-            names = rng.sample(sorted(self._open), min(len(self._open), rng.choice((1, 1, 2))))
-            return {**rng.choice(best), **{name: rng.choice(self._open[name]) for name in names}}
-        return {name: rng.choice(values) for name, values in self._open.items()}
+        drawn = (self._draw(rng, best) for _ in range(DRAWS))
+        return next((values for values in drawn if self._is_legal(values)), None)
 
     def source(self, values: Values) -> str | None:
         """See PointSource."""
-        return closed(self._source, values)
+        return closed(self._source, values) if self._is_legal(values) else None
 
     def estimate(self, values: Values) -> float | None:
         """See PointSource: nothing is known of what a source makes of its parameters."""
         return None
+
+    def _draw(self, rng: random.Random, best: Sequence[Values]) -> Values:
+        if best and rng.random() < NEAR:
+            names = rng.sample(sorted(self._open), min(len(self._open), rng.choice((1, 1, 2))))
+            return {**rng.choice(best), **{name: rng.choice(self._open[name]) for name in names}}
+        return {name: rng.choice(values) for name, values in self._open.items()}
 
 
 class SpaceSource:
@@ -59,6 +69,7 @@ class SpaceSource:
         self._space, self._write = space, write
         self._points: Points = space if points is None else points
         self._plans: dict[Point, PlannedPoint] = {}
+        self.pool = POOL_OF_PROGRAMS
 
     @property
     def size(self) -> int:

@@ -5,14 +5,12 @@ from pathlib import Path
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.machine import Machine
-from kernelwright.delivery.runtime import folder as layout
 from kernelwright.delivery.saving import (
-    contract_text,
     head_of,
     write_folder,
-    write_kernel,
     write_manifest,
     write_original,
+    write_part,
     write_texts,
 )
 from kernelwright.whole.patching import PatchedModel
@@ -53,13 +51,7 @@ def save_patched(
         for kernel in model.kernels.by_path.values():
             if kernel.digest not in names:
                 name = names[kernel.digest] = f"{BLOCKS}/{len(names)}"
-                part, candidate = place / name, model.kernels.candidates[kernel.digest]
-                part.mkdir(parents=True)
-                library = write_kernel(part, kernel, candidate, cache_dir)
-                write_texts(part, {layout.CONTRACT: contract_text(kernel.contract)})
-                write_manifest(
-                    part, {**head_of(kernel.contract.title, candidate, None, None), "library": library}
-                )
+                write_part(place / name, kernel, model.kernels.candidates[kernel.digest], cache_dir)
         blocks = {path: names[kernel.digest] for path, kernel in model.kernels.by_path.items()}
         head = head_of(model.contract.title, whole, evaluation, machine)
         write_manifest(place, {**head, "blocks": blocks, "compiled": model.is_compiled, "library": None})

@@ -10,6 +10,7 @@ from lab.servers.bad_server import (
     says,
     sends,
     status,
+    without_tools,
 )
 
 from kernelwright.agents.llm.preflight import preflight
@@ -70,7 +71,7 @@ def test_a_model_that_would_never_answer_is_one_line(behaviour: Behaviour, said:
             preflight(settings_for(server))
         assert str(raised.value).startswith(f"openai:m at {server.url}: ")
         assert "\n" not in str(raised.value)
-        assert len(server.requests) == 1
+        assert len(server.requests) <= 2, "a request that is refused is sent once more, without a tool"
 
 
 def test_a_server_that_hangs_is_one_line() -> None:
@@ -90,8 +91,8 @@ def test_no_server_is_one_line() -> None:
 )
 def test_what_may_pass_within_the_run_passes(behaviour: Behaviour) -> None:
     with BadServer(behaviour) as server:
-        preflight(settings_for(server))
-        assert len(server.requests) == 1
+        assert preflight(settings_for(server)) == ()
+        assert len(server.requests) <= 2, "one with a tool, one without where the server itself fails"
 
 
 def test_no_key_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,3 +113,27 @@ def test_the_key_is_not_in_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_replay_asks_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     preflight(ModelSettings(model="openai:gpt-5"), ReplayOnly(MemoryTape()))
+
+
+@pytest.mark.parametrize("code", [400, 422, 500, 501])
+def test_a_server_that_takes_no_tools_is_asked_without_and_remembered(code: int) -> None:
+    with BadServer(without_tools(code, says("ready"))) as server:
+        settings = settings_for(server, roles={"coder": RoleModel(temperature=0.1)})
+        assert preflight(settings) == (f"openai:m at {server.url}",)
+        offered = ["tools" in request.body for request in server.requests]
+    assert offered == [True, False, False], "the second temperature asks without at once"
+    refused = settings.model_copy(update={"without_tools": (f"openai:m at {server.url}",)})
+    assert refused.tool_calls_of("coder") == refused.tool_calls_of("") == 0
+    assert settings.tool_calls_of("coder") == 3
+
+
+def test_a_server_that_takes_tools_is_asked_once() -> None:
+    with BadServer(says("ready")) as server:
+        assert preflight(settings_for(server)) == ()
+        assert ["tools" in request.body for request in server.requests] == [True]
+
+
+def test_where_no_tools_are_wanted_the_question_has_none() -> None:
+    with BadServer(says("ready")) as server:
+        assert preflight(settings_for(server, tool_calls=0)) == ()
+        assert ["tools" in request.body for request in server.requests] == [False]

@@ -244,6 +244,14 @@ def test_sizes_that_are_none_are_refused(value: ParamValue) -> None:
         planned(task, WIDE, (("register-tile", {"register_tile": value}),))
 
 
+def test_names_of_tensors_may_be_any() -> None:
+    task = task_of("None", "torch.tanh(sums @ left)", (40, 70), (70, 50))
+    named = Task(name="names", source=task.source.replace("x0, x1):", "sums, left):"))
+    lowered, plan = planned(named, WIDE)
+    assert "float* __restrict sums_2, const float* __restrict left_2" in print_region(first_region(lowered))
+    assert_right(named, lowered, plan)
+
+
 def test_small_products_wake_no_threads_and_large_ones_share_evenly() -> None:
     small = planned(task_of("None", "x0 @ x1", (40, 40), (40, 40)), WIDE)[0]
     large = planned(task_of("None", "x0 @ x1", (512, 512), (512, 512)), WIDE)[0]

@@ -10,6 +10,7 @@ from torch import nn
 
 from kernelwright.core.errors import LoweringError
 from kernelwright.core.machine import Machine
+from kernelwright.ir.dag import Dag
 from kernelwright.ir.lower import lower
 from kernelwright.ir.program import Buffer, BufferRef, Call, Program, Region, StoreTo
 from kernelwright.targets.cpp.printer import print_region
@@ -192,6 +193,24 @@ def test_a_library_result_that_a_later_loop_reads_again_is_not_written_over() ->
     program = with_default_schedules(lower(capture_module(ReadTwice(), inputs)), MACHINE)
     made_by_calls = {r for s in program.steps if isinstance(s, Call) for r in s.results}
     assert program.outputs[0] not in made_by_calls, "the second loop reads it after the first"
+
+
+def test_a_library_result_that_what_shared_its_loop_reads_is_not_written_over() -> None:
+    class Derivative(nn.Module):
+        def forward(self, x: torch.Tensor, w: torch.Tensor, g: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            h = x @ w
+            d = g * torch.exp(h)
+            return d @ w, g @ torch.relu(h), d.sum(0)
+
+    inputs = [torch.randn(32, 32), torch.randn(32, 32), torch.randn(32, 32)]
+    program = with_default_schedules(lower(capture_module(Derivative(), inputs)), MACHINE)
+    for region in (step for step in program.steps if isinstance(step, Region)):
+        written: set[str] = set()
+        dag = Dag(region)
+        for group in dag.groups:
+            nodes = [dag.nodes[n] for n in dag.needed([action.node for action in group.actions])]
+            assert not written & {node.name for node in nodes if node.kind == "load"}
+            written |= {action.store.buffer for action in group.stores if action.store is not None}
 
 
 @pytest.mark.parametrize(

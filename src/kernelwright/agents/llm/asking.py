@@ -8,9 +8,11 @@ from pydantic import BaseModel
 
 from kernelwright.agents.llm.answers import ExpectedAnswer, Judged, read_source
 from kernelwright.agents.llm.client import Client, Reply
+from kernelwright.agents.llm.context_check import least_prompt
 from kernelwright.agents.llm.prompt_input import PromptInput
 from kernelwright.agents.llm.prompts import Prompt, render
 from kernelwright.agents.llm.structured import schema_tokens
+from kernelwright.agents.llm.tools import OfferedTools, Toolbox
 from kernelwright.agents.llm.window import correction_tokens
 from kernelwright.core.errors import UnusableAnswer
 from kernelwright.core.model_call import CallOutcome
@@ -35,6 +37,10 @@ class Asker:
     skills: dict[str, Skill] = field(default_factory=dict)
     prompt_tokens: int | None = None
     """What the model has room for; None: the windows' own budgets."""
+    toolbox: Toolbox | None = None
+    """What the model may call before it answers; None: nothing."""
+    heard: list[str] = field(default_factory=list)
+    """What tools said while the last question was asked."""
 
     def source(
         self,
@@ -53,10 +59,13 @@ class Asker:
             problem = judge(read.value, text) if judge is not None else None
             return problem or Judged(CallOutcome.OK, (read.value, text))
 
-        def ask(prompt: Prompt) -> Reply[str]:
-            return self.client.ask_text(self.role, prompt.system, prompt.user)
+        tools, reserved = self._tools(name, told, followers=0)
 
-        return self._usable(name, told, ask, judged, {**facts, "needs_kernel": expected.needs_kernel})
+        def ask(prompt: Prompt) -> Reply[str]:
+            return self.client.ask_text(self.role, prompt.system, prompt.user, tools)
+
+        known = {"needs_kernel": expected.needs_kernel, "reserved_tokens": reserved}
+        return self._usable(name, told, ask, judged, {**facts, **known})
 
     def structured(
         self, name: str, told: PromptInput, output: type[T], judge: Callable[[T], Judged[V]], **facts: object
@@ -65,12 +74,24 @@ class Asker:
 
         The prompt leaves room for the schema and for corrections of an answer that does not conform to it.
         """
-        reserved = schema_tokens(output) + correction_tokens(self.prompt_tokens)
+        tools, room = self._tools(name, told, followers=1)
+        reserved = schema_tokens(output) + correction_tokens(self.prompt_tokens) + room
 
         def ask(prompt: Prompt) -> Reply[T]:
-            return self.client.ask(self.role, prompt.system, prompt.user, output)
+            return self.client.ask(self.role, prompt.system, prompt.user, output, tools)
 
         return self._usable(name, told, ask, judge, {**facts, "reserved_tokens": reserved})
+
+    def _tools(self, name: str, told: PromptInput, *, followers: int) -> tuple[OfferedTools | None, int]:
+        """Return the tools of a question, and the tokens to keep free for them in its prompt."""
+        self.heard.clear()
+        if self.toolbox is None:
+            return None, 0
+        needed = least_prompt(name, told.problem.target)
+        offered, room = self.toolbox.offer(
+            told.situation, name, self.prompt_tokens, needed=needed, followers=followers
+        )
+        return (None if offered is None else replace(offered, heard=self.heard)), room
 
     def _usable(
         self,

@@ -6,6 +6,7 @@ from typing import Generic, Protocol, TypeVar
 from pydantic import BaseModel
 
 from kernelwright.agents.llm.answer_counts import Account
+from kernelwright.agents.llm.tools import OfferedTools
 from kernelwright.core.model_call import CallOutcome
 
 V = TypeVar("V")
@@ -41,11 +42,13 @@ class Client(Protocol):
         """How the answers of this run ended so far."""
         ...
 
-    def ask_text(self, role: str, system: str, user: str) -> Reply[str]:
-        """Return the model's text."""
+    def ask_text(self, role: str, system: str, user: str, tools: OfferedTools | None = None) -> Reply[str]:
+        """Return the model's text; before it answers it may call the tools."""
         ...
 
-    def ask(self, role: str, system: str, user: str, output: type[T]) -> Reply[T]:
+    def ask(
+        self, role: str, system: str, user: str, output: type[T], tools: OfferedTools | None = None
+    ) -> Reply[T]:
         """Return a validated ``output``; the model is told of a validation error at most twice (ours)."""
         ...
 

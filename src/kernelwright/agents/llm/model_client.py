@@ -20,6 +20,8 @@ from kernelwright.agents.llm.prices import require_prices, with_prices
 from kernelwright.agents.llm.recorded import TEXT, CallFailed, Line, RecordedModel, sdk_settings
 from kernelwright.agents.llm.structured import NotAnswered, ask_for_json, parse
 from kernelwright.agents.llm.tape import ReplayOnly, Tape
+from kernelwright.agents.llm.tool_turns import has_calls_for_tools
+from kernelwright.agents.llm.tools import OfferedTools
 from kernelwright.core.budget import Meter
 from kernelwright.core.errors import ModelUnavailable, UserError
 from kernelwright.core.model_call import CallOutcome
@@ -66,17 +68,19 @@ class ModelClient:
         """How the answers ended so far."""
         return self._account
 
-    def ask_text(self, role: str, system: str, user: str) -> Reply[str]:
+    def ask_text(self, role: str, system: str, user: str, tools: OfferedTools | None = None) -> Reply[str]:
         """Return the model's text."""
-        return self._ask(role, system, user, self._agent(role, str), TEXT)
+        return self._ask(role, system, user, self._agent(role, str), TEXT, tools)
 
-    def ask(self, role: str, system: str, user: str, output: type[T]) -> Reply[T]:
+    def ask(
+        self, role: str, system: str, user: str, output: type[T], tools: OfferedTools | None = None
+    ) -> Reply[T]:
         """Return a validated ``output``."""
         mode = "prompted" if self._settings.output_mode == "auto" else self._settings.output_mode
         if mode == "prompted":
             system = ask_for_json(system, output)
         answer = f"{mode} JSON ({', '.join(output.model_fields)})"
-        return self._ask(role, system, user, self._agent(role, output), answer)
+        return self._ask(role, system, user, self._agent(role, output), answer, tools)
 
     def note(self, role: str, outcome: CallOutcome, detail: str) -> None:
         """Replace the outcome of the role's last answer."""
@@ -110,9 +114,19 @@ class ModelClient:
             return NativeOutput(output)
         return TextOutput(_reader(output))
 
-    def _ask(self, role: str, system: str, user: str, agent: Agent[object, V], answer: str) -> Reply[V]:
+    def _ask(
+        self,
+        role: str,
+        system: str,
+        user: str,
+        agent: Agent[object, V],
+        answer: str,
+        tools: OfferedTools | None,
+    ) -> Reply[V]:
         model = self._model(role)
-        model.answer = answer
+        model.answer, model.tools = answer, tools
+        if tools is not None and has_calls_for_tools(self._line.meter, tools):
+            system = f"{system.rstrip()}\n\n{tools.note}"
         try:
             value = _run(agent, _unicode(system), _unicode(user))
         except CallFailed as failed:

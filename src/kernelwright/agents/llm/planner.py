@@ -1,6 +1,6 @@
 """The model Planner: exactly one move, founded on evidence that was given, never one that was tried."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from kernelwright.agents.llm.answers import ExpectedAnswer, Judged, has_native_kernel, read_move
@@ -57,7 +57,9 @@ class ModelPlanner:
         offer = Offer(menu, skills)
         told = PromptInput(situation, self._asker.skills, menu=menu)
         has_evidence = _analysis(situation) is not None
-        judge = _Judge(situation, offer, evidence_text(told) if has_evidence else None)
+        writes = self._coder is not None and not situation.wants_anchors and not offer.only_menu
+        heard = (self._coder if writes and self._coder is not None else self._asker).heard
+        judge = _Judge(situation, offer, evidence_text(told) if has_evidence else None, heard)
         if situation.wants_anchors and not offer.only_menu:
             return self._asker.structured(
                 "planner_anchors",
@@ -88,6 +90,8 @@ class _Judge:
     offer: Offer
     evidence: str | None
     """What figures may be quoted from; None where the recipe gives none."""
+    heard: Sequence[str] = ()
+    """What tools said before the answer: figures may be quoted from it too."""
 
     def plain(self, proposed: ProposedMove) -> Judged[Choice]:
         move = to_move(proposed, self.offer)
@@ -95,7 +99,7 @@ class _Judge:
             return Judged(CallOutcome.INVALID_OUTPUT, detail=move)
         problem = find_repetition(move, proposed, self.situation)
         if problem is None and self.evidence is not None:
-            problem = find_unfounded(proposed.evidence, self.evidence)
+            problem = find_unfounded(proposed.evidence, "\n".join([self.evidence, *self.heard]))
         if problem is not None:
             return Judged(CallOutcome.INVALID_OUTPUT, detail=problem)
         return Judged(CallOutcome.OK, Choice(move=move.model_copy(update={"why": _why(move, proposed)})))

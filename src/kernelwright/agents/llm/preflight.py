@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from kernelwright.agents.llm.client import INSTALL
 from kernelwright.agents.llm.tape import ReplayOnly, Tape
+from kernelwright.agents.llm.transport import RequestFailure
 from kernelwright.core.errors import UserError
 from kernelwright.core.model_call import CallOutcome
 from kernelwright.core.models import ModelChoice, ModelSettings
@@ -21,13 +22,18 @@ HINTS = {
 }
 """What ends the run before it begins. Other outcomes pass: a busy server may recover within the run."""
 
+NO_TOOLS = (CallOutcome.BAD_REQUEST, CallOutcome.SERVER_ERROR)
+"""How a server says that it takes no tools."""
+
 
 def preflight(
     settings: ModelSettings, tape: Tape | None = None, *, temperatures: Sequence[Mapping[str, float]] = ()
-) -> None:
+) -> tuple[str, ...]:
     """Ask every distinct model one tiny question at each temperature that it will be asked at.
 
     The answers are neither recorded nor charged. Does nothing for a ReplayOnly tape, which asks nobody.
+    Where tools will be offered the question carries one. A server that refuses it is asked once more without.
+    Returns the places whose servers take no tools.
 
     Args:
         settings: Which models.
@@ -38,18 +44,27 @@ def preflight(
         UserError: a library or key is missing, or a model would answer none of the run's questions.
     """
     if isinstance(tape, ReplayOnly):
-        return
+        return settings.without_tools
     asked: set[tuple[str, float | None]] = set()
+    without_tools = list(settings.without_tools)
     for recipe in temperatures or ({},):
         as_asked = settings.with_temperatures(recipe)
         for role in ("", *as_asked.roles):
             choice = as_asked.for_role(role)
             if (choice.place, choice.temperature) not in asked:
-                _check(settings, choice)
+                offers_tool = settings.tool_calls > 0 and choice.place not in without_tools
+                if not _takes_tools(settings, choice, offers_tool=offers_tool) and offers_tool:
+                    without_tools.append(choice.place)
             asked.add((choice.place, choice.temperature))
+    return tuple(without_tools)
 
 
-def _check(settings: ModelSettings, choice: ModelChoice) -> None:
+def _takes_tools(settings: ModelSettings, choice: ModelChoice, *, offers_tool: bool) -> bool:
+    """Ask one question, with a tool first where that is wanted; false where only one without was answered.
+
+    Raises:
+        UserError: as ``preflight``.
+    """
     try:
         # lazy: importing the package must not load a model SDK
         from kernelwright.agents.llm.probe import probe
@@ -66,6 +81,16 @@ def _check(settings: ModelSettings, choice: ModelChoice) -> None:
             "roles": {},
         }
     )
+    if offers_tool:
+        failure = probe(alone, offers_tool=True)
+        if failure is None or failure.outcome not in NO_TOOLS:
+            _refuse(choice, failure)
+            return True
     failure = probe(alone)
+    _refuse(choice, failure)
+    return failure is not None  # a server that is busy has said nothing of tools
+
+
+def _refuse(choice: ModelChoice, failure: RequestFailure | None) -> None:
     if failure is not None and failure.outcome in HINTS:
         raise UserError(f"{choice.place}: {HINTS[failure.outcome]} ({failure.detail})")

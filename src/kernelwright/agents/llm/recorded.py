@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import anyio
 from pydantic_ai import models as sdk_models
@@ -17,6 +18,7 @@ from pydantic_ai.messages import (
     RetryFeedbackPart,
     TextPart,
     ThinkingPart,
+    ToolCallPart,
     UserPromptPart,
 )
 from pydantic_ai.models.wrapper import WrapperModel
@@ -29,12 +31,15 @@ from kernelwright.agents.llm.models import connect
 from kernelwright.agents.llm.outcomes import NOT_THE_PROTOCOL, failure_of, outcome_of, raw_text
 from kernelwright.agents.llm.structured import complaints
 from kernelwright.agents.llm.tape import Tape
+from kernelwright.agents.llm.tool_turns import LEAST_S, NO_TIME, answer_with_tools, arguments_of, timed_use
+from kernelwright.agents.llm.tools import OfferedTools
 from kernelwright.agents.llm.transport import RequestFailure, RequestPatience
 from kernelwright.agents.llm.window import correction_tokens
 from kernelwright.core.budget import Meter, Spent
 from kernelwright.core.frozen import content_hash
 from kernelwright.core.model_call import CallOutcome, ModelCall, Question
 from kernelwright.core.models import ModelSettings
+from kernelwright.core.spans import span
 
 BYTES_PER_TOKEN = 3
 """For servers that do not say what they counted; on the high side for English and code; our choice."""
@@ -78,6 +83,8 @@ class RecordedModel(WrapperModel):
         self._price = line.settings.price_of(self._choice)
         self.answer = TEXT
         """What is asked for now; see ``Question.answer``."""
+        self.tools: OfferedTools | None = None
+        """What may be called before the answer; what was said goes to their ``heard``."""
         self.last_text = ""
         """What the model wrote in the last request that it answered."""
 
@@ -87,11 +94,34 @@ class RecordedModel(WrapperModel):
         model_settings: SdkSettings | None,
         model_request_parameters: sdk_models.ModelRequestParameters,
     ) -> ModelResponse:
-        """Return the recorded or the model's own answer."""
+        """Return the recorded or the model's own answer, after as many turns with tools as it wanted."""
+        n_rejected = sum(isinstance(message, ModelResponse) for message in messages)
+        ask = partial(self._answer, self._question(n_rejected, model_settings))
+        if self.tools is None:
+            return await ask(messages, model_settings, model_request_parameters)
+        return await answer_with_tools(
+            self.tools,
+            ask,
+            self._carry_out,
+            self._line.meter,
+            messages,
+            model_settings,
+            model_request_parameters,
+        )
+
+    async def _answer(
+        self,
+        question: Question,
+        messages: list[ModelMessage],
+        model_settings: SdkSettings | None,
+        model_request_parameters: sdk_models.ModelRequestParameters,
+        *,
+        may_call: bool = False,
+    ) -> ModelResponse:
         request = self._line.keys.scrub(
             _canonical(self._role, self._choice.model, messages, model_settings, model_request_parameters)
         )
-        question = self._question(messages, model_settings)
+        may_call = may_call or bool(model_request_parameters.output_tools)
         patience = RequestPatience(self._line.rng)
         self.last_text = ""
         while True:
@@ -101,7 +131,7 @@ class RecordedModel(WrapperModel):
             is_new, failure = call is None, RequestFailure(CallOutcome.OK, "")
             if call is None:
                 call, failure = await self._try(
-                    key, request, messages, model_settings, model_request_parameters
+                    key, request, messages, model_settings, model_request_parameters, may_call=may_call
                 )
                 call = call.model_copy(update={"question": question})
                 self._line.tape.add(call)
@@ -132,12 +162,44 @@ class RecordedModel(WrapperModel):
         )
         return bounded(prepared, correction_tokens(self._line.settings.prompt_tokens()))
 
-    def _question(self, messages: list[ModelMessage], settings: SdkSettings | None) -> Question:
+    async def _carry_out(self, call: ToolCallPart) -> str:
+        """Return what a tool said when it was recorded, or says now."""
+        assert self.tools is not None
+        name, arguments = call.tool_name, self._line.keys.scrub(arguments_of(call))
+        asked = {"role": self._role, "tool": name, "args": arguments, "about": self.tools.base}
+        request = json.dumps(asked, ensure_ascii=False, sort_keys=True)
+        question = Question(role=self._role, model=self._choice.model, answer=f"what the tool {name} says")
+        key = self._next_key(request)
+        known = self._line.tape.find(key, question)
+        if known is None:
+            has_time = self._seconds_left() >= LEAST_S
+            told = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": name}
+            with span(self._line.settings.instrument, f"execute_tool {name}", told):
+                said, seconds = await timed_use(self.tools, name, arguments) if has_time else (NO_TIME, 0.0)
+            said = said.encode("utf-8", "replace").decode()
+            known = ModelCall(
+                key=key,
+                question=question,
+                role=self._role,
+                model=self._choice.model,
+                tool=name,
+                request=request,
+                response=json.dumps(self._line.keys.scrub(said), ensure_ascii=False),
+                outcome=CallOutcome.OK,
+                usd=0.0,
+                seconds=seconds,
+            )
+            self._line.tape.add(known)
+        said = json.loads(known.response or '""')
+        self.tools.heard.append(said)
+        return str(said)
+
+    def _question(self, n_rejected: int, settings: SdkSettings | None) -> Question:
         return Question(
             role=self._role,
             model=self._choice.model,
             answer=self.answer,
-            n_rejected=sum(isinstance(message, ModelResponse) for message in messages),
+            n_rejected=n_rejected,
             max_tokens=(settings or {}).get("max_tokens"),
             temperature=(settings or {}).get("temperature"),
         )
@@ -162,6 +224,8 @@ class RecordedModel(WrapperModel):
         messages: list[ModelMessage],
         settings: SdkSettings | None,
         parameters: sdk_models.ModelRequestParameters,
+        *,
+        may_call: bool,
     ) -> tuple[ModelCall, RequestFailure]:
         """Send the request once; return the call to record and how it failed, if it did."""
         began = time.monotonic()
@@ -177,12 +241,12 @@ class RecordedModel(WrapperModel):
         )
         if isinstance(answer, RequestFailure):
             return blank.model_copy(update={"outcome": answer.outcome, "detail": answer.detail}), answer
-        return self._answered(blank, answer, wants_tools=bool(parameters.output_tools))
+        return self._answered(blank, answer, may_call=may_call)
 
     def _answered(
-        self, blank: ModelCall, response: ModelResponse, *, wants_tools: bool
+        self, blank: ModelCall, response: ModelResponse, *, may_call: bool
     ) -> tuple[ModelCall, RequestFailure]:
-        if not wants_tools:
+        if not may_call:
             response.parts = [part for part in response.parts if isinstance(part, TextPart | ThinkingPart)]
         text: str | None = None
         outcome, detail = outcome_of(response)
@@ -263,7 +327,7 @@ def _canonical(
     parameters: sdk_models.ModelRequestParameters,
 ) -> str:
     """Return the request as JSON that is the same in every run that asks the same."""
-    asked = {
+    asked: dict[str, object] = {
         "role": role,
         "model": model,
         "settings": {name: (settings or {}).get(name) for name in ("max_tokens", "temperature")},
@@ -281,6 +345,8 @@ def _canonical(
             )
         ],
     }
+    if parameters.function_tools:
+        asked["tools"] = [[tool.name, tool.parameters_json_schema] for tool in parameters.function_tools]
     return json.dumps(asked, ensure_ascii=False, sort_keys=True)
 
 

@@ -1,5 +1,7 @@
 """The language-model team: every seat, one line to the models."""
 
+from collections.abc import Callable
+
 from kernelwright.agents.llm.aligner import ModelAligner
 from kernelwright.agents.llm.analyst import MeasuringAnalyst, ModelAnalyst
 from kernelwright.agents.llm.asking import Asker
@@ -11,6 +13,7 @@ from kernelwright.agents.llm.designer import ModelDesigner
 from kernelwright.agents.llm.generator import ModelGenerator
 from kernelwright.agents.llm.planner import ModelPlanner, Moves
 from kernelwright.agents.llm.selector import ModelSelector
+from kernelwright.agents.llm.tools import ROLES, Toolbox
 from kernelwright.agents.roles import ANCHORING, Team
 from kernelwright.core.skill import Skill
 from kernelwright.skills.load import load_skills
@@ -27,6 +30,7 @@ def llm_team(
     skills: dict[str, Skill] | None = None,
     moves: Moves | None = None,
     prompt_tokens: int | None = None,
+    toolbox: Callable[[str], Toolbox | None] = lambda role: None,
     is_merged: bool = False,
     is_repair_merged: bool = False,
 ) -> Team:
@@ -39,13 +43,15 @@ def llm_team(
         moves: For a team whose Coder is the expert: the moves it can carry out on a base. Planner, Designer
             and Breeder then choose among them.
         prompt_tokens: What the models have room for, where that is less than the windows' budgets.
+        toolbox: By seat: what its model may call before it answers.
         is_merged: The Planner's answer holds the kernel too, which the Coder hands in.
         is_repair_merged: The Debugger's answer holds the diagnosis and the repair.
     """
     library = load_skills() if skills is None else skills
 
     def asker(role: str) -> Asker:
-        return Asker(client, role, library, prompt_tokens)
+        tools = toolbox(role) if role in ROLES else None
+        return Asker(client, role, library, prompt_tokens, tools)
 
     return Team(
         name="llm",

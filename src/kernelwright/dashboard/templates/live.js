@@ -8,17 +8,20 @@ if (address) {
   source.onopen = () => brand.classList.remove("stale");
   source.onerror = () => brand.classList.add("stale");
   source.onmessage = async (message) => {
-    const isNew = last !== null && last !== message.data;
+    if (last === message.data) return;
     last = message.data;
-    if (!isNew) return;
+    // The first message too: the store may have gone on between the page and the connection.
     const answer = await fetch(location.href);
     if (!answer.ok) return;
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-    const wasOpen = [...document.querySelectorAll("main details")].map((part) => part.open);
-    page.querySelectorAll("main details").forEach((part, i) => {
-      if (i < wasOpen.length) part.open = wasOpen[i];
+    const wasOpen = new Map(
+      [...document.querySelectorAll("main details[data-key]")].map((part) => [part.dataset.key, part.open]),
+    );
+    page.querySelectorAll("main details[data-key]").forEach((part) => {
+      if (wasOpen.has(part.dataset.key)) part.open = wasOpen.get(part.dataset.key);
     });
     document.querySelector("main").replaceWith(page.querySelector("main"));
     document.title = page.title;
+    brand.dataset.seen = message.data;
   };
 }

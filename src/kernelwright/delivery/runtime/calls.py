@@ -44,9 +44,12 @@ class CallReport:
     """Calls that the original answered; inside a compiled or exported graph it is not counted."""
     reasons: Mapping[str, int] = field(default_factory=dict)
     """Why the original ran, in words -> how often."""
+    backward_calls: int = 0
+    """Calls of the backward kernel, for all copies of the module together."""
 
     def __str__(self) -> str:
-        lines = [f"kernel: {self.kernel_calls} calls, original: {self.original_calls} calls"]
+        backward = f", backward kernel: {self.backward_calls} calls" if self.backward_calls else ""
+        lines = [f"kernel: {self.kernel_calls} calls, original: {self.original_calls} calls{backward}"]
         return "\n".join([*lines, *(f"  {count} x {reason}" for reason, count in self.reasons.items())])
 
 
@@ -74,11 +77,10 @@ class CallCounts:
                 f"{cause}. The original module runs; module.report() counts such calls", stacklevel=4
             )
 
-    def report(self, operator_calls: int) -> CallReport:
+    def report(self, operator_calls: int, backward_calls: int = 0) -> CallReport:
         """Return the counts."""
-        return CallReport(
-            self.kernel_calls + operator_calls, self.reasons.total(), dict(self.reasons.most_common())
-        )
+        reasons = dict(self.reasons.most_common())
+        return CallReport(self.kernel_calls + operator_calls, self.reasons.total(), reasons, backward_calls)
 
 
 @contextlib.contextmanager
@@ -100,9 +102,13 @@ def report(module: nn.Module) -> CallReport:
     reasons: Counter[str] = Counter()
     for state in found.values():
         reasons.update(state.counts.reasons)
-    kernels: dict[int, int] = {}
+    forward, backward = Counter[int](), Counter[int]()
     for state in found.values():
-        since = state.kernel.operator_calls - state.operator_calls_before
-        kernels[id(state.kernel)] = max(since, kernels.get(id(state.kernel), 0))
+        kernel = state.kernel
+        since = kernel.operator_calls - state.operator_calls_before
+        forward[id(kernel)] = max(since, forward[id(kernel)])
+        since = kernel.backward_calls - state.backward_calls_before
+        backward[id(kernel)] = max(since, backward[id(kernel)])
     own = sum(state.counts.kernel_calls for state in found.values())
-    return CallReport(own + sum(kernels.values()), reasons.total(), dict(reasons.most_common()))
+    by_reason = dict(reasons.most_common())
+    return CallReport(own + forward.total(), reasons.total(), by_reason, backward.total())

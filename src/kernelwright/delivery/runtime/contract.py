@@ -4,7 +4,7 @@ import functools
 import hashlib
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from types import CodeType
 from typing import Any, TypeAlias
 
@@ -18,6 +18,7 @@ from .structure import (
     is_plain,
     plain_from_data,
     plain_to_data,
+    put_together,
     to_data,
 )
 
@@ -158,6 +159,13 @@ class Case:
             outputs=tuple(facts.at(extents) for facts in self.outputs),
         )
 
+    def is_met_by(self, tensors: Sequence[torch.Tensor]) -> bool:
+        """Say whether the tensors of a call are as they were verified."""
+        if len(tensors) != len(self.inputs) or self.outside(tensors) is not None:
+            return False
+        facts = self.for_call(tensors).inputs
+        return not any(known.difference(tensor) for known, tensor in zip(facts, tensors, strict=True))
+
     def outside(self, tensors: Sequence[torch.Tensor]) -> str | None:
         """Return which extent of a call was not verified, in words."""
         for span in self.spans:
@@ -165,6 +173,18 @@ class Case:
                 where = f"axis {span.axis} of input {span.position}"
                 return f"{where} has {found} elements, verified from {span.low} to {span.high}"
         return None
+
+
+@dataclass(frozen=True)
+class Gradients:
+    """Which gradients a backward kernel computes, and from which."""
+
+    inputs: tuple[int, ...]
+    """Positions of the inputs whose gradients come first."""
+    parameters: tuple[str, ...]
+    """Names of the parameters whose gradients come after them."""
+    results: tuple[int, ...]
+    """Positions of the results whose gradients it takes, after the inputs."""
 
 
 @dataclass(frozen=True)
@@ -186,8 +206,21 @@ class Contract:
     """The parameter of forward that takes any number of positional arguments, if it has one."""
     is_frozen: bool = False
     """The kernel may prepare its weights once; changed ones are detected and prepared anew."""
+    gradients: Gradients | None = None
+    """What the backward kernel computes; None where there is none."""
     init: tuple[Any, ...] = field(default=(), compare=False)
     """Arguments of the kernel's constructor."""
+
+    @property
+    def own_parameters(self) -> list[str]:
+        """Names of the parameters; tied ones once."""
+        return [n for n, w in self.weights.items() if w.is_parameter and w.same_as is None]
+
+    @property
+    def plain_parameters(self) -> list[str]:
+        """Names of the parameters whose gradients no backward kernel computes."""
+        computed = self.gradients.parameters if self.gradients is not None else ()
+        return [name for name in self.own_parameters if name not in computed]
 
     @property
     def operator_cases(self) -> tuple[Case, ...]:
@@ -200,6 +233,8 @@ class Contract:
         """Return it as JSON-ready data; the constructor's arguments are not part of it."""
         data = asdict(self)
         del data["init"]
+        if self.gradients is None:
+            del data["gradients"]
         data["cases"] = [
             {
                 **asdict(case),
@@ -225,9 +260,21 @@ class Contract:
                 "constants": {
                     n: Constant(**{**c, "facts": _facts(c["facts"])}) for n, c in data["constants"].items()
                 },
+                "gradients": _gradients(data.get("gradients")),
                 "init": init,
             }
         )
+
+
+def arguments_from(
+    arguments: Mapping[str, Structure], spread: str, tensors: Sequence[torch.Tensor]
+) -> tuple[list[Any], dict[str, Any]]:
+    """Return positional and named arguments; ``spread`` is as in ``Contract``."""
+    made = {name: put_together(value, tensors) for name, value in arguments.items()}
+    if not spread:
+        return [], made
+    rest = made.pop(spread, ())
+    return [*made.values(), *rest], {}
 
 
 def digest_of(tensor: torch.Tensor) -> str:
@@ -348,6 +395,10 @@ def _part_to_data(part: Part) -> dict[str, Any]:
 def _part_from_data(data: Mapping[str, Any]) -> Part:
     attributes = {name: plain_from_data(value) for name, value in data["attributes"].items()}
     return Part(data["cls"], attributes, tuple(data["opaque"]), data["nothing"])
+
+
+def _gradients(data: Mapping[str, Any] | None) -> Gradients | None:
+    return None if data is None else Gradients(*(tuple(data[f.name]) for f in fields(Gradients)))
 
 
 def _facts(data: Mapping[str, Any]) -> TensorFacts:

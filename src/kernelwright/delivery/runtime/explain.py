@@ -129,11 +129,25 @@ def call_cause(
     tensors = take_apart(list(given.values()), _is_tensor)[1]
     needs = [*tensors, *module.parameters()]
     if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in needs):
+        return _gradient_cause(contract, module, tensors)
+    return None
+
+
+def _gradient_cause(contract: Contract, module: nn.Module, tensors: list[torch.Tensor]) -> Cause | None:
+    """Return why a call that needs gradients runs the original; None where a kernel computes them."""
+    if contract.gradients is None:
         return Cause(
             "gradients",
             "gradients are enabled and something requires them",
             "use torch.no_grad() for the fast one",
         )
+    known, own = contract.gradients, dict(module.named_parameters(remove_duplicate=False))
+    missing = [name for name in known.parameters if not own[name].requires_grad]
+    more = [name for name in contract.plain_parameters if own[name].requires_grad]
+    more += [f"input {i}" for i, t in enumerate(tensors) if i not in known.inputs and t.requires_grad]
+    if missing or more:
+        others = ", ".join([*more, *(f"not of {name}" for name in missing)][:4])
+        return Cause("gradients", f"the backward kernel computes other gradients: {others}")
     return None
 
 

@@ -25,6 +25,8 @@ FORMAT = 1
 MANIFEST, CONTRACT, KERNEL, ORIGINAL, WEIGHTS, LIBRARIES = (
     "manifest.json", "contract.json", "kernel.py", "original.py", "weights.safetensors", "library"
 )  # fmt: skip
+BACKWARD = "backward"
+"""Folder of the backward kernel."""
 
 
 class FolderError(RuntimeError):
@@ -78,7 +80,11 @@ def _kernel(
     folder: Path, origin: str | None, manifest: Mapping[str, Any], contract: Contract | None = None
 ) -> VerifiedKernel:
     known = contract or _contract(folder, origin)
-    return VerifiedKernel(_text(folder / KERNEL), known, _libraries(folder, manifest), origin)
+    backward = None
+    if manifest.get("backward"):
+        part = folder / manifest["backward"]
+        backward = _kernel(part, None, checked(part))
+    return VerifiedKernel(_text(folder / KERNEL), known, _libraries(folder, manifest), origin, backward)
 
 
 def checked(folder: Path) -> dict[str, Any]:

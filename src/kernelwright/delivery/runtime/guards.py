@@ -154,7 +154,7 @@ class _Generator:
             word = "if" if number == 0 else "elif"
             lines += [
                 f"                {word} {self._case(case)}:",
-                f"                    case = {number}",
+                f"                    case = {self._way(case, number)}",
             ]
         lines += [
             "    except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError):",
@@ -167,6 +167,8 @@ class _Generator:
                 f"        out = state.call({', '.join(self._given(case))})",
                 *(f"        {line}" for line in self._result(case)),
             ]
+            if self.contract.gradients is not None:
+                lines += [f"    if case == {number + len(self.contract.cases)}:", *self._recorded(case)]
         lines += ["    return otherwise(self, args, kwargs)", "", *self._traced(taken if given else "")]
         source = "\n".join(lines) + "\n"
         file = f"<kernelwright guards of {self.contract.title} {id(self):x}>"
@@ -237,9 +239,6 @@ class _Generator:
         path, _, leaf = name.rpartition(".")
         return self.held("tensor", path, leaf)
 
-    def _parameters(self) -> list[str]:
-        return [n for n, w in self.contract.weights.items() if w.is_parameter and w.same_as is None]
-
     def _facts(self, value: str, facts: TensorFacts, extents: Mapping[str, str] = NOTHING) -> str:
         """A tensor's facts, the strides as numbers: slower code decides about those that mean the same."""
         device = f"{value}.is_{facts.device}"
@@ -255,15 +254,45 @@ class _Generator:
         )
 
     def _case(self, case: Case) -> str:
-        """A call is one that was verified, and needs no gradients."""
+        """A call is one that was verified, and needs no gradients that the kernel does not compute."""
         terms, leaves = self._matching(case, is_exact=True)
         extents = _extents(case, leaves)
         terms += [f"{span.low} <= {extents[span.name]} <= {span.high}" for span in case.spans]
         terms += [self._facts(leaf, facts, extents) for leaf, facts in zip(leaves, case.inputs, strict=True)]
-        weights = [self._weight(name) for name in self._parameters()]
-        needs = " or ".join(f"{tensor}.requires_grad" for tensor in (*leaves, *weights)) or "False"
-        terms.append(f"not (is_grad and ({needs}))")
+        terms.append(f"not (is_grad and {self._refused(leaves, self._weight)})")
         return " and ".join(terms)
+
+    def _refused(self, leaves: Sequence[str], weight: Callable[[str], str]) -> str:
+        """Gradients are needed that no kernel computes; ``weight`` gives the expression of a parameter."""
+        known = self.contract.gradients
+        computed = {leaves[i] for i in known.inputs} if known is not None else set()
+        others = [*(leaf for leaf in leaves if leaf not in computed)]
+        others += [weight(name) for name in self.contract.plain_parameters]
+        terms = [f"{tensor}.requires_grad" for tensor in others]
+        needed = [f"{weight(name)}.requires_grad" for name in known.parameters] if known is not None else []
+        if needed:  # all of them, or none of anything
+            wanted = " or ".join([*(f"{leaf}.requires_grad" for leaf in sorted(computed)), *needed])
+            terms.append(f"(({wanted}) and not ({' and '.join(needed)}))")
+        return f"({' or '.join(terms) or 'False'})"
+
+    def _way(self, case: Case, number: int) -> str:
+        """A case's number, or another one where its gradients are computed by a backward kernel."""
+        known = self.contract.gradients
+        if known is None:
+            return str(number)
+        leaves = self._matching(case, is_exact=True)[1]
+        tensors = [*(leaves[i] for i in known.inputs), *map(self._weight, known.parameters)]
+        wanted = " or ".join(f"{tensor}.requires_grad" for tensor in tensors)
+        return f"{number + len(self.contract.cases)} if is_grad and ({wanted}) else {number}"
+
+    def _recorded(self, case: Case) -> list[str]:
+        """Call the kernel through its operator, which autograd records."""
+        leaves = self._matching(case, is_exact=True)[1]
+        weights = [self._weight(n) for n, weight in self.contract.weights.items() if weight.same_as is None]
+        return [
+            f"        out = operator({', '.join([*leaves, *weights])})",
+            f"        return {self._built(case.result, is_single=len(case.outputs) == 1)}",
+        ]
 
     def _matching(self, case: Case, *, is_exact: bool) -> tuple[list[str], list[str]]:
         """Return the conditions of a call's structure, and expressions of its tensors."""
@@ -347,15 +376,13 @@ class _Generator:
             f"    if {self._holds()}:",
         ]
         weights = [_path(name) for name, weight in self.contract.weights.items() if weight.same_as is None]
-        grads = [f"{_path(name)}.requires_grad" for name in self._parameters()]
         for case in self.contract.operator_cases:
             terms, leaves = self._matching(case, is_exact=False)
             extents = _extents(case, leaves)
             for leaf, facts in zip(leaves, case.inputs, strict=True):
                 terms.append(self._traced_facts(leaf, facts, extents))
             terms += [f"{span.low} <= {extents[span.name]} <= {span.high}" for span in case.spans]
-            needs = " or ".join([*(f"{leaf}.requires_grad" for leaf in leaves), *grads]) or "False"
-            terms.append(f"not (is_grad_enabled() and ({needs}))")
+            terms.append(f"not (is_grad_enabled() and {self._refused(leaves, _path)})")
             lines += [
                 f"        if {' and '.join(terms)}:",
                 f"            out = operator({', '.join([*leaves, *weights])})",

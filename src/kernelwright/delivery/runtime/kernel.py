@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import threading
+from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -32,22 +33,42 @@ class VerifiedKernel:
         libraries: folder of compiled libraries for this machine; None: the program compiles, or finds what it
             compiled before.
         origin: source of the original's class, where no import finds it.
+        backward: computes the gradients that the contract names; None: the original does.
     """
 
     def __init__(
-        self, program: str, contract: Contract, libraries: Path | None = None, origin: str | None = None
+        self,
+        program: str,
+        contract: Contract,
+        libraries: Path | None = None,
+        origin: str | None = None,
+        backward: "VerifiedKernel | None" = None,
     ) -> None:
         self.program = program
         self.contract = contract
         self.libraries = libraries
         self.origin = origin
-        self.operator_calls = 0
-        """Calls through the custom operator, of all modules that have it together."""
+        self.backward = backward
+
+    @property
+    def operator_calls(self) -> int:
+        """Calls through the custom operator, of all modules of the process that have it together."""
+        return _operator_calls[self.digest]
+
+    def count_operator_call(self) -> None:
+        """Count one more."""
+        _operator_calls[self.digest] += 1
+
+    @property
+    def backward_calls(self) -> int:
+        """Calls of the backward kernel, of all modules that have it together."""
+        return 0 if self.backward is None else self.backward.operator_calls
 
     @cached_property
     def digest(self) -> str:
         """Names the kernel's operator and its namespace."""
         text = self.program + json.dumps(self.contract.to_data(), sort_keys=True)
+        text += self.backward.digest if self.backward is not None else ""
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @cached_property
@@ -112,7 +133,14 @@ class VerifiedKernel:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        content = (self.program, self.contract.to_data(), self.contract.init, self.origin)
+        back = self.backward
+        content = (
+            self.program,
+            self.contract.to_data(),
+            self.contract.init,
+            self.origin,
+            None if back is None else (back.program, back.contract.to_data()),
+        )
         _known.setdefault(_key(*content), self)
         return restored, content
 
@@ -137,6 +165,8 @@ def tensors_of(value: Any) -> list[torch.Tensor]:
     return take_apart(value, lambda part: isinstance(part, torch.Tensor))[1]
 
 
+_operator_calls: Counter[str] = Counter()
+"""By digest, as the operators: a kernel that is loaded twice has one."""
 _known: dict[str, VerifiedKernel] = {}
 """Kernels of this process that were pickled, by content: a pickle gives back the same one."""
 
@@ -146,14 +176,20 @@ def _key(*content: Any) -> str:
 
 
 def restored(
-    program: str, contract: dict[str, Any], init: tuple[Any, ...], origin: str | None
+    program: str,
+    contract: dict[str, Any],
+    init: tuple[Any, ...],
+    origin: str | None,
+    backward: tuple[str, dict[str, Any]] | None = None,
 ) -> VerifiedKernel:
     """Return a kernel from a pickle; one object for all modules of a process that have it."""
-    key = _key(program, contract, init, origin)
+    key = _key(program, contract, init, origin, backward)
     if key not in _known:
         if origin is not None:
             load_origin(origin)
-        _known[key] = VerifiedKernel(program, Contract.from_data(contract, init), origin=origin)
+        back = None if backward is None else VerifiedKernel(backward[0], Contract.from_data(backward[1]))
+        known = Contract.from_data(contract, init)
+        _known[key] = VerifiedKernel(program, known, origin=origin, backward=back)
     return _known[key]
 
 

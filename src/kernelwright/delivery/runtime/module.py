@@ -30,6 +30,7 @@ class ModuleState:
         self.kernel = kernel
         self.counts = CallCounts(strict=strict)
         self.operator_calls_before = kernel.operator_calls
+        self.backward_calls_before = kernel.backward_calls
         self.call: Callable[..., Any] = _not_bound
         self.bound: tuple[Any, ...] = ()
         self.is_as_verified = False
@@ -157,7 +158,11 @@ def _guards(delivered: type) -> Guards:
 def _report(self: nn.Module) -> CallReport:
     """Return how often the kernel ran, how often the original, and why."""
     state: ModuleState = vars(self)[OWN]
-    return state.counts.report(state.kernel.operator_calls - state.operator_calls_before)
+    kernel = state.kernel
+    return state.counts.report(
+        kernel.operator_calls - state.operator_calls_before,
+        kernel.backward_calls - state.backward_calls_before,
+    )
 
 
 def _reduce(self: nn.Module, protocol: Any) -> Any:
@@ -259,8 +264,10 @@ def _run(
     case, tensors = _matching_case(contract, given)
     held = module.state_dict(keep_vars=True)
     weights = [held[name] for name, weight in contract.weights.items() if weight.same_as is None]
-    is_watched = torch._C._len_torch_dispatch_stack() or any(map(is_fake, [*tensors, *weights]))
-    if is_watched:
+    everything = [*tensors, *weights]
+    is_watched = torch._C._len_torch_dispatch_stack() or any(map(is_fake, everything))
+    is_differentiated = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in everything)
+    if is_watched or is_differentiated:
         out = delivered._kernelwright_operator(*tensors, *weights)  # type: ignore[attr-defined]
         return put_together(case.result, list(out) if isinstance(out, tuple) else [out])
     state.counts.kernel_calls += 1
@@ -272,9 +279,6 @@ def _matching_case(contract: Contract, given: dict[str, Any]) -> tuple[Any, list
         flat = take_apart(
             [given[name] for name in case.arguments if name in given], lambda p: isinstance(p, torch.Tensor)
         )[1]
-        if len(flat) != len(case.inputs) or case.outside(flat) is not None:
-            continue
-        facts = case.for_call(flat).inputs
-        if not any(f.difference(t) for f, t in zip(facts, flat, strict=True)):
+        if case.is_met_by(flat):
             return case, flat
     raise RuntimeError("no verified call is like this one")

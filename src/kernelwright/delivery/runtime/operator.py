@@ -12,9 +12,9 @@ from typing import Any, cast
 import torch
 from torch import nn
 
-from .contract import Case, TensorFacts
+from .backward import BackwardModule
+from .contract import Case, TensorFacts, arguments_from
 from .kernel import VerifiedKernel, tensors_of
-from .structure import put_together
 
 NAMESPACE = "kernelwright"
 MAX_ARGUMENTS = 64
@@ -31,6 +31,7 @@ class KernelOperator:
         self.n_inputs = len(self.contract.cases[0].inputs)
         self._original = _without_memory(original)
         self._instances = threading.local()
+        self._backward = self._backward_operator()
 
     def call(self, *tensors: torch.Tensor) -> Any:
         """Run the kernel on the tensors of a call and the weights."""
@@ -42,7 +43,7 @@ class KernelOperator:
         instance.take([by_name[w.same_as or name] for name, w in self.contract.weights.items()])
         with torch.no_grad(), torch._C.DisableTorchFunction():  # a default device is not the kernel's
             found = tensors_of(instance.call(*self.kernel.arguments(case, inputs)))
-        self.kernel.operator_calls += 1
+        self.kernel.count_operator_call()
         return _as_returned(_apart(found, tensors))
 
     def fake(self, *tensors: torch.Tensor) -> Any:
@@ -73,31 +74,64 @@ class KernelOperator:
         ctx.save_for_backward(*inputs)
 
     def backward(self, ctx: Any, *grads: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
-        """Compute the original again, on the same tensors, and go back through it."""
+        """Run the backward kernel, or compute the original again and go back through it."""
         wanted = ctx.is_wanted if self.is_listed else ctx.needs_input_grad
-        tensors = [
-            tensor.detach().requires_grad_(is_wanted)
-            for tensor, is_wanted in zip(ctx.saved_tensors, wanted, strict=True)
-        ]
+        by_kernel = self._by_kernel(ctx.saved_tensors, grads, wanted)
+        return by_kernel or self._recomputed(ctx.saved_tensors, grads, wanted)
+
+    def _backward_operator(self) -> Callable[..., Any] | None:
+        kernel, gradients = self.kernel.backward, self.contract.gradients
+        if kernel is None or gradients is None:
+            return None
+        arguments = self.contract.cases[0].arguments
+        return operator_of(kernel, BackwardModule(self._original, arguments, self.contract.spread, gradients))
+
+    def _by_kernel(
+        self,
+        tensors: Sequence[torch.Tensor],
+        grads: Sequence[torch.Tensor | None],
+        wanted: Sequence[bool],
+    ) -> tuple[torch.Tensor | None, ...] | None:
+        """Return the gradients by the backward kernel; None where it was not verified for what is asked."""
+        kernel, gradients = self.kernel.backward, self.contract.gradients
+        if kernel is None or gradients is None or self._backward is None:
+            return None
+        n_inputs = self.n_inputs
+        places = [*gradients.inputs, *(n_inputs + self.names.index(name) for name in gradients.parameters)]
+        given = [grads[position] for position in gradients.results]
+        if any(is_wanted and place not in places for place, is_wanted in enumerate(wanted)):
+            return None
+        call = [*tensors[:n_inputs], *(grad.contiguous() for grad in given if grad is not None)]
+        if not any(case.is_met_by(call) for case in kernel.contract.cases):
+            return None
+        found = dict(zip(places, tensors_of(self._backward(*call, *tensors[n_inputs:])), strict=True))
+        return tuple(found[place] if is_wanted else None for place, is_wanted in enumerate(wanted))
+
+    def _recomputed(
+        self,
+        tensors: Sequence[torch.Tensor],
+        grads: Sequence[torch.Tensor | None],
+        wanted: Sequence[bool],
+    ) -> tuple[torch.Tensor | None, ...]:
+        """Return the gradients by the original; where gradients are on, these have gradients themselves."""
+        is_recorded = torch.is_grad_enabled()
+        tensors = [_apart_from(t, w, is_recorded) for t, w in zip(tensors, wanted, strict=True)]
         with torch.enable_grad():
             outputs = tensors_of(self.original_on(tensors))
         pairs = [(o, g) for o, g in zip(outputs, grads, strict=True) if g is not None and o.requires_grad]
-        asked = [tensor for tensor in tensors if tensor.requires_grad]
-        found = iter(
-            torch.autograd.grad([o for o, _ in pairs], asked, [g for _, g in pairs], allow_unused=True)
-            if pairs and asked
-            else [None] * len(asked)
-        )
-        return tuple(next(found) if is_wanted else None for is_wanted in wanted)
+        asked = [tensor for tensor, is_wanted in zip(tensors, wanted, strict=True) if is_wanted]
+        found: Sequence[torch.Tensor | None] = [None] * len(asked)
+        if pairs and asked:
+            ends, given = zip(*pairs, strict=True)
+            found = torch.autograd.grad(ends, asked, given, allow_unused=True, create_graph=is_recorded)
+        left = iter(found)
+        return tuple(next(left) if is_wanted else None for is_wanted in wanted)
 
     def original_on(self, tensors: Sequence[torch.Tensor]) -> Any:
         """Return what the original makes of an operator's arguments."""
         case, inputs, weights = self._split(tensors)
         held = dict(zip(self.names, weights, strict=True))
-        arguments = {name: put_together(value, inputs) for name, value in case.arguments.items()}
-        spread = arguments.pop(self.contract.spread, ())
-        positional = [*arguments.values(), *spread] if self.contract.spread else []
-        named = {} if self.contract.spread else arguments
+        positional, named = arguments_from(case.arguments, self.contract.spread, inputs)
         return torch.func.functional_call(self._original, held, tuple(positional), named)
 
     # -- registration ------------------------------------------------------------------------------
@@ -215,6 +249,13 @@ def _without_memory(original: nn.Module) -> nn.Module:
         is_parameter = isinstance(tensor, nn.Parameter)
         memo[id(tensor)] = nn.Parameter(empty, tensor.requires_grad) if is_parameter else empty
     return copy.deepcopy(original, memo)
+
+
+def _apart_from(tensor: torch.Tensor, is_wanted: bool, is_recorded: bool) -> torch.Tensor:
+    """Return a tensor whose gradient leaves out what its history shares with other arguments."""
+    if is_recorded and tensor.requires_grad:
+        return tensor.view_as(tensor)
+    return tensor.detach().requires_grad_(is_wanted)
 
 
 def _fits(tensor: torch.Tensor, facts: TensorFacts) -> bool:

@@ -154,6 +154,7 @@ def _numbered(region: Region) -> Region:
             map_stage(stage, change, memo),
             axes=tuple(names[name] for name in stage.axes),
             scan_axis=None if stage.scan_axis is None else names[stage.scan_axis],
+            per=tuple(names[name] for name in stage.per),
         )
         for stage in region.stages
     )

@@ -36,7 +36,9 @@ def _longest(indices: Iterable[Affine]) -> Callable[[Axis], int]:
 
 
 def coalesce(region: Region) -> Region:
-    """Return the same region with as few axes as its indices allow."""
+    """Return the same region with as few axes as its indices allow; attention keeps its axes."""
+    if any(stage.per for stage in region.stages):
+        return region
     while (pair := _mergeable(region)) is not None:
         region = _merge(region, *pair)
     return region

@@ -3,9 +3,19 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from kernelwright.ir.lower.attention import attention_draft
 from kernelwright.ir.lower.compose import Draft, RefusedError, compose
 from kernelwright.ir.lower.translate import TranslatedNode
-from kernelwright.ir.lower.values import BlockedError, Reduce, Scan, Value, domain, placement, sources
+from kernelwright.ir.lower.values import (
+    Attention,
+    BlockedError,
+    Reduce,
+    Scan,
+    Value,
+    domain,
+    placement,
+    sources,
+)
 from kernelwright.ir.program import Expr
 
 MAX_MEMBERS = 32
@@ -101,7 +111,7 @@ class Fuser:
                 self._require(number, needs & ~(1 << number))
                 return
         try:
-            draft = compose([value], self._stored, self._memory.interned)
+            draft = self._compose([value])
         except RefusedError as error:
             raise BlockedError(value, value, str(error)) from error
         self._add(FusionGroup([value], draft, len(self._units)), needs)
@@ -121,10 +131,18 @@ class Fuser:
         key = (values, frozenset().union(*(self.frontier(v) for v in values)))
         if key not in self._memory.drafts:
             try:
-                self._memory.drafts[key] = compose(values, self._stored, self._memory.interned)
+                self._memory.drafts[key] = self._compose(values)
             except (RefusedError, BlockedError):
                 self._memory.drafts[key] = None
         return self._memory.drafts[key]
+
+    def _compose(self, values: Sequence[Value]) -> Draft:
+        attentions = [value for value in values if isinstance(value, Attention)]
+        if not attentions:
+            return compose(values, self._stored, self._memory.interned)
+        if len(values) > 1:
+            raise RefusedError("attention has a region of its own")
+        return attention_draft(attentions[0], self._stored, self._memory.interned)
 
     def _candidates(self, value: Value, needs: int) -> list[int]:
         producers = [n for n in range(len(self._units)) if needs >> n & 1]
@@ -193,9 +211,9 @@ def _elements(value: Value) -> int:
 
 
 def _is_product(value: Value) -> bool:
-    return isinstance(value, Reduce) and value.is_product
+    return isinstance(value, Attention) or (isinstance(value, Reduce) and value.is_product)
 
 
 def is_root(value: Value) -> bool:
     """Return whether a value is never computed again where it is read."""
-    return isinstance(value, Reduce | Scan)
+    return isinstance(value, Reduce | Scan | Attention)

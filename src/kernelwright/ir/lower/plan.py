@@ -13,7 +13,7 @@ from kernelwright.ir.lower.fuse import Fuser, Fusion, MemoryPlan, is_root
 from kernelwright.ir.lower.maker import Maker
 from kernelwright.ir.lower.storing import too_deep, worth_storing
 from kernelwright.ir.lower.translate import DTYPES, VIEWS, TranslatedNode, Translation, operator_name
-from kernelwright.ir.lower.values import Inline, Stored, Value, is_dense, placement, sources
+from kernelwright.ir.lower.values import Attention, Inline, Stored, Value, is_dense, placement, sources
 from kernelwright.ir.program import Program
 from kernelwright.tasks.capture import Captured
 
@@ -125,8 +125,15 @@ class RegionBuilder:
             looked_at = self._graph.value(base.name)
             if looked_at in self._roots or (isinstance(looked_at, Stored) and self._owns(looked_at)):
                 return self._view(node, self._in_memory(base))
+            if isinstance(self._below_reshapes(base), Attention):  # nothing else can be in its region
+                return self._view(node, self._in_memory(base))
         self._roots[value] = None
         return value
+
+    def _below_reshapes(self, node: fx.Node) -> Value:
+        """Return the value that a chain of reshapes starts from."""
+        base = node.args[0] if operator_name(node) in RESHAPING else None
+        return self._below_reshapes(base) if isinstance(base, fx.Node) else self._graph.value(node.name)
 
     def _owns(self, value: Stored) -> bool:
         """Return whether a tensor in memory is dense and not an input's memory."""

@@ -4,9 +4,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from math import prod
 
 from kernelwright.ir.lower.expressions import loads, walk
-from kernelwright.ir.lower.fuse import Fusion, FusionGroup
+from kernelwright.ir.lower.fuse import Fusion, FusionGroup, is_root
 from kernelwright.ir.lower.translate import TranslatedNode, Translation
-from kernelwright.ir.lower.values import Inline, Reduce, Scan, Stored, Value, sources
+from kernelwright.ir.lower.values import Inline, Stored, Value, sources
 from kernelwright.ir.program import TRANSCENDENTALS, Expr, Op
 
 BYTES = {"float64": 8, "int64": 8, "int32": 4, "float32": 4, "int16": 2, "int8": 1, "uint8": 1, "bool": 1}
@@ -113,7 +113,7 @@ def _is_statistic(value: Inline, uses: list[_Use]) -> bool:
 
 def _reductions_below(value: Value) -> Iterator[Value]:
     for source in sources(value):
-        if isinstance(source, Reduce | Scan):
+        if is_root(source):
             yield source
         else:
             yield from _reductions_below(source)

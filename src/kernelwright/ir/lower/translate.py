@@ -10,7 +10,7 @@ import torch
 from torch import fx
 
 from kernelwright.core.errors import LoweringError
-from kernelwright.ir.lower import creation, norms, pooling, reductions, views
+from kernelwright.ir.lower import attention, creation, norms, pooling, reductions, views
 from kernelwright.ir.lower.maker import Maker
 from kernelwright.ir.lower.pointwise import ARITHMETIC, COMPARISONS, LOGIC, TESTS, UnsupportedError
 from kernelwright.ir.lower.products import PRODUCTS
@@ -31,7 +31,7 @@ VIEWS = frozenset(
 RELAYOUTS = (torch.channels_last, torch.channels_last_3d)
 """Memory formats that a copy is made for on purpose: such a copy stays a call."""
 DTYPES = frozenset(get_args(DType))
-_HANDLER_MODULES = (creation, norms, pooling, reductions, views)
+_HANDLER_MODULES = (attention, creation, norms, pooling, reductions, views)
 """Imported because they register the handlers."""
 
 

@@ -70,17 +70,39 @@ class Scan(Value):
     reverse: bool = False
 
 
+@dataclass(eq=False)
+class Attention(Value):
+    """``softmax(scale * query key^T + mask) value`` over the last two dimensions; alone in its region.
+
+    A row that sees no key is zero, as ``scaled_dot_product_attention`` has it.
+    """
+
+    operands: tuple[Value, Value, Value] = ()  # type: ignore[assignment]  # always given
+    """Query, key and value."""
+    scale: float = 1.0
+    mask: Value | None = None
+    """Added where it is float32; where it is a boolean, keys at which it is false are not seen."""
+    is_causal: bool = False
+    """Row ``i`` sees the keys up to ``i``."""
+    groups: int = 1
+    """Heads of the query that share one of the key and the value."""
+
+
 def sources(value: Value) -> tuple[Value, ...]:
     """Return the values that a value reads directly."""
     if isinstance(value, Inline):
         return value.inputs
     if isinstance(value, Reduce | Scan):
         return (value.source,)
+    if isinstance(value, Attention):
+        return value.operands if value.mask is None else (*value.operands, value.mask)
     return ()
 
 
 def domain(value: Value) -> tuple[int, ...]:
     """Return the shape that is iterated to compute a value."""
+    if isinstance(value, Attention):
+        return (*value.shape, value.operands[1].shape[-2])
     return value.source.shape if isinstance(value, Reduce) else value.shape
 
 

@@ -62,6 +62,7 @@ class Host(Runner):
             "compile": self.compile,
             "check": self.check,
             "work": self.work,
+            "capture": self.capture,
         }
 
     def open(self, message: Message) -> Message:
@@ -285,6 +286,15 @@ class Host(Runner):
         from kernelwright.tasks.watched import count_watched
 
         return count_watched(Task.model_validate_json(message["task"])).model_dump(mode="json")
+
+    def capture(self, message: Message) -> Message:
+        """Answer with the graph of one workload, as data; a host of its own does this."""
+        from kernelwright.tasks.capture import capture_task
+        from kernelwright.tasks.graph_data import graph_document
+
+        task = Task.model_validate_json(message["task"])
+        workload = Workload.model_validate_json(message["workload"])
+        return {"graph": graph_document(capture_task(task, workload)).model_dump()}
 
     def check(self, message: Message) -> Message:
         """Carry out one check of the task itself (referee/checkup) and answer with the flags it raised."""

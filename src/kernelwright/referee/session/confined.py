@@ -1,7 +1,8 @@
-"""Starts a command in the sandbox: ``python -m kernelwright.referee.session.confined FD FOLDER COMMAND...``.
+"""What runs in the sandbox besides candidates: commands, compilers, and the capture of strangers' graphs.
 
-Writes the name of the tier as the first line to the descriptor. The command sees what a candidate may see,
-and works in the folder or in a scratch directory of its own.
+``python -m kernelwright.referee.session.confined FD FOLDER COMMAND...`` starts a command there. It writes the
+name of the tier as the first line to the descriptor. The command sees what a candidate may see, and works in
+the folder or in a scratch directory of its own.
 """
 
 import contextlib
@@ -13,12 +14,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
+from kernelwright.core.errors import CaptureError, TaskError
+from kernelwright.core.source import MAX_SOURCE_BYTES
 from kernelwright.machine.compiler import RunCompiler
 from kernelwright.referee.settings import RefereeSettings
 
 if TYPE_CHECKING:
+    from kernelwright.core.task import Task, Workload
     from kernelwright.referee.sandbox import Sandbox
     from kernelwright.referee.sandbox.view import View
+    from kernelwright.referee.session.launcher import Launcher
+    from kernelwright.tasks.capture import Capture, Captured
 
 SCRATCH_BYTES = 1 << 30
 _MODULE = "kernelwright.referee.session.confined"
@@ -54,6 +60,55 @@ def confined_compiler(settings: RefereeSettings) -> Iterator[ConfinedCompiler]:
         yield ConfinedCompiler(launcher.run_compiler, launcher.sandbox.tier.value)
     finally:
         launcher.close()
+
+
+@contextlib.contextmanager
+def confined_capture(settings: RefereeSettings) -> Iterator["Capture"]:
+    """Yield what captures graphs of strangers' tasks: their code runs in the sandbox, a graph comes back.
+
+    Every capture has a process of its own, with a candidate's limits. What it yields raises
+
+        TaskError: the task's code fails, ends its process, is not done in time, or is no file's.
+        CaptureError: there is no graph, or none that is read of strangers (``tasks/graph_data.py``).
+        UserError, MachineError: as ``Launcher.spawn``.
+    """
+    # lazy: starts processes
+    from kernelwright.referee.session.launcher import Launcher
+
+    launcher = Launcher(settings)
+    try:
+        yield lambda task, workload: _captured(launcher, settings, task, workload)
+    finally:
+        launcher.close()
+
+
+def _captured(
+    launcher: "Launcher", settings: RefereeSettings, task: "Task", workload: "Workload"
+) -> "Captured":
+    # lazy: as above
+    from kernelwright.referee.session import admission
+    from kernelwright.referee.session.host_process import ADDRESS_SLACK
+    from kernelwright.referee.session.launcher import ChildError, ChildRefused
+    from kernelwright.tasks.graph_data import read_graph
+
+    if task.artifact is not None:
+        raise TaskError(f"{task.name}: a module of this process is your own; a stranger's task is a file")
+    if len(task.source) > MAX_SOURCE_BYTES:
+        raise TaskError(f"{task.name}: the source has more than {MAX_SOURCE_BYTES} bytes")
+    ceiling = admission.usable_bytes(settings.memory_bytes) + ADDRESS_SLACK
+    child = launcher.spawn_host(ceiling, is_trusted=False)
+    wanted, binding = task.model_dump_json(), workload.model_dump_json()
+    try:
+        reply = child.call("capture", settings.load_timeout_s, task=wanted, workload=binding)
+    except ChildRefused as error:
+        if error.kind == CaptureError.__name__:
+            raise CaptureError(" ".join(error.text.split())[:300]) from error
+        raise admission.explain(task, workload, error) from error
+    except ChildError as error:
+        raise admission.explain(task, workload, error) from error
+    finally:
+        child.kill()
+    return read_graph(reply.get("graph"))
 
 
 def main() -> None:

@@ -12,6 +12,7 @@ from kernelwright.ir.lanes import LANES_PER_VECTOR, best_lane_axis, estimate_ns,
 from kernelwright.ir.normalise import axis_sizes, normalise
 from kernelwright.ir.program import Region
 from kernelwright.ir.separable import find_separable
+from kernelwright.targets.cpp.attention import AttentionTiling, attention_tiling
 from kernelwright.targets.cpp.schedule import CppSchedule, schedule_of
 from kernelwright.targets.cpp.tiling import Tiling, is_shared, tiling_of
 
@@ -53,9 +54,16 @@ class Choices:
     prefetch: int = 1
     grain: int = 0
     exp_degree: int = 6
+    attention: AttentionTiling | None = None
+    """Of attention; the same then matter as of a product."""
     tiling: Tiling | None = None
     """Of a product that is carried out in tiles; of the fields above only ``threads``, ``grain`` and
     ``exp_degree`` then matter."""
+
+    @property
+    def in_tiles(self) -> Tiling | AttentionTiling | None:
+        """How sums in registers are cut up; None where loops carry the region out."""
+        return self.attention or self.tiling
 
 
 def cores_of(machine: Machine) -> int:
@@ -67,7 +75,7 @@ def complete(region: Region, machine: Machine) -> CppSchedule:
     """Return the region's schedule with every open field decided; rules in the functions below."""
     choices = resolve(region, machine)
     given = schedule_of(region)
-    product = {} if choices.tiling is None else choices.tiling.fields()
+    product = {} if choices.in_tiles is None else choices.in_tiles.fields()
     loops = _loops_schedule(choices, given)
     return dataclasses.replace(loops, **product)  # type: ignore[arg-type]  # its own fields
 
@@ -100,6 +108,10 @@ def resolve(region: Region, machine: Machine) -> Choices:
     """Decide everything for one region; a schedule from ``complete`` leaves the machine nothing to decide."""
     region = normalise(region)
     choices = _resolve_loops(region, machine)
+    attention = attention_tiling(region, machine)
+    if attention is not None:
+        shared: Literal["kept", "none"] = "kept" if attention.is_shared else "none"
+        return dataclasses.replace(choices, attention=attention, parallel=shared, stream=False)
     tiling = tiling_of(region, machine)
     if tiling is None:
         return choices

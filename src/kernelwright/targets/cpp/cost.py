@@ -56,9 +56,9 @@ def program_ns(program: Program, machine: Machine) -> float:
     for step in program.steps:
         if isinstance(step, Region):
             facts = CppRegionFacts.of(step, program, machine)
-            if facts.choices.tiling is None:
+            if facts.choices.in_tiles is None:
                 total += region_cost(facts).total
-            else:  # a product is taken to be as fast as the library's; what was timed corrects it
+            else:  # sums in tiles are taken to be as fast as the library's; what was timed corrects it
                 moved = 2 * sum(map(facts.n_bytes, facts.written))
                 total += CALL_NS + moved / _rate(machine, moved)
         elif isinstance(step, Call) and not step.is_view:

@@ -13,6 +13,7 @@ from kernelwright.ir.program import Region
 from kernelwright.ir.separable import ROW, Separated, find_separable
 from kernelwright.ir.text import Names, extent, wrapped
 from kernelwright.ir.writer import Writer
+from kernelwright.targets.cpp.attention_printer import AttentionPrinter
 from kernelwright.targets.cpp.choices import Choices, resolve
 from kernelwright.targets.cpp.nest import NestWriter
 from kernelwright.targets.cpp.prelude import prelude_for
@@ -46,6 +47,8 @@ def print_region(region: Region) -> str:
         LoweringError: a kernel of this kind has fixed sizes, and the region's vary.
     """
     choices = resolve(region, UNKNOWN_MACHINE)
+    if choices.attention is not None:
+        return AttentionPrinter(region, choices, choices.attention, declaration).text()
     if choices.tiling is not None:
         if dims_in(region):
             raise LoweringError(

@@ -7,6 +7,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 from kernelwright.ir.arguments import Argument, signature
 from kernelwright.ir.normalise import coefficient
@@ -34,9 +35,9 @@ class ProductPrinter:
         self.region, self.choices, self.tiling = region, choices, tiling
         self.form: ProductForm = tiling.form
         self.outer_points, self.m, self.n, self.k = self.form.sizes
-        self.arguments = signature(region)
+        names = Names([region.name, *_OWN])
+        self.arguments = tuple(replace(a, name=names.new(a.name)) for a in signature(region))
         taken = [a.name for a in self.arguments] + [region.name, *_OWN]
-        names = Names(taken)
         self.axes = {
             a.name: names.new(a.name)
             for a in (*self.form.outer, *self.form.rows, *self.form.columns, *self.form.inner)

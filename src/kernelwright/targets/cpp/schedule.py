@@ -50,9 +50,11 @@ class CppSchedule(Schedule):
     """Matrix products and convolutions: tiles of sums in registers with vectors along the columns, the same
     with vectors along what is added, or plain loops."""
     register_tile: str | None = None
-    """Products: sums that stay in registers, ``ROWSxVECTORS``; of the form ``dot`` ``ROWSxCOLUMNS``."""
+    """Products and attention: sums that stay in registers, ``ROWSxVECTORS``; of the form ``dot``
+    ``ROWSxCOLUMNS``."""
     cache_block: str | None = None
-    """Products: a share of work and how much of it one pass adds, ``ROWSxCOLUMNSxINNER``."""
+    """Products: a share of work and how much of it one pass adds, ``ROWSxCOLUMNSxINNER``. Attention: rows and
+    keys whose scores are in memory, and the rows of a share, ``ROWSxKEYSxSHARE``."""
     packing: Literal["none", "left", "right", "both"] | None = None
     """Products: the operands, of rows and of columns, that are copied into the order in which tiles read."""
 

@@ -1,6 +1,7 @@
 """How a product is cut up: a tile in registers, blocks in caches, shares for threads."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kernelwright.core.machine import Machine
@@ -80,9 +81,19 @@ def register_tiles(tiling: Tiling) -> tuple[str, ...]:
     """Return tiles worth trying: the current one, and shapes about as large in registers."""
     known = _DOT_TILES if tiling.is_dot else _TILES[4 * tiling.lanes]
     _, m, n, _ = tiling.form.sizes
-    width = 1 if tiling.is_dot else tiling.lanes
+    return _that_fit(known, (tiling.rows, tiling.vectors), m, n, 1 if tiling.is_dot else tiling.lanes)
+
+
+def vector_tiles(now: tuple[int, int], m: int, n: int, lanes: int) -> tuple[str, ...]:
+    """As ``register_tiles``, of any tile with vectors along its rows."""
+    return _that_fit(_TILES[4 * lanes], now, m, n, lanes)
+
+
+def _that_fit(
+    known: Sequence[tuple[int, int]], now: tuple[int, int], m: int, n: int, width: int
+) -> tuple[str, ...]:
     fits = [f"{min(r, m)}x{v}" for r, v in known if (v - 1) * width < n]
-    return tuple(dict.fromkeys((f"{tiling.rows}x{tiling.vectors}", *fits)))
+    return tuple(dict.fromkeys((f"{now[0]}x{now[1]}", *fits)))
 
 
 def cache_blocks(tiling: Tiling) -> tuple[str, ...]:
@@ -94,7 +105,7 @@ def cache_blocks(tiling: Tiling) -> tuple[str, ...]:
     for side in range(2 if tiling.is_dot else 3):
         for size in (now[side] // 2, now[side] * 2):
             other = list(now)
-            other[side] = _whole(max(least[side], min(size, most[side])), steps[side])
+            other[side] = whole(max(least[side], min(size, most[side])), steps[side])
             found.append((other[0], other[1], min(other[2], k)))
     return tuple(dict.fromkeys("x".join(map(str, block)) for block in found))
 
@@ -137,18 +148,17 @@ def tiling_of(region: Region, machine: Machine) -> Tiling | None:
 def decide(form: ProductForm, schedule: CppSchedule, machine: Machine) -> Tiling:
     """Decide what the schedule leaves open."""
     _, m, n, k = form.sizes
-    width = schedule.vector_bytes or machine.vector_bytes or ASSUMED_VECTOR_BYTES
-    width = width if width in LARGEST_TILE else ASSUMED_VECTOR_BYTES
+    width = width_of(schedule, machine)
     lanes = width // 4
     wanted = schedule.product or ("dot" if _wants_dot(form, lanes) else "tile")
     if wanted == "dot" and may_dot(form):
         return _dots(form, schedule, machine, lanes)
-    rows, vectors = _tile(form, schedule, width)
+    rows, vectors = tile_of(m, n, schedule, width)
     columns = vectors * lanes
     block = numbers(schedule.cache_block)
     inner = min(block[2], k) if block else _even(k, LONGEST_INNER)
     l2 = _l2_bytes(machine)
-    block_rows = _whole(block[0] if block else _even(m, max(rows, 3 * l2 // 16 // inner)), rows)
+    block_rows = whole(block[0] if block else _even(m, max(rows, 3 * l2 // 16 // inner)), rows)
     block_columns = block[1] if block else _share(form, machine, block_rows, columns, inner, l2)
     packing = schedule.packing or _packing(m, n, columns)
     return Tiling(
@@ -158,8 +168,8 @@ def decide(form: ProductForm, schedule: CppSchedule, machine: Machine) -> Tiling
         rows=rows,
         vectors=vectors,
         inner=inner,
-        block_rows=min(block_rows, _whole(m, rows)),
-        block_columns=min(_whole(block_columns, columns), _whole(n, columns)),
+        block_rows=min(block_rows, whole(m, rows)),
+        block_columns=min(whole(block_columns, columns), whole(n, columns)),
         packs_left=packing in ("left", "both") or not may_stay(form, form.left),
         packs_right=packing in ("right", "both") or not may_stay(form, form.right),
     )
@@ -182,7 +192,7 @@ def _dots(form: ProductForm, schedule: CppSchedule, machine: Machine, lanes: int
     rows, columns = numbers(schedule.register_tile) or (rows, columns)
     rows, columns = min(rows, m), min(columns, n)
     block = numbers(schedule.cache_block)
-    block_rows = _whole(block[0] if block else m, rows)
+    block_rows = whole(block[0] if block else m, rows)
     share = block[1] if block else _share(form, machine, block_rows, columns, k, _l2_bytes(machine))
     return Tiling(
         form=form,
@@ -191,16 +201,21 @@ def _dots(form: ProductForm, schedule: CppSchedule, machine: Machine, lanes: int
         rows=rows,
         vectors=columns,
         inner=k,
-        block_rows=min(block_rows, _whole(m, rows)),
-        block_columns=min(_whole(share, columns), _whole(n, columns)),
+        block_rows=min(block_rows, whole(m, rows)),
+        block_columns=min(whole(share, columns), whole(n, columns)),
         packs_left=False,
         packs_right=False,
     )
 
 
-def _tile(form: ProductForm, schedule: CppSchedule, width: int) -> tuple[int, int]:
+def width_of(schedule: CppSchedule, machine: Machine) -> int:
+    """Return the bytes of a vector."""
+    width = schedule.vector_bytes or machine.vector_bytes or ASSUMED_VECTOR_BYTES
+    return width if width in LARGEST_TILE else ASSUMED_VECTOR_BYTES
+
+
+def tile_of(m: int, n: int, schedule: CppSchedule, width: int) -> tuple[int, int]:
     """Return rows and vectors of a tile: as many as fit, in equal parts of what there is."""
-    _, m, n, _ = form.sizes
     most_rows, vectors = LARGEST_TILE[width]
     given = numbers(schedule.register_tile)
     if given:
@@ -221,7 +236,8 @@ def _even(size: int, most: int) -> int:
     return math.ceil(size / math.ceil(size / most))
 
 
-def _whole(size: int, step: int) -> int:
+def whole(size: int, step: int) -> int:
+    """Return the size rounded up to a multiple of the step."""
     return math.ceil(size / step) * step
 
 

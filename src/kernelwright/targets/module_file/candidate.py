@@ -62,8 +62,10 @@ class CandidateWriter(ABC):
         }
         workload = next(w for w in task.workloads if w.name in programs)
         self.source = bind_source(task, workload)
-        self.model = construct_model(task, load_namespace(task, workload), seed=0)
         self.is_live = task.artifact is not None
+        self.live = construct_model(task, load_namespace(task, workload), seed=0) if self.is_live else None
+        """A live module's; a file's code is not run to print a candidate for it."""
+        self._held = frozenset[str]().union(*(_held(captured) for captured, _ in programs.values()))
         self.arguments = self._arguments()
         self.constants: dict[str, str] = {}
         """Module-level constant -> its defining text."""
@@ -154,7 +156,8 @@ class CandidateWriter(ABC):
         """A constructor that declares what the live module's state_dict holds."""
         seen: dict[int, str] = {}
         entries = []
-        for name, tensor in self.model.state_dict(keep_vars=True).items():
+        assert self.live is not None
+        for name, tensor in self.live.state_dict(keep_vars=True).items():
             same_as = seen.setdefault(id(tensor), name)
             first = None if same_as == name else same_as
             is_parameter = isinstance(tensor, nn.Parameter)
@@ -248,14 +251,13 @@ class CandidateWriter(ABC):
     def attribute(self, program: Program, buffer: Buffer) -> str:
         """Python expression of a parameter, buffer or constant."""
         name = str(buffer.source)
-        try:
-            held = operator.attrgetter(name)(self.model)
-        except AttributeError:
-            held = None
-        is_saved = name in self.model.state_dict()
-        if isinstance(held, torch.Tensor) and (is_saved or not self.is_live):
+        tensor = program.constants.get(name)
+        is_own = name in self._held
+        if self.live is not None:
+            is_own = name in self.live.state_dict()
+            tensor = _tensor_of(self.live, name, tensor)
+        if is_own:
             return dotted("self", name)
-        tensor = held if isinstance(held, torch.Tensor) else program.constants.get(name)
         if not isinstance(tensor, torch.Tensor):
             raise LoweringError(f"the program reads {name!r}, which the module does not hold")
         return self._constant(name, tensor.detach())
@@ -272,6 +274,20 @@ class CandidateWriter(ABC):
             text = f"_unpack(\n{body},\n    {tensor.dtype},\n    {tuple(tensor.shape)},\n)"
         self.constants[variable] = f"{variable} = {text}"
         return variable
+
+
+def _held(captured: Captured) -> frozenset[str]:
+    """Return the names of all tensors that the module has as attributes."""
+    return captured.held | {str(p.source) for p in captured.placeholders if p.kind in ("parameter", "buffer")}
+
+
+def _tensor_of(module: nn.Module, name: str, otherwise: object) -> object:
+    """Return a tensor attribute by its dotted name."""
+    try:
+        found = operator.attrgetter(name)(module)
+    except AttributeError:
+        return otherwise
+    return found if isinstance(found, torch.Tensor) else otherwise
 
 
 def inputs_of(captured: Captured) -> list[Placeholder]:

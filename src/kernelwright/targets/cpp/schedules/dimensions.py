@@ -248,24 +248,36 @@ def _refuse_product(facts: CppRegionFacts, value: ParamValue) -> str | None:
 
 
 def _tiled(facts: CppRegionFacts) -> str | None:
-    tiling = facts.choices.tiling
+    tiling = facts.choices.in_tiles
     if tiling is None:
         return None
-    return f"{_products(facts)}, {tiling.rows} x {tiling.columns} of them in registers"
+    return f"{_products(facts) or _scores(facts)}, {tiling.rows} x {tiling.columns} of them in registers"
+
+
+def _scores(facts: CppRegionFacts) -> str | None:
+    if facts.choices.attention is None:
+        return None
+    outer, rows, keys, depth = facts.choices.attention.form.sizes
+    return f"{outer} times {rows} x {keys} scores of {depth} products"
 
 
 def _register_tiles(facts: CppRegionFacts) -> tuple[ParamValue, ...]:
+    if facts.choices.attention is not None:
+        return facts.choices.attention.tiles()
     tiling = facts.choices.tiling
     return () if tiling is None else register_tiles(tiling)
 
 
 def _cache_blocks(facts: CppRegionFacts) -> tuple[ParamValue, ...]:
+    if facts.choices.attention is not None:
+        return facts.choices.attention.cache_blocks()
     tiling = facts.choices.tiling
     return () if tiling is None else cache_blocks(tiling)
 
 
 def _packing(facts: CppRegionFacts) -> str | None:
-    return None if facts.choices.tiling is None or facts.choices.tiling.is_dot else _tiled(facts)
+    tiling = facts.choices.tiling
+    return None if tiling is None or tiling.is_dot else _tiled(facts)
 
 
 def _refuse_packing(facts: CppRegionFacts, value: ParamValue) -> str | None:
@@ -280,7 +292,7 @@ def _refuse_packing(facts: CppRegionFacts, value: ParamValue) -> str | None:
 def _of_loops(dimension: Dimension[CppRegionFacts]) -> Dimension[CppRegionFacts]:
     """Return a dimension that does not matter where a product is carried out in tiles."""
     matters = dimension.matters
-    return replace(dimension, matters=lambda facts: None if facts.choices.tiling else matters(facts))
+    return replace(dimension, matters=lambda facts: None if facts.choices.in_tiles else matters(facts))
 
 
 OF_EVERY_FORM = frozenset({"vector_bytes", "threads", "grain", "exp_degree"})

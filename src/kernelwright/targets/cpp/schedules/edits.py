@@ -86,7 +86,7 @@ def _where_it_matters(field: str, find: Finder) -> Finder:
     """Return the finder, which does not look at products in tiles for what loops alone have."""
     if field in OF_EVERY_FORM or field in (*_TILES, "product"):
         return find
-    return lambda facts: None if facts.choices.tiling else find(facts)
+    return lambda facts: None if facts.choices.in_tiles else find(facts)
 
 
 @cache

@@ -9,7 +9,7 @@ from kernelwright.core.plan import ParamValue
 from kernelwright.ir.dag import Dag
 from kernelwright.ir.edits import Site
 from kernelwright.ir.normalise import map_loads
-from kernelwright.ir.program import Buffer, BufferRef, Call, CallArg, Program, Region, StoreTo
+from kernelwright.ir.program import Buffer, BufferRef, Call, CallArg, LoopStage, Program, Region, StoreTo
 from kernelwright.ir.regions import find_region, replace_region
 from kernelwright.targets.cpp.schedule import schedule_of
 from kernelwright.targets.cpp.schedules.region_facts import CppRegionFacts
@@ -56,17 +56,9 @@ class InPlaceEpilogue:
         if pair is None:
             raise LoweringError(f"{self.name}: region {region} reads no temporary that it could write over")
         old, new = pair
-        stages = tuple(
-            dataclasses.replace(
-                s,
-                stores=tuple(
-                    StoreTo(old.name if t.buffer == new.name else t.buffer, t.index) for t in s.stores
-                ),
-            )
-            for s in step.stages
-        )
         schedule = dataclasses.replace(schedule_of(step), stream=False)
-        program = replace_region(program, dataclasses.replace(step, stages=stages, schedule=schedule))
+        over = dataclasses.replace(_stored_over(step, new.name, old.name), schedule=schedule)
+        program = replace_region(program, over)
         return _without_buffer(program, new.name, old.name)
 
 
@@ -108,16 +100,31 @@ def _reusable(region: Region, program: Program) -> tuple[Buffer, Buffer] | None:
             same_place = all(n.index == store.index and not n.strides and not n.args for n in own)
             if (
                 same_place
-                and not _is_read_later(dag, store, name)
+                and not _is_read_later(region, store, name)
                 and _fits(program.buffer(name), new, region, program)
             ):
                 return program.buffer(name), new
     return None
 
 
-def _is_read_later(dag: Dag, store: StoreTo, name: str) -> bool:
-    """True when a loop of the region after the one with this store reads the buffer again."""
-    at = next(n for n, group in enumerate(dag.groups) if any(a.store is store for a in group.actions))
+def _stored_over(region: Region, new: str, old: str) -> Region:
+    """Return the region with what it stores in one buffer stored in another."""
+
+    def moved(stage: LoopStage) -> LoopStage:
+        stores = tuple(StoreTo(old if t.buffer == new else t.buffer, t.index) for t in stage.stores)
+        return dataclasses.replace(stage, stores=stores)
+
+    return dataclasses.replace(region, stages=tuple(map(moved, region.stages)))
+
+
+def _is_read_later(region: Region, store: StoreTo, name: str) -> bool:
+    """True when a loop after the one with the store reads the buffer, once the store has moved to it.
+
+    The moved store splits loops: what reads the buffer no longer shares a loop with what writes it.
+    """
+    dag = Dag(_stored_over(region, store.buffer, name))
+    over = StoreTo(name, store.index)
+    at = next(n for n, group in enumerate(dag.groups) if any(a.store == over for a in group.actions))
     later = [action.node for group in dag.groups[at + 1 :] for action in group.actions]
     return any(dag.nodes[i].kind == "load" and dag.nodes[i].name == name for i in dag.needed(later))
 

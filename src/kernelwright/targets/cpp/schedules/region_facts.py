@@ -123,8 +123,8 @@ class CppRegionFacts:
     @property
     def blocks(self) -> int:
         """Blocks of work that threads share."""
-        if self.choices.tiling is not None:
-            return self.choices.tiling.blocks
+        if self.choices.in_tiles is not None:
+            return self.choices.in_tiles.blocks
         if not self.choices.is_column:
             return self.kept_points
         outer = self.kept_points // max(self.lane_size, 1)

@@ -1,0 +1,225 @@
+"""Stubs for a fleet: a referee that looks verdicts up, and a cluster without machines.
+
+The referee stands where the real one would be on a worker; ``lab.fleet:bring`` names it in an order. It
+measures nothing, notes what it was asked in a folder, takes as long as it is told, and can die.
+"""
+
+import json
+import os
+import time
+import uuid
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pydantic import Field
+
+from kernelwright.core.candidate import Candidate
+from kernelwright.core.errors import TaskError
+from kernelwright.core.evaluation import Evaluation
+from kernelwright.core.frozen import Frozen
+from kernelwright.core.machine import Machine
+from kernelwright.core.roofline import Floor
+from kernelwright.core.task import Task
+from kernelwright.referee.version import REFEREE_VERSION
+from kernelwright.remote.fleet.cluster import FleetDevice, WorkerLost
+from kernelwright.remote.fleet.fleet import Fleet, FleetPatience
+from kernelwright.remote.fleet.records import WorkerOrder
+from kernelwright.remote.fleet.worker import RefereeActor, WorkerSetup
+from kernelwright.runs.evaluator import Session
+from kernelwright.testing.fake_run import PEAKS, fake_evaluation
+
+BRING = f"{__name__}:bring"
+PROCESSOR = "FLEET_STUB_PROCESSOR"
+"""Environment variable: what the machine of a worker is called."""
+PATIENCE = FleetPatience(lost_s=60.0, busy_s=60.0, answer_s=120.0)
+"""A test that waits this long has failed."""
+
+
+class FleetScript(Frozen):
+    """How stub referees behave."""
+
+    verdicts: dict[str, float] = Field(default_factory=dict)
+    """Candidate's source -> speedup; 1.0 for the others."""
+    seconds: float = 0.0
+    """What an evaluation takes."""
+    notes: str = ""
+    """Folder in which every evaluation leaves a file."""
+    dies_once: tuple[str, ...] = ()
+    """Sources of candidates that take their worker with them the first time; needs ``notes``."""
+    dies: tuple[str, ...] = ()
+    """... every time."""
+    waits: str = ""
+    """An evaluation does not end while this file exists."""
+
+
+def order_for(script: FleetScript, device: str = "cpu") -> WorkerOrder:
+    """Return the order for stub referees."""
+    return WorkerOrder(bring=BRING, device=device, argument=script.model_dump_json())
+
+
+def bring(order: WorkerOrder) -> WorkerSetup:
+    """Return a stub in the place of the referee."""
+    script = FleetScript.model_validate_json(order.argument)
+    machine = Machine(processor=os.environ.get(PROCESSOR, "stub"), cores=1, peaks=PEAKS)
+
+    def start() -> AbstractContextManager["_StubReferee"]:
+        return nullcontext(_StubReferee(script))
+
+    return WorkerSetup(start=start, machine=machine)
+
+
+def notes_in(folder: Path) -> list[dict[str, object]]:
+    """Return what stub referees were asked and answered, in the order of their ends."""
+    files = sorted(folder.glob("*.json"), key=lambda path: path.stat().st_mtime_ns)
+    return [json.loads(path.read_text(encoding="utf-8")) for path in files]
+
+
+@dataclass
+class _StubReferee:
+    script: FleetScript
+
+    def open(self, task: Task) -> Session:
+        if "refuse me" in task.source:
+            raise TaskError(f"{task.name}: not deterministic")
+        return _StubSession(self.script, task)
+
+
+@dataclass
+class _StubSession:
+    script: FleetScript
+    task: Task
+
+    @property
+    def baseline_ms(self) -> Mapping[str, float]:
+        return {workload.name: 10.0 for workload in self.task.workloads}
+
+    def evaluate(
+        self,
+        candidate: Candidate,
+        *,
+        final: bool = False,
+        floors: Mapping[str, Floor] | None = None,
+        baselines: tuple[str, ...] = ("eager",),
+    ) -> Evaluation:
+        script, source = self.script, candidate.source
+        self._note("begun", candidate, final)
+        while script.waits and Path(script.waits).exists():
+            time.sleep(0.01)
+        if source in script.dies or (source in script.dies_once and self._is_first(candidate)):
+            os._exit(1)
+        time.sleep(script.seconds)
+        self._note("ended", candidate, final)
+        found = fake_evaluation(candidate, self.task, script.verdicts.get(source, 1.0), final=final)
+        return found.model_copy(update={"referee": REFEREE_VERSION})
+
+    def _is_first(self, candidate: Candidate) -> bool:
+        mark = Path(self.script.notes) / f"dead-{candidate.id}"
+        if mark.exists():
+            return False
+        mark.touch()
+        return True
+
+    def _note(self, what: str, candidate: Candidate, final: bool) -> None:
+        if not self.script.notes:
+            return
+        note = {"what": what, "task": self.task.name, "source": candidate.source, "final": final}
+        path = Path(self.script.notes) / f"{uuid.uuid4().hex}"
+        path.write_text(json.dumps({**note, "pid": os.getpid()}), encoding="utf-8")
+        path.rename(path.with_suffix(".json"))
+
+    def __enter__(self) -> "_StubSession":
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        pass
+
+
+@dataclass
+class FakeCluster:
+    """A cluster of this process: workers answer at once, nodes and workers die when a test says so."""
+
+    nodes: list[str]
+    processors: dict[str, str] = field(default_factory=dict)
+    """Node -> what its machine is called, where that is not ``stub``."""
+    version: str | None = None
+    """What workers say that they run; None: what runs here."""
+    dies: dict[str, list[str]] = field(default_factory=dict)
+    """Method -> what dies before it answers, one after the other: ``worker``, ``node`` or nothing (empty)."""
+    asked: list[tuple[str, str]] = field(default_factory=list)
+    """Node and method of every question."""
+    sent: list[str] = field(default_factory=list)
+    is_closed: bool = False
+
+    def devices(self) -> tuple[FleetDevice, ...]:
+        """One processor a node."""
+        return tuple(FleetDevice(node, "host", "cpu", cpus=1) for node in sorted(self.nodes))
+
+    def put(self, text: str) -> object:
+        """Remember it."""
+        self.sent.append(text)
+        return text
+
+    def start(self, device: FleetDevice) -> "FakeWorker":
+        """Start an actor in this process."""
+        return FakeWorker(self, device)
+
+    def close(self) -> None:
+        """Note it."""
+        self.is_closed = True
+
+
+class FakeWorker:
+    """See WorkerHandle."""
+
+    def __init__(self, cluster: FakeCluster, device: FleetDevice) -> None:
+        self.cluster, self.device = cluster, device
+        self.actor = RefereeActor()
+        self.is_dead = False
+
+    def ask(self, method: str, *values: object) -> "FakeAnswer":
+        """Answer at once."""
+        cluster, node = self.cluster, self.device.node
+        cluster.asked.append((node, method))
+        script = cluster.dies.get(method, [])
+        fate = script.pop(0) if script else ""
+        if fate == "node":
+            cluster.nodes.remove(node)
+        self.is_dead = self.is_dead or bool(fate) or node not in cluster.nodes
+        if self.is_dead:
+            return FakeAnswer(None)
+        if method == "hello" and cluster.version is not None:
+            return FakeAnswer(json.dumps({"version": cluster.version, "digest": "other"}))
+        text = getattr(self.actor, method)(*values)
+        if method == "begin" and node in cluster.processors:
+            said = json.loads(text)
+            said["machine"]["processor"] = cluster.processors[node]
+            text = json.dumps(said)
+        return FakeAnswer(text)
+
+    def kill(self) -> None:
+        """Answer nothing any more."""
+        self.is_dead = True
+
+
+@dataclass(frozen=True)
+class FakeAnswer:
+    """See PendingAnswer."""
+
+    text: str | None
+
+    def wait(self, seconds: float) -> bool:
+        """It is there."""
+        return True
+
+    def get(self) -> str:
+        """Return it."""
+        if self.text is None:
+            raise WorkerLost("the stub has died")
+        return self.text
+
+
+def fake_fleet(cluster: FakeCluster, script: FleetScript, patience: FleetPatience = PATIENCE) -> Fleet:
+    """Return a fleet over a cluster of this process."""
+    return Fleet(cluster, order_for(script), "the fake cluster", patience)

@@ -1,0 +1,292 @@
+"""The devices of a cluster, and who has which: a device is one run's until the run gives it back."""
+
+import contextlib
+import logging
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
+
+from kernelwright.core.errors import MachineError, UserError
+from kernelwright.core.frozen import content_hash
+from kernelwright.core.machine import Machine
+from kernelwright.remote.fleet.cluster import (
+    FleetCluster,
+    FleetDevice,
+    PendingAnswer,
+    WorkerHandle,
+    WorkerLost,
+)
+from kernelwright.remote.fleet.records import Beginning, WorkerOrder, WorkerVersion
+from kernelwright.remote.problems import error_of
+
+log = logging.getLogger(__name__)
+
+Fits = Callable[[Machine], bool]
+MAX_DEATHS = 3
+"""How often a worker may die on one request, or before it is ready, until that is an error; ours."""
+LOOK_S = 0.2
+"""Seconds between two looks at the cluster while nothing happens; ours."""
+CLOSE_S = 5.0
+
+
+@dataclass(frozen=True)
+class FleetPatience:
+    """Seconds that a fleet spends on waiting; every default is ours."""
+
+    lost_s: float = 600.0
+    """While there is no device that could judge: a node may come, or come back."""
+    busy_s: float = 3600.0
+    """While every device that could judge is somebody else's."""
+    answer_s: float = 7200.0
+    """For one answer of a worker."""
+
+
+@dataclass
+class WorkerSeat:
+    """A device with its worker; owned by the fleet."""
+
+    device: FleetDevice
+    handle: WorkerHandle | None = None
+    greeting: PendingAnswer | None = None
+    beginning: PendingAnswer | None = None
+    machine: Machine | None = None
+    """Known once the worker is ready."""
+    is_held: bool = False
+    deaths: int = 0
+    """Workers that have died here before they were ready."""
+    fault: str = ""
+    """Why no worker is started here any more."""
+
+    @property
+    def is_idle(self) -> bool:
+        """True when it is ready and nobody's."""
+        return self.machine is not None and not self.is_held
+
+    def forget_worker(self) -> None:
+        """End the worker, where there is one."""
+        if self.handle is not None:
+            with contextlib.suppress(WorkerLost):
+                self.handle.kill()
+        self.handle = self.greeting = self.beginning = self.machine = None
+
+
+@dataclass
+class Fleet:
+    """All devices of one kind that a cluster has; a context manager. Belongs to whoever holds the baton.
+
+    Only ``stop`` and ``is_stopped`` may be used without it.
+    """
+
+    cluster: FleetCluster
+    order: WorkerOrder
+    where: str = "the cluster"
+    """In messages."""
+    patience: FleetPatience = field(default_factory=FleetPatience)
+    is_stopped: bool = False
+    """True when whoever waits for an answer is to give up."""
+    _seats: dict[FleetDevice, WorkerSeat] = field(default_factory=dict)
+    _moving: list[Machine] = field(default_factory=list)
+    """What runs need that have lost their device: they come first."""
+    _sent: dict[str, object] = field(default_factory=dict)
+    """Texts by hash of their content, as the cluster knows them."""
+
+    def look(self) -> None:
+        """Take in what has changed: new nodes, lost ones, workers that are ready or have died.
+
+        Raises:
+            UserError: a worker has another version, or cannot judge as the order says.
+            MachineError: no worker can be started on any device.
+        """
+        there = self.cluster.devices()
+        for gone in self._seats.keys() - set(there):
+            seat = self._seats.pop(gone)
+            log.warning("lost %s", gone.name)
+            seat.forget_worker()
+        for device in there:
+            self._advance(self._seats.setdefault(device, WorkerSeat(device)))
+        faults = [seat.fault for seat in self._seats.values()]
+        if faults and all(faults):
+            raise MachineError(f"no worker of {self.where} can judge: {faults[0]}")
+
+    def take(self, fits: Fits, *, is_moving: bool = False) -> WorkerSeat | None:
+        """Give out an idle device whose machine fits; None where there is none now.
+
+        ``is_moving``: for a run that has lost its device; others leave it what it needs.
+        """
+        for seat in self._seats.values():
+            machine = seat.machine
+            if machine is None or seat.is_held or not fits(machine):
+                continue
+            if not is_moving and any(machine.is_like(wanted) for wanted in self._moving):
+                continue
+            seat.is_held = True
+            return seat
+        return None
+
+    def release(self, seat: WorkerSeat) -> None:
+        """Take a device back."""
+        seat.is_held = False
+
+    def replace(
+        self, seat: WorkerSeat, machine: Machine, aside: Callable[[], AbstractContextManager[object]]
+    ) -> WorkerSeat:
+        """Return a device for a run that has lost its worker: the same one, else one that is like it.
+
+        Args:
+            seat: what it had.
+            machine: what it had, as its worker described it.
+            aside: left while nothing is to be done.
+
+        Raises:
+            MachineError: there is none, and none came for as long as the patience lasts.
+        """
+        seat.forget_worker()
+        self._moving.append(machine)
+        begin = time.monotonic()
+        try:
+            while True:
+                self.look()
+                if self._seats.get(seat.device) is seat:
+                    if seat.machine is not None and seat.machine.is_like(machine):
+                        return seat
+                    is_over = bool(seat.fault)
+                else:
+                    found = self.take(machine.is_like, is_moving=True)
+                    if found is not None:
+                        return found
+                    is_over = time.monotonic() - begin > self._limit_s(machine.is_like)
+                if is_over:
+                    raise MachineError(
+                        f"{seat.device.name} was lost, and {self.where} has no other device like it; "
+                        "go on with --resume when there is one"
+                    )
+                with aside():
+                    self.rest()
+        finally:
+            self._moving.remove(machine)
+
+    def could(self, fits: Fits) -> bool:
+        """Tell whether a device that is there, or about to be ready, may fit."""
+        return any(
+            fits(seat.machine) if seat.machine is not None else not seat.fault
+            for seat in self._seats.values()
+        )
+
+    def wait_for(self, fits: Fits) -> WorkerSeat:
+        """Wait for a device whose machine fits and take it.
+
+        Raises:
+            MachineError: none fits, or none became free while the patience lasted.
+        """
+        begin = time.monotonic()
+        while True:
+            self.look()
+            seat = self.take(fits)
+            if seat is not None:
+                return seat
+            if self._seats and not self.could(fits):
+                raise self.unlike()
+            if time.monotonic() - begin > self._limit_s(fits):
+                raise self.nothing()
+            self.rest()
+
+    def rest(self) -> None:
+        """Pause between two looks; raises KeyboardInterrupt where the fleet was stopped."""
+        if self.is_stopped:
+            raise KeyboardInterrupt
+        time.sleep(LOOK_S)
+
+    def nothing(self) -> MachineError:
+        """Say that there is no device."""
+        kind = self.order.device
+        return MachineError(f"{self.where} has no free device for {kind}; `ray status` shows its nodes")
+
+    def unlike(self) -> MachineError:
+        """Say that no device is like the one that was begun on."""
+        return MachineError(
+            f"no device of {self.where} is like the one that this was begun on, and figures of different "
+            "machines are never compared; bring such a machine back, or begin anew under another name"
+        )
+
+    def send(self, text: str) -> object:
+        """Return a text as workers can be given it; the same text is sent once."""
+        name = content_hash(text)
+        if name not in self._sent:
+            self._sent[name] = self.cluster.put(text)
+        return self._sent[name]
+
+    def stop(self) -> None:
+        """Have everybody who waits for an answer give up."""
+        self.is_stopped = True
+
+    def close(self) -> None:
+        """End all workers and leave the cluster."""
+        self.stop()
+        try:
+            self._close_workers()
+        finally:
+            self._seats.clear()
+            self.cluster.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _close_workers(self) -> None:
+        """Let idle workers end their referees; then end them all."""
+        ready = [seat.handle for seat in self._seats.values() if seat.handle and seat.is_idle]
+        until = time.monotonic() + CLOSE_S
+        for answer in [handle.ask("close") for handle in ready]:
+            with contextlib.suppress(WorkerLost):
+                if answer.wait(max(until - time.monotonic(), 0.0)):
+                    answer.get()
+        for seat in self._seats.values():
+            seat.forget_worker()
+
+    def _limit_s(self, fits: Fits) -> float:
+        return self.patience.busy_s if self.could(fits) else self.patience.lost_s
+
+    def _advance(self, seat: WorkerSeat) -> None:
+        """Bring a worker nearer to being ready."""
+        if seat.fault or seat.machine is not None:
+            return
+        try:
+            if seat.handle is None:
+                seat.handle = self.cluster.start(seat.device)
+                seat.greeting = seat.handle.ask("hello")
+            if seat.greeting is not None and seat.greeting.wait(0.0):
+                _require_version(seat.device, seat.greeting.get())
+                seat.greeting = None
+                seat.beginning = seat.handle.ask("begin", self.order.model_dump_json())
+            if seat.beginning is not None and seat.beginning.wait(0.0):
+                begun = Beginning.model_validate_json(seat.beginning.get())
+                if begun.problem is not None:
+                    raise type(error_of(begun.problem))(f"{seat.device.name}: {begun.problem.line}")
+                seat.machine, seat.deaths = begun.machine, 0
+        except MachineError as error:
+            seat.forget_worker()
+            seat.fault = str(error)
+            log.warning("%s takes no part: %s", seat.device.name, error)
+        except WorkerLost as lost:
+            seat.forget_worker()
+            seat.deaths += 1
+            if seat.deaths >= MAX_DEATHS:
+                seat.fault = f"{seat.device.name}: its worker dies before it is ready: {lost}"
+                log.warning("%s takes no part: %s", seat.device.name, lost)
+
+
+def _require_version(device: FleetDevice, greeting: str) -> None:
+    ours, theirs = WorkerVersion.here(), WorkerVersion.model_validate_json(greeting)
+    if theirs == ours:
+        return
+    have = f"Kernelwright {theirs.version}" if theirs.version != ours.version else "another build"
+    raise UserError(
+        f"{device.name} runs {have}, this is {ours.version} ({ours.digest}); install the same on every node"
+    )

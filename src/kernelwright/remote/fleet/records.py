@@ -1,0 +1,67 @@
+"""What a driver and its workers say to each other; every record travels as JSON."""
+
+from pydantic import Field
+
+from kernelwright.core.candidate import Candidate
+from kernelwright.core.digest import content_digest
+from kernelwright.core.finalists import Alternation
+from kernelwright.core.frozen import Frozen
+from kernelwright.core.machine import Machine
+from kernelwright.core.policy import Policy
+from kernelwright.core.version import __version__
+from kernelwright.remote.records import RequestProblem
+
+
+class WorkerOrder(Frozen):
+    """How a worker is to judge."""
+
+    bring: str
+    """``MODULE:FUNCTION`` on the worker that takes this order and returns a ``WorkerSetup``."""
+    device: str
+    """Kind of device, e.g. ``cpu``."""
+    policy: Policy = Policy()
+    require_sandbox: str | None = None
+    confine_tasks: bool = False
+    argument: str = ""
+    """For ``bring``; the real one needs none."""
+
+
+class WorkerVersion(Frozen):
+    """Which Kernelwright runs on a worker."""
+
+    version: str
+    digest: str
+    """Hash over the text of its modules."""
+
+    @classmethod
+    def here(cls) -> "WorkerVersion":
+        """Return what runs in this process."""
+        return cls(version=__version__, digest=content_digest())
+
+
+class Beginning(Frozen):
+    """What a worker is, once it is ready to judge."""
+
+    machine: Machine | None = None
+    problem: RequestProblem | None = None
+
+
+class Admission(Frozen):
+    """What became of a task."""
+
+    baseline_ms: dict[str, float] = Field(default_factory=dict)
+    problem: RequestProblem | None = None
+
+
+class AlternationRequest(Frozen):
+    """Finalists to be timed in turn."""
+
+    candidates: tuple[Candidate, ...]
+    limit_s: float | None = None
+
+
+class AlternationAnswer(Frozen):
+    """How they were timed; neither: that cannot be measured there, or not in the time."""
+
+    alternation: Alternation | None = None
+    problem: RequestProblem | None = None

@@ -1,0 +1,143 @@
+"""What runs beside a device: one referee, one request at a time."""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from importlib import import_module
+
+from kernelwright.core.candidate import Candidate
+from kernelwright.core.errors import UserError
+from kernelwright.core.finalists import Alternation
+from kernelwright.core.machine import Machine
+from kernelwright.core.roofline import Peaks
+from kernelwright.core.task import Task
+from kernelwright.remote.fleet.records import (
+    Admission,
+    AlternationAnswer,
+    AlternationRequest,
+    Beginning,
+    WorkerOrder,
+    WorkerVersion,
+)
+from kernelwright.remote.floors import floors_here
+from kernelwright.remote.problems import problem_of
+from kernelwright.remote.records import EvaluationAnswer, EvaluationRequest, JobState
+from kernelwright.remote.sessions import Opens, Sessions
+from kernelwright.remote.targets import target_problem
+from kernelwright.runs.evaluator import AlternatingSession, Session
+
+MAX_REMEMBERED = 256
+"""Answers that are given again to the same question, and tasks; ours."""
+
+
+@dataclass(frozen=True)
+class WorkerSetup:
+    """What a worker judges with."""
+
+    start: Callable[[], AbstractContextManager[Opens[Session]]]
+    """Gives a fresh referee."""
+    machine: Machine
+    """The one that it judges on, told to drivers so that they plan for it."""
+    peaks: Peaks | None = None
+    """Of the device, to compute floors with; None takes the driver's floors as they are."""
+
+
+class RefereeActor:
+    """Judges what drivers send. Every method takes and returns JSON, and none raises for a bad request."""
+
+    def __init__(self) -> None:
+        self._device = ""
+        self._setup: WorkerSetup | None = None
+        self._sessions: Sessions[Session] | None = None
+        self._tasks: OrderedDict[str, Task] = OrderedDict()
+        self._settled: OrderedDict[str, str] = OrderedDict()
+
+    def hello(self) -> str:
+        """Say which Kernelwright this is; understood by every version."""
+        return WorkerVersion.here().model_dump_json()
+
+    def begin(self, order: str) -> str:
+        """Make ready to judge; returns a ``Beginning``. May measure for a minute."""
+        try:
+            wanted = WorkerOrder.model_validate_json(order)
+            module, _, name = wanted.bring.partition(":")
+            self._setup = setup = getattr(import_module(module), name)(wanted)
+            self._device = wanted.device
+            self._sessions = Sessions(setup.start)
+            return Beginning(machine=setup.machine).model_dump_json()
+        except Exception as error:  # the border: the driver says it
+            return Beginning(problem=problem_of(error)).model_dump_json()
+
+    def admit(self, task: str) -> str:
+        """Open a task; returns an ``Admission``."""
+        try:
+            return Admission(baseline_ms=self._open().admit(self._task(task))).model_dump_json()
+        except Exception as error:  # the border
+            return Admission(problem=problem_of(error)).model_dump_json()
+
+    def evaluate(self, task: str, request: str) -> str:
+        """Judge a candidate; returns an ``EvaluationAnswer``, the same for the same request."""
+        wanted = EvaluationRequest.model_validate_json(request)
+        name = wanted.id_for("")
+        known = self._settled.get(name)
+        if known is not None:
+            return known
+        try:
+            answer = self._judge(name, self._task(task), wanted)
+        except Exception as error:  # the border
+            failed = EvaluationAnswer(id=name, state=JobState.FAILED, problem=problem_of(error))
+            return failed.model_dump_json()
+        self._settled[name] = answer
+        while len(self._settled) > MAX_REMEMBERED:
+            self._settled.popitem(last=False)
+        return answer
+
+    def alternate(self, task: str, request: str) -> str:
+        """Time finalists in turn; returns an ``AlternationAnswer``."""
+        try:
+            wanted = AlternationRequest.model_validate_json(request)
+            found = self._alternate(self._task(task), wanted.candidates, wanted.limit_s)
+            return AlternationAnswer(alternation=found).model_dump_json()
+        except Exception as error:  # the border
+            return AlternationAnswer(problem=problem_of(error)).model_dump_json()
+
+    def close(self) -> str:
+        """End the referee with its processes."""
+        if self._sessions is not None:
+            self._sessions.close()
+        return ""
+
+    def _judge(self, name: str, task: Task, wanted: EvaluationRequest) -> str:
+        assert self._setup is not None
+        if problem := target_problem(wanted.candidate.target, self._device):
+            raise UserError(problem)
+        evaluation = self._open().evaluate(
+            task,
+            wanted.candidate,
+            final=wanted.final,
+            floors=floors_here(wanted.floors, self._setup.peaks),
+            baselines=wanted.baselines,
+        )
+        return EvaluationAnswer(id=name, state=JobState.DONE, evaluation=evaluation).model_dump_json()
+
+    def _alternate(
+        self, task: Task, candidates: tuple[Candidate, ...], limit_s: float | None
+    ) -> Alternation | None:
+        with self._open().use(task) as session:
+            if not isinstance(session, AlternatingSession):
+                return None
+            return session.alternate(candidates, limit_s)
+
+    def _open(self) -> Sessions[Session]:
+        if self._sessions is None:
+            raise UserError("this worker was not told how to judge; is the driver of the same version?")
+        return self._sessions
+
+    def _task(self, text: str) -> Task:
+        known = self._tasks.get(text)
+        if known is None:
+            known = self._tasks[text] = Task.model_validate_json(text)
+            while len(self._tasks) > MAX_REMEMBERED:
+                self._tasks.popitem(last=False)
+        return known

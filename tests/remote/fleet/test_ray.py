@@ -1,0 +1,293 @@
+"""A real Ray cluster with several nodes on this machine; only the referees are stubs."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lab.fleet import PATIENCE, FleetScript, notes_in, order_for
+
+pytest.importorskip("ray")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
+
+from kernelwright.machine.ray_environment import set_for_ray  # noqa: E402
+
+set_for_ray()
+
+from ray.cluster_utils import Cluster  # noqa: E402
+
+from kernelwright.core.candidate import Candidate  # noqa: E402
+from kernelwright.core.errors import MachineError, UserError  # noqa: E402
+from kernelwright.core.evaluation import Evaluation  # noqa: E402
+from kernelwright.core.task import Task  # noqa: E402
+from kernelwright.remote.fleet.fleet import Fleet  # noqa: E402
+from kernelwright.remote.fleet.lanes import FleetJob, Lanes  # noqa: E402
+from kernelwright.remote.fleet.ray_cluster import RayCluster  # noqa: E402
+from kernelwright.remote.fleet.session import FleetEvaluator  # noqa: E402
+
+ROOT = Path(__file__).parents[3]
+PATHS = (os.environ.get("PYTHONPATH", ""),)
+STORE_BYTES = 80_000_000
+SOURCES = ("a", "b", "c")
+
+
+@pytest.fixture(scope="module")
+def head() -> Iterator[Cluster]:
+    """A head without devices. Dead nodes are found within seconds."""
+    cluster = Cluster(
+        initialize_head=True,
+        head_node_args={
+            "num_cpus": 0,
+            "object_store_memory": STORE_BYTES,
+            "include_dashboard": False,
+            "_system_config": {"health_check_period_ms": 500, "health_check_failure_threshold": 4},
+        },
+    )
+    try:
+        yield cluster
+    finally:
+        cluster.shutdown()
+
+
+@pytest.fixture
+def nodes(head: Cluster) -> Iterator[Cluster]:
+    """A cluster to which a test adds nodes; they end with it."""
+    try:
+        yield head
+    finally:
+        for node in list(head.worker_nodes):
+            head.remove_node(node, allow_graceful=False)
+
+
+def add(cluster: Cluster, n_devices: int = 1, **more: Any) -> Any:
+    """Add a node with devices that are nothing but a number."""
+    paths = (more.pop("PYTHONPATH", ""), str(ROOT), *PATHS)
+    return cluster.add_node(
+        num_cpus=0,
+        num_gpus=n_devices,
+        object_store_memory=STORE_BYTES,
+        env_vars={**more, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
+    )
+
+
+@contextmanager
+def fleet_on(cluster: Cluster, script: FleetScript) -> Iterator[Fleet]:
+    connected = RayCluster(cluster.address, "cpu", is_apart=True)
+    with Fleet(connected, order_for(script), "the Ray cluster", PATIENCE) as fleet:
+        yield fleet
+
+
+def play_all(fleet: Fleet, n_tasks: int) -> dict[str, Any]:
+    """Judge every source on every task, a final one at the end; return what was recorded."""
+    record: dict[str, list[Evaluation]] = {}
+
+    def job(name: str) -> FleetJob:
+        def play(evaluator: FleetEvaluator) -> None:
+            with evaluator.open(Task(name=name, source=name)) as session:
+                for source in SOURCES:
+                    record.setdefault(name, []).append(session.evaluate(Candidate(source=source)))
+                record[name].append(session.evaluate(Candidate(source="a"), final=True))
+
+        return FleetJob(name, play)
+
+    Lanes(fleet).run([job(f"task {number}") for number in range(n_tasks)])
+    return {name: [_plain(one) for one in found] for name, found in sorted(record.items())}
+
+
+def _plain(evaluation: Evaluation) -> Any:
+    return json.loads(evaluation.model_copy(update={"device": None}).model_dump_json())
+
+
+def ended(folder: Path) -> list[tuple[object, ...]]:
+    """Return what was judged to its end: task, source, final."""
+    return sorted((n["task"], n["source"], n["final"]) for n in notes_in(folder) if n["what"] == "ended")
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    until = time.monotonic() + 60.0
+    while not holds():
+        assert time.monotonic() < until, "nothing happened"
+        time.sleep(0.05)
+
+
+def look(fleet: Fleet) -> int:
+    """Return how many devices are idle now."""
+    fleet.look()
+    return sum(seat.is_idle for seat in fleet._seats.values())
+
+
+def test_one_device_and_four_on_two_nodes_give_the_same_record(nodes: Cluster, tmp_path: Path) -> None:
+    verdicts = {"a": 1.5, "b": 2.0}
+    add(nodes)
+    one = tmp_path / "one"
+    four = tmp_path / "four"
+    for folder in (one, four):
+        folder.mkdir()
+    with fleet_on(nodes, FleetScript(verdicts=verdicts, notes=str(one))) as fleet:
+        first = play_all(fleet, 5)
+    add(nodes, 3)
+    with fleet_on(nodes, FleetScript(verdicts=verdicts, notes=str(four), seconds=0.2)) as fleet:
+        wait_until(lambda: look(fleet) == 4)
+        assert play_all(fleet, 5) == first
+    assert ended(one) == ended(four)
+    assert len({note["pid"] for note in notes_in(one)}) == 1
+    assert len({note["pid"] for note in notes_in(four)}) > 1
+
+
+def test_a_worker_that_is_killed_loses_nothing_and_records_nothing_twice(
+    nodes: Cluster, tmp_path: Path
+) -> None:
+    add(nodes)
+    with fleet_on(nodes, FleetScript(notes=str(tmp_path), dies_once=("b",))) as fleet:
+        record = play_all(fleet, 1)
+    assert [len(found) for found in record.values()] == [len(SOURCES) + 1]
+    assert len(ended(tmp_path)) == len(set(ended(tmp_path))) == len(SOURCES) + 1
+    assert len({note["pid"] for note in notes_in(tmp_path)}) == 2
+
+
+def held(folder: Path) -> tuple[Path, Path]:
+    """Return a file while which exists no evaluation ends, and a folder for notes."""
+    hold, notes = folder / "hold", folder / "notes"
+    hold.touch()
+    notes.mkdir()
+    return hold, notes
+
+
+@contextmanager
+def play_beside(fleet: Fleet, n_tasks: int) -> Iterator[dict[str, Any]]:
+    """Play in another thread: Ray starts nodes in the main one alone. The record is whole after the block."""
+    record: dict[str, Any] = {}
+    thread = threading.Thread(target=lambda: record.update(play_all(fleet, n_tasks)))
+    thread.start()
+    try:
+        yield record
+    except BaseException:
+        fleet.stop()
+        raise
+    finally:
+        thread.join()
+
+
+def test_killed_raylets_lose_nothing(nodes: Cluster, tmp_path: Path) -> None:
+    """One of two nodes is killed while it judges; the other one goes on with its run."""
+    hold, notes = held(tmp_path)
+    doomed = add(nodes)
+    add(nodes)
+    with fleet_on(nodes, FleetScript(notes=str(notes), waits=str(hold))) as fleet:
+        wait_until(lambda: look(fleet) == 2)
+        with play_beside(fleet, 3) as record:
+            wait_until(lambda: len(notes_in(notes)) >= 2)  # both nodes are at work
+            nodes.remove_node(doomed, allow_graceful=False)
+            hold.unlink()
+    assert {name: len(found) for name, found in record.items()} == {
+        f"task {number}": len(SOURCES) + 1 for number in range(3)
+    }
+    assert len(set(ended(notes))) == 3 * (len(SOURCES) + 1)
+
+
+def test_a_run_waits_for_a_node_that_comes_back(nodes: Cluster, tmp_path: Path) -> None:
+    """The only node is killed while it judges; its successor carries the run on."""
+    hold, notes = held(tmp_path)
+    first = add(nodes)
+    with (
+        fleet_on(nodes, FleetScript(notes=str(notes), waits=str(hold))) as fleet,
+        play_beside(fleet, 1) as record,
+    ):
+        wait_until(lambda: len(notes_in(notes)) >= 1)
+        nodes.remove_node(first, allow_graceful=False)
+        add(nodes)
+        hold.unlink()
+    assert [len(found) for found in record.values()] == [len(SOURCES) + 1]
+    assert len(ended(notes)) == len(SOURCES) + 1
+
+
+def test_another_version_on_a_worker_is_refused_in_one_line(nodes: Cluster, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "import kernelwright.core.version as version\nversion.__version__ = '0.0.7'\n", encoding="utf-8"
+    )
+    add(nodes, 1, PYTHONPATH=str(tmp_path))
+    with (
+        fleet_on(nodes, FleetScript()) as fleet,
+        pytest.raises(UserError, match=r"runs Kernelwright 0\.0\.7, .*install the same on every node"),
+    ):
+        fleet.wait_for(lambda machine: True)
+
+
+def test_a_driver_that_dies_leaves_its_devices_free(nodes: Cluster, tmp_path: Path) -> None:
+    """The workers of a driver end with it, so the next one has the devices at once."""
+    add(nodes)
+    program = (
+        "import sys, time\n"
+        "from lab.fleet import FleetScript, order_for\n"
+        "from kernelwright.remote.fleet.fleet import Fleet\n"
+        "from kernelwright.remote.fleet.ray_cluster import RayCluster\n"
+        "fleet = Fleet(RayCluster(sys.argv[1], 'cpu', is_apart=True), order_for(FleetScript()))\n"
+        "fleet.wait_for(lambda machine: True)\n"
+        "print('ready', flush=True)\n"
+        "time.sleep(600)\n"
+    )
+    driver = subprocess.Popen(
+        [sys.executable, "-c", program, nodes.address],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    assert driver.stdout is not None
+    try:
+        assert driver.stdout.readline().strip() == b"ready"
+    finally:
+        driver.send_signal(signal.SIGKILL)
+        driver.wait()
+        driver.stdout.close()
+    with fleet_on(nodes, FleetScript(notes=str(tmp_path))) as fleet:
+        assert len(play_all(fleet, 1)) == 1
+
+
+def test_nobody_at_the_address_is_one_line() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"ray://127.0.0.1:{free.getsockname()[1]}"
+        with pytest.raises(MachineError, match=r"no Ray cluster at ray://127\.0\.0\.1:\d+: .*ray start"):
+            RayCluster(address, "cpu", is_apart=False)
+
+
+def test_a_cluster_is_reached_through_its_client_server(tmp_path: Path) -> None:
+    """As ``--workers ray://HOST:PORT`` does it: this process is no part of the cluster."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    cluster = Cluster(
+        initialize_head=True,
+        head_node_args={
+            "num_cpus": 0,
+            "num_gpus": 1,
+            "object_store_memory": STORE_BYTES,
+            "include_dashboard": False,
+            "ray_client_server_port": port,
+            "env_vars": {"PYTHONPATH": os.pathsep.join(filter(None, (str(ROOT), *PATHS)))},
+        },
+    )
+    try:
+        wait_until(lambda: listens(port))
+        connected = RayCluster(f"ray://127.0.0.1:{port}", "cpu", is_apart=True)
+        with Fleet(connected, order_for(FleetScript(notes=str(tmp_path), dies_once=("b",)))) as fleet:
+            fleet.patience = PATIENCE
+            assert len(play_all(fleet, 1)) == 1
+    finally:
+        cluster.shutdown()
+    assert len(set(ended(tmp_path))) == len(ended(tmp_path)) == len(SOURCES) + 1
+
+
+def listens(port: int) -> bool:
+    """Tell whether somebody listens there."""
+    with socket.socket() as there:
+        return there.connect_ex(("127.0.0.1", port)) == 0
