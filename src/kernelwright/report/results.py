@@ -16,9 +16,7 @@ from kernelwright.report.comparison import Comparison, Conditions
 from kernelwright.report.comparisonpicture import comparison_picture
 from kernelwright.report.files import json_text, write_text
 from kernelwright.report.measures import millis, speedup_over
-from kernelwright.report.page import asset
 from kernelwright.report.played import Played
-from kernelwright.report.resultspage import bench_page, comparison_page
 from kernelwright.report.table import Table, html_table
 from kernelwright.report.tables import BenchRow, Summary, summaries
 
@@ -103,6 +101,10 @@ class BenchResult(Results):
             picture="results.svg",
             is_quick=self.is_quick,
         )
+        # lazy: load Jinja2
+        from kernelwright.report.page import asset
+        from kernelwright.report.resultspage import bench_page
+
         return {
             "results.json": json_text(self.document()),
             "results.md": text,
@@ -172,6 +174,10 @@ class ComparisonResult(Results):
             environment=self.environment,
             picture="comparison.svg",
         )
+        # lazy: load Jinja2
+        from kernelwright.report.page import asset
+        from kernelwright.report.resultspage import comparison_page
+
         return {
             "comparison.json": json_text(self.document()),
             "comparison.md": text,

@@ -77,8 +77,10 @@ class SqlLearned(SqlRecords, LearnedStore):
         return ((row.number, self._parse(ArchivedPlan.model_validate_json, row.payload)) for row in rows)
 
     def newest_plans(self, target: str, count: int) -> Sequence[ArchivedPlan]:
-        query = sa.select(plans.c.payload).where(plans.c.target == target)
-        rows = self._read(query.order_by(plans.c.plan_id.desc()).limit(count))
+        newest = sa.select(plans.c.plan_id).where(plans.c.target == target)
+        newest = newest.order_by(plans.c.plan_id.desc()).limit(count)
+        query = sa.select(plans.c.payload).where(plans.c.plan_id.in_(newest))
+        rows = self._read(query.order_by(plans.c.plan_id.desc()))
         return [self._parse(ArchivedPlan.model_validate_json, row.payload) for row in rows]
 
     def plan_signatures(self, target: str, *, until: int | None = None) -> Mapping[str, ArchivedPlan]:
