@@ -84,6 +84,8 @@ class StubEngine:
 
     has_winner: bool = True
     error: KernelwrightError | None = None
+    error_after: int = 0
+    """Events that come before the error."""
     interrupt_after: int | None = None
     is_final_bad: bool = False
     profile: Any = None
@@ -104,14 +106,14 @@ class StubEngine:
         """Append the made-up events, or fail as the test wants it."""
         self.played.append(store.get_run(run_id).spec.task.name)
         self.profile = profile
-        if self.error is not None:
-            store.set_state(run_id, RunState.FAILED, failure=str(self.error))
-            raise self.error
         made_up = make_store(has_winner=self.has_winner)
         for candidate in made_up.candidates.values():
             store.add_candidate(run_id, candidate)
         n_there = sum(1 for _ in store.iter_events(run_id))
         for i, event in enumerate(made_up.events):
+            if self.error is not None and i == self.error_after:
+                store.set_state(run_id, RunState.FAILED, failure=str(self.error))
+                raise self.error
             if i == self.interrupt_after:
                 self.interrupt_after = None
                 raise KeyboardInterrupt

@@ -79,7 +79,7 @@ def arena(monkeypatch: pytest.MonkeyPatch) -> Arena:
 
     monkeypatch.setattr(playing, "_tools", tools)
     monkeypatch.setattr(playing, "open_referee", lambda settings, **how: arena.open(**how))
-    monkeypatch.setattr("kernelwright.api.comparing.prepare", arena.prepare)
+    monkeypatch.setattr("kernelwright.api.comparing.preparation", lambda where: arena.prepare)
     monkeypatch.setattr(
         "kernelwright.runs.recording.prepare_on", lambda spec, *a: arena.prepare(spec, Path())
     )

@@ -143,7 +143,7 @@ def test_a_resumed_run_keeps_to_every_option_that_it_was_begun_with(
 def test_what_the_machine_failed_at_comes_with_the_line_that_carries_the_run_on(
     cli: Any, engine: Any, task_file: Path
 ) -> None:
-    engine.error = MachineError("the disk is full")
+    engine.error, engine.error_after = MachineError("the disk is full"), 12
     result = cli("optimize", task_file, "--json")
     assert result.code == 2
     assert "the disk is full. Carry on with: kernelwright runs resume " in result.json["error"]
@@ -158,7 +158,7 @@ def test_a_failure_is_told_where_its_report_cannot_be_written(
         raise UserError("no room")
 
     monkeypatch.setattr("kernelwright.report.html.render_report", refuse)
-    engine.error = MachineError("the disk is full")
+    engine.error, engine.error_after = MachineError("the disk is full"), 12
     result = cli("optimize", task_file, "--json")
     assert result.code == 2 and "the disk is full. Carry on with: " in result.json["error"]
 

@@ -12,6 +12,7 @@ from kernelwright.cli.interruption import deliver_best, keeping, leaving
 from kernelwright.cli.options import AsJson, takes
 from kernelwright.cli.output import print_json, print_table, print_verdict, say
 from kernelwright.core.errors import KernelwrightError, MachineError, StoreError
+from kernelwright.core.events import CandidateEvaluated
 from kernelwright.core.request import RunRequest
 from kernelwright.core.request_words import shown
 from kernelwright.report.asked import with_models
@@ -179,7 +180,10 @@ def _resumable(begun: "Begun", places: Places, resume_with: str) -> Iterator[Non
 
 
 def _report_failure(begun: "Begun", places: Places) -> None:
-    """Write the report of a run that failed, where that is possible; what failed is told in any case."""
+    """Write the report of a run that had judged something, if possible; what failed is told in any case."""
+    events = [stored.event for stored in begun.store.iter_events(begun.run_id)]
+    if not any(isinstance(event, CandidateEvaluated) for event in events):
+        return
     # lazy: Jinja2 is only needed here
     from kernelwright.report.html import render_report
 

@@ -75,9 +75,9 @@ def floors_on(task: Task, kind: str, cache_dir: Path, *, index: int = 0) -> dict
 
 
 def prepare_on(
-    spec: RunSpec, machine: Machine, gpu: GpuFacts | None = None, capture: Capture = capture_task
+    spec: RunSpec, machine: Machine, gpu: GpuFacts | None = None, capture: Capture | None = None
 ) -> tuple[Problem, str | None]:
-    """Return the problem as on a machine.
+    """Return the problem as on a machine; without ``capture`` the task's code runs in this process.
 
     For a GPU's target peaks and facts are the GPU's, whatever the processor's are; of one that is not known
     there are no facts and no floors, and nobody reads the peaks. Evidence is held against measured peaks,
@@ -86,7 +86,7 @@ def prepare_on(
     Raises:
         MachineError: nothing is known of what the machine sustains.
     """
-    captured, works, reason = _capture(spec.task, capture)
+    captured, works, reason = _capture(spec.task, capture or capture_task)
     peaks = ceilings = machine.peaks
     is_apart = target_of(spec.target).device.is_apart
     if is_apart:
