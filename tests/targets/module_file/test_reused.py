@@ -71,14 +71,13 @@ def test_an_output_that_was_made_smaller_or_larger_is_not_given_out(
     assert reused().untyped_storage().nbytes() >= LARGE_BYTES
 
 
-def test_few_idle_blocks_are_kept(
+def test_few_blocks_stay_when_many_are_dropped(
     given: dict[str, Callable[..., torch.Tensor]], reused: Callable[[], torch.Tensor]
 ) -> None:
     many = [reused() for _ in range(8)]
-    assert len(given["_given_out"]) == 8  # type: ignore[arg-type]
+    assert len({one.data_ptr() for one in many}) == 8
     del many
-    last = reused()
-    assert last.shape == SHAPE and len(given["_given_out"]) <= 3  # type: ignore[arg-type]
+    assert len(given["_given_out"]) <= 4  # type: ignore[arg-type]
 
 
 def test_small_tensors_are_left_to_torch(given: dict[str, Callable[..., torch.Tensor]]) -> None:

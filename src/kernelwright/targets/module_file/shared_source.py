@@ -22,27 +22,28 @@ def _reused(shape, stride, dtype):
     """Return a tensor like torch.empty, in memory of an earlier one that nothing refers to any more.
 
     A block so large goes back to the system when it is freed. A new one has to be cleared, page by page,
-    which can take longer than the kernel. At most two more blocks are kept while nothing refers to them.
+    which can take longer than the kernel. Only the last four blocks are remembered: no more can stay unused.
     """
     n_uses = getattr(torch._C, "_storage_Use_Count", None)
     size = (1 + sum((n - 1) * step for n, step in zip(shape, stride))) * dtype.itemsize
     if n_uses is None or size < LARGE_BYTES:
         return torch.empty_strided(shape, stride, dtype=dtype)
-    found, n_idle = None, 0
+    found = None
     for address in list(_given_out):
         storage = _given_out.pop(address, None)
         if storage is None or storage.data_ptr() != address:
             continue  # another thread has it, or the memory was exchanged for shared one
         is_idle = n_uses(storage._cdata) == 1 and sys.getrefcount(storage) <= 2
-        if is_idle and found is None and storage.nbytes() == size:
+        if found is None and is_idle and storage.nbytes() == size:
             found = storage
-        elif not is_idle or n_idle < 2:
-            n_idle += is_idle
+        else:
             _given_out[address] = storage
     if found is None:
         found = torch.empty_strided(shape, stride, dtype=dtype).untyped_storage()
     tensor = torch.empty(0, dtype=dtype).set_(found, 0, shape, stride)
     _given_out[found.data_ptr()] = found  # from here on it is in use
+    for address in list(_given_out)[:-4]:
+        _given_out.pop(address, None)
     return tensor
 '''.replace("LARGE_BYTES", str(LARGE_BYTES))
 
