@@ -28,8 +28,8 @@ lint: $(VENV)/.ready-dev
 types: $(VENV)/.ready-dev
 	$(BIN)/mypy
 
-bench: $(VENV)/.ready ## Our suite against eager and torch.compile (about an hour on two cores)
-	$(BIN)/kernelwright bench --out out/bench
+bench: $(VENV)/.ready ## Our suite against eager and torch.compile (hours; for a look add ONLY='*[05]_*')
+	$(BIN)/kernelwright bench --only '$(or $(ONLY),*)' --out out/bench
 
 compare: $(VENV)/.ready ## Every recipe on the suite under one budget (two hours; for a look add ONLY='*[05]_*')
 	$(BIN)/kernelwright compare --only '$(or $(ONLY),*)' --recipes $(RECIPES) --budget-evaluations 8 \

@@ -258,7 +258,7 @@ def judge(referee: Referee, settings: RefereeSettings, cell: Cell) -> Trial:
     begin = time.perf_counter()
     with load(cell.load), referee.open(task) as session:
         evaluation = session.evaluate(candidate, final=cell.is_final)
-    result = evaluation.results[0] if evaluation.results else None
+    result = evaluation.told[0] if evaluation.told else None
     speedup = result.speedup("eager") if result else None
     return Trial(
         key=cell.key,

@@ -124,11 +124,11 @@ class PlayingModel:
         self._n_changes = 0
 
     def __call__(self, request: Request) -> str:
-        """Return the answer of the role that asks, told by how its prompt begins."""
+        """Return the answer of the role that asks, told by the line that says what it does."""
         texts = [_text(message) for message in request.body.get("messages", ())]
         system, user = (texts[0], texts[1]) if len(texts) > 1 else ("", "")
         for opening, answer in _ROLES.items():
-            if system.startswith(opening):
+            if f"\n{opening}" in f"\n{system}":
                 said = answer(self, system, user)
                 return said if isinstance(said, str) else json.dumps(said)
         return "ready"
@@ -214,7 +214,7 @@ class PlayingModel:
     def _move(self, system: str, user: str, n: int = 0) -> dict[str, Any]:
         """Return the nth of several changes that were not proposed before."""
         number = self._n_kernels + 1 + n
-        names = _names(system)
+        names = _names(system, user)
         fact = re.search(r"^- (run\.latency_ms = \S+)", user, re.M) or re.search(
             r"^- ([\w.]+ = \d[\d.e+-]*)", user, re.M
         )
@@ -271,11 +271,12 @@ _ROLES: dict[str, _Answer] = {
     "You compare a kernel's source": PlayingModel.align,
     "You read kernels": PlayingModel.read,
 }
-"""How a role's prompt begins -> how it is answered."""
+"""How the line of a prompt begins that says what a role does -> how it is answered."""
 
 
-def _names(system: str) -> list[str]:
+def _names(system: str, user: str) -> list[str]:
     """Return what a move's ``skill`` may be: a label where only labels are on offer."""
+    system += user.rpartition("## The question")[2]
     label = re.search(r"`skill` is the label, e\.g\. `(\w+)`; ", system)
     if label is not None and "one of:" not in system:
         return [label[1]]

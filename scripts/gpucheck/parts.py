@@ -91,8 +91,11 @@ def _tests(place: Place, seconds: float) -> list[str]:
 
 
 def gpu_tests(root: Path) -> list[Path]:
-    """Return the files with a test marked ``gpu``: to collect others takes packages that are not packed."""
-    files = sorted((root / "tests").rglob("test_*.py"))
+    """Return the files with a test marked ``gpu``, generated kernels first, for the case that time runs out.
+
+    To collect others takes packages that are not packed.
+    """
+    files = sorted((root / "tests").rglob("test_*.py"), key=lambda file: ("triton" not in file.parts, file))
     return [file for file in files if MARK in file.read_text(encoding="utf-8")]
 
 

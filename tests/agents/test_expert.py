@@ -115,6 +115,15 @@ def test_an_unknown_skill_cannot_be_carried_out(problem: Problem, workshop: Plan
         candidate(problem, workshop, Plan(moves=(Move(skill="wishful-thinking"),)))
 
 
+def test_a_coder_without_a_ranking_draws_among_the_moves_it_can_carry_out(
+    problem: Problem, workshop: PlanLowering
+) -> None:
+    situation, writer = at(problem, workshop, candidate(problem, workshop, Plan())), coder(workshop)
+    guided = {writer.rewrite(replace(situation, chance=n), 1)[0].id for n in range(6)}
+    drawn = {writer.rewrite(replace(situation, chance=n, has_long_term=False), 1)[0].id for n in range(6)}
+    assert len(guided) == 1 < len(drawn)
+
+
 def test_the_planner_gives_reasons_and_never_a_tried_move(problem: Problem, workshop: PlanLowering) -> None:
     base = candidate(problem, workshop, Plan())
     situation = at(problem, workshop, base)
@@ -129,6 +138,19 @@ def test_the_planner_gives_reasons_and_never_a_tried_move(problem: Problem, work
         chosen.append(choice.move.key)
         situation.memory.record_failed_move(base.id, choice.move, "scripted")
     assert chosen and len(set(chosen)) == len(chosen)
+
+
+def test_a_base_with_tuned_schedules_is_offered_what_changes_more(
+    problem: Problem, workshop: PlanLowering
+) -> None:
+    situation = at(problem, workshop, candidate(problem, workshop, Plan()))
+
+    def phases(situation: Situation) -> set[str]:
+        moves = ExpertPlanner(workshop).untried(situation)
+        return {workshop.lowering_of[move.skill].partition(":")[0] for move in moves}
+
+    assert "schedule" in phases(situation) and len(phases(situation)) > 1
+    assert phases(replace(situation, is_tuned=True)) == phases(situation) - {"schedule"}
 
 
 def test_without_long_term_memory_moves_are_drawn_by_lot(problem: Problem, workshop: PlanLowering) -> None:

@@ -1,6 +1,8 @@
 """The expert Breeder: a diverse first population, archived plans at home here, blind steered crossover."""
 
+from contextlib import suppress
 from dataclasses import replace
+from itertools import combinations
 
 import pytest
 from tests.agents.expert_problem import TASK, expert_problem
@@ -14,6 +16,7 @@ from kernelwright.agents.expert.planner import ExpertPlanner
 from kernelwright.agents.problem import Problem
 from kernelwright.agents.roles import Node, Situation
 from kernelwright.core.candidate import Candidate
+from kernelwright.core.errors import LoweringError
 from kernelwright.core.learned import ArchivedPlan
 from kernelwright.core.plan import Move, Plan
 from kernelwright.core.roofline import floor
@@ -101,10 +104,19 @@ def test_a_later_epoch_extends_the_best_plan(
     assert plans and all(plan.moves[:-1] == singles[0].moves for plan in plans)
 
 
+def going_together(workshop: PlanLowering, situation: Situation, singles: list[Plan]) -> tuple[Plan, Plan]:
+    """Return the first two plans whose moves can both be carried out, one after the other."""
+    for first, second in combinations(singles, 2):
+        with suppress(LoweringError):
+            workshop.carried(situation.problem, first.then(second.moves[0]))
+            return first, second
+    raise AssertionError("no two moves go together")
+
+
 def test_a_child_has_moves_of_both_and_repeats_neither(
-    breeder: ExpertBreeder, situation: Situation, singles: list[Plan]
+    breeder: ExpertBreeder, situation: Situation, singles: list[Plan], workshop: PlanLowering
 ) -> None:
-    first, second = singles[0], singles[1]
+    first, second = going_together(workshop, situation, singles)
     blind = replace(situation, base=None)
     children = [breeder.cross(replace(blind, chance=n), first, second) for n in range(12)]
     born = [child for child in children if child is not None]

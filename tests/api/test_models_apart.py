@@ -1,86 +1,34 @@
 """A whole model through the front door, with a stand-in for the referee that verifies every kernel."""
 
-from collections.abc import Mapping
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from tests.whole.generous import Generous, stand_in
 from tests.whole.stacks import Gate, Net
 from torch import nn
 
 import kernelwright
-from kernelwright.api import OptimizeResult, playing, starting
+from kernelwright.api import OptimizeResult, models_apart
+from kernelwright.cli import main as command_line
 from kernelwright.core.budget import Budget
-from kernelwright.core.candidate import Candidate
-from kernelwright.core.errors import UserError
-from kernelwright.core.evaluation import Evaluation, Speedup
+from kernelwright.core.errors import LoweringError, MachineError, UserError
 from kernelwright.core.events import CandidateEvaluated, Event
-from kernelwright.core.machine import Machine
-from kernelwright.core.roofline import Floor
-from kernelwright.core.task import Task
-from kernelwright.referee.version import REFEREE_VERSION
 from kernelwright.report.html import render_report
 from kernelwright.report.story import tell
 from kernelwright.report.verdict import run_verdict
 from kernelwright.settings import Settings
-from kernelwright.testing.fake_run import PEAKS, fake_evaluation
-from kernelwright.whole import profiling
 
 pytestmark = pytest.mark.slow
 X = torch.randn(8, 32, generator=torch.Generator().manual_seed(0))
 
 
-class Generous:
-    """A stand-in: twice as fast as eager, and ``over_compile`` times as fast as torch.compile."""
-
-    def __init__(self, over_compile: float = 1.5) -> None:
-        self.over_compile = over_compile
-        self.judged: list[str] = []
-        self.task: Task | None = None
-        self.baseline_ms: Mapping[str, float] = {"default": 10.0}
-
-    def open(self, task: Task) -> "Generous":
-        self.task = task
-        return self
-
-    def evaluate(
-        self,
-        candidate: Candidate,
-        *,
-        final: bool = False,
-        floors: Mapping[str, Floor] | None = None,
-        baselines: tuple[str, ...] = ("eager",),
-    ) -> Evaluation:
-        assert self.task is not None
-        self.judged.append(self.task.name)
-        made = fake_evaluation(candidate, self.task, 2.0, final=final)
-        ratio = self.over_compile
-        over = Speedup(baseline="torch_compile", ratio=ratio, low=0.98 * ratio, high=1.02 * ratio)
-        (result,) = made.results
-        compared = result.model_copy(update={"speedups": (*result.speedups, over)})
-        return made.model_copy(update={"results": (compared,), "referee": REFEREE_VERSION})
-
-    def __enter__(self) -> "Generous":
-        return self
-
-    def __exit__(self, *exc: object) -> None: ...
-
-
 @pytest.fixture
 def referee(monkeypatch: pytest.MonkeyPatch) -> Generous:
-    made = Generous()
-    monkeypatch.setattr(playing, "open_referee", lambda *args, **named: made)
-    monkeypatch.setattr(starting, "machine_for", lambda *args: Machine(cores=2, peaks=PEAKS))
-    monkeypatch.setattr(profiling, "_time", times_by_size)
-    return made
-
-
-def times_by_size(model: nn.Module, calls: object, names: dict[int, str]) -> profiling.Times:
-    """Stub: a submodule takes a millisecond for each module in it."""
-    return float(len(list(model.modules()))), {
-        path: float(len(list(model.get_submodule(path).modules()))) for path in names.values()
-    }
+    return stand_in(monkeypatch.setattr)
 
 
 @pytest.fixture
@@ -140,15 +88,94 @@ def test_an_interruption_keeps_the_blocks_that_have_ended(referee: Generous, set
             raise Stopped
 
     with pytest.raises(Stopped):
-        optimised(settings, on_event=stop_in_the_second)
-    (ended, broken) = dict.fromkeys(referee.judged)
+        optimised(settings, on_event=stop_in_the_second, again=True)
+    (ended, _) = dict.fromkeys(referee.judged)
     before = referee.judged.count(ended)
-    result = optimised(settings)
-    assert referee.judged.count(ended) == before
-    assert result.apart is not None
-    stored = {block.name: block.is_stored for block in result.apart.blocks}
-    assert stored == {ended: True, broken: False}
+    run_id = next(line.run_id for line in kernelwright.runs(settings.store) if line.task == "Net")
+    net = Net().eval()
+    result = kernelwright.optimize(net, resume=run_id, settings=settings, progress=False)
+    assert referee.judged.count(ended) == before and result.run_id == run_id
+    assert result.apart is not None and all(block.candidate for block in result.apart.blocks)
     assert [line.task for line in kernelwright.runs(settings.store)].count(ended) == 1
+    with torch.no_grad():
+        torch.testing.assert_close(result.module(X), net(X))
+    n_judged = len(referee.judged)
+    assert kernelwright.optimize(resume=run_id, settings=settings, progress=False).winner == result.winner
+    assert len(referee.judged) == n_judged
+
+
+def test_kill_9_in_the_second_block_keeps_the_first_whatever_a_profile_says_then(
+    tmp_path: Path, referee: Generous, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "stack.py").write_text(SOURCE, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    killed = subprocess.run([sys.executable, "-c", KILLED, *map(str, (Path(__file__).parents[2], tmp_path))])
+    assert killed.returncode == -9
+    (run,) = (line for line in kernelwright.runs(settings.store) if line.task == "stack")
+    monkeypatch.setattr(models_apart, "find_blocks", lambda parts: pytest.fail("shared anew"))
+    for name in ("cache", "data"):
+        monkeypatch.setenv(f"KERNELWRIGHT_{name.upper()}", str(tmp_path / name))
+    assert command_line.run(["runs", "resume", run.run_id, "--store", settings.store]) == 0
+    assert (tmp_path / "stack_fast" / "blocks").is_dir()
+    assert referee.judged and "Block" not in referee.judged
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+root, folder = map(Path, sys.argv[1:])
+sys.path.insert(0, str(root))
+import kernelwright
+from kernelwright.core.budget import Budget
+from kernelwright.settings import Settings
+from tests.whole.generous import stand_in
+
+made = stand_in(setattr)
+settings = Settings(cache_dir=folder / "cache", data_dir=folder / "data", store=str(folder / "runs.db"))
+
+def kill(event):
+    if event.kind == "candidate_evaluated" and len(set(made.judged)) == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+how = {"budget": Budget(evaluations=4), "settings": settings, "progress": False, "mode": "eval"}
+kernelwright.optimize(folder / "stack.py", on_event=kill, **how)
+"""
+
+
+def test_a_block_that_fails_loses_no_other(
+    referee: Generous, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finish = models_apart.finish
+
+    def fail_in_gates(begun: Any, **how: Any) -> Any:
+        if begun.spec.task.name == "Gate":
+            raise MachineError("out of memory")
+        return finish(begun, **how)
+
+    monkeypatch.setattr(models_apart, "finish", fail_in_gates)
+    result = optimised(settings)
+    assert result.apart is not None and result.composition is not None
+    notes = {block.name: block.note for block in result.apart.blocks}
+    assert notes == {"Mlp": "", "Gate": "the machine failed: out of memory; --again measures anew"}
+    with pytest.raises(MachineError, match="out of memory"):  # and nothing says that it cannot be faster
+        optimised(settings, nn.Sequential(Gate(32), Gate(32)).eval())
+
+
+def test_a_kernel_that_cannot_be_in_the_model_is_left_out(
+    referee: Generous, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    print_model = models_apart.print_model
+
+    def refuse_gates(task: Any, kernels: Any, *args: Any, **named: Any) -> Any:
+        if "last" in kernels:
+            raise LoweringError("two names are one")
+        return print_model(task, kernels, *args, **named)
+
+    monkeypatch.setattr(models_apart, "print_model", refuse_gates)
+    result = optimised(settings)
+    assert result.apart is not None and result.composition is not None
+    notes = {block.name: block.note for block in result.apart.blocks}
+    assert notes == {"Mlp": "", "Gate": "its kernel cannot be put into the model: two names are one"}
 
 
 def test_where_torch_compile_is_faster_the_model_stays_as_it_is(
@@ -200,13 +227,22 @@ class Block(nn.Module):
     def forward(self, x):
         return torch.tanh(x * self.scale) + torch.relu(x)
 
+class Tail(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.slope = 0.5
+
+    def forward(self, x):
+        return torch.sigmoid(x) - self.slope * torch.tanh(x)
+
 class Model(nn.Module):
     def __init__(self, width):
         super().__init__()
         self.blocks = nn.Sequential(*(Block(width) for _ in range(4)))
+        self.tail = Tail()
 
     def forward(self, x):
-        return self.blocks(x)
+        return self.tail(self.blocks(x))
 
 def get_inputs():
     return [torch.randn(8, 32)]

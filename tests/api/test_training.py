@@ -1,11 +1,11 @@
 """``with_backward`` through the front door, with a stand-in for the referee that verifies every kernel."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from tests.whole.generous import Generous
 from torch import nn
 
 import kernelwright
@@ -14,12 +14,9 @@ from kernelwright.api.training import step_speedup
 from kernelwright.core.budget import Budget
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import UserError
-from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.machine import Machine
 from kernelwright.core.request import RunRequest
-from kernelwright.core.roofline import Floor
 from kernelwright.core.task import Task
-from kernelwright.referee.version import REFEREE_VERSION
 from kernelwright.settings import Settings
 from kernelwright.testing.fake_run import PEAKS, fake_evaluation
 
@@ -58,41 +55,20 @@ class Scaled(nn.Module):
         return torch.tanh(x * self.scale)
 
 
-class Generous:
-    """A stand-in: every kernel is right, and as much faster than eager as ``speedups`` says."""
+class GenerousTwice(Generous):
+    """A stand-in with a speedup of each direction."""
 
-    def __init__(self) -> None:
-        self.forward, self.backward = 4.0, 4.0
-        self.task: Task | None = None
-        self.baseline_ms: Mapping[str, float] = {"default": 10.0}
+    forward, backward = 4.0, 4.0
 
-    def open(self, task: Task) -> "Generous":
-        self.task = task
-        return self
-
-    def evaluate(
-        self,
-        candidate: Candidate,
-        *,
-        final: bool = False,
-        floors: Mapping[str, Floor] | None = None,
-        baselines: tuple[str, ...] = ("eager",),
-    ) -> Evaluation:
+    @property
+    def speedup(self) -> float:  # type: ignore[override]
         assert self.task is not None
-        is_backward = self.task.name.endswith("_backward")
-        speedup = self.backward if is_backward else self.forward
-        made = fake_evaluation(candidate, self.task, speedup, final=final)
-        return made.model_copy(update={"referee": REFEREE_VERSION})
-
-    def __enter__(self) -> "Generous":
-        return self
-
-    def __exit__(self, *exc: object) -> None: ...
+        return self.backward if self.task.name.endswith("_backward") else self.forward
 
 
 @pytest.fixture
-def referee(monkeypatch: pytest.MonkeyPatch) -> Generous:
-    made = Generous()
+def referee(monkeypatch: pytest.MonkeyPatch) -> GenerousTwice:
+    made = GenerousTwice()
     monkeypatch.setattr(playing, "open_referee", lambda *args, **named: made)
     monkeypatch.setattr(starting, "machine_for", lambda *args: Machine(cores=2, peaks=PEAKS))
     return made
@@ -125,7 +101,9 @@ def gradient(module: Any) -> torch.Tensor:
 
 
 @pytest.mark.slow
-def test_both_are_searched_delivered_and_saved(referee: Generous, settings: Settings, tmp_path: Path) -> None:
+def test_both_are_searched_delivered_and_saved(
+    referee: GenerousTwice, settings: Settings, tmp_path: Path
+) -> None:
     original = Scaled()
     result = optimised(settings, original)
     assert sorted(line.task for line in kernelwright.runs(settings.store)) == ["Scaled", "Scaled_backward"]
@@ -143,7 +121,7 @@ def test_both_are_searched_delivered_and_saved(referee: Generous, settings: Sett
 
 
 @pytest.mark.slow
-def test_a_file_is_trained_too(referee: Generous, settings: Settings, tmp_path: Path) -> None:
+def test_a_file_is_trained_too(referee: GenerousTwice, settings: Settings, tmp_path: Path) -> None:
     path = tmp_path / "scaled.py"
     path.write_text(SOURCE, encoding="utf-8")
     result = optimised(settings, path)
@@ -156,7 +134,7 @@ def test_a_file_is_trained_too(referee: Generous, settings: Settings, tmp_path: 
 
 @pytest.mark.slow
 def test_where_a_step_is_no_faster_the_original_computes_gradients(
-    referee: Generous, settings: Settings
+    referee: GenerousTwice, settings: Settings
 ) -> None:
     referee.forward, referee.backward = 1.5, 1.5
     result = optimised(settings, Scaled())
@@ -170,7 +148,7 @@ def test_where_a_step_is_no_faster_the_original_computes_gradients(
 
 @pytest.mark.slow
 def test_what_cannot_be_captured_says_why_and_is_delivered_as_ever(
-    referee: Generous, settings: Settings
+    referee: GenerousTwice, settings: Settings
 ) -> None:
     module = nn.Sequential(Scaled(), nn.BatchNorm1d(16)).train()
     result = optimised(settings, module)
@@ -188,7 +166,7 @@ def test_what_cannot_be_captured_says_why_and_is_delivered_as_ever(
     ],
 )
 def test_options_that_exclude_it_are_refused_in_one_line(
-    options: dict[str, Any], words: str, referee: Generous, settings: Settings
+    options: dict[str, Any], words: str, referee: GenerousTwice, settings: Settings
 ) -> None:
     with pytest.raises(UserError, match=words):
         optimised(settings, Scaled(), **options)

@@ -11,10 +11,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from kernelwright.core import source as source_module
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.cpp_source import without_comments
 from kernelwright.core.plan import Move, Plan
-from kernelwright.core.source import NATIVE_SOURCES, normalise
+from kernelwright.core.source import MAX_TOKENS, NATIVE_SOURCES, normalise
 from kernelwright.core.target import TargetName
 
 KERNEL = '''"""A kernel."""
@@ -231,3 +232,34 @@ def _preprocessed(text: str) -> list[str]:
     lines = "\n".join(line for line in text.split("\n") if not line.lstrip().startswith("#include"))
     command = ["g++", "-E", "-P", "-x", "c++", "-"]
     return subprocess.run(command, input=lines, capture_output=True, text=True, check=True).stdout.split()
+
+
+LONG = {
+    "statements": "a=1\n" * (MAX_TOKENS // 4),
+    "a list": "a = [" + "1," * (MAX_TOKENS // 2) + "]\n",
+    "an open bracket": "a = [" + "1," * MAX_TOKENS,
+    "behind a comment that looks like a string": "#'''\n" + "f(g)\n" * (MAX_TOKENS // 5) + "#'''\n",
+}
+
+
+@pytest.mark.parametrize("case", LONG)
+def test_a_source_that_takes_long_is_not_taken_apart(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[str] = []
+    monkeypatch.setattr(source_module.ast, "parse", lambda text: parsed.append(text))
+    assert normalise(LONG[case]) == LONG[case].strip() + "\n"
+    assert parsed == []
+
+
+def test_long_strings_are_one_token() -> None:
+    text = "CPP_SOURCE = '''\n" + "y[0] += 1;\n" * MAX_TOKENS + "'''\n"
+    assert normalise(f"# made\n{text}") == normalise(text) != text
+
+
+@given(st.text(st.characters(exclude_categories=()), max_size=20))
+@example("\ud800")
+@example("x = '\ud83d\ude00'")
+def test_every_text_can_be_stored_and_sent(text: str) -> None:
+    candidate = Candidate(source=text)
+    assert Candidate.model_validate_json(candidate.model_dump_json()).id == candidate.id
+    if not any("\ud800" <= c <= "\udfff" for c in text):
+        assert candidate.source == text

@@ -3,10 +3,11 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from kernelwright.core.evaluation import Status
 from kernelwright.core.policy import Policy
 from kernelwright.corpus.audit import SpecimenResult, audit
 from kernelwright.corpus.load import load_specimens
-from kernelwright.corpus.specimen import HARMED, NO_CHECK
+from kernelwright.corpus.specimen import HARMED, NO_CHECK, NOT_FASTER
 from kernelwright.referee.session.referee import Referee
 from kernelwright.referee.settings import RefereeSettings
 
@@ -34,22 +35,27 @@ def part(number: int) -> tuple[str, ...]:
 def judged(names: Sequence[str], cache: Path) -> dict[str, SpecimenResult]:
     """Return the audit's result for each of these specimens.
 
-    Draws and rounds are random: a specimen may meet another check than the one its header names. It is judged
-    again then. One that is ever let through, or does harm, stays as it was found.
+    Draws and rounds are random: a specimen may meet another check than the one its header names, and one that
+    is not faster is found faster by one interval in forty. It is judged again then, and let through when it
+    is found faster twice. One that is let through otherwise, or does harm, stays as it was found.
     """
-    found: dict[str, SpecimenResult] = {}
+    found: dict[str, list[SpecimenResult]] = {name: [] for name in names}
     for _ in range(JUDGEMENTS):
-        left = [s for s in load_specimens() if s.name in names and is_stopped_elsewhere(found.get(s.name))]
-        found |= {finding.specimen.name: finding for finding in audit(left, opener(cache), lambda task: {})}
-    return found
+        left = [s for s in load_specimens() if s.name in names and is_open(found[s.name])]
+        for finding in audit(left, opener(cache), lambda task: {}):
+            found[finding.specimen.name].append(finding)
+    return {name: findings[-1] for name, findings in found.items()}
 
 
-def is_stopped_elsewhere(finding: SpecimenResult | None) -> bool:
-    """True before the first judgement, and where a check found the specimen that its header does not name."""
-    if finding is None:
+def is_open(findings: Sequence[SpecimenResult]) -> bool:
+    """True before the first judgement, and where the last one may have been chance."""
+    if not findings:
         return True
-    was_let_through = finding.outcome in NO_CHECK or HARMED in finding.detail or finding.left
-    return not (finding.is_as_expected or was_let_through)
+    last = findings[-1]
+    is_hurt = HARMED in last.detail or bool(last.left)
+    if last.outcome == Status.VERIFIED and NOT_FASTER in last.specimen.expect:
+        return not is_hurt and [f.outcome for f in findings].count(last.outcome) < 2
+    return not (last.is_as_expected or is_hurt or last.outcome in NO_CHECK)
 
 
 def opener(cache: Path, device: str = "cpu") -> Callable[[Policy], Referee]:

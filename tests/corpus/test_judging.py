@@ -72,4 +72,4 @@ def test_a_harness_that_does_not_look_falls_for_it(tmp_path: Path) -> None:
     (specimen,) = load_specimens(only="16_counting")
     verdict = ask(specimen, tmp_path)
     assert verdict.accepted, verdict.detail
-    assert verdict.speedup is not None and verdict.speedup > 1
+    assert verdict.speedup is not None

@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 import torch
-from tests.delivery.delivering import delivered
+from tests.delivery.delivering import delivered, printed
 from torch import nn
 from torch.fx.experimental.proxy_tensor import make_fx
 
+from kernelwright.delivery.making import deliver
 from kernelwright.delivery.runtime.operator import operator_of as operator_for
+from kernelwright.tasks.live import task_from_module
 
 SHAPE = (6, 16)
 
@@ -153,6 +155,15 @@ def test_vmap_of_the_operator_calls_it_for_each(gate: Any) -> None:
     for number, factor in enumerate((1, 2)):
         one = Gate()(x * factor, y)
         torch.testing.assert_close(tuple(part[number] for part in many), tuple(t.detach() for t in one))
+
+
+def test_a_name_of_digits_and_signs_names_an_operator(tmp_path: Any, monkeypatch: Any) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("7_Gate", "--", "é1"):
+        task = task_from_module(Gate().eval(), inputs(), name=name, folder=tmp_path)
+        fast: Any = deliver(printed(task), task, Gate().eval()).module
+        assert str(operator_of(fast)).startswith("kernelwright.kernel_")
+        torch.testing.assert_close(operator_of(fast)(*inputs(), fast.weight.detach()), Gate()(*inputs()))
 
 
 def test_an_operator_called_with_other_shapes_says_so(gate: Any) -> None:

@@ -1,5 +1,6 @@
 """A budget of what models cost ends a run, and what was paid for by then is judged."""
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -116,8 +117,8 @@ def test_every_recipe_is_played_by_a_mixed_team(recipe: str, play: Play, store: 
     assert any("CHUNK" not in candidate.source for candidate in made), "the expert's, or the reference"
 
 
-WRITERS = ("You write ", "You make a kernel ", "You improve ", "You repair ")
-"""How the prompts that ask for code begin."""
+WRITERS = re.compile(r"^You (write|make a kernel|improve|repair) ", re.M)
+"""What the prompts that ask for code say of the role."""
 
 
 @pytest.mark.slow
@@ -125,7 +126,7 @@ WRITERS = ("You write ", "You make a kernel ", "You improve ", "You repair ")
 def test_no_kernel_is_asked_for_that_could_not_be_judged(recipe: str, play: Play) -> None:
     with BadServer(answers(PlayingModel())) as server:
         outcome = play(spec_for(server, recipe, Budget(evaluations=6)), ScriptedReferee())
-        asked = [request for request in server.requests if request.text().startswith(WRITERS)]
+        asked = [request for request in server.requests if WRITERS.search(request.text())]
     by_hand = recipe.startswith("stark")  # the root is the reference; no model writes it
     assert outcome.spent.evaluations == 6
     assert len(asked) == outcome.spent.evaluations - by_hand

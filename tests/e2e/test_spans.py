@@ -1,7 +1,11 @@
 """Spans of a run: nested as the run is, and none where they are not asked for."""
 
+import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -70,3 +74,19 @@ def test_a_run_holds_its_steps_and_they_hold_tools_and_evaluations(play: Play, r
 def test_nothing_is_traced_unless_it_is_asked_for(play: Play, recorder: Recorder) -> None:
     played(play, instrument=False)
     assert recorder.opened == []
+
+
+@pytest.mark.slow
+def test_an_exporter_of_the_user_s_sends_one_trace_nested_as_the_run_is(tmp_path: Path) -> None:
+    pytest.importorskip("opentelemetry.exporter.otlp.proto.http.trace_exporter")
+    program = [sys.executable, "-m", "tests.e2e.export_spans", str(tmp_path / "spans.db")]
+    root = Path(__file__).parents[2]
+    done = subprocess.run(program, cwd=root, capture_output=True, text=True, timeout=300, check=True)
+    sent = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("[")]
+    assert len({trace_id for _, _, trace_id, _ in sent}) == 1
+    named = [(depth, name.partition(" ")[0]) for depth, name, _, _ in sent]
+    assert named[0] == (0, "invoke_workflow") and (1, "step") in named and (2, "evaluate") in named
+    assert (3, "chat") in named, "in the span of the agent, which is in that of the step"
+    assert any(name == "execute_tool" for _, name in named)
+    chat = next(keys for _, name, _, keys in sent if name.startswith("chat"))
+    assert {"gen_ai.request.model", "gen_ai.usage.input_tokens", "gen_ai.usage.output_tokens"} <= set(chat)

@@ -9,18 +9,17 @@ from typing import Any
 
 import pytest
 import torch
+from lab.gallery import CASES, SMALL, Entry, cast, made
 from tests.delivery.delivering import delivered
-from tests.gallery.models import GALLERY, Entry
 from tests.marks import mostly_slow
 from torch import nn
-from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils._pytree import tree_leaves
 
 import kernelwright
 from kernelwright.core.errors import UserError
 from kernelwright.delivery.making import Delivery
 from kernelwright.delivery.saving import save
 
-CASES = [f"{name}, {str(dtype)[6:]}" for name, entry in GALLERY.items() for dtype in entry.dtypes]
 QUICK = ("rms norm, bfloat16", "mixture gate, float32", "lstm cell, float32")
 NEAR = {torch.float32: (1e-4, 1e-5), torch.bfloat16: (3e-2, 3e-2), torch.float16: (1e-2, 1e-2)}
 """Relative and absolute, by dtype: intermediate results are rounded in eager, and in float32 in a kernel."""
@@ -28,20 +27,14 @@ NEAR = {torch.float32: (1e-4, 1e-5), torch.bfloat16: (3e-2, 3e-2), torch.float16
 
 @contextlib.contextmanager
 def delivering(case: str, folder: Path) -> Iterator[tuple[Entry, torch.dtype, nn.Module, Delivery]]:
-    name, _, dtype_name = case.partition(", ")
-    entry, dtype = GALLERY[name], getattr(torch, dtype_name)
     torch.manual_seed(0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        module = entry.make().eval().to(dtype)
-        yield entry, dtype, module, delivered(module, cast(entry.inputs(2), dtype), folder)
-
-
-def cast(values: Any, dtype: torch.dtype) -> Any:
-    def convert(x: Any) -> Any:
-        return x.to(dtype) if isinstance(x, torch.Tensor) and x.is_floating_point() else x
-
-    return tree_map(convert, values)
+        try:
+            entry, dtype, module = made(case, SMALL)
+        except ImportError as error:
+            pytest.skip(f"{error}: the extra gallery")
+        yield entry, dtype, module, delivered(module, cast(entry.inputs(SMALL, 2), dtype), folder)
 
 
 def same(got: Any, want: Any, dtype: torch.dtype) -> None:
@@ -53,7 +46,7 @@ def same(got: Any, want: Any, dtype: torch.dtype) -> None:
 def runs_kernel_then_original(fast: Any, module: nn.Module, entry: Entry, dtype: torch.dtype) -> None:
     with torch.no_grad():
         for batch in (2, 3):
-            args = cast(entry.inputs(batch), dtype)
+            args = cast(entry.inputs(SMALL, batch), dtype)
             same(fast(*args), module(*args), dtype)
     report = fast.report()
     assert (report.kernel_calls, report.original_calls) == (1, 1), report
@@ -82,7 +75,7 @@ def gradients_are_the_original_s(fast: Any, module: nn.Module, entry: Entry, dty
     """Compare gradients of all parameters and float inputs, on the verified shape."""
     found = []
     for one in (fast, module):
-        args = cast(entry.inputs(2), dtype)
+        args = cast(entry.inputs(SMALL, 2), dtype)
         leaves = [x.requires_grad_() for x in tree_leaves(args) if is_float(x)]
         loss = sum(out.float().pow(2).sum() for out in tree_leaves(one(*args)) if out.requires_grad)
         assert isinstance(loss, torch.Tensor)

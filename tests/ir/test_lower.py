@@ -95,6 +95,7 @@ ONE_REGION: dict[str, tuple[Callable[..., Any], torch.Tensor]] = {
     "adaptive_divisible": (lambda x: F.adaptive_avg_pool2d(x, (3, 5)), IMAGE),
     "relu_pool_tanh": (lambda x: torch.tanh(F.max_pool2d(torch.relu(x), 2)), IMAGE),
     "upsample": (lambda x: F.interpolate(x, scale_factor=2, mode="nearest"), IMAGE),
+    "floor_division": (lambda x: (torch.round(x * 10) / 10) // 0.1, X),
     "pad": (lambda x: F.pad(x, (1, 2, 0, 3), value=0.5), IMAGE),
     "cat": (lambda x: torch.cat([x, x.exp(), x[:, :2]], 1), IMAGE),
     "roll": (lambda x: torch.roll(x, 3, 2), IMAGE),

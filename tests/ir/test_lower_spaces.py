@@ -22,6 +22,7 @@ def shape_and_dims(draw: st.DrawFn) -> tuple[list[int], list[int]]:
     return shape, draw(st.lists(st.integers(0, len(shape) - 1), min_size=1, unique=True))
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None)
 @given(shape_and_dims(), st.booleans())
 def test_normalising_over_any_axes(case: tuple[list[int], list[int]], keepdim: bool) -> None:

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelwright.methods.stark import FromRootPolicy, StarkPolicy, Tree
+from kernelwright.methods.stark import NO_PLAN, FromRootPolicy, StarkPolicy, Tree
+from kernelwright.runs.steps.rewriting import Rewriting
 from kernelwright.runs.view import Attempt, RunView
 from kernelwright.testing.policy_contract import Luck, play
 
@@ -137,3 +138,8 @@ def test_without_search_every_attempt_starts_from_the_root(lots: random.Random, 
 
 def test_no_candidate_becomes_the_base_of_a_tree() -> None:
     assert not StarkPolicy().accepts_as_base(1.0, 9.0)
+
+
+def test_without_a_plan_agent_no_ranking_stands_in_for_the_plan() -> None:
+    step = NO_PLAN.pipelines["rewrite"]
+    assert isinstance(step, Rewriting) and not step.is_guided and "optimize" not in NO_PLAN.pipelines

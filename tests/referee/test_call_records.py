@@ -14,6 +14,7 @@ from kernelwright.referee.sandbox.processes import family_of, state_of
 from kernelwright.referee.sandbox.stopping import stopped
 from kernelwright.referee.session.call_queue import RECORD
 from kernelwright.referee.session.call_records import (
+    SPAN_BYTES,
     Unreadable,
     can_read,
     describe,
@@ -72,6 +73,20 @@ def test_elements_outside_the_storage_are_refused() -> None:
     one = record_of(values, [100], [1])["outputs"][0]
     with pytest.raises(Unreadable, match="outside its storage"):
         read_output(os.getpid(), one, np.empty(400, np.uint8))
+
+
+def test_the_stride_of_one_element_may_be_anything() -> None:
+    values = np.arange(6, dtype=np.float32)
+    into = np.empty(24, np.uint8)
+    read_output(os.getpid(), record_of(values, [1, 6], [1 << 62, 1])["outputs"][0], into)
+    assert np.array_equal(into.view(np.float32), values)
+
+
+def test_elements_far_apart_are_not_read_with_all_between_them() -> None:
+    one = record_of(np.zeros(4, np.float32), [2, 2], [SPAN_BYTES, 1])["outputs"][0]
+    one["storage_bytes"] = 8 * SPAN_BYTES
+    with pytest.raises(Unreadable, match="spread over"):
+        read_output(os.getpid(), one, np.empty(16, np.uint8))
 
 
 def test_memory_that_is_not_there_is_unreadable() -> None:

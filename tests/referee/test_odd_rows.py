@@ -10,7 +10,16 @@ from kernelwright.referee.host.acceptance import Asking, Questions, Run, Values
 from kernelwright.referee.host.change import ALL_NONFINITE, NAN, AcceptedInputs, change_sample, put_nonfinite
 from kernelwright.referee.host.input_distributions import permute
 from kernelwright.referee.host.odd_rows import ANY, KINDS, Keeping, Oddness, kept, make_odd
-from kernelwright.referee.host.redrawn import put_special, redraw_integers, redraw_mask
+from kernelwright.referee.host.redrawn import (
+    EQUAL,
+    PADDED,
+    RANDOM,
+    STYLES,
+    UNEVEN,
+    put_special,
+    redraw_integers,
+    redraw_mask,
+)
 from kernelwright.referee.host.weight_draws import change_state
 from kernelwright.referee.worker.tensors import compact
 
@@ -109,11 +118,49 @@ def test_a_mask_of_floats_keeps_its_two_values() -> None:
 def test_redrawn_integers_keep_range_order_and_distinctness(values: list[int], seed: int) -> None:
     x = torch.tensor(values)
     redraw_integers(x, generator(seed))
-    assert int(x.min()) >= min(values) and int(x.max()) <= max(values)
-    if len(values) > 2 and sorted(values) == values:
+    least = min(values) if len(set(values)) > 1 else min(values[0], 1)
+    assert int(x.min()) >= least and int(x.max()) <= max(values)
+    if len(values) > 2 and sorted(values) == values and len(set(values)) > 1:
         assert x.tolist() == sorted(x.tolist())
     if len(set(values)) == len(values) > 1:
         assert len(set(x.tolist())) == len(values)
+
+
+def test_uneven_masks_have_rows_of_one_value_and_equal_ones_nothing_else() -> None:
+    mask = torch.rand(64, 8, generator=generator()) > 0.5
+    redraw_mask(mask, UNEVEN, generator())
+    assert 4 < int(mask.all(1).sum()) < 32 and 4 < int((~mask).all(1).sum()) < 32
+    redraw_mask(mask, EQUAL, generator())
+    assert bool((mask == mask[0, 0]).all())
+
+
+def test_uneven_labels_leave_classes_empty() -> None:
+    labels = torch.randint(16, (512,), generator=generator())
+    redraw_integers(labels, generator(), UNEVEN)
+    assert torch.bincount(labels, minlength=16).max() > 128
+    redraw_integers(labels, generator(), EQUAL)
+    assert len(set(labels.tolist())) == 1
+
+
+def test_uneven_offsets_keep_their_ends_and_leave_segments_empty() -> None:
+    offsets = torch.arange(0, 257, 8)
+    redraw_integers(offsets, generator(), UNEVEN, may_repeat=True)
+    assert offsets[0] == 0 and offsets[-1] == 256
+    assert bool((offsets.diff() >= 0).all()) and bool((offsets.diff() == 0).any())
+
+
+@pytest.mark.parametrize(("may_repeat", "is_permutation"), [(True, False), (False, True)])
+def test_a_permutation_repeats_only_where_it_may(may_repeat: bool, is_permutation: bool) -> None:
+    order = torch.randperm(64, generator=generator())
+    redraw_integers(order, generator(), UNEVEN, may_repeat=may_repeat)
+    assert (len(set(order.tolist())) == 64) is is_permutation
+
+
+def test_lengths_that_are_all_full_are_also_short() -> None:
+    for style, least in ((RANDOM, 1), (UNEVEN, 0)):
+        lengths = torch.full((64,), 9)
+        redraw_integers(lengths, generator(), style)
+        assert least <= int(lengths.min()) < 9
 
 
 def test_some_labels_are_special_and_some_are_not() -> None:
@@ -230,7 +277,25 @@ def test_values_that_a_reference_compares_with_are_tried() -> None:
 def test_an_embedding_gets_no_label_that_it_lacks() -> None:
     table = torch.randn(10, 4)
     accepted = ask(lambda at: torch.nn.functional.embedding(at, table), torch.randint(10, (6,)))
-    assert not accepted.special and accepted.redrawn == {0}
+    assert not accepted.special and accepted.redrawn == {0: frozenset(STYLES)}
+
+
+def test_a_mean_over_a_mask_is_asked_about_empty_rows_and_attention_is_not() -> None:
+    x, mask = torch.randn(32, 8), torch.rand(32, 8) > 0.5
+    mean = ask(lambda x, m: (x * m).sum(1) / m.sum(1).clamp(min=1), x, mask)
+    unsafe = ask(lambda x, m: (x * m).sum(1) / m.sum(1), x, mask)
+    attention = ask(
+        lambda q, m: torch.nn.functional.scaled_dot_product_attention(q, q, q, attn_mask=m),
+        torch.randn(1, 2, 8, 8), torch.ones(8, 8).tril().bool(),
+    )  # fmt: skip
+    assert mean.redrawn[1] == set(STYLES)
+    assert unsafe.redrawn[1] == attention.redrawn[1] == {PADDED, RANDOM}
+
+
+def test_indices_that_are_written_to_stay_apart() -> None:
+    x, at = torch.randn(16, 3), torch.randperm(16)
+    assert ask(lambda x, at: torch.zeros(16, 3).index_add(0, at, x), x, at).may_repeat
+    assert not ask(lambda x, at: torch.zeros(16, 3).index_copy(0, at, x), x, at).may_repeat
 
 
 @pytest.mark.parametrize(
@@ -266,6 +331,11 @@ def test_a_sample_changes_only_what_is_accepted() -> None:
     change_sample([floats, flags], "odd_rows", 0, Keeping.NOTHING, generator(), AcceptedInputs())
     assert torch.equal(flags, before)
     change_sample(
-        [floats, flags], "odd_rows", 0, Keeping.NOTHING, generator(), AcceptedInputs(redrawn=frozenset({1}))
+        [floats, flags],
+        "odd_rows",
+        0,
+        Keeping.NOTHING,
+        generator(),
+        AcceptedInputs(redrawn={1: frozenset({PADDED})}),
     )
     assert not torch.equal(flags, before)

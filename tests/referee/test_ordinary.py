@@ -74,7 +74,7 @@ def test_a_candidate_that_is_wrong_there_on_other_distributions_only_is_not_veri
     session: RefereeSession,
 ) -> None:
     found = session.evaluate(candidate(WRONG_ON_LARGE), final=True)
-    assert found.status is Status.INCORRECT_NUMERICS
+    assert found.status in (Status.INCORRECT_NUMERICS, Status.NON_FINITE)
     assert session.evaluate(candidate(WRONG_ON_LARGE)).status is Status.VERIFIED
 
 
@@ -83,6 +83,28 @@ def test_a_candidate_that_takes_much_memory_is_not_within_the_policy(session: Re
     found = session.evaluate(candidate(HOARDS), final=True)
     assert (found.status, found.check) == (Status.REJECTED, Check.MEMORY), found.detail
     assert "1.25 times are allowed" in found.detail
+
+
+@pytest.mark.slow
+def test_memory_that_is_taken_when_the_module_is_made_counts(session: RefereeSession) -> None:
+    init = "    def __init__(self):\n        super().__init__()\n        self.kept = [torch.ones(12 << 20)]\n"
+    source = HEAD + BODY.format(before="pass").replace("    def forward", init + "    def forward")
+    found = session.evaluate(Candidate(source=source), final=True)
+    assert (found.status, found.check) == (Status.REJECTED, Check.MEMORY), found.detail
+
+
+@pytest.mark.slow
+def test_looking_at_inputs_takes_no_memory(tmp_path: Path) -> None:
+    body = "class {name}(nn.Module):\n    def forward(self, x):\n        return x.sum(-1)\n"
+    inputs = (
+        "def get_inputs():\n    return [torch.rand(4096, 1280)]\n\ndef get_init_inputs():\n    return []\n"
+    )
+    task = Task(name="large", source=HEAD + body.format(name="Model") + inputs)
+    with Referee(settings_for(tmp_path, None)) as referee, referee.open(task) as session:
+        found = session.evaluate(Candidate(source=HEAD + body.format(name="ModelNew")), final=True)
+    assert found.ordinary is not None, found.detail
+    memory = found.ordinary[0].memory
+    assert memory is not None and abs(memory.delivered_bytes - memory.original_bytes) < SLACK_BYTES
 
 
 def test_a_search_measures_nothing_there(session: RefereeSession) -> None:
@@ -97,6 +119,18 @@ def test_where_the_module_cannot_be_made_the_kernel_is_timed(tmp_path: Path) -> 
         found = session.evaluate(candidate(), final=True)
     assert found.ordinary is not None and found.ordinary[0].timed == "kernel"
     assert any("a_module_of_the_user" in note for note in found.notes)
+
+
+@pytest.mark.slow
+def test_a_module_that_raises_when_it_is_called_is_not_replaced_by_its_kernel(tmp_path: Path) -> None:
+    raises = (
+        HEAD + "class ModelNew(nn.Module):\n    def forward(self, x):\n        raise ValueError('guards')\n"
+    )
+    broken = DeliveredForm(lambda *given: raises, DELIVERED.needs)
+    task = Task(name="pointwise", source=POINTWISE)
+    with Referee(settings_for(tmp_path, broken)) as referee, referee.open(task) as session:
+        found = session.evaluate(candidate(), final=True)
+    assert (found.status, found.ordinary) == (Status.RUNTIME_ERROR, None) and "guards" in found.detail
 
 
 def test_an_ordinary_process_has_no_settings_of_the_allocator(tmp_path: Path) -> None:

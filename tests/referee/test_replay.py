@@ -12,7 +12,7 @@ from kernelwright.corpus.audit import honest_twin
 from kernelwright.corpus.load import load_corpus_task, load_specimens
 from kernelwright.referee.checks.replay import Replay
 from kernelwright.referee.session import admission
-from kernelwright.referee.session import referee as verdicts
+from kernelwright.referee.session import judging as verdicts
 from kernelwright.referee.session.candidate_process import Failure
 from kernelwright.referee.session.referee import Referee, RefereeSession
 from kernelwright.referee.session.reference_process import ReferenceProcess
@@ -86,6 +86,21 @@ def test_what_only_clocks_tell_must_be_found_by_three_processes(
     assert found.status is (Status.REJECTED if times == 3 else Status.VERIFIED), found.detail
     assert len(pids) == len(set(pids)) == min(times + 1, 3)
     assert found.notes == ("counts only if found again in other processes: slower",)
+
+
+def test_findings_of_several_kinds_do_not_add_up(
+    session: RefereeSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checks = [Check.REPLAY, Check.CLOCK, Check.REPLAY]
+
+    def find(replay: Replay) -> None:
+        if checks:
+            raise Failure(Status.REJECTED, "slower", check=checks.pop(), is_by_clock=True)
+
+    monkeypatch.setattr(Replay, "check", find)
+    monkeypatch.setattr(verdicts, "CONFIRMED_AFTER_S", (0.0, 0.0))
+    assert judge(session, honest_twin(session.task)).is_verified
+    assert not checks
 
 
 def test_what_outputs_tell_need_not_be_found_again(

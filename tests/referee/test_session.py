@@ -16,7 +16,7 @@ from kernelwright.core.evaluation import Stage, Status
 from kernelwright.core.roofline import Floor, Work, floor
 from kernelwright.core.task import Mode, Task, TolerancePolicy, Workload
 from kernelwright.referee.checks.floor import FloorCheck, FloorOf
-from kernelwright.referee.session import referee as module
+from kernelwright.referee.session import judging as module
 from kernelwright.referee.session.candidate_process import CandidateProcess
 from kernelwright.referee.session.referee import Referee, RefereeSession
 from kernelwright.testing.fake_run import PEAKS
@@ -30,6 +30,7 @@ def test_an_honest_kernel_is_verified_on_every_family(pointwise: RefereeSession)
     assert (evaluation.status, evaluation.stage) == (Status.VERIFIED, Stage.DONE), evaluation.detail
     families = {error.family for error in evaluation.errors}
     whole = {"as_is", "scaled", "negated", "sparse_spikes", "heavy_tail", "offset", "coarse", "permuted"}
+    whole |= {"zeros", "flat"}
     assert families == whole | {"odd_rows", "few_odd_rows", "odd_elements", "nonfinite"} | families & {
         "mixed"
     }
@@ -45,7 +46,7 @@ def test_the_final_measurement_uses_fresh_processes(pointwise: RefereeSession) -
     evaluation = pointwise.evaluate(Candidate(source=SAME), final=True)
     assert evaluation.is_verified and evaluation.is_final, evaluation.detail
     speedup = evaluation.results[0].speedup("eager")
-    assert speedup is not None and 0.2 < speedup.ratio < 5
+    assert speedup is not None and speedup.low <= speedup.ratio <= speedup.high
 
 
 def test_a_library_is_built_before_the_candidate_loads(pointwise: RefereeSession) -> None:

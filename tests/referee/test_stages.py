@@ -1,5 +1,6 @@
 """The stages are one list: every stage is in it, in order, and a failure names the one it was found in."""
 
+from collections import Counter
 from types import SimpleNamespace
 
 import pytest
@@ -8,9 +9,10 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Check, Evaluation, Stage, Status
 from kernelwright.machine.device_lease import DeviceLease
 from kernelwright.referee.checks.replay import Replay
-from kernelwright.referee.session import referee as verdicts
+from kernelwright.referee.session import judging as verdicts
 from kernelwright.referee.session.candidate_process import CandidateProcess, Failure
-from kernelwright.referee.session.referee import STAGES, RefereeSession
+from kernelwright.referee.session.judging import STAGES
+from kernelwright.referee.session.referee import RefereeSession
 
 from .test_finals import RIGHT
 
@@ -80,8 +82,8 @@ def test_there_is_a_pause_before_further_processes_only_where_the_last_one_was_d
 ) -> None:
     pauses: list[float] = []
     monkeypatch.setattr(verdicts, "time", SimpleNamespace(sleep=pauses.append))
-    trial = object.__new__(verdicts._Trial)
-    trial._notes, trial._waited_share = {}, waited
+    trial = object.__new__(verdicts.Judging)
+    trial._notes, trial._waited_share, trial._seen = {}, waited, Counter()
 
     def judge() -> None:
         raise Failure(Status.REJECTED, "slower", check=Check.REPLAY, is_by_clock=True)

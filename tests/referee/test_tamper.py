@@ -1,6 +1,7 @@
 """The fingerprint finds what was replaced or flipped, and nothing in an honest process."""
 
 import builtins
+import ctypes
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -55,9 +56,22 @@ def a_mode_left_on() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def large_blocks_from_the_heap() -> Iterator[None]:
+    libc, m_mmap_max = ctypes.CDLL(None), -4
+    if not hasattr(libc, "mallinfo2"):
+        pytest.skip("this C library does not tell where blocks come from")
+    libc.mallopt(m_mmap_max, 0)
+    try:
+        yield
+    finally:
+        libc.mallopt(m_mmap_max, 65536)
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
+        (large_blocks_from_the_heap, "where large blocks come from"),
         (lambda: patched(time, "perf_counter_ns", lambda: 0), "time.perf_counter_ns was replaced"),
         (lambda: patched(torch, "allclose", lambda *args: True), "torch.allclose was replaced"),
         (lambda: patched(torch.Tensor, "data_ptr", lambda self: 0), "Tensor.data_ptr was replaced"),

@@ -1,6 +1,7 @@
 """Ratios and intervals from samples, and how often they say something false."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -114,6 +115,15 @@ def test_a_baseline_that_some_processes_lack_is_left_out() -> None:
     lacking = Samples((1.0,), {}, {"candidate": 1})
     result = conclude("default", [samples([1.0], [2.0]), lacking])
     assert result.speedups == () and result.baselines == {} and result.candidate.n_samples == 2
+
+
+def test_a_common_factor_is_applied_where_less_was_found() -> None:
+    alone, found = samples([1.0, 2.0], [2.0, 2.0]), samples([3.0], [2.0])
+    already = replace(found, factor=1.5)
+    assert alone.with_factor(1.0) is alone
+    assert (alone.with_factor(1.5).candidate, alone.with_factor(1.5).factor) == ((1.5, 3.0), 1.5)
+    assert already.with_factor(1.2) is already
+    assert already.with_factor(3.0).candidate == (6.0,)
 
 
 SPREADS: dict[str, Spread] = {

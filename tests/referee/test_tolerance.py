@@ -103,6 +103,44 @@ def test_integers_must_equal_the_reference_or_the_oracle() -> None:
     assert not expected.judge(_raw(np.array([0, 2, 3]))).is_close
 
 
+def _integers(reference: list[int], oracle: list[int]) -> ExpectedOutput:
+    raw = (np.array(values, np.int64) for values in (reference, oracle))
+    return ExpectedOutput(
+        "int64", *map(_raw, raw), policy=TolerancePolicy.STRICT, inputs_per_output=64, width=4
+    )
+
+
+def _moved(expected: ExpectedOutput, reference: list[int], oracle: list[int], *, is_open: bool) -> None:
+    raw = (np.array(values, np.int64) for values in (reference, oracle))
+    expected.widen_exact(*map(_raw, raw), is_open=is_open)
+
+
+def _is_close(expected: ExpectedOutput, *values: int) -> bool:
+    return expected.judge(_raw(np.array(values, np.int64))).is_close
+
+
+def test_integers_that_move_with_the_last_bits_may_differ_by_as_much_and_no_others() -> None:
+    expected = _integers([5, 5, 7, 9], [5, 5, 7, 9])
+    _moved(expected, [5, 6, 7, 9], [5, 6, 7, 9], is_open=False)
+    assert expected.is_widened
+    assert _is_close(expected, 5, 6, 7, 9) and _is_close(expected, 5, 4, 7, 9)
+    assert not _is_close(expected, 5, 9, 7, 9) and not _is_close(expected, 6, 5, 7, 9)
+
+
+def test_where_float32_and_float64_choose_different_indices_any_index_will_do() -> None:
+    expected = _integers([40, 3, 60, 2], [9, 3, 60, 2])
+    _moved(expected, [40, 3, 60, 2], [9, 3, 60, 2], is_open=False)
+    assert _is_close(expected, 55, 3, 60, 2)
+    assert not _is_close(expected, 90, 3, 60, 2) and not _is_close(expected, 40, 5, 60, 2)
+
+
+def test_an_open_order_may_differ_but_no_index_comes_twice() -> None:
+    expected = _integers([4, 6, 8, 1], [4, 6, 8, 1])
+    _moved(expected, [6, 4, 8, 1], [4, 8, 6, 1], is_open=True)
+    assert _is_close(expected, 8, 6, 4, 1)
+    assert not _is_close(expected, 8, 8, 4, 1) and not _is_close(expected, 4, 6, 1, 8)
+
+
 def test_kernelbench_policy_is_allclose_at_1e_4() -> None:
     truth = _truth(1000)
     reference = truth.astype(np.float32)

@@ -3,7 +3,7 @@
 import pytest
 
 from kernelwright.core.errors import UserError
-from kernelwright.remote.access import is_own_host_header, matches, require_loopback, require_token
+from kernelwright.remote.access import host_of, is_own_host_header, matches, require_loopback, require_token
 
 TOKEN = "sixteen-characters-and-more"
 
@@ -57,3 +57,11 @@ def test_nothing_else_may(host: str) -> None:
 )
 def test_a_rebound_name_is_not_this_machine(header: str, is_own: bool) -> None:
     assert is_own_host_header(header) is is_own
+
+
+@pytest.mark.parametrize(
+    "header",
+    ["evil.example@127.0.0.1", "127.0.0.1/evil.example", "127.0.0.1 ", "127.0.0.1:x", "[::1", "127.0.0.1?a"],
+)
+def test_a_host_header_of_another_form_names_nobody(header: str) -> None:
+    assert host_of(header) == "" and not is_own_host_header(header)

@@ -13,7 +13,6 @@ from kernelwright.core.evaluation import Evaluation, Stage, Status
 from kernelwright.core.roofline import Floor, Work
 from kernelwright.core.task import Task, Workload
 from kernelwright.remote.answers import DropRequest, Failed, MalformedAnswer, Refused, read_answer
-from kernelwright.runs.interruption import is_faster_everywhere
 from kernelwright.testing.fake_run import fake_evaluation
 
 KERNEL = Candidate(source="kernel")
@@ -57,7 +56,7 @@ def test_a_single_latency_needs_a_wide_margin_to_mean_something(latency: float, 
     evaluation = read(verified(latency, 10.0))
     (speedup,) = evaluation.results[0].speedups
     assert (speedup.ratio, speedup.verdict) == (10.0 / latency, verdict)
-    assert is_faster_everywhere(evaluation) is (verdict == "faster")
+    assert evaluation.is_faster is (verdict == "faster")
     assert evaluation.detail == (
         "single latencies without a spread: speedups are taken to be uncertain by a factor of 1.25"
     )
@@ -66,7 +65,7 @@ def test_a_single_latency_needs_a_wide_margin_to_mean_something(latency: float, 
 
 def test_an_infinite_margin_is_never_significant() -> None:
     evaluation = read(verified(0.001, 1000.0), margin=math.inf)
-    assert not is_faster_everywhere(evaluation)
+    assert not evaluation.is_faster
     assert "no speedup is taken for significant" in evaluation.detail
     assert Evaluation.model_validate_json(evaluation.model_dump_json()) == evaluation
 
@@ -79,7 +78,7 @@ def test_without_a_baseline_no_speedup_is_stated() -> None:
     evaluation = read(verified(1.0, None))
     assert evaluation.is_verified and evaluation.geomean_speedup() is None
     assert "no speedup can be stated" in evaluation.detail
-    assert not is_faster_everywhere(evaluation)
+    assert not evaluation.is_faster
 
 
 @pytest.mark.parametrize("status", [status for status in Status if status is not Status.VERIFIED])

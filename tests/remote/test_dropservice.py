@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,9 @@ from kernelwright.core.machine import Machine
 from kernelwright.core.roofline import Floor, Peaks, Work
 from kernelwright.core.target import TargetName
 from kernelwright.core.task import Task
+from kernelwright.remote.answers import DropRequest
 from kernelwright.remote.dropservice import DropService
-from kernelwright.remote.filedrop import FileDropEvaluator
+from kernelwright.remote.filedrop import FileDropEvaluator, request_name
 from kernelwright.remote.sessions import Sessions
 from kernelwright.testing.fake_run import PEAKS, fake_evaluation
 
@@ -161,3 +163,69 @@ def test_who_answers_a_folder_says_on_which_machine(tmp_path: Path, stub: StubRe
 
 def _interrupt(seconds: float) -> None:
     raise KeyboardInterrupt
+
+
+NAME = "0" * 16
+NO_PLAIN_FILE: dict[str, Callable[[Path, Path], object]] = {
+    "a link": lambda path, secret: path.symlink_to(secret),
+    "a pipe": lambda path, secret: os.mkfifo(path),
+    "an endless file": lambda path, secret: path.symlink_to("/dev/zero"),
+    "a folder": lambda path, secret: path.mkdir(),
+}
+
+
+@pytest.mark.parametrize("file", ["request.json", "kernel.py"])
+@pytest.mark.parametrize("case", NO_PLAIN_FILE)
+def test_only_plain_files_are_read(tmp_path: Path, stub: StubReferee, file: str, case: str) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("hunter2")
+    service = make(tmp_path / "drop", stub)
+    put(tmp_path / "drop", NAME, document())
+    path = tmp_path / "drop" / "outbox" / NAME / file
+    path.unlink()
+    NO_PLAIN_FILE[case](path, secret)
+    assert service.answer_waiting() == 1
+    answer = (tmp_path / "drop" / "inbox" / f"{NAME}.json").read_text()
+    assert "no request" in answer and "hunter2" not in answer and stub.asked == []
+
+
+def test_a_request_that_is_a_link_is_no_request(tmp_path: Path, stub: StubReferee) -> None:
+    put(tmp_path / "elsewhere", NAME, document(), KERNEL.source.encode())
+    service = make(tmp_path / "drop", stub)
+    (tmp_path / "drop" / "outbox").mkdir(parents=True)
+    (tmp_path / "drop" / "inbox").mkdir()
+    (tmp_path / "drop" / "outbox" / NAME).symlink_to(tmp_path / "elsewhere" / "outbox" / NAME)
+    assert service.answer_waiting() == 1 and stub.asked == []
+
+
+def test_an_answer_never_goes_through_a_link(tmp_path: Path, stub: StubReferee) -> None:
+    precious = tmp_path / "precious"
+    precious.write_text("kept")
+    service = make(tmp_path / "drop", stub)
+    put(tmp_path / "drop", NAME, "{")
+    (tmp_path / "drop" / "inbox" / f"{NAME}.json").symlink_to(tmp_path / "not-there")
+    for draft in (f".{NAME}.json.{os.getpid()}.tmp", f".{NAME}.json.tmp"):
+        (tmp_path / "drop" / "inbox" / draft).symlink_to(precious)
+    assert service.answer_waiting() == 1
+    assert precious.read_text() == "kept" and not (tmp_path / "not-there").exists()
+    assert "no request" in (tmp_path / "drop" / "inbox" / f"{NAME}.json").read_text()
+
+
+def test_an_inbox_that_became_a_link_is_not_written_to(tmp_path: Path, stub: StubReferee) -> None:
+    service = make(tmp_path / "drop", stub)
+    put(tmp_path / "drop", NAME, "{")
+    (tmp_path / "drop" / "inbox").rmdir()
+    (tmp_path / "home").mkdir()
+    (tmp_path / "drop" / "inbox").symlink_to(tmp_path / "home")
+    with pytest.raises(MachineError, match="cannot be written"):
+        service.answer_waiting()
+    assert list((tmp_path / "home").iterdir()) == []
+
+
+def test_an_answer_that_is_a_pipe_does_not_stop_who_asked(tmp_path: Path, stub: StubReferee) -> None:
+    asking = FileDropEvaluator(tmp_path, timeout_s=0.0, sleep=void)
+    (tmp_path / "inbox").mkdir(exist_ok=True)
+    request = DropRequest.model_validate_json(document())
+    os.mkfifo(tmp_path / "inbox" / f"{request_name(request)}.json")
+    with pytest.raises(MachineError, match="cannot be read"):
+        asking.ask(request, KERNEL.source)

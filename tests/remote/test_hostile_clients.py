@@ -1,15 +1,18 @@
 """Clients that wait, and requests that two readers would read in two ways, over real sockets."""
 
+import contextlib
 import socket
 import time
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.remote.conftest import TOKEN, Service
+from tests.remote.conftest import TOKEN, Service, StubReferee, serving
 
+from kernelwright.remote import careful
 from kernelwright.remote.careful import MAX_WITHOUT_HEAD
 from kernelwright.remote.heads import MAX_HEAD_BYTES, Heads
 
@@ -61,6 +64,7 @@ TWICE = {
     "different lengths": ("Content-Length: 2", "Content-Length: 7"),
     "length and chunks": ("Content-Length: 2", "Transfer-Encoding: chunked"),
     "two tokens": (AUTH, "Authorization: Bearer other-one", "Content-Length: 2"),
+    "two origins": ("Origin: http://127.0.0.1", "Origin: http://elsewhere", "Content-Length: 2"),
     "two hosts": ("Host: elsewhere", "Content-Length: 2"),
     "a signed length": ("Content-Length: +2",),
     "a folded header": ("X: a", " Content-Length: 2"),
@@ -72,6 +76,45 @@ def test_what_can_be_read_in_two_ways_is_refused(service: Service, case: str) ->
     lines = ("POST /tasks HTTP/1.1", "Host: 127.0.0.1", "Content-Type: application/json", *TWICE[case])
     status, answer = ask(service, *lines, body=b"{}GET /health HTTP/1.1\r\nHost: a\r\n\r\n")
     assert status == 400 and answer.count(b"HTTP/1.1") == 1 and b'"error"' in answer
+
+
+BROKEN = {
+    "no size": b"-2\r\n{}",
+    "an endless size": b"f" * 40,
+    "hung up": b"2\r\n{",
+    "trailers": b"0\r\nX: " + b"a" * 99_999,
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_a_body_that_breaks_off_is_one_line_in_the_log_at_most(
+    service: Service, case: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    head = ("POST /tasks HTTP/1.1", "Host: 127.0.0.1", AUTH, "Content-Type: application/json")
+    with connect(service) as sock:
+        sock.sendall("\r\n".join((*head, "Transfer-Encoding: chunked", "", "")).encode() + BROKEN[case])
+        sock.shutdown(socket.SHUT_WR)
+        with contextlib.suppress(ConnectionError):
+            while sock.recv(65536):
+                pass
+    assert httpx.get(f"{service.url}/health", trust_env=False).status_code == 200
+    assert all(record.exc_info is None for record in caplog.records)
+
+
+@pytest.mark.parametrize("begun", [b"{", b""])
+def test_a_body_that_does_not_come_is_answered_whatever_the_application_is(
+    monkeypatch: pytest.MonkeyPatch, begun: bytes
+) -> None:
+    monkeypatch.setattr(careful, "BODY_S", 0.1)
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        while scope["type"] == "http" and (await receive())["type"] == "http.request":
+            pass
+
+    with serving(app) as url:
+        lines = ("POST / HTTP/1.1", "Host: 127.0.0.1", "Content-Length: 2")
+        status, answer = ask(Service(url, httpx.Client(), StubReferee()), *lines, body=begun)
+    assert status == 408 and b"did not come" in answer
 
 
 def test_a_request_behind_chunks_is_not_answered(service: Service) -> None:

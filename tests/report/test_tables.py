@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 from lab.golden import check_golden
 from lab.sample_run import COMPILE_MS, EAGER_MS, FLOOR, StubStore, make_store
 
-from kernelwright.core.events import LoweringGaveUp
+from kernelwright.core.evaluation import Check, Status
+from kernelwright.core.events import LoweringGaveUp, RunFinished
 from kernelwright.report.benchpicture import bench_picture
 from kernelwright.report.markdown import MIN_TASKS, bench_markdown, summary_cells
 from kernelwright.report.measures import RatioInterval
@@ -60,6 +61,17 @@ def test_an_unchanged_module_is_a_success_at_one_over_eager_and_at_eagers_place_
     assert row.speedup_compile is not None
     assert row.speedup_compile.ratio == pytest.approx(COMPILE_MS / EAGER_MS)
     assert row.floor_fraction == pytest.approx(FLOOR.ms / EAGER_MS)
+
+
+def test_an_unchanged_module_says_why_its_last_finalist_was_refused() -> None:
+    store = make_store(has_winner=False)
+    *events, finished = store.events
+    assert isinstance(finished, RunFinished) and finished.evaluation is not None
+    refused = {"status": Status.REJECTED, "check": Check.MEMORY, "detail": "1.5 times the memory"}
+    evaluation = finished.evaluation.model_copy(update=refused)
+    told = [*events, finished.model_copy(update={"evaluation": evaluation})]
+    row = row_of(StubStore(store.record, told), "t")
+    assert row.ending is Ending.UNCHANGED and "1.5 times the memory" in row.detail
 
 
 @pytest.mark.parametrize("failure", [None, "no memory"])

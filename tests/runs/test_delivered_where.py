@@ -18,7 +18,7 @@ from kernelwright.core.evaluation import (
 from kernelwright.core.events import RunFinished
 from kernelwright.report.story import Story
 from kernelwright.report.verdict import evaluation_verdict, run_verdict
-from kernelwright.runs.interruption import is_faster_everywhere
+from kernelwright.runs.finalists import rules_out_the_next
 
 TIMING = Timing(median_ms=1.0, p10_ms=1.0, p90_ms=1.0, n_samples=9, calls_per_sample=3)
 
@@ -65,7 +65,27 @@ def final(kept: float, ordinary: float | None = None, alone: float | None = None
 def test_delivered_is_what_is_faster_there_and_slower_nowhere(
     ratios: Mapping[str, float], is_delivered: bool
 ) -> None:
-    assert is_faster_everywhere(final(**ratios)) is is_delivered
+    assert final(**ratios).is_faster is is_delivered
+
+
+@pytest.mark.parametrize(
+    ("ratios", "is_ruled_out"),
+    [
+        ({"kept": 1.0}, True),
+        ({"kept": 0.9, "ordinary": 0.9}, True),
+        ({"kept": 1.01, "ordinary": 0.9}, False),
+        ({"kept": 1.5, "ordinary": 1.5, "alone": 0.9}, False),
+    ],
+)
+def test_the_next_finalist_has_its_turn_where_only_ordinary_processes_speak_against_this_one(
+    ratios: Mapping[str, float], is_ruled_out: bool
+) -> None:
+    assert rules_out_the_next(final(**ratios)) is is_ruled_out
+
+
+def test_a_finalist_that_is_not_verified_says_nothing_of_the_next() -> None:
+    wrong = final(1.0).model_copy(update={"status": Status.INCORRECT_NUMERICS, "results": ()})
+    assert not rules_out_the_next(wrong)
 
 
 def test_the_verdict_quotes_the_ordinary_process_first_and_names_the_others() -> None:

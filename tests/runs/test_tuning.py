@@ -90,3 +90,22 @@ def test_the_last_leader_is_tuned_before_the_search_ends() -> None:
     view = RunView(attempts=attempts, base="c", exhausted=frozenset("abc"), tunable=frozenset("c"))
     assert KernelwrightPolicy().select(view).base == "c" and KernelwrightPolicy().select(view).mode == "tune"
     assert KernelwrightPolicy().select(replace(view, tunable=frozenset())).mode == "stop"
+
+
+def test_what_tuning_may_make_the_fastest_is_tuned_and_what_is_far_behind_is_not() -> None:
+    attempts = tuple(
+        Attempt(step, "seed", name, None, True, speedup, 0.3)
+        for step, (name, speedup) in enumerate([("fast", 2.0), ("near", 1.7), ("far", 1.1)])
+    )
+    view = RunView(attempts=attempts, base="fast", tunable=frozenset({"near", "far"}))
+    assert (
+        KernelwrightPolicy().select(view).mode == "tune" and KernelwrightPolicy().select(view).base == "near"
+    )
+    assert KernelwrightPolicy().select(replace(view, tunable=frozenset({"far"}))).mode == "optimize"
+
+
+def test_what_was_tuned_is_gone_on_from_and_what_it_was_tuned_from_is_not(store: Store) -> None:
+    referee = FakeReferee({"a": 1.5, "a>tuned": 3.0, "a>tuned>x": 3.5, "a>x": 1.6})
+    start_run(SPEC, tuning_tools(store, referee, ScriptedTuner()))
+    judged = {source for source, _ in referee.asked}
+    assert "a>tuned>x" in judged and "a>x" not in judged

@@ -7,10 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernelwright.core.evidence import METRICS, Bottleneck, Evidence, Headroom
+from kernelwright.core.skill import RankedSkill
 from kernelwright.skills.diagnosis import diagnose
 from kernelwright.skills.lint import TEXT_VALUES
 from kernelwright.skills.load import load_skills
-from kernelwright.skills.ranking import rank
+from kernelwright.skills.ranking import announced_factor, expected_factor, rank
 from kernelwright.skills.stats import EmptyLedger, SkillStats
 
 SKILLS = load_skills()
@@ -142,6 +143,55 @@ def test_forbidden_skills_are_left_out() -> None:
     names = {entry.skill for entry in rank(SKILLS, evidence, diagnose(evidence), "cpu/cpp", EmptyLedger())}
     assert "streaming-stores" not in names
     assert "unroll-accumulators" in names
+
+
+def _ranked(gains: dict[str, float | None] | None, **facts: Any) -> dict[str, RankedSkill]:
+    evidence = Evidence(facts={name.replace("__", "."): value for name, value in facts.items()})
+    found = rank(SKILLS, evidence, diagnose(evidence), "cpu/cpp", EmptyLedger(), gains)
+    return {entry.skill: entry for entry in found}
+
+
+def test_the_space_decides_which_edits_have_a_place() -> None:
+    found = _ranked({"rows-together": 1.2}, graph__structure="pointwise")  # its file names other structures
+    assert set(found) == {"rows-together"}
+
+
+def test_expected_effects_are_the_cost_model_s_and_never_an_announced_constant() -> None:
+    small, large = (_ranked({"diagonal-matmul": gain})["diagonal-matmul"] for gain in (1.2, 6.0))
+    assert (small.expected, large.expected) == (1.2, 6.0) and small.score < large.score
+
+
+def test_where_no_model_looks_the_diagnosis_bounds_what_is_announced() -> None:
+    shares = {"little": 0.05, "much": 0.5}
+    found = {
+        name: expected_factor(SKILLS["vector-width"], Evidence(), {Bottleneck.COMPUTE: share}, None)
+        for name, share in shares.items()
+    }
+    assert found["little"] == pytest.approx(1 / 0.95)
+    assert found["much"] == announced_factor(SKILLS["vector-width"])
+
+
+def test_nothing_but_algebra_is_expected_to_get_below_the_floor() -> None:
+    facts = {"task__bound_by": "memory", "run__floor_fraction": 0.8}
+    found = _ranked({"streaming-stores": 3.0, "reassociate-reduction": 3.0}, **facts)
+    assert found["streaming-stores"].expected == pytest.approx(1 / 0.8)
+    assert found["reassociate-reduction"].expected == 3.0
+
+
+def test_little_headroom_vetoes_what_answers_no_bottleneck() -> None:
+    gains: dict[str, float | None] = {"streaming-stores": 1.0, "thread-count": 1.0, "exp-degree": 1.1}
+    near = _ranked(gains, task__bound_by="memory", run__floor_fraction=0.85)
+    far = _ranked(gains, task__bound_by="memory", run__floor_fraction=0.3)
+    assert "thread-count" not in near and {"streaming-stores", "exp-degree"} <= set(near)
+    assert "thread-count" in far
+
+
+def test_guidance_on_any_kernel_needs_a_sign_that_holds() -> None:
+    gains = {"occupancy-fit": None}
+    for occupancy, is_shown in ((0.9, False), (0.2, True)):
+        evidence = Evidence(facts={"aot.occupancy": occupancy})
+        found = rank(SKILLS, evidence, diagnose(evidence), "cuda/cuda", EmptyLedger(), gains)
+        assert [entry.skill for entry in found] == ["occupancy-fit"] * is_shown
 
 
 class OneSkillLedger:

@@ -1,10 +1,11 @@
-"""The worked patterns for GPUs are code: nvcc takes the CUDA, g++ HIP's syntax, Triton its own."""
+"""The worked patterns for GPUs are code: nvcc takes the CUDA, clang or g++ the HIP, Triton its own."""
 
 import importlib
 import importlib.util
 import re
 import shutil
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -14,15 +15,18 @@ from tests.marks import each_nth
 
 from kernelwright.skills.lint import patterns
 from kernelwright.skills.load import load_skills
+from kernelwright.targets.cuda.nvcc.find import Absent
+from kernelwright.targets.hip.hipcc.find import find_hip_compiler
+from kernelwright.targets.hip.hipcc.report import SHIM as HIP_SHIM
 
 SKILLS = {name: skill for name, skill in load_skills().items() if "cpu/cpp" not in skill.targets}
 SHIM = Path(__file__).parent / "hip_shim.h"
 
 
-def one_file(language: str) -> str:
+def one_file(language: str, names: Iterable[str] = SKILLS) -> str:
     """All patterns of a language in one source, each in a namespace, with the includes in front."""
     includes, parts = set[str](), list[str]()
-    for name, skill in SKILLS.items():
+    for name, skill in ((name, SKILLS[name]) for name in names):
         for number, code in enumerate(patterns(skill, language)):
             includes |= set(re.findall(r"^#include .+$", code, re.MULTILINE))
             body = re.sub(r"^#include .+$", "", code, flags=re.MULTILINE)
@@ -31,13 +35,42 @@ def one_file(language: str) -> str:
     return "\n".join([*sorted(includes), *parts])
 
 
+OLDER = {"sm_80": ["mma-fragments", "register-tile", "stream-k"], "sm_89": ["block-scaled-fp8"]}
+
+
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
-def test_cuda_patterns_compile_for_hopper(tmp_path: Path) -> None:
+@pytest.mark.parametrize("architecture", ["sm_90a", *OLDER])
+def test_cuda_patterns_become_machine_code(architecture: str, tmp_path: Path) -> None:
+    """PTX holds inline assembly as it was written; only the assembler reads it."""
     source = tmp_path / "patterns.cu"
-    source.write_text(one_file("cuda"), encoding="utf-8")
-    command = ["nvcc", "-std=c++17", "-arch=sm_90a", "-ptx", "-o", str(tmp_path / "out.ptx"), str(source)]
-    done = subprocess.run(command, capture_output=True, text=True)
+    source.write_text(one_file("cuda", OLDER.get(architecture, SKILLS)), encoding="utf-8")
+    command = ["nvcc", "-std=c++17", f"-arch={architecture}", "-cubin", "-o", str(tmp_path / "out.cubin")]
+    done = subprocess.run([*command, str(source)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-4000:]
+
+
+HIP_COMPILER = find_hip_compiler()
+NEEDS_ROCM = {"occupancy-fit"}
+"""``erff`` comes with ROCm's libraries."""
+
+
+@pytest.mark.slow
+def test_hip_patterns_compile_for_cdna(tmp_path: Path) -> None:
+    if isinstance(HIP_COMPILER, Absent):
+        pytest.skip(HIP_COMPILER.reason)
+    source = tmp_path / "patterns.hip"
+    alone = HIP_COMPILER.kind == "clang"
+    names = [name for name in SKILLS if not (alone and name in NEEDS_ROCM)]
+    source.write_text(one_file("hip", names), encoding="utf-8")
+    command = [str(HIP_COMPILER.path), "-std=c++17", "-O2", "-x", "hip", "--offload-arch=gfx942", "-S"]
+    command += ["--cuda-device-only", "-o", str(tmp_path / "out.s")]
+    command += ["-nogpulib", "-nogpuinc", "-include", str(HIP_SHIM)] if alone else []
+    done = subprocess.run([*command, str(source)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-4000:]
+    assembly = (tmp_path / "out.s").read_text(encoding="utf-8")
+    for instruction in ("v_mfma_f32_32x32x8_f16", "v_mfma_f32_16x16x4_f32", "row_bcast:31"):
+        assert instruction in assembly
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
@@ -51,7 +84,14 @@ def test_hip_patterns_have_sound_syntax_and_types(tmp_path: Path) -> None:
 
 TRITON = [name for name, skill in SKILLS.items() if patterns(skill, "triton")]
 FLOATS = {"eps", "scale"}
-POINTERS = {"_half_ptr": "*fp16", "_bf16_ptr": "*bf16", "_i32_ptr": "*i32", "_ptr": "*fp32"}
+POINTERS = {
+    "_e4m3_ptr": "*fp8e4nv",
+    "_u8_ptr": "*u8",
+    "_half_ptr": "*fp16",
+    "_bf16_ptr": "*bf16",
+    "_i32_ptr": "*i32",
+    "_ptr": "*fp32",
+}
 
 
 @pytest.mark.parametrize("name", TRITON)

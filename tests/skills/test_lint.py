@@ -96,6 +96,8 @@ def test_a_good_skill_is_clean() -> None:
             {"expects": ({"metric": "run.latency_ms", "direction": "down", "factor": 0.8},)},
             "sizes are above 1",
         ),
+        ({"lowering": None}, "names no place that it acts on"),
+        ({"acts_on": "moon"}, "no kind of place"),
         ({"sources": ()}, "no sources"),
         ({"body": BODY.replace("## Pitfalls", "## Notes")}, "no section 'Pitfalls'"),
         ({"body": BODY.replace("```cpp", "```")}, "no worked pattern for cpp"),

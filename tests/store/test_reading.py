@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import alembic.command  # noqa: F401  while all that it imports may be read: root's Python may be root's alone
 import pytest
 import sqlalchemy as sa
 

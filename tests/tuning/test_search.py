@@ -7,6 +7,7 @@ import pytest
 
 from kernelwright.core.errors import UserError
 from kernelwright.core.open_parameters import open_parameters
+from kernelwright.referee.point_worker import build_patience_s
 from kernelwright.tuning.halving import halve, median_interval
 from kernelwright.tuning.search import BASE, FirstCall, surface, tune_points
 from kernelwright.tuning.sources import OpenSource
@@ -126,3 +127,10 @@ def test_disturbed_turns_do_not_widen_the_interval_of_a_median() -> None:
     assert median_interval(turns) == (0.79, 0.82)
     assert median_interval([1.0, 3.0, 2.0]) == (1.0, 3.0), "too few for 95 %: the range"
     assert median_interval([2.0]) == (2.0, 2.0)
+
+
+def test_the_seconds_left_say_how_long_a_point_may_take_to_build() -> None:
+    short, long = (build_patience_s(left, is_first=False) for left in (30.0, 120.0))
+    assert short == pytest.approx(6.0) and long == pytest.approx(24.0)
+    assert build_patience_s(0.5, is_first=False) == 2.0  # long enough for any compiler to begin
+    assert build_patience_s(5.0, is_first=True) == build_patience_s(1e6, is_first=False) == 60.0

@@ -169,6 +169,17 @@ def test_what_is_no_request_ends_the_conversation_and_nothing_else(start: Start,
         assert client.judge(question("k")).is_verified
 
 
+def test_half_a_message_holds_nobody_up(start: Start) -> None:
+    warm = start()
+    with socket.socket(socket.AF_UNIX) as sock:
+        with places.short_path(warm.place.socket) as name:
+            sock.connect(name)
+        sock.sendall(b'{"what": "ju')
+        with warm.client() as client:
+            assert client.judge(question("k")).is_verified
+        assert end_warm(warm.cache, PROCESSOR.name) is not None and warm.has_ended()
+
+
 def test_another_user_gets_no_answer_and_is_given_none(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     from kernelwright.warm import server
 

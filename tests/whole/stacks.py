@@ -18,6 +18,21 @@ class Gate(nn.Module):
         return y * torch.relu(x) - self.slope * y
 
 
+class Numbered(nn.Module):
+    """A gate that knows its place, as layers of people's models do; what it knows decides little."""
+
+    def __init__(self, width: int, place: int, *, is_odd: bool = False) -> None:
+        super().__init__()
+        self.layer_idx, self.title = place, f"layer {place}"
+        self.gate = Gate(width)
+        self.is_last = is_odd
+        self.register_buffer("shift", torch.full((width,), 0.5), persistent=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.gate(x) + self.shift
+        return -y if self.is_last else y
+
+
 class Mlp(nn.Module):
     """Two products with a norm inside; takes and returns more than a tensor."""
 

@@ -1,6 +1,8 @@
 """A model taken apart and put together again, without a search or a referee: kernels by default schedules."""
 
 import copy
+import io
+import pickle
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -10,7 +12,7 @@ from types import ModuleType
 import pytest
 import torch
 from tests.delivery.delivering import printed
-from tests.whole.stacks import Gate, Mlp, Net
+from tests.whole.stacks import Gate, Mlp, Net, Numbered
 from torch import nn
 
 import kernelwright
@@ -25,7 +27,7 @@ from kernelwright.tasks.likeness import likeness
 from kernelwright.tasks.live import task_from_module
 from kernelwright.whole.blocks import BlockKind, find_blocks
 from kernelwright.whole.deciding import holds_blocks, may_hold_blocks
-from kernelwright.whole.patching import PatchedModel, deliver_patched
+from kernelwright.whole.patching import PatchedModel, deliver_patched, make_kernels, patch
 from kernelwright.whole.printing import print_model
 from kernelwright.whole.profiling import examples, profile
 from kernelwright.whole.saving import save_patched
@@ -76,6 +78,54 @@ def in_process(candidate: Candidate) -> nn.Module:
 def test_blocks_of_one_kind_are_found_whatever_their_weights(whole: Whole) -> None:
     found = {kind.paths for kind in whole.kinds}
     assert found == {("layers.0", "layers.1", "layers.2"), ("last",)}
+
+
+def kinds_of(net: nn.Module, folder: Path) -> set[tuple[str, ...]]:
+    return {kind.paths for kind in find_blocks(profile(net, calls_of(_task(net, folder), net)).parts)}
+
+
+def test_attributes_that_reach_no_result_make_no_kind(tmp_path: Path) -> None:
+    net = nn.Sequential(*(Numbered(32, place) for place in range(3))).eval()
+    assert kinds_of(net, tmp_path) == {("0", "1", "2")}
+    odd = nn.Sequential(*(Numbered(32, place, is_odd=place == 2) for place in range(3))).eval()
+    assert kinds_of(odd, tmp_path) == {("0", "1"), ("2.gate",)}
+    net.get_submodule("1").get_buffer("shift").fill_(0.25)  # no state_dict holds it: kernels may
+    assert kinds_of(net, tmp_path) == {("0", "2"), ("1.gate",)}
+
+
+def test_one_program_serves_blocks_that_differ_in_attributes_alone(tmp_path: Path) -> None:
+    net = nn.Sequential(*(Numbered(32, place) for place in range(3))).eval()
+    task = task_from_module(net, (X,), name="N", folder=tmp_path)
+    winner = printed(task_from_module(net[0], (X,), name="B", folder=tmp_path))
+    kernels = make_kernels(net, calls_of(task, net), [(("0", "1", "2"), winner)]).by_path
+    assert len({kernel.digest for kernel in kernels.values()}) == 3  # each is guarded by its own attributes
+    candidate = print_model(task, kernels, CPU_CPP)
+    assert "_block_0" in candidate.source and "_block_1" not in candidate.source
+    fast = patch(copy.deepcopy(net), kernels)
+    with torch.no_grad():
+        torch.testing.assert_close(fast(X), net(X))
+        made = in_process(candidate)
+        made.load_state_dict(net.state_dict())
+        torch.testing.assert_close(made(X), net(X))
+    assert kernelwright.report(fast).kernel_calls == 3
+
+
+def test_copies_of_a_compiled_model_are_compiled(whole: Whole) -> None:
+    judged = Candidate(source="class ModelNew: ...")
+    fast = deliver_patched(whole.task, whole.net, whole.winners, judged, is_compiled=True).module
+    written = io.BytesIO()
+    torch.save(fast, written)
+    written.seek(0)
+    copies = [copy.deepcopy(fast), pickle.loads(pickle.dumps(fast)), torch.load(written, weights_only=False)]
+    assert isinstance(fast, Net)
+    with torch.no_grad(), torch.compiler.set_stance("force_eager"):
+        for other in copies:
+            assert other._compiled_call_impl is not None and type(other) is type(fast)
+            torch.testing.assert_close(other(X), whole.net(X))
+            assert kernelwright.report(other).kernel_calls == 4
+            other.head.weight.mul_(2.0)
+            assert not torch.equal(other(X), fast(X))
+        torch.testing.assert_close(fast(X), whole.net(X))
 
 
 def test_every_block_with_a_kernel_runs_it_and_the_model_answers_as_before(

@@ -84,6 +84,8 @@ class Situation:
     """True where the Planner marks the spans to change in the base's source (STARK)."""
     timings_only: bool = False
     """True where the recipe has nothing but latencies (GPU Kernel Scientist)."""
+    is_tuned: bool = False
+    """The tuner has chosen the base's schedules: no move that changes only a schedule is worth a verdict."""
     evaluated: frozenset[str] = frozenset()
     """Ids of all candidates that this run has evaluated: to write one of them again is in vain."""
 

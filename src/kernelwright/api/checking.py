@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -63,7 +64,7 @@ def run_check(
         for task in tasks:
             shown.start(task.name)
             checkup = earlier.get(task.id) or check_one(
-                checker, task, request, shown, is_confined=where.confine_tasks
+                checker, task, request, shown, is_confined=where.confine_tasks, require=where.require_sandbox
             )
             shown.finish(checkup)
             found.append(checkup)
@@ -88,11 +89,11 @@ def _tasks(request: CheckRequest) -> list[Task]:
 
 def check_one(
     checker: "checkers.Checker", task: Task, request: CheckRequest, progress: ChecksProgress,
-    *, is_confined: bool = False,
+    *, is_confined: bool = False, require: str | None = None,
 ) -> Checkup:  # fmt: skip
     """Examine one task, at smaller sizes where its own are too large to be quick."""
     progress.tell("sizes")
-    sizes = reduced_sizes(task, request, is_confined=is_confined)
+    sizes = reduced_sizes(task, request, is_confined=is_confined, require=require)
     if sizes is None:
         return _too_large(task, request)
     at = task.model_copy(update={"workloads": (Workload(overrides=sizes),)}) if sizes else task
@@ -111,24 +112,28 @@ def _of_reduced_sizes(flag: Flag) -> Flag:
 
 
 def reduced_sizes(
-    task: Task, request: CheckRequest, *, is_confined: bool = False
+    task: Task, request: CheckRequest, *, is_confined: bool = False, require: str | None = None
 ) -> dict[str, Literal_] | None:
     """Return globals to rebind: none where the task fits or says its own; None where nothing fits.
 
-    With ``is_confined`` the task's code runs in the sandbox.
+    With ``is_confined`` the task's code runs in the sandbox; ``require`` is the weakest tier that will do.
     """
     is_full_size = request.full_size or bool(request.workloads)
     if is_full_size or task.path is None or task.workloads != (Workload(),):
         return {}
     if is_confined:
-        return _sizes_found_confined(task, request)
+        return _sizes_found_confined(task, request, require)
     return fitting_overrides(Path(task.path), max_ms=request.max_ms, max_mb=request.max_mb)
 
 
-def _sizes_found_confined(task: Task, request: CheckRequest) -> dict[str, Literal_] | None:
+def _sizes_found_confined(
+    task: Task, request: CheckRequest, require: str | None
+) -> dict[str, Literal_] | None:
     """Have the sizes reduced in the sandbox; whatever goes wrong there, none are: the check has the words."""
     asked = {"source": task.source, "max_ms": request.max_ms, "max_mb": request.max_mb}
-    heard = ask_program(SCALING, json.dumps(asked).encode(), SIZES_S, start_confined)
+    heard = ask_program(
+        SCALING, json.dumps(asked).encode(), SIZES_S, partial(start_confined, require=require)
+    )
     told = [message["sizes"] for message in heard.messages if "sizes" in message]
     if told and told[-1] is None:
         return None

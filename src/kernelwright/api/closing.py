@@ -39,7 +39,8 @@ def closer(target: TargetName, machine: Callable[[], Machine], where: Settings |
                 if defaults_of(candidate)
                 else schedules_of(task, candidate, target, machine(), where)
             )
-            with PointTimer(task, threads=probe_machine().cores or 1) as timer:
+            required = None if where is None else where.require_sandbox
+            with PointTimer(task, threads=probe_machine().cores or 1, require=required) as timer:
                 run = tune_points(points, timer, seconds=seconds)
         except (UserError, TaskError, LoweringError, CaptureError) as error:
             problem = str(error)  # defaults that do not run are the referee's to judge

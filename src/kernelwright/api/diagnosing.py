@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from kernelwright.agents.expert.analyst import ExpertAnalyst
+from kernelwright.agents.expert.applicable import judged
 from kernelwright.agents.expert.plan_lowering import PlanLowering
 from kernelwright.agents.problem import Problem
 from kernelwright.api.capturing import preparation
@@ -11,7 +12,7 @@ from kernelwright.api.machines import machine_for
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import TaskError
 from kernelwright.core.evaluation import Evaluation
-from kernelwright.core.evidence import Diagnosis, Evidence
+from kernelwright.core.evidence import Diagnosis, Evidence, FactValue
 from kernelwright.core.frozen import Frozen
 from kernelwright.core.plan import Plan
 from kernelwright.core.request import EvaluateRequest
@@ -23,9 +24,7 @@ from kernelwright.core.task import Task
 from kernelwright.memory.findings import Findings
 from kernelwright.memory.ledger import InformedLedger, Ledger
 from kernelwright.settings import Settings, load_settings
-from kernelwright.skills.diagnosis import diagnose
 from kernelwright.skills.load import load_skills
-from kernelwright.skills.ranking import rank
 from kernelwright.skills.stats import EmptyLedger, LedgerView
 from kernelwright.store.base import Store
 from kernelwright.targets.registry import all_targets
@@ -99,18 +98,15 @@ def run_diagnose(
     ledger = _ledger(store, target)
     lowering = PlanLowering(load_skills())
     found = ExpertAnalyst(lowering).analyse(problem, candidate, evaluation, ledger)
-    evidence, diagnosis, ranked = found.evidence, found.diagnosis, found.ranked
     if plan is None:
-        evidence = Evidence(facts=_without_program(evidence.facts))
-        diagnosis = diagnose(evidence)
-        ranked = rank(lowering.skills, evidence, diagnosis, str(target), ledger)
+        found = judged(lowering, problem, Plan(), _without_program(found.evidence.facts), ledger)
     return KernelDiagnosis(
         evaluation=evaluation,
         floors=dict(problem.floors),
         peaks=problem.peaks,
-        evidence=evidence,
-        diagnosis=diagnosis,
-        ranked=ranked,
+        evidence=found.evidence,
+        diagnosis=found.diagnosis,
+        ranked=found.ranked,
     )
 
 
@@ -123,7 +119,7 @@ def default_target(device: str) -> TargetName:
     return found
 
 
-def _without_program(facts: Mapping[str, object]) -> dict[str, object]:
+def _without_program(facts: Mapping[str, FactValue]) -> dict[str, FactValue]:
     return {name: value for name, value in facts.items() if not name.startswith(OF_THE_PROGRAM)}
 
 

@@ -201,9 +201,6 @@ def optimize(
         store=None if store is None or opened is not None else str(store),
     )
     begun = begin(request, settings=where, store=opened, evaluator=judge)
-    if begun.spec.by_blocks:
-        listen = on_event or (lambda event: None)
-        return finish_by_blocks(begun, original=module, progress=progress, on_event=listen)
     return _finished(begun, module, progress, on_event)
 
 
@@ -213,6 +210,9 @@ def _finished(
     progress: bool | None,
     on_event: Callable[[Event], None] | None,
 ) -> OptimizeResult:
+    if begun.spec.by_blocks:
+        listen = on_event or (lambda event: None)
+        return finish_by_blocks(begun, original=module, progress=progress, on_event=listen)
     is_training = begun.request is not None and begun.request.with_backward
     end = finish_with_backward if is_training else finish
     return end(begun, original=module, progress=progress, on_event=on_event)

@@ -3,6 +3,7 @@
 import ast
 import contextlib
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 from kernelwright.core.errors import UserError
@@ -64,13 +65,14 @@ def looking(
     if form == KernelForm.TRITON:
         is_training = inputs.mode is Mode.TRAIN if inputs is not None else mode is not Mode.EVAL
         task_source = None if inputs is None else bound_source(inputs, inputs.workloads[0])
+        start = partial(start_confined, require=where.require_sandbox)
         yield lambda one: inspect_candidate(
             source,
             one.gpu,
             task_source=task_source,
             is_training=is_training,
             timeout_s=timeout_s,
-            start=start_confined,
+            start=start,
         )
         return
     require_compiler(form)

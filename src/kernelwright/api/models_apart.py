@@ -1,7 +1,7 @@
 """A whole model: its blocks are optimised, each kind once, and the model is put together and judged."""
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -15,12 +15,14 @@ from kernelwright.api.starting import Begun, begin
 from kernelwright.core.blocks import BlockShare, Composition
 from kernelwright.core.budget import Budget
 from kernelwright.core.candidate import Candidate
-from kernelwright.core.errors import CaptureError, LoweringError, TaskError
-from kernelwright.core.events import Event, ModelTakenApart
+from kernelwright.core.errors import CaptureError, LoweringError, MachineError, TaskError
+from kernelwright.core.events import Event, ModelProfiled, ModelTakenApart
 from kernelwright.core.places import AsSaved
 from kernelwright.core.request import RunRequest
+from kernelwright.core.run import RunState
 from kernelwright.delivery.making import ExampleCall, calls_of, original_of
-from kernelwright.methods import find_recipe
+from kernelwright.delivery.runtime.kernel import VerifiedKernel
+from kernelwright.runs.holding import held
 from kernelwright.tasks.live import task_from_module
 from kernelwright.tasks.places import save_task
 from kernelwright.whole.blocks import find_blocks
@@ -31,6 +33,7 @@ from kernelwright.whole.profiling import TimeProfile, examples, profile
 from kernelwright.whole.sharing import share_budget
 
 Tell = Callable[[str], None]
+UNFIT = "its kernel cannot be put into the model"
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,7 @@ class _Model:
     original: nn.Module
     """In the task's mode; nobody else's."""
     calls: list[ExampleCall]
-    profile: TimeProfile
+    profiled: ModelProfiled
     on_event: Callable[[Event], None]
     progress: bool | None
     tell: Tell
@@ -58,7 +61,7 @@ def finish_by_blocks(
     """Carry the run of a whole model to its end and return what came of it.
 
     Each kind of block has a run of its own in the same store. An interruption keeps the runs that have ended:
-    asked for again, the model goes on from them.
+    asked for again or resumed, the model goes on from them. A block that fails is left as it is.
 
     Args:
         begun: the run of the whole.
@@ -69,17 +72,17 @@ def finish_by_blocks(
 
     Raises:
         TaskError: the model does not run on its example, or cannot be copied.
+        MachineError: the machine failed in some block, and no other one has a kernel; the run can be resumed.
     """
-    if begun.is_stored:
+    if begun.is_stored or begun.store.get_run(begun.run_id).state is RunState.FINISHED:
         return result_of(begun, begun.carry_on(on_event), original)
     task = begun.spec.task
     own, origin = original_of(task, original)
     with pickled_by_value(own if origin is not None else None):
         calls = calls_of(task, original)
-        tell(f"{task.name}: looking where its time goes")
-        model = _Model(begun, own, calls, profile(own, calls), on_event, progress, tell)
-        blocks, winners = _optimise_blocks(model)
-    apart, candidates = _compose(model, blocks, winners)
+        model = _Model(begun, own, calls, _profiled(begun, own, calls, tell), on_event, progress, tell)
+        blocks = _optimise_blocks(model)
+    apart, candidates = _compose(model, blocks)
     tell(f"{task.name}: judging {len(candidates)} ways to put it together")
     outcome = playing.put_together(
         begun.run_id,
@@ -93,67 +96,89 @@ def finish_by_blocks(
     return result_of(begun, outcome, original)
 
 
-def _optimise_blocks(model: _Model) -> tuple[list[BlockShare], list[tuple[Sequence[str], Candidate]]]:
-    """Return what became of each kind of block, and the kernels that won."""
-    request = model.begun.request
-    assert request is not None
-    kinds = find_blocks(model.profile.parts)
-    shares = [kind.ms / model.profile.total_ms for kind in kinds]
-    granted = find_recipe(request.recipe).budget.model_dump()
-    granted |= request.budget.model_dump(exclude_none=True)
-    parts = share_budget(request.budget, shares)
-    blocks: list[BlockShare] = []
-    winners: list[tuple[Sequence[str], Candidate]] = []
-    for number, (kind, share, budget) in enumerate(zip(kinds, shares, parts, strict=True), 1):
-        block = BlockShare(
-            name=type(model.original.get_submodule(kind.paths[0])).__name__,
+def _profiled(begun: Begun, own: nn.Module, calls: list[ExampleCall], tell: Tell) -> ModelProfiled:
+    """Return where the time goes and which blocks have ended, as the run has it or as it is now."""
+    recorded = (stored.event for stored in begun.store.iter_events(begun.run_id, kinds=["model_profiled"]))
+    known = [event for event in recorded if isinstance(event, ModelProfiled)]
+    if known:
+        return known[-1]
+    tell(f"{begun.spec.task.name}: looking where its time goes")
+    found = profile(own, calls)
+    blocks = tuple(
+        BlockShare(
+            name=type(own.get_submodule(kind.paths[0])).__name__,
             paths=kind.paths,
             before_ms=kind.ms,
-            share=min(share, 1.0),
+            share=min(kind.ms / found.total_ms, 1.0),
         )
+        for kind in find_blocks(found.parts)
+    )
+    profiled = ModelProfiled(total_ms=found.total_ms, blocks=blocks)
+    _record(begun, profiled)
+    return profiled
+
+
+def _record(begun: Begun, profiled: ModelProfiled) -> None:
+    with held(begun.store, begun.run_id):
+        begun.store.append_event(begun.run_id, profiled)
+
+
+def _optimise_blocks(model: _Model) -> list[BlockShare]:
+    """Return what became of each kind of block; each that ends is recorded with the model's run."""
+    request = model.begun.request
+    assert request is not None
+    blocks = list(model.profiled.blocks)
+    parts = share_budget(request.budget, [block.share for block in blocks])
+    failures: dict[int, MachineError] = {}
+    for number, (block, budget) in enumerate(zip(model.profiled.blocks, parts, strict=True)):
+        if block.has_ended:
+            continue
         if budget is None:
-            blocks.append(block.model_copy(update={"note": "too small a share of the time for the budget"}))
+            note = "too small a share of the time for the budget"
+            blocks[number] = block.model_copy(update={"note": note})
             continue
         model.tell(
-            f"block {number} of {len(kinds)}: {block.name}, {len(kind.paths)} times, "
-            f"{100 * share:.0f} % of the time"
+            f"block {number + 1} of {len(blocks)}: {block.name}, {len(block.paths)} times, "
+            f"{100 * block.share:.0f} % of the time"
         )
-        block, winner = _optimise_block(model, request, block, budget)
-        blocks.append(block)
-        if winner is not None:
-            winners.append((kind.paths, winner))
-    return blocks, winners
+        try:
+            blocks[number] = _optimise_block(model, request, block, budget)
+        except (TaskError, CaptureError, LoweringError) as error:
+            blocks[number] = block.model_copy(update={"note": str(error)})
+        except MachineError as error:
+            failures[number] = error  # not recorded: a run that is carried on tries it again
+            continue
+        _record(model.begun, model.profiled.model_copy(update={"blocks": tuple(blocks)}))
+    if failures and all(block.candidate is None for block in blocks):
+        raise next(iter(failures.values()))
+    for number, failure in failures.items():
+        note = f"the machine failed: {failure}; --again measures anew"
+        blocks[number] = blocks[number].model_copy(update={"note": note})
+    return blocks
 
 
-def _optimise_block(
-    model: _Model, request: RunRequest, block: BlockShare, budget: Budget
-) -> tuple[BlockShare, Candidate | None]:
-    try:
-        asked = request.model_copy(
-            update={
-                "task": _place_of(model, block),
-                "budget": budget,
-                "blocks": False,
-                "workloads": (),
-                "mode": None,
-                "tolerance": None,
-            }
-        )
-        whole = model.begun
-        begun = begin(
-            asked, settings=whole.settings, store=whole.store, evaluator=whole.evaluator, carry_on=True
-        )
-        result = finish(begun, progress=model.progress, on_event=model.on_event)
-    except (TaskError, CaptureError) as error:
-        return block.model_copy(update={"note": str(error)}), None
+def _optimise_block(model: _Model, request: RunRequest, block: BlockShare, budget: Budget) -> BlockShare:
+    asked = request.model_copy(
+        update={
+            "task": _place_of(model, block),
+            "budget": budget,
+            "blocks": False,
+            "workloads": (),
+            "mode": None,
+            "tolerance": None,
+        }
+    )
+    whole = model.begun
+    begun = begin(asked, settings=whole.settings, store=whole.store, evaluator=whole.evaluator, carry_on=True)
+    result = finish(begun, progress=model.progress, on_event=model.on_event)
     found = {"run_id": result.run_id, "is_stored": begun.is_stored}
     evaluation, winner = result.evaluation, result.winner
     if winner is None or evaluation is None:
-        return block.model_copy(update={**found, "note": f"nothing faster: {result.reason}"}), None
+        return block.model_copy(update={**found, "note": f"nothing faster: {result.reason}"})
     over = [s.verdict for r in evaluation.told for s in r.speedups if s.baseline == "torch_compile"]
     found |= {"candidate": winner.id, "speedup": evaluation.geomean_speedup()}
     found |= {"beats_compiler": "faster" in over and "slower" not in over}
-    return block.model_copy(update=found), winner
+    return block.model_copy(update=found)
 
 
 def _place_of(model: _Model, block: BlockShare) -> AsSaved:
@@ -175,53 +200,90 @@ def _place_of(model: _Model, block: BlockShare) -> AsSaved:
     return save_task(task)
 
 
-def _compose(
-    model: _Model, blocks: list[BlockShare], winners: list[tuple[Sequence[str], Candidate]]
-) -> tuple[ModelTakenApart, list[Candidate]]:
+def _compose(model: _Model, blocks: list[BlockShare]) -> tuple[ModelTakenApart, list[Candidate]]:
     """Return the ways to put the model together, and what the report says of it."""
-    begun, before = model.begun, model.profile.total_ms
+    before = model.profiled.total_ms
+    kernels = _kernels(model, blocks)
+    first = _fitting(model, blocks, kernels)
     apart = ModelTakenApart(before_ms=before, after_ms=None, blocks=tuple(blocks), compositions=())
-    if not winners:
-        note = "no block of the model became faster" if blocks else "the model has no blocks to take out"
+    if first is None:
+        unfit = next((block.note for block in blocks if block.note.startswith(UNFIT)), "")
+        note = unfit or "no block of the model became faster" if blocks else "it has no blocks to take out"
         return apart.model_copy(update={"note": note}), []
-    made, ways, why = [], [], []
-    by_first = {paths[0]: (paths, winner) for paths, winner in winners}
-    for kinds, is_compiled in compositions(blocks):
-        chosen = [by_first[blocks[kind].paths[0]] for kind in kinds]
-        try:
-            kernels = make_kernels(model.original, model.calls, chosen)
-            candidate = print_model(
-                begun.spec.task, kernels.by_path, begun.spec.target, is_compiled=is_compiled
-            )
-        except (TaskError, CaptureError, LoweringError) as error:
-            why.append(str(error))
-            continue
-        made.append(candidate)
-        ways.append(Composition(candidate=candidate.id, kinds=kinds, is_compiled=is_compiled))
-    after = _after(model, winners)
-    note = "" if ways else f"it cannot be put together: {why[0]}"
-    return (
-        ModelTakenApart(
-            before_ms=before,
-            after_ms=after.total_ms,
-            blocks=tuple(
-                block
-                if block.candidate is None
-                else block.model_copy(update={"after_ms": after.ms_of(block.paths)})
-                for block in blocks
-            ),
-            compositions=tuple(ways),
-            note=note,
+    ways = compositions(blocks)
+    made = [first, *(_printed(model, kernels, *way) for way in ways[1:])]
+    after = _after(model, kernels)
+    told = {
+        "after_ms": after.total_ms,
+        "blocks": tuple(
+            block.model_copy(update={"after_ms": after.ms_of(block.paths)}) if number in kernels else block
+            for number, block in enumerate(blocks)
         ),
-        made,
-    )
+        "compositions": tuple(
+            Composition(candidate=candidate.id, kinds=kinds, is_compiled=is_compiled)
+            for candidate, (kinds, is_compiled) in zip(made, ways, strict=True)
+        ),
+    }
+    return apart.model_copy(update=told), made
 
 
-def _after(model: _Model, winners: list[tuple[Sequence[str], Candidate]]) -> TimeProfile:
+def _kernels(model: _Model, blocks: list[BlockShare]) -> dict[int, Mapping[str, VerifiedKernel]]:
+    """Return the kernels of each kind that has one, by block; a kind whose blocks take none is left."""
+    made: dict[int, Mapping[str, VerifiedKernel]] = {}
+    for number, block in enumerate(blocks):
+        if block.candidate is not None:
+            winner = model.begun.store.get_candidate(block.candidate, block.run_id)
+            try:
+                made[number] = make_kernels(model.original, model.calls, [(block.paths, winner)]).by_path
+            except TaskError as error:
+                blocks[number] = _unfit(block, error)
+    return made
+
+
+def _fitting(
+    model: _Model, blocks: list[BlockShare], kernels: dict[int, Mapping[str, VerifiedKernel]]
+) -> Candidate | None:
+    """Return the model with all kernels that can be in it together; the others are taken out, with a note.
+
+    None where there is none.
+    """
+    if not kernels:
+        return None
+    try:
+        return _printed(model, kernels, tuple(kernels))
+    except (CaptureError, LoweringError):
+        found = None
+    kept: tuple[int, ...] = ()
+    for number in tuple(kernels):
+        try:
+            found = _printed(model, kernels, (*kept, number))
+            kept = (*kept, number)
+        except (CaptureError, LoweringError) as error:
+            blocks[number] = _unfit(blocks[number], error)
+            del kernels[number]
+    return found
+
+
+def _unfit(block: BlockShare, error: Exception) -> BlockShare:
+    return block.model_copy(update={"candidate": None, "note": f"{UNFIT}: {error}"})
+
+
+def _printed(
+    model: _Model,
+    kernels: Mapping[int, Mapping[str, VerifiedKernel]],
+    kinds: tuple[int, ...],
+    is_compiled: bool = False,
+) -> Candidate:
+    chosen = {path: kernel for kind in kinds for path, kernel in kernels[kind].items()}
+    spec = model.begun.spec
+    return print_model(spec.task, chosen, spec.target, is_compiled=is_compiled)
+
+
+def _after(model: _Model, kernels: Mapping[int, Mapping[str, VerifiedKernel]]) -> TimeProfile:
     """Return where the time goes with every kernel in its place."""
-    kernels = make_kernels(model.original, model.calls, winners)
+    by_path = {path: kernel for made in kernels.values() for path, kernel in made.items()}
     own, _ = original_of(model.begun.spec.task, model.original)
-    return profile(patch(own, kernels.by_path), model.calls, only=frozenset(kernels.by_path))
+    return profile(patch(own, by_path), model.calls, only=frozenset(by_path))
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TypedDict, Unpack
 
@@ -107,7 +108,7 @@ def carry_on(
     wanted = _looking(around, spec, where, inspect, profile)
     if spec.by_blocks and store.get_run(run_id).state is not RunState.FINISHED:
         raise UserError(
-            f"run {run_id} puts a whole model together: ask for it again as you did; finished blocks are kept"
+            f"run {run_id} puts a whole model together: carry it on with: kernelwright runs resume {run_id}"
         )
     if referee is None or isinstance(referee, Referee):
         wanted = _closing(wanted, spec, where)
@@ -209,7 +210,10 @@ def inspector(spec: RunSpec, settings: Settings) -> Inspector:
         return lambda task, candidate: unknown
     limits = make_referee_settings(settings)
     ways = Ways(
-        settings.cache_dir / "gpu-builds", start_confined, lambda: confined_compiler(limits), TIMEOUT_S
+        settings.cache_dir / "gpu-builds",
+        partial(start_confined, require=settings.require_sandbox),
+        lambda: confined_compiler(limits),
+        TIMEOUT_S,
     )
 
     def inspect(task: Task, candidate: Candidate) -> AotCheck:

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from kernelwright.api import playing
 from kernelwright.api.checking import reduced_sizes
 from kernelwright.api.machines import bound_settings, require_device
+from kernelwright.api.referees import open_referee
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import TaskError, UserError
 from kernelwright.core.policy import Policy
@@ -20,9 +20,9 @@ from kernelwright.formats.kernelbench import (
 )
 from kernelwright.machine import probe
 from kernelwright.referee.device import parse_device
+from kernelwright.referee.session.referee import Referee
 from kernelwright.report.submissions import JudgedGeneration, SubmissionResult
-from kernelwright.runs.evaluator import Evaluator
-from kernelwright.runs.prepare import floors_on
+from kernelwright.runs.floors import floors_of
 from kernelwright.settings import Settings
 from kernelwright.tasks.kernelbench import iter_paths, load_task, task_number
 
@@ -46,7 +46,7 @@ def run_submission(
         UserError: the run or the problems are not there, or have another form.
         MachineError: no process, memory or compiler.
     """
-    where = bound_settings(settings, request.require_sandbox)
+    where = bound_settings(settings, request.require_sandbox, confine_tasks=request.confine_tasks)
     require_device(request.device)
     submission = read_submission(Path(request.folder))
     levels = {key.level for key in submission.kernels}
@@ -54,7 +54,7 @@ def run_submission(
     slow = read_reference_times(Path(request.reference_times)) if request.reference_times else {}
     rows = []
     policy = Policy(library_calls=request.library_calls)
-    with playing.open_referee(where, policy, device=request.device) as referee:
+    with open_referee(where, policy, device=request.device) as referee:
         for key in list(submission.kernels)[: request.limit]:
             task = problems[key.level].get(key.problem)
             row = (
@@ -88,7 +88,7 @@ def _unknown(key: GenerationId, submission: Submission) -> JudgedGeneration:
 
 def _judge(
     request: SubmissionRequest,
-    referee: Evaluator,
+    referee: Referee,
     settings: Settings,
     submission: Submission,
     key: GenerationId,
@@ -98,14 +98,14 @@ def _judge(
     claim = submission.claims.get(key)
     claimed = _claimed(claim, reference_ms.get((key.level, task.name)))
     limits = CheckRequest(full_size=request.full_size, max_ms=request.max_ms, max_mb=request.max_mb)
-    sizes = reduced_sizes(task, limits)
+    sizes = reduced_sizes(task, limits, is_confined=settings.confine_tasks, require=settings.require_sandbox)
     if sizes is None:
         return JudgedGeneration(key, task.name, {}, None, TOO_LARGE, claim, claimed)
     at = task.model_copy(update={"workloads": (Workload(overrides=sizes),)}) if sizes else task
     try:
         with referee.open(at) as session:
             place = parse_device(request.device)
-            floors = floors_on(at, place.kind, settings.cache_dir, index=place.index)
+            floors = floors_of(referee.count_work(at), place.kind, settings.cache_dir, index=place.index)
             evaluation = session.evaluate(Candidate(source=submission.kernels[key]), floors=floors)
     except TaskError as error:
         return JudgedGeneration(key, task.name, sizes, None, str(error), claim, claimed)

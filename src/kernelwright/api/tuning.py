@@ -48,7 +48,7 @@ def run_tune(request: TuneRequest, *, settings: Settings | None = None) -> TuneR
     points = _points(request, task, where)
     threads = probe_machine().cores or 1
     earlier = [read_earlier(Path(path)) for path in request.earlier]
-    with PointTimer(task, threads=threads) as timer:
+    with PointTimer(task, threads=threads, require=where.require_sandbox) as timer:
         run = tune_points(points, timer, seconds=request.seconds, seed=request.seed, earlier=earlier)
     ranked = [tried for tried in run.ranked[:JUDGED] if (tried.ratio or 1.0) < WORTH]
     chosen = [*ranked, run.tried[0]]

@@ -40,12 +40,12 @@ def say(text: str) -> None:
     if VOICE.is_json:
         _log.info("%s", visible_lines(text))
     elif not VOICE.is_quiet:
-        stderr().print(visible_lines(text), soft_wrap=True)
+        stderr().print(text, soft_wrap=True)
 
 
 def tell(text: str) -> None:
     """Print a line of a result on stdout."""
-    stdout().print(visible_lines(text), soft_wrap=True)
+    stdout().print(text, soft_wrap=True)
 
 
 def print_json(document: Any) -> None:

@@ -5,7 +5,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kernelwright.cli.optimize import Places, deliver, places_for, play, resume_command, with_backward
+from kernelwright.cli.optimize import (
+    Places,
+    by_blocks,
+    deliver,
+    places_for,
+    play,
+    resume_command,
+    with_backward,
+)
 from kernelwright.cli.options import (
     AsJson,
     EvaluatorOption,
@@ -114,9 +122,10 @@ def resume(
     begun = api.resume(run, store=opened, evaluator=evaluator, require_sandbox=require_sandbox)
     say(f"carrying on {begun.run_id}: {command_line(begun.spec)}")
     asked = begun.request
-    if asked is not None and asked.with_backward:
+    if asked is not None and (asked.with_backward or begun.spec.by_blocks):
         paths = {"output": output or asked.output, "report": report or asked.report}
-        with_backward(begun, asked.model_copy(update=paths), as_json=as_json)
+        finish = by_blocks if begun.spec.by_blocks else with_backward
+        finish(begun, asked.model_copy(update=paths), as_json=as_json)
     kernel, page = begun.paths
     places = places_for(output or kernel, report or page)
     outcome = play(begun, places, as_json=as_json, store=store)

@@ -29,6 +29,11 @@ class BlockShare(Frozen):
     is_stored: bool = False
     """The answer was in the store already."""
 
+    @property
+    def has_ended(self) -> bool:
+        """True once it is known whether there is a kernel."""
+        return self.run_id is not None or bool(self.note)
+
 
 class Composition(Frozen):
     """One way to put a model together, as a candidate."""

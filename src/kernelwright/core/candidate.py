@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from pydantic import Field
 
-from kernelwright.core.frozen import Frozen, content_hash
+from kernelwright.core.frozen import Encodable, Frozen, content_hash
 from kernelwright.core.plan import Plan
 from kernelwright.core.source import normalise
 from kernelwright.core.target import CPU_CPP, TargetName
@@ -15,7 +15,7 @@ from kernelwright.core.target import CPU_CPP, TargetName
 class Candidate(Frozen):
     """One self-contained Python source that defines ``ModelNew``, a drop-in for ``Model``."""
 
-    source: str
+    source: Encodable
     """As it was written, with comments and docstrings; people and models read this text."""
     target: TargetName = CPU_CPP
     parents: tuple[str, ...] = ()

@@ -1,6 +1,7 @@
 """The outcome of one candidate before the referee."""
 
 import math
+from collections.abc import Iterable
 from enum import StrEnum
 from html import escape
 from typing import Literal
@@ -318,6 +319,18 @@ class Evaluation(Frozen):
         """True when every check passed."""
         return self.status is Status.VERIFIED
 
+    @property
+    def is_faster(self) -> bool:
+        """True for a verified candidate that is faster than eager on one workload, and slower on none.
+
+        Where it was measured in an ordinary process, it must be faster there, and slower nowhere: neither
+        with one thread, nor with memory that the processes keep.
+        """
+        told = _over_eager(self.told)
+        alone = [one.one_thread for one in self.ordinary or () if one.one_thread is not None]
+        everywhere = (*told, *_over_eager(self.results), *_over_eager(alone))
+        return self.is_verified and "faster" in told and "slower" not in everywhere
+
     def _repr_html_(self) -> str:
         """Return the verdict in a line, for a notebook."""
         speedup = self.geomean_speedup()
@@ -340,9 +353,13 @@ class Evaluation(Frozen):
 
     def speedup_interval(self) -> tuple[float, float] | None:
         """Return the interval of the speedup over eager, both ends as geometric means over the workloads."""
-        found = [speedup for result in self.results if (speedup := result.speedup("eager")) is not None]
+        found = [speedup for result in self.told if (speedup := result.speedup("eager")) is not None]
         if not found:
             return None
         low = math.exp(sum(math.log(max(speedup.low, 1e-9)) for speedup in found) / len(found))
         high = math.exp(sum(math.log(max(speedup.high, 1e-9)) for speedup in found) / len(found))
         return low, high
+
+
+def _over_eager(results: Iterable[WorkloadResult]) -> list[str]:
+    return [speedup.verdict for result in results if (speedup := result.speedup("eager")) is not None]

@@ -151,6 +151,19 @@ class FinalistsTimed(Frozen):
     """Why it and no other, with every ratio and its interval."""
 
 
+class ModelProfiled(Frozen):
+    """Where a whole model's time goes, and which blocks have ended. The last one holds.
+
+    A run that is carried on shares its budget by it, and goes on with the first block that has not ended.
+    """
+
+    kind: Literal["model_profiled"] = "model_profiled"
+    total_ms: float
+    """Of one call of the model, in the process that asked."""
+    blocks: tuple[BlockShare, ...]
+    """The kind that takes most time first."""
+
+
 class ModelTakenApart(Frozen):
     """The blocks of a whole model were optimised, and the model was put together in some ways."""
 
@@ -203,6 +216,7 @@ Event = Annotated[
     | BaseReplaced
     | IncumbentImproved
     | FinalistsTimed
+    | ModelProfiled
     | ModelTakenApart
     | RunFinished
     | RunInterrupted,

@@ -1,8 +1,9 @@
 """The base of every noun: an immutable, validated, JSON-serialisable record."""
 
 import hashlib
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict
 
 
 class Frozen(BaseModel):
@@ -12,6 +13,19 @@ class Frozen(BaseModel):
     model_config = ConfigDict(
         frozen=True, extra="forbid", use_attribute_docstrings=True, ser_json_inf_nan="constants"
     )
+
+
+def _encodable(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+Encodable = Annotated[str, AfterValidator(_encodable)]
+"""Text of others that files, stores and processes take: halves of surrogate pairs, which JSON may bring, are
+replaced."""
 
 
 def content_hash(*parts: str) -> str:

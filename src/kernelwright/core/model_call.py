@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from enum import StrEnum
 
-from kernelwright.core.frozen import Frozen
+from kernelwright.core.frozen import Encodable, Frozen
 
 
 class CallOutcome(StrEnum):
@@ -108,7 +108,7 @@ class Question(Frozen):
     role: str
     model: str
     """``provider:name``."""
-    answer: str
+    answer: Encodable
     """``text``, or how JSON is asked for and its fields: ``prompted JSON (skill, why)``."""
     n_rejected: int = 0
     """Answers to it that were refused before."""
@@ -135,15 +135,22 @@ class ModelCall(Frozen):
     """``provider:name``."""
     tool: str | None = None
     """Name of the tool that this model had called and that was carried out; None: a request to the model."""
-    request: str
+    request: Encodable
     """Messages as JSON; holds no key."""
-    response: str | None
+    response: Encodable | None
     """The answer as JSON; None when there was none."""
     outcome: CallOutcome
-    """Of the transport; what a role made of the answer is in the run's events."""
+    """Of the transport."""
     detail: str = ""
+    judged: CallOutcome | None = None
+    """What the role made of the answer where it could not use it; None: it could, or there was none."""
+    judged_detail: str = ""
     input_tokens: int = 0
     output_tokens: int = 0
     usd: float | None = None
     """None when the model's price is unknown."""
     seconds: float = 0.0
+
+    def judged_as(self, outcome: CallOutcome, detail: str) -> "ModelCall":
+        """Return the call with what a role made of its answer."""
+        return self.model_copy(update={"judged": outcome, "judged_detail": detail})

@@ -12,6 +12,7 @@ PLAIN = (
     "base_url",
     "temperature",
     "max_output_tokens",
+    "effort",
     "context_tokens",
     "tool_calls",
     "timeout_s",

@@ -18,6 +18,9 @@ CallMode = Literal["merged", "separate"]
 """``merged``: one answer holds the plan and its kernel, or the diagnosis and the repair. ``separate``: two
 requests, as the published systems make them."""
 
+Effort = Literal["minimal", "low", "medium", "high", "xhigh", "max"]
+"""How long a reasoning model is asked to think; a server may know fewer steps."""
+
 
 def _without_credentials(url: str | None) -> str | None:
     if url is None:
@@ -91,7 +94,9 @@ class ModelSettings(Frozen):
     temperature: float | None = Field(default=None, ge=0)
     """None: the server's default."""
     max_output_tokens: int = Field(default=8192, gt=0)
-    """Asked of the server for one answer; our choice."""
+    """Asked of the server for one answer, with what the model thinks; our choice."""
+    effort: Effort | None = None
+    """Of reasoning models; None: the server's default."""
     context_tokens: int | None = Field(default=None, gt=0)
     """What prompt and answer together may take, where that is less than the roles' own windows need."""
     timeout_s: float = Field(default=300.0, gt=0)

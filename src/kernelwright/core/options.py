@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from kernelwright.core.dynamic import parse_dynamic
 from kernelwright.core.errors import UserError
-from kernelwright.core.models import CallMode, OutputMode
+from kernelwright.core.models import CallMode, Effort, OutputMode
 from kernelwright.core.places import parse_place
 from kernelwright.core.policy import LibraryCalls, Nonfinite, Weights
 from kernelwright.core.task import Mode, TolerancePolicy
@@ -398,6 +398,11 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "models.max_output_tokens", "--max-output-tokens", "Tokens of one answer at most.",
         "Language models", kind=int, minimum=16, default="8192", is_configurable=True,
+    ),
+    Option(
+        "models.effort", "--effort", "How long reasoning models think; what they think is part of "
+        "--max-output-tokens.", "Language models", choices=get_args(Effort), default="the server's",
+        is_configurable=True,
     ),
     Option(
         "models.context_tokens", "--context-tokens", "The model's context, answers included, where it is "

@@ -375,7 +375,7 @@ class ImportRequest(Request):
     """Folder for the files; None: the working directory."""
 
 
-class ExportRequest(_WithWorkloads):
+class ExportRequest(_WithWorkloads, _Confining):
     """Write a task and its kernels in another format: ``kernelwright convert export``."""
 
     command: ClassVar[str] = "convert export"
@@ -391,7 +391,7 @@ class ExportRequest(_WithWorkloads):
     """Folder for the files; None: the working directory."""
 
 
-class SubmissionRequest(Request):
+class SubmissionRequest(_Confining):
     """Judge somebody's whole KernelBench run: ``kernelwright submission``."""
 
     command: ClassVar[str] = "submission"

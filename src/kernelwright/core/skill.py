@@ -8,6 +8,9 @@ from kernelwright.core.evidence import Bottleneck, FactValue
 from kernelwright.core.frozen import Frozen
 from kernelwright.core.plan import ParamValue
 
+ANY_KERNEL = "kernel"
+"""What a skill acts on that fits every generated kernel: it takes a measured sign to recommend it."""
+
 Operator = Literal["==", "!=", "<", "<=", ">", ">=", "in", "known"]
 
 
@@ -55,6 +58,8 @@ class Skill(Frozen):
     """Search space: parameter -> values in the order to try them."""
     lowering: str | None = None
     """``rewrite:NAME``, ``fusion:NAME`` or ``schedule:NAME`` that carries it out; None: guidance only."""
+    acts_on: str | None = None
+    """Kind of place that it acts on where nothing carries it out, see ``ir/acted_on.py``."""
     sources: tuple[str, ...]
     body: str
     """Guidance and a worked pattern, Markdown."""
@@ -66,3 +71,5 @@ class RankedSkill(Frozen):
     skill: str
     score: float
     reasons: tuple[str, ...]
+    expected: float | None = None
+    """Speedup that the cost model or the diagnosis allows it on this task; None: nobody could tell."""

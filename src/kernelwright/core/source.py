@@ -1,7 +1,9 @@
 """What of a source runs: its program, without comments, docstrings and layout."""
 
 import ast
+import io
 import re
+import tokenize
 
 from kernelwright.core.cpp_source import without_comments
 
@@ -14,6 +16,9 @@ _TYPE_COMMENT = re.compile(r"#[ \t]*type:[ \t]*(?!ignore)")
 """TorchScript reads these."""
 MAX_SOURCE_BYTES = 1_000_000
 """Longest source that is parsed. A parser takes 600 times the memory of the text."""
+MAX_TOKENS = 50_000
+"""Most tokens of a source that is taken apart; a string is one, however long. This process prints and
+compares the parsed tree, which takes far more time and memory than the text."""
 _BLANK = " \t\r\n\f"
 """What Python's parser passes over. ``str.strip`` takes away more, which may make a program of no program."""
 _FAILURES = (SyntaxError, ValueError, RecursionError, MemoryError)
@@ -26,10 +31,10 @@ def normalise(source: str) -> str:
     quotes, brackets, line breaks and indentation become those of ``ast.unparse``. The program of a program is
     itself. A source keeps its text but for blank space around it where it is no Python, where it reads its
     own comments, docstrings or line numbers, where Python cannot print what it has read, or where it has more
-    than ``MAX_SOURCE_BYTES``.
+    than ``MAX_SOURCE_BYTES`` or ``MAX_TOKENS``.
     """
     as_written = source.strip(_BLANK) + "\n"
-    if len(source) > MAX_SOURCE_BYTES:
+    if len(source) > MAX_SOURCE_BYTES or _has_too_many_tokens(source):
         return as_written
     if _TYPE_COMMENT.search(source) and "jit" in source:
         return as_written
@@ -42,6 +47,14 @@ def normalise(source: str) -> str:
     except _FAILURES:
         return as_written
     return program if is_same and not _READS_ITSELF.search(program) else as_written
+
+
+def _has_too_many_tokens(source: str) -> bool:
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    try:
+        return any(number >= MAX_TOKENS for number, _ in enumerate(tokens))
+    except (tokenize.TokenError, *_FAILURES):
+        return False  # the parser stops there too
 
 
 def _strip_strings(tree: ast.Module) -> None:

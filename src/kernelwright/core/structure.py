@@ -115,7 +115,8 @@ def keys_of(value: Any) -> tuple[Any, ...] | None:
     if kind in (dict, OrderedDict):
         return tuple(value) if all(type(key) in (str, int, bool) for key in value) else None
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return tuple(field.name for field in dataclasses.fields(value) if field.init)
+        fields = dataclasses.fields(value)
+        return tuple(field.name for field in fields) if all(field.init for field in fields) else None
     return None
 
 
@@ -142,7 +143,7 @@ def differences(
             yield f"{path} is {shown(value)}, not {structure.value!r}"
     elif type(value) is not structure.type or keys_of(value) is None:
         yield f"{path} is {shown(value)}, not a {structure.type.__name__}"
-    elif set(keys_of(value) or ()) != set(structure.keys):
+    elif keys_of(value) != structure.keys:
         yield f"{path} holds {keys_of(value)}, not {structure.keys}"
     else:
         for key, item in zip(structure.keys, structure.items, strict=True):
@@ -199,7 +200,7 @@ def plain_to_data(value: Any) -> Any:
         return {word: [plain_to_data(item) for item in (sorted(value) if "set" in word else value)]}
     if kind in (dict, OrderedDict) and all(type(key) is str for key in value):
         return {"dict": [[key, plain_to_data(item)] for key, item in value.items()]}
-    if callable(value) and _is_found(value):
+    if callable(value) and is_found(value):
         return {"named": name_of(value)}
     raise UnstructuredError(f"a {kind.__qualname__}")
 
@@ -241,7 +242,8 @@ def find(name: str) -> Any:
     return found
 
 
-def _is_found(thing: Any) -> bool:
+def is_found(thing: Any) -> bool:
+    """True for what an import of its own name gives."""
     try:
         return find(name_of(thing)) is thing
     except (AttributeError, UnstructuredError):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import TaskError
-from kernelwright.core.evaluation import Check, Evaluation, Status
+from kernelwright.core.evaluation import Check, Status
 from kernelwright.core.frozen import Frozen
 from kernelwright.core.policy import Policy
 from kernelwright.core.roofline import Floor
@@ -166,6 +166,7 @@ def judge_specimen(
         session.evaluate(candidate, floors=floors)
     is_final = NOT_FASTER in specimen.expect
     evaluation = session.evaluate(candidate, floors=floors, final=is_final)
+    is_slow = evaluation.is_verified and not evaluation.is_faster
     control = ""
     left: tuple[str, ...] = ()
     if specimen.kind is Kind.HOSTILE:
@@ -174,7 +175,7 @@ def judge_specimen(
         control = after.status if after.is_verified else f"{after.status} by {after.check}: {after.detail}"
     return SpecimenResult(
         specimen=specimen,
-        outcome=NOT_FASTER if is_final and not _is_faster(evaluation) else evaluation.status,
+        outcome=NOT_FASTER if is_final and is_slow else evaluation.status,
         check=evaluation.check,
         detail=evaluation.detail,
         speedup=evaluation.geomean_speedup(),
@@ -182,9 +183,3 @@ def judge_specimen(
         control=control,
         left=left,
     )
-
-
-def _is_faster(evaluation: Evaluation) -> bool:
-    """True when it is not verified, too: then its status is the outcome."""
-    speedups = [speedup for result in evaluation.results for speedup in result.speedups]
-    return not evaluation.is_verified or any(speedup.verdict == "faster" for speedup in speedups)

@@ -25,14 +25,18 @@ from kernelwright.delivery.runtime.contract import (
     Gradients,
     Span,
     TensorFacts,
+    attributes_of,
     bound,
+    constants_of,
     describe_constants,
     describe_parts,
     describe_weights,
-    digest_of,
     original_class,
+    parts_of,
     signature_of,
+    weights_of,
 )
+from kernelwright.delivery.runtime.described import description_of, digest_of
 from kernelwright.delivery.runtime.kernel import VerifiedKernel, load_origin, tensors_of
 from kernelwright.delivery.runtime.module import attach
 from kernelwright.ir.extents import Extent, Family
@@ -171,12 +175,12 @@ def make_contract(
         TaskError: a call or a result holds what no contract can name.
     """
     signature = signature_of(original_class(type(module)))
-    cases, written = [], set[str]()
+    cases, written, effects = [], set[str](), set[str]()
     for call in calls:
         try:
             arguments = bound(signature, call.args, call.kwargs)
             structure, tensors = take_apart(arguments, _is_tensor)
-            result, changed = called(module, call)
+            result, changed, touched = called(module, call)
             shape, _ = take_apart(result, _is_tensor)
         except UnstructuredError as error:
             raise TaskError(
@@ -186,6 +190,7 @@ def make_contract(
         except TypeError as error:
             raise TaskError(f"{title}: {error}") from error
         written |= changed
+        effects |= touched
         names = dict(zip(structure.keys, structure.items, strict=True))  # type: ignore[union-attr]
         inputs = tuple(map(TensorFacts.of, tensors))
         cases.append(Case(call.workload, names, inputs, (), shape))
@@ -202,6 +207,7 @@ def make_contract(
         is_flat=is_flat or is_plain,
         spread=spread[0] if spread else "",
         is_frozen=is_frozen,
+        effects=tuple(sorted(effects)),
         init=init,
     )
 
@@ -209,7 +215,7 @@ def make_contract(
 def with_outputs(kernel: VerifiedKernel, module: nn.Module, calls: list[ExampleCall]) -> Contract:
     """Return the kernel's contract with what the kernel itself returns: it is called once on each example."""
     contract = kernel.contract
-    held = copy.deepcopy(module).state_dict(keep_vars=True)
+    held = weights_of(copy.deepcopy(module))
     cases = []
     for case, call in zip(contract.cases, calls, strict=True):
         tensors = take_apart(bound(signature_of(type(module)), call.args, call.kwargs), _is_tensor)[1]
@@ -269,18 +275,33 @@ def _in_words(facts: TensorFacts) -> TensorFacts:
     return replace(facts, shape=shape, stride=stride)
 
 
-def called(module: nn.Module, call: ExampleCall) -> tuple[Any, set[str]]:
-    """Return what a copy of the module answers, and which of its saved tensors the call changes."""
+def called(module: nn.Module, call: ExampleCall) -> tuple[Any, set[str], set[str]]:
+    """Return what a copy of the module answers, which saved tensors a call changes, and what else.
+
+    Only ``forward`` is called: hooks of the module and a ``__call__`` of its own stay with what is delivered.
+    """
     apart = copy.deepcopy(module)
-    before: dict[str, torch.Tensor] = apart.state_dict(keep_vars=True)
+    before, touchable = weights_of(apart), _unsaved(apart)
     states: dict[str, object] = {name: _state_of(tensor) for name, tensor in before.items()}
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
-        result = apart(*call.args, **call.kwargs)
-    after: dict[str, torch.Tensor] = apart.state_dict(keep_vars=True)
+        result = apart.forward(*call.args, **call.kwargs)
+    after, touched = weights_of(apart), _unsaved(apart)
     changed = {
-        name for name, held in after.items() if held is not before[name] or _state_of(held) != states[name]
+        name
+        for name, held in after.items()
+        if held is not before.get(name) or _state_of(held) != states[name]
     }
-    return result, changed
+    names = touched.keys() | touchable.keys()
+    return result, changed, {name for name in names if touched.get(name) != touchable.get(name)}
+
+
+def _unsaved(module: nn.Module) -> dict[str, str]:
+    """Return descriptions of everything that a module holds besides its saved tensors."""
+    found = {path: digest_of(tensor) for path, _, _, tensor in constants_of(module)}
+    for path, part in parts_of(module):
+        for name, value in attributes_of(part).items():
+            found[f"{path}.{name}".lstrip(".")] = description_of(value)
+    return found
 
 
 def _state_of(tensor: torch.Tensor) -> object:

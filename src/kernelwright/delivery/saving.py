@@ -20,7 +20,8 @@ from kernelwright.core.version import __version__
 from kernelwright.delivery import runtime
 from kernelwright.delivery.making import Delivery
 from kernelwright.delivery.runtime import folder as layout
-from kernelwright.delivery.runtime.contract import Contract, constants_of
+from kernelwright.delivery.runtime.contract import Contract, parts_of
+from kernelwright.delivery.runtime.explain import held_tensors, module_causes
 from kernelwright.delivery.runtime.folder import FolderError, digest_of_manifest
 from kernelwright.delivery.runtime.kernel import VerifiedKernel
 from kernelwright.delivery.runtime.library import this_machine
@@ -80,7 +81,8 @@ def save(
         if back is not None:
             write_part(place / layout.BACKWARD, back.kernel, back.candidate, cache_dir, backward)
         more = {} if back is None else {"backward": layout.BACKWARD}
-        write_manifest(place, {**head, "library": library, **more})
+        lost = lost_in_folder(delivery.kernel.contract, delivery.module)
+        write_manifest(place, {**head, "library": library, "lost": lost, **more})
 
     return write_folder(Path(folder), write)
 
@@ -117,6 +119,16 @@ def _write(delivery: Delivery, place: Path, cache_dir: Path) -> dict[str, Any] |
     """Write everything but the manifest; return which machine the library is for, None without one."""
     write_original(place, delivery.kernel.contract, delivery.module, delivery.kernel.origin)
     return write_kernel(place, delivery.kernel, delivery.candidate, cache_dir)
+
+
+def lost_in_folder(contract: Contract, module: nn.Module) -> list[str]:
+    """Return, in words, what of a module no folder keeps, besides opaque attributes: changes and hooks."""
+    kept = ("mode", "constant", "dtype", "shape", "layout", "hooks", "effects")
+    found = [cause.text for cause in module_causes(contract, module, {}) if cause.kind not in kept]
+    hooks = [
+        path or "the module" for path, part in parts_of(module) if any(vars(part)[h] for h in layout.HOOKS)
+    ]
+    return [*found, *(f"{title} has hooks" for title in hooks)]
 
 
 def write_original(place: Path, contract: Contract, module: nn.Module, origin: str | None) -> None:
@@ -190,8 +202,7 @@ def tensors_of(module: nn.Module) -> dict[str, torch.Tensor]:
     """Return every tensor that a module holds, saved and unsaved ones, each under its first name."""
     found: dict[str, torch.Tensor] = {}
     seen: set[int] = set()
-    held = dict(module.state_dict(keep_vars=True))
-    for name, tensor in (*held.items(), *((path, tensor) for path, _, _, tensor in constants_of(module))):
+    for name, tensor in held_tensors(module).items():
         if id(tensor) not in seen:
             seen.add(id(tensor))
             found[name] = tensor

@@ -7,15 +7,11 @@ reference and the kernel are called with them in the place of their own.
 import json
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
-
-import torch
-from torch import nn
-from torch.utils._pytree import tree_leaves
+from typing import Any
 
 from kernelwright.core.errors import UserError
 from kernelwright.core.evaluation import Evaluation, Status, WorkloadResult
-from kernelwright.core.task import Mode, Task, Workload
+from kernelwright.core.task import Mode, Task
 from kernelwright.formats.flashinfer_records import (
     AxisRecord,
     BuildRecord,
@@ -34,10 +30,9 @@ from kernelwright.formats.flashinfer_records import (
     WorkloadRecord,
 )
 from kernelwright.formats.package import Converted, Package, identifier
+from kernelwright.formats.seen import SeenCall, SeenTensor, SeenValue, look
 from kernelwright.tasks.kernelbench import task_category
-from kernelwright.tasks.namespace import construct_model, draw_inputs, load_namespace
 
-SEED = 0
 NOT_MEASURED = float("nan")
 STATUSES = {
     Status.VERIFIED: "PASSED",
@@ -53,27 +48,15 @@ STATUSES = {
 """Theirs for each of ours; whatever is not here is their RUNTIME_ERROR, which names the status in its log."""
 
 
-class Seen(NamedTuple):
-    """A task as it is called on one workload."""
-
-    workload: Workload
-    init: list[Any]
-    inputs: dict[str, Any]
-    """By name: of ``forward``, then the state's."""
-    outputs: list[torch.Tensor]
-    state: dict[str, str]
-    """Name of an input -> name in the state_dict."""
-
-
 def write_flashinfer(package: Package) -> Converted:
-    """Return the files of a dataset; runs the task's reference once on each workload.
+    """Return the files of a dataset; the package says how the task's code is run once on each workload.
 
     Raises:
         UserError: the task is none that their format can say.
     """
     task = package.task
-    seen = [_look(task, workload) for workload in task.workloads]
-    if any(repr(one.init) != repr(seen[0].init) for one in seen):
+    seen = [(package.look or look)(task, workload) for workload in task.workloads]
+    if any(one.init != seen[0].init for one in seen):
         raise UserError(
             f"{task.name}: its constructor's arguments differ between workloads; export one at a time"
         )
@@ -81,7 +64,10 @@ def write_flashinfer(package: Package) -> Converted:
     name, category = identifier(task.name), identifier(task_category(task) or "module")
     author = identifier(package.author)
     definition = _definition(task, name, category, seen[0], axes, shapes)
-    records = [_workload(one, axes, index) for index, one in enumerate(seen)]
+    records = [
+        _workload(one, workload.name, axes, index)
+        for index, (one, workload) in enumerate(zip(seen, task.workloads, strict=True))
+    ]
     solutions = {
         kernel: _solution(package, kernel, source, name, seen[0])
         for kernel, source in package.kernels.items()
@@ -107,34 +93,19 @@ def _notes(task: Task, traces: Sequence[TraceRecord]) -> Iterator[str]:
         yield f"{task.name}: our errors have another scale; they stand under extra, theirs are NaN"
 
 
-def _look(task: Task, workload: Workload) -> Seen:
-    """Call the reference on one workload."""
-    namespace = load_namespace(task, workload)
-    model = construct_model(task, namespace, SEED)
-    given = draw_inputs(task, namespace, SEED)
-    names = _argument_names(model, len(given))
-    inputs: dict[str, Any] = {}
-    for key, value in zip(names, given, strict=True):
-        if not isinstance(value, torch.Tensor | bool | int | float):
-            raise UserError(
-                f"{task.name}: input {key} is a {type(value).__name__}; only tensors and numbers convert"
-            )
-        inputs[key] = value
-    state = {f"state_{identifier(key)}": key for key in model.state_dict()}
-    own = model.state_dict()
-    inputs |= {key: own[inner] for key, inner in state.items()}
-    with torch.no_grad():
-        outputs = [leaf for leaf in tree_leaves(model(*given)) if isinstance(leaf, torch.Tensor)]
-    return Seen(workload, list(namespace.get_init_inputs()), inputs, outputs, state)
+def _state(seen: SeenCall) -> dict[str, str]:
+    """Return the inputs that stand for parameters and buffers: name -> name in the state_dict."""
+    return {f"state_{identifier(key)}": key for key in seen.state}
 
 
-def _argument_names(model: nn.Module, count: int) -> list[str]:
-    code = type(model).forward.__code__
-    names = list(code.co_varnames[1 : code.co_argcount])[:count]
-    return names if len(names) == count else [f"input{i}" for i in range(count)]
+def _inputs(seen: SeenCall) -> dict[str, SeenValue]:
+    """Return the inputs by name: of ``forward``, then the state's."""
+    return {**seen.inputs, **{name: seen.state[key] for name, key in _state(seen).items()}}
 
 
-def _axes(task: Task, seen: Sequence[Seen]) -> tuple[dict[str, tuple[int, ...]], dict[str, tuple[str, ...]]]:
+def _axes(
+    task: Task, seen: Sequence[SeenCall]
+) -> tuple[dict[str, tuple[int, ...]], dict[str, tuple[str, ...]]]:
     """Return the value of each axis on each workload, and the axes of each tensor.
 
     Dimensions that are equal on every workload share an axis. It is named after a size global with these
@@ -142,17 +113,25 @@ def _axes(task: Task, seen: Sequence[Seen]) -> tuple[dict[str, tuple[int, ...]],
     """
     known: dict[tuple[int, ...], str] = {}
     globals_ = {
-        key: tuple(one.workload.overrides.get(key) for one in seen)
-        for key in dict.fromkeys(key for one in seen for key in one.workload.overrides)
+        key: tuple(workload.overrides.get(key) for workload in task.workloads)
+        for key in dict.fromkeys(key for workload in task.workloads for key in workload.overrides)
     }
     shapes: dict[str, tuple[str, ...]] = {}
-    tensors = [{**one.inputs, **_outputs(one)} for one in seen]
-    for key, value in tensors[0].items():
-        if not isinstance(value, torch.Tensor):
-            continue
+    tensors = [_tensors(one) for one in seen]
+    ranks = [{key: len(value.shape) for key, value in one.items()} for one in tensors]
+    if any(one != ranks[0] for one in ranks):
+        raise UserError(
+            f"{task.name}: inputs or outputs differ in kind between workloads; export one at a time"
+        )
+    for key in tensors[0]:
         dims = zip(*(one[key].shape for one in tensors), strict=True)
         shapes[key] = tuple(_axis(tuple(dim), known, globals_) for dim in dims)
     return {name: values for values, name in known.items()}, shapes
+
+
+def _tensors(seen: SeenCall) -> dict[str, SeenTensor]:
+    values = {**_inputs(seen), **_outputs(seen)}
+    return {key: value for key, value in values.items() if isinstance(value, SeenTensor)}
 
 
 def _axis(values: tuple[int, ...], known: dict[tuple[int, ...], str], globals_: dict[str, Any]) -> str:
@@ -162,7 +141,7 @@ def _axis(values: tuple[int, ...], known: dict[tuple[int, ...], str], globals_: 
     return known[values]
 
 
-def _outputs(seen: Seen) -> dict[str, torch.Tensor]:
+def _outputs(seen: SeenCall) -> dict[str, SeenTensor]:
     names = [f"output{i}" for i in range(len(seen.outputs))] if len(seen.outputs) > 1 else ["output"]
     return dict(zip(names, seen.outputs, strict=True))
 
@@ -171,17 +150,17 @@ def _definition(
     task: Task,
     name: str,
     category: str,
-    seen: Seen,
+    seen: SeenCall,
     axes: dict[str, tuple[int, ...]],
     shapes: dict[str, tuple[str, ...]],
 ) -> DefinitionRecord:
     outputs = _outputs(seen)
-    records = {key: _tensor(value, shapes.get(key)) for key, value in {**seen.inputs, **outputs}.items()}
+    records = {key: _tensor(value, shapes.get(key)) for key, value in {**_inputs(seen), **outputs}.items()}
     return DefinitionRecord(
         name=name,
         op_type=category,
         axes={key: _axis_record(values) for key, values in axes.items()},
-        inputs={key: records[key] for key in seen.inputs},
+        inputs={key: records[key] for key in _inputs(seen)},
         outputs={key: records[key] for key in outputs},
         reference=_reference(task, seen),
         tags=("from:kernelwright",),
@@ -195,42 +174,41 @@ def _axis_record(values: tuple[int, ...]) -> AxisRecord:
 
 
 def _tensor(value: Any, shape: tuple[str, ...] | None) -> TensorRecord:
-    if isinstance(value, torch.Tensor):
-        return TensorRecord(shape=shape, dtype=str(value.dtype).removeprefix("torch."))
+    if isinstance(value, SeenTensor):
+        return TensorRecord(shape=shape, dtype=value.dtype)
     dtype = "bool" if isinstance(value, bool) else "int64" if isinstance(value, int) else "float32"
     return TensorRecord(shape=None, dtype=dtype)
 
 
-def _reference(task: Task, seen: Seen) -> str:
+def _reference(task: Task, seen: SeenCall) -> str:
     return f"{task.source.strip()}\n\n\n{_run('Model', task, seen)}"
 
 
-def _run(cls: str, task: Task, seen: Seen) -> str:
+def _run(cls: str, task: Task, seen: SeenCall) -> str:
     """Return the function ``run`` that calls a module with its state given as inputs."""
-    given = [key for key in seen.inputs if key not in seen.state]
-    state = ", ".join(f"{inner!r}: {key}" for key, inner in seen.state.items())
-    values = ", ".join(repr(value) for value in seen.init)
+    state = ", ".join(f"{inner!r}: {key}" for key, inner in _state(seen).items())
+    values = ", ".join(seen.init)
     mode = ".eval()" if task.mode is Mode.EVAL else ""
     return f"""_KEPT = []
 
 
-def run({", ".join(seen.inputs)}):
+def run({", ".join(_inputs(seen))}):
     if not _KEPT:
         _KEPT.append({cls}({values}){mode})
-    return torch.func.functional_call(_KEPT[0], {{{state}}}, ({", ".join(given)},))
+    return torch.func.functional_call(_KEPT[0], {{{state}}}, ({", ".join(seen.inputs)},))
 """
 
 
-def _workload(seen: Seen, axes: dict[str, tuple[int, ...]], index: int) -> WorkloadRecord:
+def _workload(seen: SeenCall, name: str, axes: dict[str, tuple[int, ...]], index: int) -> WorkloadRecord:
     inputs: dict[str, InputRecord] = {
-        key: RandomInputRecord() if isinstance(value, torch.Tensor) else ScalarInputRecord(value=value)
-        for key, value in seen.inputs.items()
+        key: RandomInputRecord() if isinstance(value, SeenTensor) else ScalarInputRecord(value=value)
+        for key, value in _inputs(seen).items()
     }
     bound = {name: values[index] for name, values in axes.items() if len(set(values)) > 1}
-    return WorkloadRecord(axes=bound, inputs=inputs, uuid=seen.workload.name)
+    return WorkloadRecord(axes=bound, inputs=inputs, uuid=name)
 
 
-def _solution(package: Package, kernel: str, source: str, definition: str, seen: Seen) -> SolutionRecord:
+def _solution(package: Package, kernel: str, source: str, definition: str, seen: SeenCall) -> SolutionRecord:
     return SolutionRecord(
         name=identifier(kernel),
         definition=definition,

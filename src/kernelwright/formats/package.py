@@ -3,7 +3,7 @@
 import ast
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,7 +12,8 @@ from pydantic import BaseModel, ValidationError
 
 from kernelwright.core.errors import UserError
 from kernelwright.core.evaluation import Evaluation
-from kernelwright.core.task import Literal_, Task
+from kernelwright.core.task import Literal_, Task, Workload
+from kernelwright.formats.seen import SeenCall
 
 CLAIMS = "claims.json"
 """Figures that others measured; no verdict of ours."""
@@ -44,6 +45,8 @@ class Package:
     """Versions, by name."""
     device: str = "cpu"
     """Kind of device that the kernels are for, as Hugging Face's kernels call it."""
+    look: Callable[[Task, Workload], SeenCall] | None = None
+    """Calls the task once; None: in this process, as it is the user's own."""
 
 
 def read_json(path: Path) -> Any:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
+from kernelwright.ir.lower.expressions import walk
 from kernelwright.ir.program import (
     TRANSCENDENTALS,
     Affine,
@@ -25,6 +26,9 @@ from kernelwright.ir.program import (
     StoreTo,
 )
 
+STEPS = frozenset({"floor", "ceil", "round", "trunc", "fmod", "remainder"})
+"""Functions of floats that jump."""
+COMPARED = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 NodeKind = Literal["const", "load", "index", "bound", "op", "reduced", "scanned"]
 COSTLY_OPS = frozenset({"div", "reciprocal", "sqrt", "rsqrt", "fmod", "remainder", "floordiv"})
 NOWHERE = Affine()
@@ -85,6 +89,36 @@ class StageGroup:
         return tuple(a for a in self.actions if a.kind == "store")
 
 
+def _exact_divisions(region: Region) -> set[Expr]:
+    """Return the divisions below functions with steps: rounding, comparisons."""
+    maps = {stage.name: stage.expr for stage in region.stages if stage.kind == "map"}
+    pending = [arg for expr in walk(stage.expr for stage in region.stages) for arg in _before_a_step(expr)]
+    seen: set[Expr] = set()
+    found: set[Expr] = set()
+    while pending:
+        expr = pending.pop()
+        if expr in seen:
+            continue
+        seen.add(expr)
+        if isinstance(expr, StageValue) and expr.stage in maps:
+            pending.append(maps[expr.stage])
+        elif isinstance(expr, Op):
+            pending.extend(expr.args)
+            if expr.name == "div":
+                found.add(expr)
+    return found
+
+
+def _before_a_step(expr: Expr) -> tuple[Expr, ...]:
+    """Return what a function with steps is given; a step at 0 is safe, as a quotient keeps its sign."""
+    if not isinstance(expr, Op):
+        return ()
+    if expr.name in COMPARED:
+        return () if any(isinstance(a, Const) and a.value == 0 for a in expr.args) else expr.args
+    is_whole = expr.name == "cast" and expr.dtype not in ("float32", "float64", "bool")
+    return expr.args if is_whole or expr.name in STEPS else ()
+
+
 class Dag:
     """The expressions of one region, and its stages cut into groups."""
 
@@ -100,6 +134,7 @@ class Dag:
         self._values: dict[str, int] = {}
         self._kept = frozenset(axis.name for axis in region.kept)
         self._stages = {stage.name: stage for stage in region.stages}
+        self._exact = _exact_divisions(region)
 
     @cached_property
     def groups(self) -> tuple[StageGroup, ...]:
@@ -186,12 +221,15 @@ class Dag:
             case StageValue(stage, _):
                 return self._values[stage]
             case Op(name, args, dtype):
-                return self._op(name, tuple(self.add(a) for a in args), dtype)
+                return self._op(name, tuple(self.add(a) for a in args), dtype, expr in self._exact)
         return self._load(expr)
 
-    def _op(self, name: str, args: tuple[int, ...], dtype: DType) -> int:
-        """A float32 division in a loop by a value of an outer one becomes a product: at most 1 ulp off."""
-        if name == "div" and dtype == "float32":
+    def _op(self, name: str, args: tuple[int, ...], dtype: DType, is_exact: bool) -> int:
+        """A float32 division in a loop by a value of an outer one becomes a product: at most 1 ulp off.
+
+        Not where that may be a whole step: floor(49 / 49) is 1, and 49 * (1 / 49) is below 1.
+        """
+        if name == "div" and dtype == "float32" and not is_exact:
             above, below = args
             if self._fast_axes & (self.axes[above] - self.axes[below]):
                 return self._put(DagNode("op", "mul", dtype, (above, self._inverse(below))))

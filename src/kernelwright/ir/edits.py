@@ -178,6 +178,10 @@ class FieldEdit(Generic[F]):
     resets: tuple[str, ...] = ()
     dimension: Dimension[F] | None = None
     """What the field may be; None: what ``find`` thinks of."""
+    factor: str = "schedules"
+    """What the space counts it under, where no dimension says."""
+    open: ParamValue | None = None
+    """The value that an open field stands for, where no dimension says."""
 
     def sites(self, program: Program) -> tuple[Site, ...]:
         """Return the regions where another value could change something, most promising first."""
@@ -199,6 +203,7 @@ class FieldEdit(Generic[F]):
         if own is None:
             found = self.find(facts)
             why, values, refused = (None, (), {}) if found is None else (found.why, found.values, {})
+            current = self.open if current is None else current
         else:
             why = own.matters(facts)
             values = () if why is None else own.at(facts)
@@ -209,7 +214,7 @@ class FieldEdit(Generic[F]):
         values = values if current in values else (current, *values)
         return Decision(
             name=f"{region.name}.{self.field}",
-            factor="schedules" if own is None else own.factor,
+            factor=self.factor if own is None else own.factor,
             lowering=f"schedule:{self.name}",
             region=region.name,
             values=values,

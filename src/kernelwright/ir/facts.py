@@ -136,7 +136,8 @@ def materialised_bytes(program: Program) -> int:
     )
 
 
-def _operator(node: fx.Node) -> str | None:
+def operator(node: fx.Node) -> str | None:
+    """Return the name of the ATen operator that a node calls, without its overload; None for other nodes."""
     target = node.target
     if node.op != "call_function" or not isinstance(target, torch._ops.OpOverload):
         return None
@@ -152,7 +153,7 @@ def _kind_of(target: str) -> str:
 def _counts(captured: Captured) -> Counter[str]:
     counts: Counter[str] = Counter()
     for node in captured.graph.nodes:
-        name = _operator(node)
+        name = operator(node)
         if name is None or name.startswith("_assert"):
             continue
         counts[_class_of(name)] += 1
@@ -192,7 +193,7 @@ def _stage_flops(region: Region, stage: LoopStage) -> int:
 
 
 def _anchor_flops(node: fx.Node) -> int:
-    name = _operator(node)
+    name = operator(node)
     value = node.meta.get("val")
     if name is None or not isinstance(value, torch.Tensor):
         return 0

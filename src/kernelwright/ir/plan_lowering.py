@@ -1,7 +1,9 @@
 """Carry out a plan: rewrites on the graph, fusion, schedules, then the printed candidate."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import islice, product
 
 from kernelwright.core.errors import LoweringError
 from kernelwright.core.machine import UNKNOWN_MACHINE, Machine
@@ -17,6 +19,9 @@ from kernelwright.tasks.capture import Captured
 
 LIBRARY_SEED = "library"
 """Lowering ``fusion:library``: every operator stays a call of torch."""
+
+VALUES_ESTIMATED = 3
+"""Values of a schedule's field that the cost model is asked about at a site; ours."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +121,32 @@ def sites(carried: LoweredPlan, lowering: str) -> tuple[Site, ...]:
         "schedule": lambda: edits[name].sites(carried.program),
     }
     return finders[phase]()
+
+
+def gain_at(carried: LoweredPlan, lowering: str, site: Site) -> float:
+    """Return what a lowering may gain at a site, old over new time of the whole program by the cost model.
+
+    Algebra and cuts have it from the work and the traffic that they save. A schedule has it from the target's
+    model, at the best of the values that the site would try first; without a model from the site. 1 says that
+    the model does not look at what is changed, less that it expects a loss.
+    """
+    phase, _, name = lowering.partition(":")
+    estimate = carried.lowering.estimate_ns
+    if phase != "schedule" or estimate is None:
+        return site.gain
+    edit = carried.lowering.edits_for(carried.machine)[name]
+    now, found = estimate(carried.program, carried.machine), []
+    for params in islice(site_params(site), VALUES_ESTIMATED):
+        with suppress(LoweringError):
+            changed = edit.apply(carried.program, site.region, params)
+            found.append(now / max(estimate(changed, carried.machine), 1.0))
+    return max(found, default=1.0)
+
+
+def site_params(site: Site) -> Iterator[dict[str, ParamValue]]:
+    """Yield the combinations of values worth trying at a site, the best guess first."""
+    for values in product(*site.params.values()):
+        yield dict(zip(site.params, values, strict=True))
 
 
 def write_source(task: Task, carried: Mapping[str, LoweredPlan], plan: Plan, write: Write) -> str:

@@ -60,7 +60,6 @@ def task_report(checkup: Checkup) -> TaskReport:
 def kernel_verdict(evaluation: Evaluation) -> KernelVerdict:
     """Return the referee's verdict."""
     verdict = evaluation_verdict(evaluation)
-    over_eager = [s for r in evaluation.told if (s := r.speedup("eager")) is not None]
     return KernelVerdict(
         verified=evaluation.is_verified,
         status=evaluation.status,
@@ -70,7 +69,7 @@ def kernel_verdict(evaluation: Evaluation) -> KernelVerdict:
         says=verdict.lines,
         next=advice.after_verdict(evaluation),
         speedup=evaluation.geomean_speedup(),
-        is_faster=bool(over_eager) and all(s.verdict == "faster" for s in over_eager),
+        is_faster=evaluation.is_faster,
         workloads=tuple(map(_times, evaluation.told)),
         worst_error=_worst(evaluation.errors),
         library_calls=evaluation.library_calls or {},

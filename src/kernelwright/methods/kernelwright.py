@@ -3,7 +3,8 @@
 KernelSkill keeps its base until something is 1.3 times as fast. Where a task has many moves of ten per cent
 each, they are then all tried on the same base and never together. Here every improvement is built on, and
 where the fastest has nothing left to try, the next ones are gone on from, as in STARK's tree. The schedules
-of the fastest seed, and of the fastest candidate at the end, are tuned all at once by cheap timings.
+of the fastest, and of seeds near it, are tuned all at once by cheap timings. The referee judges what came of
+that, and moves that change more than a schedule.
 
 docs/recipes/kernelwright.md maps the method to this code.
 """
@@ -15,7 +16,7 @@ from kernelwright.methods.kernelskill import PIPELINES, KernelSkillPolicy
 from kernelwright.runs.recipe import Recipe
 from kernelwright.runs.steps.recalling import Recall
 from kernelwright.runs.steps.tuning import TuneSchedules
-from kernelwright.runs.view import RunView, Selection, stop
+from kernelwright.runs.view import Attempt, RunView, Selection, stop
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,8 @@ class KernelwrightPolicy(KernelSkillPolicy):
     patience: int = 8
     n_leaders: int = 3
     """How many of the fastest candidates are gone on from before the search ends."""
+    tuning_gain: float = 1.25
+    """How many times as fast tuning may make a seed; one that would still be behind is not tuned."""
 
     def accepts_as_base(self, base_speedup: float | None, new_speedup: float) -> bool:
         """Build on whatever is faster."""
@@ -36,24 +39,21 @@ class KernelwrightPolicy(KernelSkillPolicy):
         if incumbent is not None and (incumbent.floor_fraction or 0.0) >= self.floor_stop:
             share = f"{100 * (incumbent.floor_fraction or 0.0):.0f} %"
             return stop(f"the fastest candidate reaches {share} of the speed that the roofline floor allows")
-        is_first = all(attempt.mode != "tune" for attempt in view.attempts)
-        if incumbent is not None and incumbent.candidate in view.tunable and is_first:
-            return Selection(mode="tune", base=incumbent.candidate)
+        leaders = view.leaders(self.n_leaders)
+        for leader in leaders:
+            if leader.candidate in view.tunable and self._may_lead(leader, leaders[0]):
+                return Selection(mode="tune", base=leader.candidate)
         if self._rounds_since(view) >= self.patience:
-            return self._tune_or(view, f"no improvement in {self.patience} rounds")
-        for leader in view.leaders(self.n_leaders):
+            return stop(f"no improvement in {self.patience} rounds")
+        for leader in leaders:
             if leader.candidate not in view.exhausted:
                 return Selection(mode="optimize", base=leader.candidate)
-        return self._tune_or(
-            view, f"every move that applies to the {self.n_leaders} fastest candidates was tried"
-        )
+        return stop(f"every move that applies to the {self.n_leaders} fastest candidates was tried")
 
-    def _tune_or(self, view: RunView, reason: str) -> Selection:
-        """Tune the fastest candidate where that was not done, before the search ends."""
-        incumbent = view.incumbent
-        if incumbent is not None and incumbent.candidate in view.tunable:
-            return Selection(mode="tune", base=incumbent.candidate)
-        return stop(reason)
+    def _may_lead(self, leader: Attempt, fastest: Attempt) -> bool:
+        """Tell whether tuning may make a candidate the fastest; what a move made has its base's schedules."""
+        gain = self.tuning_gain if leader.mode == "seed" else 1.0
+        return gain * (leader.speedup or 0.0) >= (fastest.speedup or 0.0)
 
 
 KERNELWRIGHT = Recipe(

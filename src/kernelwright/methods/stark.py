@@ -176,7 +176,11 @@ NO_PLAN = replace(
     name="stark-no-plan",
     summary="Ablation: the tree without a plan agent; the Coder decides and writes.",
     make_policy=lambda seed: StarkPolicy(seed=seed, improve="rewrite"),
-    pipelines={"root": Root(), "rewrite": Rewriting(CODE_WINDOW), "repair": Mend(window=DEBUG_WINDOW)},
+    pipelines={
+        "root": Root(),
+        "rewrite": Rewriting(CODE_WINDOW, is_guided=False),
+        "repair": Mend(window=DEBUG_WINDOW),
+    },
 )
 
 RECIPES = (

@@ -24,8 +24,9 @@ from kernelwright.targets.base import BuildResult, BuildSite
 from kernelwright.targets.registry import build_candidate
 
 BUILD_S = 60.0
-LONGER_BUILD, LEAST_BUILD_S = 8.0, 2.0
-"""A point may build so many times as long as the first one, and so many seconds in any case."""
+BUILD_SHARE, LEAST_BUILD_S = 0.2, 2.0
+"""Share of the seconds that a run has left, and seconds in any case, that one point may take to build: long
+unrolled code takes a compiler many times as long as the default does."""
 SAMPLE_S = 0.004
 """A sample repeats a call until it has taken about so long."""
 WARM_BELOW_S = 0.001
@@ -62,29 +63,26 @@ class PointWorker:
         """Source -> what was built of it."""
         self.points: dict[int, Any] = {}
         self.calls: dict[int, int] = {}
-        self.build_s: float | None = None
-        """What the first point took to build."""
 
     def build(self, sources: dict[str, str], limit_s: float, keep: list[int]) -> dict[str, str | None]:
         """Build points on all threads; return what is wrong with each, and none that there was no time for.
 
-        All points that were loaded are given up but for those to keep.
+        ``limit_s`` is what the run has left; the first points, its defaults, may take all of it. All points
+        that were loaded are given up but for those to keep.
         """
         self.points = {number: model for number, model in self.points.items() if number in keep}
         started = time.perf_counter()
+        patience_s = build_patience_s(limit_s, is_first=not self.points)
 
         def built(source: str) -> BuildResult | None:
             left_s = limit_s - (time.perf_counter() - started)
             if left_s <= 0:
                 return None
-            patience_s = BUILD_S if self.build_s is None else max(LEAST_BUILD_S, LONGER_BUILD * self.build_s)
             result = build_candidate(source, BuildSite(Path.cwd() / "build", min(left_s, patience_s)))
             return None if result.is_late and left_s < patience_s else result
 
         with ThreadPoolExecutor(self.threads) as pool:
             results = dict(zip(sources, pool.map(built, sources.values()), strict=True))
-        if self.build_s is None:
-            self.build_s = time.perf_counter() - started
         begun = {name: result for name, result in results.items() if result is not None}
         self.libraries |= {sources[name]: r.library for name, r in begun.items() if r.error is None}
         return {name: result.error for name, result in begun.items()}
@@ -106,7 +104,7 @@ class PointWorker:
 
     def _loaded(self, number: int, source: str) -> Any:
         if source not in self.libraries:  # another process built it
-            self.build({str(number): source}, BUILD_S, list(self.points))
+            self.build({str(number): source}, BUILD_S / BUILD_SHARE, list(self.points))
         library = self.libraries.pop(source)
         if library is not None:  # alone in its folder, where the point looks for it
             os.environ["KERNELWRIGHT_BUILD_CACHE"] = str(library.parent)
@@ -197,6 +195,11 @@ class PointWorker:
         taken = time.perf_counter() - started
         self.calls[number] = max(1, min(MOST_CALLS, round(calls * SAMPLE_S / max(taken, 1e-9))))
         return taken / calls * 1e3
+
+
+def build_patience_s(left_s: float, *, is_first: bool) -> float:
+    """Return the seconds that one point may take to build, by what the run has left."""
+    return BUILD_S if is_first else min(BUILD_S, max(LEAST_BUILD_S, BUILD_SHARE * left_s))
 
 
 def _sampled(value: Any) -> Any:

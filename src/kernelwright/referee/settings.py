@@ -49,9 +49,10 @@ class RefereeSettings:
     search_timing_s: float = 0.5
     """Time that the timing of one workload should take during a search."""
     final_timing_s: float = 2.5
-    """Time that a final measurement with the fewest pairs of processes should take, all pairs together."""
-    final_seconds: float = 60.0
-    """A final measurement stops at the fewest pairs when the most pairs would take longer than this."""
+    """Time that one timing in the fewest pairs of a final should take, all these pairs together."""
+    final_seconds: float = 120.0
+    """A final stops at the fewest pairs of a workload where the most would take longer. Finalists are
+    timed in turn for no longer, either."""
     process_spread: float = 0.1
     """Standard deviation of the log ratio between pairs of processes that run the same code, in cache."""
     large_process_spread: float = 0.1

@@ -1,10 +1,13 @@
 """Which referee judged: verdicts and figures of one version may be compared, those of two may not."""
 
-REFEREE_VERSION = 3
+REFEREE_VERSION = 4
 """Raised when a change can turn a verdict or move a figure.
 
 Version 1 is everything before version 2. In version 2 calls are started from outside and their outputs read
 from outside, weights change while calls are timed, all processor time is in one account, odd rows and
 non-finite values are drawn, and floors rest on peaks that no compiler shortens. In version 3 a final also
-judges and times the delivered module in ordinary processes, and bounds its peak memory.
+judges and times the delivered module in ordinary processes, and bounds its peak memory. In version 4 a
+candidate is stopped in the reference's turns, its times are corrected by what new values cost, series end
+where nobody knows, integers, masks and constant tensors are drawn in more ways, inputs also begin where views
+begin, and peak memory counts from the empty process on.
 """

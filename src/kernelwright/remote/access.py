@@ -2,13 +2,14 @@
 
 import hmac
 import ipaddress
+import re
 import string
-from urllib.parse import urlsplit
 
 from kernelwright.core.errors import UserError
 
 MIN_TOKEN = 16
 """Characters; ours. A shorter one could be guessed by trying."""
+_HOST = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?")
 _ALLOWED = frozenset(string.ascii_letters + string.digits + string.punctuation)
 
 
@@ -45,12 +46,15 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+def host_of(header: str) -> str:
+    """Return the name in ``HOST`` or ``HOST:PORT`` in small letters; empty where it is written otherwise."""
+    found = _HOST.fullmatch(header)
+    return found[1].strip("[]").lower() if found else ""
+
+
 def is_own_host_header(header: str) -> bool:
     """Say whether a Host header names this machine; a web page that was rebound to it names its own site."""
-    try:
-        return is_loopback(urlsplit(f"//{header}").hostname or "")
-    except ValueError:
-        return False
+    return is_loopback(host_of(header))
 
 
 def matches(header: str, token: str) -> bool:

@@ -15,9 +15,11 @@ except ImportError as error:
 
 HEAD_S = 10.0
 """Seconds for a whole head, from the connection's begin or the last answer; ours."""
+BODY_S = 60.0
+"""Seconds for the rest of a body whose head has come; ours."""
 MAX_WITHOUT_HEAD = 64
 """Connections that may be open without a whole head; one more ends the one that has waited for longest."""
-_REASONS = {400: "Bad Request", 431: "Request Header Fields Too Large"}
+_REASONS = {400: "Bad Request", 408: "Request Timeout", 431: "Request Header Fields Too Large"}
 
 
 _Waiting = OrderedDict["CarefulConnection", None]
@@ -49,6 +51,7 @@ class CarefulConnection(H11Protocol):
             return
         if self._heads.n_read > n_before:
             self._stop_waiting()
+            self._late = self.loop.call_later(BODY_S, self._end_late_body)
         super().data_received(data)
 
     def on_response_complete(self) -> None:
@@ -74,11 +77,23 @@ class CarefulConnection(H11Protocol):
             self._late = None
         _waiting.get(self.loop, OrderedDict()).pop(self, None)
 
+    def _end_late_body(self) -> None:
+        """Answer and close where the body has not come whole; an answer that has begun breaks off."""
+        if self.cycle is None or not self.cycle.more_body or self.cycle.response_complete:
+            return
+        if self.cycle.response_started:
+            self.transport.abort()
+            return
+        self._write(HeadProblem(408, f"the body did not come within {BODY_S:.0f} s"))
+
     def _refuse(self, problem: HeadProblem) -> None:
         """Answer and close; where another answer is being written, only close."""
         if self.cycle is not None and not self.cycle.response_complete:
             self.transport.abort()
             return
+        self._write(problem)
+
+    def _write(self, problem: HeadProblem) -> None:
         body = (Refusal(error=problem.line).model_dump_json() + "\n").encode()
         lines = (
             f"HTTP/1.1 {problem.status} {_REASONS[problem.status]}",

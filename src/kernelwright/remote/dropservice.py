@@ -1,5 +1,6 @@
 """The answering side of a drop folder, with the real referee: ``kernelwright serve --drop FOLDER``."""
 
+import contextlib
 import logging
 import re
 import time
@@ -18,6 +19,7 @@ from kernelwright.remote.answers import DropRequest, Failed, Refused
 from kernelwright.remote.filedrop import make_folders, write_answer, write_machine
 from kernelwright.remote.floors import floors_here
 from kernelwright.remote.lines import one_line
+from kernelwright.remote.plain_files import read_plain
 from kernelwright.remote.sessions import Sessions
 from kernelwright.remote.targets import target_problem
 from kernelwright.runs.evaluator import Session
@@ -66,10 +68,14 @@ class DropService:
         return n_answered
 
     def _waiting(self) -> Iterator[str]:
-        requests = [path for path in (self.folder / "outbox").iterdir() if NAME.fullmatch(path.name)]
-        for path in sorted(requests, key=lambda path: (path.lstat().st_mtime, path.name)):
-            if not (self.folder / "inbox" / f"{path.name}.json").exists():
-                yield path.name
+        requests = []
+        for path in (self.folder / "outbox").iterdir():
+            with contextlib.suppress(FileNotFoundError):  # who asked may take it away
+                if NAME.fullmatch(path.name):
+                    requests.append((path.lstat().st_mtime, path.name))
+        for _, name in sorted(requests):
+            if not (self.folder / "inbox" / f"{name}.json").exists():
+                yield name
 
     def _answer(self, name: str) -> Frozen:
         try:
@@ -104,9 +110,7 @@ class DropService:
             return Failed(failed=one_line(error))
 
     def _bytes(self, name: str, file: str) -> bytes:
-        path = self.folder / "outbox" / name / file
-        with path.open("rb") as stream:
-            data = stream.read(self.max_bytes + 1)
+        data = read_plain(self.folder, "outbox", name, file, most=self.max_bytes)
         if len(data) > self.max_bytes:
             raise ValueError(f"{file} has more than {self.max_bytes} bytes")
         return data

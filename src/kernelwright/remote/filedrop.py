@@ -18,6 +18,7 @@ from kernelwright.core.machine import Machine
 from kernelwright.core.roofline import Floor
 from kernelwright.core.task import Task
 from kernelwright.remote.answers import DropRequest, Failed, MalformedAnswer, Refused, read_answer
+from kernelwright.remote.plain_files import read_plain, write_plain
 
 MARGIN = 1.25
 """Assumed uncertainty of a ratio of two single latencies, as a factor; ours. Each may be off by 12 %."""
@@ -77,7 +78,7 @@ class FileDropEvaluator:
         """
         path = self.folder / MACHINE_FILE
         try:
-            return Machine.model_validate_json(path.read_bytes())
+            return Machine.model_validate_json(read_plain(self.folder, MACHINE_FILE, most=MAX_ANSWER_BYTES))
         except FileNotFoundError:
             return None
         except (OSError, ValidationError) as error:
@@ -126,8 +127,7 @@ class FileDropEvaluator:
 
     def _bytes(self, name: str) -> bytes | None:
         try:
-            with (self.folder / "inbox" / f"{name}.json").open("rb") as file:
-                return file.read(MAX_ANSWER_BYTES + 1)
+            return read_plain(self.folder, "inbox", f"{name}.json", most=MAX_ANSWER_BYTES)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -216,8 +216,8 @@ def write_request(folder: Path, name: str, request: DropRequest, source: str) ->
     try:
         shutil.rmtree(draft, ignore_errors=True)
         draft.mkdir()
-        (draft / "kernel.py").write_bytes(source.encode())
-        (draft / "request.json").write_text(request.model_dump_json(indent=1) + "\n", encoding="utf-8")
+        for file, text in (("kernel.py", source), ("request.json", request.model_dump_json(indent=1) + "\n")):
+            write_plain(folder, "outbox", draft.name, file, data=text.encode())
         draft.replace(folder / "outbox" / name)
     except OSError as error:
         shutil.rmtree(draft, ignore_errors=True)
@@ -226,22 +226,19 @@ def write_request(folder: Path, name: str, request: DropRequest, source: str) ->
 
 def write_answer(folder: Path, name: str, text: str) -> None:
     """Write an answer in one step; raises MachineError."""
-    _write(folder, f"inbox/{name}.json", text)
+    _write(folder, "inbox", f"{name}.json", text=text)
 
 
 def write_machine(folder: Path, machine: Machine) -> None:
     """Say on which machine a folder is answered; raises MachineError."""
-    _write(folder, MACHINE_FILE, machine.model_dump_json(indent=1) + "\n")
+    _write(folder, MACHINE_FILE, text=machine.model_dump_json(indent=1) + "\n")
 
 
-def _write(folder: Path, file: str, text: str) -> None:
-    path = folder / file
-    draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+def _write(folder: Path, *parts: str, text: str) -> None:
     try:
-        draft.write_text(text, encoding="utf-8")
-        draft.replace(path)
+        write_plain(folder, *parts, data=text.encode())
     except OSError as error:
-        raise MachineError(f"{file} cannot be written: {error.strerror}") from error
+        raise MachineError(f"{'/'.join(parts)} cannot be written: {error.strerror}") from error
 
 
 def _malformed(name: str, why: str) -> str:

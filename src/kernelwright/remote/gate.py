@@ -1,9 +1,8 @@
 """Who may ask over HTTP: programs that hold the token, under a name of this machine, from no foreign page."""
 
 from collections.abc import Collection
-from urllib.parse import urlsplit
 
-from kernelwright.remote.access import is_loopback, matches
+from kernelwright.remote.access import host_of, is_loopback, matches
 from kernelwright.remote.extra import missing
 
 try:
@@ -36,7 +35,7 @@ class AccessGate:
         if not self._is_own(headers.get("host", "")):
             return _refuse(421, "this server is not asked under that name; allow it with --allow-host NAME")
         origin = headers.get("origin")
-        if origin is not None and not self._is_own(urlsplit_host(origin)):
+        if origin is not None and not self._is_own(origin.partition("://")[2]):
             return _refuse(403, "requests of web pages from elsewhere are refused")
         if self._token is None:
             return None
@@ -48,17 +47,8 @@ class AccessGate:
 
     def _is_own(self, address: str) -> bool:
         """Tell whether ``HOST`` or ``HOST:PORT`` names this machine."""
-        host = urlsplit_host(f"//{address}")
+        host = host_of(address)
         return bool(host) and (is_loopback(host) or host in self._hosts)
-
-
-def urlsplit_host(url: str) -> str:
-    """Return the host of a URL in small letters; empty where there is none."""
-    try:
-        host = urlsplit(url).hostname or ""
-    except ValueError:
-        return ""
-    return host
 
 
 def _refuse(status: int, text: str, headers: dict[str, str] | None = None) -> JSONResponse:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 MAX_HEAD_BYTES = 16_384
 """Of one request line with its headers; ours."""
 _END = re.compile(rb"\n\r?\n")
-_ONCE = (b"content-length", b"transfer-encoding", b"authorization", b"host", b"content-type")
+_ONCE = (b"content-length", b"transfer-encoding", b"authorization", b"host", b"origin", b"content-type")
 _DIGITS = re.compile(rb"[0-9]{1,15}")
 
 

@@ -1,6 +1,5 @@
 """What is checked of a request before anything of it counts."""
 
-import asyncio
 import math
 from typing import TypeVar
 
@@ -21,8 +20,6 @@ F = TypeVar("F", bound=Frozen)
 
 DRAIN = 8
 """Bodies up to this many times the limit are read to their end, so that the client gets to see the 413."""
-BODY_S = 60.0
-"""Seconds for a whole body; ours."""
 SHOWN = 40
 """Characters of a client's own words that an answer repeats."""
 
@@ -81,16 +78,6 @@ class Intake:
         length = request.headers.get("content-length", "")
         if length.isdecimal() and int(length[:16]) > self._max_bytes:  # at once, before any of it comes
             raise self._too_large()
-        try:
-            async with asyncio.timeout(BODY_S):
-                return await self._read_body(request)
-        except TimeoutError as error:
-            raise HTTPException(408, f"the body did not come within {BODY_S:.0f} s") from error
-
-    def _too_large(self) -> HTTPException:
-        return HTTPException(413, f"the body has more than {self._max_bytes} bytes")
-
-    async def _read_body(self, request: Request) -> bytes:
         size = 0
         chunks: list[bytes] = []
         async for chunk in request.stream():
@@ -102,3 +89,6 @@ class Intake:
         if size > self._max_bytes:
             raise self._too_large()
         return b"".join(chunks)
+
+    def _too_large(self) -> HTTPException:
+        return HTTPException(413, f"the body has more than {self._max_bytes} bytes")

@@ -14,6 +14,7 @@ from kernelwright.remote.extra import missing
 
 try:
     import uvicorn
+    from starlette.requests import ClientDisconnect
 except ImportError as error:
     raise missing(error) from error
 
@@ -22,6 +23,7 @@ from kernelwright.remote.careful import CarefulConnection
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
 MAX_CONNECTIONS = 256
 """Open at once; ours. One more is answered with 503."""
@@ -34,7 +36,7 @@ class HttpServer(uvicorn.Server):
 
     def __init__(self, app: "Starlette") -> None:
         config = uvicorn.Config(
-            app,
+            _without_clients_that_left(app),
             log_config=None,
             log_level="warning",
             access_log=False,
@@ -53,6 +55,16 @@ class HttpServer(uvicorn.Server):
         """Wake whoever waits for an answer, then end."""
         asyncio.get_running_loop().call_soon_threadsafe(self._app.state.stop)
         super().handle_exit(sig, frame)
+
+
+def _without_clients_that_left(app: "ASGIApp") -> "ASGIApp":
+    """Return the application without the traceback for each client that hangs up before its body is whole."""
+
+    async def answer(scope: "Scope", receive: "Receive", send: "Send") -> None:
+        with contextlib.suppress(ClientDisconnect):
+            await app(scope, receive, send)
+
+    return answer
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from kernelwright.core.checkup import SEVERITIES, Checkup, Flag, Severity
 from kernelwright.core.evidence import FactValue
-from kernelwright.report.markdown import table
+from kernelwright.report.markdown import Marked, code, facts_line, plain, table
 from kernelwright.report.verdict import Tone, Verdict
 
 HEADER = ("task", "verdict", "flags", "what is wrong")
@@ -64,11 +64,10 @@ def checkups_markdown(
     environment: Mapping[str, FactValue],
 ) -> str:
     """Return the whole document: the sums, then a row a task, then the notes."""
-    facts = "; ".join(f"{key} {value}" for key, value in environment.items() if value is not None)
     parts = [
-        f"# {name}",
-        f"{date}. {facts}.",
-        f"```\n{command}\n```",
+        f"# {plain(name)}",
+        f"{date}. {facts_line(environment)}.",
+        code(command),
         f"{counts_line(checkups)}.",
         "What each flag means: docs/check.md. Sizes in brackets were reduced for the check.",
     ]
@@ -81,7 +80,7 @@ def checkups_markdown(
         parts += ["## Fine, with notes", table(("task", "notes"), [_notes(c) for c in notes])]
     clean = [f"{checkup.task} ({_at(checkup)})" for checkup in checkups if not checkup.flags]
     if clean:
-        parts += ["## Nothing found", ", ".join(clean)]
+        parts += ["## Nothing found", plain(", ".join(clean))]
     return "\n\n".join(parts) + "\n"
 
 
@@ -94,8 +93,8 @@ def _notes(checkup: Checkup) -> tuple[str, str]:
     return f"{checkup.task} ({_at(checkup)})", _lines(checkup.flags)
 
 
-def _lines(flags: Iterable[Flag]) -> str:
-    return "<br>".join(dict.fromkeys(f"**{flag.check}** {flag.says}" for flag in flags))
+def _lines(flags: Iterable[Flag]) -> Marked:
+    return Marked("<br>".join(dict.fromkeys(f"**{plain(flag.check)}** {plain(flag.says)}" for flag in flags)))
 
 
 def _at(checkup: Checkup) -> str:

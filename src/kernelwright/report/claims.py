@@ -96,7 +96,8 @@ class ClaimsResult(Results):
         n_refuted = sum(row.is_refuted for row in self.rows)
         text = (
             f"# Published kernels, judged\n\n{n_judged} of {len(self.rows)} could be judged here; "
-            f"{n_refuted} refuted. Speedups are of this machine. Reproduce with `{self.command}`.\n\n"
+            f"{n_refuted} refuted. Speedups are of this machine. Reproduce with\n\n"
+            f"{markdown.code(self.command)}\n\n"
             f"{markdown.table(table.header, table.rows)}\n"
         )
         return {"claims-judged.json": json_text(self.document()), "claims-judged.md": text}

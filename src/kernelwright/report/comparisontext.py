@@ -7,8 +7,8 @@ from kernelwright.core.evidence import FactValue
 from kernelwright.core.intervals import wilson
 from kernelwright.report.comparison import MIN_PAIRED, Comparison, Conditions, Pair, Standing, TaskLine
 from kernelwright.report.estimates import Estimate
-from kernelwright.report.markdown import table
-from kernelwright.report.measures import duration, fact, percent, times
+from kernelwright.report.markdown import bullets, code, facts_line, plain, table
+from kernelwright.report.measures import duration, percent, times
 from kernelwright.report.table import Table
 
 NOT_MEASURED = "not measured"
@@ -54,11 +54,10 @@ def comparison_markdown(
     picture: str | None = None,
 ) -> str:
     """Return the whole document; the arguments are those of ``bench_markdown``."""
-    facts = "; ".join(f"{key} {fact(value)}" for key, value in environment.items() if value is not None)
     parts = [
-        f"# {name}",
-        f"{date}. {facts}.",
-        f"```\n{command}\n```",
+        f"# {plain(name)}",
+        f"{date}. {facts_line(environment)}.",
+        code(command),
         conditions_text(conditions),
         counted(comparison),
         "## Standings",
@@ -71,8 +70,8 @@ def comparison_markdown(
         parts += ["## Pairs", table(PAIR_HEADER, [pair_cells(p) for p in comparison.pairs]), pair_reading()]
     parts += ["## Costs", table(COST_HEADER, [cost_cells(standing) for standing in comparison.standings])]
     parts += ["## Tasks", table(*task_table(comparison)[:2])]
-    failed = [f"- {note}" for note in failed_notes(comparison)]
-    parts += ["Failed:\n\n" + "\n".join(failed)] if failed else []
+    failed = failed_notes(comparison)
+    parts += [f"Failed:\n\n{bullets(failed)}"] if failed else []
     return "\n\n".join(parts) + "\n"
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from kernelwright.core.evidence import FactValue
-from kernelwright.report.markdown import table
+from kernelwright.report.markdown import bullets, code, plain, table
 from kernelwright.report.verdict import Verdict
 from kernelwright.targets.gpu.inspect.inspection import (
     Inspection,
@@ -161,18 +161,18 @@ def inspections_markdown(name: str, found: Sequence[Inspection], *, date: str, c
     verdict = inspection_verdict(found)
     rows = by_kernel(found)
     parts = [
-        f"# {name}, built ahead of time",
-        f"{date}. {facts_line(found)}.",
-        f"```\n{command}\n```",
-        f"**{verdict.headline}.**",
-        "\n".join(f"- {_plain(line)}" for line in verdict.lines),
+        f"# {plain(name)}, built ahead of time",
+        f"{date}. {plain(facts_line(found))}.",
+        code(command),
+        f"**{plain(verdict.headline)}.**",
+        bullets(verdict.lines),
     ]
     if rows:
-        shown = [(built.inspection.architecture, *map(_plain, cells(built.kernel))) for built in rows]
+        shown = [(built.inspection.architecture, *cells(built.kernel)) for built in rows]
         parts += ["## Kernels", LEGEND, table(("architecture", *HEADER), shown)]
     mixed = [(built, mix(built.kernel.facts)) for built in rows]
     counted = [
-        (built.inspection.architecture, _plain(kernel_name(built.kernel)), *map(str, counts.values()))
+        (built.inspection.architecture, kernel_name(built.kernel), *map(str, counts.values()))
         for built, counts in mixed
         if counts
     ]
@@ -180,10 +180,5 @@ def inspections_markdown(name: str, found: Sequence[Inspection], *, date: str, c
         parts += ["## Instructions", table(("architecture", "kernel", *MIXES, OTHER), counted)]
     lines = note_lines(found)
     if lines:
-        parts += ["## Notes", "\n".join(f"- {_plain(line)}" for line in lines)]
+        parts += ["## Notes", bullets(lines)]
     return "\n\n".join(parts) + "\n"
-
-
-def _plain(text: str) -> str:
-    """Escape text of a candidate that could be read as HTML."""
-    return text.replace("&", "&amp;").replace("<", "&lt;")

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from kernelwright.core.evidence import FactValue
+from kernelwright.core.visible import visible_line
 from kernelwright.report.measures import RatioInterval, fact, millis, percent, times
 from kernelwright.report.table import Table
 from kernelwright.report.tables import NEAR_FLOOR, BenchRow, Summary, TaskSpread
@@ -22,6 +23,8 @@ TASK_HEADER = (
     "floor",
     "compiler",
 )
+_ACTING = {"\\": "\\\\", "|": "\\|", "`": "\\`", "<": "&lt;", "](": "]\\("}
+"""What acts in Markdown wherever it stands in a line -> how it is written so that it does not."""
 MIN_TASKS = 6
 """Fewer get no interval over tasks; as many pairs a comparison needs for a verdict."""
 
@@ -46,11 +49,10 @@ def bench_markdown(
         picture: file name of the picture beside the document.
         is_quick: the figures are the search's own.
     """
-    facts = "; ".join(f"{key} {fact(value)}" for key, value in environment.items() if value is not None)
     parts = [
-        f"# {name}",
-        f"{date}. {facts}.",
-        f"```\n{command}\n```",
+        f"# {plain(name)}",
+        f"{date}. {facts_line(environment)}.",
+        code(command),
         bench_reading(is_quick=is_quick).replace("fast_p", "`fast_p`"),
         "## Summary",
         table(*summary_table(rows, summaries)[:2]),
@@ -58,11 +60,10 @@ def bench_markdown(
     if picture is not None:
         parts.append(f"![Speedups by task]({picture})")
     for group, members in by_group(rows).items():
-        parts += [f"## Tasks: {group}", table(*task_table(rows, members)[:2])]
-        failed = [f"- {note}" for note in failed_notes(members)]
-        parts += ["Failed:\n\n" + "\n".join(failed)] if failed else []
-        stuck = [f"- {note}" for note in compiler_notes(members)]
-        parts += ["The compiler:\n\n" + "\n".join(stuck)] if stuck else []
+        parts += [f"## Tasks: {plain(group)}", table(*task_table(rows, members)[:2])]
+        failed, stuck = failed_notes(members), compiler_notes(members)
+        parts += [f"Failed:\n\n{bullets(failed)}"] if failed else []
+        parts += [f"The compiler:\n\n{bullets(stuck)}"] if stuck else []
     return "\n\n".join(parts) + "\n"
 
 
@@ -113,10 +114,43 @@ def _further(rows: Sequence[BenchRow]) -> list[str]:
     return sorted({name for row in rows for name in row.speedups})
 
 
+class Marked(str):
+    """Text that is Markdown already; all other text is somebody's words."""
+
+    __slots__ = ()
+
+
+def plain(text: str) -> str:
+    """Return somebody's words as one line that Markdown shows as it is: no tag, link, code, cell or line."""
+    shown = visible_line(text)
+    for acting, harmless in _ACTING.items():
+        shown = shown.replace(acting, harmless)
+    return shown
+
+
+def code(command: str) -> str:
+    """Return a block with a command."""
+    return f"```\n{visible_line(command).replace('```', '``')}\n```"
+
+
+def facts_line(environment: Mapping[str, FactValue]) -> str:
+    """Return what is known of the machine."""
+    return "; ".join(plain(f"{key} {fact(value)}") for key, value in environment.items() if value is not None)
+
+
+def bullets(lines: Sequence[str]) -> str:
+    """Return a list of somebody's lines."""
+    return "\n".join(f"- {plain(line)}" for line in lines)
+
+
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a Markdown table; pipes in cells are escaped."""
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join("| " + " | ".join(cell.replace("|", r"\|") for cell in line) + " |" for line in lines)
+    """Return a Markdown table; cells are somebody's words unless they are ``Marked``."""
+    lines = [header, [Marked("---")] * len(header), *rows]
+    return "\n".join("| " + " | ".join(map(_cell, line)) + " |" for line in lines)
+
+
+def _cell(text: str) -> str:
+    return text if isinstance(text, Marked) else plain(text)
 
 
 def summary_cells(summary: Summary) -> tuple[str, ...]:

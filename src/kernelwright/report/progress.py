@@ -25,7 +25,7 @@ from kernelwright.core.events import (
     StepStarted,
     TaskPrepared,
 )
-from kernelwright.report.console import is_muted, make_console
+from kernelwright.report.console import PlainConsole, is_muted, make_console
 from kernelwright.report.measures import duration, geomean, millis, times
 from kernelwright.report.story import Story, StoryStep
 
@@ -57,7 +57,7 @@ def progress_console(progress: bool | None) -> Console | None:
     """
     if progress is False:
         return None
-    notebook = Console(markup=False, highlight=False, emoji=False)
+    notebook = PlainConsole()
     if notebook.is_jupyter:
         return notebook
     is_shown = (progress or sys.stderr.isatty()) and not is_muted()

@@ -13,6 +13,7 @@ from kernelwright.core.events import (
     FinalistsTimed,
     IncumbentImproved,
     LoweringGaveUp,
+    ModelProfiled,
     ModelTakenApart,
     MoveChosen,
     MoveFailed,
@@ -137,7 +138,7 @@ class Story:
             self.finalists = event
         elif isinstance(event, ModelTakenApart):
             self.apart = event
-        else:
+        elif not isinstance(event, ModelProfiled):
             self._attach(event)
 
     @property

@@ -122,8 +122,8 @@ class SubmissionResult(Results):
         kernels, fast = self.tables()
         text = (
             f"# A KernelBench run, judged\n\n{markdown.table(fast.header, fast.rows)}\n\n"
-            f"Shares of {self.n_problems} problems. Theirs are claims, from another machine. Reproduce with "
-            f"`{self.command}`.\n\n{markdown.table(kernels.header, kernels.rows)}\n"
+            f"Shares of {self.n_problems} problems. Theirs are claims, from another machine. Reproduce with"
+            f"\n\n{markdown.code(self.command)}\n\n{markdown.table(kernels.header, kernels.rows)}\n"
         )
         return {"submission.json": json_text(self.document()), "submission.md": text}
 

@@ -18,6 +18,7 @@ from kernelwright.report.measures import (
     speedup_over,
 )
 from kernelwright.report.story import Story
+from kernelwright.report.verdict import failed_line
 
 FAST_P = (0.0, 0.8, 1.0, 1.5, 2.0)
 """Thresholds of KernelBench's fast_p: share of all tasks that are right and faster than p times eager.
@@ -167,7 +168,9 @@ def _unchanged(story: Story) -> dict[str, object]:
     eager_ms = geomean(prepared.baselines_ms.values()) if prepared else None
     floors = [floor.ms for floor in prepared.floors if floor is not None] if prepared else []
     floor_ms = geomean(floors)
+    refused = failed_line(evaluation) if evaluation is not None and not evaluation.is_verified else None
     return {
+        **({"detail": f"the last finalist: {refused}"} if refused else {}),
         "ending": Ending.UNCHANGED,
         "speedup_eager": RatioInterval(1.0, 1.0, 1.0),
         "speedup_compile": _eager_over(evaluation, "torch_compile"),

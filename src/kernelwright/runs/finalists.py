@@ -31,6 +31,16 @@ def _interval(evaluation: Evaluation) -> tuple[float, float]:
     return evaluation.speedup_interval() or (0.0, math.inf)
 
 
+def rules_out_the_next(final: Evaluation) -> bool:
+    """Say whether no other finalist needs a final, given one of the first that is not delivered.
+
+    What comes next is no faster. But where only ordinary processes speak against the first, they may not
+    speak against the next.
+    """
+    kept = final.model_copy(update={"ordinary": None}).geomean_speedup()
+    return final.is_verified and (final.ordinary is None or kept is None or kept <= 1)
+
+
 def choose(timed: Alternation, plans: Mapping[str, Plan], found: Sequence[str]) -> FinalChoice:
     """Choose the fastest; of those that cannot be told apart from it, the simplest, then the earliest.
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import StoreError
-from kernelwright.core.evaluation import Evaluation, WorkloadResult
+from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.events import CandidateEvaluated, Event, RunInterrupted
 from kernelwright.store.base import Store
 
@@ -41,25 +41,9 @@ def mark_interrupted(store: Store, run_id: str) -> None:
         store.append_event(run_id, RunInterrupted(best=best.candidate.id if best else None))
 
 
-def is_faster_everywhere(evaluation: Evaluation) -> bool:
-    """Say whether a verified candidate is delivered: slower on no workload, faster on one, over eager.
-
-    Where it was measured in an ordinary process, it must be faster there, and slower nowhere: neither with
-    one thread, nor with memory that the processes keep.
-    """
-    told = _over_eager(evaluation.told)
-    alone = [one.one_thread for one in evaluation.ordinary or () if one.one_thread is not None]
-    everywhere = (*told, *_over_eager(evaluation.results), *_over_eager(alone))
-    return evaluation.is_verified and "faster" in told and "slower" not in everywhere
-
-
-def _over_eager(results: Iterable[WorkloadResult]) -> list[str]:
-    return [speedup.verdict for result in results if (speedup := result.speedup("eager")) is not None]
-
-
 def _best(events: Iterable[Event]) -> Evaluation | None:
     made = [event.evaluation for event in events if isinstance(event, CandidateEvaluated)]
     final = {evaluation.candidate_id: evaluation for evaluation in made if evaluation.is_final}
     known = {**{evaluation.candidate_id: evaluation for evaluation in made}, **final}
-    good = [evaluation for evaluation in known.values() if is_faster_everywhere(evaluation)]
+    good = [evaluation for evaluation in known.values() if evaluation.is_faster]
     return max(good, key=lambda e: (e.is_final, e.geomean_speedup() or 0.0), default=None)

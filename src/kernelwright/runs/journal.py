@@ -10,6 +10,7 @@ from kernelwright.core.events import (
     CandidateEvaluated,
     Event,
     FinalistsTimed,
+    ModelProfiled,
     ParametersClosed,
     RunFinished,
     RunInterrupted,
@@ -38,7 +39,8 @@ class Journal:
         self._store = store
         self._listener = listener
         stored = (stored.event for stored in store.iter_events(run_id))
-        self._recorded = [event for event in stored if not isinstance(event, RunInterrupted)]
+        beside = (RunInterrupted, ModelProfiled)  # what the loop does not repeat
+        self._recorded = [event for event in stored if not isinstance(event, beside)]
         self._cursor = 0
         self._alternation = next((e for e in self._recorded if isinstance(e, FinalistsTimed)), None)
         self._closings = {

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 from pathlib import Path
 
 from kernelwright.agents.giving_up import lowering_failures
@@ -32,7 +33,7 @@ from kernelwright.runs import finalists
 from kernelwright.runs.closing import LEAST_EVALUATIONS
 from kernelwright.runs.evaluator import Evaluator, Session
 from kernelwright.runs.holding import held
-from kernelwright.runs.interruption import is_faster_everywhere, mark_interrupted
+from kernelwright.runs.interruption import mark_interrupted
 from kernelwright.runs.journal import Journal, Listener
 from kernelwright.runs.knowledge import Knowledge
 from kernelwright.runs.prepare import prepare
@@ -82,7 +83,7 @@ class Tools:
     """The referee's sessions can close what candidates leave open."""
     on_event: Listener = field(default=lambda event: None)
     prepare: Callable[[RunSpec, Path], tuple[Problem, str | None]] = prepare
-    accepts: Callable[[Evaluation], bool] = is_faster_everywhere
+    accepts: Callable[[Evaluation], bool] = attrgetter("is_faster")
     """Says of a final verdict whether the candidate is delivered."""
 
 
@@ -358,6 +359,6 @@ class _Loop:
             last = context.judge(candidate, final=True)
             if self.tools.accepts(last):
                 return candidate, last
-            if last.is_verified and not is_faster_everywhere(last.model_copy(update={"ordinary": None})):
-                break  # what comes next is no faster; in an ordinary process it may be
+            if finalists.rules_out_the_next(last):
+                break
         return None, last

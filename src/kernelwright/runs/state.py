@@ -38,7 +38,9 @@ class LoopState:
     can_tune: bool = False
     """There is somebody who times schedules, and the budget has room for it."""
     tuned: set[str] = field(default_factory=set)
-    """Candidates whose schedules were tuned, and what came of it."""
+    """Candidates that nobody tunes any more: that was tried, or they are what came of it."""
+    settled: set[str] = field(default_factory=set)
+    """Those of them whose schedules cheap timings have chosen."""
     given_up: set[tuple[str, str]] = field(default_factory=set)
     """(workload, reason) of lowering that gave up, as far as it was told."""
     step: int = 0

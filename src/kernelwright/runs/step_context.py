@@ -139,6 +139,7 @@ class StepContext:
             wants_anchors=wants_anchors,
             timings_only=timings_only,
             has_long_term=knows.has_long_term,
+            is_tuned=base_id in self.state.settled,
             evaluated=frozenset(self.state.evaluations),
         )
 
@@ -286,6 +287,8 @@ class StepContext:
             found = session.close_parameters(candidate, seconds)
         if found is None:
             return None
+        if not found.problem:
+            self.state.settled.add(candidate.id)
         self.emit(ParametersClosed(step=self.state.step, candidate=candidate.id, closing=found))
         self.meter.charge(Spent(evaluations=self._evaluations_worth(found.seconds)))
         return found

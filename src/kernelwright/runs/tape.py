@@ -1,6 +1,6 @@
 """A run's model calls, kept in the store: a resumed run gets the recorded answers instead of asking again."""
 
-from kernelwright.core.model_call import ModelCall, Question
+from kernelwright.core.model_call import CallOutcome, ModelCall, Question
 from kernelwright.store.base import Store
 
 
@@ -19,3 +19,9 @@ class StoreTape:
         """Record a call; durable when it returns."""
         self._store.add_model_call(self._run_id, call)
         self._calls[call.key] = call
+
+    def judge(self, key: str, outcome: CallOutcome, detail: str) -> None:
+        """Note why a call's answer could not be used."""
+        if (known := self._calls.get(key)) and (call := known.judged_as(outcome, detail)) != known:
+            self._store.replace_model_call(self._run_id, call)
+            self._calls[key] = call

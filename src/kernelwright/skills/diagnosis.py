@@ -69,6 +69,11 @@ def diagnose(evidence: Evidence) -> Diagnosis:
     )
 
 
+def recoverable(evidence: Evidence) -> dict[Bottleneck, float]:
+    """Return the share of the latency, 0..1, that a change of each kind could recover by what is known."""
+    return {share.bottleneck: share.share for share in _ordered_shares(evidence)}
+
+
 def _is_at_floor(evidence: Evidence) -> bool:
     fraction = number(evidence, "run.floor_fraction")
     rewrite = number(evidence, "graph.rewrite_gain") or 1.0

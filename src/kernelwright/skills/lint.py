@@ -46,6 +46,8 @@ class SkillTarget(Frozen):
     """Every edit that exists there, as ``kind:name``, e.g. ``schedule:unroll``."""
     shows_host_side: bool = False
     """The host's side may be shown in Python."""
+    kinds: frozenset[str] = frozenset()
+    """Every kind of place that guidance may act on, see ``Skill.acts_on``."""
     params: dict[str, dict[str, tuple[ParamValue, ...]]] = Field(default_factory=dict)
     """Lowering -> its parameter, with the values that search takes, in its order; none: not told."""
 
@@ -173,6 +175,7 @@ def _effect_problems(skill: Skill) -> Iterator[str]:
 
 def _lowering_problems(skill: Skill, targets: Mapping[str, SkillTarget]) -> Iterator[str]:
     yield from (f"parameter {name!r} has no values" for name, values in skill.params.items() if not values)
+    yield from _place_problems(skill, targets)
     if skill.lowering is None:
         return
     yield from _param_problems(skill, targets)
@@ -183,6 +186,15 @@ def _lowering_problems(skill: Skill, targets: Mapping[str, SkillTarget]) -> Iter
         skill.lowering in targets[target].lowerings for target in skill.targets if target in targets
     ):
         yield f"lowering {skill.lowering!r} does not exist"
+
+
+def _place_problems(skill: Skill, targets: Mapping[str, SkillTarget]) -> Iterator[str]:
+    """Where nothing carries a skill out, its file says what it acts on."""
+    named = [targets[target] for target in skill.targets if target in targets]
+    if skill.acts_on is not None and not any(skill.acts_on in target.kinds for target in named):
+        yield f"acts on {skill.acts_on!r}, which is no kind of place"
+    if skill.acts_on is None and any(skill.lowering not in target.lowerings for target in named):
+        yield "nothing carries it out on some target, and it names no place that it acts on"
 
 
 def _param_problems(skill: Skill, targets: Mapping[str, SkillTarget]) -> Iterator[str]:

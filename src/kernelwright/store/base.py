@@ -299,6 +299,10 @@ class Store(LearnedStore, Protocol):
         """Append a model call to the run; returns the call's id, larger than any before."""
         ...
 
+    def replace_model_call(self, run_id: str, call: ModelCall) -> None:
+        """Put a call in the place of the run's latest one with the same key, if there is one."""
+        ...
+
     def iter_model_calls(self, run_id: str) -> Iterator[ModelCall]:
         """Yield the run's model calls in the order they were added."""
         ...

@@ -260,6 +260,19 @@ class SqlStore(SqlLearned, SqlLeases, Store):
 
         return self._write(add)
 
+    def replace_model_call(self, run_id: str, call: ModelCall) -> None:
+        named = sa.select(model_calls.c.call_id, model_calls.c.payload).where(model_calls.c.run_id == run_id)
+
+        def replace(connection: Connection) -> None:
+            self._touch(connection, run_id)
+            for row in connection.execute(named.order_by(model_calls.c.call_id.desc())):
+                if self._parse(ModelCall.model_validate_json, row.payload).key == call.key:
+                    place = model_calls.update().where(model_calls.c.call_id == row.call_id)
+                    connection.execute(place.values(payload=call.model_dump_json()))
+                    return
+
+        self._write(replace)
+
     def iter_model_calls(self, run_id: str) -> Iterator[ModelCall]:
         query = sa.select(model_calls.c.payload).where(model_calls.c.run_id == run_id)
         rows = self._read(query.order_by(model_calls.c.call_id))

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from kernelwright.ir.acted_on import KINDS
 from kernelwright.ir.plan_lowering import known_lowerings, known_params
 from kernelwright.skills.lint import SkillTarget
 from kernelwright.targets.registry import all_targets
@@ -13,6 +14,7 @@ def skill_targets() -> Mapping[str, SkillTarget]:
         str(target): SkillTarget(
             lowerings=known_lowerings(target.lowering),
             shows_host_side=target.shows_host_side,
+            kinds=frozenset(KINDS),
             params=known_params(target.lowering),
         )
         for target in all_targets()

@@ -48,12 +48,17 @@ class Model(type(loaded["module"])):
     """Same class and state as the live module; every construction is a copy of its own.
 
     ``forward`` takes the tensors of a call one after the other and returns a tensor or a tuple of tensors;
-    whatever else the call holds is as in the example.
+    whatever else the call holds is as in the example. What the module does around ``forward``, in hooks of
+    its own and in ``__call__``, is no part of the task.
     """
+
+    __call__ = nn.Module.__call__
 
     def __init__(self):
         nn.Module.__init__(self)
+        bare = {{name: value for name, value in self.__dict__.items() if "_hooks" in name}}
         self.__dict__.update(copy.deepcopy(loaded["module"]).__dict__)
+        self.__dict__.update(bare)
 
     def forward(self, *given):
         args, kwargs = put_together(structure, given)

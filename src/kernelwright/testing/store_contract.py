@@ -362,6 +362,15 @@ class StoreContract:
         assert list(store.iter_model_calls(run_id)) == sent
         assert list(store.iter_model_calls(other)) == [make_model_call(9)]
 
+    def test_a_model_call_takes_the_place_of_the_latest_with_its_key(self, store: Store, run_id: str) -> None:
+        calls = [make_model_call(0), make_model_call(1)]
+        for call in calls:
+            store.add_model_call(run_id, call)
+        judged = calls[0].judged_as(CallOutcome.NO_CODE, "prose")
+        store.replace_model_call(run_id, judged)
+        store.replace_model_call(run_id, make_model_call(7))
+        assert list(store.iter_model_calls(run_id)) == [judged, calls[1]], "an unknown one is left out"
+
     def test_a_model_call_without_answer_or_price_comes_back_so(self, store: Store, run_id: str) -> None:
         call = make_model_call(response=None, usd=None, outcome=CallOutcome.RATE_LIMITED, detail="429\x00é")
         store.add_model_call(run_id, call)

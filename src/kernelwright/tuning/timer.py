@@ -1,10 +1,8 @@
 """The trusted side of the process that times points: starts it confined, asks it, ends it in time."""
 
-import contextlib
 import json
 import os
 import select
-import signal
 import subprocess
 import sys
 import tempfile
@@ -19,8 +17,9 @@ from pydantic import TypeAdapter, ValidationError
 from kernelwright.core.errors import MachineError, TaskError, UserError
 from kernelwright.core.task import Mode, Task
 from kernelwright.core.wrong_numbers import WrongNumbers
-from kernelwright.machine.children import bare_environment
 from kernelwright.machine.device_lease import StillLeased, lease_processor
+from kernelwright.referee.session.confined import start_confined
+from kernelwright.targets.gpu.inspect.run import end_session
 from kernelwright.tasks.namespace import bind_source
 from kernelwright.tuning.search import BASE, FirstCall
 
@@ -33,7 +32,6 @@ TOO_LATE = "too late"
 LOG_TAIL = 500
 ANSWER_BYTES = 8 << 20
 _WRONG: TypeAdapter[tuple[WrongNumbers, ...]] = TypeAdapter(tuple[WrongNumbers, ...])
-_CONFINED = "kernelwright.referee.session.confined"
 
 
 class WorkerEnded(Exception):
@@ -43,10 +41,11 @@ class WorkerEnded(Exception):
 class PointTimer:
     """Builds and times closed sources in one confined process; a process that dies is started again."""
 
-    def __init__(self, task: Task, *, threads: int) -> None:
+    def __init__(self, task: Task, *, threads: int, require: str | None = None) -> None:
+        """``require``: the sandbox's tier that must at least be there."""
         if task.artifact is not None:
             raise UserError(f"{task.name}: tuning takes tasks that are files, not modules of this process")
-        self._task, self._threads = task, threads
+        self._task, self._threads, self._require = task, threads, require
         self._folder = tempfile.TemporaryDirectory(prefix="kernelwright-tune-", ignore_cleanup_errors=True)
         self._process: subprocess.Popen[bytes] | None = None
         self._answers = -1
@@ -179,24 +178,19 @@ class PointTimer:
         folder = self._folder.name
         reading, writing = os.pipe()
         log = open(Path(folder, "log.txt"), "wb")  # noqa: SIM115  handed to the child
-        command = [sys.executable, "-m", _CONFINED, str(writing), folder, sys.executable, "-m"]
-        command += ["kernelwright.referee.point_worker", str(writing), str(self._threads)]
+        worker = "kernelwright.referee.point_worker"
+        command = [sys.executable, "-m", worker, str(writing), str(self._threads)]
         try:
-            self._process = subprocess.Popen(
-                command,
-                cwd=folder,
-                env=bare_environment(
-                    folder, threads=self._threads, LANG="C.UTF-8", PYTHONDONTWRITEBYTECODE="1"
-                ),
-                stdin=subprocess.PIPE, stdout=log, stderr=log, pass_fds=[writing], start_new_session=True,
-            )  # fmt: skip
+            self._process = start_confined(
+                command, folder, writing, log.fileno(), require=self._require, threads=self._threads
+            )
         except OSError as error:
             raise MachineError(f"no process can be started to time points: {error}") from error
         finally:
             os.close(writing)
             log.close()
         self._answers, self._pending = reading, b""
-        self._line(deadline)  # the sandbox's tier
+        self._require_sandbox(deadline)
         opened = {"op": "open", "task": bind_source(self._task, self._task.workloads[0])}
         try:
             self._call({**opened, "is_eval": self._task.mode is Mode.EVAL}, deadline - time.monotonic())
@@ -205,6 +199,12 @@ class PointTimer:
             if time.monotonic() >= deadline:
                 raise
             raise TaskError(f"{self._task.name}: the reference does not run to be timed: {error}") from error
+
+    def _require_sandbox(self, deadline: float) -> None:
+        told = json.loads(self._line(deadline))
+        if "refused" in told:
+            self._end()
+            raise UserError(str(told["refused"]))
 
     def _call(self, request: dict[str, Any], timeout_s: float) -> Any:
         assert self._process is not None and self._process.stdin is not None
@@ -238,9 +238,7 @@ class PointTimer:
 
     def _end(self) -> None:
         if self._process is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
+            end_session(self._process)
             if self._process.stdin is not None:
                 self._process.stdin.close()
             os.close(self._answers)

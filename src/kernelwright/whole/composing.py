@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from kernelwright.core.blocks import BlockShare
 from kernelwright.core.evaluation import Evaluation
-from kernelwright.runs.interruption import is_faster_everywhere
 
 
 def compositions(blocks: Sequence[BlockShare]) -> tuple[tuple[tuple[int, ...], bool], ...]:
@@ -23,4 +22,4 @@ def is_delivered(evaluation: Evaluation) -> bool:
     """Say whether a model is delivered: faster than eager, and slower than no baseline on any workload."""
     results = (*evaluation.told, *evaluation.results)
     verdicts = [speedup.verdict for result in results for speedup in result.speedups]
-    return is_faster_everywhere(evaluation) and "slower" not in verdicts
+    return evaluation.is_faster and "slower" not in verdicts

@@ -8,6 +8,7 @@ from torch import nn
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.task import Task
 from kernelwright.delivery.making import ExampleCall, calls_of, make_contract, original_of, with_outputs
+from kernelwright.delivery.runtime.compiled import compile_whole
 from kernelwright.delivery.runtime.contract import (
     Contract,
     describe_constants,
@@ -108,5 +109,5 @@ def deliver_patched(
     )
     patch(module, kernels.by_path)
     if is_compiled:
-        module.compile(dynamic=False)
+        compile_whole(module)
     return PatchedModel(module, kernels, contract, origin, is_compiled)

@@ -62,12 +62,15 @@ def print_model(
         captured = capture_module(model, draw_inputs(task, namespace, seed=0))
         programs[workload.name] = (captured, lower(captured, FusionOptions(enabled=False)))
     own = target_of(target)
-    distinct = list({kernel.digest: kernel for kernel in kernels.values()}.values())
-    shared, texts = own.combined([kernel.program for kernel in distinct])
-    helpers = {
-        kernel.digest: (f"_block_{number}", _helper(kernel.contract, text, f"_block_{number}", is_compiled))
-        for number, (kernel, text) in enumerate(zip(distinct, texts, strict=True))
-    }
+    alike: dict[object, list[VerifiedKernel]] = {}
+    for kernel in {kernel.digest: kernel for kernel in kernels.values()}.values():
+        alike.setdefault(_printed_of(kernel), []).append(kernel)
+    shared, texts = own.combined([members[0].program for members in alike.values()])
+    helpers: dict[str, tuple[str, str]] = {}
+    for number, (members, text) in enumerate(zip(alike.values(), texts, strict=True)):
+        name = f"_block_{number}"
+        made = (name, _helper(members[0].contract, text, name, is_compiled))
+        helpers |= {kernel.digest: made for kernel in members}
     with_blocks: dict[str, tuple[Captured, Program]] = {
         name: (captured, _with_blocks(program, helpers)) for name, (captured, program) in programs.items()
     }
@@ -102,6 +105,14 @@ def _with_blocks(program: Program, helpers: Mapping[str, tuple[str, str]]) -> Pr
             "hold in the whole model"
         )
     return replace(program, steps=tuple(steps))
+
+
+def _printed_of(kernel: VerifiedKernel) -> object:
+    """Return everything of a kernel that is printed; attributes that its guards check are not."""
+    contract = kernel.contract
+    weights = tuple((path, weight.same_as) for path, weight in contract.weights.items())
+    cases = tuple((case.inputs, case.outputs) for case in contract.cases)
+    return kernel.program, weights, cases, bool(contract.parts[""].attributes.get("training", False))
 
 
 def _helper(contract: Contract, program: str, name: str, is_compiled: bool) -> str:

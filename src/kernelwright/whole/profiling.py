@@ -2,8 +2,8 @@
 
 import hashlib
 import time
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from statistics import median
@@ -12,12 +12,14 @@ from typing import Any, TypeAlias
 import torch
 from torch import nn
 
-from kernelwright.core.errors import TaskError
+from kernelwright.core.errors import CaptureError, TaskError
 from kernelwright.core.structure import UnstructuredError, put_together, take_apart, to_data
 from kernelwright.delivery.making import ExampleCall
-from kernelwright.delivery.runtime.contract import TensorFacts, constants_of, digest_of
+from kernelwright.delivery.runtime.contract import TensorFacts, constants_of
+from kernelwright.delivery.runtime.described import digest_of
 from kernelwright.tasks.likeness import likeness
 from kernelwright.whole.blocks import Submodule
+from kernelwright.whole.computing import graph_of
 from kernelwright.whole.deciding import is_plain_layer
 
 ROUNDS = 5
@@ -50,6 +52,11 @@ class _Seen:
     """Workload -> the forms of its calls."""
     problem: str = ""
 
+    @property
+    def forms(self) -> list[list[str]]:
+        """The forms of its calls, by workload."""
+        return [sorted(self.calls[number]) for number in sorted(self.calls)]
+
 
 def profile(
     model: nn.Module, calls: Sequence[ExampleCall], *, only: Collection[str] | None = None
@@ -67,16 +74,17 @@ def profile(
     }
     seen = _look(model, calls, names)
     rounds = [_time(model, calls, names) for _ in range(ROUNDS + 1)][1:]
+    why = {path: _why_no_block(model.get_submodule(path), seen[path], len(calls)) for path in names.values()}
+    kinds = _kinds(model, calls, {path: seen[path] for path in names.values() if not why[path]})
     parts = [
         Submodule(
             path=path,
-            kind="" if (why := _why_no_block(part, seen[path], len(calls))) else _kind(part, seen[path]),
+            kind=kinds.get(path, ""),
             ms=median(times.get(path, 0.0) for _, times in rounds),
-            is_plain=is_plain_layer(part),
-            why_not=why,
+            is_plain=is_plain_layer(model.get_submodule(path)),
+            why_not=why[path],
         )
-        for path, part in model.named_modules()
-        if id(part) in names
+        for path in names.values()
     ]
     return TimeProfile(median(total for total, _ in rounds), tuple(parts))
 
@@ -157,11 +165,60 @@ def _why_no_block(part: nn.Module, seen: _Seen, n_workloads: int) -> str:
     return ""
 
 
-def _kind(part: nn.Module, seen: _Seen) -> str:
-    """Return what two modules share that one kernel may serve."""
-    forms = [sorted(seen.calls[number]) for number in sorted(seen.calls)]
-    alike = likeness(part, ())
-    text = repr((alike or id(part), forms, [(p, digest_of(t)) for p, _, _, t in constants_of(part)]))
+def _kinds(model: nn.Module, calls: Sequence[ExampleCall], seen: Mapping[str, _Seen]) -> dict[str, str]:
+    """Return what submodules share that one kernel may serve, by path.
+
+    Attributes alone do not make two kinds: where they differ between submodules of one form, what both
+    compute is captured and compared. Outer submodules come first: what lies in a repeated one is no block.
+    """
+    kinds = {path: _by_attributes(model.get_submodule(path), one) for path, one in seen.items()}
+    forms: dict[str, list[str]] = defaultdict(list)
+    for path, one in seen.items():
+        part = model.get_submodule(path)
+        if part._modules or not is_plain_layer(part):
+            forms[_form(part, one)].append(path)
+    settled: set[str] = set()
+    for paths in sorted(forms.values(), key=lambda paths: min(path.count(".") for path in paths)):
+        open_paths = [path for path in paths if not any(path.startswith(f"{outer}.") for outer in settled)]
+        if len({kinds[path] for path in open_paths}) > 1:
+            kinds |= _by_graph(model, calls, {path: seen[path] for path in open_paths}, kinds)
+        counted = Counter(kinds[path] for path in open_paths)
+        settled |= {path for path in open_paths if counted[kinds[path]] > 1}
+    return kinds
+
+
+def _form(part: nn.Module, seen: _Seen) -> str:
+    """Return what submodules of one kind share at least: classes, weights and calls."""
+    weights = [(name, TensorFacts.of(tensor)) for name, tensor in part.state_dict(keep_vars=True).items()]
+    return repr(
+        ([(kind.__module__, kind.__qualname__) for kind in map(type, part.modules())], weights, seen.forms)
+    )
+
+
+def _by_attributes(part: nn.Module, seen: _Seen) -> str:
+    return _named(part, likeness(part, ()) or str(id(part)), seen)
+
+
+def _by_graph(
+    model: nn.Module, calls: Sequence[ExampleCall], seen: Mapping[str, _Seen], kinds: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the kinds of submodules by what they compute; one that cannot be captured keeps its own."""
+    known: dict[str, str] = {}
+    for path in seen:
+        if kinds[path] not in known:
+            part = model.get_submodule(path)
+            try:
+                graphs = [graph_of(part, call) for call in examples(model, calls, path)]
+            except CaptureError:
+                known[kinds[path]] = kinds[path]
+            else:
+                known[kinds[path]] = _named(part, repr(graphs), seen[path])
+    return {path: known[kinds[path]] for path in seen}
+
+
+def _named(part: nn.Module, what: str, seen: _Seen) -> str:
+    constants = [(path, digest_of(tensor)) for path, _, _, tensor in constants_of(part)]
+    text = repr((what, seen.forms, constants))
     return f"{type(part).__qualname__}:{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 

@@ -7,6 +7,7 @@ from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.machine import Machine
 from kernelwright.delivery.saving import (
     head_of,
+    lost_in_folder,
     write_folder,
     write_manifest,
     write_original,
@@ -54,6 +55,8 @@ def save_patched(
                 write_part(place / name, kernel, model.kernels.candidates[kernel.digest], cache_dir)
         blocks = {path: names[kernel.digest] for path, kernel in model.kernels.by_path.items()}
         head = head_of(model.contract.title, whole, evaluation, machine)
-        write_manifest(place, {**head, "blocks": blocks, "compiled": model.is_compiled, "library": None})
+        lost = lost_in_folder(model.contract, model.module)
+        head = {**head, "blocks": blocks, "compiled": model.is_compiled, "library": None, "lost": lost}
+        write_manifest(place, head)
 
     return write_folder(Path(folder), write)

@@ -88,6 +88,30 @@ def test_a_structured_answer_end_to_end() -> None:
     assert client.account.sentence() == "the one answer was usable"
 
 
+def test_why_an_answer_could_not_be_used_is_stored_with_it(tmp_path: Path) -> None:
+    for tape in (MemoryTape(), FolderTape(tmp_path)):
+        with BadServer(says("Tiling would help."), says(GOOD), says("prose")) as server:
+            client, _ = connect(server, tape=tape)
+            assert client.ask("planner", "system", "user", Idea).value == IDEA
+            client.ask_text("coder", "system", "user")
+            client.note("coder", CallOutcome.NO_CODE, "no block")
+        refused, used, prose = tape.calls()
+        assert {call.outcome for call in (refused, used, prose)} == {CallOutcome.OK}, "the transport's"
+        assert refused.judged is CallOutcome.INVALID_OUTPUT and "no JSON object" in refused.judged_detail
+        assert (used.judged, used.judged_detail) == (None, "")
+        assert (prose.judged, prose.judged_detail) == (CallOutcome.NO_CODE, "no block")
+    assert list(FolderTape(tmp_path).calls()) == list(tape.calls()), "read again"
+
+
+def test_reasoning_effort_is_asked_for_only_where_it_is_named() -> None:
+    with BadServer(says(GOOD), says(GOOD)) as server:
+        connect(server, effort="high", temperature=0.5)[0].ask_text("coder", "system", "user")
+        connect(server)[0].ask_text("coder", "system", "user")
+        named, unnamed = (request.body for request in server.requests)
+    assert (named["reasoning_effort"], named["temperature"]) == ("high", 0.5)
+    assert "reasoning_effort" not in unnamed
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -3,20 +3,24 @@
 from dataclasses import replace
 
 import pytest
+import torch
 from tests.agents.llm.conftest import BASE, BROKEN, TASK, failing_evaluation
 
 from kernelwright.agents.llm.guidance import SECTIONS, evidence_text, sections
 from kernelwright.agents.llm.prompt_input import PromptInput
+from kernelwright.agents.llm.sources import with_approach
 from kernelwright.agents.llm.window import WINDOWS
 from kernelwright.agents.roles import Node, Situation
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.closing import ClosedParameters, ParameterResponse, ValueResponse
 from kernelwright.core.evaluation import NumericalError, Status
+from kernelwright.core.evidence import FactValue
 from kernelwright.core.learned import Passage
 from kernelwright.core.machine import Machine
 from kernelwright.core.plan import Move, Plan
 from kernelwright.core.skill import Skill
 from kernelwright.memory.short_term import ShortTermMemory
+from kernelwright.tasks.capture import capture_module
 from kernelwright.testing.fake_run import fake_evaluation
 
 
@@ -107,10 +111,50 @@ def test_every_kernel_of_the_run_is_listed_with_its_interval_and_the_error_it_us
     run = (*situation.window, Node(other, judged, "member"), Node(BROKEN, failing_evaluation(), "member"))
     ((_, text),) = SECTIONS["timings"](PromptInput(replace(situation, run=run)))
     rows = text.splitlines()[-3:]
-    assert "1.60x [1.57, 1.63]" in rows[0] and "incorrect_numerics" in rows[2]
+    assert "1.60x [1.57, 1.63]" in rows[0]
+    assert "| incorrect_numerics: out0 on as_is: error 2.1, allowed 3.4e-06 |" in rows[2]
     assert "3.00x" in rows[1] and "| 3 % of 7.2e-06 (scaled) | rows / of 4 KB |" in rows[1]
     ((_, text),) = SECTIONS["timings"](PromptInput(replace(situation, run=run, timings_only=True)))
     assert "x [" not in text and "7.2e-06" not in text and other.id in text
+    assert "error 2.1" not in text
+
+
+def test_a_seed_is_listed_with_what_its_author_said_of_it(situation: Situation) -> None:
+    seed = Candidate(source=with_approach("seed = 1\n", "two rows a step"))
+    assert seed.id == Candidate(source="seed = 1\n").id, "what is judged does not change"
+    run = (Node(seed, fake_evaluation(seed, TASK, 3.0), "member"),)
+    ((_, text),) = SECTIONS["timings"](PromptInput(replace(situation, run=run)))
+    assert text.endswith("| two rows a step |")
+
+
+def test_a_fact_is_told_once(situation: Situation) -> None:
+    assert situation.analysis is not None
+    facts: dict[str, FactValue] = {
+        "machine.n_threads": 2, "task.floor_ms": 0.21, "graph.n_matmuls": 0, "graph.n_reductions": 1
+    }  # fmt: skip
+    analysis = replace(situation.analysis, evidence=situation.analysis.evidence.with_facts(facts))
+    told = PromptInput(replace(situation, analysis=analysis))
+    ((_, text),) = SECTIONS["evidence"](told)
+    assert "graph.n_reductions = 1" in text
+    assert not any(name in text for name in ("machine.", "task.floor_ms", "graph.n_matmuls"))
+    unknown = replace(told, situation=replace(told.situation, problem=replace(situation.problem, floors={})))
+    ((_, text),) = SECTIONS["evidence"](unknown)
+    assert "machine.n_threads = 2" in text, "no other section has it"
+
+
+def test_a_failure_is_told_once(broken: Situation, skills: dict[str, Skill]) -> None:
+    assert shown("debugger_repair", PromptInput(broken, skills)).count("error 2.1, allowed 3.4e-06") == 1
+
+
+def test_functions_that_the_floor_cannot_count_have_a_price(situation: Situation) -> None:
+    """Softplus is a choice between two branches, so its functions are no bound."""
+    captured = capture_module(torch.nn.Softplus(), [torch.randn(10, 100)])
+    peaks = situation.problem.peaks.model_copy(update={"functions": (("exp", 0.001), ("log", 0.002))})
+    problem = replace(situation.problem, captured={"default": captured}, peaks=peaks)
+    ((_, text),) = SECTIONS["floor"](PromptInput(replace(situation, problem=problem)))
+    assert "evaluates 1000 exp, 1000 log: 1.5 ms at these rates. No bound" in text
+    ((_, bare),) = SECTIONS["floor"](PromptInput(situation))
+    assert "No bound" not in bare
 
 
 def test_of_many_kernels_the_fastest_and_the_latest_are_listed(situation: Situation) -> None:
@@ -175,7 +219,8 @@ def test_a_repair_is_grounded_in_the_kernel_that_the_failing_one_was_made_from(
 ) -> None:
     text = shown(name, PromptInput(broken, skills))
     assert "Diagnosis of the kernel that the failing one was made from" in text
-    assert "Ledger on reduction/compute: 4 tries" in text and "no kernel can be faster than" in text
+    assert "no kernel can be faster than" in text
+    assert ("Ledger on reduction/compute: 4 tries" in text) == (name != "debugger_repair"), "the idea is kept"
 
 
 def test_a_repair_chain_is_told_with_its_verdicts(broken: Situation) -> None:

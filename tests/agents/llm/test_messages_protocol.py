@@ -89,6 +89,15 @@ def test_a_structured_answer_end_to_end() -> None:
     assert meter.spent == Spent(model_calls=1, tokens=18)
 
 
+def test_the_system_part_is_marked_for_the_servers_cache_and_the_question_is_not() -> None:
+    with BadServer(replies(GOOD)) as server:
+        connect(server, [], effort="low")[0].ask_text("coder", "be brief", "say hello")
+        (request,) = server.requests
+    assert "cache_control" in str(request.body["system"])
+    assert "cache_control" not in str(request.body["messages"])
+    assert "thinking" in request.body or "effort" in str(request.body)
+
+
 def test_the_model_is_told_what_was_wrong_and_mends_it() -> None:
     with BadServer(replies("Tiling would help."), replies(GOOD)) as server:
         client, _ = connect(server, [])

@@ -154,6 +154,18 @@ def test_budgets_hold_for_huge_sources_and_many_nodes(name: str, told: Callable[
     assert "no code" in render(name, big, **FACTS[name]).user or name == "analyst"
 
 
+def test_what_changes_least_stands_first(told: Callable[[str], PromptInput]) -> None:
+    """Servers keep the beginning of a prompt that they have seen."""
+    writers = [name for name in WINDOWS if name.startswith(("coder", "generator", "planner_w", "debugger_r"))]
+    systems = [render(name, told(name), **FACTS[name]).system for name in writers]
+    rules = systems[0].partition("# What you do")[0]
+    assert "# Example" in rules and all(system.startswith(rules) for system in systems)
+    for name in writers:
+        order = [slot.section for slot in WINDOWS[name].slots]
+        assert order[:2] == ["contract", "reference"] and order[-1] == "refused"
+        assert "base" not in order or "tried" not in order or order.index("base") < order.index("tried")
+
+
 GROUNDS = (
     "no kernel can be faster than 0.21 ms; bound by memory",
     "run.floor_fraction = 0.0525: far from the floor",
@@ -165,8 +177,8 @@ GROUNDS = (
 
 
 def missing_grounds(name: str, text: str) -> list[str]:
-    """Return what a prompt lacks; who carries out a plan is shown no ranking: which skill is decided."""
-    is_planned = any(slot.section == "steps" for slot in WINDOWS[name].slots)
+    """Return what a prompt lacks; who carries out a plan or repairs is shown no ranking: it is decided."""
+    is_planned = all(slot.section != "ranked" for slot in WINDOWS[name].slots)
     return [
         words for words in (GROUNDS if not is_planned else (*GROUNDS[:2], GROUNDS[4])) if words not in text
     ]

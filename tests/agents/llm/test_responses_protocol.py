@@ -116,6 +116,23 @@ def test_a_failure_has_the_same_name_and_cost_as_in_the_other_protocols(
     assert reply.detail and "\n" not in reply.detail
 
 
+@pytest.mark.parametrize("code", [429, 503])
+def test_a_busy_server_is_asked_again_after_the_wait_it_asks_for(
+    code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    with BadServer(status(code, retry_after="7"), responds("hi")) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        chosen = ModelSettings(model=MODEL)
+        client = ModelClient(chosen, Meter(Budget(), lambda: 0.0), MemoryTape(), sleep=sleep)
+        assert client.ask_text("coder", "be brief", "say hello").value == "hi"
+    assert slept == [7.0]
+
+
 def test_wall_time_is_bounded_where_no_answer_comes(monkeypatch: pytest.MonkeyPatch) -> None:
     with BadServer(hangs()) as server:
         client = connect(server, monkeypatch, timeout_s=0.5)

@@ -97,6 +97,7 @@ GROUNDS = {"floor", "diagnosis", "ranked", "tried"}
 @pytest.mark.parametrize("name", CHANGES)
 def test_every_prompt_that_asks_for_a_change_is_grounded(name: str) -> None:
     slots = {slot.section: slot for slot in WINDOWS[name].slots}
-    grounds = GROUNDS - {"ranked"} if "steps" in slots else GROUNDS  # of a plan, the skill is decided
+    decided = "steps" in slots or name == "debugger_repair"  # of a plan the skill is, of a repair the idea
+    grounds = GROUNDS - {"ranked"} if decided else GROUNDS
     assert {"contract", *grounds} <= set(slots)
     assert all(slots[section].keeps_some for section in grounds)

@@ -1,11 +1,15 @@
 """Scalings, shifts and normalisations that fold into layers, and means of normalised values."""
 
+import math
+
 import pytest
 import torch
-from tests.ir.rewrites.support import assert_silent, randn, rewrite_and_check, targets
+from tests.ir.rewrites.support import assert_silent, capture, randn, rewrite_and_check, targets
 from tests.marks import first_quick
-from torch import nn
+from torch import fx, nn
 from torch.nn import functional as F
+
+from kernelwright.ir.rewrites import REWRITES
 
 
 @pytest.mark.parametrize(
@@ -25,6 +29,12 @@ def test_scalar_chains_merge(forward, left):
 def test_scalar_chains_stop_at_other_readers():
     assert_silent("merge_scalars", lambda x: (lambda y: (y * 3, y))(x * 2), randn(4, 5))
     assert_silent("merge_scalars", lambda x: x * 2 + 1, randn(4, 5))
+
+
+def test_scalar_chains_that_round_or_overflow_stay():
+    assert_silent("merge_scalars", lambda x: x + 12582912.0 - 12582912.0, randn(4, 5))
+    assert_silent("merge_scalars", lambda x: x * 1e30 * 1e30, randn(4, 5))
+    assert_silent("merge_scalars", lambda x: x * 1e30 * 1e-30, randn(4, 5))
 
 
 @pytest.mark.parametrize(
@@ -167,6 +177,40 @@ def test_spelled_out_attention_becomes_one_call(mask, lead):
         "fused_attention", _attention(mask), randn(*lead, 7, 4), randn(*lead, 7, 4), randn(*lead, 7, 5), m
     )
     assert "scaled_dot_product_attention.default" in targets(after)
+
+
+HIDES_A_ROW = torch.tensor([[True] * 3, [False, True, False], [False] * 3])
+
+
+@pytest.mark.parametrize(
+    "mask",
+    [
+        lambda s, m: s.masked_fill(m > 0, -math.inf),
+        lambda s, m: s + torch.zeros_like(m).masked_fill(m > 0, -math.inf),
+    ],
+)
+def test_a_row_that_sees_no_key_stays_nan(mask):
+    hidden = HIDES_A_ROW.double()
+    before = capture(_attention(mask), randn(2, 3, 4), randn(2, 3, 4), randn(2, 3, 5), hidden)
+    after = REWRITES["fused_attention"].apply(before, "*")
+    assert "scaled_dot_product_attention.default" in targets(after)
+    given = [randn(2, 3, 4), randn(2, 3, 4), randn(2, 3, 5), hidden]
+    old, new = (fx.GraphModule({}, graph.graph)(*given) for graph in (before, after))
+    assert torch.isnan(old[0][:, 0]).all() and torch.isfinite(old[0][:, 1:]).all()
+    torch.testing.assert_close(new[0], old[0], equal_nan=True)
+
+
+@pytest.mark.parametrize(
+    "mask",
+    [
+        lambda s, m: s.masked_fill(torch.ones(7, 7, dtype=torch.bool).triu(1), -math.inf),
+        lambda s, m: s + torch.sigmoid(m),
+    ],
+)
+def test_where_every_row_sees_a_key_nothing_is_put_right(mask):
+    q = randn(6, 7, 4)
+    after = REWRITES["fused_attention"].apply(capture(_attention(mask), q, q, q, randn(7, 7)), "*")
+    assert "where.self" not in targets(after)
 
 
 def test_other_softmaxes_between_products_stay():

@@ -83,6 +83,8 @@ def test_repeated_calls_are_made_once():
         lambda x, b: (x / 3).sigmoid().amax(1, keepdim=True),
         lambda x, b: (x * 2.0).min(1).values,
         lambda x, b: (x - b).amin((2, 3), keepdim=True),
+        lambda x, b: x.exp().sqrt().amin(1),
+        lambda x, b: x.relu().sqrt().amax(1),
     ],
 )
 def test_increasing_functions_follow_the_maximum(forward):
@@ -98,6 +100,8 @@ def test_increasing_functions_follow_the_maximum(forward):
         lambda x, b: F.max_pool2d(x * -1, 2),
         lambda x, b: (x + b).amax(1, keepdim=True),
         lambda x, b: F.leaky_relu(x, -1.0).amax(1),
+        lambda x, b: x.sqrt().amax(1),
+        lambda x, b: x.log().max(1).values,
         lambda x, b: (lambda y: y + y.amax(1, keepdim=True))(x.tanh()),
     ],
 )
@@ -109,6 +113,10 @@ def test_argmax_needs_no_softmax():
     after = rewrite_and_check("monotone", lambda x: torch.argmax(x.softmax(1), 1), randn(4, 5))
     assert targets(after) == ["argmax.default"]
     assert_silent("monotone", lambda x: torch.argmax(x.softmax(0), 1), randn(4, 5))
+
+
+def test_softmax_of_a_single_number_is_left_alone():
+    assert_silent("simplify", lambda x: x.softmax(0), torch.randn(()))
 
 
 def test_literals_of_forward_count_as_known():

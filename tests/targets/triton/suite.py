@@ -3,6 +3,7 @@
 As a command it makes the table "Triton in the interpreter" of docs/results.md:
     python -m tests.targets.triton.suite            every task
     python -m tests.targets.triton.suite NAME...    those whose names contain one of these
+    python -m tests.targets.triton.suite --own      tasks with products, all of them taken from the library
 """
 
 import dataclasses
@@ -17,6 +18,8 @@ from tests.targets.triton.judging import Judge
 from kernelwright.core.errors import CaptureError
 from kernelwright.core.machine import UNKNOWN_MACHINE
 from kernelwright.core.task import Literal_, Task, Workload
+from kernelwright.ir.edits import FusionOptions
+from kernelwright.ir.fusion_edits import own_products
 from kernelwright.ir.lower import lower
 from kernelwright.ir.program import Call, Program, Region
 from kernelwright.referee.session.input_samples import SampleKey
@@ -69,11 +72,12 @@ def short_name(task: Task) -> str:
     return task.name.rsplit("/", 1)[-1]
 
 
-def lowered(task: Task, schedule: TritonSchedule | None = None) -> tuple[str, Program]:
-    """Return the candidate's source and its program."""
+def lowered(task: Task, schedule: TritonSchedule | None = None, *, own: bool = False) -> tuple[str, Program]:
+    """Return the candidate's source and its program; ``own``: with all products taken from the library."""
     workload = task.workloads[0]
     captured = capture_task(task, workload)
-    program = with_triton_schedules(lower(captured), UNKNOWN_MACHINE)
+    nodes = frozenset(node.name for node in own_products(captured)) if own else frozenset()
+    program = with_triton_schedules(lower(captured, FusionOptions(own=nodes)), UNKNOWN_MACHINE)
     if schedule is not None:
         steps = tuple(
             dataclasses.replace(s, schedule=schedule) if isinstance(s, Region) else s for s in program.steps
@@ -87,27 +91,29 @@ def check(
     task: Task,
     schedule: TritonSchedule | None = None,
     keys: Sequence[SampleKey] | None = None,
+    *,
+    own: bool = False,
 ) -> Program:
     """Run a task's candidate on draws, all that the referee would make unless told, and judge as it does."""
-    source, program = lowered(task, schedule)
+    source, program = lowered(task, schedule, own=own)
     judge = Judge(task)
     for trial in judge.trials(judge.every_key() if keys is None else keys):
         judge.check(trial, interpreter.forward(source, judge.init, trial.state, trial.inputs))
     return program
 
 
-def row(interpreter: Interpreter, task: Task) -> Row:
+def row(interpreter: Interpreter, task: Task, *, own: bool = False) -> Row:
     """Print, run and describe one task; what goes wrong is told in the row."""
     name, found = short_name(task), Row(short_name(task))
     try:
-        program = check(interpreter, small(task))
+        program = check(interpreter, small(task), own=own)
         regions = [s for s in program.steps if isinstance(s, Region)]
         calls = [s.target.split(".")[-2] for s in program.steps if isinstance(s, Call) and not s.is_view]
         found = Row(name, len(regions), ", ".join(decide(r).form for r in regions), ", ".join(calls))
     except Exception as error:  # the table shows every failure, whatever it is
         found = dataclasses.replace(found, small=_told(error))
     try:
-        check(interpreter, small(task, TINY))
+        check(interpreter, small(task, TINY), own=own)
     except CaptureError:
         found = dataclasses.replace(found, tiny="too small for the reference")
     except Exception as error:
@@ -119,15 +125,21 @@ def _told(error: Exception) -> str:
     return f"{type(error).__name__}: {str(error).strip().splitlines()[0][:150]}"
 
 
-def main(wanted: list[str]) -> int:
+def _has_products(task: Task) -> bool:
+    return bool(own_products(capture_task(small(task), small(task).workloads[0])))
+
+
+def main(arguments: list[str]) -> int:
     """Write the table; 1 when a task failed."""
+    own, wanted = "--own" in arguments, [a for a in arguments if a != "--own"]
     tasks = [t for t in suite_tasks() if not wanted or any(w in t.name for w in wanted)]
+    tasks = [t for t in tasks if not own or _has_products(t)]
     interpreter, n_failed = Interpreter(), 0
     write = sys.stdout.write
     write("| task | kernels | forms at the small sizes | calls of torch | small sizes | tiny sizes |\n")
     write("| --- | ---: | --- | --- | --- | --- |\n")
     for task in tasks:
-        r = row(interpreter, task)
+        r = row(interpreter, task, own=own)
         n_failed += "Error" in r.small + r.tiny
         write(f"| {r.task} | {r.kernels} | {r.forms} | {r.calls} | {r.small} | {r.tiny} |\n")
         sys.stdout.flush()

@@ -14,9 +14,8 @@ from tests.targets.triton.interpreted import Interpreter
 from kernelwright.core.errors import LoweringError
 from kernelwright.ir.lower import lower
 from kernelwright.ir.program import Program, Region
-from kernelwright.targets.triton.dot import GROUP_ROWS
 from kernelwright.targets.triton.edits import TRITON_EDITS
-from kernelwright.targets.triton.schedule import TritonSchedule, decide
+from kernelwright.targets.triton.schedule import GROUP_ROWS, TritonSchedule, decide
 from kernelwright.tasks.capture import capture_module
 
 FUSE = TRITON_EDITS["triton-matmul"]

@@ -1,17 +1,15 @@
 """The expert Analyst: from an evaluation and a lowered program to a diagnosis and ranked skills."""
 
-from kernelwright.agents.expert.applicable import with_a_site
+from kernelwright.agents.expert.applicable import judged
 from kernelwright.agents.expert.plan_lowering import PlanLowering
 from kernelwright.agents.problem import Problem
 from kernelwright.agents.roles import Analysis
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Evaluation, WorkloadResult
-from kernelwright.core.evidence import Evidence, FactValue
+from kernelwright.core.evidence import FactValue
 from kernelwright.core.roofline import Floor, Peaks
 from kernelwright.ir.facts import program_facts
 from kernelwright.ir.plan_lowering import LoweredPlan, sites
-from kernelwright.skills.diagnosis import diagnose
-from kernelwright.skills.ranking import rank
 from kernelwright.skills.stats import LedgerView
 from kernelwright.targets.registry import target_of
 
@@ -37,11 +35,7 @@ class ExpertAnalyst:
             facts.update(task_facts(floor, problem.peaks))
         if evaluation.results:
             facts.update(run_facts(evaluation.results[0], floor, problem.peaks))
-        evidence = Evidence(facts=facts)
-        diagnosis = diagnose(evidence)
-        ranked = rank(self._workshop.skills, evidence, diagnosis, str(problem.target), ledger)
-        ranked = with_a_site(self._workshop, problem, base.plan, ranked)
-        return Analysis(evidence=evidence, diagnosis=diagnosis, ranked=ranked)
+        return judged(self._workshop, problem, base.plan, facts, ledger)
 
     def _rewrite_gain(self, problem: Problem, carried: LoweredPlan) -> float:
         """Return the largest analytic gain of any rewrite that still applies, 1.0 when none does."""

@@ -10,7 +10,7 @@ from kernelwright.agents.expert.static_facts import static_analysis
 from kernelwright.agents.roles import Analysis, Design, Experiment, Situation
 from kernelwright.core.plan import Move
 from kernelwright.ir.plan_lowering import sites
-from kernelwright.skills.ranking import PRIOR_TRIES, expected_factor
+from kernelwright.skills.ranking import PRIOR_TRIES
 from kernelwright.skills.stats import SkillStats
 
 PRIOR_SPREAD = 0.15
@@ -60,7 +60,8 @@ class ExpertDesigner:
     def _rated(self, situation: Situation, analysis: Analysis, move: Move) -> Experiment:
         diagnosis = analysis.diagnosis
         stats = situation.ledger.stats(move.skill, diagnosis.structure, diagnosis.bottleneck)
-        low, high = self._log_gains(situation, move, stats)
+        expected = next((r.expected for r in analysis.ranked if r.skill == move.skill), None)
+        low, high = self._log_gains(situation, move, stats, expected or 1.0)
         return Experiment(
             move=move,
             gain_low=1 - math.exp(-low),
@@ -68,16 +69,17 @@ class ExpertDesigner:
             innovation=1 / (1 + stats.tries + _uses(situation, move.skill)),
         )
 
-    def _log_gains(self, situation: Situation, move: Move, stats: SkillStats) -> tuple[float, float]:
+    def _log_gains(
+        self, situation: Situation, move: Move, stats: SkillStats, expected: float
+    ) -> tuple[float, float]:
         """Return the expected log-speedup less and plus one standard deviation.
 
-        The expectation before any measurement (the site's analytic gain, or where that says nothing the
-        skill's own) counts as PRIOR_TRIES tries, as in the gate's ranking. The low end may be a slow-down.
+        The expectation before any measurement (the site's analytic gain, or where that says nothing what is
+        expected of the skill on this task) counts as PRIOR_TRIES tries, as in the gate's ranking. The low end
+        may be a slow-down.
         """
         analytic = math.log(max(self._site_gain(situation, move), 1.0))
-        known = self._workshop.skills.get(move.skill)
-        announced = math.log(expected_factor(known)) if known else 0.0
-        prior = analytic or announced
+        prior = analytic or math.log(expected)
         tries = PRIOR_TRIES + stats.tries
         mean = (PRIOR_TRIES * prior + stats.tries * stats.mean_log_speedup) / tries
         variance = (PRIOR_TRIES * PRIOR_SPREAD**2 + stats.tries * stats.spread**2) / tries

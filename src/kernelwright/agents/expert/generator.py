@@ -37,7 +37,7 @@ class ExpertGenerator:
         applicable move, whatever is known of any of them. Independent samples, as a baseline needs them.
         """
         problem = situation.problem
-        algebra = self._algebra(problem)
+        algebra = self.algebra(problem)
         fixed = (Plan(moves=(LIBRARY_MOVE,)), Plan(), algebra)
         found: dict[str, Candidate] = {}
         for plan in chain(fixed, self._drawn(situation, (Plan(), algebra), DRAWS_PER_SEED * count)):
@@ -72,7 +72,7 @@ class ExpertGenerator:
         found = [(skill, sites(carried, lowerings[skill])) for skill in skills]
         return [(skill, places) for skill, places in found if places]
 
-    def _algebra(self, problem: Problem) -> Plan:
+    def algebra(self, problem: Problem) -> Plan:
         """Apply every rewrite that analytically pays, the largest gain first."""
         plan = Plan()
         while len(plan.moves) < MAX_ALGEBRA_MOVES:

@@ -1,8 +1,7 @@
 """The expert Planner: ranked skills x the places where they apply, minus what was tried."""
 
-import itertools
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from kernelwright.agents.expert.extend import way_out
 from kernelwright.agents.expert.plan_lowering import PlanLowering
@@ -10,14 +9,16 @@ from kernelwright.agents.problem import Problem
 from kernelwright.agents.roles import Analysis, Choice, Situation
 from kernelwright.core.errors import LoweringError
 from kernelwright.core.evidence import Bottleneck
-from kernelwright.core.plan import Move, ParamValue, Plan
+from kernelwright.core.plan import Move, Plan
 from kernelwright.core.skill import RankedSkill
 from kernelwright.ir.edits import Site
-from kernelwright.ir.plan_lowering import sites
+from kernelwright.ir.plan_lowering import site_params, sites
 
 LATER_VALUE_DISCOUNT = 0.85
 """Each further parameter value of a site counts this much less than the one before; our choice."""
 MAX_SKIPPED_SHOWN = 8
+SCHEDULE = "schedule:"
+"""Of lowerings that change a schedule and nothing else."""
 
 
 class ExpertPlanner:
@@ -58,7 +59,7 @@ class ExpertPlanner:
 
     def offered(self, situation: Situation, plan: Plan, analysis: Analysis) -> list[Move]:
         """Return all moves on a plan, best first; without long-term memory in an order drawn by lot."""
-        moves = [move for _, move in self._moves(situation.problem, plan, analysis)]
+        moves = [move for _, move in self._moves(situation, plan, analysis)]
         if not situation.has_long_term:
             random.Random(situation.chance).shuffle(moves)
         return moves
@@ -66,22 +67,25 @@ class ExpertPlanner:
     def _drawn(self, situation: Situation) -> Choice | None:
         """Draw a move by its score: without short-term memory the best one would come up for ever."""
         assert situation.base is not None and situation.analysis is not None
-        moves = self._moves(situation.problem, situation.base.candidate.plan, situation.analysis)
+        moves = self._moves(situation, situation.base.candidate.plan, situation.analysis)
         if not moves:
             return None
         rng = random.Random(situation.chance)
         weights = [max(score, 1e-6) for score, _ in moves]
         return Choice(move=rng.choices([move for _, move in moves], weights)[0])
 
-    def _moves(self, problem: Problem, plan: Plan, analysis: Analysis) -> list[tuple[float, Move]]:
+    def _moves(self, situation: Situation, plan: Plan, analysis: Analysis) -> list[tuple[float, Move]]:
+        problem = situation.problem
         carried = self._workshop.carried(problem, plan)
         done = {move.key for move in plan.moves}
         lowerings = self._workshop.lowerings(problem)
         found: dict[str, tuple[float, Move]] = {}
         for ranked in analysis.ranked:
             lowering = lowerings.get(ranked.skill)
+            if situation.is_tuned and lowering is not None and lowering.startswith(SCHEDULE):
+                continue
             for site in sites(carried, lowering) if lowering else ():
-                for score, move in _site_moves(ranked, site, self._expects(ranked.skill)):
+                for score, move in _site_moves(ranked, site, self._expects(ranked)):
                     if move.key not in done:
                         found.setdefault(move.key, (score, move))
         ordered = sorted(found.values(), key=lambda pair: (-pair[0], pair[1].key))
@@ -99,14 +103,17 @@ class ExpertPlanner:
         move = way_out(self._workshop, problem, plan)
         return [] if move is None else [(others[0][0] if others else 1.0, move)]
 
-    def _expects(self, skill: str) -> str:
-        """Return what the skill's file announces, so that the ledger can compare."""
-        announced = self._workshop.skills[skill].expects if skill in self._workshop.skills else ()
-        return "; ".join(f"{e.metric} {e.direction} x{e.factor:g}" for e in announced)
+    def _expects(self, ranked: RankedSkill) -> str:
+        """Return what is expected here, and what else the file announces, for the ledger to compare."""
+        skill = self._workshop.skills.get(ranked.skill)
+        announced = () if skill is None else skill.expects
+        others = [e for e in announced if ranked.expected is None or e.metric != "run.latency_ms"]
+        own = [] if ranked.expected is None else [f"run.latency_ms down x{ranked.expected:.3g}"]
+        return "; ".join([*own, *(f"{e.metric} {e.direction} x{e.factor:g}" for e in others)])
 
 
 def _site_moves(ranked: RankedSkill, site: Site, expects: str) -> Iterator[tuple[float, Move]]:
-    for position, params in enumerate(_combinations(site.params)):
+    for position, params in enumerate(site_params(site)):
         score = ranked.score * site.gain * LATER_VALUE_DISCOUNT**position
         reason = ranked.reasons[0] if ranked.reasons else ""
         yield (
@@ -119,9 +126,3 @@ def _site_moves(ranked: RankedSkill, site: Site, expects: str) -> Iterator[tuple
                 expects=expects,
             ),
         )
-
-
-def _combinations(params: Mapping[str, tuple[ParamValue, ...]]) -> Iterator[dict[str, ParamValue]]:
-    names = list(params)
-    for values in itertools.product(*(params[name] for name in names)):
-        yield dict(zip(names, values, strict=True))

@@ -1,16 +1,14 @@
 """What is known of a plan's program without running it: an Analysis for recipes that have timings alone."""
 
 from kernelwright.agents.expert.analyst import contract_facts, task_facts
-from kernelwright.agents.expert.applicable import with_a_site
+from kernelwright.agents.expert.applicable import judged
 from kernelwright.agents.expert.plan_lowering import PlanLowering
 from kernelwright.agents.problem import Problem
 from kernelwright.agents.roles import Analysis
-from kernelwright.core.evidence import Evidence, FactValue
+from kernelwright.core.evidence import FactValue
 from kernelwright.core.plan import Plan
 from kernelwright.ir.facts import program_facts
 from kernelwright.ir.plan_lowering import sites
-from kernelwright.skills.diagnosis import diagnose
-from kernelwright.skills.ranking import rank
 from kernelwright.skills.stats import LedgerView
 
 
@@ -29,8 +27,4 @@ def static_analysis(workshop: PlanLowering, problem: Problem, plan: Plan, ledger
     facts.update(contract_facts(problem))
     if problem.main_floor is not None:
         facts.update(task_facts(problem.main_floor, problem.peaks))
-    evidence = Evidence(facts=facts)
-    diagnosis = diagnose(evidence)
-    ranked = rank(workshop.skills, evidence, diagnosis, str(problem.target), ledger)
-    ranked = with_a_site(workshop, problem, plan, ranked)
-    return Analysis(evidence=evidence, diagnosis=diagnosis, ranked=ranked)
+    return judged(workshop, problem, plan, facts, ledger)

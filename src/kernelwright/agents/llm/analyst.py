@@ -5,6 +5,8 @@ from dataclasses import replace
 
 from pydantic import BaseModel
 
+from kernelwright.agents.expert.applicable import acting_skills, judged
+from kernelwright.agents.expert.plan_lowering import PlanLowering
 from kernelwright.agents.llm.answers import Judged
 from kernelwright.agents.llm.asking import Asker
 from kernelwright.agents.llm.prompt_input import PromptInput
@@ -14,12 +16,11 @@ from kernelwright.agents.roles import Analysis, Analyst, Node, Situation
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import UnusableAnswer
 from kernelwright.core.evaluation import Evaluation
-from kernelwright.core.evidence import Evidence, FactValue
+from kernelwright.core.evidence import FactValue
 from kernelwright.core.model_call import CallOutcome
 from kernelwright.core.plan import Plan
 from kernelwright.core.skill import Skill
 from kernelwright.core.target import TargetName
-from kernelwright.skills.diagnosis import diagnose
 from kernelwright.skills.ranking import rank
 from kernelwright.skills.stats import LedgerView
 
@@ -33,26 +34,24 @@ class MeasuringAnalyst:
     """The expert's analysis of candidates that models may have written.
 
     The expert reads a program's structure off the plan. Where the source is not what the plan lowers to,
-    those facts are left out, and diagnosis and ranking are made again without them.
+    those facts are left out, and diagnosis and ranking are made again without them. The skills are those
+    that can act on what the expert would write for the task.
     """
 
     def __init__(self, expert: Analyst, skills: Mapping[str, Skill]) -> None:
         self._expert = expert
-        self._skills = skills
+        self._workshop = PlanLowering(dict(skills))
 
     def analyse(
         self, problem: Problem, base: Candidate, evaluation: Evaluation, ledger: LedgerView
     ) -> Analysis:
         """Return evidence, diagnosis and ranking, all by code (see roles.Analyst)."""
-        if _PRINTED in base.source and not any(move.text for move in base.plan.moves):
+        if is_lowered(base):
             return self._expert.analyse(problem, base, evaluation, ledger)
         unplanned = base.model_copy(update={"plan": Plan()})
         found = self._expert.analyse(problem, unplanned, evaluation, ledger)
         facts = {n: v for n, v in found.evidence.facts.items() if not n.startswith("program.")}
-        evidence = Evidence(facts=facts)
-        diagnosis = diagnose(evidence)
-        ranked = rank(self._skills, evidence, diagnosis, str(problem.target), ledger)
-        return Analysis(evidence=evidence, diagnosis=diagnosis, ranked=ranked)
+        return judged(self._workshop, problem, Plan(), facts, ledger)
 
 
 class ModelAnalyst:
@@ -69,18 +68,25 @@ class ModelAnalyst:
     def __init__(self, asker: Asker, measuring: Analyst) -> None:
         self._asker = asker
         self._measuring = measuring
+        self._workshop = PlanLowering(dict(asker.skills))
         self._features: dict[str, dict[str, FactValue]] = {}
 
     def analyse(
         self, problem: Problem, base: Candidate, evaluation: Evaluation, ledger: LedgerView
     ) -> Analysis:
-        """Return the gate's analysis, its evidence widened by what the model read, if that can be used."""
+        """Return the gate's analysis, its skills ranked again by what the model read, if that can be used."""
         analysis = self._measuring.analyse(problem, base, evaluation, ledger)
         if not reads_features(self._asker.skills.values(), problem.target):
             return analysis
         if base.id not in self._features:
             self._features[base.id] = self._read(problem, base, evaluation)
-        return replace(analysis, evidence=analysis.evidence.with_facts(self._features[base.id]))
+        if not self._features[base.id]:
+            return analysis
+        evidence = analysis.evidence.with_facts(self._features[base.id])
+        gains = acting_skills(self._workshop, problem, base.plan if is_lowered(base) else Plan())
+        skills, target = self._workshop.skills, str(problem.target)
+        ranked = rank(skills, evidence, analysis.diagnosis, target, ledger, gains)
+        return replace(analysis, evidence=evidence, ranked=ranked)
 
     def _read(self, problem: Problem, base: Candidate, evaluation: Evaluation) -> dict[str, FactValue]:
         told = PromptInput(Situation(problem, Node(base, evaluation, "base")), self._asker.skills)
@@ -90,6 +96,11 @@ class ModelAnalyst:
         except UnusableAnswer:
             return {}
         return {f"{PREFIX}{n}": v for n, v in features.model_dump().items() if v is not None}
+
+
+def is_lowered(base: Candidate) -> bool:
+    """Tell whether a candidate's source is what its plan lowers to."""
+    return _PRINTED in base.source and not any(move.text for move in base.plan.moves)
 
 
 def reads_features(skills: Iterable[Skill], target: TargetName) -> bool:

@@ -132,9 +132,9 @@ def read_line(text: str, label: str) -> str:
     return found[1].strip() if found else ""
 
 
-def read_move(text: str, source: str) -> ProposedMove:
+def read_move(text: str) -> ProposedMove:
     """Return the move that an answer with a kernel announces, its account as steps."""
-    steps = [line for number, line in read_account(text, source).items() if number != "outside"]
+    steps = [line.strip() for number, line in _ACCOUNT_LINE.findall(prose(text)) if number.isdigit()]
     quotes = re.split(r"\s*;\s*", read_line(text, "evidence"))
     return ProposedMove(
         skill=read_line(text, "skill"),

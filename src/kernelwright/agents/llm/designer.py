@@ -2,10 +2,11 @@
 
 from kernelwright.agents.llm.answers import Judged
 from kernelwright.agents.llm.asking import Asker, refused
+from kernelwright.agents.llm.guidance import literature
 from kernelwright.agents.llm.outputs import ProposedDesign, ProposedExperiment
 from kernelwright.agents.llm.planner import MAX_MENU, Moves
 from kernelwright.agents.llm.prompt_input import PromptInput
-from kernelwright.agents.llm.proposals import Offer, find_repetition, menu_of, skills_offered, to_move
+from kernelwright.agents.llm.proposals import FREE, Offer, find_repetition, menu_of, skills_offered, to_move
 from kernelwright.agents.roles import Design, Experiment, Situation
 from kernelwright.core.model_call import CallOutcome
 
@@ -22,8 +23,9 @@ class ModelDesigner:
         menu = menu_of(self._moves(situation)[:MAX_MENU]) if self._moves is not None else {}
         if self._moves is not None and not menu:
             return Design((), ())
-        analysis = None if situation.timings_only else situation.analysis
-        offer = Offer(menu, () if self._moves is not None else skills_offered(analysis))
+        told = PromptInput(situation, self._asker.skills, menu=menu)
+        known = (*literature(told), FREE) if situation.timings_only else skills_offered(situation.analysis)
+        offer = Offer(menu, () if self._moves is not None else known)
 
         def judge(proposed: ProposedDesign) -> Judged[Design]:
             found: dict[str, Experiment] = {}
@@ -41,7 +43,7 @@ class ModelDesigner:
 
         return self._asker.structured(
             "designer",
-            PromptInput(situation, self._asker.skills, menu=menu),
+            told,
             ProposedDesign,
             judge,
             allowed=offer.names,

@@ -23,6 +23,11 @@ _TOLERANCES = {
     TolerancePolicy.KERNELBENCH: "allclose with rtol = atol = 1e-4 against the float32 reference",
 }
 
+SCALED = (
+    "Two errors count, against the exact result e: the largest |x - e| / (|e| + rms(e)), and |x - e| over "
+    "|e|. Inputs with huge, odd or single large values are allowed more; a verdict names the kind."
+)
+
 
 def number(value: object) -> str:
     """Return a figure as prompts show it: four digits."""
@@ -40,7 +45,8 @@ def contract(problem: Problem) -> str:
     if state is not None:
         lines += _state(state)
     mode = "`.eval()` is called on the module" if task.mode is Mode.EVAL else "as constructed (train mode)"
-    lines += [f"- Mode: {mode}.", f"- Tolerance: {_TOLERANCES[task.tolerance]}."]
+    scaled = "" if task.tolerance is TolerancePolicy.KERNELBENCH else f" {SCALED}"
+    lines += [f"- Mode: {mode}.", f"- Tolerance: {_TOLERANCES[task.tolerance]}.{scaled}"]
     return "\n".join(lines)
 
 

@@ -1,10 +1,10 @@
 """The model Generator: different seeds, each one call that is shown the earlier ones, correctness first."""
 
-from kernelwright.agents.llm.answers import ExpectedAnswer
+from kernelwright.agents.llm.answers import ExpectedAnswer, read_line
 from kernelwright.agents.llm.asking import Asker
 from kernelwright.agents.llm.prompt_input import PromptInput
 from kernelwright.agents.llm.prompts import prompting_of
-from kernelwright.agents.llm.sources import renamed_reference
+from kernelwright.agents.llm.sources import renamed_reference, with_approach
 from kernelwright.agents.problem import Problem
 from kernelwright.agents.roles import Generator, Situation
 from kernelwright.core.candidate import Candidate
@@ -58,7 +58,7 @@ class ModelGenerator:
     def _seed(self, situation: Situation, n: int, count: int, earlier: tuple[str, ...]) -> Candidate:
         problem = situation.problem
         approaches = prompting_of(problem.target).approaches or (ANY_APPROACH,)
-        source, _ = self._asker.source(
+        source, text = self._asker.source(
             "generator",
             PromptInput(situation, self._asker.skills, earlier=earlier),
             ExpectedAnswer(problem.task.source, problem.target),
@@ -66,4 +66,5 @@ class ModelGenerator:
             count=count,
             approach=approaches[n % len(approaches)],
         )
+        source = with_approach(source, read_line(text, "approach"))
         return Candidate(source=source, target=problem.target, role="generator")

@@ -6,6 +6,7 @@ alone, no section tells anything measured but latencies per workload.
 
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from kernelwright.agents.llm import formatting as showing
@@ -20,6 +21,8 @@ from kernelwright.core.skill import RankedSkill
 from kernelwright.memory.attempts import Idea
 from kernelwright.skills.stats import SkillStats
 from kernelwright.targets.registry import all_targets, target_of
+from kernelwright.tasks.aten import numel
+from kernelwright.tasks.functions import function_of
 
 MAX_RANKED = 5
 """Skills listed with their reasons; our choice."""
@@ -43,6 +46,10 @@ LIVE = (
 CLASSES = "Its classes, as far as their source could be read, without torch's own; the graph decides."
 _PATTERN = re.compile(r"^```(?P<languages>[\w,]+)\n.*?^```[ \t]*\n?", re.M | re.S)
 _FENCED = re.compile(r"^```.*?^```[ \t]*\n?", re.M | re.S)
+
+IN_FLOOR = ("machine.", "task.bound_by", "task.floor_ms", "task.flops", "task.intensity", "task.min_bytes")
+COUNTS = ("graph.n_", "counters.available")
+"""Facts that say nothing where they are zero."""
 
 Texts = Sequence[tuple[str, str]]
 EVIDENCE = (
@@ -112,8 +119,30 @@ def _floor(told: PromptInput) -> Texts:
         f"{showing.number(peaks.cache_bandwidth_gbps)} GB/s within {peaks.cache_bytes} bytes of "
         f"cache, {showing.number(peaks.fma_gflops)} {device.arithmetic}."
     )
-    further = [] if device.is_apart else hardware_lines(problem.machine, peaks)
+    further = [] if device.is_apart else [*hardware_lines(problem.machine, peaks), *_functions(told)]
     return [("Roofline floor, and the machine", "\n".join([*lines, machine, *further]))]
+
+
+def _functions(told: PromptInput) -> list[str]:
+    """Say what the functions of the graph cost as it is written, where the floor does not count them."""
+    problem = told.problem
+    captured = problem.captured.get(problem.main_workload)
+    rates, floor = dict(problem.peaks.functions), problem.main_floor
+    if captured is None or floor is None or not rates:
+        return []
+    counts: Counter[str] = Counter()
+    for node in captured.graph.nodes:
+        if (name := function_of(node)) in rates:
+            counts[str(name)] += numel(node)
+    counted = dict(floor.work.functions)
+    if not counts or all(counted.get(name) == count for name, count in counts.items()):
+        return []
+    ms = sum(count / rates[name] for name, count in counts.items()) / 1e6
+    listed = ", ".join(f"{count} {name}" for name, count in counts.items())
+    return [
+        f"- {problem.main_workload} as it is written evaluates {listed}: {showing.number(ms)} ms at these "
+        "rates. No bound, since algebra may remove some."
+    ]
 
 
 def _evaluations(floor: Floor) -> str:
@@ -148,9 +177,19 @@ def _evidence(told: PromptInput) -> Texts:
     analysis = _analysis(told)
     if analysis is None:
         return []
-    known = sorted((name, value) for name, value in analysis.evidence.facts.items() if value is not None)
+    shown = _shown_elsewhere(told)
+    known = sorted(
+        (name, value)
+        for name, value in analysis.evidence.facts.items()
+        if value is not None and not name.startswith(shown) and not (name.startswith(COUNTS) and not value)
+    )
     lines = [f"- {name} = {showing.number(value)}{_unit(name)}" for name, value in known]
     return [(f"Evidence on {_analysed(told)}", "\n".join(lines))]
+
+
+def _shown_elsewhere(told: PromptInput) -> tuple[str, ...]:
+    """Return how the names of the facts begin that the floor's section tells."""
+    return IN_FLOOR if told.problem.floors and _floor(told) else ()
 
 
 def _timings(told: PromptInput) -> Texts:
@@ -231,10 +270,10 @@ def ledger_line(told: PromptInput, skill: str) -> str:
 
 
 def _guidance(told: PromptInput) -> Texts:
-    if told.situation.timings_only or not told.situation.has_long_term:
+    if not told.situation.has_long_term:
         return []
     named = [move.skill for move in told.plan.moves]
-    analysis = told.situation.analysis
+    analysis = _analysis(told)
     top = [ranked.skill for ranked in analysis.ranked] if analysis is not None else []
     wanted = [name for name in dict.fromkeys(named or top) if name in told.skills]
     language = told.problem.target.language
@@ -259,6 +298,22 @@ def _in_language(body: str, language: str) -> str:
 def _demoted(body: str) -> str:
     """Return a skill's text with its headings below those of the sections."""
     return re.sub(r"^(#{2,} )", r"#\1", body, flags=re.M)
+
+
+def _literature(told: PromptInput) -> Texts:
+    """Show what the library of skills holds, where no measurement ranks it: knowledge, nothing measured."""
+    if not told.situation.timings_only:
+        return []
+    lines = [f"- `{name}`: {told.skills[name].summary}" for name in literature(told)]
+    return [("Techniques that the literature knows, not ranked for this task", "\n".join(lines))]
+
+
+def literature(told: PromptInput) -> tuple[str, ...]:
+    """Return the names of the skills for the target; none where long-term memory is left out."""
+    if not told.situation.has_long_term:
+        return ()
+    target = str(told.problem.target)
+    return tuple(name for name, skill in sorted(told.skills.items()) if target in skill.targets)
 
 
 def _guidance_in_words(told: PromptInput) -> Texts:
@@ -340,8 +395,11 @@ def _chain(told: PromptInput) -> Texts:
     idea = told.situation.memory.idea_of(told.base.candidate.id)
     if idea is None:
         return []
-    is_told = not told.situation.timings_only
-    links = [f"- {k.status}{f' ({k.detail})' if k.detail and is_told else ''}" for k in idea.links]
+    is_told, own = not told.situation.timings_only, told.base.candidate.id  # its own detail is told below
+    links = [
+        f"- {k.status}{f' ({k.detail})' if k.detail and is_told and k.candidate != own else ''}"
+        for k in idea.links
+    ]
     moves = told.base.candidate.plan.moves
     keys = [move.key for move in moves]
     later = moves[keys.index(idea.move.key) + 1 :] if idea.move.key in keys else ()
@@ -358,7 +416,10 @@ def _base(told: PromptInput) -> Texts:
     if told.base is None:
         return []
     title = f"The base, {told.base.candidate.id}"
-    outcome = showing.verdict(told.base.evaluation, timings_only=told.situation.timings_only)
+    evaluation = told.base.evaluation
+    is_failing = not evaluation.is_verified  # how it fails is a section of its own
+    timings_only = told.situation.timings_only
+    outcome = str(evaluation.status) if is_failing else showing.verdict(evaluation, timings_only=timings_only)
     if told.anchored is not None:
         return [(f"{title}, with the spans to change marked", _with(outcome, told.anchored))]
     return [(title, _with(outcome, told.base.candidate.source))]
@@ -453,6 +514,7 @@ SECTIONS: Mapping[str, Callable[[PromptInput], Texts]] = {
     "plans": _plans,
     "ranked": _ranked,
     "guidance": _guidance,
+    "literature": _literature,
     "guidance_in_words": _guidance_in_words,
     "findings": _findings,
     "documents": _documents,

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, TypeVar
 
 import anyio
@@ -83,8 +84,12 @@ class ModelClient:
         return self._ask(role, system, user, self._agent(role, output), answer, tools)
 
     def note(self, role: str, outcome: CallOutcome, detail: str) -> None:
-        """Replace the outcome of the role's last answer."""
+        """Replace the outcome of the role's last answer, in the account and on the tape."""
         self._account.note(role, outcome)
+        self._judge(role, outcome, detail)
+
+    def _judge(self, role: str, outcome: CallOutcome, detail: str) -> None:
+        self._line.tape.judge(self._model(role).last_key, outcome, self._line.keys.scrub(detail))
 
     def _model(self, role: str) -> RecordedModel:
         if role not in self._models:
@@ -96,7 +101,7 @@ class ModelClient:
         if (role, output) not in self._agents:
             agent = Agent(
                 self._model(role),
-                output_type=self._output_type(output),
+                output_type=self._output_type(role, output),
                 name=role,
                 model_settings=sdk_settings(self._settings, role, self._model(role)),
                 retries={"output": OUTPUT_RETRIES},
@@ -105,14 +110,14 @@ class ModelClient:
             self._agents[role, output] = agent
         return self._agents[role, output]
 
-    def _output_type(self, output: type[V]) -> Any:
+    def _output_type(self, role: str, output: type[V]) -> Any:
         if output is str:
             return str
         if self._settings.output_mode == "tool":
             return ToolOutput(output)
         if self._settings.output_mode == "native":
             return NativeOutput(output)
-        return TextOutput(_reader(output))
+        return TextOutput(_reader(output, partial(self._judge, role, CallOutcome.INVALID_OUTPUT)))
 
     def _ask(
         self,
@@ -133,6 +138,7 @@ class ModelClient:
             return self._book(role, Reply(failed.outcome, None, failed.text, failed.detail))
         except sdk.UnexpectedModelBehavior as error:
             detail = self._line.keys.scrub(" ".join(str(error.__cause__ or error).split()))
+            self._judge(role, CallOutcome.INVALID_OUTPUT, detail)
             return self._book(role, Reply(CallOutcome.INVALID_OUTPUT, None, model.last_text, detail))
         except sdk.UserError as error:
             said = self._line.keys.scrub(" ".join(str(error).split()))
@@ -165,13 +171,19 @@ def _run(agent: Agent[object, V], system: str, user: str) -> V:
         return portal.call(ask)
 
 
-def _reader(output: type[V]) -> Callable[[str], V]:
-    """Return a function for pydantic-ai that reads an ``output`` from text or has the model try again."""
+def _reader(output: type[V], refuse: Callable[[str], None]) -> Callable[[str], V]:
+    """Return a function for pydantic-ai that reads an ``output`` from text or has the model try again.
+
+    Args:
+        output: What the text holds as JSON.
+        refuse: Told why a text is no such thing.
+    """
 
     def read(text: str) -> Any:
         try:
             return parse(text, output)  # type: ignore[type-var]
         except NotAnswered as problem:
+            refuse(str(problem))
             raise ModelRetry(str(problem)) from problem
 
     return read

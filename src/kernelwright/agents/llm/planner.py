@@ -1,10 +1,10 @@
 """The model Planner: exactly one move, founded on evidence that was given, never one that was tried."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from kernelwright.agents.llm.answers import ExpectedAnswer, Judged, has_native_kernel, read_move
-from kernelwright.agents.llm.asking import Asker, refused
+from kernelwright.agents.llm.asking import Asker
 from kernelwright.agents.llm.coder import check_source
 from kernelwright.agents.llm.guidance import evidence_text
 from kernelwright.agents.llm.outputs import AnchoredMove, ProposedMove
@@ -13,6 +13,7 @@ from kernelwright.agents.llm.proposals import (
     Offer,
     find_repetition,
     find_unfounded,
+    mended,
     menu_of,
     skills_offered,
     to_move,
@@ -104,6 +105,12 @@ class _Judge:
             return Judged(CallOutcome.INVALID_OUTPUT, detail=problem)
         return Judged(CallOutcome.OK, Choice(move=move.model_copy(update={"why": _why(move, proposed)})))
 
+    def written(self, proposed: ProposedMove, source: str) -> Choice:
+        """Return the move of a kernel that is there already; what is wrong with it is left out."""
+        evidence = None if self.evidence is None else "\n".join([self.evidence, *self.heard])
+        move, founded = mended(proposed, self.offer, self.situation, evidence, source)
+        return Choice(move=move.model_copy(update={"why": _why(move, founded)}), source=source)
+
     def anchored(self, proposed: AnchoredMove) -> Judged[Choice]:
         judged = self.plain(proposed)
         if judged.value is None or self.situation.base is None:
@@ -116,16 +123,16 @@ class _Judge:
 
 
 def _written(asker: Asker, told: PromptInput, offer: Offer, judge: _Judge, *, needs_evidence: bool) -> Choice:
-    """Return a move with the kernel that carries it out, from one answer; raises UnusableAnswer."""
+    """Return a move with the kernel that carries it out, from one answer; raises UnusableAnswer.
+
+    The referee judges the kernel, whatever is wrong with the words beside it.
+    """
     base = told.base
     assert base is not None
     chosen: list[Choice] = []
 
     def check(source: str, text: str) -> Judged[tuple[str, str]] | None:
-        judged = judge.plain(read_move(text, source))
-        if judged.value is None:
-            return refused(judged.outcome, judged.detail)
-        chosen[:] = [replace(judged.value, source=source)]
+        chosen[:] = [judge.written(read_move(text), source)]
         return check_source(base.candidate.source)(source, text)
 
     problem = told.problem

@@ -78,6 +78,7 @@ def _takes_tools(settings: ModelSettings, choice: ModelChoice, *, offers_tool: b
             "base_url": choice.base_url,
             "max_output_tokens": OUTPUT_TOKENS,
             "temperature": choice.temperature,
+            "effort": None,  # its answer leaves no room to think
             "roles": {},
         }
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from kernelwright.agents.llm.outputs import ProposedMove
 from kernelwright.agents.roles import Analysis, Situation
+from kernelwright.core.frozen import content_hash
 from kernelwright.core.plan import Move
 
 FREE = "free"
@@ -50,7 +51,7 @@ def menu_of(moves: Iterable[Move], letter: str = "m") -> dict[str, Move]:
 
 def to_move(proposed: ProposedMove, offer: Offer) -> Move | str:
     """Return the move, or one line that says why there is none."""
-    name = proposed.skill.strip().strip("`'\"")
+    name = _bare(proposed.skill)
     why, expects = _one_line(proposed.why), _one_line(proposed.expects)
     if name in offer.menu:
         taken = offer.menu[name]
@@ -62,6 +63,31 @@ def to_move(proposed: ProposedMove, offer: Offer) -> Move | str:
         return f"skill {name!r} needs steps that say what to change"
     text = "\n".join(f"{n}. {step}" for n, step in enumerate(steps, start=1))
     return Move(skill=name, why=why, expects=expects, text=text)
+
+
+def mended(
+    proposed: ProposedMove, offer: Offer, situation: Situation, evidence: str | None, source: str
+) -> tuple[Move, ProposedMove]:
+    """Return the move of a kernel that was written, and its proposal without figures of unknown origin.
+
+    A skill that was not offered counts as FREE. A move without steps, or with those of one that the base has
+    or that was tried on it, is told apart by its kernel's hash.
+    """
+    told = evidence or ""
+    quotes = [quote for quote in proposed.evidence if find_unfounded([quote], told) is None]
+    founded = proposed.model_copy(update={"evidence": quotes})
+    move = to_move(founded, offer)
+    if isinstance(move, str):
+        named = _bare(founded.skill)
+        name = named if named in offer.skills else FREE
+        steps = founded.steps or [founded.why or "as the source shows"]
+        move = to_move(founded.model_copy(update={"skill": name, "steps": steps}), offer)
+    assert isinstance(move, Move)
+    if not founded.steps or find_repetition(
+        move, founded.model_copy(update={"differs": "its kernel"}), situation
+    ):
+        move = move.model_copy(update={"text": f"{move.text} (kernel {content_hash(source)[:8]})"})
+    return move, founded
 
 
 def find_repetition(move: Move, proposed: ProposedMove, situation: Situation) -> str | None:
@@ -112,6 +138,10 @@ def _is_rounded(figure: str, value: float) -> bool:
 
 def _without_number(step: str) -> str:
     return re.sub(r"^\d+[.)]\s+", "", step)
+
+
+def _bare(name: str) -> str:
+    return name.strip().strip("`'\"")
 
 
 def _one_line(text: str) -> str:

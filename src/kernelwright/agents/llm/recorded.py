@@ -22,6 +22,7 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 from pydantic_ai.models.wrapper import WrapperModel
+from pydantic_ai.settings import CacheConfig
 from pydantic_ai.settings import ModelSettings as SdkSettings
 from pydantic_core import ErrorDetails
 
@@ -44,6 +45,9 @@ from kernelwright.core.spans import span
 BYTES_PER_TOKEN = 3
 """For servers that do not say what they counted; on the high side for English and code; our choice."""
 TEXT = "text"
+PREFIX_ALONE: CacheConfig = {"messages": False}
+"""Servers that cache what they are told to keep the system part and the tools, which come again; the question
+does not."""
 SAME_WHATEVER_THE_TIME = ("part_kind", "content", "tool_name", "args")
 """What of a message's part belongs to the request; times and identifiers do not."""
 
@@ -87,6 +91,8 @@ class RecordedModel(WrapperModel):
         """What may be called before the answer; what was said goes to their ``heard``."""
         self.last_text = ""
         """What the model wrote in the last request that it answered."""
+        self.last_key = ""
+        """Of the last request, on the tape."""
 
     async def request(
         self,
@@ -126,7 +132,7 @@ class RecordedModel(WrapperModel):
         self.last_text = ""
         while True:
             self._line.meter.require()
-            key = self._next_key(request)
+            self.last_key = key = self._next_key(request)
             call = self._line.tape.find(key, question)
             is_new, failure = call is None, RequestFailure(CallOutcome.OK, "")
             if call is None:
@@ -298,6 +304,9 @@ def sdk_settings(settings: ModelSettings, role: str, model: sdk_models.Model) ->
     found = SdkSettings(max_tokens=choice.max_output_tokens)
     if choice.temperature is not None:
         found["temperature"] = choice.temperature
+    if settings.effort is not None:
+        found["thinking"] = settings.effort
+    found["cache"] = PREFIX_ALONE
     if "max_retries" not in model.unsupported_settings:
         found["max_retries"] = 0
     return found
@@ -330,7 +339,11 @@ def _canonical(
     asked: dict[str, object] = {
         "role": role,
         "model": model,
-        "settings": {name: (settings or {}).get(name) for name in ("max_tokens", "temperature")},
+        "settings": {
+            name: (settings or {}).get(name)
+            for name in ("max_tokens", "temperature", "thinking")
+            if name in (settings or {}) or name != "thinking"
+        },
         "output": _output(parameters),
         "messages": [
             {

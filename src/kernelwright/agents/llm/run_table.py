@@ -4,11 +4,13 @@ from collections.abc import Sequence
 
 from kernelwright.agents.llm import formatting as showing
 from kernelwright.agents.llm.prompt_input import PromptInput
+from kernelwright.agents.llm.sources import approach_of
 from kernelwright.agents.roles import Node
+from kernelwright.core.evaluation import Evaluation
 
 MAX_ROWS = 40
 """Kernels in the table; our choice. Of more, the fastest half and the latest half are listed."""
-CHANGE_CHARS = 160
+CELL_CHARS = 160
 
 
 def run_table(told: PromptInput) -> list[str]:
@@ -52,15 +54,26 @@ def _row(node: Node, workloads: Sequence[str], timings_only: bool) -> list[str]:
     candidate, evaluation = node.candidate, node.evaluation
     times = {r.workload: showing.number(r.candidate.median_ms) for r in evaluation.results}
     last = candidate.plan.moves[-1] if candidate.plan.moves else None
-    change = "seed" if last is None else (last.why or last.skill)
+    change = (approach_of(candidate.source) or "seed") if last is None else (last.why or last.skill)
     measured = (
         [] if timings_only else [showing.intervals(evaluation) or "-", showing.error_used(evaluation) or "-"]
     )
     return [
         candidate.id,
         " ".join(candidate.parents) or "-",
-        evaluation.status,
+        _ended(evaluation, timings_only=timings_only),
         *(times.get(name, "-") for name in workloads),
         *measured,
-        " ".join(change.replace("|", "/").split())[:CHANGE_CHARS],
+        _cell(change),
     ]
+
+
+def _ended(evaluation: Evaluation, *, timings_only: bool) -> str:
+    """Return the status, of a failing kernel with the reason."""
+    is_told = evaluation.detail and not evaluation.is_verified and not timings_only
+    return f"{evaluation.status}: {_cell(evaluation.detail)}" if is_told else str(evaluation.status)
+
+
+def _cell(text: str) -> str:
+    """Return a text that fits a cell of a table."""
+    return " ".join(text.replace("|", "/").split())[:CELL_CHARS]

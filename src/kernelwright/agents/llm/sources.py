@@ -14,6 +14,9 @@ LOADER_LINE = "# --- loader ---"
 """Stands for the text that compiles and opens what a candidate holds as a literal: it is the same in every
 file of a language, so no answer has to repeat it."""
 
+APPROACH_CHARS = 300
+_APPROACH = "# Approach: "
+
 
 def fold(source: str) -> str:
     """Return the source with the loader as one line."""
@@ -36,6 +39,18 @@ def unfold(source: str) -> str:
     wanted = [line for line in loader.imports if line not in lines]
     lines[places[0]] = _with_imports(wanted, loader.text) if wanted else loader.text
     return "\n".join(line for n, line in enumerate(lines) if n not in places[1:])
+
+
+def with_approach(source: str, approach: str) -> str:
+    """Return the source with its author's one sentence as the first line, a comment; empty adds nothing."""
+    line = " ".join(approach.split())[:APPROACH_CHARS]
+    return f"{_APPROACH}{line}\n{source}" if line else source
+
+
+def approach_of(source: str) -> str:
+    """Return the sentence that ``with_approach`` wrote, empty where there is none."""
+    first = source.partition("\n")[0]
+    return first.removeprefix(_APPROACH) if first.startswith(_APPROACH) else ""
 
 
 @cache

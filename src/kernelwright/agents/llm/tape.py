@@ -13,7 +13,7 @@ from typing import Protocol
 from pydantic import ValidationError
 
 from kernelwright.core.errors import StoreError, UserError
-from kernelwright.core.model_call import ModelCall, Question
+from kernelwright.core.model_call import CallOutcome, ModelCall, Question
 
 
 class Tape(Protocol):
@@ -25,6 +25,10 @@ class Tape(Protocol):
 
     def add(self, call: ModelCall) -> None:
         """Record a call; it is durable when this returns."""
+        ...
+
+    def judge(self, key: str, outcome: CallOutcome, detail: str) -> None:
+        """Note with a recorded call why its answer could not be used; an unknown key is nobody's."""
         ...
 
 
@@ -41,6 +45,11 @@ class MemoryTape:
     def add(self, call: ModelCall) -> None:
         """Record a call."""
         self._calls[call.key] = call
+
+    def judge(self, key: str, outcome: CallOutcome, detail: str) -> None:
+        """Note why a call's answer could not be used."""
+        if (known := self._calls.get(key)) and (call := known.judged_as(outcome, detail)) != known:
+            self._calls[key] = call
 
     def calls(self) -> Iterator[ModelCall]:
         """Yield the calls in the order they were made."""
@@ -84,6 +93,11 @@ class FolderTape:
             file.flush()
             os.fsync(file.fileno())
         self._calls[call.key] = call
+
+    def judge(self, key: str, outcome: CallOutcome, detail: str) -> None:
+        """Append the call once more, with why its answer could not be used: of two the later counts."""
+        if (known := self._calls.get(key)) and (call := known.judged_as(outcome, detail)) != known:
+            self.add(call)
 
     def calls(self) -> Iterator[ModelCall]:
         """Yield the calls in the order they were made."""
@@ -129,6 +143,9 @@ class ReplayOnly:
     def add(self, call: ModelCall) -> None:
         """Never called: nothing is sent."""
         raise UserError(f"a replayed run cannot ask {call.model} anything new")
+
+    def judge(self, key: str, outcome: CallOutcome, detail: str) -> None:
+        """Do nothing: the recording stays as it is."""
 
 
 _RECORD_ANEW = "recipe, task, seed, settings or kinds of answer differ from when it was made: record it anew"

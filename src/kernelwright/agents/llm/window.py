@@ -183,172 +183,88 @@ def _cut(text: str, length: int, *, keeps_tail: bool) -> str:
 
 _TASK = (Slot("contract", 90, is_required=True), Slot("reference", 85, is_required=True))
 _FLOOR, _DIAGNOSIS = Slot("floor", 80, keeps_some=True), Slot("diagnosis", 80, keeps_some=True)
-_MEASURED = (_FLOOR, _DIAGNOSIS, Slot("evidence", 60))
+_KNOWN = (Slot("findings", 45), Slot("documents", 42, keeps_some=True), Slot("archive", 35))
+"""What earlier runs and documents say: the same for the whole run."""
 _RANKED = Slot("ranked", 75, keeps_some=True)
-_RUN = Slot("timings", 76, keeps_some=True)
-_TUNED = Slot("tuned", 62)
-_GROUNDS = (*_MEASURED, _RUN, _TUNED, _RANKED)
-_CARRYING_OUT = (*_MEASURED, _RUN, _TUNED)
-"""For the Coder who is given a plan: which skills apply is decided."""
-_BLIND = (*_MEASURED, Slot("plans", 70), _RANKED)
-"""For the Breeder, which sees plans in place of kernels."""
-_EXPERIENCE = (
-    Slot("findings", 45),
-    Slot("documents", 42, keeps_some=True),
-    Slot("archive", 35),
-    Slot("tried", 70, keeps_some=True),
-)
+_LEARNED = (Slot("timings", 76, keeps_some=True), Slot("tuned", 62))
+_TRIED = Slot("tried", 70, keeps_some=True)
 _BASE = Slot("base", 95, is_required=True)
+_OF_BASE = (_BASE, _DIAGNOSIS, Slot("evidence", 60))
+_MENU = Slot("menu", 92, is_required=True)
+_FAILURE = Slot("failure", 92, is_required=True, keeps_tail=True)
 _REFUSED = Slot("refused", 100, is_required=True)
 
+
+def _task(operators: int | None = None) -> tuple[Slot, ...]:
+    """Return what stays the same for the whole run; a server may keep this beginning of a prompt."""
+    listed = () if operators is None else (Slot("operators", operators),)
+    return (*_TASK, *listed, _FLOOR, *_KNOWN)
+
+
+def _improving(guidance: int, others: int | None, *, operators: int | None = 30) -> tuple[Slot, ...]:
+    """Return what a role is told that makes a kernel faster: what changes most stands last."""
+    shown = () if others is None else (Slot("others", others),)
+    return (*_task(operators), *_OF_BASE, *_LEARNED, _RANKED, Slot("guidance", guidance), _TRIED, *shown)
+
+
+def _carrying_out(others: int | None) -> tuple[Slot, ...]:
+    """Return what a Coder is told who is given a plan: which skills apply is decided."""
+    kept = tuple(slot for slot in _improving(65, others) if slot is not _RANKED)
+    return (*kept, Slot("steps", 98, is_required=True), _REFUSED)
+
+
+_BLIND = (
+    Slot("contract", 90, is_required=True),
+    Slot("operators", 80),
+    _FLOOR,
+    *_KNOWN,
+    _DIAGNOSIS,
+    Slot("evidence", 60),
+    Slot("plans", 70),
+    _RANKED,
+    _MENU,
+)
+"""For the Breeder, which sees plans in place of kernels."""
+
 WINDOWS: Mapping[str, PromptWindow] = {
-    "generator": PromptWindow(
-        24_000,
-        (
-            *_TASK,
-            Slot("operators", 50),
-            *_GROUNDS,
-            Slot("guidance", 40),
-            *_EXPERIENCE,
-            Slot("earlier", 60),
-            _REFUSED,
-        ),
-    ),
+    "generator": PromptWindow(24_000, (*_task(50), *_LEARNED, Slot("earlier", 60), _REFUSED)),
     "analyst": PromptWindow(16_000, (Slot("contract", 50), Slot("operators", 40), _BASE)),
-    "planner": PromptWindow(
-        32_000,
-        (
-            *_TASK,
-            *_GROUNDS,
-            Slot("menu", 92, is_required=True),
-            Slot("guidance", 50),
-            *_EXPERIENCE,
-            Slot("others", 40),
-            _BASE,
-            _REFUSED,
-        ),
-    ),
-    "planner_writes": PromptWindow(
-        32_000,
-        (
-            *_TASK,
-            Slot("operators", 30),
-            *_GROUNDS,
-            Slot("guidance", 50),
-            *_EXPERIENCE,
-            Slot("others", 40),
-            _BASE,
-            _REFUSED,
-        ),
-    ),
-    "planner_anchors": PromptWindow(
-        40_000,
-        (*_TASK, *_GROUNDS, Slot("guidance", 50), *_EXPERIENCE, Slot("others", 65), _BASE, _REFUSED),
-    ),
-    "coder_write": PromptWindow(
-        32_000,
-        (
-            *_TASK,
-            Slot("operators", 30),
-            *_CARRYING_OUT,
-            Slot("guidance", 65),
-            *_EXPERIENCE,
-            Slot("others", 40),
-            Slot("steps", 98, is_required=True),
-            _BASE,
-            _REFUSED,
-        ),
-    ),
-    "coder_translate": PromptWindow(
-        32_000,
-        (
-            *_TASK,
-            Slot("operators", 30),
-            *_CARRYING_OUT,
-            Slot("guidance", 65),
-            *_EXPERIENCE,
-            Slot("steps", 98, is_required=True),
-            _BASE,
-            _REFUSED,
-        ),
-    ),
+    "planner": PromptWindow(32_000, (*_improving(50, 40, operators=None), _MENU, _REFUSED)),
+    "planner_writes": PromptWindow(32_000, (*_improving(50, 40), _REFUSED)),
+    "planner_anchors": PromptWindow(40_000, (*_improving(50, 65, operators=None), _REFUSED)),
+    "coder_write": PromptWindow(32_000, _carrying_out(40)),
+    "coder_translate": PromptWindow(32_000, _carrying_out(None)),
     "coder_rewrite": PromptWindow(
-        32_000,
-        (
-            *_TASK,
-            Slot("operators", 30),
-            *_GROUNDS,
-            Slot("guidance", 40),
-            *_EXPERIENCE,
-            Slot("others", 30),
-            _BASE,
-            Slot("failure", 88, keeps_tail=True),
-            _REFUSED,
-        ),
+        32_000, (*_improving(40, 30), replace(_FAILURE, priority=88, is_required=False), _REFUSED)
     ),
     "debugger_diagnose": PromptWindow(
         32_000,
-        (
-            *_TASK,
-            Slot("others", 40),
-            _BASE,
-            Slot("chain", 70),
-            Slot("failure", 97, is_required=True, keeps_tail=True),
-            _REFUSED,
-        ),
+        (*_TASK, Slot("others", 40), _BASE, Slot("chain", 70), replace(_FAILURE, priority=97), _REFUSED),
     ),
     "debugger_repair": PromptWindow(
         32_000,
         (
             *_TASK,
+            Slot("operators", 20),
             Slot("floor", 30, keeps_some=True),
-            Slot("diagnosis", 30, keeps_some=True),
-            Slot("ranked", 20, keeps_some=True),
-            Slot("tried", 25, keeps_some=True),
             Slot("others", 40),
             _BASE,
+            Slot("diagnosis", 30, keeps_some=True),
+            Slot("tried", 25, keeps_some=True),
             Slot("chain", 70),
-            Slot("failure", 92, is_required=True, keeps_tail=True),
+            _FAILURE,
             Slot("cause", 98),
             _REFUSED,
         ),
     ),
     "selector": PromptWindow(12_000, (Slot("contract", 60), Slot("choices", 90, is_required=True), _REFUSED)),
     "designer": PromptWindow(
-        40_000,
-        (
-            *_TASK,
-            *_GROUNDS,
-            Slot("menu", 92, is_required=True),
-            Slot("guidance", 50),
-            *_EXPERIENCE,
-            Slot("others", 65),
-            _BASE,
-            _REFUSED,
-        ),
+        40_000, (*_improving(50, 65, operators=None), Slot("literature", 44), _MENU, _REFUSED)
     ),
-    "breeder_populate": PromptWindow(
-        16_000,
-        (
-            Slot("contract", 90, is_required=True),
-            Slot("operators", 80),
-            *_BLIND,
-            Slot("menu", 92, is_required=True),
-            Slot("guidance_in_words", 40),
-            *_EXPERIENCE,
-            _REFUSED,
-        ),
-    ),
+    "breeder_populate": PromptWindow(16_000, (*_BLIND, Slot("guidance_in_words", 40), _TRIED, _REFUSED)),
     "breeder_cross": PromptWindow(
         16_000,
-        (
-            Slot("contract", 90, is_required=True),
-            Slot("operators", 60),
-            *_BLIND,
-            *_EXPERIENCE,
-            Slot("menu", 92, is_required=True),
-            _REFUSED,
-        ),
+        (*(replace(s, priority=60) if s.section == "operators" else s for s in _BLIND), _TRIED, _REFUSED),
     ),
     "aligner": PromptWindow(
         24_000, (Slot("plan", 98, is_required=True), Slot("source", 95, is_required=True), _REFUSED)

@@ -55,9 +55,9 @@ class BackwardModule(nn.Module):
             asked = {name: _differentiable(own[name]) for name in gradients.parameters}
             positional, named = arguments_from(self.arguments, self.spread, inputs)
             if all(asked[name] is own[name] for name in asked):
-                result = self.original(*positional, **named)
+                result = self.original.forward(*positional, **named)
             else:
-                result = torch.func.functional_call(self.original, asked, tuple(positional), named)
+                result = forward_on(self.original, asked, positional, named)
             results = tensors_of(result)
             return torch.autograd.grad(
                 [results[i] for i in gradients.results],
@@ -65,6 +65,29 @@ class BackwardModule(nn.Module):
                 list(tensors[len(tensors) - n_given :]),
                 create_graph=is_recorded,
             )
+
+
+class ForwardAlone(nn.Module):
+    """Calls a module's forward without its hooks, and without a ``__call__`` of its own."""
+
+    def __init__(self, original: nn.Module) -> None:
+        super().__init__()
+        self.original = original
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Call it."""
+        return self.original.forward(*args, **kwargs)
+
+
+def forward_on(
+    module: nn.Module,
+    weights: Mapping[str, torch.Tensor],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+) -> Any:
+    """Return what a module's own forward makes of other weights than its own."""
+    held = {f"original.{name}": tensor for name, tensor in weights.items()}
+    return torch.func.functional_call(ForwardAlone(module), held, tuple(args), dict(kwargs))
 
 
 def held_by(module: nn.Module) -> dict[str, torch.Tensor]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import nn
 
-from .contract import OWN
+from .described import OWN
 
 _strict: contextvars.ContextVar[bool] = contextvars.ContextVar("kernelwright_strict", default=False)
 

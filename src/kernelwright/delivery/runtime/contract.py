@@ -1,7 +1,7 @@
 """What a verdict rests on: the facts that must hold for the kernel to run in the original's place."""
 
+import copy
 import functools
-import hashlib
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -11,20 +11,18 @@ from typing import Any, TypeAlias
 import torch
 from torch import nn
 
+from .described import OWN, code_of, description_of, digest_of
 from .structure import (
     Structure,
     UnstructuredError,
     from_data,
     is_plain,
+    name_of,
     plain_from_data,
     plain_to_data,
     put_together,
     to_data,
 )
-
-OWN = "_kernelwright"
-"""Attribute of a delivered module that holds its state of ours."""
-
 
 HOLDERS = ("_parameters", "_buffers", "_modules")
 
@@ -61,7 +59,11 @@ class TensorFacts:
             return "dtype", f"has type {tensor.dtype}, verified with torch.{self.dtype}"
         if tuple(tensor.shape) != self.shape:
             return "shape", f"has shape {tuple(tensor.shape)}, verified with {self.shape}"
-        if tensor.layout is not torch.strided or not same_strides(self.shape, tensor.stride(), self.stride):
+        if tensor.layout is not torch.strided:
+            return "layout", f"has layout {tensor.layout}, verified with torch.strided"
+        if tensor.is_neg() or tensor.is_conj():
+            return "layout", "is a view that negates or conjugates"
+        if not same_strides(self.shape, tensor.stride(), self.stride):
             return "layout", f"has strides {tuple(tensor.stride())}, verified with {self.stride}"
         return None
 
@@ -75,11 +77,26 @@ def _code(size: str) -> CodeType:
     return compile(size, "<size>", "eval")
 
 
+def is_dense(facts: TensorFacts) -> bool:
+    """True when the elements lie one after the other, the last axis first."""
+    step = 1
+    for size, stride in zip(reversed(facts.shape), reversed(facts.stride), strict=True):
+        if not isinstance(size, int) or (stride != step and size != 1):
+            return False
+        step *= size
+    return step > 0
+
+
 def same_strides(shape: tuple[Size, ...], one: tuple[Size, ...], other: tuple[Size, ...]) -> bool:
     """True when strides mean the same: those of axes of size 1, and of empty tensors, mean nothing."""
     if 0 in shape:
         return True
     return all(a == b for n, a, b in zip(shape, one, other, strict=True) if n != 1)
+
+
+def is_apart(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """True when no write to one tensor can change the other: they lie in different storages."""
+    return one.untyped_storage().data_ptr() != other.untyped_storage().data_ptr()
 
 
 @dataclass(frozen=True)
@@ -111,10 +128,15 @@ class Part:
     cls: str
     attributes: dict[str, Any]
     """Name -> plain value, or a tuple, list, dict of such, or something that can be imported."""
-    opaque: tuple[str, ...] = ()
-    """Attributes of other kinds; a change is seen where another object takes their place."""
+    opaque: dict[str, str] = field(default_factory=dict)
+    """Attributes of other kinds -> their descriptions; a change is seen where another object takes their
+    place."""
     nothing: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Parameters, buffers and submodules that are None, by where they are held."""
+    code: str = ""
+    """Which code its class has; empty for classes of torch."""
+    same_as: str | None = None
+    """The path under which the same submodule stands first."""
 
 
 @dataclass(frozen=True)
@@ -208,19 +230,29 @@ class Contract:
     """The kernel may prepare its weights once; changed ones are detected and prepared anew."""
     gradients: Gradients | None = None
     """What the backward kernel computes; None where there is none."""
+    effects: tuple[str, ...] = ()
+    """Attributes that a call changes, which no kernel does."""
     init: tuple[Any, ...] = field(default=(), compare=False)
     """Arguments of the kernel's constructor."""
 
     @property
-    def own_parameters(self) -> list[str]:
-        """Names of the parameters; tied ones once."""
-        return [n for n, w in self.weights.items() if w.is_parameter and w.same_as is None]
-
-    @property
-    def plain_parameters(self) -> list[str]:
-        """Names of the parameters whose gradients no backward kernel computes."""
+    def without_gradient(self) -> list[str]:
+        """Names of the tensors of the module whose gradients no backward kernel computes; tied ones once."""
         computed = self.gradients.parameters if self.gradients is not None else ()
-        return [name for name in self.own_parameters if name not in computed]
+        own = [name for name, weight in self.weights.items() if weight.same_as is None]
+        return [name for name in (*own, *self.constants) if name not in computed]
+
+    def entries(self, path: str) -> dict[str, int]:
+        """Return how many parameters, buffers and submodules a submodule holds, None among them."""
+        names = [name for name, weight in self.weights.items() if weight.is_parameter]
+        others = [name for name, weight in self.weights.items() if not weight.is_parameter]
+        others += [name for name, constant in self.constants.items() if constant.is_buffer]
+        inner = [name for name in self.parts if name]
+        nothing = self.parts[path].nothing
+        return {
+            holder: sum(name.rpartition(".")[0] == path for name in found) + len(nothing.get(holder, ()))
+            for holder, found in zip(HOLDERS, (names, others, inner), strict=True)
+        }
 
     @property
     def operator_cases(self) -> tuple[Case, ...]:
@@ -235,6 +267,8 @@ class Contract:
         del data["init"]
         if self.gradients is None:
             del data["gradients"]
+        if not self.effects:
+            del data["effects"]
         data["cases"] = [
             {
                 **asdict(case),
@@ -261,6 +295,7 @@ class Contract:
                     n: Constant(**{**c, "facts": _facts(c["facts"])}) for n, c in data["constants"].items()
                 },
                 "gradients": _gradients(data.get("gradients")),
+                "effects": tuple(data.get("effects", ())),
                 "init": init,
             }
         )
@@ -277,27 +312,36 @@ def arguments_from(
     return [*made.values(), *rest], {}
 
 
-def digest_of(tensor: torch.Tensor) -> str:
-    """Return a hash of a tensor's values."""
-    flat = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
-    return hashlib.sha256(flat.numpy().tobytes()).hexdigest()
-
-
 def parts_of(module: nn.Module) -> Iterator[tuple[str, nn.Module]]:
     """Yield every submodule by every path; the module itself comes first."""
     yield from module.named_modules(remove_duplicate=False)
 
 
+def weights_of(module: nn.Module) -> dict[str, torch.Tensor]:
+    """Return parameters and saved buffers by all their names: a ``state_dict`` that no hook has a hand in."""
+    return {
+        f"{path}.{leaf}".lstrip("."): tensor
+        for path, part in parts_of(module)
+        for leaf, tensor in (*part._parameters.items(), *part._buffers.items())
+        if tensor is not None and leaf not in part._non_persistent_buffers_set
+    }
+
+
 def describe_parts(module: nn.Module) -> dict[str, Part]:
     """Return what is known of every submodule."""
-    return {path: _describe_part(part) for path, part in parts_of(module)}
+    seen: dict[int, str] = {}
+    found = {}
+    for path, part in parts_of(module):
+        first = seen.setdefault(id(part), path)
+        found[path] = _describe_part(part, None if first == path else first)
+    return found
 
 
 def describe_weights(module: nn.Module, written: frozenset[str]) -> dict[str, Weight]:
-    """Return the tensors of the state_dict; ``written`` names those that a call changes."""
+    """Return the tensors that are saved; ``written`` names those that a call changes."""
     seen: dict[int, str] = {}
     found = {}
-    for name, tensor in module.state_dict(keep_vars=True).items():
+    for name, tensor in weights_of(module).items():
         first = seen.setdefault(id(tensor), name)
         is_parameter = isinstance(tensor, nn.Parameter)
         same_as = None if first == name else first
@@ -305,6 +349,11 @@ def describe_weights(module: nn.Module, written: frozenset[str]) -> dict[str, We
             TensorFacts.of(tensor), is_parameter, same_as, name in written, tensor.requires_grad
         )
     return found
+
+
+def written_weights(contract: "Contract") -> tuple[str, ...]:
+    """Return the names of the tensors that a call writes, each once."""
+    return tuple(name for name, w in contract.weights.items() if w.is_written and w.same_as is None)
 
 
 def describe_constants(module: nn.Module) -> dict[str, Constant]:
@@ -339,20 +388,20 @@ def attributes_of(part: nn.Module) -> dict[str, Any]:
     }
 
 
-def _describe_part(part: nn.Module) -> Part:
-    attributes, opaque = {}, []
+def _describe_part(part: nn.Module, same_as: str | None) -> Part:
+    attributes, opaque = {}, {}
     for name, value in attributes_of(part).items():
         try:
             plain_to_data(value)
-            attributes[name] = value
+            attributes[name] = copy.deepcopy(value)  # who changes a list in place changes his own
         except (UnstructuredError, TypeError):
-            opaque.append(name)
+            opaque[name] = description_of(value)
     nothing = {
         holder: tuple(name for name, value in vars(part)[holder].items() if value is None)
         for holder in HOLDERS
     }
     kind = original_class(type(part))
-    return Part(f"{kind.__module__}:{kind.__qualname__}", attributes, tuple(opaque), nothing)
+    return Part(name_of(kind), attributes, opaque, nothing, code_of(kind), same_as)
 
 
 def original_class(kind: type) -> type:
@@ -389,12 +438,12 @@ def is_settled(value: Any) -> bool:
 
 def _part_to_data(part: Part) -> dict[str, Any]:
     plain = {name: plain_to_data(value) for name, value in part.attributes.items()}
-    return {"cls": part.cls, "attributes": plain, "opaque": part.opaque, "nothing": part.nothing}
+    return {f.name: getattr(part, f.name) for f in fields(Part)} | {"attributes": plain}
 
 
 def _part_from_data(data: Mapping[str, Any]) -> Part:
     attributes = {name: plain_from_data(value) for name, value in data["attributes"].items()}
-    return Part(data["cls"], attributes, tuple(data["opaque"]), data["nothing"])
+    return Part(**{**data, "attributes": attributes})
 
 
 def _gradients(data: Mapping[str, Any] | None) -> Gradients | None:

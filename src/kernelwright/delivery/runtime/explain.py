@@ -1,26 +1,33 @@
 """Why the original runs: the same conditions as in the guards, one by one and in words."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, MutableMapping
+from typing import Any, TypeAlias
 
 import torch
 from torch import nn
+from torch.autograd import forward_ad
+from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 from .calls import Cause
 from .contract import (
+    STANDARD,
     Contract,
     attributes_of,
     bound,
     constants_of,
-    digest_of,
+    is_apart,
     original_class,
     parts_of,
     same_attribute,
     signature_of,
+    weights_of,
+    written_weights,
 )
+from .described import OWN, description_of, digest_of, is_same_class, names_read
 from .guards import GLOBAL_HOOKS, HOOKS
 from .structure import differences, take_apart
 
+Pinned: TypeAlias = MutableMapping[tuple[str, str], Any]
 PLAIN_TYPES = (torch.Tensor, nn.Parameter, nn.parameter.Buffer)
 
 
@@ -30,8 +37,13 @@ def state_cause(contract: Contract) -> Cause | None:
         return Cause("transform", "a transform of torch.func (vmap, grad, jvp) is at work")
     if torch._C._get_tracing_state() is not None:
         return Cause("trace", "torch.jit.trace records the call")
+    if forward_ad._current_level >= 0:
+        return Cause("transform", "forward-mode differentiation is at work")
     if torch._C._len_torch_function_stack() and not torch._C._len_torch_dispatch_stack():
         return Cause("function mode", "a torch function mode or a default device is set")
+    for mode in _get_current_dispatch_mode_stack():
+        if getattr(mode, "_mode_key", None) is None:  # those of tracers have a key
+            return Cause("dispatch mode", f"a {type(mode).__name__} watches the operators")
     for device in sorted({facts.device for case in contract.cases for facts in case.inputs}):
         if torch.is_autocast_enabled(device):
             return Cause(
@@ -46,71 +58,112 @@ def state_cause(contract: Contract) -> Cause | None:
     return None
 
 
-def module_cause(
-    contract: Contract, module: nn.Module, pinned: Mapping[tuple[str, str], Any]
-) -> Cause | None:
-    """Return what of the module is not as it was verified; ``pinned`` has its attributes of unknown kinds."""
+def module_cause(contract: Contract, module: nn.Module, pinned: Pinned) -> Cause | None:
+    """Return what of the module is not as it was verified.
+
+    Args:
+        contract: what must hold.
+        module: the delivered one.
+        pinned: its attributes that have been compared with their descriptions; those found alike are added.
+    """
+    return next(module_causes(contract, module, pinned), None)
+
+
+def module_causes(contract: Contract, module: nn.Module, pinned: Pinned) -> Iterator[Cause]:
+    """Yield everything of the module that is not as it was verified."""
+    if contract.effects:
+        names = ", ".join(contract.effects[:3])
+        yield Cause("effects", f"a call changes {names}, which a kernel does not do")
     parts = dict(parts_of(module))
     if parts.keys() != contract.parts.keys():
-        names = sorted(parts.keys() ^ contract.parts.keys())
-        return Cause("structure", f"submodules were added or removed: {', '.join(names[:3])}")
+        names = ", ".join(sorted(parts.keys() ^ contract.parts.keys())[:3])
+        yield Cause("structure", f"submodules were added or removed: {names}")
     for path, part in parts.items():
-        found = _part_cause(contract, path, part, pinned)
-        if found is not None:
-            return found
-    return _tensor_cause(contract, module)
+        if path in contract.parts:
+            yield from _part_causes(contract, path, part, pinned)
+            same_as = contract.parts[path].same_as
+            if same_as is not None and parts.get(same_as) is not part:
+                yield Cause("structure", f"{path} is no longer the same module as {same_as}")
+    yield from _tensor_causes(contract, module)
+    yield from _alias_causes(contract, module)
 
 
-def _part_cause(
-    contract: Contract, path: str, part: nn.Module, pinned: Mapping[tuple[str, str], Any]
-) -> Cause | None:
-    verified, title = contract.parts[path], path or "the module"
+def _part_causes(contract: Contract, path: str, part: nn.Module, pinned: Pinned) -> Iterator[Cause]:
+    verified, title, kind = contract.parts[path], path or "the module", original_class(type(part))
     if nn.utils.parametrize.is_parametrized(part):
-        return Cause("parametrization", f"{title} is parametrized")
-    if original_class(type(part)).__qualname__ != verified.cls.partition(":")[2]:
-        return Cause("structure", f"{title} is a {type(part).__qualname__}, verified as {verified.cls}")
+        yield Cause("parametrization", f"{title} is parametrized")
+    elif not is_same_class(kind, verified.cls, verified.code):
+        other = ", with other code" if kind.__qualname__ == verified.cls.partition(":")[2] else ""
+        yield Cause("structure", f"{title} is a {type(part).__qualname__}, verified as {verified.cls}{other}")
     if path and any(vars(part)[hooks] for hooks in HOOKS):
-        return Cause(
+        yield Cause(
             "hooks", f"{title} has hooks, which the kernel does not run", "remove them for the fast one"
         )
-    own = attributes_of(part)
-    if path and "forward" in own:
-        return Cause("structure", f"the forward of {title} was replaced")
-    if own.get("training") is not verified.attributes.get("training"):
+    if part.training is not verified.attributes.get("training"):
         mode, other = ("train", "eval") if part.training else ("eval", "train")
         text = f"{title} is in {mode} mode, verified in {other} mode"
-        return Cause("mode", text, f"call .{other}() for the fast one")
+        yield Cause("mode", text, f"call .{other}() for the fast one")
+    yield from _attribute_causes(contract, path, part, pinned)
+
+
+def _attribute_causes(contract: Contract, path: str, part: nn.Module, pinned: Pinned) -> Iterator[Cause]:
+    verified, title, own = contract.parts[path], path or "the module", attributes_of(part)
+    if path and "forward" in own:
+        yield Cause("structure", f"the forward of {title} was replaced")
     for name, value in verified.attributes.items():
-        if name not in own or not same_attribute(own[name], value):
-            return Cause(
-                "attribute", f"{name} of {title} is {own.get(name, 'missing')!r}, verified with {value!r}"
-            )
-    for name in verified.opaque:
-        if name not in own or pinned.get((path, name), own[name]) is not own[name]:
-            return Cause("attribute", f"{name} of {title} was replaced")
-    return None
+        if name != "training" and (name not in own or not same_attribute(own[name], value)):
+            text = f"{name} of {title} is {own.get(name, 'missing')!r}, verified with {value!r}"
+            yield Cause("attribute", text)
+    for name, description in verified.opaque.items():
+        held = own.get(name)
+        if name in own and held is pinned.get((path, name), pinned):
+            continue
+        if name in own and description and description_of(held) == description:
+            pinned[path, name] = held
+        else:
+            yield Cause("attribute", f"{name} of {title} was replaced")
+    known = {*verified.attributes, *verified.opaque, *STANDARD, OWN}
+    for name in vars(part).keys() - known:
+        is_constant = f"{path}.{name}".lstrip(".") in contract.constants
+        if not is_constant and name in names_read(original_class(type(part))):
+            yield Cause("attribute", f"{name} of {title} is new, and its class reads it")
 
 
-def _tensor_cause(contract: Contract, module: nn.Module) -> Cause | None:
-    held = module.state_dict(keep_vars=True)
+def _tensor_causes(contract: Contract, module: nn.Module) -> Iterator[Cause]:
+    held = weights_of(module)
     if held.keys() != contract.weights.keys():
-        names = sorted(held.keys() ^ contract.weights.keys())
-        return Cause("weights", f"weights were added or removed: {', '.join(names[:3])}")
+        names = ", ".join(sorted(held.keys() ^ contract.weights.keys())[:3])
+        yield Cause("weights", f"weights were added or removed: {names}")
     for name, weight in contract.weights.items():
-        tensor = held[name]
+        tensor = held.get(name)
+        if tensor is None:
+            continue
         if type(tensor) not in PLAIN_TYPES and not is_fake(tensor):
-            return Cause("weights", f"{name} is a {type(tensor).__name__}")
-        if weight.same_as is not None and tensor is not held[weight.same_as]:
-            return Cause("weights", f"{name} is no longer the same tensor as {weight.same_as}")
-        found = weight.facts.difference(tensor)
-        if found is not None:
-            return Cause(found[0], f"{name} {found[1]}")
-    constants = {path: tensor for path, _, _, tensor in constants_of(module)}
+            yield Cause("weights", f"{name} is a {type(tensor).__name__}")
+        elif weight.same_as is not None and tensor is not held.get(weight.same_as):
+            yield Cause("weights", f"{name} is no longer the same tensor as {weight.same_as}")
+        elif (found := weight.facts.difference(tensor)) is not None:
+            yield Cause(found[0], f"{name} {found[1]}")
+    constants = {path: (tensor, leaf in part._buffers) for path, part, leaf, tensor in constants_of(module)}
+    for name, (_, is_buffer) in constants.items():
+        if is_buffer and name not in contract.constants:
+            yield Cause("constant", f"{name} is a buffer that was not there when the kernel was made")
     for name, constant in contract.constants.items():
-        value = constants.get(name)
-        if value is None or constant.facts.difference(value) or digest_of(value) != constant.digest:
-            return Cause("constant", f"{name} has other values than when the kernel was made")
-    return None
+        value, _ = constants.get(name, (None, False))
+        is_known = value is not None and is_fake(value)  # a tracer's, in the place of the module's own
+        if not is_known and (
+            value is None or constant.facts.difference(value) or digest_of(value) != constant.digest
+        ):
+            yield Cause("constant", f"{name} has other values than when the kernel was made")
+
+
+def _alias_causes(contract: Contract, module: nn.Module) -> Iterator[Cause]:
+    """A kernel writes at its end what the original may write before it reads another view of it."""
+    held = weights_of(module)
+    for name in written_weights(contract):
+        for other, tensor in held_tensors(module).items():
+            if name in held and tensor is not held[name] and _shares(tensor, held[name]):
+                yield Cause("aliases", f"{other} shares memory with {name}, which a call writes")
 
 
 def call_cause(
@@ -127,7 +180,11 @@ def call_cause(
         ranked = sorted((cause for cause in causes if cause), key=lambda cause: cause.kind == "arguments")
         return ranked[0]
     tensors = take_apart(list(given.values()), _is_tensor)[1]
-    needs = [*tensors, *module.parameters()]
+    held = weights_of(module)
+    for name in written_weights(contract):
+        if any(_shares(tensor, held[name]) for tensor in tensors if name in held):
+            return Cause("aliases", f"an input shares memory with {name}, which a call writes")
+    needs = [*tensors, *held_tensors(module).values()]
     if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in needs):
         return _gradient_cause(contract, module, tensors)
     return None
@@ -141,9 +198,9 @@ def _gradient_cause(contract: Contract, module: nn.Module, tensors: list[torch.T
             "gradients are enabled and something requires them",
             "use torch.no_grad() for the fast one",
         )
-    known, own = contract.gradients, dict(module.named_parameters(remove_duplicate=False))
+    known, own = contract.gradients, held_tensors(module)
     missing = [name for name in known.parameters if not own[name].requires_grad]
-    more = [name for name in contract.plain_parameters if own[name].requires_grad]
+    more = [name for name in contract.without_gradient if own[name].requires_grad]
     more += [f"input {i}" for i, t in enumerate(tensors) if i not in known.inputs and t.requires_grad]
     if missing or more:
         others = ", ".join([*more, *(f"not of {name}" for name in missing)][:4])
@@ -177,6 +234,15 @@ def _case_cause(
             mend = "call .contiguous() on it for the fast one" if found[0] == "layout" else None
             return Cause(found[0], f"input {position} {found[1]}", mend)
     return None
+
+
+def held_tensors(module: nn.Module) -> dict[str, torch.Tensor]:
+    """Return every tensor that a module holds, by name."""
+    return weights_of(module) | {path: tensor for path, _, _, tensor in constants_of(module)}
+
+
+def _shares(one: torch.Tensor, other: torch.Tensor) -> bool:
+    return not (is_fake(one) or is_fake(other) or is_apart(one, other))
 
 
 def _is_tensor(value: Any) -> bool:

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from .compiled import compile_whole
 from .contract import HOLDERS, Contract, Part
 from .kernel import VerifiedKernel, load_origin
 from .library import misfit, this_machine
@@ -21,7 +22,9 @@ from .module import attach
 from .structure import UnstructuredError, find
 from .weights import read_weights
 
-FORMAT = 1
+FORMAT = 2
+HOOKS = tuple(name for name in vars(nn.Module()) if name.endswith("_hooks"))
+"""Where a module keeps its hooks, which no folder does."""
 MANIFEST, CONTRACT, KERNEL, ORIGINAL, WEIGHTS, LIBRARIES = (
     "manifest.json", "contract.json", "kernel.py", "original.py", "weights.safetensors", "library"
 )  # fmt: skip
@@ -55,6 +58,11 @@ def load(folder: Path, module: nn.Module | None = None, *, strict: bool = False)
         kernels = {path: parts[name] for path, name in blocks.items()}
     else:
         kernels = {"": _kernel(folder, origin, manifest, contract)}
+    if module is None and manifest.get("lost"):
+        raise FolderError(
+            f"{folder}: the module cannot come back as it was saved: {manifest['lost'][0]}; "
+            "give the original: load(folder, module)"
+        )
     original = _copy_of(folder, module) if module is not None else _own_original(folder, contract, origin)
     try:
         for path, kernel in kernels.items():
@@ -62,7 +70,7 @@ def load(folder: Path, module: nn.Module | None = None, *, strict: bool = False)
     except Exception as error:  # a compiler that is missing, a class that is another one
         raise FolderError(f"{folder}: {error}") from error
     if manifest.get("compiled"):
-        original.compile(dynamic=False)
+        compile_whole(original)
     return original
 
 
@@ -162,12 +170,12 @@ def _rebuilt(folder: Path, contract: Contract, tensors: Mapping[str, torch.Tenso
     """Return the original put together from its classes, plain attributes and weights."""
     made: dict[str, nn.Module] = {}
     for path, part in contract.parts.items():
-        if part.opaque:
+        for name in part.opaque:
             raise FolderError(
-                f"{folder}: {'.'.join(filter(None, (path, part.opaque[0])))} is not kept in a folder; "
+                f"{folder}: {'.'.join(filter(None, (path, name)))} is not kept in a folder; "
                 "give the original: load(folder, module)"
             )
-        made[path] = _blank(folder, part)
+        made[path] = _blank(folder, part) if part.same_as is None else made[part.same_as]
         parent, _, leaf = path.rpartition(".")
         if path:
             made[parent]._modules[leaf] = made[path]

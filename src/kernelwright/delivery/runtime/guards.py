@@ -5,6 +5,7 @@ directly. Under ``torch.compile`` and ``torch.export`` the same conditions are w
 attributes (``traced``), so that the tracer guards on them, and the kernel is called through its operator.
 """
 
+import copy
 import inspect
 import linecache
 import re
@@ -15,9 +16,11 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.autograd import forward_ad
 from torch.nn.modules import module as torch_modules
 
-from .contract import OWN, Case, Contract, Size, TensorFacts, is_settled
+from .contract import Case, Contract, Part, Size, TensorFacts, is_apart, is_dense, is_settled, written_weights
+from .described import OWN
 from .structure import Container, Fixed, Structure, TensorAt, is_same
 
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
@@ -31,7 +34,8 @@ class Held:
     """One thing of a module that a check refers to."""
 
     kind: str
-    """``dict``, ``length``, ``hooks``, ``attribute``, ``child``, ``tensor``, ``version`` or ``address``."""
+    """``owner``, ``dict``, ``length``, ``hooks``, ``attribute``, ``child``, ``kind``, ``tensor``,
+    ``version``, ``address``, or where parameters, buffers or submodules are held."""
     path: str
     name: str = ""
 
@@ -44,6 +48,8 @@ class Guards:
     traced: Callable[..., Any]
     layout: tuple[Held, ...]
     """What ``state.bound`` holds, in order."""
+    traced_layout: tuple[Held, ...]
+    """What ``state.seen`` holds, in order."""
     source: str
 
 
@@ -91,6 +97,7 @@ class _Generator:
         self.local = {p.name: f"a{number}" for number, p in enumerate(self.parameters)}
         """Parameter of forward -> variable: a name of the user's hides none of ours."""
         self.layout: list[Held] = []
+        self.traced_layout: list[Held] = []
         self.names: dict[str, Any] = {
             "Tensor": torch.Tensor,
             "torch": torch,
@@ -98,7 +105,9 @@ class _Generator:
             "operator": operator,
             "otherwise": otherwise,
             "is_same": is_same,
+            "is_apart": is_apart,
             "version_of": version_of,
+            "forward_ad": forward_ad,
             "is_dynamo_compiling": torch.compiler.is_dynamo_compiling,
             "is_any_autocast": torch._C._is_any_autocast_enabled,
             "is_grad_enabled": torch.is_grad_enabled,
@@ -142,9 +151,10 @@ class _Generator:
             f"        {f'({taken}) = ' if given else ''}arguments(*args, **kwargs)",
             "    except TypeError:",
             "        return original(self, *args, **kwargs)  # which says what is wrong",
-            f"    state = self.__dict__[{OWN!r}]",
             "    case = -1",
             "    try:",
+            "        own = self.__dict__",
+            f"        state = own[{OWN!r}]",
             f"        ({''.join(f'v{i}, ' for i in range(len(self.layout)))}) = state.bound",
             f"        if {self._ordinary()}:",
             f"            if {unchanged}:",
@@ -174,7 +184,9 @@ class _Generator:
         file = f"<kernelwright guards of {self.contract.title} {id(self):x}>"
         linecache.cache[file] = (len(source), None, source.splitlines(True), file)
         exec(compile(source, file, "exec"), self.names)
-        return Guards(self.names["forward"], self.names["traced"], tuple(self.layout), source)
+        return Guards(
+            self.names["forward"], self.names["traced"], tuple(self.layout), tuple(self.traced_layout), source
+        )
 
     def _signature(self) -> str:
         """The parameters of the original's forward, as they were declared."""
@@ -202,44 +214,78 @@ class _Generator:
         dtype = self.constant(getattr(torch, self.contract.default_dtype))
         return (
             "not n_dispatch() and not n_function() and functorch() is None and tracing() is None"
-            f" and default_dtype() is {dtype} and not ({hooks}) and not is_any_autocast()"
+            f" and forward_ad._current_level < 0 and default_dtype() is {dtype} and not ({hooks})"
+            " and not is_any_autocast()"
         )
 
     def _unchanged(self) -> str:
         """What a module holds is what it held when it was last looked at whole."""
-        terms = [f"{self.held('dict', '')} is self.__dict__"]
+        terms = [f"id(own) == {self.held('owner', '')}"]
         for path, part in self.contract.parts.items():
-            own = self.held("dict", path)
-            terms.append(f"len({own}) == {self.held('length', path)}")
-            for name in (*part.attributes, *part.opaque):
-                terms.append(f"{own}[{name!r}] is {self.held('attribute', path, name)}")
+            parent, _, leaf = path.rpartition(".")
             if path:
-                hooks = " or ".join(self.held("hooks", path, name) for name in HOOKS)
-                parent, _, leaf = path.rpartition(".")
-                children = self.held("children", parent)
-                terms += [f"not ({hooks})", f"{children}[{leaf!r}] is {self.held('child', path)}"]
+                terms.append(f"{self.held('_modules', parent)}[{leaf!r}] is {self.held('child', path)}")
+            if part.same_as is None:
+                terms += self._part(path, part)
         for name, weight in self.contract.weights.items():
             value = self._weight(name)
             path, _, leaf = name.rpartition(".")
-            holder = self.held("parameters" if weight.is_parameter else "buffers", path)
-            terms.append(f"{holder}[{leaf!r}] is {value}")
+            terms.append(f"{self._holder(path, is_parameter=weight.is_parameter)}[{leaf!r}] is {value}")
             if weight.same_as is None:
-                terms.append(self._facts(value, weight.facts))
+                terms.append(self._facts(value, weight.facts, is_weight=True))
                 if self.contract.is_frozen:
                     terms.append(f"{value}.data_ptr() == {self.held('address', path, leaf)}")
                     terms.append(f"version_of({value}) == {self.held('version', path, leaf)}")
         for name, constant in self.contract.constants.items():
             path, _, leaf = name.rpartition(".")
-            holder = self.held("buffers" if constant.is_buffer else "dict", path)
+            holder = self._holder(path, is_parameter=False) if constant.is_buffer else self._own(path)
             terms.append(f"{holder}[{leaf!r}] is {self._weight(name)}")
+            terms.append(f"{self._weight(name)}.data_ptr() == {self.held('address', path, leaf)}")
             terms.append(f"version_of({self._weight(name)}) == {self.held('version', path, leaf)}")
         return " and ".join(terms)
+
+    def _part(self, path: str, part: Part) -> list[str]:
+        """One submodule: its class, attributes, and what it holds, None among it."""
+        own = self._own(path)
+        terms = [f"len({own}) == {self.held('length', path)}"]
+        for name in (*part.attributes, *part.opaque):
+            terms.append(f"{own}[{name!r}] is {self.held('attribute', path, name)}")
+            value = part.attributes.get(name)
+            if isinstance(value, list | dict | set):  # it may change in place
+                terms.append(f"{own}[{name!r}] == {self.constant(copy.deepcopy(value))}")
+        empty = []
+        if path:
+            terms.append(f"type({self.held('child', path)}) is {self.held('kind', path)}")
+            empty += [self.held("hooks", path, name) for name in HOOKS]
+        for holder, count in self.contract.entries(path).items():
+            if count:
+                terms.append(f"len({self.held(holder, path)}) == {count}")
+            else:
+                empty.append(self.held(holder, path))
+            for name in part.nothing.get(holder, ()):
+                terms.append(f"{self.held(holder, path)}[{name!r}] is None")
+        if empty:
+            terms.append(f"not ({' or '.join(empty)})")
+        return terms
+
+    def _own(self, path: str) -> str:
+        return self.held("dict", path) if path else "own"
+
+    def _holder(self, path: str, *, is_parameter: bool) -> str:
+        return self.held("_parameters" if is_parameter else "_buffers", path)
 
     def _weight(self, name: str) -> str:
         path, _, leaf = name.rpartition(".")
         return self.held("tensor", path, leaf)
 
-    def _facts(self, value: str, facts: TensorFacts, extents: Mapping[str, str] = NOTHING) -> str:
+    def _facts(
+        self,
+        value: str,
+        facts: TensorFacts,
+        extents: Mapping[str, str] = NOTHING,
+        *,
+        is_weight: bool = False,
+    ) -> str:
         """A tensor's facts, the strides as numbers: slower code decides about those that mean the same."""
         device = f"{value}.is_{facts.device}"
         if not hasattr(torch.Tensor, f"is_{facts.device}"):
@@ -248,10 +294,14 @@ class _Generator:
         numbers = [size for size in facts.shape if isinstance(size, int)]
         is_fixed = len(numbers) == len(facts.shape)
         shape = self.constant(torch.Size(numbers)) if is_fixed else _sizes(facts.shape, extents)
-        return (
-            f"{value}.shape == {shape} and {value}.dtype is {dtype} and {device}"
-            f" and {value}.stride() == {_sizes(facts.stride, extents)}"
-        )
+        same = f"{value}.shape == {shape} and {value}.dtype is {dtype} and {device}"
+        if is_weight and is_dense(facts):
+            same += f" and {value}.is_contiguous()"
+        else:
+            same += f" and {value}.stride() == {_sizes(facts.stride, extents)}"
+        if _may_negate(facts):
+            same += f" and not {value}.is_neg()"
+        return f"{same} and not {value}.is_conj()" if "complex" in facts.dtype else same
 
     def _case(self, case: Case) -> str:
         """A call is one that was verified, and needs no gradients that the kernel does not compute."""
@@ -259,15 +309,17 @@ class _Generator:
         extents = _extents(case, leaves)
         terms += [f"{span.low} <= {extents[span.name]} <= {span.high}" for span in case.spans]
         terms += [self._facts(leaf, facts, extents) for leaf, facts in zip(leaves, case.inputs, strict=True)]
+        written = written_weights(self.contract)
+        terms += [f"is_apart({leaf}, {self._weight(name)})" for leaf in leaves for name in written]
         terms.append(f"not (is_grad and {self._refused(leaves, self._weight)})")
         return " and ".join(terms)
 
     def _refused(self, leaves: Sequence[str], weight: Callable[[str], str]) -> str:
-        """Gradients are needed that no kernel computes; ``weight`` gives the expression of a parameter."""
+        """Gradients are needed that no kernel computes; ``weight`` gives the expression of a held tensor."""
         known = self.contract.gradients
         computed = {leaves[i] for i in known.inputs} if known is not None else set()
         others = [*(leaf for leaf in leaves if leaf not in computed)]
-        others += [weight(name) for name in self.contract.plain_parameters]
+        others += [weight(name) for name in self.contract.without_gradient]
         terms = [f"{tensor}.requires_grad" for tensor in others]
         needed = [f"{weight(name)}.requires_grad" for name in known.parameters] if known is not None else []
         if needed:  # all of them, or none of anything
@@ -335,11 +387,11 @@ class _Generator:
         terms.append(f"type({value}) is {self.constant(kind)}")
         is_mapping = issubclass(kind, dict) and not hasattr(kind, "__dataclass_fields__")
         is_object = not is_mapping and hasattr(kind, "__dataclass_fields__")
-        if not is_object:
+        if is_mapping:  # in this order, which forward may go by
+            terms.append(f"[*{value}] == {list(structure.keys)!r}")
+        elif not is_object:
             terms.append(f"len({value}) == {len(structure.keys)}")
         for key, item in zip(structure.keys, structure.items, strict=True):
-            if is_mapping:
-                terms.append(f"{key!r} in {value}")
             inner = f"{value}.{key}" if is_object else f"{value}[{key!r}]"
             self._match(inner, item, terms, leaves, is_exact=is_exact)
 
@@ -391,25 +443,54 @@ class _Generator:
         return [*lines, "    return original(self, *args, **kwargs)"]
 
     def _holds(self) -> str:
-        """The module is as verified, in words that tracers understand."""
-        terms = []
+        """The module is as verified, in words that tracers understand and guard.
+
+        ``_kernelwright_holds`` looks at everything while the tracer is at work. The rest says again what may
+        change later, for a graph that is already there.
+        """
+        terms = ["self._kernelwright_holds()"]
         for path, part in self.contract.parts.items():
-            own = _path(path)
-            for name, value in part.attributes.items():
-                if isinstance(value, bool) or value is None:
-                    terms.append(f"{own}.{name} is {value}")
-                elif isinstance(value, int | float | str):
-                    terms.append(f"{own}.{name} == {self.constant(value)}")
-            if path:
-                terms += [f"len({own}.{hooks}) == 0" for hooks in HOOKS]
+            if part.same_as is not None:
+                terms.append(f"{_path(path)} is {_path(part.same_as)}")
+            else:
+                terms += self._traced_part(path, part)
+        for name in self.contract.constants:
+            path, _, leaf = name.rpartition(".")
+            terms.append(f"{_path(name)} is self.{OWN}.seen[{self.seen('tensor', path, leaf)}]")
         for name, weight in self.contract.weights.items():
             if weight.same_as is None:
                 terms.append(self._traced_facts(_path(name), weight.facts))
+            else:
+                terms.append(f"{_path(name)} is {_path(weight.same_as)}")
         devices = sorted({facts.device for case in self.contract.cases for facts in case.inputs})
-        terms += [f"not is_autocast({device!r})" for device in devices]
-        if self.contract.constants or any(part.opaque for part in self.contract.parts.values()):
-            terms.append(f"self.{OWN}.is_as_verified")
-        return " and ".join(terms)
+        return " and ".join([*terms, *(f"not is_autocast({device!r})" for device in devices)])
+
+    def _traced_part(self, path: str, part: Part) -> list[str]:
+        own, terms = _path(path), []
+        seen = f"self.{OWN}.seen"
+        if path:
+            terms.append(f"type({own}) is {seen}[{self.seen('kind', path)}]")
+            terms += [f"len({own}.{hooks}) == 0" for hooks in HOOKS]
+        for name, value in part.attributes.items():
+            if isinstance(value, bool) or value is None:
+                terms.append(f"{own}.{name} is {value}")
+            elif _is_compared(value):
+                terms.append(f"{own}.{name} == {self.constant(copy.deepcopy(value))}")
+            else:
+                terms.append(f"{own}.{name} is {seen}[{self.seen('attribute', path, name)}]")
+        for name in part.opaque:
+            terms.append(f"{own}.{name} is {seen}[{self.seen('attribute', path, name)}]")
+        for holder, count in self.contract.entries(path).items():
+            terms.append(f"len({own}.{holder}) == {count}")
+            terms += [f"{own}.{holder}[{name!r}] is None" for name in part.nothing.get(holder, ())]
+        return terms
+
+    def seen(self, kind: str, path: str, name: str = "") -> int:
+        """Return the place in ``state.seen`` of something that tracers compare by identity."""
+        wanted = Held(kind, path, name)
+        if wanted not in self.traced_layout:
+            self.traced_layout.append(wanted)
+        return self.traced_layout.index(wanted)
 
     def _traced_facts(self, value: str, facts: TensorFacts, extents: Mapping[str, str] = NOTHING) -> str:
         dtype = f"torch.{facts.dtype}"
@@ -445,6 +526,24 @@ class _Generator:
         if issubclass(part.type, dict) and not hasattr(part.type, "__dataclass_fields__"):
             return f"{kind}([{', '.join(f'({k!r}, {v})' for k, v in zip(part.keys, items, strict=True))}])"
         return f"{kind}({', '.join(f'{k}={v}' for k, v in zip(part.keys, items, strict=True))})"
+
+
+def _may_negate(facts: TensorFacts) -> bool:
+    """True where a tensor may be a view that negates: every other number of a complex tensor."""
+    is_every_one = any(
+        isinstance(size, int) and size > 1 and step == 1
+        for size, step in zip(facts.shape, facts.stride, strict=True)
+    )
+    return getattr(torch, facts.dtype).is_floating_point and not is_every_one
+
+
+def _is_compared(value: Any) -> bool:
+    """True for what tracers compare by value: numbers, texts, and what holds nothing else."""
+    if isinstance(value, dict):
+        return all(map(_is_compared, value.values()))
+    if isinstance(value, list | tuple):
+        return all(map(_is_compared, value))
+    return isinstance(value, int | float | str) or value is None
 
 
 def _extents(case: Case, leaves: Sequence[str]) -> dict[str, str]:

@@ -13,13 +13,15 @@ from typing import Any, cast
 
 import torch
 from torch import nn
+from torch.utils._python_dispatch import _disable_current_modes
 
 from .calls import CallCounts, CallReport, Cause
-from .contract import OWN, Contract, original_class, parts_of, signature_of
+from .contract import HOLDERS, Contract, original_class, parts_of, signature_of, weights_of
+from .described import OWN
 from .explain import call_cause, is_fake, module_cause, state_cause
 from .guards import Guards, Held, generate, version_of
 from .kernel import KernelInstance, VerifiedKernel, tensors_of
-from .operator import operator_of
+from .operator import operator_of, teach_operator
 from .structure import UnstructuredError, put_together, take_apart
 
 
@@ -33,28 +35,20 @@ class ModuleState:
         self.backward_calls_before = kernel.backward_calls
         self.call: Callable[..., Any] = _not_bound
         self.bound: tuple[Any, ...] = ()
-        self.is_as_verified = False
-        """The module was as verified when it was last looked at whole."""
-        self.pinned: dict[tuple[str, str], Any] | None = None
+        self.seen: tuple[Any, ...] = ()
+        """What tracers compare by identity, as it was when the module was last looked at whole."""
+        self.pinned: dict[tuple[str, str], Any] = {}
+        """Attributes of other kinds, of which their descriptions are known to be right."""
         self._instance: KernelInstance | None = None
         self._weights: list[torch.Tensor] = []
 
     def bind(self, module: nn.Module, layout: tuple[Held, ...]) -> Cause | None:
         """Look at the whole module; return why the kernel may not run, None when it is ready to."""
         contract = self.kernel.contract
-        if self.pinned is None:
-            parts = dict(parts_of(module))
-            self.pinned = {
-                (path, name): vars(parts[path]).get(name)
-                for path, part in contract.parts.items()
-                if path in parts
-                for name in part.opaque
-            }
         cause = module_cause(contract, module, self.pinned)
-        self.is_as_verified = cause is None
         if cause is not None:
             return cause
-        held = module.state_dict(keep_vars=True)
+        held = weights_of(module)
         weights = [held[name] for name in contract.weights]
         if self._instance is None or contract.is_frozen:
             self._instance = self.kernel.make()
@@ -63,7 +57,18 @@ class ModuleState:
         parts = dict(parts_of(module))
         has_memory = not any(map(is_fake, weights))
         self.bound = tuple(_held(parts, wanted) for wanted in layout) if has_memory else ()
+        if has_memory:
+            teach_operator(self.kernel, module)
         return None
+
+    def holds(self, module: nn.Module, layout: tuple[Held, ...]) -> bool:
+        """Say whether a module is as verified, for a tracer."""
+        with _disable_current_modes():
+            is_verified = module_cause(self.kernel.contract, module, self.pinned) is None
+        if is_verified:
+            parts = dict(parts_of(module))
+            self.seen = tuple(_held(parts, wanted) for wanted in layout)
+        return is_verified
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "ModuleState":
         return ModuleState(self.kernel, strict=self.counts.strict)
@@ -84,14 +89,14 @@ def _held(parts: Mapping[str, nn.Module], wanted: Held) -> Any:
     part = parts[wanted.path]
     own = vars(part)
     found: dict[str, Callable[[], Any]] = {
+        "owner": lambda: id(own),  # not the dict itself: a module that nobody has any more is freed at once
         "dict": lambda: own,
         "length": lambda: len(own),
         "attribute": lambda: own[wanted.name],
         "hooks": lambda: own[wanted.name],
-        "children": lambda: part._modules,
         "child": lambda: part,
-        "parameters": lambda: part._parameters,
-        "buffers": lambda: part._buffers,
+        "kind": lambda: type(part),
+        **{holder: functools.partial(own.get, holder) for holder in HOLDERS},
         "tensor": lambda: _tensor(part, wanted.name),
         "version": lambda: version_of(_tensor(part, wanted.name)),
         "address": lambda: _tensor(part, wanted.name).data_ptr(),
@@ -143,6 +148,7 @@ def delivered_class(kernel: VerifiedKernel, kind: type[nn.Module], module: nn.Mo
             "_kernelwright_kernel": kernel,
             "_kernelwright_guards": guards,
             "_kernelwright_operator": operator,
+            "_kernelwright_holds": _kernelwright_holds,
         }
         if not hasattr(kind, "report"):
             members["report"] = _report
@@ -155,9 +161,30 @@ def _guards(delivered: type) -> Guards:
     return found
 
 
+def _kernelwright_holds(self: nn.Module) -> bool:
+    """Say, while a tracer is at work, whether the module is as verified."""
+    return _state(self).holds(self, _guards(_delivered_base(self)).traced_layout)
+
+
+_kernelwright_holds._dynamo_marked_constant = True  # type: ignore[attr-defined]  # torch.compiler.assume_constant_result
+
+
+def _delivered_base(module: nn.Module) -> type:
+    return next(kind for kind in type(module).__mro__ if _is_ours(kind))
+
+
+def _state(module: nn.Module) -> ModuleState:
+    """Return a module's state; one that its class made by itself gets its own now."""
+    own = vars(module)
+    if OWN not in own:
+        own[OWN] = ModuleState(module._kernelwright_kernel)  # type: ignore[arg-type]
+    found: ModuleState = own[OWN]
+    return found
+
+
 def _report(self: nn.Module) -> CallReport:
     """Return how often the kernel ran, how often the original, and why."""
-    state: ModuleState = vars(self)[OWN]
+    state = _state(self)
     kernel = state.kernel
     return state.counts.report(
         kernel.operator_calls - state.operator_calls_before,
@@ -220,10 +247,10 @@ def _subclass(kind: type[nn.Module], members: dict[str, Any]) -> type[nn.Module]
 
 def _otherwise(self: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A guard failed: look closely, then run the kernel all the same, its operator or the original."""
-    state: ModuleState = vars(self)[OWN]
-    if state.bound and state.bound[0] is not vars(self):  # a replica that took all attributes of another one
+    state = _state(self)
+    if state.bound and state.bound[0] != id(vars(self)):  # a replica that took all attributes of another one
         state = vars(self)[OWN] = copy.copy(state)
-    delivered = next(kind for kind in type(self).__mro__ if _is_ours(kind))
+    delivered = _delivered_base(self)
     kind: type[nn.Module] = delivered._kernelwright_original  # type: ignore[attr-defined]
     if torch.compiler.is_compiling():  # torch.export, which runs Python with tensors of its own
         return _guards(delivered).traced(self, args, kwargs)
@@ -262,7 +289,7 @@ def _run(
     contract = state.kernel.contract
     given = signature_of(delivered._kernelwright_original).bind(*args, **kwargs).arguments  # type: ignore[attr-defined]
     case, tensors = _matching_case(contract, given)
-    held = module.state_dict(keep_vars=True)
+    held = weights_of(module)
     weights = [held[name] for name, weight in contract.weights.items() if weight.same_as is None]
     everything = [*tensors, *weights]
     is_watched = torch._C._len_torch_dispatch_stack() or any(map(is_fake, everything))

@@ -7,13 +7,14 @@ It takes the tensors of a call and the module's weights, one after the other. Wh
 import copy
 import threading
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any, cast
 
 import torch
 from torch import nn
 
-from .backward import BackwardModule
-from .contract import Case, TensorFacts, arguments_from
+from .backward import BackwardModule, forward_on
+from .contract import Case, TensorFacts, arguments_from, original_class, weights_of
 from .kernel import VerifiedKernel, tensors_of
 
 NAMESPACE = "kernelwright"
@@ -30,8 +31,8 @@ class KernelOperator:
         self.names = [n for n, weight in self.contract.weights.items() if weight.same_as is None]
         self.n_inputs = len(self.contract.cases[0].inputs)
         self._original = _without_memory(original)
+        self._is_taught = False
         self._instances = threading.local()
-        self._backward = self._backward_operator()
 
     def call(self, *tensors: torch.Tensor) -> Any:
         """Run the kernel on the tensors of a call and the weights."""
@@ -79,7 +80,13 @@ class KernelOperator:
         by_kernel = self._by_kernel(ctx.saved_tensors, grads, wanted)
         return by_kernel or self._recomputed(ctx.saved_tensors, grads, wanted)
 
-    def _backward_operator(self) -> Callable[..., Any] | None:
+    def teach(self, original: nn.Module) -> None:
+        """Compute gradients by this original, which is as verified; the one of the beginning may not be."""
+        if not self._is_taught:
+            self._original, self._is_taught = _without_memory(original), True
+
+    @cached_property
+    def _backward(self) -> Callable[..., Any] | None:
         kernel, gradients = self.kernel.backward, self.contract.gradients
         if kernel is None or gradients is None:
             return None
@@ -132,7 +139,7 @@ class KernelOperator:
         case, inputs, weights = self._split(tensors)
         held = dict(zip(self.names, weights, strict=True))
         positional, named = arguments_from(case.arguments, self.contract.spread, inputs)
-        return torch.func.functional_call(self._original, held, tuple(positional), named)
+        return forward_on(self._original, held, positional, named)
 
     # -- registration ------------------------------------------------------------------------------
 
@@ -163,7 +170,8 @@ class KernelOperator:
     def define(self) -> Callable[..., Any]:
         """Register the operator; return what calls it with one tensor after the other."""
         title = "".join(c if c.isalnum() and c.isascii() else "_" for c in self.contract.title)
-        name = f"{title.strip('_') or 'kernel'}_{self.kernel.digest}"
+        title = title.strip("_")
+        name = f"{title if title[:1].isalpha() else f'kernel_{title}'}_{self.kernel.digest}"
         written = [f"w{i}" for i, n in enumerate(self.names) if self.contract.weights[n].is_written]
         if self.is_listed:
             written = ["written"] if self.is_mutable else []
@@ -234,21 +242,31 @@ class KernelOperator:
 
 def operator_of(kernel: VerifiedKernel, original: nn.Module) -> Callable[..., Any]:
     """Return a kernel's operator, defined now if it is not yet; ``original`` computes its gradients."""
-    namespace = kernel.namespace
+    namespace: Any = kernel.namespace
     if not hasattr(namespace, "kernelwright_operator"):
-        namespace.kernelwright_operator = KernelOperator(kernel, original).define()  # type: ignore[attr-defined]
+        namespace.kernelwright_taught = KernelOperator(kernel, original)
+        namespace.kernelwright_operator = namespace.kernelwright_taught.define()
     found: Callable[..., Any] = namespace.kernelwright_operator
     return found
+
+
+def teach_operator(kernel: VerifiedKernel, original: nn.Module) -> None:
+    """Let a kernel's operator compute gradients by an original that is as verified."""
+    namespace: Any = kernel.namespace
+    if hasattr(namespace, "kernelwright_taught"):
+        namespace.kernelwright_taught.teach(original)
 
 
 def _without_memory(original: nn.Module) -> nn.Module:
     """Return a copy whose weights have no memory: it is only ever called with others in their place."""
     memo: dict[int, Any] = {}
-    for tensor in original.state_dict(keep_vars=True).values():
+    for tensor in weights_of(original).values():
         empty = torch.empty_like(tensor, device="meta")
         is_parameter = isinstance(tensor, nn.Parameter)
         memo[id(tensor)] = nn.Parameter(empty, tensor.requires_grad) if is_parameter else empty
-    return copy.deepcopy(original, memo)
+    copied: nn.Module = copy.deepcopy(original, memo)
+    copied.__class__ = original_class(type(copied))
+    return copied
 
 
 def _apart_from(tensor: torch.Tensor, is_wanted: bool, is_recorded: bool) -> torch.Tensor:

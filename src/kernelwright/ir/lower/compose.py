@@ -284,6 +284,8 @@ class _Layout:
         for value, axes in stage_axes.items():
             if isinstance(value, Inline) and axes and not kept:
                 raise RefusedError("one kept point")
+        if len({value.reverse for value in self._members if isinstance(value, Scan)}) > 1:
+            raise RefusedError("scans of both directions")
         for value, member in self._members.items():
             for scan in _scans_read(value, self._members):
                 if stage_axes[scan] != stage_axes[member.value]:

@@ -46,7 +46,14 @@ def constant(value: float | int | bool, dtype: DType) -> Const:
     """Return a literal converted to ``dtype``."""
     if dtype == "bool":
         return Const(bool(value), dtype)
-    return Const(float(value) if dtype in FLOATS else int(value), dtype)
+    return Const(float(value) if dtype in FLOATS else _wrapped(int(value), dtype), dtype)
+
+
+def _wrapped(value: int, dtype: DType) -> int:
+    """Return an integer as the dtype holds it: 255 is -1 of int8, as in torch."""
+    bits = int(dtype.removeprefix("u").removeprefix("int"))
+    low = 0 if dtype.startswith("u") else -(1 << (bits - 1))
+    return (value - low) % (1 << bits) + low
 
 
 def dtype_of(expr: Expr) -> DType:
@@ -99,14 +106,42 @@ def _logical(name: str) -> Builder:
     return build
 
 
+def _dividing(name: str) -> Builder:
+    def build(e: Emit, x: Expr, y: Expr) -> Expr:
+        if not e.is_float and not (isinstance(y, Const) and y.value != 0):
+            raise UnsupportedError("division of integers by what may be zero")  # it ends the process
+        return e(name, x, y)
+
+    return build
+
+
 def _div_mode(e: Emit, x: Expr, y: Expr, rounding_mode: str | None = None) -> Expr:
     if rounding_mode is None:
         return e("div", x, y)
     if rounding_mode == "floor" and not e.is_float:
-        return e("floordiv", x, y)
+        return _dividing("floordiv")(e, x, y)
     if not e.is_float:
         raise UnsupportedError("integer division towards zero")
-    return e("floor" if rounding_mode == "floor" else "trunc", e("div", x, y))
+    return _floor_div(e, x, y) if rounding_mode == "floor" else e("trunc", e("div", x, y))
+
+
+def _floor_div(e: Emit, x: Expr, y: Expr) -> Expr:
+    """Divide towards minus infinity, from the remainder as torch does: 1 // 0.1 is 9, and 1 / 0.1 is 10."""
+
+    def test(name: str, a: Expr, b: Expr) -> Expr:
+        return e(name, a, b, dtype="bool")
+
+    zero, one = e.number(0), e.number(1)
+    rest = e("fmod", x, y)
+    whole = e("div", e("sub", x, rest), y)
+    is_above = e("xor", test("lt", y, zero), test("lt", rest, zero), dtype="bool")
+    is_above = e("and", test("ne", rest, zero), is_above, dtype="bool")
+    whole = e("where", is_above, e("sub", whole, one), whole)
+    below = e("floor", whole)
+    nearest = e("where", test("gt", e("sub", whole, below), e.number(0.5)), e("add", below, one), below)
+    plain = e("div", x, y)
+    nearest = e("where", test("eq", whole, zero), e("mul", plain, zero), nearest)  # a zero of the right sign
+    return e("where", test("eq", y, zero), plain, nearest)
 
 
 def _clamp(e: Emit, x: Expr, low: Expr | None = None, high: Expr | None = None) -> Expr:
@@ -226,8 +261,8 @@ ARITHMETIC: dict[str, Builder] = {
     "div.Tensor": _simple("div"), "div.Scalar": _simple("div"),
     "div.Tensor_mode": _div_mode, "div.Scalar_mode": _div_mode,
     "maximum.default": _simple("max"), "minimum.default": _simple("min"),
-    "fmod.Tensor": _simple("fmod"), "fmod.Scalar": _simple("fmod"),
-    "remainder.Tensor": _simple("remainder"), "remainder.Scalar": _simple("remainder"),
+    "fmod.Tensor": _dividing("fmod"), "fmod.Scalar": _dividing("fmod"),
+    "remainder.Tensor": _dividing("remainder"), "remainder.Scalar": _dividing("remainder"),
     "neg.default": _simple("neg"), "abs.default": _simple("abs"), "sign.default": _simple("sign"),
     "floor.default": _float_only("floor"), "ceil.default": _float_only("ceil"),
     "round.default": _float_only("round"), "trunc.default": _float_only("trunc"),

@@ -93,12 +93,14 @@ def _max_pool(
     require_float(x)
     window = _Window(x, make.shape[-spatial:], _many(kernel, spatial), stride, padding, dilation)
     view = _windowed(make, x, window, float("-inf"))
+    values = make.reduce(view, window.dims, "max")
+    if any(window.padding) or ceil_mode:
+        return values, None  # where all of a window is -inf, its padding must not be the place of the maximum
     strides = contiguous_strides(window.size)
 
     def position(index: Index) -> Affine:
         return flatten(window.positions(index), strides)
 
-    values = make.reduce(view, window.dims, "max")
     return values, make.reduce(view, window.dims, "argmax", "int64", position)
 
 

@@ -14,6 +14,9 @@ from kernelwright.ir.program import Affine, Combine, Expr
 _Pieces: TypeAlias = tuple[Callable[..., Expr], Combine, Callable[..., Expr] | None]
 
 
+_OF_BOOLS: dict[Combine, Combine] = {"max": "any", "min": "all"}
+
+
 def _finish(make: Maker, reduced: Value, dims: Sequence[int], keepdim: bool) -> Value:
     return make.keepdim(reduced, dims) if keepdim else reduced
 
@@ -23,8 +26,10 @@ def _reduction(combine: Combine) -> Any:
         if not isinstance(dims, int | list | tuple | None):
             raise UnsupportedError("dimensions that are not numbers")
         over = normalise_dims(dims, len(x.shape))
-        source = make.cast(x, "bool" if combine in ("any", "all") else make.dtype)
-        return _finish(make, make.reduce(source, over, combine, make.dtype), over, keepdim)
+        how = _OF_BOOLS.get(combine, combine) if x.dtype == "bool" else combine
+        source = make.cast(x, "bool" if how in ("any", "all") else make.dtype)
+        reduced = make.cast(make.reduce(source, over, how), make.dtype)  # any and all of uint8 are uint8
+        return _finish(make, reduced, over, keepdim)
 
     return build
 

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from kernelwright.ir.lower.affine import (
     ZERO,
     Index,
@@ -166,10 +168,15 @@ def repeat(make: Maker, x: Value, repeats: Sequence[int]) -> Value:
 
 @handles("upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d")
 @handles("upsample_nearest1d.vec", "upsample_nearest2d.vec", "upsample_nearest3d.vec")
-def upsample_nearest(make: Maker, x: Value, *_: Any) -> Value:
+def upsample_nearest(make: Maker, x: Value, size: Any, *scales: Any) -> Value:
     factors = [out // max(n, 1) for out, n in zip(make.shape, x.shape, strict=True)]
     if any(n * f != out for out, n, f in zip(make.shape, x.shape, factors, strict=True)):
         raise UnsupportedError("upsampling by a fraction")
+    given = [s for entry in scales for s in (entry if isinstance(entry, list | tuple) else [entry])]
+    given += [None] * (len(x.shape) - 2 - len(given))
+    for n, out, by in zip(x.shape[2:], make.shape[2:], given, strict=True):
+        if out > 2 * n and not _repeats(n, out, out / n if by is None else by):
+            raise UnsupportedError("upsampling by a scale that is not the ratio of the sizes")
 
     def compute(reader: Reader, index: Index) -> Expr:
         parts = tuple(
@@ -179,6 +186,12 @@ def upsample_nearest(make: Maker, x: Value, *_: Any) -> Value:
         return reader.read(x, parts)
 
     return make.inline([x], compute, is_view=True)
+
+
+def _repeats(n: int, out: int, scale: float) -> bool:
+    """Whether torch reads each element equally often: it multiplies by the inverse scale in float32."""
+    places = np.arange(out, dtype=np.float32) * np.float32(1.0 / scale)
+    return bool((places.astype(np.int64) == np.arange(out) // (out // n)).all())
 
 
 def _divided(reader: Reader, x: Value, part: Affine, divisor: int, quotients: int) -> Index:

@@ -1,6 +1,7 @@
 """Attention that a model spells out becomes one call of the library's fused kernel.
 
-softmax(q k^T * s + mask) v never writes the matrix of scores there.
+softmax(q k^T * s + mask) v never writes the matrix of scores there. Rows that a mask hides all keys from stay
+NaN, as the spelled-out softmax has them.
 """
 
 import math
@@ -10,6 +11,7 @@ import torch
 from torch import fx
 
 from kernelwright.ir.rewrites.affine import read_step
+from kernelwright.ir.rewrites.bounds import bounds
 from kernelwright.ir.rewrites.cost import node_ms
 from kernelwright.ir.rewrites.editor import Editor
 from kernelwright.ir.rewrites.pattern import PatternRewrite, Proposal
@@ -104,7 +106,30 @@ def _build(edit: Editor, node: fx.Node, scores: Scores, size: tuple[int, ...]) -
     result = edit.call(
         aten.scaled_dot_product_attention.default, *four, mask, 0.0, causal, scale=scores.scale
     )
+    unseen = _rows_without_keys(edit, scores)
+    if unseen is not None:
+        nan = edit.call(aten.full_like.default, result, math.nan, pin_memory=False)
+        result = edit.call(aten.where.self, unseen, nan, result)
     return edit.view(result, shape(node))
+
+
+def _rows_without_keys(edit: Editor, scores: Scores) -> fx.Node | None:
+    """Return where a row sees no key, None where that cannot be.
+
+    The softmax that is spelled out divides zero by zero there, and the library's kernel gives zero.
+    """
+    if scores.hidden is not None:
+        known = constant_value(scores.hidden)
+        if known is not None and not known.bool().all(-1).any():
+            return None
+        return edit.call(aten.all.dim, scores.hidden, -1, True)
+    if scores.added is None or bounds(scores.added).low > -math.inf:
+        return None
+    known = constant_value(scores.added)
+    if known is not None and not (known == -math.inf).all(-1).any():
+        return None
+    best = edit.call(aten.amax.default, scores.added, [-1], True)
+    return edit.call(aten.eq.Scalar, best, -math.inf)
 
 
 def _heads(edit: Editor, tensor: Any, batch: int, heads: int) -> fx.Node:

@@ -10,6 +10,11 @@ from kernelwright.ir.rewrites.editor import Editor
 from kernelwright.ir.rewrites.pattern import PatternRewrite, Proposal
 from kernelwright.ir.rewrites.reading import aten, is_float, used_once
 
+MOST_SCALED = 2.0**40
+"""Larger factors may overflow or vanish merged where they do not one by one, or the reverse; ours."""
+MOST_SHIFTED = 1024.0
+"""Adding a larger number rounds, and may be meant to: x + 1.5 * 2^23 - 1.5 * 2^23 is round(x); ours."""
+
 
 def _propose(node: fx.Node) -> Proposal | None:
     """Propose at the last step of a chain, for the whole chain."""
@@ -21,6 +26,10 @@ def _propose(node: fx.Node) -> Proposal | None:
         if length and not _one_reader(source):
             break
         source, a, b = step
+        if not all(1 / MOST_SCALED <= abs(factor) <= MOST_SCALED for factor in (a, scale * a)):
+            return None
+        if abs(scale * b) > MOST_SHIFTED:
+            return None
         shift += scale * b
         scale *= a
         length += 1

@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 from torch import fx
 
+from kernelwright.ir.rewrites.bounds import bounds
 from kernelwright.ir.rewrites.cost import node_ms
 from kernelwright.ir.rewrites.editor import Editor
 from kernelwright.ir.rewrites.merge_pools import MAX_POOLS
@@ -25,8 +26,10 @@ from kernelwright.ir.rewrites.reading import (
 
 ALWAYS = (
     aten.relu.default, aten.sigmoid.default, aten.tanh.default, aten.exp.default, aten.hardtanh.default,
-    aten.clamp.default, aten.sqrt.default, aten.log.default, aten.log1p.default, aten.erf.default,
+    aten.clamp.default, aten.erf.default,
 )  # fmt: skip
+WHERE_DEFINED = {aten.sqrt.default: 0.0, aten.log.default: 0.0, aten.log1p.default: -1.0}
+"""Increasing from that number on. Below it they are NaN, which a minimum shows and a maximum would hide."""
 
 
 class Extreme(NamedTuple):
@@ -43,6 +46,8 @@ def _propose(node: fx.Node) -> Proposal | None:
         return _argmax(node)
     source: Any = args_of(found.call)[0]
     if not used_once(source) or numel(source) <= numel(node) or not _is_increasing(source, found.dims):
+        return None
+    if not _shows_nan(found.call, source):
         return None
     others: Any = args_of(source)[1:]
 
@@ -82,7 +87,7 @@ def _is_increasing(node: fx.Node, dims: tuple[int, ...]) -> bool:
         return False
     if is_call(node, aten.clamp.default):
         return not any(isinstance(a, fx.Node) for a in args_of(node)[1:])
-    if is_call(node, *ALWAYS):
+    if is_call(node, *ALWAYS, *WHERE_DEFINED):
         return True
     if is_call(node, aten.leaky_relu.default):
         return bool(argument(node, 1, 0.01) >= 0)
@@ -94,6 +99,13 @@ def _is_increasing(node: fx.Node, dims: tuple[int, ...]) -> bool:
         factor = scalar_value(args_of(node)[1])
         return factor is not None and factor > 0
     return is_call(node, aten.add.Tensor, aten.sub.Tensor) and _is_constant_along(node, dims)
+
+
+def _shows_nan(extreme: fx.Node, source: fx.Node) -> bool:
+    """Whether the extreme is NaN where an element of the source becomes NaN without having been it."""
+    lowest = next((low for target, low in WHERE_DEFINED.items() if is_call(source, target)), None)
+    is_minimum = is_call(extreme, aten.min.dim, aten.amin.default)
+    return lowest is None or is_minimum or bounds(args_of(source)[0]).low >= lowest
 
 
 def _is_constant_along(node: fx.Node, dims: tuple[int, ...]) -> bool:

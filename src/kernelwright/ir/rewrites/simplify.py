@@ -157,7 +157,7 @@ def _full(edit: Editor, node: fx.Node, value: float) -> fx.Node:
 def _one_element(node: fx.Node) -> tuple[str, Build] | None:
     """A reduction or softmax over dims of size 1."""
     if is_call(node, aten._softmax.default, aten._log_softmax.default):
-        if shape(node)[args_of(node)[1]] == 1:
+        if shape(node) and shape(node)[args_of(node)[1]] == 1:
             value = 1.0 if is_call(node, aten._softmax.default) else 0.0
             return f"over one element it is {value:g}", lambda edit: _full(edit, node, value)
         return None

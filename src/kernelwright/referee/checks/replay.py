@@ -298,7 +298,8 @@ class Replay:
         reference, per_call_s = self._reference, self._timed.eager_s or 1.0
         reference.forget_kept()
         keep = () if calls else range(1, len(sets) + 1)
-        made = reference.make_calls(sets, calls or len(sets), per_call_s=per_call_s, keep=keep)
+        with self._contestant.held_back():
+            made = reference.make_calls(sets, calls or len(sets), per_call_s=per_call_s, keep=keep)
         return made.seconds / self._count
 
     def _late_s(self, position: int) -> float:

@@ -56,6 +56,8 @@ POLICY_FLOOR = {
 """That of ``kernelbench`` is for outputs that are judged row by row."""
 ULP = {"float32": 2.0**-23, "float64": 2.0**-52, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 COMPLEX_PARTS = {"complex64": "float32", "complex128": "float64"}
+TORN = 2.0**-12
+"""Reference and oracle are at odds about an integer that differs by more than one, and by more than this."""
 
 _CHUNK = 1 << 16
 """Elements compared at a time, so that the temporaries stay in the cache."""
@@ -121,20 +123,23 @@ class ExpectedOutput:
         slack: Slack = EVEN,
         width: int = 1,
         storage: Storage | None = None,
+        least_scale: float = 0.0,
     ) -> None:
         """``reference`` and ``oracle`` are raw bytes; the oracle is float64 when the dtype is a float.
 
         ``slack`` has no effect under ``kernelbench`` and where equality decides. ``width`` is the number of
-        elements in a row.
+        elements in a row. Errors are relative to ``least_scale`` at least.
         With ``storage`` this object is valid until the next one is made in the same storage.
         """
         self._width = width * (2 if dtype in COMPLEX_PARTS else 1)
         self.dtype = COMPLEX_PARTS.get(dtype, dtype)
         self._policy, self._slack = policy, slack
         self._growth = 1 + math.log2(max(inputs_per_output, 1.0)) / 4
+        self._loose: _Loose | None = None
         self._moved: Array | None = None
         self._row_scales: Array | None = None
         self._reference, self._oracle = _NOTHING, _NOTHING
+        self.rms = 0.0
         if not is_float(dtype):
             self._reference, self._oracle = reference.copy(), oracle.copy()
             self.is_finite = True
@@ -143,19 +148,28 @@ class ExpectedOutput:
             self._reference = reference.copy()
         truth = oracle.view(np.float64)
         self._rms = math.sqrt(sum(_squares(part) for (part,) in _chunks(truth)) / max(truth.size, 1))
+        self.rms = self._rms = max(self._rms, least_scale)
         self._high, self._low = _split(truth, self.dtype, {} if storage is None else storage)
         values = decode(reference, self.dtype)
         self.is_finite = math.isfinite(self._rms) and bool(np.isfinite(values).all())
         if slack.is_by_row and self.is_finite and truth.size:
-            self._row_scales = _row_scales(truth, self._width)
+            self._row_scales = np.maximum(_row_scales(truth, self._width), least_scale)
             self._row_errors = self._errors_by_row(values)
         self._reference_errors = self._errors(values) if self.is_finite else _Errors(math.inf, math.inf)
 
     @property
     def is_widened(self) -> bool:
         """True when ``widen`` was called, or where it would change nothing."""
+        if not is_float(self.dtype):
+            return self._loose is not None
         is_allclose = self._policy is TolerancePolicy.KERNELBENCH and not self._slack.is_by_row
-        return self._moved is not None or not is_float(self.dtype) or is_allclose
+        return self._moved is not None or is_allclose
+
+    @property
+    def units(self) -> float:
+        """By how many units in the last place inputs are moved, to see whether an exact output moves."""
+        floor = POLICY_FLOOR.get(self._policy, 0.0) / ULP["float32"]
+        return max(self._slack.floor * FLOOR_ULP * self._growth, self._slack.reference * floor)
 
     def widen(self, oracle: Array) -> None:
         """Allow more where the problem is ill-conditioned, element by element.
@@ -170,6 +184,18 @@ class ExpectedOutput:
         with np.errstate(all="ignore"):
             for x, high, low, moved in _chunks(oracle.view(np.float64), self._high, self._low, self._moved):
                 np.fmax(moved, np.abs((x - high) - low), out=moved, casting="same_kind")
+
+    def widen_exact(self, reference: Array, oracle: Array, *, is_open: bool) -> None:
+        """Allow what moved inputs lead to, for dtypes that equality decides about.
+
+        ``reference`` and ``oracle`` are raw results on such inputs. ``is_open``: the reference leaves it open
+        which of equal values comes first. An element that never moves stays exact.
+        """
+        if is_float(self.dtype):
+            return
+        if self._loose is None:
+            self._loose = _Loose(*(raw.view(np.dtype(self.dtype)) for raw in (self._reference, self._oracle)))
+        self._loose.add(*(raw.view(np.dtype(self.dtype)) for raw in (reference, oracle)), is_open=is_open)
 
     def judge(self, raw: Array) -> Distance:
         """Compare an output's raw row-major bytes."""
@@ -258,7 +284,11 @@ class ExpectedOutput:
 
     def _judge_exact(self, raw: Array) -> Distance:
         x, reference, oracle = (a.view(np.dtype(self.dtype)) for a in (raw, self._reference, self._oracle))
-        n_wrong = sum(int(((a != b) & (a != c)).sum()) for a, b, c in _chunks(x, reference, oracle))
+        if self._loose is None:
+            n_wrong = sum(int(((a != b) & (a != c)).sum()) for a, b, c in _chunks(x, reference, oracle))
+        else:
+            is_wrong = (x != reference) & (x != oracle) & ~self._loose.allows(x)
+            n_wrong = int(is_wrong.sum()) + _n_repeated(x, oracle, self._width)
         return Distance(n_wrong / max(x.size, 1), 0.0, 0.0)
 
     def _judge_allclose(self, values: Array) -> Distance:
@@ -280,6 +310,40 @@ class ExpectedOutput:
         if not math.isfinite(squares):
             return _Errors(largest if math.isnan(largest) else math.inf, math.inf)
         return _Errors(largest, math.sqrt(squares / max(values.size, 1)))
+
+
+class _Loose:
+    """Which elements of an exact dtype hang on the last bits of the inputs, and what they may be."""
+
+    def __init__(self, reference: Array, oracle: Array) -> None:
+        self._low, self._high = np.minimum(reference, oracle), np.maximum(reference, oracle)
+        self._is_torn = np.zeros(oracle.size, np.bool_)
+        ends: tuple[Any, Any] = (oracle.min(), oracle.max()) if oracle.size else (0, 0)
+        self._least, self._most = ends
+        self.add(reference, oracle, is_open=False)
+
+    def add(self, reference: Array, oracle: Array, *, is_open: bool) -> None:
+        """Add results on moved inputs."""
+        for x in (reference, oracle):
+            np.minimum(self._low, x, out=self._low)
+            np.maximum(self._high, x, out=self._high)
+        gap = np.abs(reference.astype(np.float64) - oracle)
+        self._is_torn |= gap > np.maximum(1.0, np.abs(oracle.astype(np.float64)) * TORN)
+        if is_open:
+            self._is_torn |= self._low != self._high
+
+    def allows(self, values: Array) -> Array:
+        """Tell which values could be right.
+
+        They lie where results were, or as far again to either side. Where float32 and float64 are at odds, or
+        the order of equal values is open, any value that the output holds could be.
+        """
+        low, high = self._low.astype(np.float64), self._high.astype(np.float64)
+        room = high - low
+        inside = (room > 0) & (values >= low - room) & (values <= high + room)
+        held = self._is_torn & (values >= self._least) & (values <= self._most)
+        allowed: Array = inside | held
+        return allowed
 
 
 class ExpectedNonFinite(ExpectedOutput):
@@ -314,6 +378,15 @@ class ExpectedNonFinite(ExpectedOutput):
         if n_wrong:
             return Distance(n_wrong / max(kinds.size, 1), 0.0, 0.0, is_same_kind=False)
         return super().judge(_with_zeros(raw, self.dtype, self._open))
+
+
+def _n_repeated(values: Array, oracle: Array, width: int) -> int:
+    """Return how many values are there more than once in a row in which the oracle's all differ."""
+    if width < 2 or values.dtype == np.bool_:
+        return 0
+    ours, theirs = (np.sort(a.reshape(-1, width), axis=1) for a in (values, oracle))
+    differ = (theirs[:, 1:] != theirs[:, :-1]).all(axis=1)
+    return int((ours[differ, 1:] == ours[differ, :-1]).sum())
 
 
 def _kinds(values: Array) -> Array:

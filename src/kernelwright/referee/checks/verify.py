@@ -1,17 +1,27 @@
 """Run a candidate on input samples and compare everything it did with what the reference did."""
 
+import contextlib
 import math
 import os
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
-from kernelwright.core.evaluation import Check, NumericalError, Status
+from kernelwright.core.evaluation import STATUS_CHECK, Check, NumericalError, Status
 from kernelwright.referee.checks.tolerance import Array, Distance, ExpectedOutput
 from kernelwright.referee.session.candidate_process import CandidateProcess, Failure
-from kernelwright.referee.session.input_samples import CONSTRUCTED, NONFINITE, ODD_FAMILIES, InputSample
+from kernelwright.referee.session.input_samples import (
+    CONSTRUCTED,
+    FLAT_FAMILIES,
+    NONFINITE,
+    ODD_FAMILIES,
+    InputSample,
+)
 from kernelwright.referee.session.reference_process import ReferenceProcess
 from kernelwright.referee.session.shared_memory import SharedMemory
+from kernelwright.referee.session.shifted_inputs import ShiftedInputs
 from kernelwright.referee.timing.pinning import Pinning, spell_of, threads_to_pin
+from kernelwright.referee.worker.layouts import Slot
 
 NEARLY = 2.0**-6
 """A scaled error below this looks like arithmetic in fewer bits, one above it like another computation."""
@@ -31,6 +41,8 @@ MORE_LOOKED = 2
 """So many further outputs of a series are compared where outputs are at most as large as that."""
 PERTURB = 0x01
 """Freed memory is filled with this byte, memory that is handed out with 0xFE: -1.7e38 as float32."""
+SHIFTED = "shifted"
+"""Name of the argument set whose inputs begin at addresses that are no multiples of a vector."""
 
 
 class Verification:
@@ -55,8 +67,11 @@ class Verification:
         """Worst error per input distribution and output so far."""
         return tuple(self._worst.values())
 
-    def check_all(self, draws: Iterable[InputSample]) -> None:
-        """Check sample by sample; raises Failure at the first sample that the candidate fails."""
+    def check_all(self, draws: Iterable[InputSample], *, is_shifted: bool = False) -> None:
+        """Check sample by sample; raises Failure at the first sample that the candidate fails.
+
+        ``is_shifted``: the last sample is checked at other addresses, too.
+        """
         worker = self._contestant
         worker.check_untampered()
         for draw in draws:
@@ -67,6 +82,8 @@ class Verification:
                 worker.note_generator()
             if self._n_checked == 2:
                 self._check_kept()
+        if is_shifted:
+            self.check_shifted(draw)
         self._check_kept()
         worker.forget_kept()
         worker.perturb(0)
@@ -131,6 +148,29 @@ class Verification:
             self._kept.append(draw)
             self._check_apart(draw)
 
+    def check_shifted(self, draw: InputSample) -> None:
+        """Call once on the sample checked last, with inputs at the addresses that views have.
+
+        Nothing is done where the processor's memory is short for one more set, or does not hold the tensors.
+        """
+        worker, reference = self._contestant, self._reference
+        layout = reference.layout
+        is_short = layout.args_bytes > reference.replay_bytes
+        if reference.device.is_apart or is_short or not layout.arg_slots:
+            return
+        given = ShiftedInputs(layout, draw.inputs)
+        moved = replace(draw, inputs=given.memory)
+        worker.load_state(draw.state, layout.buffers())
+        worker.perturb(PERTURB)
+        memory = worker.bind_in_first(SHIFTED, given.args)
+        memory.copy_from(moved.inputs)
+        with _said_of_shifted(given.by):
+            self._run(moved, [SHIFTED])
+            self._check_inputs(moved, memory, given.slots)
+            self._check_state(moved)
+        worker.unbind(SHIFTED)
+        memory.copy_from(draw.inputs)
+
     def _run(self, draw: InputSample, series: Sequence[str], *, keep: bool = False) -> None:
         """Call on these sets and compare the outputs of some calls."""
         worker = self._contestant
@@ -168,7 +208,7 @@ class Verification:
         """Return the check that this sample stands for, given that the samples before it were right."""
         if draw.key.family == NONFINITE:
             return Check.NONFINITE
-        if draw.key.family in ODD_FAMILIES:
+        if draw.key.family in (*ODD_FAMILIES, *FLAT_FAMILIES):
             return Check.FAMILIES
         if distance.reference_error < distance.error < NEARLY:
             return Check.PRECISION
@@ -190,10 +230,12 @@ class Verification:
             allowed=distance.allowed,
         )
 
-    def _check_inputs(self, draw: InputSample, memory: SharedMemory) -> None:
+    def _check_inputs(
+        self, draw: InputSample, memory: SharedMemory, slots: Sequence[Slot] | None = None
+    ) -> None:
         if memory.equals(draw.inputs):
             return
-        for i, slot in enumerate(self._reference.layout.arg_slots):
+        for i, slot in enumerate(slots or self._reference.layout.arg_slots):
             if memory.differs_from(draw.inputs, slot):
                 where = f"input tensor {i} on {draw.key.label} inputs"
                 raise Failure(Status.MUTATED_INPUT, f"the candidate wrote to {where}")
@@ -238,6 +280,19 @@ class Verification:
             )
         for slot in self._last_sets:
             self._contestant.fill(slot, draw.inputs)
+
+
+@contextlib.contextmanager
+def _said_of_shifted(by: int) -> Iterator[None]:
+    """Say of a failure that it is due to where inputs begin: on the same values elsewhere there was none."""
+    try:
+        yield
+    except Failure as failure:
+        where = f"on inputs that begin {by} bytes after a multiple of 64 (views such as `x[1:]` do)"
+        raise Failure(
+            failure.status, f"{where}: {failure.detail}", failure.log,
+            check=STATUS_CHECK.get(failure.status, failure.check), is_by_clock=failure.is_by_clock,
+        ) from failure  # fmt: skip
 
 
 def matches(reference: ReferenceProcess, draw: InputSample, results: SharedMemory) -> bool:

@@ -18,13 +18,15 @@ from kernelwright.referee.host.change import ALL_NONFINITE, NAN, AcceptedInputs,
 from kernelwright.referee.host.odd_rows import (
     EXPONENTS,
     KINDS,
+    LEAST_EXPONENT,
     MARGIN,
+    SQUARED,
     WIDE_KINDS,
     Keeping,
     Oddness,
     make_odd,
 )
-from kernelwright.referee.host.redrawn import is_mask, put_special
+from kernelwright.referee.host.redrawn import EQUAL, PADDED, RANDOM, STYLES, UNEVEN, is_mask, put_special
 
 Values = list[torch.Tensor]
 Run = Callable[[Values], Values | None]
@@ -35,10 +37,13 @@ LEAST_S, LARGEST_SHARE = 0.5, 4.0
 of its calls."""
 ACCURATE = 1e-2
 """Largest scaled error of the reference in float32 within a range of magnitudes that it accepts."""
+EXACT = 10.0
+"""By how much more a share of integers or flags that differ counts."""
 GENERAL_TRIALS = 2
 NOT_FINITE = "the reference gives NaN or infinity there, or refuses it"
 NOT_ASKED = "the reference is too slow to find out what it accepts"
 COMPARED = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
+OVERWRITES = frozenset({"scatter", "index_copy", "index_put", "_index_put_impl", "masked_scatter"})
 LOSSES = frozenset({"nll_loss_forward", "nll_loss2d_forward"})
 
 
@@ -74,11 +79,12 @@ class Asking:
         """Ask everything, for NaN and infinity as the policy says."""
         exponent = self._find_exponent()
         odd = self._find_odd(exponent)
-        redrawn = frozenset(i for i in self._others() if self._accepts_redrawn(i))
-        special = self._find_special()
+        trace = self._trace()
+        redrawn = {i: self._find_styles(i, trace) for i in self._others()}
+        special = self._find_special(trace.found)
         tried = {i: values for i in self._floats if (values := self._nonfinite_in(i, nonfinite))}
         skipped = {", ".join(names): why for why, names in self._skipped.items()}
-        return AcceptedInputs(odd, redrawn, special, tried, skipped)
+        return AcceptedInputs(odd, redrawn, not trace.overwrites, special, tried, skipped)
 
     def _has_time(self) -> bool:
         return time.thread_time() < self._end
@@ -107,15 +113,28 @@ class Asking:
         """Return the widest range of magnitudes that all float inputs can have at once, None for none."""
         if not self._floats:
             return None
-        for exponent in EXPONENTS:
+        widest = EXPONENTS[0] if self._is_elementwise() else SQUARED
+        for exponent in (widest, *EXPONENTS[1:]):
             if not self._has_time():
                 self._skip("wide ranges of magnitudes", NOT_ASKED)
                 return None
             wide = Oddness(dict.fromkeys(WIDE_KINDS, Keeping.NOTHING), exponent)
             if self._is_accurate(self._odd_values("odd_rows", wide, None)):
-                return exponent - MARGIN
+                is_exact = not all(x.is_floating_point() for x in self._base or ())
+                return LEAST_EXPONENT if is_exact else exponent - MARGIN
         self._skip("wide ranges of magnitudes", NOT_FINITE)
         return None
+
+    def _is_elementwise(self) -> bool:
+        """Tell whether an element of an input reaches no other place of the outputs."""
+        for i in self._floats:
+            place = tuple(self._index(n) for n in self._values[i].shape)
+            outputs = self._ask.run_raw(self._changed(i, partial(_put, place=place, value=torch.nan)))
+            if outputs is None or any(int((~torch.isfinite(x)).sum()) > 1 or x.numel() == 1 for x in outputs):
+                return False
+            if any(x.shape != self._values[i].shape for x in outputs):
+                return False
+        return True
 
     def _is_accurate(self, values: Values) -> bool:
         """Tell whether the reference in float32 is finite, and near its float64 self in every row."""
@@ -170,28 +189,36 @@ class Asking:
     def _others(self) -> list[int]:
         return [i for i, x in enumerate(self._values) if is_mask(x) or _is_integer(x)]
 
-    def _accepts_redrawn(self, i: int) -> bool:
-        if not self._has_time():
-            self._skip(f"redrawn input {i}", NOT_ASKED)
-            return False
-        for style in (0, 1):
-            if (
-                self._ask.run(self._changed(i, partial(redraw, style=style, generator=self._generator)))
-                is None
-            ):
-                self._skip(f"redrawn input {i}", NOT_FINITE)
-                return False
-        return True
+    def _find_styles(self, i: int, trace: "_Trace") -> frozenset[int]:
+        """Return the styles in which a mask or integers may be redrawn."""
+        found: set[int] = set()
+        is_safe = trace.is_safe_softmax and not _is_integer(self._values[i])
+        for style in (PADDED, RANDOM) if is_safe else STYLES:
+            if not self._has_time() or (style == EQUAL and UNEVEN not in found):
+                break
+            change = partial(redraw, style=style, generator=self._generator, may_repeat=not trace.overwrites)
+            outputs = self._ask.run(self._changed(i, change))
+            if outputs is not None and self._base is not None and _are_alike(outputs, self._base):
+                found.add(style)
+            elif style == PADDED:
+                break
+        if PADDED not in found or RANDOM not in found:
+            self._skip(f"redrawn input {i}", NOT_FINITE if self._has_time() else NOT_ASKED)
+        return frozenset(found)
 
-    def _find_special(self) -> dict[int, list[int]]:
-        """Return, for inputs of integers, the values that the reference treats apart and accepts."""
+    def _trace(self) -> "_Trace":
+        """Watch one call, where there are integers or masks."""
         integers = {i: x for i, x in enumerate(self._values) if _is_integer(x)}
-        if not integers or not self._has_time():
-            return {}
-        with _Trace(integers, are_comparisons_safe=not self._ask.is_on_gpu) as trace:
-            self._ask.run_raw(self._values)
+        trace = _Trace(integers, are_comparisons_safe=not self._ask.is_on_gpu)
+        if self._others() and self._has_time():
+            with trace:
+                self._ask.run_raw(self._values)
+        return trace
+
+    def _find_special(self, traced: dict[int, set[int]]) -> dict[int, list[int]]:
+        """Return, for inputs of integers, the values that the reference treats apart and accepts."""
         found: dict[int, list[int]] = {}
-        for i, specials in trace.found.items():
+        for i, specials in traced.items():
             for value in sorted(specials):
                 put = partial(put_special, values=[value], generator=self._generator)
                 outputs = self._ask.run(self._changed(i, put))
@@ -251,15 +278,21 @@ def _put(x: torch.Tensor, place: tuple[int, ...], value: float) -> None:
 
 
 class _Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Collects values that integer inputs are compared with, and the ``ignore_index`` of losses on them."""
+    """Watches what becomes of integers and masks: values compared with, ``ignore_index``, kinds of use."""
 
     def __init__(self, integers: dict[int, torch.Tensor], *, are_comparisons_safe: bool) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._integers, self._compares = integers, are_comparisons_safe
         self.found: dict[int, set[int]] = {}
+        self.overwrites = False
+        """Something is written to places that integers name: where these are equal, the last one wins."""
+        self.is_safe_softmax = False
+        """A library's attention. Nobody promises what it makes of a row of which everything is masked."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = func.overloadpacket.__name__
+        self.overwrites |= name.rstrip("_") in OVERWRITES
+        self.is_safe_softmax |= "scaled_dot_product" in name or name == "_safe_softmax"
         if name in LOSSES:
             self._add(args[1], args[4])
         elif self._compares and name in COMPARED and isinstance(args[1], int | float):
@@ -278,9 +311,14 @@ def _is_integer(x: torch.Tensor) -> bool:
 
 
 def _error(x: torch.Tensor, o: torch.Tensor) -> float:
-    """Return the largest error relative to an element and the size of its row."""
-    if not x.is_floating_point() or x.numel() == 0:
+    """Return the largest error relative to an element and the size of its row.
+
+    Integers and flags say nothing of the arithmetic behind them, so hardly any of these may differ.
+    """
+    if x.numel() == 0:
         return 0.0
+    if not x.is_floating_point():
+        return float((x != o).double().mean()) * EXACT
     width = x.shape[-1] if x.ndim and x.numel() > x.shape[-1] else 1
     got, truth = (t.double().reshape(-1, width) for t in (x, o))
     scale = truth.abs() + truth.square().mean(-1, keepdim=True).sqrt() + 1e-30
@@ -290,6 +328,10 @@ def _error(x: torch.Tensor, o: torch.Tensor) -> float:
 
 def _differ(outputs: Sequence[torch.Tensor], others: Sequence[torch.Tensor]) -> bool:
     return any(not torch.equal(x, y) for x, y in zip(outputs, others, strict=True))
+
+
+def _are_alike(outputs: Sequence[torch.Tensor], others: Sequence[torch.Tensor]) -> bool:
+    return [(x.shape, x.dtype) for x in outputs] == [(y.shape, y.dtype) for y in others]
 
 
 def _is_at(reached: torch.Tensor, place: tuple[int, ...], shape: torch.Size) -> bool:

@@ -8,11 +8,28 @@ import torch
 
 from kernelwright.referee.host.input_distributions import change_inputs, permute
 from kernelwright.referee.host.odd_rows import ANY, Keeping, Oddness, kept, make_odd
-from kernelwright.referee.host.redrawn import put_special, redraw_integers, redraw_mask
+from kernelwright.referee.host.redrawn import (
+    EQUAL,
+    PADDED,
+    RANDOM,
+    UNEVEN,
+    put_special,
+    redraw_integers,
+    redraw_mask,
+)
 
 ODD = frozenset({"odd_rows", "few_odd_rows", "odd_elements", "mixed"})
-REDRAWN = frozenset({"odd_rows", "mixed"})
-"""Families that redraw masks, integers and labels as well."""
+REDRAWN = {
+    "odd_rows": (PADDED, RANDOM),
+    "mixed": (PADDED, RANDOM),
+    "few_odd_rows": (UNEVEN,),
+    "odd_elements": (UNEVEN,),
+    "zeros": (EQUAL,),
+    "flat": (EQUAL,),
+}
+"""Families that redraw masks and integers as well -> in which style, by variant."""
+LABELLED = frozenset({"odd_rows", "mixed"})
+"""Families in which labels take values that the reference treats apart."""
 NONFINITE = "nonfinite"
 NAN = (float("nan"),)
 ALL_NONFINITE = (*NAN, float("inf"), -float("inf"))
@@ -35,8 +52,10 @@ class AcceptedInputs:
 
     odd: Mapping[int, Oddness] = field(default_factory=dict)
     """A float input that is missing accepts the kinds of ``odd_rows.ANY``."""
-    redrawn: frozenset[int] = frozenset()
-    """Masks and integers that may be redrawn."""
+    redrawn: Mapping[int, frozenset[int]] = field(default_factory=dict)
+    """Masks and integers that may be redrawn -> styles of ``host/redrawn.py`` in which they may be."""
+    may_repeat: bool = False
+    """Integers that are all different may become equal."""
     special: Mapping[int, Sequence[int]] = field(default_factory=dict)
     """Values that the reference treats apart: ``ignore_index`` and its like."""
     nonfinite: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
@@ -72,19 +91,21 @@ def change_sample(
                 change_inputs(x, family, variant, generator)
             if keeping is not Keeping.NOTHING:
                 x.copy_(kept(x, keeping, drawn))
-        if family in REDRAWN:
-            if i in accepted.redrawn:
-                redraw(x, variant, generator)
-            if i in accepted.special:
-                put_special(x, accepted.special[i], generator)
+        styles = REDRAWN.get(family, ())
+        if styles and keeping < Keeping.SIZE:
+            style = styles[variant % len(styles)]
+            if style in accepted.redrawn.get(i, ()):
+                redraw(x, style, generator, may_repeat=accepted.may_repeat)
+        if family in LABELLED and i in accepted.special:
+            put_special(x, accepted.special[i], generator)
 
 
-def redraw(x: torch.Tensor, style: int, generator: torch.Generator) -> None:
-    """Redraw a mask or integers in place."""
+def redraw(x: torch.Tensor, style: int, generator: torch.Generator, *, may_repeat: bool) -> None:
+    """Redraw a mask or integers in place, in a style of ``host/redrawn.py``."""
     if x.dtype is torch.bool or x.is_floating_point():
         redraw_mask(x, style, generator)
     elif not x.is_complex():
-        redraw_integers(x, generator)
+        redraw_integers(x, generator, style, may_repeat=may_repeat)
 
 
 def put_nonfinite(x: torch.Tensor, values: Sequence[float], generator: torch.Generator) -> None:

@@ -1,5 +1,7 @@
 """Changes whole inputs, so that shortcuts that hold for nice data only fail; works in place."""
 
+import math
+
 import torch
 
 SCALES = (3.0, 0.01)
@@ -25,6 +27,12 @@ square."""
 PERMUTED_TOGETHER = 1 << 20
 """Elements that are permuted at a time; more would take as many bytes again eight times over."""
 
+HALF_ULPS = 2
+"""Half precisions are moved by at most so many units: their sums are taken in float32."""
+_INTEGERS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
+_ODD = 0x1E3779B97F4A7C15
+"""Multiplier of a hash."""
+
 
 def change_inputs(x: torch.Tensor, family: str, variant: int, generator: torch.Generator) -> None:
     """Change one float input to a distribution (``family``); ``as_is`` leaves it."""
@@ -40,12 +48,34 @@ def change_inputs(x: torch.Tensor, family: str, variant: int, generator: torch.G
         x.sub_(OFFSET * float(x.square().mean().sqrt()) if x.numel() else 0.0)
     elif family == "coarse":
         _round(x)
+    elif family in ("zeros", "flat"):
+        x.fill_(_level(generator) if family == "flat" else 0.0)
 
 
 def nudge(x: torch.Tensor, generator: torch.Generator) -> None:
     """Move every element by a unit in its last place, up or down at random."""
     signs = torch.randint(2, x.shape, generator=generator, dtype=torch.int8) * 2 - 1
     x.mul_(1 + signs.to(x.dtype) * torch.finfo(x.dtype).eps)
+
+
+def shift(x: torch.Tensor, ulps: float, generator: torch.Generator) -> None:
+    """Move every element by up to ``ulps`` units in the last place; zeros by those of one."""
+    by = torch.rand(x.shape, generator=generator).mul_(2).sub_(1)
+    _move(x, by, ulps, moves_zeros=True)
+
+
+def shift_alike(x: torch.Tensor, ulps: float, seed: int) -> None:
+    """Move every element by up to ``ulps`` units in the last place; equal elements of all inputs alike."""
+    hashed = (x.contiguous().view(_INTEGERS[x.element_size()]).to(torch.int64) ^ seed) * _ODD
+    hashed = (hashed ^ (hashed >> 29)) * _ODD
+    by = ((hashed >> 24) & 0xFFFFFF).to(torch.float64).div_(1 << 23).sub_(1)
+    _move(x, by.view(x.shape), ulps)
+
+
+def _move(x: torch.Tensor, by: torch.Tensor, ulps: float, *, moves_zeros: bool = False) -> None:
+    most = abs(ulps) if x.element_size() > 2 else HALF_ULPS
+    by = by.double() * (math.copysign(most, ulps) * torch.finfo(x.dtype).eps)
+    x.copy_(x + torch.where(x == 0, 1.0 if moves_zeros else 0.0, x.double()) * by)
 
 
 def permute(x: torch.Tensor, generator: torch.Generator) -> None:
@@ -66,6 +96,12 @@ def _round(x: torch.Tensor) -> None:
     step = float(x.abs().mean()) / 2 if x.numel() else 0.0
     if step > 0:
         x.div_(step).round_().mul_(step)
+
+
+def _level(generator: torch.Generator) -> float:
+    """Return a constant of either sign between an eighth and 32."""
+    exponent, sign = torch.rand(2, generator=generator).tolist()
+    return math.copysign(2.0 ** (8 * exponent - 3), sign - 0.5)
 
 
 def _spike(x: torch.Tensor, generator: torch.Generator) -> None:

@@ -5,6 +5,7 @@ float64.
 """
 
 import copy
+import functools
 import math
 import socket
 from collections.abc import Callable
@@ -19,11 +20,12 @@ from kernelwright.core.task import Mode, Task, Workload
 from kernelwright.referee.host.acceptance import Asking, Questions, Values
 from kernelwright.referee.host.change import AcceptedInputs, change_sample, one_thread
 from kernelwright.referee.host.float64_oracle import on_processor, run_in_double
-from kernelwright.referee.host.input_distributions import nudge
+from kernelwright.referee.host.input_distributions import nudge, shift, shift_alike
 from kernelwright.referee.host.odd_rows import Keeping
+from kernelwright.referee.host.open_order import OrderTrace
 from kernelwright.referee.host.weight_draws import change_state
 from kernelwright.referee.worker.call_loop import CallLoop
-from kernelwright.referee.worker.layouts import extent, slots_in
+from kernelwright.referee.worker.layouts import Slot, extent, slots_in
 from kernelwright.referee.worker.placement import use_tf32
 from kernelwright.referee.worker.runner import Runner, serve
 from kernelwright.referee.worker.tensors import SlotLayout, compact, encode, with_tensors
@@ -102,8 +104,9 @@ class Host(Runner):
         self._init_slots = slots_in(init)
         state_layout = SlotLayout()
         parameters = {name for name, _ in self.model.named_parameters(remove_duplicate=False)}
+        placed: dict[tuple[Any, ...], Slot] = {}
         state = {
-            name: {"slot": state_layout.place(value), "is_parameter": name in parameters}
+            name: {"slot": _placed(placed, state_layout, value), "is_parameter": name in parameters}
             for name, value in self.state().items()
         }
         return {
@@ -208,14 +211,35 @@ class Host(Runner):
         return {"is_changed": is_changed}
 
     def nudge_inputs(self, message: Message) -> Message:
-        """Move the inputs that an arena holds by a unit in the last place."""
+        """Move the inputs that an arena holds by a unit in the last place, or by up to ``ulps`` of them.
+
+        With negative ``ulps`` they move the other way. Equal values then stay equal, unless the reference
+        leaves it open which of them comes first.
+        """
         generator = torch.Generator().manual_seed(message["seed"])
         arena = self.arenas[message["arena"]]
+        ulps = message["ulps"]
+        is_open = bool(ulps) and self._leaves_order_open
         for slot in slots_in(self._args_layout):
             target = compact(arena.tensor(slot))
-            if target.is_floating_point():
+            if not target.is_floating_point():
+                continue
+            if not ulps:
                 nudge(target, generator)
-        return {}
+            elif is_open:
+                shift(target, ulps, generator)
+            else:
+                shift_alike(target, ulps, message["seed"])
+        return {"is_open": is_open}
+
+    @functools.cached_property
+    def _leaves_order_open(self) -> bool:
+        """Whether the reference leaves it open which of equal values comes first."""
+        values, found = self._draw(0)
+        args = with_tensors(values, iter([self._like(x, compact(x)) for x in found]))
+        with torch.no_grad(), OrderTrace() as trace:
+            self._model(*args)
+        return bool(trace.is_open)
 
     def draw_state(self, message: Message) -> Message:
         """Construct another reference under a secret seed and write its state, changed by a style."""
@@ -304,6 +328,16 @@ class Host(Runner):
         if self.subject is None:
             self.subject = CheckedTask(self.task, self.workload, message["seed"])
         return {"flags": [flag.model_dump(mode="json") for flag in run_check(message["name"], self.subject)]}
+
+
+def _placed(placed: dict[tuple[Any, ...], Slot], layout: SlotLayout, value: torch.Tensor) -> Slot:
+    """Return a slot for one tensor of the state; tied tensors share one, so they never get two values."""
+    if not value.numel():
+        return layout.place(value)
+    memory = (value.data_ptr(), value.dtype, value.shape, value.stride())
+    if memory not in placed:
+        placed[memory] = layout.place(value)
+    return placed[memory]
 
 
 def _nbytes(values: Any) -> int:

@@ -23,9 +23,14 @@ DEPTH, SPREAD = 150.0, 100.0
 """Rows of ``low`` lie below ``-DEPTH``, spread by ``SPREAD``: ``exp`` of them is zero."""
 EXPONENTS = (80, 50, 30, 20, 12)
 """Powers of two that are tried as the range of magnitudes, the widest first."""
+SQUARED = 62
+"""The widest for references that are not elementwise: less the margin, sums of squares fit float32 in it. A
+reference that sums in float64, as torch's ``std`` does, asks for no more of a kernel."""
 MARGIN = 10
 """The range used is narrower by this many powers of two than the widest that the reference accepts: another
 order of the same arithmetic may overflow a little earlier."""
+LEAST_EXPONENT = 2
+"""The range where an output is an index or a flag: these say nothing of how near another one was."""
 
 
 class Keeping(IntEnum):

@@ -6,8 +6,13 @@ import torch
 
 SPECIAL_SHARE = 0.15
 """Share of the elements that take a value which the reference treats apart, such as ``ignore_index``."""
-MASK_VALUES = 2
-"""A float input with at most this many values is a mask."""
+FULL_SHARE = 0.25
+"""Share of a mask's rows that are true, and as many that are false, from the style ``UNEVEN`` on."""
+N_FEW = 3
+FEW_SHARE = 0.9
+"""``UNEVEN`` integers: this share of them takes one of a few values, so others are rare or do not occur."""
+PADDED, RANDOM, UNEVEN, EQUAL = STYLES = range(4)
+"""Styles of redrawing. ``PADDED`` and ``RANDOM`` are the same for integers, ``EQUAL`` makes all alike."""
 
 
 def is_mask(x: torch.Tensor) -> bool:
@@ -24,13 +29,14 @@ def is_mask(x: torch.Tensor) -> bool:
 def redraw_mask(x: torch.Tensor, style: int, generator: torch.Generator) -> None:
     """Redraw a mask in place, with its own two values.
 
-    Every vector along the last axis keeps at least one of each value where it is long enough: a row of
-    which everything is masked has no softmax.
+    Up to ``RANDOM``, every vector along the last axis keeps at least one of each value where it is long
+    enough: a row of which everything is masked has no softmax.
 
     Args:
         x: booleans, or floats of two values.
-        style: 0: the ends of rows differ from their beginnings, one length for each first index (padding);
-            1: at random, with the share as drawn.
+        style: ``PADDED``: the ends of rows differ from their beginnings, one length for each first index;
+            ``RANDOM``: with the share as drawn; ``UNEVEN``: also, but in some rows all values are the same;
+            ``EQUAL``: in all rows together.
         generator: of the choices.
     """
     if x.numel() == 0 or x.ndim == 0:
@@ -40,7 +46,10 @@ def redraw_mask(x: torch.Tensor, style: int, generator: torch.Generator) -> None
     differing = flat[flat != one]
     other = differing[0].clone() if differing.numel() else (~one if x.dtype is torch.bool else one)
     width = x.shape[-1]
-    if style % 2 == 0:
+    if style == EQUAL:
+        x.copy_((one, other)[int(torch.randint(2, (1,), generator=generator))])
+        return
+    if style == PADDED:
         lengths = torch.randint(1, max(width, 2), (x.shape[0], *(1,) * (x.ndim - 1)), generator=generator)
         is_first = (torch.arange(width) < lengths).expand(x.shape)
     else:
@@ -50,31 +59,55 @@ def redraw_mask(x: torch.Tensor, style: int, generator: torch.Generator) -> None
         places = torch.randint(width, (*x.shape[:-1], 1), generator=generator)
         is_first = is_first.clone().scatter_(-1, places, True)
         is_first.scatter_(-1, (places + 1) % width, False)
+    if style == UNEVEN:
+        lot = torch.rand((*x.shape[:-1], 1), generator=generator)
+        is_first = (is_first | (lot < FULL_SHARE)) & (lot < 1 - FULL_SHARE)
     if bool(torch.randint(2, (1,), generator=generator)) and x.dtype is torch.bool:
         is_first = ~is_first
     x.copy_(torch.where(is_first, one, other))
 
 
-def redraw_integers(x: torch.Tensor, generator: torch.Generator) -> None:
-    """Redraw integers in place within their range.
+def redraw_integers(
+    x: torch.Tensor, generator: torch.Generator, style: int = RANDOM, *, may_repeat: bool = False
+) -> None:
+    """Redraw integers in place within their range; where all are the same, between zero or one and them.
 
-    What is sorted stays sorted, and where every value occurs once, every value still does.
+    What is sorted stays sorted, and its ends stay. Where every value occurs once, every value still does,
+    unless ``may_repeat`` and the style is ``UNEVEN`` or ``EQUAL``; numbers without a gap stay as they are.
     """
     if x.numel() == 0:
         return
     flat = x.reshape(-1)
     low, high = int(flat.min()), int(flat.max())
-    is_sorted = flat.numel() > 2 and bool((flat[1:] >= flat[:-1]).all())
+    is_sorted = flat.numel() > 2 and bool((flat[1:] >= flat[:-1]).all()) and low < high
     ordered = flat.sort().values
     is_distinct = flat.numel() > 1 and bool((ordered[1:] > ordered[:-1]).all())
-    if is_distinct and is_sorted:
+    repeats = may_repeat and style >= UNEVEN
+    if is_distinct and is_sorted and (not repeats or high - low < flat.numel()):
         return
-    if is_distinct:
+    if is_distinct and not repeats:
         new = flat[torch.randperm(flat.numel(), generator=generator)]
     else:
-        new = torch.randint(low, high + 1, flat.shape, generator=generator).to(x.dtype)
-        new = new.sort().values if is_sorted else new
+        low = min(low, int(style < UNEVEN)) if low == high else low
+        new = _drawn_between(low, high, flat.shape, style, generator).to(x.dtype)
+    if is_sorted and not (is_distinct and not repeats):
+        new = new.sort().values
+        new[0], new[-1] = flat[0], flat[-1]
     x.copy_(new.view(x.shape))
+
+
+def _drawn_between(
+    low: int, high: int, shape: torch.Size, style: int, generator: torch.Generator
+) -> torch.Tensor:
+    if style < UNEVEN:
+        return torch.randint(low, high + 1, shape, generator=generator)
+    few = torch.randint(low, high + 1, (1 if style == EQUAL else N_FEW,), generator=generator)
+    few[0] = (low, high)[int(torch.randint(2, (1,), generator=generator))]
+    new = few[torch.randint(len(few), shape, generator=generator)]
+    if style == EQUAL:
+        return new
+    others = torch.randint(low, high + 1, shape, generator=generator)
+    return torch.where(torch.rand(shape, generator=generator) < FEW_SHARE, new, others)
 
 
 def put_special(x: torch.Tensor, values: Sequence[int], generator: torch.Generator) -> None:

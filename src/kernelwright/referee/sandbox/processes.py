@@ -5,7 +5,9 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-STATE, PARENT, SESSION, MINOR_FAULTS, WAITED_FOR = 0, 1, 3, 7, 13
+from kernelwright.referee.sandbox.limits import ProcessLimits
+
+STATE, PARENT, SESSION, MINOR_FAULTS, WAITED_FOR, RESIDENT = 0, 1, 3, 7, 13, 21
 """Places in what :func:`stat_of` returns. ``WAITED_FOR`` and the next one hold the ticks of children that
 were waited for: in user mode, in system mode."""
 ENDED = (None, "Z", "X")
@@ -88,6 +90,16 @@ def unnamed_bytes(pids: Iterable[int]) -> int:
     return sum(found.values())
 
 
+def status_bytes(pid: int, name: str) -> int | None:
+    """Return a size of ``/proc/PID/status``, such as ``VmHWM``, in bytes; None where it is not told."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        for line in Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace").splitlines():
+            key, _, value = line.partition(":")
+            if key == name:
+                return int(value.split()[0]) << 10
+    return None
+
+
 def _resident_bytes(pid: int) -> int:
     try:
         _, resident, shared, *_ = Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()
@@ -104,3 +116,17 @@ def folder_bytes(folder: str) -> int:
             with contextlib.suppress(OSError):
                 total += os.lstat(os.path.join(path, name)).st_blocks * 512
     return total
+
+
+def excess(limits: ProcessLimits, pid: int, scratch: str) -> str | None:
+    """Return in words what a process and its descendants hold too much of, as no kernel limit counts it."""
+    if limits.total_bytes is not None or limits.processes is not None:
+        family = family_of(pid)
+        held = sum(own_bytes(one) for one in family) + unnamed_bytes(family)
+        if limits.total_bytes is not None and held > limits.total_bytes:
+            return f"its processes hold {held / 2**30:.1f} GiB, {limits.total_bytes / 2**30:.1f} are allowed"
+        if limits.processes is not None and len(family) > limits.processes:
+            return f"it has {len(family)} processes, {limits.processes} are allowed"
+    if limits.scratch_bytes is not None and folder_bytes(scratch) > limits.scratch_bytes:
+        return f"it wrote more than {limits.scratch_bytes / 2**20:.0f} MiB to its scratch directory"
+    return None

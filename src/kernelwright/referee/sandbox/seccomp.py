@@ -175,8 +175,9 @@ def make_filter(*, alone_as: int | None, is_permissive: bool, has_driver: bool =
         program.demand(numbers, 1, (_STREAM, _PACKETS), bits=_KIND_BITS)
     program.refuse_if(_IOCTL, 1, ((_EQUAL, _PUSH_INPUT), (_EQUAL, _CONSOLE)))
     program.refuse_if(_PRCTL, 0, ((_EQUAL, _SET_DEATH_SIGNAL),))
-    # The time of a child is lost to every account when its parent ignores SIGCHLD.
-    program.refuse_if(_SIGNAL_ACTION, 0, ((_EQUAL, signal.SIGCHLD),))
+    # The time of a child is lost to every account when its parent ignores SIGCHLD. The call has no effect and
+    # seems to succeed: ninja, which honest candidates build with, sets a handler that it can do without.
+    program.refuse_if(_SIGNAL_ACTION, 0, ((_EQUAL, signal.SIGCHLD),), errno=0)
     if alone_as is not None:
         program.refuse(_TKILL)
         program.refuse_if(_FCNTL, 1, tuple((_EQUAL, command) for command in _SIGNAL_OWNERS))

@@ -14,11 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from kernelwright.core.errors import MachineError
 from kernelwright.machine.compiler import CompileFailure, compile_library
 from kernelwright.referee.session.shared_memory import SharedMemory
 
+Bytes = npt.NDArray[np.uint8]
 FLAGS = ("-O2", "-std=c++17")
 TOKENS, RING, KEPT = 4096, 256, 1024
 NOTHING, RELEASE = 0xFFFFFF00, 0xFFFFFF01
@@ -103,6 +105,25 @@ class CallQueue:
             self._begin, ctypes.byref(self._fed), tokens.ctypes.data_as(ctypes.c_void_p),
             len(calls) - n_extra, len(calls), ahead, ctypes.c_uint64(secrets.randbits(63)),
             ctypes.c_double(timeout_s), self._sock, ctypes.byref(elapsed),
+        )  # fmt: skip
+        self.n_calls += (self._fed.value - before) % 2**32
+        return FeedEnd(how), elapsed.value / 1e9
+
+    def feed_written(
+        self, numbers: Sequence[int], places: Sequence[Bytes], values: Sequence[Bytes], timeout_s: float
+    ) -> tuple[FeedEnd, float]:
+        """Feed one call for each of ``values``, written to the call's argument set just before it.
+
+        Calls go round the argument sets ``numbers``, whose memory are ``places``. Returns as ``feed``.
+        """
+        tokens = np.array(numbers, dtype=np.uint64)
+        to, come = (np.array([one.ctypes.data for one in ones], dtype=np.uint64) for ones in (places, values))
+        elapsed, before = ctypes.c_int64(0), self._fed.value
+        how = self._lib.call_feed_written(
+            self._begin, ctypes.byref(self._fed), tokens.ctypes.data_as(ctypes.c_void_p),
+            to.ctypes.data_as(ctypes.c_void_p), len(numbers), come.ctypes.data_as(ctypes.c_void_p),
+            ctypes.c_uint64(places[0].size), len(values), ctypes.c_double(timeout_s), self._sock,
+            ctypes.byref(elapsed),
         )  # fmt: skip
         self.n_calls += (self._fed.value - before) % 2**32
         return FeedEnd(how), elapsed.value / 1e9

@@ -21,6 +21,9 @@ DTYPES = {
 DEVICES = {0: "cpu", 1: "cuda", 6: "hip", 14: "meta"}
 TENSOR, UNREADABLE = 1, 2
 MOST_OUTPUTS = 32
+SPAN_BYTES = 1 << 28
+"""An output whose elements are spread over more memory than this, and over more than 16 times their own
+bytes, is not read: the memory between them would have to be read, too."""
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -111,10 +114,14 @@ def read_output(pid: int, one: Any, into: npt.NDArray[np.uint8]) -> None:
     if stride == [math.prod(shape[i + 1 :]) for i in range(n_axes)]:
         read_memory(pid, int(one["data"]), into)
         return
-    span = np.empty((last + 1) * item, np.uint8)
+    n_bytes = (last + 1) * item
+    if n_bytes > max(SPAN_BYTES, 16 * into.size):
+        raise Unreadable(f"its elements are spread over {n_bytes >> 20} MiB")
+    span = np.empty(n_bytes, np.uint8)
     read_memory(pid, int(one["data"]), span)
     word = np.dtype(f"V{item}")
-    view = np.lib.stride_tricks.as_strided(span.view(word), shape, [step * item for step in stride])
+    steps = [step * item if n > 1 else 0 for n, step in zip(shape, stride, strict=True)]
+    view = np.lib.stride_tricks.as_strided(span.view(word), shape, steps)
     into.view(word).reshape(shape)[...] = view
 
 

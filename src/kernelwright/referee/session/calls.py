@@ -1,12 +1,13 @@
 """Has one process call its module. Reference and candidate go through the same code for every purpose."""
 
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kernelwright.referee.session.call_queue import MARK, NOTHING, RELEASE, RING, SETTLE, SYNC
+from kernelwright.referee.session.call_queue import MARK, NOTHING, RELEASE, RING, SETTLE, SYNC, Bytes
 from kernelwright.referee.session.launcher import Child
+from kernelwright.referee.session.shared_memory import SharedMemory
 from kernelwright.referee.worker.layouts import arena_of
 
 RING_BYTES, MANY_BYTES = 1 << 20, 64 << 20
@@ -60,10 +61,10 @@ class Calls:
         for name in [name for name in self._numbers if arena_of(name) == arena]:
             del self._numbers[name]
 
-    def keep_last(self, output_bytes: int, timeout_s: float) -> None:
-        """Have the outputs of the last calls kept, as many as there is room for."""
+    def keep_last(self, output_bytes: int, timeout_s: float, most: int = RING) -> None:
+        """Have the outputs of the last calls kept, as many as there is room for; those of before go."""
         least = 4 if 4 * output_bytes <= MANY_BYTES else 2
-        count = min(max(RING_BYTES // max(output_bytes, 1), least), RING)
+        count = min(max(RING_BYTES // max(output_bytes, 1), least), most)
         self._child.call("keep_last", timeout_s, count=count)
         self._child.queue.ring = count
 
@@ -91,6 +92,17 @@ class Calls:
             self._child.feed(tokens, timeout_s, n_extra=n_extra, ahead=queue.ring)
         own_ns = queue.span_ns(first, first + counted - 1) if counted else 0
         return Made(first, counted, total, self._child.answered_in_s if total else 0.0, own_ns / 1e9)
+
+    def make_written(
+        self, sets: Mapping[str, SharedMemory], values: Sequence[Bytes], timeout_s: float
+    ) -> Made:
+        """Call once on each of ``values``, going round the sets; each is written when its call is fed."""
+        queue = self._child.queue
+        first, total = queue.n_calls, len(values)
+        places = [memory.bytes for memory in sets.values()]
+        self._child.feed_written([self._numbers[name] for name in sets], places, values, timeout_s)
+        own_ns = queue.span_ns(first, first + total - 1)
+        return Made(first, total, total, self._child.answered_in_s, own_ns / 1e9)
 
     def _make_apart(self, tokens: Sequence[int], timeout_s: float) -> None:
         self._child.drain(timeout_s)

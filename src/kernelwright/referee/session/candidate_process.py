@@ -4,7 +4,7 @@ import contextlib
 import itertools
 import random
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,10 @@ from kernelwright.core.errors import MachineError
 from kernelwright.core.evaluation import STATUS_CHECK, Check, Status
 from kernelwright.core.task import TolerancePolicy
 from kernelwright.referee.checks.watch import Watch
+from kernelwright.referee.sandbox.processes import status_bytes
 from kernelwright.referee.session import admission
 from kernelwright.referee.session.argument_pool import ARGUMENTS, ArgumentPool
+from kernelwright.referee.session.call_queue import RING, Bytes
 from kernelwright.referee.session.call_records import (
     Unreadable,
     argument_ranges,
@@ -102,6 +104,8 @@ class CandidateProcess:
         self.child: Child = launcher.spawn_worker(memory, library, shown)
         self.events_s: float | None = None
         """Seconds of the last timing by the device's events, as reported by the process; None on ``cpu``."""
+        self.empty_bytes: int | None = None
+        """Memory of its own before any code of the candidate ran; None where the system does not tell."""
         self._rng = random.Random()
         self._timed_cpu_s: list[tuple[int, float]] = []
         self.watch = Watch(self.child.pid, self.child.account, settings.n_threads)
@@ -132,6 +136,7 @@ class CandidateProcess:
         timeout_s = self._settings.load_timeout_s
         self.child.open_loop(self._launcher_loop, timeout_s)
         self._place()
+        self.empty_bytes = status_bytes(self.child.pid, "RssAnon")
         place: dict[str, Any] = {"build_cache": str(self._library.resolve().parent)} if self._library else {}
         self._call("import", timeout_s, Status.LOAD_ERROR, source=source, **place)
         init = self.reference.init_memory
@@ -151,8 +156,7 @@ class CandidateProcess:
             lanes = lanes_of(name, self.reference.lanes)
             self._call("bind", timeout_s, Status.LOAD_ERROR, {name: memory}, arena=name, args=layout.args,
                        lanes=len(lanes), numbers=self._calls.bind(lanes))  # fmt: skip
-        with self._judged("keep_last", Status.LOAD_ERROR):
-            self._calls.keep_last(self.reference.output_bytes, timeout_s)
+        self.keep_last()
 
     def _place(self) -> None:
         """Place the tensors where the reference's are, before any code of the candidate runs."""
@@ -253,15 +257,28 @@ class CandidateProcess:
             raise Failure(Status.REJECTED, NO_TIME, check=Check.CLOCK)
         return made
 
+    def run_written(self, sets: Sequence[str], values: Sequence[Bytes], *, n_looked: int) -> Made:
+        """Call once on each of ``values``; see Calls.make_written and ``time``."""
+        timeout_s = self._call_timeout_s + len(values) * self._call_timeout_s / 10
+        places = {name: self.slots[name] for name in sets}
+        return self._made(lambda: self._calls.make_written(places, values, timeout_s), timeout_s, n_looked)
+
     def _make(
         self, names: Sequence[str], counted: int, timeout_s: float, *, per_call_s: float = 1.0,
         keep: Sequence[int] = (), n_looked: int = 0,
     ) -> Made:  # fmt: skip
         """Have calls made and read some of their outputs before anything of the candidate's can go on."""
+
+        def make() -> Made:
+            return self._calls.make(names, counted, timeout_s, per_call_s=per_call_s, keep=keep)
+
+        return self._made(make, timeout_s, n_looked)
+
+    def _made(self, make: Callable[[], Made], timeout_s: float, n_looked: int) -> Made:
         self.watch.enter()
         try:
             with self._judged("calls", Status.RUNTIME_ERROR):
-                made = self._calls.make(names, counted, timeout_s, per_call_s=per_call_s, keep=keep)
+                made = make()
                 seconds = self.child.answered_in_s
                 if n_looked:
                     self._look(made, n_looked)
@@ -300,6 +317,10 @@ class CandidateProcess:
         """Stop everything of the candidate's, where its memory is read from outside."""
         return self.child.stopped() if self._reads_outside else contextlib.nullcontext()
 
+    def held_back(self) -> contextlib.AbstractContextManager[None]:
+        """Stop everything of the candidate's while the other side is timed; a device works on."""
+        return contextlib.nullcontext() if self.reference.device.is_apart else self.child.stopped()
+
     @property
     def _reads_outside(self) -> bool:
         """True where outputs are read without the process's help."""
@@ -323,6 +344,21 @@ class CandidateProcess:
         fields = {"args": self.reference.layout.args, "stride": stride}
         self._call("bind", self._call_timeout_s, Status.RUNTIME_ERROR, {arena: memory}, arena=arena,
                    numbers=numbers, **fields)  # fmt: skip
+
+    def bind_in_first(self, name: str, args: Any) -> SharedMemory:
+        """Make one more argument set in the memory of the first, and return that memory.
+
+        ``args`` says where its tensors lie there. Not where tensors are copied to a device.
+        """
+        assert self._pool is not None
+        self._call_plainly(Status.RUNTIME_ERROR, "bind", arena=ARGUMENTS, args=args,
+                           stride=self._pool.stride, numbers=self._calls.bind([name]))  # fmt: skip
+        return next(iter(self.slots.values()))
+
+    def unbind(self, name: str) -> None:
+        """Have the process forget an argument set."""
+        self._calls.forget(name)
+        self._call_plainly(Status.RUNTIME_ERROR, "map", unmap=[name])
 
     def replay(self, sets: list[str]) -> None:
         """Call the module once on every set; all outputs are kept."""
@@ -397,9 +433,18 @@ class CandidateProcess:
             is_doubtful = not found.is_certain
             raise Failure(Status.REJECTED, found.text, check=Check.IDLE_WORK, is_by_clock=is_doubtful)
 
+    def keep_last(self, most: int = RING) -> None:
+        """Have the process keep the outputs of its last calls, and release those kept so far."""
+        with self._judged("keep_last", Status.LOAD_ERROR):
+            self._calls.keep_last(self.reference.output_bytes, self._call_timeout_s, most)
+
     def trim(self) -> None:
-        """Have the process give memory that nothing uses back to the system."""
-        self._call("trim", self._call_timeout_s, Status.RUNTIME_ERROR)
+        """Have the process give unused memory back to the system, and take all pages of its inputs."""
+        self._call("trim", self._call_timeout_s, Status.RUNTIME_ERROR, touched=[ARGUMENTS])
+
+    def map_blocks(self, least: int) -> None:
+        """Have blocks of at least so many bytes be pages of their own; a candidate may ignore it."""
+        self._call("map_blocks", self._call_timeout_s, Status.RUNTIME_ERROR, bytes=least)
 
     def use_threads(self, count: int) -> None:
         """Ask for another number of OpenMP threads; a candidate may ignore it."""

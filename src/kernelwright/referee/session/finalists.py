@@ -167,7 +167,10 @@ class Contest:
         for n in range(MOST_ROUNDS):
             known = [side for side in sides if side.finalist.id not in self._left_out]
             for side in self._rng.sample(known, len(known)):
-                with self._leaving_out(side):
+                with self._leaving_out(side), contextlib.ExitStack() as still:
+                    for other in sides:
+                        if other is not side:
+                            still.enter_context(other.worker.held_back())
                     if side.per_call_s < QUICK_S:
                         self._sample_s(reference, side, 1)
                     side.samples_s.append(self._sample_s(reference, side, side.calls) / side.calls)

@@ -9,6 +9,7 @@ from kernelwright.core.errors import MachineError
 from kernelwright.core.task import Task, Workload
 from kernelwright.referee.device import Device, DeviceFacts, parse_device
 from kernelwright.referee.session import admission
+from kernelwright.referee.session.call_queue import Bytes
 from kernelwright.referee.session.calls import Calls, Made
 from kernelwright.referee.session.launcher import Child, ChildError, ChildRefused, Launcher
 from kernelwright.referee.session.shared_memory import SharedMemory
@@ -88,6 +89,14 @@ class HostProcess:
             made = self.calls.make(names, counted, timeout_s, per_call_s=per_call_s, keep=keep)
             self.child.drain(timeout_s)
             return made
+
+    def run_written(self, sets: Mapping[str, SharedMemory], values: Sequence[Bytes]) -> Made:
+        """Call the reference once on each of ``values``; see Calls.make_written."""
+        if self._used != "eager":
+            self.call("use", callable="eager")
+            self._used = "eager"
+        with self._explained():
+            return self.calls.make_written(sets, values, self._settings.reference_timeout_s)
 
     def write_output(self, arena: str, slots: Sequence[Slot], which: int | None = None) -> None:
         """Have a kept output, or the last call's, written to an arena."""

@@ -11,6 +11,9 @@ from kernelwright.referee.checks.tolerance import EVEN, ExpectedOutput, Slack, i
 from kernelwright.referee.session.shared_memory import SharedMemory, slot_nbytes
 from kernelwright.referee.worker.layouts import Slot
 
+AROUND = 0xFF
+"""Byte that fills the memory around inputs: NaN for code that reads beyond an input."""
+
 
 @dataclass(frozen=True)
 class OutputSpec:
@@ -95,12 +98,14 @@ BY_ROW = Slack(reference=4.0, floor=32.0, is_by_row=True)
 ODD_FAMILIES = ("odd_rows", "few_odd_rows", "odd_elements", "mixed")
 """Families in which most values are ordinary."""
 NONFINITE = "nonfinite"
+FLAT_FAMILIES = ("zeros", "flat")
+"""Every input is the same everywhere: zero, or another constant."""
 SLACK = {
     "sparse_spikes": UNEVEN,
     "heavy_tail": UNEVEN,
     "coarse": EQUAL_TERMS,
     NONFINITE: BY_ROW,
-    **dict.fromkeys(ODD_FAMILIES, BY_ROW),
+    **dict.fromkeys((*ODD_FAMILIES, *FLAT_FAMILIES), BY_ROW),
 }
 
 
@@ -176,6 +181,7 @@ def plan_samples(
         keys += [SampleKey(family) for family in whole]
     if layout.arg_slots:
         keys += [SampleKey(family) for family in odd]
+        keys += [] if is_slow else [SampleKey(family) for family in FLAT_FAMILIES]
     if layout.has_weights and not are_weights_frozen:
         keys.append(SampleKey("as_is", 0, TOUCHED))
         keys.append(SampleKey("as_is", 0, RANDOMISED))

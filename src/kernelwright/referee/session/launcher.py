@@ -30,17 +30,16 @@ from kernelwright.referee.sandbox.processes import (
     ENDED,
     MINOR_FAULTS,
     PARENT,
+    RESIDENT,
+    excess,
     family_of,
-    folder_bytes,
-    own_bytes,
     stat_of,
     state_of,
-    unnamed_bytes,
 )
 from kernelwright.referee.sandbox.scratch import ScratchSpace
 from kernelwright.referee.sandbox.stopping import stopped
 from kernelwright.referee.sandbox.view import view_from_json
-from kernelwright.referee.session.call_queue import ATTEND, CallQueue, FeedEnd, build_loop
+from kernelwright.referee.session.call_queue import ATTEND, Bytes, CallQueue, FeedEnd, build_loop
 from kernelwright.referee.session.call_records import can_read
 from kernelwright.referee.session.shared_memory import SharedMemory
 from kernelwright.referee.session.zygote_process import ZygoteProcess, describe_exit
@@ -66,8 +65,8 @@ KEPT_MEMORY = {
     "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1:glibc.malloc.tcache_count=0",
 }
 """Variables under which malloc keeps all memory, in huge pages: no call pays for fresh pages."""
-INDUCTOR = "torch._inductor.compile_fx"
-"""What torch.compile needs beyond the rest of torch; it takes most of a second to import."""
+INDUCTOR = "kernelwright.referee.inductor"
+"""What torch.compile needs beyond the rest of torch; it takes seconds to import."""
 _AT_HOME_IN_THERE = {"HOME": "/tmp", "USER": "candidate", "TORCHINDUCTOR_CACHE_DIR": "/tmp/inductor"}
 """Environment of the zygote inside bubblewrap, which sees neither accounts nor the referee's caches."""
 BUILT_BYTES = 64 << 20
@@ -194,6 +193,16 @@ class Child:
         how, self.answered_in_s = self.queue.feed(calls, timeout_s, n_extra=n_extra, ahead=ahead)
         self._judge(how, timeout_s)
 
+    def feed_written(
+        self, numbers: Sequence[int], places: Sequence[Bytes], values: Sequence[Bytes], timeout_s: float
+    ) -> None:
+        """Have calls made on values that are written meanwhile; see CallQueue. Raises as ``feed``."""
+        if not self.is_alive:
+            raise ChildDied("had ended before")
+        self.drain(timeout_s)
+        how, self.answered_in_s = self.queue.feed_written(numbers, places, values, timeout_s)
+        self._judge(how, timeout_s)
+
     def drain(self, timeout_s: float) -> None:
         """Wait for all calls; raises as ``feed``."""
         self._judge(self.queue.drain(timeout_s), timeout_s)
@@ -253,7 +262,8 @@ class Child:
 
     def check_limits(self) -> None:
         """End the process if it and its descendants hold more than they may, as no kernel limit counts it."""
-        problem = self._excess() if self.is_alive and not self._ended_because else None
+        is_watched = self.is_alive and not self._ended_because
+        problem = excess(self._limits, self._keeper, self._scratch) if is_watched else None
         with self._ending:
             if problem and self.is_alive:
                 self._ended_because = f"was killed: {problem}"
@@ -266,21 +276,6 @@ class Child:
                 self._ended_because = "was killed: nobody waits for the verdict any more"
                 self._end()
 
-    def _excess(self) -> str | None:
-        limits = self._limits
-        if limits.total_bytes is not None or limits.processes is not None:
-            family = family_of(self._keeper)
-            held = sum(own_bytes(pid) for pid in family) + unnamed_bytes(family)
-            if limits.total_bytes is not None and held > limits.total_bytes:
-                return (
-                    f"its processes hold {held / 2**30:.1f} GiB, {limits.total_bytes / 2**30:.1f} are allowed"
-                )
-            if limits.processes is not None and len(family) > limits.processes:
-                return f"it has {len(family)} processes, {limits.processes} are allowed"
-        if limits.scratch_bytes is not None and folder_bytes(self._scratch) > limits.scratch_bytes:
-            return f"it wrote more than {limits.scratch_bytes / 2**20:.0f} MiB to its scratch directory"
-        return None
-
     def log_tail(self) -> str:
         """Return the end of what the child wrote to stdout and stderr."""
         size = min(os.lseek(self._log_fd, 0, os.SEEK_CUR), LOG_BYTES)
@@ -289,7 +284,15 @@ class Child:
 
     def minor_faults(self) -> int:
         """Return the minor page faults of the process so far; 0 when it has ended."""
-        return int((stat_of(self.pid) or ["0"] * (MINOR_FAULTS + 1))[MINOR_FAULTS])
+        return self._number(MINOR_FAULTS)
+
+    def resident_pages(self) -> int:
+        """Return the pages of memory that the process has now; 0 when it has ended."""
+        return self._number(RESIDENT)
+
+    def _number(self, place: int) -> int:
+        stat = stat_of(self.pid)
+        return int(stat[place]) if stat else 0
 
     def __del__(self) -> None:
         os.close(self._log_fd)

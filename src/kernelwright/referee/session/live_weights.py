@@ -96,7 +96,7 @@ class LiveWeights:
                 raise BadLayout(f"{name} is not {slot['dtype']} {slot['shape']} any more")
             if not _fits(own, self._memory.size):
                 raise BadLayout(f"{name} does not lie in its memory")
-        return told
+        return {name: told[name] for name in self._layout}
 
 
 def _fits(slot: Slot, size: int) -> bool:
@@ -119,5 +119,6 @@ def _view(memory: SharedMemory, slot: Slot) -> npt.NDArray[Any]:
         return np.empty(slot["shape"], word)
     whole = memory.bytes[slot["offset"] :]
     flat = whole[: whole.size // n_bytes * n_bytes].view(word)
-    strides = [step * n_bytes for step in slot["stride"]]
+    pairs = zip(slot["shape"], slot["stride"], strict=True)
+    strides = [step * n_bytes if size > 1 else 0 for size, step in pairs]  # of one element it may be anything
     return np.lib.stride_tricks.as_strided(flat, slot["shape"], strides)

@@ -12,18 +12,22 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kernelwright.core.candidate import Candidate
-from kernelwright.core.evaluation import Check, OrdinaryResult, PeakMemory, Status, WorkloadResult
+from kernelwright.core.evaluation import Check, PeakMemory, Status
 from kernelwright.core.policy import Policy
 from kernelwright.core.task import Task, Workload
+from kernelwright.referee.sandbox.processes import status_bytes
 from kernelwright.referee.session.candidate_process import CandidateProcess, Failure
 from kernelwright.referee.session.input_samples import InputSample
-from kernelwright.referee.session.launcher import Child
+from kernelwright.referee.session.reference_process import FREED_BYTES, ReferenceProcess
 from kernelwright.referee.settings import RefereeSettings
 from kernelwright.referee.timing.measure import EAGER
-from kernelwright.referee.timing.statistics import Samples, conclude
 
 SLACK_BYTES = 16 << 20
 """Difference in peak memory that is always allowed: code that is loaded, stacks, pages of the heap."""
+BLOCK_BYTES = 128 << 10
+"""From this size on a block is pages of its own while peak memory is measured: malloc's own first value."""
+N_CALLS = 6
+"""Calls on each side in which peak memory is measured."""
 RESET_PEAK = "5"
 """Written to ``/proc/PID/clear_refs``: the peak is what is resident now (proc(5))."""
 
@@ -55,46 +59,59 @@ def programs(
 
 
 def peak_memory(worker: CandidateProcess, samples: Sequence[InputSample]) -> PeakMemory | None:
-    """Measure both sides; None where the system does not tell.
+    """Measure both sides; None where the system does not tell. Raises Failure where one alone is closed.
 
-    ``worker`` has made no call yet, so what its module keeps from its first call on counts. The referee holds
-    more outputs of earlier calls than a caller would; all but one are left out on both sides.
+    ``worker`` has made no call yet, so what its module keeps from its first call on counts. As a caller
+    would, both sides hold one earlier output while they compute the next. Every block of ``BLOCK_BYTES`` and
+    more is pages of its own meanwhile: gaps that earlier calls left in a heap would hide what one side takes.
     """
     reference = worker.reference
     sets = reference.first_sets
     for slot, sample in zip(sets, samples, strict=False):
         worker.fill(slot, sample.inputs)
         reference.fill(slot, sample.inputs)
-    worker.load_state(samples[0].state)
-    reference.load_state(samples[0].state)
-    reference.forget_last()
-    kept = worker.child.queue.ring
+    for side in (worker, reference):
+        side.load_state(samples[0].state)
+        side.keep_last(2)
+        side.map_blocks(BLOCK_BYTES)
 
     def call_worker() -> None:
         worker.run(sets[:1])
-        worker.time(sets, kept + 1)
+        worker.time(sets, N_CALLS - 1)
 
-    ours = _growth(worker.child, worker.trim, call_worker)
-    theirs = _growth(
-        reference.child, lambda: reference.call("trim"), lambda: reference.make_calls(sets, kept + 2)
-    )
-    if ours is None or theirs is None:
+    ours = _growth(worker, call_worker)
+    theirs = _growth(reference, lambda: reference.make_calls(sets, N_CALLS))
+    for side in (worker, reference):
+        side.map_blocks(FREED_BYTES)
+        side.keep_last()
+    if theirs is None:
         return None
-    layout = reference.layout
-    always = layout.args_bytes + layout.state_bytes - (kept - 1) * reference.output_bytes
-    least = layout.args_bytes + layout.state_bytes + reference.output_bytes
-    return PeakMemory(delivered_bytes=max(ours + always, least), original_bytes=max(theirs + always, least))
+    if ours is None:
+        detail = (
+            "its memory cannot be measured, as the original's can: it has closed its process to the system"
+        )
+        raise Failure(Status.REJECTED, detail, check=Check.MEMORY)
+    always = reference.layout.args_bytes + reference.layout.state_bytes
+    least = 2 * reference.output_bytes
+    return PeakMemory(delivered_bytes=max(ours, least) + always, original_bytes=max(theirs, least) + always)
 
 
-def _growth(child: Child, trim: Callable[[], object], call: Callable[[], object]) -> int | None:
-    """Return by how much a process's memory grew at most while calls were made."""
-    trim()
-    if not _reset_peak(child.pid):
+def _growth(side: CandidateProcess | ReferenceProcess, call: Callable[[], object]) -> int | None:
+    """Return by how much a process's memory, files apart, grew at most since it was empty until calls end.
+
+    What it took when its module was made, and has kept, counts, shared memory apart.
+    """
+    side.trim()
+    pid = side.child.pid
+    if not _reset_peak(pid):
         return None
-    before = _resident(child.pid, "VmRSS")
+    before, files_before, own = (status_bytes(pid, name) for name in ("VmRSS", "RssFile", "RssAnon"))
     call()
-    after = _resident(child.pid, "VmHWM")
-    return None if before is None or after is None else max(after - before, 0)
+    after, files_after = (status_bytes(pid, name) for name in ("VmHWM", "RssFile"))
+    if before is None or after is None or own is None or side.empty_bytes is None:
+        return None
+    kept = max(own - side.empty_bytes, 0)
+    return kept + max(after - before - ((files_after or 0) - (files_before or 0)), 0)
 
 
 def _reset_peak(pid: int) -> bool:
@@ -102,16 +119,6 @@ def _reset_peak(pid: int) -> bool:
         Path(f"/proc/{pid}/clear_refs").write_text(RESET_PEAK, encoding="ascii")
         return True
     return False
-
-
-def _resident(pid: int, name: str) -> int | None:
-    """Return a size in bytes of ``/proc/PID/status``."""
-    with contextlib.suppress(OSError, ValueError):
-        for line in Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace").splitlines():
-            key, _, value = line.partition(":")
-            if key == name:
-                return int(value.split()[0]) << 10
-    return None
 
 
 def require_memory(memory: PeakMemory | None, policy: Policy) -> None:
@@ -124,24 +131,6 @@ def require_memory(memory: PeakMemory | None, policy: Policy) -> None:
         "(--peak-memory)"
     )
     raise Failure(Status.REJECTED, detail, check=Check.MEMORY)
-
-
-def ordinary_result(
-    program: TimedProgram,
-    pinned: WorkloadResult,
-    pairs: Sequence[Samples],
-    alone: Sequence[Samples],
-    memory: PeakMemory | None,
-) -> OrdinaryResult:
-    """Return what all pairs of ordinary processes show of a workload; ``pinned`` has its floor."""
-    result = conclude(pinned.workload, pairs)
-    floors = {"floor_ms": pinned.floor_ms, "floor_was_ms": pinned.floor_was_ms}
-    return OrdinaryResult(
-        timed="module" if program.is_module else "kernel",
-        all_threads=result.model_copy(update=floors),
-        one_thread=conclude(pinned.workload, alone) if len(alone) == len(pairs) else None,
-        memory=memory,
-    )
 
 
 ONE_THREAD_BASELINES = (EAGER,)

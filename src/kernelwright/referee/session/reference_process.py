@@ -14,11 +14,13 @@ from kernelwright.core.policy import Weights
 from kernelwright.core.task import Task, Workload
 from kernelwright.referee.checks.guard import find_size_problem
 from kernelwright.referee.checks.replay_statistics import ON_THE_PROCESSOR
-from kernelwright.referee.checks.tolerance import Array, Distance, ExpectedOutput, distance_between
+from kernelwright.referee.checks.tolerance import Array, Distance, ExpectedOutput, distance_between, is_float
 from kernelwright.referee.device import Device, n_lanes
 from kernelwright.referee.sandbox.account import cpu_s
+from kernelwright.referee.sandbox.processes import status_bytes
 from kernelwright.referee.session import admission
 from kernelwright.referee.session.argument_pool import ARGUMENTS, ArgumentPool
+from kernelwright.referee.session.call_queue import RING, Bytes
 from kernelwright.referee.session.calls import Made
 from kernelwright.referee.session.host_process import HostProcess, is_trusted
 from kernelwright.referee.session.input_samples import (
@@ -264,7 +266,7 @@ class ReferenceProcess:
         is_beyond = not distance.is_finite or not distance.is_same_kind
         if distance.is_close or is_beyond or expected.is_widened:
             return distance
-        self._maker.widen(draw)
+        self._maker.widen(draw, is_exact=not is_float(expected.dtype))
         return expected.judge(raw)
 
     def draw_more(self, memory: SharedMemory, count: int) -> None:
@@ -324,6 +326,10 @@ class ReferenceProcess:
         """Call the reference or a baseline; see HostProcess.make_calls."""
         return self._host.make_calls(names, counted, callable=callable, per_call_s=per_call_s, keep=keep)
 
+    def run_written(self, sets: Sequence[str], values: Sequence[Bytes]) -> Made:
+        """Call the reference once on each of ``values``; see Calls.make_written."""
+        return self._host.run_written({name: self.slots[name] for name in sets}, values)
+
     def round_trip_s(self) -> float:
         """Return the seconds between asking for nothing and having the answer."""
         return self._host.calls.ask(self._settings.reference_timeout_s)
@@ -332,9 +338,17 @@ class ReferenceProcess:
         """Release the outputs that were kept."""
         self._host.calls.release()
 
-    def forget_last(self) -> None:
-        """Release the outputs of the last calls."""
-        self._host.calls.keep_last(self.output_bytes, self._settings.reference_timeout_s)
+    def keep_last(self, most: int = RING) -> None:
+        """Keep the outputs of the last calls, and release those kept so far."""
+        self._host.calls.keep_last(self.output_bytes, self._settings.reference_timeout_s, most)
+
+    def trim(self) -> None:
+        """Have the process give unused memory back to the system, and take all pages of its inputs."""
+        self.call("trim", touched=[ARGUMENTS])
+
+    def map_blocks(self, least: int) -> None:
+        """Have blocks of at least so many bytes be pages of their own."""
+        self.call("map_blocks", bytes=least)
 
     def forget(self, arena: str) -> None:
         """Have an arena and its argument sets unmapped with the next command."""
@@ -357,6 +371,8 @@ class ReferenceProcess:
         return self.layout.args_bytes + 3 * self.output_bytes
 
     def _open(self, launcher: Launcher) -> None:
+        self.empty_bytes = status_bytes(self.child.pid, "RssAnon")
+        """Memory of its own before any code of the task ran; None where the system does not tell."""
         self.call("open", task=self.task.model_dump_json(), workload=self.workload.model_dump_json())
         started = time.perf_counter()
         self.layout, self.init_memory = self._describe()
@@ -380,7 +396,7 @@ class ReferenceProcess:
         if launcher.is_ordinary:
             self.reserved_bytes = FREED_BYTES
         self.call("reserve", bytes=self.reserved_bytes)
-        self._host.calls.keep_last(self.output_bytes, self._settings.reference_timeout_s)
+        self.keep_last()
         has_three = 3 * self.layout.args_bytes <= TIMED_SET_BYTES and not self._is_timed_only
         n_timed = 3 if has_three else 2
         self._bind_timed_slots(n_timed)

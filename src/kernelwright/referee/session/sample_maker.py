@@ -23,6 +23,8 @@ from kernelwright.referee.checks.tolerance import (
 from kernelwright.referee.session.call_records import MOST_OUTPUTS, argument_ranges, describe
 from kernelwright.referee.session.host_process import HostProcess
 from kernelwright.referee.session.input_samples import (
+    AROUND,
+    FLAT_FAMILIES,
     NONFINITE,
     ODD_FAMILIES,
     InputSample,
@@ -37,12 +39,10 @@ from kernelwright.referee.session.shared_memory import ITEM_BYTES, SharedMemory,
 from kernelwright.referee.worker.layouts import Slot
 from kernelwright.referee.worker.wire import Message
 
-AROUND = 0xFF
-"""Byte that fills the memory around inputs: NaN for code that reads beyond an input."""
-
-
 N_NUDGES = 3
 """How many times inputs are moved by a unit in the last place to see how far outputs move."""
+N_OPEN = 8
+"""The same where the order of equal values is open: every index must have had a chance to move."""
 
 
 ANOTHER, ONE_ELEMENT = "another", "one element"
@@ -71,6 +71,9 @@ class DrawMaker:
         self._weights = LiveWeights(host.call, layout, is_apart=host.device.is_apart)
         self._after = SharedMemory(layout.state_bytes)
         self.outputs: tuple[OutputSpec, ...] = ()
+        self._scales: list[float] = []
+        """Root mean squares of the outputs on the first sample. Where all inputs are the same, outputs may be
+        zero, and what is left of them is rounding."""
 
     def watch(self, names: Iterable[str]) -> None:
         """Compare only these parameters and buffers before and after a call, instead of all."""
@@ -159,7 +162,7 @@ class DrawMaker:
         try:
             self._host.make_calls([name])
         except TaskError as error:
-            if key.family not in ODD_FAMILIES:
+            if key.family not in (*ODD_FAMILIES, *FLAT_FAMILIES):
                 raise
             raise NonFinite("the reference refuses it") from error
 
@@ -183,20 +186,49 @@ class DrawMaker:
         self._host.write_output("results", self.output_slots, which + 1)
         return self._scratch["results"]
 
-    def widen(self, draw: InputSample) -> None:
-        """Widen the tolerance of a sample by how ill-conditioned the problem is on it."""
+    def widen(self, draw: InputSample, *, is_exact: bool) -> None:
+        """Widen the tolerance of a sample by how ill-conditioned the problem is on it.
+
+        ``is_exact``: for what equality decides about, else for floats.
+        """
         changed = {name: self._watched[name] for name in draw.changed}
-        expected = [*draw.outputs, *draw.changed.values()]
-        for _ in range(N_NUDGES):
-            name = next(self._names)
-            inputs = SharedMemory(self._layout.args_bytes)
-            inputs.copy_from(draw.inputs)
-            self._host.call("nudge_inputs", {name: inputs}, seed=new_seed(), arena=name)
-            self._host.bind(name, self._layout.args)
+        units = draw.outputs[0].units if is_exact else 0.0
+        for turn in range(N_OPEN if is_exact else N_NUDGES):
+            seed = new_seed()
+            is_open = self._see_nudged(draw, changed, seed, units)
+            if is_exact:
+                self._see_nudged(draw, changed, seed, -units)
+            if not is_open and turn + 1 == N_NUDGES:
+                break
+
+    def _see_nudged(self, draw: InputSample, changed: Mapping[str, Slot], seed: int, ulps: float) -> bool:
+        """Show what is expected how the oracle moves with the inputs; exact dtypes where ``ulps`` is not 0.
+
+        What decides about these may be lost in float32 arithmetic, so they see the reference's move too.
+        Returns whether the order of equal values is open.
+        """
+        name = next(self._names)
+        inputs = SharedMemory(self._layout.args_bytes)
+        inputs.copy_from(draw.inputs)
+        nudged = self._host.call("nudge_inputs", {name: inputs}, seed=seed, ulps=ulps, arena=name)
+        self._host.bind(name, self._layout.args)
+        try:
+            if ulps:
+                self.load_state(draw.state)
+                self._host.make_calls([name])
+                self._host.write_output("results", self.output_slots)
             slots = self._run_oracle(draw.state, name, changed)
-            for one, slot in zip(expected, slots, strict=True):
-                one.widen(self._scratch["truth"].slot_bytes(slot))
+        except TaskError:  # moved out of a range that the reference checks
+            return bool(nudged["is_open"])
+        finally:
             self._host.forget(name)
+        truth, results = self._scratch["truth"], self._scratch["results"]
+        for one, slot in zip([*draw.outputs, *draw.changed.values()], slots, strict=True):
+            if not ulps:
+                one.widen(truth.slot_bytes(slot))
+        for one, slot, wide in zip(draw.outputs, self.output_slots, slots, strict=False) if ulps else ():
+            one.widen_exact(results.slot_bytes(slot), truth.slot_bytes(wide), is_open=nudged["is_open"])
+        return bool(nudged["is_open"])
 
     def draw_more(self, memory: SharedMemory, count: int) -> None:
         """Fill ``memory`` with ``count`` unseen as-is inputs, one after the other."""
@@ -231,10 +263,12 @@ class DrawMaker:
         changed = {n: s for n, s in self._watched.items() if after.differs_from(state.memory, s)}
         slots = self._run_oracle(state, name, changed)
         n_outputs = len(self.output_slots)
+        scales = self._scales if key.family in FLAT_FAMILIES else [0.0] * n_outputs
         outputs = [
-            self._expected(slot, results, wide_slot, truth, storage[i], key)
+            self._expected(slot, results, wide_slot, truth, storage[i], key, scales[i])
             for i, (slot, wide_slot) in enumerate(zip(self.output_slots, slots, strict=False))
         ]
+        self._scales = self._scales or [output.rms for output in outputs]
         buffers = {
             n: self._expected(slot, after, wide_slot, truth, {}, key)
             for (n, slot), wide_slot in zip(changed.items(), slots[n_outputs:], strict=True)
@@ -271,6 +305,7 @@ class DrawMaker:
         oracle: SharedMemory,
         storage: Storage,
         key: SampleKey,
+        least_scale: float = 0.0,
     ) -> ExpectedOutput:
         n_outputs = max(slot_nbytes(slot) // ITEM_BYTES[slot["dtype"]], 1)
         make: Callable[..., ExpectedOutput] = ExpectedOutput
@@ -285,6 +320,7 @@ class DrawMaker:
             slack=key.slack,
             width=row_width(slot["shape"]),
             storage=storage,
+            least_scale=least_scale,
         )
 
     def _described(self) -> Message:

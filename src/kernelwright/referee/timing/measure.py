@@ -6,14 +6,14 @@ import os
 import random
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from kernelwright.core.evaluation import Check, Status
 from kernelwright.referee.checks.tolerance import distance_between
 from kernelwright.referee.checks.verify import PERTURB, Verification, matches, still_matches
 from kernelwright.referee.session.candidate_process import CandidateProcess, Failure
-from kernelwright.referee.session.input_samples import InputSample
+from kernelwright.referee.session.input_samples import InputSample, WeightState
 from kernelwright.referee.session.launcher import Child
 from kernelwright.referee.session.reference_process import ReferenceProcess
 from kernelwright.referee.session.shared_memory import SharedMemory
@@ -38,8 +38,9 @@ CLEARLY_SLOWER = 0.4
 WARM_UP_CALLS, WARM_UP_S, SETTLED = 24, 2.0, 1.25
 """Most calls and seconds of a warm-up. It ends earlier when the last calls are within this factor of the
 fastest."""
-FEW_FAULTS = 4
-"""A process with at most this many page faults in its last calls has all the memory that it needs."""
+FEW_FAULTS, GIVEN_BACK = 4, 0.9
+"""A process with at most this many page faults in its last calls has all the memory that it needs. So has one
+that gives this share of it back: an ordinary process takes large outputs anew in every call."""
 HINDERED = 1.3
 """If pinning makes a side this many times as slow, all pins are removed. Such a side asks how many cores it
 may use, is told one, and then uses one."""
@@ -56,8 +57,11 @@ at most this many times."""
 LONG_BATCHES = 20
 """Calls that take more than this many times the intended length of a sample count as slow, not as
 interrupted."""
-CHECK_ALL_BYTES = 8 << 20
-"""Outputs of up to this size are checked after every sample, larger ones after every third."""
+CHECK_ALL_BYTES, CHECKED = 8 << 20, 0.4
+"""Outputs of up to this size are checked after every sample, larger ones after this share, drawn by lot."""
+CUT_SHORT = 0.4
+"""Share of the candidate's series that end at a random call, have outputs compared and do not count. Only the
+outputs of the last calls of a series can be compared, so nobody may know which calls these will be."""
 UNCOUNTED = 0.25
 """Share of the rounds with a further sample that does not count, as timed or as replayed."""
 POISONED, UNPINNED = 0.5, 0.3
@@ -107,9 +111,9 @@ class Measurement:
 
     def __init__(
         self, worker: CandidateProcess, verification: Verification, draws: Sequence[InputSample],
-        weights: WeightExchange, settings: RefereeSettings, *, is_final: bool, pinning: Pinning | None = None,
+        weights: WeightExchange, settings: RefereeSettings, *, is_final: bool, pinning: Pinning | None,
     ) -> None:  # fmt: skip
-        """``pinning``: of the candidate's process, as verification left it."""
+        """``pinning``: of the candidate's process, as verification left it; None: no thread is pinned."""
         self._contestant, self._verification = worker, verification
         self._reference: ReferenceProcess = worker.reference
         self._draws = draws
@@ -127,10 +131,12 @@ class Measurement:
         """The round whose first output of the candidate's is kept until the end."""
         self._n_looked = N_LOOKED if self._reference.output_bytes <= LOOK_MORE_BYTES else 1
         self._clocks: list[Clocks] = []
-        self._pinning = pinning or Pinning()
+        self._pinning, self._is_pinned = pinning or Pinning(), pinning is not None
         self._round_trip_s = 0.0
         self._asking_s: list[float] = []
         self._all: list[_Side] = []
+        self.factor = 1.0
+        """What the candidate's times are multiplied by, because calls on new values take it longer."""
 
     def take(self, baselines: Sequence[str]) -> None:
         """Take all samples; raises Failure when a timed call returns a wrong output.
@@ -158,10 +164,22 @@ class Measurement:
     def samples(self) -> Samples:
         """Return the samples, in milliseconds per call."""
         return Samples(
-            candidate=tuple(self._ms(self._all[0])),
+            candidate=tuple(ms * self.factor for ms in self._ms(self._all[0])),
             baselines={side.name: tuple(self._ms(side)) for side in self._all[1:]},
             calls={side.name: side.calls for side in self._all},
+            factor=self.factor,
         )
+
+    @property
+    def weights(self) -> WeightState:
+        """The weights that were loaded last."""
+        return self._weights.state
+
+    @property
+    def cores_used(self) -> float:
+        """How many cores the candidate's timed calls kept busy, by the system's account."""
+        seconds = sum(clocks.seconds for clocks in self._clocks)
+        return sum(clocks.cpu_s for clocks in self._clocks) / seconds if seconds > 0 else 0.0
 
     def check_clocks(self) -> None:
         """Raise Failure when the worker's clock, the parent's and a device's events disagree."""
@@ -187,8 +205,9 @@ class Measurement:
             self._fill(name, draw)
         self._contestant.load_state(self._weights.state)
         trips = []
-        for _ in range(20):  # measured with the host: a candidate could be slow here to look fast later
-            trips.append(self._reference.round_trip_s())
+        with self._contestant.held_back():
+            for _ in range(20):  # measured with the host: a candidate could be slow here to look fast later
+                trips.append(self._reference.round_trip_s())
         self._round_trip_s = min(trips)
 
     def _fill(self, name: str, draw: InputSample) -> None:
@@ -203,11 +222,13 @@ class Measurement:
         """
         child = self._child(side)
         times: list[float] = []
-        faults = [child.minor_faults()]
+        faults, resident = [child.minor_faults()], [child.resident_pages()]
         while len(times) < WARM_UP_CALLS and sum(times) < WARM_UP_S:
             times.append(self._without(self._round_trip_s, self._batch(side, calls=1)))
             faults.append(child.minor_faults())
-            is_whole = len(times) >= 4 and faults[-1] - faults[-4] <= FEW_FAULTS
+            resident.append(child.resident_pages())
+            taken, kept = (pages[-1] - pages[-min(4, len(pages))] for pages in (faults, resident))
+            is_whole = len(times) >= 4 and (taken <= FEW_FAULTS or kept <= (1 - GIVEN_BACK) * taken)
             if is_whole and max(times[-2:]) <= SETTLED * min(times):
                 break
 
@@ -253,7 +274,7 @@ class Measurement:
         chosen again: a side that was slow by chance would have too few calls, and waking up its threads would
         be a larger part of its samples.
         """
-        n_cores = len(os.sched_getaffinity(0))
+        n_cores = len(os.sched_getaffinity(0)) if self._is_pinned else 1
         found = [threads_to_pin(self._spell(side), n_cores) for side in sides]
         if not any(found):
             return
@@ -300,7 +321,8 @@ class Measurement:
             has_changed = (has_light_weights or n % 3 == 2) and self._choose_weights()
             self._order = self._next_order()
             for side in self._rng.sample(sides, len(sides)):
-                self._take_sample(side, n, has_changed=has_changed)
+                with self._turn_of(side):
+                    self._take_sample(side, n, has_changed=has_changed)
             if self._is_enough(sides, n + 1, time.perf_counter() - begin, aim_s):
                 break
 
@@ -362,14 +384,45 @@ class Measurement:
     """The argument sets of the next calls."""
 
     def _take_sample(self, side: _Side, n: int, *, has_changed: bool) -> None:
-        is_checked = not side.callable and (self._reference.output_bytes <= CHECK_ALL_BYTES or n % 3 == 0)
-        if side.is_quick:  # not counted: wakes up threads and warms caches after the other side's turn
-            few = self._reference.device.is_apart or side.per_call_s * len(self._order) > QUICK_S
-            self._batch(side, 1 if few else len(self._order))
-        if has_changed:  # after these calls: what a side makes anew for other weights belongs to its sample
-            (self._reference if side.callable else self._contestant).load_state(self._weights.state)
+        is_small = self._reference.output_bytes <= CHECK_ALL_BYTES
+        is_checked = not side.callable and (is_small or self._rng.random() < CHECKED)
+        self._wake(side)
+        while self._is_cut_short(side):
+            self._load_weights(side, has_changed=has_changed)
+            self._batch(side, self._rng.randint(1, side.calls), is_checked=True)
+            has_changed = has_changed and self._choose_weights()  # what this series met is no change now
+            self._wake(side)
+        # after these calls: what a side makes anew for other weights belongs to its sample
+        self._load_weights(side, has_changed=has_changed)
         is_early = not side.callable and n == self._early_round
         side.samples_s.append(self._batch(side, side.calls, is_checked=is_checked, is_early=is_early))
+
+    def _wake(self, side: _Side) -> None:
+        """Make calls that do not count: they wake up threads and warm caches after the other side's turn."""
+        if side.is_quick:
+            few = self._reference.device.is_apart or side.per_call_s * len(self._order) > QUICK_S
+            self._batch(side, 1 if few else len(self._order))
+
+    @contextlib.contextmanager
+    def _turn_of(self, side: _Side) -> Iterator[None]:
+        """Hold the candidate still in the turns of others; before its own, the reference pauses, too."""
+        with contextlib.ExitStack() as still:
+            if side.callable:
+                still.enter_context(self._contestant.held_back())
+            elif not self._reference.device.is_apart:
+                with self._reference.child.stopped():
+                    pass
+            yield
+
+    def _is_cut_short(self, side: _Side) -> bool:
+        """True for a series whose early calls nobody could look into, when the lot says so."""
+        if side.callable or self._reference.device.is_apart:
+            return False
+        return side.calls > self._contestant.child.queue.ring and self._rng.random() < CUT_SHORT
+
+    def _load_weights(self, side: _Side, *, has_changed: bool) -> None:
+        if has_changed:
+            (self._reference if side.callable else self._contestant).load_state(self._weights.state)
 
     def _child(self, side: _Side) -> Child:
         return self._reference.child if side.callable else self._contestant.child

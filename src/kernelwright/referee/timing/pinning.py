@@ -90,9 +90,12 @@ class Pinning:
         self._has_pinned = False
         self._last: dict[int, set[int]] = {}
 
-    def pin(self, threads: Sequence[int]) -> None:
-        """Pin each thread to the next core, going round; a thread that is gone or foreign is left alone."""
-        cores = sorted(os.sched_getaffinity(0))
+    def pin(self, threads: Sequence[int], most_cores: int | None = None) -> None:
+        """Pin each thread to the next core, going round; a thread that is gone or foreign is left alone.
+
+        ``most_cores``: how many cores they may share; None: all.
+        """
+        cores = sorted(os.sched_getaffinity(0))[:most_cores]
         for i, thread in enumerate(threads):
             with contextlib.suppress(OSError):
                 mask = os.sched_getaffinity(thread)

@@ -8,7 +8,7 @@ the spread from them.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -49,6 +49,15 @@ class Samples:
     baselines: Mapping[str, tuple[float, ...]]
     calls: Mapping[str, int]
     """Calls in one sample, by baseline; those of the candidate under ``candidate``."""
+    factor: float = 1.0
+    """What the candidate's times have been multiplied by, because calls on new values take it longer."""
+
+    def with_factor(self, factor: float) -> "Samples":
+        """Return the same with the candidate's times multiplied by this, where they were by less."""
+        if factor <= self.factor:
+            return self
+        candidate = tuple(ms * factor / self.factor for ms in self.candidate)
+        return replace(self, candidate=candidate, factor=factor)
 
 
 def summarise(samples_ms: Sequence[float], calls_per_sample: int) -> Timing:

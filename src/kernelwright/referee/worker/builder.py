@@ -59,7 +59,8 @@ def _compile(message: Message, results: int) -> Message:
         if data is None:
             continue
         if offset + len(data) > room:
-            raise ValueError(f"{name}: {len(data)} bytes are more than a build may return")
+            log_line = f"error: {name}: {len(data)} bytes are more than a build may return"
+            return {"exit_code": 1, "log": f"{words}\n{log_line}", "made": {}}
         os.pwrite(results, data, offset)
         made[name] = [offset, len(data)]
         offset += len(data)

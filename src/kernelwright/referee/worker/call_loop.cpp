@@ -136,6 +136,32 @@ extern "C" int call_feed(Queue* q, u32* fed, const u64* tokens, u32 counted, u32
     }
 }
 
+// Spin for a moment, because small calls end within it; then sleep.
+static int await_soon(Queue* q, u32 target, i64 deadline, int sock) {
+    for (i64 until = now() + 30000; (int32_t)(load(&q->done) - target) < 0 && now() < until;)
+        if (load(&q->failed)) return RAISED;
+    return await(q, target, deadline, sock);
+}
+
+// Feed calls that go round `sets` tokens, and write the inputs of each just before it is fed: when the last call
+// on the same set is done. A call's inputs come from `from`, its set's memory is at `to`; both have `bytes`.
+extern "C" int call_feed_written(Queue* q, u32* fed, const u64* tokens, char* const* to, u32 sets,
+                                 const char* const* from, u64 bytes, u32 total, double seconds, int sock,
+                                 i64* elapsed) {
+    u32 base = *fed;
+    i64 begin = now(), deadline = begin + (i64)(seconds * 1e9);
+    int how = DONE;
+    for (u32 i = 0; i < total && how == DONE; i++) {
+        if (i >= sets) how = await_soon(q, base + i - sets + 1, deadline, sock);
+        if (how != DONE) break;
+        memcpy(to[i % sets], from[i], bytes);
+        push(q, fed, tokens[i % sets]);
+    }
+    if (how == DONE) how = await_soon(q, base + total, deadline, sock);
+    *elapsed = now() - begin;
+    return how;
+}
+
 // ---------------------------------------------------------------- the measured process's end
 
 typedef void* Tensor;  // the address of an at::Tensor

@@ -1,6 +1,6 @@
 """Slots of an encoded value. Needs no torch, so parent and worker can both use it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 Slot: TypeAlias = dict[str, Any]
@@ -30,17 +30,17 @@ def slots_in(value: Json) -> list[Slot]:
     return []
 
 
-def shifted(value: Json, offset: int) -> Json:
-    """Return an encoded value with all its tensors moved by ``offset`` bytes."""
+def shifted(value: Json, by: int | Callable[[Slot], int]) -> Json:
+    """Return an encoded value with all its tensors moved by so many bytes; a function says it per tensor."""
     if not isinstance(value, dict):
         return value
     ((kind, content),) = value.items()
     if kind == "tensor":
-        return {kind: {**content, "offset": content["offset"] + offset}}
+        return {kind: {**content, "offset": content["offset"] + (by if isinstance(by, int) else by(content))}}
     if kind in ("list", "tuple"):
-        return {kind: [shifted(item, offset) for item in content]}
+        return {kind: [shifted(item, by) for item in content]}
     if kind == "dict":
-        return {kind: {key: shifted(item, offset) for key, item in content.items()}}
+        return {kind: {key: shifted(item, by) for key, item in content.items()}}
     return value
 
 

@@ -3,6 +3,7 @@
 Candidate and reference share this code, so that both pay exactly the same for a timed call.
 """
 
+import contextlib
 import ctypes
 import os
 import re
@@ -26,6 +27,8 @@ from kernelwright.referee.worker.wire import Message
 TRACEBACK_CHARS = 4000
 M_PERTURB = -6
 """Option of glibc's mallopt that fills memory when it is handed out and when it is freed."""
+M_MMAP_THRESHOLD = -3
+"""Option of glibc's mallopt: from how many bytes on a block is pages of its own, and they go with it."""
 
 _libc = ctypes.CDLL(None)
 
@@ -72,7 +75,8 @@ class Runner:
             "dump": self.dump,
             "dump_state": self.dump_state,
             "use_threads": use_threads,
-            "trim": trim,
+            "trim": self.trim,
+            "map_blocks": map_blocks,
         }
 
     def map_arenas(self, names: Sequence[str], sizes: Sequence[int], fds: Sequence[int]) -> None:
@@ -99,6 +103,16 @@ class Runner:
                 return self.handlers()[message["op"]](message)
         except BaseException as error:  # a border: whatever the module's code raises becomes an answer
             return _described(error)
+
+    def trim(self, message: Message) -> Message:
+        """Give memory that nothing uses back to the system, and take all pages of some arenas.
+
+        What the process takes from now on is the module's doing, and not a first look at its inputs.
+        """
+        _libc.malloc_trim(0)
+        for name in message["touched"]:
+            self.arenas[name].touch()
+        return {}
 
     def unmap(self, names: Sequence[str]) -> None:
         """Release arenas; memory that a tensor still views is freed with its last view."""
@@ -260,13 +274,8 @@ def use_threads(message: Message) -> Message:
     torch.set_num_threads(message["count"])
     maps = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace")
     for path in sorted(set(re.findall(r"/\S*lib(?:g|i)?omp\S*", maps))):
-        ctypes.CDLL(path).omp_set_num_threads(message["count"])
-    return {}
-
-
-def trim(message: Message) -> Message:
-    """Give memory that nothing uses back to the system."""
-    _libc.malloc_trim(0)
+        with contextlib.suppress(AttributeError, OSError):  # a tool beside the runtime, or gone by now
+            ctypes.CDLL(path).omp_set_num_threads(message["count"])
     return {}
 
 
@@ -283,6 +292,12 @@ def perturb(message: Message) -> Message:
     luck, an earlier answer.
     """
     _libc.mallopt(M_PERTURB, message["value"])
+    return {}
+
+
+def map_blocks(message: Message) -> Message:
+    """Have blocks of ``bytes`` and more be pages of their own: taken with the block, given back with it."""
+    _libc.mallopt(M_MMAP_THRESHOLD, message["bytes"])
     return {}
 
 

@@ -6,9 +6,11 @@ itself: output values, its own clock, processor time.
 """
 
 import builtins
+import ctypes
 import gc
 import json
 import math
+import os
 import sys
 import threading
 import time
@@ -130,6 +132,43 @@ def _rounding() -> str:
     return "to nearest" if sums == (True, True, True) else f"another way {sums}"
 
 
+class Mallinfo(ctypes.Structure):
+    """What glibc's ``mallinfo2`` returns."""
+
+    _fields_ = tuple(
+        (name, ctypes.c_size_t)
+        for name in (
+            "arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "fordblks",
+            "keepcost",
+        )
+    )  # fmt: skip
+
+
+def _large_blocks() -> str | None:
+    """Return where malloc takes a block from that fits in no free memory; None where it is not told.
+
+    Nor where the referee itself has malloc keep all memory.
+    """
+    told = getattr(_libc, "mallinfo2", None)
+    if told is None or os.environ.get("MALLOC_MMAP_MAX_") == "0":
+        return None
+    before = told()
+    block = _libc.malloc(max(33 << 20, before.fordblks + (1 << 20)))
+    is_apart = not block or told().hblkhd > before.hblkhd
+    _libc.free(block)
+    return "pages of their own" if is_apart else "the heap"
+
+
+def _c_library() -> ctypes.CDLL:
+    libc = ctypes.CDLL(None)
+    libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, (ctypes.c_size_t,)
+    libc.free.argtypes = (ctypes.c_void_p,)
+    if hasattr(libc, "mallinfo2"):
+        libc.mallinfo2.restype = Mallinfo
+    return libc
+
+
+_libc = _c_library()
 SWITCHES: dict[str, Callable[[], Any]] = {
     "the default dtype": torch.get_default_dtype,
     "the default device": torch.get_default_device,
@@ -146,6 +185,7 @@ SWITCHES: dict[str, Callable[[], Any]] = {
     "the profile function of threads": threading.getprofile,
     "callbacks of the collector": lambda: len(gc.callbacks),
     "rounding": _rounding,
+    "where large blocks come from": _large_blocks,
     "threads": torch.get_num_threads,
     "denormals": lambda: "kept" if 5e-324 * float(len("1")) > 0 else "flushed",
     "the collector": gc.isenabled,

@@ -34,6 +34,10 @@ class Arena:
         self.memory = mmap.mmap(fd, size)
         self.size = size
 
+    def touch(self) -> None:
+        """Read a byte of every page, so that the process has it from now on."""
+        bytes(memoryview(self.memory)[:: mmap.PAGESIZE])
+
     def tensor(self, slot: Slot) -> torch.Tensor:
         """Return the tensor that lies in a slot; writes go to the shared memory."""
         dtype = dtype_of(slot["dtype"])

@@ -1,6 +1,6 @@
 """Improvements, or repairs, that no plan of another role led to."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from kernelwright.agents.roles import Choice, Situation
@@ -26,11 +26,15 @@ class Rewriting:
     seats: ClassVar[tuple[str, ...]] = ("coder",)
 
     window: NodeWindow = CHILDREN
+    is_guided: bool = True
+    """False in an ablation: no ranking of skills stands in for the plan that nobody makes."""
 
     def run(self, context: StepContext, selection: Selection) -> None:
         """Hand in up to ``selection.count`` rewrites of the base; without any new one it is exhausted."""
         base_id = str(selection.base)
         situation = context.situation(base_id, self.window)
+        if not self.is_guided:
+            situation = replace(situation, has_long_term=False)
         try:
             candidates = context.team.coder.rewrite(situation, selection.count)
         except UnusableAnswer as error:

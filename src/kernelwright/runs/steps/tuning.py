@@ -35,5 +35,8 @@ class TuneSchedules:
         except LoweringError as error:
             context.note("coder", f"the tuned plan cannot be carried out: {error}", plan=closing.plan)
             return
-        context.submit(child.model_copy(update={"parents": (base_id,)}), base_id)
+        evaluation = context.submit(child.model_copy(update={"parents": (base_id,)}), base_id)
         context.state.tuned.add(child.id)
+        context.state.settled.add(child.id)
+        if evaluation.is_verified:
+            context.exhaust(base_id)  # its other moves are the child's, too

@@ -355,6 +355,13 @@ template <class T> static inline T vabs(T x) { return x < 0 ? -x : x; }
 //: vsign
 template <class T> static inline T vsign(T x) { return (T)(x > 0) - (T)(x < 0); }
 
+//: wrap
+// Integers wrap around, as torch's do: signed overflow has no meaning in C++, and narrow types widen to int.
+template <class T> static inline T wrap_add(T a, T b) { return (T)((uint64_t)a + (uint64_t)b); }
+template <class T> static inline T wrap_sub(T a, T b) { return (T)((uint64_t)a - (uint64_t)b); }
+template <class T> static inline T wrap_mul(T a, T b) { return (T)((uint64_t)a * (uint64_t)b); }
+template <class T> static inline T wrap_neg(T a) { return (T)(0 - (uint64_t)a); }
+
 //: floor_divide
 template <class T> static inline T floor_divide(T a, T b) {
   const T q = a / b;

@@ -37,6 +37,14 @@ CALLS = {
     "tanh_softplus": "vtanh_softplus",
     "one_plus_erf": "vone_plus_erf",
 }  # fmt: skip
+OF_INTEGERS = {
+    "add": "wrap_add", "sub": "wrap_sub", "mul": "wrap_mul", "neg": "wrap_neg",
+    "min": "nanmin", "max": "nanmax", "abs": "vabs", "sign": "vsign",
+    "remainder": "floor_remainder", "floordiv": "floor_divide",
+}  # fmt: skip
+"""Functions whose type integers name: the arguments' text may be a plain ``int`` of C++."""
+OF_BOOLS = {"add": "|", "mul": "&"}
+"""Operators of C++ that leave a ``bool`` one: ``true + true`` is 2."""
 TEMPLATES = {
     "neg": "(-{0})",
     "not": "(!{0})",
@@ -131,6 +139,10 @@ class CppRenderer(Renderer):
 
     def _op_text(self, node: DagNode) -> str:
         args = [self.text(a) for a in node.args]
+        if node.name in OF_INTEGERS and node.dtype not in ("float32", "float64", "bool"):
+            return f"{OF_INTEGERS[node.name]}<{CTYPES[node.dtype]}>({', '.join(bare(a) for a in args)})"
+        if node.dtype == "bool" and node.name in OF_BOOLS:
+            return f"({args[0]} {OF_BOOLS[node.name]} {args[1]})"
         if node.name in INFIX:
             return f"({args[0]} {INFIX[node.name]} {args[1]})"
         if node.name in CALLS:

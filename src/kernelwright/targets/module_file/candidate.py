@@ -158,6 +158,8 @@ class CandidateWriter(ABC):
         entries = []
         assert self.live is not None
         for name, tensor in self.live.state_dict(keep_vars=True).items():
+            if not isinstance(tensor, torch.Tensor):
+                continue  # extra state, which is the module's own matter
             same_as = seen.setdefault(id(tensor), name)
             first = None if same_as == name else same_as
             is_parameter = isinstance(tensor, nn.Parameter)

@@ -1,15 +1,14 @@
 """A region that starts with a matrix product: tiles over tl.dot, the rest as their epilogue."""
 
+import dataclasses
 from collections.abc import Mapping
 from contextlib import ExitStack
 
+from kernelwright.ir.text import bare
 from kernelwright.targets.triton.kernel import KernelWriter
 from kernelwright.targets.triton.products import Dot
 from kernelwright.targets.triton.schedule import Decided
 from kernelwright.targets.triton.text import Flat
-
-GROUP_ROWS = 8
-"""Blocks of rows that are worked on together, so that the columns they share stay in the cache."""
 
 
 class DotWriter(KernelWriter):
@@ -36,7 +35,7 @@ class DotWriter(KernelWriter):
             self._define(name, f"{block} // {down * across}")
             self._decompose(name, dot.batch, self.stack, self.render.axes)
             self.render.flats.append(Flat(name, dot.batch, ""))
-        group = min(GROUP_ROWS, down)
+        group = min(self.how.group_rows, down)
         self._define("group_start", f"{tile} // {group * across} * {group}")
         self._define("group_rows", f"tl.minimum({down} - group_start, {group})")
         self._define("row_block", f"group_start + {tile} % {group * across} % group_rows")
@@ -81,7 +80,17 @@ class DotWriter(KernelWriter):
             mask = self.names.new(f"{name}_ok")
             self._define(mask, f"{name} < {self._points_of(self.dot.inner)}", stack)
             self._decompose(name, self.dot.inner, stack, names)
-            with self._inner_names(names, [Flat(name, self.dot.inner, mask)]):
-                operand = self.names.new(self.dag.nodes[node].name)
-                self.out.line(f"{operand} = {self.render.text(node)}")
+            flat = Flat(name, self.dot.inner, mask)
+            with self._inner_names(names, [flat]), self.render.scope():
+                return self._operand_of(node, flat)
+
+    def _operand_of(self, node: int, flat: Flat) -> str:
+        """Write what an operand is made of; beyond the last product it is 0, not what 0 becomes."""
+        action = dataclasses.replace(self.groups[0].actions[0], node=node)
+        self._bind([action], lambda number: True)
+        text = self.render.text(node)
+        if self.dag.nodes[node].kind == "load":
+            return text
+        operand = self.names.new("operand")
+        self.out.line(f"{operand} = tl.where({flat.mask}, {bare(text)}, 0.0)")
         return operand

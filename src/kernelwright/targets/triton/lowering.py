@@ -20,6 +20,7 @@ def _edits(machine: Machine) -> Mapping[str, ScheduleEdit]:
 
 LOWERING = Lowering(
     with_schedules=with_triton_schedules,
+    own_products=True,
     edits_for=_edits,
     no_rewrites=CPU_REWRITES,
     loosens=frozenset({"schedule:triton-precision"}),

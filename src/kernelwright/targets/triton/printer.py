@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from kernelwright.ir.arguments import Argument, signature
 from kernelwright.ir.program import Buffer, Region
 from kernelwright.ir.text import wrapped
+from kernelwright.targets.triton.attention import AttentionWriter
 from kernelwright.targets.triton.dot import DotWriter
 from kernelwright.targets.triton.kernel import KernelWriter
 from kernelwright.targets.triton.prelude import prelude_for
-from kernelwright.targets.triton.schedule import Decided, decide, inner_points
+from kernelwright.targets.triton.schedule import Decided, decide
 from kernelwright.targets.triton.text import PythonNames, short
 
 IMPORTS = "import triton\nimport triton.language as tl"
@@ -46,7 +47,7 @@ def print_kernel(region: Region, buffers: Mapping[str, Buffer] | None = None) ->
     free = PythonNames([region.name])
     names = [free.new(short(a.name)) for a in arguments]
     pointers = {a.buffer: f"{name}_ptr" for a, name in zip(arguments, names, strict=True)}
-    writer = DotWriter(decided, pointers, decided.dot) if decided.dot else KernelWriter(decided, pointers)
+    writer = _writer(decided, pointers)
     body = writer.body() or ["    pass"]
     programs = min(decided.blocks, decided.programs or decided.blocks)
     parameters = [*pointers.values(), *(f"{name}: tl.constexpr" for name in writer.constants)]
@@ -65,6 +66,12 @@ def print_kernel(region: Region, buffers: Mapping[str, Buffer] | None = None) ->
         num_warps=decided.num_warps,
         num_stages=decided.num_stages,
     )
+
+
+def _writer(decided: Decided, pointers: Mapping[str, str]) -> KernelWriter:
+    if decided.attention is not None:
+        return AttentionWriter(decided, pointers, decided.attention)
+    return DotWriter(decided, pointers, decided.dot) if decided.dot else KernelWriter(decided, pointers)
 
 
 def print_module(regions: tuple[Region, ...], buffers: Mapping[str, Buffer] | None = None) -> str:
@@ -105,7 +112,13 @@ def _docstring(
 
 def _shape(decided: Decided) -> list[str]:
     """Return in words which part of the work one program does."""
-    kept, inner = decided.kept_points, inner_points(decided.region)
+    kept, inner = decided.kept_points, decided.loop_points
+    if decided.attention is not None:
+        batches, rows, keys, depth = decided.attention.sizes
+        tile = (
+            f"{decided.block_kept} of {rows} rows a program, {decided.block_inner} of {keys} keys at a time"
+        )
+        return [f"{batches} heads of {depth}: {tile}, {decided.precision}."]
     if decided.dot is not None:
         down, across = decided.size_of(decided.dot.rows), decided.size_of(decided.dot.columns)
         tile = f"{decided.block_kept} by {decided.block_columns}"

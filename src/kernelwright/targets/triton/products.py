@@ -8,14 +8,14 @@ from kernelwright.ir.program import Region
 
 @dataclass(frozen=True)
 class Dot:
-    """A sum over products of two loads: which kept axes are rows, columns, or batches of the product."""
+    """A sum over products of two operands: which kept axes are rows, columns, or batches of the product."""
 
     rows: tuple[str, ...]
     columns: tuple[str, ...]
     batch: tuple[str, ...]
     inner: tuple[str, ...]
     left: int
-    """Node of the load that varies along the rows."""
+    """Node of the operand that varies along the rows: a load, or an expression of loads."""
     right: int
 
 
@@ -31,7 +31,7 @@ def find_dot(region: Region) -> Dot | None:
     if not is_sum or node.kind != "op" or node.name != "mul":
         return None
     inner = set(groups[0].axes)
-    if any(dag.nodes[n].kind != "load" or not inner <= dag.axes[n] for n in node.args):
+    if any(not inner <= dag.axes[n] or dag.nodes[n].dtype != "float32" for n in node.args):
         return None
     first, second = node.args
     kept = [axis.name for axis in region.kept]

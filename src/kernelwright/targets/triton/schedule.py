@@ -4,23 +4,27 @@ import math
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from kernelwright.ir.attention import AttentionForm, find_attention
 from kernelwright.ir.dag import Dag
 from kernelwright.ir.lanes import best_lane_axis
 from kernelwright.ir.normalise import axis_sizes, normalise
 from kernelwright.ir.program import Region, Schedule
 from kernelwright.targets.triton.products import Dot, find_dot
 
-Form: TypeAlias = Literal["flat", "row", "block", "dot"]
+Form: TypeAlias = Literal["flat", "row", "block", "dot", "attention"]
 """What one program holds at a time.
 
 flat   a vector of kept points; inner points one after another (pointwise work, windows, column scans)
 row    one kept point and a vector of its inner points (long rows)
 block  a tile, kept points by inner points (short rows, columns)
-dot    a tile of a matrix product, rows by columns, and what is done with it
+dot    a tile of a matrix product or convolution, rows by columns, and what is done with it
+attention   rows of one head; their keys a block at a time (online softmax)
 """
 Precision: TypeAlias = Literal["ieee", "tf32", "tf32x3"]
 """How float32 inputs of a matrix product are rounded; anything but ieee must be allowed by the task."""
 
+LEAST_TILE = 16
+"""``tl.dot`` takes no dimension below this."""
 WINDOW_POINTS = 64
 """Inner ranges up to this size are gone through point by point where the kept axis is contiguous."""
 TILE_VALUES = 8192
@@ -31,6 +35,8 @@ STEP_VALUES = 4096
 """Values per step where a row is longer than that."""
 FLAT_VALUES = 1024
 """Points of a pointwise program: 8 a thread with 4 warps, two 16-byte accesses of float32."""
+GROUP_ROWS = 8
+"""Blocks of rows of a product that are worked on together: the columns that they share stay in the cache."""
 VALUES_PER_WARP = 512
 """A warp for so many values of a tile, 16 a thread."""
 
@@ -47,16 +53,21 @@ class TritonSchedule(Schedule):
     block_kept: int | None = None
     """Kept points per program; a power of two. Form ``row`` has always one."""
     block_inner: int | None = None
-    """Inner points per step; a power of two. At least the whole range: the row stays in registers."""
+    """Inner points per step; a power of two. At least the whole range: the row stays in registers.
+
+    Form ``attention``: keys per step.
+    """
     block_columns: int | None = None
     """Form ``dot``: columns of a tile, whose rows are ``block_kept``; powers of two from 16 on."""
+    group_rows: int | None = None
+    """Form ``dot``: so many blocks of rows are worked on together, before the next block of columns."""
     precision: Precision | None = None
-    """Form ``dot``."""
+    """Forms ``dot`` and ``attention``."""
     num_warps: int | None = None
     num_stages: int | None = None
     """Steps of a loop whose loads are in flight together."""
     programs: int | None = None
-    """So many programs go through all blocks in turn; None: one program a block."""
+    """So many programs go through all blocks in turn; None or 0: one program a block."""
     hints: bool | None = None
     """Cache hints: rows that are read again are kept, what is read for the last time goes first."""
     moments: Literal["two_pass", "one_pass"] | None = None
@@ -75,9 +86,12 @@ class Decided:
     block_kept: int
     block_inner: int
     block_columns: int
+    group_rows: int
     precision: Precision
     dot: Dot | None
     """The matrix product of form ``dot``."""
+    attention: AttentionForm | None
+    """What form ``attention`` computes."""
     num_warps: int
     num_stages: int
     programs: int | None
@@ -93,10 +107,23 @@ class Decided:
     @property
     def blocks(self) -> int:
         """Return the number of blocks of kept points, or of tiles."""
+        if self.attention is not None:
+            batches, rows, _, _ = self.attention.sizes
+            return batches * -(-rows // self.block_kept)
         if self.dot is None:
             return -(-self.kept_points // self.block_kept)
         down, across, batch = (self.size_of(a) for a in (self.dot.rows, self.dot.columns, self.dot.batch))
         return -(-down // self.block_kept) * -(-across // self.block_columns) * batch
+
+    @property
+    def is_tiled(self) -> bool:
+        """True where products of matrices are added in tiles."""
+        return self.dot is not None or self.attention is not None
+
+    @property
+    def loop_points(self) -> int:
+        """Return the points that ``block_inner`` cuts up."""
+        return self.attention.key.size if self.attention else inner_points(self.region)
 
     def size_of(self, axes: tuple[str, ...]) -> int:
         """Return the number of points of some axes."""
@@ -115,6 +142,9 @@ def decide(region: Region) -> Decided:
     given = schedule if isinstance(schedule, TritonSchedule) else TritonSchedule()
     region = normalise(region)
     inner = inner_points(region)
+    attention = find_attention(region)
+    if attention is not None:
+        return _of_attention(region, attention, given)
     dot = find_dot(region) if given.form in (None, "dot") else None
     form = "dot" if dot is not None else _usable_form(region, given.form or _form(region, inner))
     kept = math.prod(axis.size for axis in region.kept)
@@ -123,8 +153,8 @@ def decide(region: Region) -> Decided:
     block_kept = given.block_kept or _block_kept(region, form, block_inner)
     block_kept = 1 if form == "row" else min(block_kept, power_of_two(kept))
     if dot is not None:  # tl.dot takes no dimension below 16
-        block_inner, block_kept = max(16, block_inner), max(16, block_kept)
-    block_columns = max(16, given.block_columns or 64)
+        block_inner, block_kept = max(LEAST_TILE, block_inner), max(LEAST_TILE, block_kept)
+    block_columns = max(LEAST_TILE, given.block_columns or 64)
     tile = block_kept * (block_columns if dot is not None else block_inner)
     is_looped = block_inner < inner and form != "flat"
     return Decided(
@@ -133,14 +163,43 @@ def decide(region: Region) -> Decided:
         block_kept=block_kept,
         block_inner=block_inner,
         block_columns=block_columns,
+        group_rows=given.group_rows or GROUP_ROWS,
         precision=given.precision or "ieee",
         dot=dot,
+        attention=None,
         num_warps=given.num_warps or _warps(form, tile),
         num_stages=given.num_stages or (1 if not is_looped else 3 if dot else 2),
-        programs=given.programs,
+        programs=given.programs or None,
         hints=True if given.hints is None else given.hints,
         online=True if given.online is None else given.online,
         one_pass=given.moments == "one_pass",
+    )
+
+
+def _of_attention(region: Region, attention: AttentionForm, given: TritonSchedule) -> Decided:
+    """Return every choice for attention: rows and keys of a step make one tile of scores."""
+    _, rows, keys, depth = attention.sizes
+    widest = max(depth, attention.feature.size)
+    block_kept = min(given.block_kept or (64 if widest <= 128 else 32), power_of_two(rows))
+    block_inner = min(given.block_inner or 32, power_of_two(keys))
+    block_kept, block_inner = max(LEAST_TILE, block_kept), max(LEAST_TILE, block_inner)
+    values = block_kept * max(block_inner, power_of_two(widest))
+    return Decided(
+        region=region,
+        form="attention",
+        block_kept=block_kept,
+        block_inner=block_inner,
+        block_columns=LEAST_TILE,
+        group_rows=GROUP_ROWS,
+        precision=given.precision or "ieee",
+        dot=None,
+        attention=attention,
+        num_warps=given.num_warps or (4 if values <= 2048 else 8),
+        num_stages=given.num_stages or (2 if block_inner < keys else 1),
+        programs=given.programs or None,
+        hints=True,
+        online=True,
+        one_pass=False,
     )
 
 
@@ -152,7 +211,8 @@ def complete(region: Region) -> TritonSchedule:
         block_kept=decided.block_kept,
         block_inner=decided.block_inner,
         block_columns=decided.block_columns if decided.dot else None,
-        precision=decided.precision if decided.dot else None,
+        group_rows=decided.group_rows if decided.dot else None,
+        precision=decided.precision if decided.is_tiled else None,
         num_warps=decided.num_warps,
         num_stages=decided.num_stages,
         programs=decided.programs,
@@ -175,7 +235,7 @@ def passes(region: Region) -> int:
 
 def _usable_form(region: Region, form: Form) -> Form:
     """Scans with further axes beside their own run point by point; so does what has no inner axes."""
-    if form == "dot":
+    if form in ("dot", "attention"):
         form = _form(region, inner_points(region))
     has_more = any(s.kind == "scan" and s.axes != (s.scan_axis,) for s in region.stages)
     return "flat" if has_more or inner_points(region) == 1 else form

@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping
 
 from kernelwright.core.errors import LoweringError
+from kernelwright.ir.attention import is_attention
 from kernelwright.ir.dag import Dag
 from kernelwright.ir.normalise import axis_sizes, coefficient, map_affines, map_loads, normalise
 from kernelwright.ir.program import (
@@ -59,6 +60,8 @@ def parts_for(region: Region) -> int | None:
 
 def can_split(region: Region) -> bool:
     """True when the region reduces, and what it does on the way can be cut between its stages."""
+    if is_attention(region):
+        return False
     return any(s.kind == "reduce" and s.axes for s in region.stages) and not any(
         s.kind == "scan" for s in region.stages
     )

@@ -35,7 +35,7 @@ class VectorWidth:
         """Return the regions where threads could have more or fewer."""
         found = []
         for step in program.steps:
-            if not isinstance(step, Region) or decide(step).dot is not None:
+            if not isinstance(step, Region) or decide(step).is_tiled:
                 continue
             now = decide(step).num_warps
             values = tuple(w for w in WIDTHS if self._warps(step, w) not in (None, now))
@@ -58,7 +58,7 @@ class VectorWidth:
     def _warps(self, region: Region, width: int) -> int | None:
         lanes = LANES[self.gpu.kind]
         warps = _tile_bytes(region) // (width * lanes)
-        return warps if 1 <= warps <= MAX_THREADS // lanes and decide(region).dot is None else None
+        return warps if 1 <= warps <= MAX_THREADS // lanes and not decide(region).is_tiled else None
 
 
 def _tile_bytes(region: Region) -> int:

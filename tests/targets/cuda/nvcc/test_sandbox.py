@@ -31,6 +31,7 @@ def test_kernels_and_launchers_are_built_in_there(launcher: Launcher, tmp_path: 
         assert kernel_resources(built)["k"].spills == 0 and built.path.stat().st_size > 500
 
 
+@pytest.mark.slow
 def test_what_the_text_rule_misses_is_not_there_to_be_read(launcher: Launcher, tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("int secret = 1;", encoding="utf-8")

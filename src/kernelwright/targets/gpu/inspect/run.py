@@ -1,5 +1,6 @@
 """Inspects a candidate: starts the process that builds its kernels, ends it in time, trusts it little."""
 
+import contextlib
 import fcntl
 import importlib.util
 import json
@@ -31,6 +32,8 @@ TIMEOUT_S = 300.0
 ANSWER_BYTES = 16 << 20
 LOG_BYTES = 4 << 20
 LOG_TAIL = 4000
+END_S = 30.0
+"""For a process that was asked to end, and for the kernel to take a killed one away."""
 
 
 def find_device(name: str) -> GpuFacts:
@@ -98,12 +101,14 @@ class Heard:
     messages: list[dict[str, Any]] = field(default_factory=list)
 
 
-def start_here(command: Sequence[str], folder: str, answers: int, log: int) -> "subprocess.Popen[bytes]":
+def start_here(
+    command: Sequence[str], folder: str, answers: int, log: int, *, threads: int = 1
+) -> "subprocess.Popen[bytes]":
     """Start a command as a plain child in a session of its own, with no secrets in its environment."""
     return subprocess.Popen(
         command,
         cwd=folder,
-        env=bare_environment(folder, threads=1, LANG="C.UTF-8", PYTHONDONTWRITEBYTECODE="1"),
+        env=bare_environment(folder, threads=threads, LANG="C.UTF-8", PYTHONDONTWRITEBYTECODE="1"),
         stdin=subprocess.PIPE,
         stdout=log,
         stderr=log,
@@ -116,6 +121,7 @@ def ask_program(program: str, request: bytes, timeout_s: float, start: Start) ->
     """Run a module as a program, give it the request, and return the JSON lines that it wrote.
 
     Raises:
+        UserError: the sandbox is weaker than is required.
         MachineError: the process cannot be started.
     """
     answers, log = _room("answers", ANSWER_BYTES), _room("log", LOG_BYTES)
@@ -123,7 +129,10 @@ def ask_program(program: str, request: bytes, timeout_s: float, start: Start) ->
     try:
         with tempfile.TemporaryDirectory(prefix="kernelwright-", ignore_cleanup_errors=True) as folder:
             code = _run(start(command, folder, answers, log), request, timeout_s)
-        return Heard(code, _written(log, LOG_BYTES).decode(errors="replace")[-LOG_TAIL:], _messages(answers))
+        messages = _messages(answers)
+        if messages and "refused" in messages[0]:
+            raise UserError(str(messages[0]["refused"])[:500])
+        return Heard(code, _written(log, LOG_BYTES).decode(errors="replace")[-LOG_TAIL:], messages)
     except OSError as error:
         raise MachineError(f"no process can be started for {program}: {error}") from error
     finally:
@@ -143,16 +152,16 @@ def _run(process: "subprocess.Popen[bytes]", request: bytes, timeout_s: float) -
     except BrokenPipeError:
         return process.wait()
     finally:
-        _kill_session(process)
+        end_session(process)
 
 
-def _kill_session(process: "subprocess.Popen[bytes]") -> None:
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
-    finally:
-        process.wait()
+def end_session(process: "subprocess.Popen[bytes]") -> None:
+    """End a process and its session: by SIGTERM, on which a confining process ends what it confines."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(END_S)
 
 
 def _room(name: str, size: int) -> int:

@@ -10,6 +10,7 @@
 #define __forceinline__ inline __attribute__((always_inline))
 #define __noinline__ __attribute__((noinline))
 #define HIP_DYNAMIC_SHARED(type, name) extern __shared__ type name[];
+#define INFINITY __builtin_inff()
 #define KW_DEVICE static inline __device__ __attribute__((always_inline))
 typedef __SIZE_TYPE__ size_t;
 typedef signed char int8_t;
@@ -48,6 +49,10 @@ typedef kw_vector<int, 2> int2;
 typedef kw_vector<int, 4> int4;
 KW_DEVICE float2 make_float2(float x, float y) { return {x, y}; }
 KW_DEVICE float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
+KW_DEVICE unsigned __float_as_uint(float x) { return __builtin_bit_cast(unsigned, x); }
+KW_DEVICE float __uint_as_float(unsigned x) { return __builtin_bit_cast(float, x); }
+KW_DEVICE int __float_as_int(float x) { return __builtin_bit_cast(int, x); }
+KW_DEVICE float __int_as_float(int x) { return __builtin_bit_cast(float, x); }
 KW_DEVICE void __syncthreads() {
   __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
   __builtin_amdgcn_s_barrier();
@@ -74,6 +79,9 @@ KW_DEVICE int __popcll(unsigned long bits) { return __builtin_popcountl(bits); }
 template <class T> KW_DEVICE T atomicAdd(T* at, T value) {
   return __hip_atomic_fetch_add(at, value, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
 }
+template <class T> KW_DEVICE T atomicExch(T* at, T value) {
+  return __hip_atomic_exchange(at, value, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+}
 #define KW_UNARY(name, builtin) KW_DEVICE float name(float x) { return builtin(x); }
 KW_UNARY(sqrtf, __builtin_sqrtf)
 KW_UNARY(fabsf, __builtin_fabsf)
@@ -89,6 +97,7 @@ KW_UNARY(__logf, __builtin_logf)
 KW_UNARY(rsqrtf, __builtin_amdgcn_rsqf)
 KW_UNARY(__frcp_rn, __builtin_amdgcn_rcpf)
 KW_DEVICE float fmaf(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
+KW_DEVICE float copysignf(float x, float y) { return __builtin_copysignf(x, y); }
 KW_DEVICE float fmaxf(float x, float y) { return __builtin_fmaxf(x, y); }
 KW_DEVICE float fminf(float x, float y) { return __builtin_fminf(x, y); }
 template <class T> KW_DEVICE T min(T x, T y) { return y < x ? y : x; }

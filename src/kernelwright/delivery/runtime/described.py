@@ -1,0 +1,154 @@
+"""Hashes of what objects hold and of what classes do: equal for a copy, in this process and in others."""
+
+import copyreg
+import functools
+import hashlib
+import sys
+from collections.abc import Callable, Iterator
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType
+from typing import Any
+
+import torch
+from torch import nn
+
+from .structure import is_found, is_plain, name_of
+
+OWN = "_kernelwright"
+"""Attribute of a delivered module that holds its state of ours."""
+NOT_HELD = frozenset({OWN, "_compiled_call_impl"})
+DEEPEST = 40
+"""So many objects inside each other are described."""
+
+
+def digest_of(tensor: torch.Tensor) -> str:
+    """Return a hash of a tensor's values."""
+    flat = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
+    return hashlib.sha256(flat.numpy().tobytes()).hexdigest()
+
+
+def description_of(value: Any) -> str:
+    """Return a hash of what an object holds; empty where nobody can tell."""
+    try:
+        return _hash(_described(value, ()))
+    except Exception:  # whatever a user's __reduce__ raises
+        return ""
+
+
+@functools.cache
+def code_of(kind: type) -> str:
+    """Return which code a class has: the Python version, and a hash. Empty for classes of torch."""
+    parts = []
+    for base in _own_bases(kind):
+        read = _names_in(base)
+        for name, value in sorted(vars(base).items()):
+            functions = [_code_text(function) for function in _functions_in(value)]
+            is_read = is_plain(value) and name in read and not name.startswith("__")
+            if functions or is_read:
+                parts.append(f"{name} = {functions or repr(value)}")
+    return f"{_python()} {_hash(chr(10).join(parts))}" if _own_bases(kind) else ""
+
+
+def is_same_class(kind: type, name: str, code: str) -> bool:
+    """Say whether a class is the one that was verified: of the same name, with the same code."""
+    module, _, qualname = name.partition(":")
+    own = code_of(kind)
+    if kind.__qualname__ != qualname or bool(own) != bool(code):
+        return False
+    if own.split()[:1] == code.split()[:1] and own:
+        return own == code
+    return bool(own) or kind.__module__ == module
+
+
+@functools.cache
+def names_read(kind: type) -> frozenset[str]:
+    """Return the names that a class's code may look up in its instances: its own, and those it speaks of."""
+    return frozenset(dir(kind)).union(*map(_names_in, _own_bases(kind)))
+
+
+def _own_bases(kind: type) -> list[type]:
+    return [b for b in kind.__mro__ if b is not object and b.__module__.partition(".")[0] != "torch"]
+
+
+def _python() -> str:
+    return f"{sys.implementation.name}-{sys.version_info.major}.{sys.version_info.minor}"
+
+
+def _names_in(base: type) -> set[str]:
+    pending = [function.__code__ for value in vars(base).values() for function in _functions_in(value)]
+    found: set[str] = set()
+    while pending:
+        code = pending.pop()
+        found.update(code.co_names, (text for text in code.co_consts if isinstance(text, str)))
+        pending += [inner for inner in code.co_consts if isinstance(inner, CodeType)]
+    return found
+
+
+def _functions_in(value: Any) -> Iterator[FunctionType]:
+    """Yield the functions of a class's entry: a method, a property, a wrapper around one."""
+    for inner in (value, *(getattr(value, name, None) for name in ("__func__", "fget", "fset", "func"))):
+        while isinstance(inner, FunctionType):
+            yield inner
+            inner = getattr(inner, "__wrapped__", None)
+
+
+def _code_text(function: FunctionType) -> str:
+    try:
+        defaults = _described([function.__defaults__, function.__kwdefaults__], ())
+    except Exception:  # a default that nobody can describe
+        defaults = "?"
+    return f"{_code(function.__code__, function.__doc__)} {defaults}"
+
+
+def _code(code: CodeType, doc: str | None = None) -> str:
+    start = int(code.co_consts[:1] in ((doc,), (None,)))  # where a docstring stands, or would
+    consts = [_constant(value) for value in code.co_consts[start:]]
+    return f"{code.co_code.hex()} {code.co_names} {code.co_varnames} {consts}"
+
+
+def _constant(value: Any) -> str:
+    if isinstance(value, CodeType):
+        return _code(value)
+    return repr(sorted(map(repr, value))) if isinstance(value, frozenset) else repr(value)
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="replace")).hexdigest()
+
+
+def _described(value: Any, above: tuple[int, ...]) -> str:
+    """Return an object in words; raises TypeError where it has none."""
+    if is_plain(value) or isinstance(value, bytes | complex):
+        return repr(value)
+    if id(value) in above:
+        return f"<{len(above) - above.index(id(value))} up>"
+    if len(above) > DEEPEST:
+        raise TypeError("too deep")
+    inner: Callable[[Any], str] = functools.partial(_described, above=(*above, id(value)))
+    if isinstance(value, torch.Tensor):
+        return f"{type(value).__name__} {tuple(value.shape)} {value.dtype} {value.device} {digest_of(value)}"
+    if isinstance(value, type | BuiltinFunctionType):
+        return name_of(value)
+    if isinstance(value, FunctionType):
+        cells = [cell.cell_contents for cell in value.__closure__ or ()]
+        return name_of(value) if is_found(value) else f"{_code_text(value)} {inner(cells)}"
+    if isinstance(value, MethodType):
+        return f"{value.__name__} of {inner(value.__self__)}"
+    name = name_of(type(value))
+    if type(value) in (set, frozenset):
+        return f"{name} {sorted(map(inner, value))}"
+    if type(value) is dict:
+        return f"{name} {[(inner(key), inner(item)) for key, item in value.items()]}"
+    if type(value) in (list, tuple):
+        return f"{name} {[inner(item) for item in value]}"
+    if isinstance(value, nn.Module):
+        return f"{name} {inner({k: v for k, v in vars(value).items() if k not in NOT_HELD})}"
+    return f"{name} {inner(_reduced(value))}"
+
+
+def _reduced(value: Any) -> list[Any]:
+    reduced = value.__reduce_ex__(4)
+    if isinstance(reduced, str):
+        return [reduced]
+    made, given, state, *rest = (*reduced, None, None, None)[:5]
+    listed, mapped = (None if part is None else list(part) for part in (*rest, None, None)[:2])
+    return [None if made is copyreg.__newobj__ else made, given, state, listed, mapped]  # type: ignore[attr-defined]

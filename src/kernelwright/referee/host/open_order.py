@@ -1,0 +1,22 @@
+"""Finds out whether a reference leaves it open which of equal values comes first, as ``torch.topk`` does."""
+
+from typing import Any
+
+from torch.utils._python_dispatch import TorchDispatchMode
+
+OPEN = frozenset({"topk", "argsort", "kthvalue", "median", "nanmedian", "mode"})
+SORTS = frozenset({"sort", "msort"})
+
+
+class OrderTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Watches one call of a reference."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.is_open = False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name, kwargs = func.overloadpacket.__name__, kwargs or {}
+        is_stable = kwargs.get("stable") is True
+        self.is_open |= name in OPEN or (name in SORTS and not is_stable)
+        return func(*args, **kwargs)

@@ -1,0 +1,109 @@
+"""Google's protocol over a real local server, which is a stub: the same outcomes at the same bounded cost."""
+
+import pytest
+from lab.servers.bad_server import BadServer, Behaviour, hangs, resets, sends
+
+from kernelwright.agents.llm.client import Reply
+from kernelwright.agents.llm.model_client import ModelClient
+from kernelwright.agents.llm.tape import MemoryTape
+from kernelwright.core.budget import Budget, Meter, Spent
+from kernelwright.core.errors import ModelUnavailable
+from kernelwright.core.model_call import CallOutcome
+from kernelwright.core.models import ModelSettings
+
+pytest.importorskip("google.genai")
+
+KEY = "sk-google-0123456789"
+
+
+def generates(text: str, *, finish: str = "STOP") -> Behaviour:
+    """Answer properly with that text, of 7 tokens after 5 of thinking."""
+    body = {
+        "candidates": [
+            {"content": {"role": "model", "parts": [{"text": text}]}, "finishReason": finish, "index": 0}
+        ],
+        "modelVersion": "gemini-scripted",
+        "responseId": "r1",
+        "usageMetadata": {
+            "promptTokenCount": 11,
+            "candidatesTokenCount": 7,
+            "thoughtsTokenCount": 5,
+            "totalTokenCount": 23,
+        },
+    }
+    return lambda exchange: exchange.send_json(200, body)
+
+
+def fails(code: int, *, retry_after: str | None = None) -> Behaviour:
+    """Answer with an error in the protocol's form."""
+    headers = {} if retry_after is None else {"Retry-After": retry_after}
+    body = {"error": {"code": code, "message": "scripted", "status": "SCRIPTED"}}
+    return lambda exchange: exchange.send_json(code, body, headers)
+
+
+@pytest.fixture(autouse=True)
+def key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GEMINI_API_KEY", raising=False)
+    monkeypatch.setenv("GOOGLE_API_KEY", KEY)
+
+
+def ask(
+    monkeypatch: pytest.MonkeyPatch, *script: Behaviour, **settings: object
+) -> tuple[Reply[str], Spent, int, list[float]]:
+    """Return the reply to one question, what it cost, the requests it took and the waits between them."""
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    with BadServer(*script) as server:
+        monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", server.root)
+        chosen = ModelSettings.model_validate({"model": "google:gemini-scripted", **settings})
+        meter = Meter(Budget(), lambda: 0.0)
+        reply = ModelClient(chosen, meter, MemoryTape(), sleep=sleep).ask_text("coder", "be brief", "hello")
+        return reply, meter.spent, len(server.requests), slept
+
+
+def test_an_answer_with_its_thinking_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    reply, spent, n_requests, _ = ask(monkeypatch, generates("hi"))
+    assert (reply.outcome, reply.value, n_requests) == (CallOutcome.OK, "hi", 1)
+    assert spent == Spent(model_calls=1, tokens=23)
+
+
+FAILURES = {
+    "500": (fails(500), CallOutcome.SERVER_ERROR, 4),
+    "reset": (resets(), CallOutcome.DISCONNECTED, 3),
+    "no JSON": (sends(b"hello"), CallOutcome.MALFORMED_REPLY, 2),
+    "a prompt too long": (fails(400), CallOutcome.BAD_REQUEST, 1),
+    "the limit of tokens": (generates("half", finish="MAX_TOKENS"), CallOutcome.TRUNCATED, 1),
+    "a content filter": (generates("", finish="SAFETY"), CallOutcome.REFUSED, 1),
+}
+
+
+@pytest.mark.parametrize("name", FAILURES)
+def test_a_failure_has_the_same_name_and_cost_as_in_the_other_protocols(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    behaviour, outcome, cost = FAILURES[name]
+    reply, _, n_requests, _ = ask(monkeypatch, behaviour)
+    assert (reply.outcome, reply.value, n_requests) == (outcome, None, cost)
+    assert reply.detail and "\n" not in reply.detail
+
+
+@pytest.mark.parametrize("code", [429, 503])
+def test_a_busy_server_is_asked_again_after_the_wait_it_asks_for(
+    code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reply, _, n_requests, slept = ask(monkeypatch, fails(code, retry_after="7"), generates("hi"))
+    assert (reply.value, n_requests, slept) == ("hi", 2, [7.0])
+
+
+def test_wall_time_is_bounded_where_no_answer_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    reply, *_ = ask(monkeypatch, hangs(), timeout_s=0.5)
+    assert reply.outcome is CallOutcome.TIMED_OUT
+
+
+@pytest.mark.parametrize(("code", "said"), [(401, "unauthorised"), (404, "unknown model")])
+def test_what_cannot_recover_ends_the_run(code: int, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ModelUnavailable, match=said):
+        ask(monkeypatch, fails(code))

@@ -1,0 +1,111 @@
+"""The blocks of README and tutorial do what these pages say, pasted in order."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import pytest
+from lab.example_target import install
+from lab.servers.bad_server import BadServer, answers
+from lab.servers.playing_model import REFERENCE, PlayingModel
+
+ROOT = Path(__file__).parents[2]
+README, TUTORIAL = ROOT / "README.md", ROOT / "docs" / "tutorial.md"
+BLOCK = r"^(`{3,})%s\n(.*?)^\1\n"
+LIMIT_S = 1800
+"""For a block that hangs; it says nothing of how long one takes."""
+
+
+def blocks(page: Path, language: str = "sh") -> list[str]:
+    found = re.findall(BLOCK % language, page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    return [body for _, body in found]
+
+
+def scripts(folder: Path, lines: Mapping[str, str]) -> Path:
+    """Write a program of one shell line for each name."""
+    folder.mkdir()
+    for name, line in lines.items():
+        (folder / name).write_text(f"#!/bin/sh\n{line}\n")
+        (folder / name).chmod(0o755)
+    return folder
+
+
+def paste(texts: Iterable[str], work: Path, programs: Path, more: Mapping[str, str]) -> str:
+    """Run blocks in a folder; return what they printed."""
+    environment = os.environ | {"PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"} | more
+    said = ""
+    for block in texts:
+        done = subprocess.run(
+            ["bash", "-e", "-c", block], cwd=work, env=environment, capture_output=True, text=True,
+            timeout=LIMIT_S, check=False,
+        )  # fmt: skip
+        told = f"{block}\n{done.stdout}\n{done.stderr}"
+        # On a busy machine a check by clocks may refuse a small honest kernel; nothing else may go wrong.
+        assert done.returncode == 0 or (done.returncode == 1 and "rejected" in done.stdout), told
+        said += done.stdout
+    return said
+
+
+OURS = {
+    "python": f'exec "{sys.executable}" "$@"',
+    "kernelwright": f'exec "{sys.executable}" -m kernelwright "$@"',
+}
+
+
+def test_blocks_are_found_whole_and_other_fences_are_not(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("```sh\none\n```\n```text\ntwo\n```\n````sh\n```cpp\nthree\n```\n````\n")
+    assert blocks(page) == ["one\n", "```cpp\nthree\n```\n"]
+    assert len(blocks(TUTORIAL)) >= 6 and len(blocks(README)) >= 3
+
+
+@pytest.mark.slow
+def test_every_block_of_the_tutorial_runs(tmp_path: Path) -> None:
+    work, packages = (tmp_path / name for name in ("work", "site"))
+    for folder in (work, packages):
+        folder.mkdir()
+    paths = [str(install(packages)), os.environ.get("PYTHONPATH", "")]
+    said = paste(
+        blocks(TUTORIAL),
+        work,
+        scripts(tmp_path / "bin", OURS),
+        {
+            "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+            "KERNELWRIGHT_DATA": str(tmp_path / "data"),
+        },
+    )
+    assert "same answer: True" in said and "keep-rows-together" in said
+    assert (work / "tail_report.html").exists()
+
+
+@pytest.mark.slow
+def test_every_block_of_the_readme_runs(tmp_path: Path) -> None:
+    """make says what it would do, pip does nothing, and a scripted model on loopback answers for OpenAI."""
+    work = tmp_path / "work"
+    shutil.copytree(ROOT / "examples", work / "examples")
+    (work / "model.py").write_text(REFERENCE)
+    (work / "module_in_memory.py").write_text("".join(blocks(README, "python")))
+    (work / ".venv" / "bin").mkdir(parents=True)
+    (work / ".venv" / "bin" / "activate").touch()
+    stand_ins = {"make": f'exec {shutil.which("make")} -C "{ROOT}" -n "$@"', "pip": 'echo pip "$@"'}
+    with BadServer(answers(PlayingModel())) as server:
+        said = paste(
+            [*blocks(README), "python module_in_memory.py"],
+            work,
+            scripts(tmp_path / "bin", OURS | stand_ins),
+            {
+                "KERNELWRIGHT_DATA": str(tmp_path / "data"),
+                "KERNELWRIGHT_BASE_URL": server.url,
+                "KERNELWRIGHT_API_KEY": "none",
+                "KERNELWRIGHT_BUDGET_EVALUATIONS": "2",
+                "KERNELWRIGHT_BASELINE": "eager",
+            },
+        )
+        assert server.requests, "the model's block must have asked the model"
+    assert "out/demo.html" in said and "pytest" in said
+    reports = ("gelu_layernorm_report.html", "model_report.html", "report.html")
+    assert all((work / name).exists() for name in reports)

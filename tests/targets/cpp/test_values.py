@@ -1,0 +1,91 @@
+"""Printed kernels compute eager's very values where a rounding or a type decides which value that is."""
+
+import types
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from tests.ir.lowering_checks import Wrap
+
+from kernelwright.core.machine import Machine
+from kernelwright.ir.lower import lower
+from kernelwright.targets.cpp.candidate import render_cpp_candidate
+from kernelwright.targets.cpp.schedules import with_default_schedules
+from kernelwright.tasks.capture import capture_task
+from kernelwright.tasks.live import task_from_module
+
+SEED = torch.Generator().manual_seed(0)
+BYTES = torch.randint(0, 256, (2, 8, 33), dtype=torch.uint8, generator=SEED)
+SMALL = torch.randint(-128, 128, (2, 8, 33), dtype=torch.int8, generator=SEED)
+WIDE = torch.randint(-(2**62), 2**62, (8, 33), generator=SEED)
+TENTHS = torch.round(torch.randn(8, 33, generator=SEED) * 10) / 10
+COUNT = torch.arange(1.0, 2001.0).reshape(40, 50)
+ROWS = torch.randn(5, 7, 33, generator=SEED)
+IMAGE = torch.randn(1, 2, 4, 4, generator=SEED)
+
+
+def of_bytes(a: torch.Tensor, b: torch.Tensor) -> Any:
+    return (
+        (a - b).float() * 2, torch.where((a + b) > 100, a.float(), b.float()), (-a).float() * 0.5,
+        (a > -1).float() + 1, (a * 3).float().sum(-1), a.any(-1), a.all(-1),
+    )  # fmt: skip
+
+
+def of_small_integers(a: torch.Tensor, b: torch.Tensor) -> Any:
+    return (a * b) > 0, (a + b).float().sum(-1), (-a).float(), (a - b).abs().float()
+
+
+def of_wide_integers(a: torch.Tensor) -> Any:
+    return (a + a) > a, (a * 3) // 7, a // -3, a % -7, a.clamp(-5, 9), torch.div(a, 4, rounding_mode="floor")
+
+
+def of_bools(a: torch.Tensor) -> Any:
+    return a.amax(-1), a.amin(-1), (a + a).float() * 3, (a * a).long() + 1
+
+
+CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
+    "uint8": (of_bytes, tuple(BYTES)),
+    "int8": (of_small_integers, tuple(SMALL)),
+    "int64": (of_wide_integers, (WIDE,)),
+    "bool": (of_bools, (TENTHS > 0,)),
+    "floor division": (
+        lambda a, b: (a // 0.1, torch.floor_divide(a, 0.3), a // b, torch.div(a, b, rounding_mode="floor")),
+        (TENTHS, TENTHS.flip(0)),
+    ),
+    "steps after a division": (
+        lambda x: ((x / 41).floor(), (x / x.amax(-1, keepdim=True)) == 1, (x / 49 + 0.5).long()),
+        (COUNT,),
+    ),
+    "integers over integers": (lambda x: (x / 41).floor().long(), (COUNT.long(),)),
+    "scans of both directions": (
+        lambda x: (x.cumsum(-1), x.flip(-1).cumsum(-1).flip(-1), x.flip(1).cumsum(1).flip(1) + x.cumsum(1)),
+        (ROWS,),
+    ),
+    "upsampling": (
+        lambda x: (F.interpolate(x, scale_factor=3.2) * 2, F.interpolate(x, scale_factor=3.0) + 1),
+        (IMAGE,),
+    ),
+    "places of padded maxima": (
+        lambda x: F.max_pool2d(torch.where(x > 9, x, -torch.inf), 3, 2, 1, return_indices=True),
+        (IMAGE,),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_kernels_have_the_values_of_eager(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    function, inputs = CASES[name]
+    task = task_from_module(Wrap(function), inputs, name="values", folder=tmp_path)
+    captured = capture_task(task, task.workloads[0])
+    program = with_default_schedules(lower(captured), Machine(cores=2))
+    module = types.ModuleType("candidate")
+    exec(render_cpp_candidate(task, {task.workloads[0].name: (captured, program)}, ""), module.__dict__)
+    assert "CPP_SOURCE" in vars(module)
+    found, wanted = module.ModelNew()(*inputs), function(*inputs)
+    found, wanted = (v if isinstance(v, tuple) else (v,) for v in (found, wanted))
+    for got, want in zip(found, wanted, strict=True):
+        torch.testing.assert_close(got, want, rtol=1e-5, atol=1e-5, equal_nan=True)

@@ -1,0 +1,70 @@
+"""A stand-in for the referee that verifies every kernel, and for the clock of a profile."""
+
+from collections.abc import Callable, Mapping
+from typing import Self
+
+from torch import nn
+
+from kernelwright.api import playing, starting
+from kernelwright.core.candidate import Candidate
+from kernelwright.core.evaluation import Evaluation, Speedup
+from kernelwright.core.machine import Machine
+from kernelwright.core.roofline import Floor
+from kernelwright.core.task import Task
+from kernelwright.referee.version import REFEREE_VERSION
+from kernelwright.testing.fake_run import PEAKS, fake_evaluation
+from kernelwright.whole import profiling
+
+
+class Generous:
+    """A stand-in: ``speedup`` times as fast as eager, and ``over_compile`` times as torch.compile."""
+
+    speedup = 2.0
+
+    def __init__(self, over_compile: float = 1.5) -> None:
+        self.over_compile = over_compile
+        self.judged: list[str] = []
+        self.task: Task | None = None
+        self.baseline_ms: Mapping[str, float] = {"default": 10.0}
+
+    def open(self, task: Task) -> Self:
+        self.task = task
+        return self
+
+    def evaluate(
+        self,
+        candidate: Candidate,
+        *,
+        final: bool = False,
+        floors: Mapping[str, Floor] | None = None,
+        baselines: tuple[str, ...] = ("eager",),
+    ) -> Evaluation:
+        assert self.task is not None
+        self.judged.append(self.task.name)
+        made = fake_evaluation(candidate, self.task, self.speedup, final=final)
+        ratio = self.over_compile
+        over = Speedup(baseline="torch_compile", ratio=ratio, low=0.98 * ratio, high=1.02 * ratio)
+        (result,) = made.results
+        compared = result.model_copy(update={"speedups": (*result.speedups, over)})
+        return made.model_copy(update={"results": (compared,), "referee": REFEREE_VERSION})
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None: ...
+
+
+def times_by_size(model: nn.Module, calls: object, names: dict[int, str]) -> profiling.Times:
+    """Stub: a submodule takes a millisecond for each module in it."""
+    return float(len(list(model.modules()))), {
+        path: float(len(list(model.get_submodule(path).modules()))) for path in names.values()
+    }
+
+
+def stand_in(put: Callable[[object, str, object], None]) -> Generous:
+    """Have nothing measured: ``put`` sets an attribute, as ``monkeypatch.setattr`` does."""
+    made = Generous()
+    put(playing, "open_referee", lambda *args, **named: made)
+    put(starting, "machine_for", lambda *args: Machine(cores=2, peaks=PEAKS))
+    put(profiling, "_time", times_by_size)
+    return made
