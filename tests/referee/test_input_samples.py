@@ -1,15 +1,21 @@
-"""What a workload's layout says about the arithmetic that may be behind an output."""
+"""Which samples a workload gets, and what its layout says about the arithmetic that may be behind an output."""
 
 import itertools
+import random
 
+import numpy as np
 import pytest
 
+from kernelwright.referee.checks.tolerance import decode
 from kernelwright.referee.session.input_samples import (
+    CHANGEABLE,
     ODD_FAMILIES,
     SampleKey,
     SampleLayout,
     plan_samples,
 )
+from kernelwright.referee.session.sample_maker import change_one
+from kernelwright.referee.session.shared_memory import ITEM_BYTES, SharedMemory
 
 
 @pytest.mark.parametrize(
@@ -42,10 +48,10 @@ def layout(*, has_weights: bool) -> SampleLayout:
 
 
 def test_a_slow_reference_gets_one_sample_that_holds_every_kind_of_odd_row() -> None:
-    slow = plan_samples(layout(has_weights=True), n_timed=2, is_slow=True)
+    slow = plan_samples(layout(has_weights=True), n_timed=2, is_slow=True, n_alone=1)
     quick = plan_samples(layout(has_weights=True), n_timed=2, is_slow=False)
     assert [key.family for key in slow if key.family in ODD_FAMILIES] == ["mixed"]
-    assert {key.state for key in slow} == {"constructed", "touched", "randomised"}
+    assert {key.state for key in slow} == {"constructed", "touched", "one element 1", "randomised"}
     assert len(slow) < len(quick) / 2
 
 
@@ -66,3 +72,16 @@ def test_weights_take_turns_where_they_may_change() -> None:
 def test_odd_samples_are_judged_row_by_row_and_loosely() -> None:
     slack = SampleKey("odd_rows").slack
     assert slack.is_by_row and slack.floor > 1 and not SampleKey("as_is").slack.is_by_row
+
+
+@pytest.mark.parametrize("dtype", CHANGEABLE)
+def test_one_element_of_a_tensor_moves_far_and_no_other(dtype: str) -> None:
+    slot = {"dtype": dtype, "shape": [3, 5], "offset": 64}
+    memory = SharedMemory(64 + 15 * ITEM_BYTES[dtype])
+    memory.bytes[:] = np.resize(np.array([0, 60], np.uint8), memory.size)  # small finite numbers in every type
+    before = memory.copy()
+    change_one(memory, slot, random.Random(1))
+    old, new = decode(before.slot_bytes(slot), dtype), decode(memory.slot_bytes(slot), dtype)
+    (at,) = np.flatnonzero(old != new)
+    assert np.isfinite(new[at]) and abs(new[at]) > 8 * np.abs(old).max()
+    assert np.array_equal(before.bytes[:64], memory.bytes[:64])

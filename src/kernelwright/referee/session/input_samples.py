@@ -11,6 +11,8 @@ from kernelwright.referee.checks.tolerance import EVEN, ExpectedOutput, Slack, i
 from kernelwright.referee.session.shared_memory import SharedMemory, slot_nbytes
 from kernelwright.referee.worker.layouts import Slot
 
+CHANGEABLE = ("float16", "bfloat16", "float32", "float64")
+"""Types of weights of which one element is changed at times."""
 AROUND = 0xFF
 """Byte that fills the memory around inputs: NaN for code that reads beyond an input."""
 
@@ -57,6 +59,12 @@ class SampleLayout:
     def has_weights(self) -> bool:
         """True when a second weight sample changes anything."""
         return any(is_float(slot["dtype"]) for slot in self.state.values())
+
+    @property
+    def changeable(self) -> list[Slot]:
+        """Return parameters and buffers of which one element can be changed alone."""
+        ordinary = (slot for slot in self.state.values() if slot["dtype"] in CHANGEABLE)
+        return [slot for slot in ordinary if math.prod(slot["shape"]) > 0]
 
     @property
     def longest_reduction(self) -> int:
@@ -112,6 +120,11 @@ SLACK = {
 CONSTRUCTED, TOUCHED, RANDOMISED, FRESH = "constructed", "touched", "randomised", "fresh"
 """Weights as constructed under a secret seed; the same but for one element of every tensor; others; and those
 of one evaluation only."""
+ONE_ELEMENT = "one element"
+"""Weights as constructed but for one element of one tensor."""
+ALONE = tuple(f"{ONE_ELEMENT} {number}" for number in range(1, 5))
+"""Several such in a session: whoever looks at some of all elements before it trusts what it has kept may have
+looked at one that moved, and does not look at all of those that move."""
 
 
 @dataclass(frozen=True)
@@ -158,6 +171,7 @@ def plan_samples(
     is_slow: bool,
     has_nonfinite: bool = False,
     are_weights_frozen: bool = False,
+    n_alone: int = len(ALONE),
 ) -> list[SampleKey]:
     """Return the session's samples; the first ``n_timed`` are also the inputs of the timed calls.
 
@@ -170,6 +184,7 @@ def plan_samples(
         is_slow: as above.
         has_nonfinite: NaN and infinity are judged.
         are_weights_frozen: one process never gets other weights.
+        n_alone: how many samples are on weights of which one element of one tensor is another.
     """
     keys = [SampleKey("as_is", variant) for variant in range(n_timed)]
     whole, odd = ["negated", "sparse_spikes"], ["mixed"]
@@ -184,6 +199,8 @@ def plan_samples(
         keys += [] if is_slow else [SampleKey(family) for family in FLAT_FAMILIES]
     if layout.has_weights and not are_weights_frozen:
         keys.append(SampleKey("as_is", 0, TOUCHED))
+        if layout.changeable:
+            keys += [SampleKey("as_is", 0, name) for name in ALONE[:n_alone]]
         keys.append(SampleKey("as_is", 0, RANDOMISED))
         if layout.has_float_inputs and not is_slow:
             keys += [

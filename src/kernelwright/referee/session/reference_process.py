@@ -1,6 +1,7 @@
 """One workload's reference: its admission, the session's input samples, the copies it is timed on."""
 
 import math
+import random
 import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,9 +25,11 @@ from kernelwright.referee.session.call_queue import RING, Bytes
 from kernelwright.referee.session.calls import Made
 from kernelwright.referee.session.host_process import HostProcess, is_trusted
 from kernelwright.referee.session.input_samples import (
+    ALONE,
     CONSTRUCTED,
     FRESH,
     ODD_FAMILIES,
+    ONE_ELEMENT,
     RANDOMISED,
     TOUCHED,
     InputSample,
@@ -37,13 +40,7 @@ from kernelwright.referee.session.input_samples import (
     plan_samples,
 )
 from kernelwright.referee.session.launcher import Launcher
-from kernelwright.referee.session.sample_maker import (
-    ANOTHER,
-    ONE_ELEMENT,
-    DrawMaker,
-    NonFinite,
-    Unchanged,
-)
+from kernelwright.referee.session.sample_maker import ANOTHER, DrawMaker, NonFinite, Unchanged
 from kernelwright.referee.session.shared_memory import ITEM_BYTES, SharedMemory
 from kernelwright.referee.settings import RefereeSettings
 from kernelwright.referee.worker.layouts import Slot, lanes_of, slots_in
@@ -403,11 +400,13 @@ class ReferenceProcess:
         self.eager_ms = self._check_repeatable(first)
         accepted = self._ask()
         self._is_frozen = self._settings.policy.weights is Weights.FROZEN
+        is_short = (len(ALONE) + 1) * self.layout.state_bytes > self._cache_bytes
+        n_alone = 1 if is_slow or is_short else len(ALONE)
         if self.layout.has_weights and not self._is_timed_only:
-            self._add_second_weights()
+            self._add_second_weights(n_alone)
         keys = plan_samples(
             self.layout, n_timed=n_timed, is_slow=is_slow, has_nonfinite=accepted["nonfinite"],
-            are_weights_frozen=self._is_frozen,
+            are_weights_frozen=self._is_frozen, n_alone=n_alone,
         )  # fmt: skip
         self.timed_keys, self.other_keys = keys[:n_timed], keys[n_timed:]
         if self.layout.arg_slots:
@@ -506,8 +505,10 @@ class ReferenceProcess:
                 )
         return min(latencies)
 
-    def _add_second_weights(self) -> None:
-        """Find changed weights on which the reference stays finite: all others, and one element."""
+    def _add_second_weights(self, n_alone: int) -> None:
+        """Find changed weights on which the reference stays finite: all others, and single elements."""
+        for name in ALONE[:n_alone]:
+            self.states[name] = self._maker.change_one(name, self.states[CONSTRUCTED], random.Random())
         for name, styles in ((RANDOMISED, STYLES), (TOUCHED, (TOUCHED,))):
             key = SampleKey("as_is", 0, name)
             for style in styles:

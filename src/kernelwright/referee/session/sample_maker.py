@@ -1,7 +1,6 @@
 """Makes weight samples and input samples, with the outputs of reference and oracle on them."""
 
 import itertools
-import math
 import random
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
@@ -17,6 +16,7 @@ from kernelwright.referee.checks.tolerance import (
     ExpectedNonFinite,
     ExpectedOutput,
     Storage,
+    decode,
     is_float,
     row_width,
 )
@@ -27,6 +27,7 @@ from kernelwright.referee.session.input_samples import (
     FLAT_FAMILIES,
     NONFINITE,
     ODD_FAMILIES,
+    ONE_ELEMENT,
     InputSample,
     OutputSpec,
     SampleKey,
@@ -45,8 +46,8 @@ N_OPEN = 8
 """The same where the order of equal values is open: every index must have had a chance to move."""
 
 
-ANOTHER, ONE_ELEMENT = "another", "one element"
-"""Names and styles of the weights that take turns with the constructed ones."""
+ANOTHER = "another"
+"""Name of a second construction, whose weights take turns with the first one's."""
 CHANGED_BY = 16.0
 """One element becomes this many times the largest of its tensor, so that outputs show whether it was read."""
 
@@ -92,11 +93,14 @@ class DrawMaker:
         """Return weights to take turns with ``state``: ``ANOTHER`` construction or ``ONE_ELEMENT`` new."""
         if style == ANOTHER:
             return self.make_state(style, "constructed", seed)
-        memory, rng = state.memory.copy(), random.Random(seed)
-        slots = [slot for slot in self._layout.state.values() if is_changeable(slot)]
-        if slots:
+        return self.change_one(style, state, random.Random(seed))
+
+    def change_one(self, name: str, state: WeightState, rng: random.Random) -> WeightState:
+        """Return weights of which one element of one tensor is another than in ``state``."""
+        memory = state.memory.copy()
+        if slots := self._layout.changeable:
             change_one(memory, rng.choice(slots), rng)
-        return WeightState(style, style, memory)
+        return WeightState(name, ONE_ELEMENT, memory)
 
     def draw_on(self, sample: InputSample, state: WeightState) -> InputSample:
         """Return the sample with the same inputs on other weights; raises NonFinite."""
@@ -352,16 +356,15 @@ class DrawMaker:
         self._map_scratch()
 
 
-def is_changeable(slot: Slot) -> bool:
-    """True for tensors of which one element is changed: ordinary floats that have elements."""
-    return slot["dtype"] in ("float32", "float64") and math.prod(slot["shape"]) > 0
-
-
 def change_one(memory: SharedMemory, slot: Slot, rng: random.Random) -> None:
     """Replace one element of a tensor by a large one."""
-    values = memory.slot_bytes(slot).view(slot["dtype"])
-    largest = float(np.abs(values).max()) or 1.0
-    values[rng.randrange(values.size)] = CHANGED_BY * largest
+    raw, dtype = memory.slot_bytes(slot), slot["dtype"]
+    values = decode(raw, dtype)
+    at, largest = rng.randrange(values.size), float(np.abs(values).max()) or 1.0
+    if dtype == "bfloat16":  # the upper half of a float32
+        raw.view(np.uint16)[at] = np.float32(CHANGED_BY * largest).view(np.uint32) >> 16
+    else:
+        raw.view(dtype)[at] = CHANGED_BY * largest
 
 
 def _widened(slot: Slot) -> tuple[str, tuple[int, ...]]:
