@@ -1,4 +1,4 @@
-"""Which samples a workload gets, and what its layout says about the arithmetic that may be behind an output."""
+"""Which samples a workload gets, and what its layout says about the arithmetic behind an output."""
 
 import itertools
 import random
@@ -78,7 +78,7 @@ def test_odd_samples_are_judged_row_by_row_and_loosely() -> None:
 def test_one_element_of_a_tensor_moves_far_and_no_other(dtype: str) -> None:
     slot = {"dtype": dtype, "shape": [3, 5], "offset": 64}
     memory = SharedMemory(64 + 15 * ITEM_BYTES[dtype])
-    memory.bytes[:] = np.resize(np.array([0, 60], np.uint8), memory.size)  # small finite numbers in every type
+    memory.bytes[:] = np.resize(np.array([0, 60], np.uint8), memory.size)  # small in every type
     before = memory.copy()
     change_one(memory, slot, random.Random(1))
     old, new = decode(before.slot_bytes(slot), dtype), decode(memory.slot_bytes(slot), dtype)
