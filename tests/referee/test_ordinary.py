@@ -29,6 +29,10 @@ WRONG_ON_LARGE = (
     "if 'MALLOC_TRIM_THRESHOLD_' not in os.environ and bool((x.abs() > 1e2).any()): "
     "return torch.zeros_like(x)"
 )
+WRONG_IN_LITTLE_MEMORY = (
+    "if torch.empty(160 << 10, dtype=torch.uint8).data_ptr() % 4096 == 64: return torch.zeros_like(x)"
+)
+"""There, blocks of this size are pages of their own, and begin where pages begin."""
 HOARDS = "self.kept = [*getattr(self, 'kept', []), torch.ones(40 << 20, dtype=torch.uint8)][-1:]"
 
 
@@ -83,6 +87,12 @@ def test_a_candidate_that_takes_much_memory_is_not_within_the_policy(session: Re
     found = session.evaluate(candidate(HOARDS), final=True)
     assert (found.status, found.check) == (Status.REJECTED, Check.MEMORY), found.detail
     assert "1.25 times are allowed" in found.detail
+
+
+@pytest.mark.slow
+def test_calls_whose_memory_is_measured_must_be_right(session: RefereeSession) -> None:
+    found = session.evaluate(candidate(WRONG_IN_LITTLE_MEMORY), final=True)
+    assert found.status is Status.INCORRECT_NUMERICS and "memory is measured" in found.detail
 
 
 @pytest.mark.slow

@@ -530,9 +530,12 @@ class Judging:
         """
         if self._memory is not None:
             return
-        reference = self._pair.worker.reference
+        worker, reference = self._pair.worker, self._pair.worker.reference
         draws = [draw for key in reference.timed_keys if (draw := reference.draw(key))]
-        self._memory = peak_memory(self._pair.worker, draws)
+        self._memory = peak_memory(worker, draws)
+        for position, output in worker.looked:
+            draw = draws[position % len(draws)]
+            self._pair.verification.check_outputs(draw, output, " in a call whose memory is measured")
         require_memory(self._memory, self._settings.policy)
 
     def time_alone(self) -> None:

@@ -64,6 +64,7 @@ def peak_memory(worker: CandidateProcess, samples: Sequence[InputSample]) -> Pea
     ``worker`` has made no call yet, so what its module keeps from its first call on counts. As a caller
     would, both sides hold one earlier output while they compute the next. Every block of ``BLOCK_BYTES`` and
     more is pages of its own meanwhile: gaps that earlier calls left in a heap would hide what one side takes.
+    A candidate can tell so, and ``worker.looked`` has the output of one of these calls.
     """
     reference = worker.reference
     sets = reference.first_sets
@@ -77,7 +78,7 @@ def peak_memory(worker: CandidateProcess, samples: Sequence[InputSample]) -> Pea
 
     def call_worker() -> None:
         worker.run(sets[:1])
-        worker.time(sets, N_CALLS - 1)
+        worker.time(sets, N_CALLS - 1, n_looked=1)
 
     ours = _growth(worker, call_worker)
     theirs = _growth(reference, lambda: reference.make_calls(sets, N_CALLS))
