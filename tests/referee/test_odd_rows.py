@@ -1,5 +1,7 @@
 """Samples in which most is ordinary, redrawn masks and labels, changed weights; what references accept."""
 
+import json
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -9,6 +11,7 @@ from kernelwright.core.policy import Nonfinite
 from kernelwright.referee.host.acceptance import Asking, Questions, Run, Values
 from kernelwright.referee.host.change import ALL_NONFINITE, NAN, AcceptedInputs, change_sample, put_nonfinite
 from kernelwright.referee.host.input_distributions import permute
+from kernelwright.referee.host.main import ACCEPTED
 from kernelwright.referee.host.odd_rows import ANY, KINDS, Keeping, Oddness, kept, make_odd
 from kernelwright.referee.host.redrawn import (
     EQUAL,
@@ -234,6 +237,13 @@ def ask(function: object, *values: torch.Tensor, nonfinite: Nonfinite = Nonfinit
 
     questions = Questions(finite(raw), raw, finite(double), list(values), seed=3)
     return Asking(questions).answer(nonfinite=nonfinite)
+
+
+def test_what_one_host_finds_out_another_takes_over() -> None:
+    found = ask(lambda x, y: x + y.exp(), torch.randn(4, 8), torch.rand(4, 8))
+    assert found.odd and found.nonfinite
+    told = ACCEPTED.validate_python(json.loads(json.dumps(ACCEPTED.dump_python(found, mode="json"))))
+    assert repr(told) == repr(found)  # NaN is not equal to itself
 
 
 def test_a_reference_that_takes_everything_is_given_everything() -> None:

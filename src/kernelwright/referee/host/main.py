@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from pydantic import TypeAdapter
 from torch import nn
 
 from kernelwright.core.errors import TaskError
@@ -35,6 +36,8 @@ from kernelwright.tasks.namespace import construct_model, draw_inputs, load_name
 CHANGE_SEED = 0x2545F491
 """XORed to the seed for changes of a sample, so that changes and values use different random streams."""
 
+ACCEPTED = TypeAdapter(AcceptedInputs)
+
 EAGER_TF32 = "eager_tf32"
 COMPILE_MODES = {"torch_compile": None, "torch_compile_max_autotune": "max-autotune"}
 """Baseline -> torch.compile's mode."""
@@ -57,6 +60,7 @@ class Host(Runner):
             "describe": self.describe,
             "write_init": self.write_init,
             "ask": self.ask,
+            "tell": self.tell,
             "draw_inputs": self.draw_inputs,
             "nudge_inputs": self.nudge_inputs,
             "draw_state": self.draw_state,
@@ -129,7 +133,8 @@ class Host(Runner):
     def ask(self, message: Message) -> Message:
         """Find out what the reference accepts as inputs, on the weights that are loaded.
 
-        Answers with what is not tried, and why; with ``nonfinite: True`` where NaN and infinity are.
+        Answers with what is not tried, and why; with ``nonfinite: True`` where NaN and infinity are; with
+        everything for another host of the same reference (``tell``).
         """
         values, found = self._draw(message["seed"])
         buffers = dict(self._model.named_buffers())
@@ -168,7 +173,16 @@ class Host(Runner):
         )
         self._accepted = asking.answer(nonfinite=Nonfinite(message["nonfinite"]))
         self.placement.release()
-        return {"skipped": dict(self._accepted.skipped), "nonfinite": bool(self._accepted.nonfinite)}
+        return {
+            "skipped": dict(self._accepted.skipped),
+            "nonfinite": bool(self._accepted.nonfinite),
+            "accepted": ACCEPTED.dump_python(self._accepted, mode="json"),
+        }
+
+    def tell(self, message: Message) -> Message:
+        """Take over what another host of this reference has found out."""
+        self._accepted = ACCEPTED.validate_python(message["accepted"])
+        return {}
 
     @property
     def _model(self) -> nn.Module:

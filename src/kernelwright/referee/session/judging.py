@@ -55,6 +55,7 @@ from kernelwright.referee.timing.measure import EAGER, Measurement
 from kernelwright.referee.timing.pinning import Pinning, waited_share, worked_s
 from kernelwright.referee.timing.statistics import LOOKS, Samples, conclude, is_settled
 from kernelwright.referee.version import REFEREE_VERSION
+from kernelwright.referee.worker.wire import Message
 from kernelwright.targets.base import BuildSite
 from kernelwright.targets.registry import build_candidate
 
@@ -177,6 +178,8 @@ class Judging:
         self._factors: dict[tuple[str, bool], list[float]] = defaultdict(list)
         """Workload, and whether it was timed with one thread -> what the candidate's times had to be
         multiplied by, in each pair of processes."""
+        self._accepted: dict[str, Message] = {}
+        """Workload -> what its reference accepts as inputs; all processes of a final agree."""
         self._is_timed_alone: dict[str, bool] = {}
         """Workload -> whether it is also timed with one thread: all pairs agree."""
         self._floor_check, self._floors_or_maker = check, floors
@@ -330,7 +333,7 @@ class Judging:
     def _verify_finally(self, workload: Workload) -> None:
         """Verify a workload that is not timed, in fresh processes."""
         with self._phase(Stage.LOAD):
-            reference = ReferenceProcess(self._launcher, self._settings, self._task, workload, is_final=True)
+            reference = self._fresh_reference(self._launcher, workload, is_timed_only=False)
         with contextlib.closing(reference):
             self._verify_only(reference)
 
@@ -443,14 +446,12 @@ class Judging:
     def _judge_ordinary_pair(
         self, workload: Workload, baselines: tuple[str, ...], program: TimedProgram, *, turn: int, order: int
     ) -> Samples:
-        launcher, settings = self._ordinary_launcher, self._settings
+        launcher = self._ordinary_launcher
         assert launcher is not None
         with self._phase(Stage.LOAD):
-            reference = ReferenceProcess(
-                launcher, settings, self._task, workload, is_final=True, is_timed_only=True
-            )
+            reference = self._fresh_reference(launcher, workload, is_timed_only=True)
         with contextlib.closing(reference):
-            worker = CandidateProcess(launcher, settings, reference, self._library, program.shown)
+            worker = CandidateProcess(launcher, self._settings, reference, self._library, program.shown)
             with contextlib.closing(worker):
                 return self._judge_pair(worker, baselines, turn=1 + turn, order=order, program=program)
 
@@ -463,15 +464,23 @@ class Judging:
         that no process can be fast on inputs it has seen and wrong on the others. ``order`` is the secret
         seed of the shares.
         """
-        launcher, settings = self._launcher, self._settings
         with self._phase(Stage.LOAD):
-            reference = ReferenceProcess(
-                launcher, settings, self._task, workload, is_final=True, is_timed_only=turn > 0
-            )
+            reference = self._fresh_reference(self._launcher, workload, is_timed_only=turn > 0)
         with contextlib.closing(reference):
-            worker = CandidateProcess(launcher, settings, reference, self._library)
+            worker = CandidateProcess(self._launcher, self._settings, reference, self._library)
             with contextlib.closing(worker):
                 return self._judge_pair(worker, baselines, turn=turn, order=order)
+
+    def _fresh_reference(
+        self, launcher: Launcher, workload: Workload, *, is_timed_only: bool
+    ) -> ReferenceProcess:
+        """Open the reference once more, with new samples; what it accepts is found out once."""
+        reference = ReferenceProcess(
+            launcher, self._settings, self._task, workload, is_final=True, is_timed_only=is_timed_only,
+            accepted=self._accepted.get(workload.name),
+        )  # fmt: skip
+        self._accepted[workload.name] = reference.accepted
+        return reference
 
     def _judge_pair(
         self,

@@ -82,12 +82,12 @@ class ReferenceProcess:
 
     def __init__(
         self, launcher: Launcher, settings: RefereeSettings, task: Task, workload: Workload,
-        *, is_final: bool = False, is_timed_only: bool = False,
+        *, is_final: bool = False, is_timed_only: bool = False, accepted: Message | None = None,
     ) -> None:  # fmt: skip
         """Run the reference and admit it.
 
         With ``is_final`` samples are made for one use only. With ``is_timed_only`` there are two timed sets,
-        and no second weights.
+        and no second weights. ``accepted``: what another process of this workload has found out.
         """
         self.task, self.workload = task, workload
         self._is_final, self._is_timed_only = is_final, is_timed_only
@@ -113,7 +113,7 @@ class ReferenceProcess:
         self._host = HostProcess(launcher, settings, task, workload)
         self.child, self.call = self._host.child, self._host.call
         try:
-            self._open(launcher)
+            self._open(launcher, accepted)
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             self.close()
             if is_ours:
@@ -367,7 +367,7 @@ class ReferenceProcess:
     def _draw_bytes(self) -> int:
         return self.layout.args_bytes + 3 * self.output_bytes
 
-    def _open(self, launcher: Launcher) -> None:
+    def _open(self, launcher: Launcher, known: Message | None) -> None:
         self.empty_bytes = status_bytes(self.child.pid, "RssAnon")
         """Memory of its own before any code of the task ran; None where the system does not tell."""
         self.call("open", task=self.task.model_dump_json(), workload=self.workload.model_dump_json())
@@ -398,7 +398,8 @@ class ReferenceProcess:
         n_timed = 3 if has_three else 2
         self._bind_timed_slots(n_timed)
         self.eager_ms = self._check_repeatable(first)
-        accepted = self._ask()
+        self.accepted = accepted = self._ask(known)
+        """What the reference accepts as inputs, for another process of the same workload."""
         self._is_frozen = self._settings.policy.weights is Weights.FROZEN
         is_short = (len(ALONE) + 1) * self.layout.state_bytes > self._cache_bytes
         n_alone = 1 if is_slow or is_short else len(ALONE)
@@ -412,12 +413,15 @@ class ReferenceProcess:
         if self.layout.arg_slots:
             self._odd_families = [f for f in ODD_FAMILIES if not (is_slow and f in SEEN_BY_SLOW)]
 
-    def _ask(self) -> Message:
-        """Find out what the reference accepts as inputs; note what is not tried."""
-        self._maker.load_state(self.states[CONSTRUCTED])
-        accepted = self._maker.ask(new_seed())
-        self.skipped |= accepted["skipped"]
-        return accepted
+    def _ask(self, known: Message | None) -> Message:
+        """Find out what the reference accepts as inputs, unless it is known; note what is not tried."""
+        if known is not None:
+            self._maker.tell(known)
+        else:
+            self._maker.load_state(self.states[CONSTRUCTED])
+            known = self._maker.ask(new_seed())
+        self.skipped |= known["skipped"]
+        return known
 
     def _describe(self) -> tuple[SampleLayout, SharedMemory | None]:
         reply = self.call("describe", seed=self.construct_seed)

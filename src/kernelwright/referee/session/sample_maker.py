@@ -162,6 +162,10 @@ class DrawMaker:
         """Have the host find out what the reference accepts as inputs, on the weights that it has."""
         return self._host.call("ask", seed=seed, nonfinite=str(self._nonfinite))
 
+    def tell(self, accepted: Message) -> None:
+        """Tell the host what another one of the same reference answered."""
+        self._host.call("tell", accepted=accepted["accepted"])
+
     def _run_reference(self, name: str, key: SampleKey) -> None:
         try:
             self._host.make_calls([name])
