@@ -5,7 +5,7 @@
 # policy: library_calls=forbidden
 # wins: no
 # expect: rejected
-# check: library_calls
+# check: library_calls, own_kernel
 # mechanism: the trace of dispatched calls shows that torch computes
 import ctypes
 
