@@ -12,8 +12,9 @@ from tests.ir.lowering_checks import Wrap
 
 from kernelwright.core.machine import Machine
 from kernelwright.ir.lower import lower
+from kernelwright.ir.program import Program, Region
 from kernelwright.targets.cpp.candidate import render_cpp_candidate
-from kernelwright.targets.cpp.schedules import with_default_schedules
+from kernelwright.targets.cpp.schedules import schedule_edits, with_default_schedules
 from kernelwright.tasks.capture import capture_task
 from kernelwright.tasks.live import task_from_module
 
@@ -44,7 +45,7 @@ def of_wide_integers(a: torch.Tensor) -> Any:
 
 
 def of_bools(a: torch.Tensor) -> Any:
-    return a.amax(-1), a.amin(-1), (a + a).float() * 3, (a * a).long() + 1
+    return a.amax(-1), a.amin(-1), a.min(-1)[1], a.max(0)[1], (a + a).float() * 3, (a * a).long() + 1
 
 
 def of_cancelling(a: torch.Tensor, b: torch.Tensor) -> Any:
@@ -101,9 +102,34 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
 def test_kernels_have_the_values_of_eager(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     function, inputs = CASES[name]
+    compare(function, inputs, tmp_path, lambda program: program)
+
+
+@pytest.mark.parametrize("jam", [2, 4])
+def test_points_that_share_a_pass_read_their_own_kept_values(
+    jam: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+
+    def jammed(program: Program) -> Program:
+        for region in [step.name for step in program.steps if isinstance(step, Region)]:
+            program = schedule_edits(Machine(cores=2))["jam"].apply(program, region, {"jam": jam})
+        return program
+
+    compare(lambda x: x.sin().min(1)[1], (ROWS,), tmp_path, jammed)
+    compare(lambda x: x.sin().softmax(1), (ROWS,), tmp_path, jammed)
+
+
+def compare(
+    function: Callable[..., Any],
+    inputs: tuple[torch.Tensor, ...],
+    tmp_path: Path,
+    edit: Callable[[Program], Program],
+) -> None:
+    """Require the values of eager of a kernel whose schedule an edit has changed."""
     task = task_from_module(Wrap(function), inputs, name="values", folder=tmp_path)
     captured = capture_task(task, task.workloads[0])
-    program = with_default_schedules(lower(captured), Machine(cores=2))
+    program = edit(with_default_schedules(lower(captured), Machine(cores=2)))
     module = types.ModuleType("candidate")
     exec(render_cpp_candidate(task, {task.workloads[0].name: (captured, program)}, ""), module.__dict__)
     assert "CPP_SOURCE" in vars(module)

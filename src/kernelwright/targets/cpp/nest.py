@@ -63,13 +63,17 @@ class NestWriter(ValueWriter):
                 continue
             self._now = tuple(k for k in self.kept if k.group == position)
             with self.render.scope():
-                for kept in self.kept:
-                    if kept.group < position and kept.axes == group.axes:
-                        self.render.bind(kept.node, self.kept_place(kept))
+                self._bind_kept(group)
                 reductions = self._group(group)
             for reduction in reductions:
                 place = f"{reduction.name}[l]" if self.choices.is_column else reduction.name
                 self.render.bind(self._leaf(reduction.action), place)
+
+    def _bind_kept(self, group: StageGroup) -> None:
+        """Read what earlier groups kept at the current point."""
+        for kept in self.kept:
+            if kept.group < self.dag.groups.index(group) and kept.axes == group.axes:
+                self.render.bind(kept.node, self.kept_place(kept))
 
     def _pair(self) -> Moments | Online | None:
         """Return the two reductions that the schedule wants in one pass."""
@@ -322,7 +326,9 @@ class NestWriter(ValueWriter):
                 head = "for (int l = 0; l < LANES; ++l)"
                 with self.out.block(head), self.lane_position(f"{self.lane_start} + l"):
                     for ahead in range(jam):
-                        with self.out.block(""), self._axis_at(axis, f"({v} + {ahead})" if ahead else v):
+                        place = f"({v} + {ahead})" if ahead else v
+                        with self.out.block(""), self._axis_at(axis, place), self.render.scope():
+                            self._bind_kept(group)
                             self._lane_body(group.actions, reductions, {})
             rest = f"for (; {v} < {loop.stop}; ++{v})"
             with self.out.block(rest), self.names.scope(), self.render.scope():
