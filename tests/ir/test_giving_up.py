@@ -8,10 +8,12 @@ from kernelwright.core.errors import LoweringError
 from kernelwright.ir import lower as lowering
 from kernelwright.ir.edits import FusionOptions
 from kernelwright.ir.lower import lower
-from kernelwright.ir.program import Region
+from kernelwright.ir.program import Call, Region
 from kernelwright.tasks.capture import Captured, capture_module
 
 from .lowering_checks import Wrap
+
+NUMBERS = (torch.arange(8), torch.rand(4, 8))
 
 
 def captured() -> Captured:
@@ -49,3 +51,10 @@ def test_a_planted_defect_of_the_compiler_is_named(
 
 def test_library_calls_on_request_are_no_giving_up() -> None:
     assert lower(captured(), FusionOptions(enabled=False)).given_up is None
+
+
+def test_a_form_that_is_not_generated_costs_its_own_operator_alone() -> None:
+    program = lower(capture_module(Wrap(lambda n, x: ((n + 1) ** 3, n // (n + 1), F.gelu(x) * 2)), NUMBERS))
+    left = {step.target for step in program.steps if isinstance(step, Call) and not step.is_view}
+    assert program.given_up is None and any(isinstance(step, Region) for step in program.steps)
+    assert left == {"torch.ops.aten.pow.Tensor_Scalar", "torch.ops.aten.div.Tensor_mode"}

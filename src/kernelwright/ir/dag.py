@@ -119,6 +119,19 @@ def _before_a_step(expr: Expr) -> tuple[Expr, ...]:
     return expr.args if is_whole or expr.name in STEPS else ()
 
 
+def reads_scan_later(stages: tuple[LoopStage, ...]) -> bool:
+    """Tell whether a group of a region's loops reads what the loops of an earlier one scanned."""
+    if not any(stage.kind == "scan" for stage in stages):
+        return False
+    dag = Dag(Region("", (), (), stages))
+    for group in dag.groups:
+        own = {a.stage.name for a in group.scans}
+        read = (dag.nodes[n] for n in dag.needed([a.node for a in group.actions]))
+        if any(node.kind == "scanned" and node.name not in own for node in read):
+            return True
+    return False
+
+
 class Dag:
     """The expressions of one region, and its stages cut into groups."""
 

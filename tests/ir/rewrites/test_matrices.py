@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.ir.rewrites.support import assert_silent, capture, randn, rewrite_and_check, targets
@@ -51,6 +52,8 @@ def test_triangular_product_skips_blocks(forward):
 def test_products_without_a_proven_triangle_stay():
     assert_silent("triangular_matmul", lambda a, b: a @ b, randn(150, 150), randn(150, 150))
     assert_silent("triangular_matmul", lambda a, b: torch.tril(a) @ b, randn(20, 20), randn(20, 20))
+    labels = torch.zeros(20, dtype=torch.int64)
+    assert_silent("triangular_matmul", lambda a: F.nll_loss(a, labels), randn(20, 5))  # a mask of one dim
 
 
 _TRIANGLES = st.none() | st.tuples(st.booleans(), st.integers(-70, 70))

@@ -2,9 +2,11 @@
 
 import pytest
 import torch
-from tests.ir.rewrites.support import assert_silent, randn, rewrite_and_check, targets
-from torch import nn
+from tests.ir.rewrites.support import assert_silent, capture, randn, rewrite_and_check, targets
+from torch import fx, nn
 from torch.nn import functional as F
+
+from kernelwright.ir.rewrites import REWRITES
 
 
 @pytest.mark.parametrize(
@@ -34,8 +36,16 @@ def test_value_that_the_graph_fixes_needs_no_work():
         "simplify", lambda x, w: (x @ w).clamp(max=0.0).clamp(0.0, 1.0), randn(4, 5), randn(5, 3)
     )
     assert targets(after) == ["full.default"]
-    after = rewrite_and_check("simplify", lambda x, w: (x @ w).softmax(1), randn(4, 5), randn(5, 1))
-    assert targets(after) == ["full.default"]
+
+
+@pytest.mark.parametrize("function", [torch.softmax, torch.log_softmax])
+def test_softmax_over_one_element_stays_nan_where_it_is(function):
+    before = capture(lambda x: function(x, 1), randn(4, 1))
+    after = REWRITES["simplify"].apply(before, "*")
+    assert not any("softmax" in target for target in targets(after))
+    x = torch.tensor([[1e300], [torch.nan], [torch.inf], [-torch.inf]], dtype=torch.float64)
+    got, want = (fx.Interpreter(fx.GraphModule({}, c.graph)).run(x)[0] for c in (after, before))
+    torch.testing.assert_close(got, want, equal_nan=True)
 
 
 def test_output_never_shares_memory_with_an_input():

@@ -12,8 +12,9 @@ from tests.ir.lowering_checks import Wrap
 
 from kernelwright.core.machine import Machine
 from kernelwright.ir.lower import lower
+from kernelwright.ir.program import Program, Region
 from kernelwright.targets.cpp.candidate import render_cpp_candidate
-from kernelwright.targets.cpp.schedules import with_default_schedules
+from kernelwright.targets.cpp.schedules import schedule_edits, with_default_schedules
 from kernelwright.tasks.capture import capture_task
 from kernelwright.tasks.live import task_from_module
 
@@ -25,6 +26,7 @@ TENTHS = torch.round(torch.randn(8, 33, generator=SEED) * 10) / 10
 COUNT = torch.arange(1.0, 2001.0).reshape(40, 50)
 ROWS = torch.randn(5, 7, 33, generator=SEED)
 IMAGE = torch.randn(1, 2, 4, 4, generator=SEED)
+ODD = torch.tensor([0.0, -0.0, 1.0, -1.0, 0.5, -2.0, 3e38, -3e38, 1e-40, torch.nan, torch.inf, -torch.inf])
 
 
 def of_bytes(a: torch.Tensor, b: torch.Tensor) -> Any:
@@ -43,7 +45,24 @@ def of_wide_integers(a: torch.Tensor) -> Any:
 
 
 def of_bools(a: torch.Tensor) -> Any:
-    return a.amax(-1), a.amin(-1), (a + a).float() * 3, (a * a).long() + 1
+    return a.amax(-1), a.amin(-1), a.min(-1)[1], a.max(0)[1], (a + a).float() * 3, (a * a).long() + 1
+
+
+def of_cancelling(a: torch.Tensor, b: torch.Tensor) -> Any:
+    c = a * a - b * b
+    return (
+        c.sqrt(), c.rsqrt(), c.log(), (c + 1).acos(), (-(a * b) + b * a).sqrt(), (a**4 - b**4).sqrt(),
+        torch.where(c >= 0, 1.0, 2.0), c.sum(-1).sqrt(), torch.sign(c), 1 / c,
+    )  # fmt: skip
+
+
+def beside_a_scan(x: torch.Tensor) -> Any:
+    c = x.cumsum(-1)
+    curve = (c * c + c).tanh() * (c * c + c) + (c * 0.3).exp().sin() + (c * 0.1).cos()
+    return (
+        x.sum(-1) + c.amax(-1), c - c.amax(-1, keepdim=True), curve, curve.mean(-1), (c > 0).any(-1),
+        x.flip(-1).cumsum(-1).flip(-1) / x.abs().sum(-1, keepdim=True), c.softmax(-1).cumsum(-1),
+    )  # fmt: skip
 
 
 CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
@@ -68,6 +87,10 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
         lambda x: (F.interpolate(x, scale_factor=3.2) * 2, F.interpolate(x, scale_factor=3.0) + 1),
         (IMAGE,),
     ),
+    "differences of equal products": (of_cancelling, (TENTHS, TENTHS.clone())),
+    "scans beside reductions, along lanes": (beside_a_scan, (ROWS,)),
+    "scans beside reductions, in columns": (lambda x: beside_a_scan(x.mT), (ROWS,)),
+    "powers of odd values": (lambda x: (x**0.75, x**0.5, x**-0.5, x**4, x**-2, x**1.5, x**3), (ODD,)),
     "places of padded maxima": (
         lambda x: F.max_pool2d(torch.where(x > 9, x, -torch.inf), 3, 2, 1, return_indices=True),
         (IMAGE,),
@@ -79,9 +102,34 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
 def test_kernels_have_the_values_of_eager(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     function, inputs = CASES[name]
+    compare(function, inputs, tmp_path, lambda program: program)
+
+
+@pytest.mark.parametrize("jam", [2, 4])
+def test_points_that_share_a_pass_read_their_own_kept_values(
+    jam: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+
+    def jammed(program: Program) -> Program:
+        for region in [step.name for step in program.steps if isinstance(step, Region)]:
+            program = schedule_edits(Machine(cores=2))["jam"].apply(program, region, {"jam": jam})
+        return program
+
+    compare(lambda x: x.sin().min(1)[1], (ROWS,), tmp_path, jammed)
+    compare(lambda x: x.sin().softmax(1), (ROWS,), tmp_path, jammed)
+
+
+def compare(
+    function: Callable[..., Any],
+    inputs: tuple[torch.Tensor, ...],
+    tmp_path: Path,
+    edit: Callable[[Program], Program],
+) -> None:
+    """Require the values of eager of a kernel whose schedule an edit has changed."""
     task = task_from_module(Wrap(function), inputs, name="values", folder=tmp_path)
     captured = capture_task(task, task.workloads[0])
-    program = with_default_schedules(lower(captured), Machine(cores=2))
+    program = edit(with_default_schedules(lower(captured), Machine(cores=2)))
     module = types.ModuleType("candidate")
     exec(render_cpp_candidate(task, {task.workloads[0].name: (captured, program)}, ""), module.__dict__)
     assert "CPP_SOURCE" in vars(module)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from kernelwright.core.errors import LoweringError
 from kernelwright.ir.edits import FusionOptions
 from kernelwright.ir.lower.plan import Lowered, RegionBuilder
+from kernelwright.ir.lower.pointwise import UnsupportedError
 from kernelwright.ir.lower.translate import translate
 from kernelwright.ir.lower.values import BlockedError, Inline
 from kernelwright.ir.program import Program
@@ -63,6 +64,10 @@ def fuse(captured: Captured, options: FusionOptions) -> Lowered:
                 stored.add(value.name)
             else:
                 calls.add((obstacle.reader or value).node)
+        except UnsupportedError as form:
+            if form.node in ("", *calls):
+                raise
+            calls.add(form.node)
     raise LoweringError(f"more than {MAX_OBSTACLES} values could not be fused")
 
 

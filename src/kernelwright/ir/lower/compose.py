@@ -7,6 +7,7 @@ at some index identifies axes of both; axes are split until the identification i
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from kernelwright.ir import dag
 from kernelwright.ir.lower.affine import (
     Index,
     NeedSplitError,
@@ -126,6 +127,8 @@ class _Layout:
             axes = tuple(final[c] for c in stage_axes[value])
             stages.append(self._stage(member, _expression(reader, value, index), index, axes))
             evaluated |= {v: e for v, e in reader.evaluated.items() if v is not value}
+        if dag.reads_scan_later(tuple(stages)):
+            raise RefusedError("a scan is read after a reduction: its values are kept in memory between")
         return Draft(
             tuple(Axis(final[c], self._size[c]) for c in kept),
             tuple(Axis(final[c], self._size[c]) for c in inner),

@@ -100,7 +100,11 @@ class Maker:
         def compute(reader: Reader, index: Index) -> Expr:
             emit = Emit(inner, reader.op)
             args = [_operand(emit, reader, index, operand) for operand in operands]
-            return cast(emit, build(emit, *args), result)
+            try:
+                return cast(emit, build(emit, *args), result)
+            except UnsupportedError as error:
+                error.node = self.node
+                raise
 
         return self.inline([o for o in operands if isinstance(o, Value)], compute, shape, result)
 

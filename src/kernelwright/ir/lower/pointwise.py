@@ -17,6 +17,9 @@ INTEGERS = ("int64", "int32", "int16", "int8", "uint8")
 class UnsupportedError(Exception):
     """This form of an operator is not generated; the node stays a call."""
 
+    node = ""
+    """The graph node, where its operands say so only once they are read."""
+
 
 class Emit:
     """Builds operations of one dtype."""

@@ -45,7 +45,12 @@ def masked(node: Any) -> Masked | None:
     if not zero_first and scalar_value(other) != 0.0:
         return None
     mask = constant_value(condition)
-    if mask is None or mask.shape[-2:] != shape(node)[-2:] or mask.numel() != mask.shape[-2:].numel():
+    if (
+        mask is None
+        or mask.dim() < 2
+        or mask.shape[-2:] != shape(node)[-2:]
+        or mask.numel() != mask.shape[-2:].numel()
+    ):
         return None
     mask = mask.reshape(mask.shape[-2:]).bool()
     return Masked(~mask, other) if zero_first else Masked(mask, one)

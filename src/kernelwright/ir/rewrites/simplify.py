@@ -154,12 +154,18 @@ def _full(edit: Editor, node: fx.Node, value: float) -> fx.Node:
     )  # fmt: skip
 
 
+def _where_finite(edit: Editor, node: fx.Node, value: float) -> fx.Node:
+    """Return ``x - x + value``: NaN where x is NaN or infinite, as the softmax is."""
+    x = args_of(node)[0]
+    return edit.call(aten.add.Tensor, edit.call(aten.sub.Tensor, x, x), value)
+
+
 def _one_element(node: fx.Node) -> tuple[str, Build] | None:
     """A reduction or softmax over dims of size 1."""
     if is_call(node, aten._softmax.default, aten._log_softmax.default):
         if shape(node) and shape(node)[args_of(node)[1]] == 1:
             value = 1.0 if is_call(node, aten._softmax.default) else 0.0
-            return f"over one element it is {value:g}", lambda edit: _full(edit, node, value)
+            return f"over one finite element it is {value:g}", lambda edit: _where_finite(edit, node, value)
         return None
     source = _reduced_over_one(node)
     build = _same(node, source) if source is not None else None

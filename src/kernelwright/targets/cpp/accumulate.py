@@ -11,6 +11,7 @@ _LOWEST: dict[str, str] = {
     "int16": "INT16_MIN",
     "int8": "INT8_MIN",
     "uint8": "0",
+    "bool": "false",
 }
 _HIGHEST: dict[str, str] = {
     "int64": "INT64_MAX",
@@ -18,6 +19,7 @@ _HIGHEST: dict[str, str] = {
     "int16": "INT16_MAX",
     "int8": "INT8_MAX",
     "uint8": "UINT8_MAX",
+    "bool": "true",
 }
 
 

@@ -63,13 +63,17 @@ class NestWriter(ValueWriter):
                 continue
             self._now = tuple(k for k in self.kept if k.group == position)
             with self.render.scope():
-                for kept in self.kept:
-                    if kept.group < position and kept.axes == group.axes:
-                        self.render.bind(kept.node, self.kept_place(kept))
+                self._bind_kept(group)
                 reductions = self._group(group)
             for reduction in reductions:
                 place = f"{reduction.name}[l]" if self.choices.is_column else reduction.name
                 self.render.bind(self._leaf(reduction.action), place)
+
+    def _bind_kept(self, group: StageGroup) -> None:
+        """Read what earlier groups kept at the current point."""
+        for kept in self.kept:
+            if kept.group < self.dag.groups.index(group) and kept.axes == group.axes:
+                self.render.bind(kept.node, self.kept_place(kept))
 
     def _pair(self) -> Moments | Online | None:
         """Return the two reductions that the schedule wants in one pass."""
@@ -107,7 +111,11 @@ class NestWriter(ValueWriter):
         self.hoist_lane_values(group)
         loops = self._loops(group)
         if group.scans and not self.choices.is_column:
-            self._scan_along_lanes(group, loops)
+            for r in reductions:
+                self._declare_lanes(r.lanes, r.how.total_ctype, r.how.start, str(self._scanned_together))
+            self._scan_along_lanes(group, loops, reductions)
+            for reduction in reductions:
+                self._finish(reduction)
         elif self.choices.parallel == "inner" and group.axes and not group.scans:
             self._in_parts(group, loops, reductions)
         else:
@@ -147,15 +155,16 @@ class NestWriter(ValueWriter):
             self._declare_lanes(reduction.lanes, how.total_ctype if is_total else how.ctype, how.start)
         self._walk(group, loops, 0, flush, reductions)
 
-    def _declare_lanes(self, name: str, ctype: str, start: str) -> None:
+    def _declare_lanes(self, name: str, ctype: str, start: str, lanes: str = "") -> None:
+        lanes = lanes or self.lanes
         if start in ("0.0f", "0.0", "0", "false"):
-            self.out.line(f"{ctype} {name}[{self.lanes}] = {{}};")
+            self.out.line(f"{ctype} {name}[{lanes}] = {{}};")
             return
-        self.out.line(f"{ctype} {name}[{self.lanes}];")
-        self._each_lane(f"{name}[l] = {start};")
+        self.out.line(f"{ctype} {name}[{lanes}];")
+        self._each_lane(f"{name}[l] = {start};", lanes)
 
-    def _each_lane(self, statement: str) -> None:
-        self.out.line(f"for (int l = 0; l < {self.lanes}; ++l) {statement}")
+    def _each_lane(self, statement: str, lanes: str = "") -> None:
+        self.out.line(f"for (int l = 0; l < {lanes or self.lanes}; ++l) {statement}")
 
     def _finish(self, reduction: NestReduction) -> None:
         """Combine the lanes; in column form each lane is a result."""
@@ -317,7 +326,9 @@ class NestWriter(ValueWriter):
                 head = "for (int l = 0; l < LANES; ++l)"
                 with self.out.block(head), self.lane_position(f"{self.lane_start} + l"):
                     for ahead in range(jam):
-                        with self.out.block(""), self._axis_at(axis, f"({v} + {ahead})" if ahead else v):
+                        place = f"({v} + {ahead})" if ahead else v
+                        with self.out.block(""), self._axis_at(axis, place), self.render.scope():
+                            self._bind_kept(group)
                             self._lane_body(group.actions, reductions, {})
             rest = f"for (; {v} < {loop.stop}; ++{v})"
             with self.out.block(rest), self.names.scope(), self.render.scope():
@@ -381,10 +392,21 @@ class NestWriter(ValueWriter):
         self, actions: Sequence[Action], reductions: list[NestReduction], streams: dict[int, str]
     ) -> None:
         with self.names.scope(), self.render.scope():
+            for scan in [a for a in actions if a.kind == "scan"]:  # first: the rest reads what they scanned
+                self.bind_all([scan])
+                self._actions([scan], {}, {})
+            actions = [a for a in actions if a.kind != "scan"]
             self.bind_all(actions)
+            self._keep()
             self._actions(actions, {r.action.stage.name: r for r in reductions}, streams)
 
     # -- actions -----------------------------------------------------------------------------------
+
+    def _keep(self) -> None:
+        for kept in self._now:
+            place = self.kept_place(kept)
+            self.out.line(f"{place} = {bare(self.render.text(kept.node))};")
+            self.render.bind(kept.node, place)
 
     def _actions(
         self,
@@ -392,10 +414,6 @@ class NestWriter(ValueWriter):
         reductions: dict[str, NestReduction],
         streams: dict[int, str],
     ) -> None:
-        for kept in self._now:
-            place = self.kept_place(kept)
-            self.out.line(f"{place} = {bare(self.render.text(kept.node))};")
-            self.render.bind(kept.node, place)
         for position, action in enumerate(actions):
             value = bare(self.render.text(action.node))
             if action.kind == "reduce":
@@ -468,30 +486,37 @@ class NestWriter(ValueWriter):
             self.runs[action.stage.name] = (name, how)
             self.render.bind(self._leaf(action), f"({CTYPES[action.stage.dtype]}){name}[l]")
 
-    def _scan_along_lanes(self, group: StageGroup, loops: list[Loop], level: int = 0) -> None:
+    @property
+    def _scanned_together(self) -> int:
+        """Row form: values per block of a scan, and lanes of the reductions beside it."""
+        return min(SCAN_BLOCK, -(-self.sizes[self.lane_axis] // 8) * 8)
+
+    def _scan_along_lanes(
+        self, group: StageGroup, loops: list[Loop], reductions: list[NestReduction], level: int = 0
+    ) -> None:
         """Row form: blocks of values, their running sums in registers, then everything after."""
         self.bind_level(group, level, loops)
         if level < len(loops):
             with self.out.block(_head(loops[level], reverse=False)), self.render.scope():
-                self._scan_along_lanes(group, loops, level + 1)
+                self._scan_along_lanes(group, loops, reductions, level + 1)
             return
         for action in group.scans:
             how = running(action.stage)
             carry = self.names.new(f"{action.stage.name}_carry")
             self.out.line(f"{how.ctype} {carry} = {how.start};")
             self.runs[action.stage.name] = (carry, how)
-        size = self.sizes[self.lane_axis]
-        block = min(SCAN_BLOCK, -(-size // 8) * 8)
+        size, block = self.sizes[self.lane_axis], self._scanned_together
         whole = size // block * block
         start = self.names.new(f"{self.render.axes[self.lane_axis]}_block")
         if whole:
             with self.out.block(f"for (int {start} = 0; {start} < {whole}; {start} += {block})"):
-                self._scan_block(group, start, block, block)
+                self._scan_block(group, start, block, reductions)
         if size > whole:
             with self.out.block(""):
-                self._scan_block(group, str(whole), size - whole, block)
+                self._scan_block(group, str(whole), size - whole, reductions)
 
-    def _scan_block(self, group: StageGroup, start: str, count: int, block: int) -> None:
+    def _scan_block(self, group: StageGroup, start: str, count: int, reductions: list[NestReduction]) -> None:
+        block = self._scanned_together
         place = f"{start} + l"
         if group.scans[0].stage.reverse:
             place = f"{self.sizes[self.lane_axis] - 1} - {start} - l"
@@ -514,14 +539,11 @@ class NestWriter(ValueWriter):
                 self.render.bind(self._leaf(action), f"({CTYPES[action.stage.dtype]}){run}[l]")
             rest = [a for a in group.actions if a.kind != "scan"]
             if (rest or self._now) and group.scans[0].stage.reverse:
-                self._after_scan(rest, count, place)
+                self.pragma_simd()
+                with self.out.block(f"for (int l = 0; l < {count}; ++l)"), self.lane_position(place):
+                    self._lane_body(rest, reductions, {})
             elif rest or self._now:
-                self._lane_loop(rest, [], start, str(count))
-
-    def _after_scan(self, actions: list[Action], count: int, place: str) -> None:
-        self.pragma_simd()
-        with self.out.block(f"for (int l = 0; l < {count}; ++l)"), self.lane_position(place):
-            self._lane_body(actions, [], {})
+                self._lane_loop(rest, reductions, start, str(count))
 
 
 def _head(loop: Loop, *, reverse: bool) -> str:

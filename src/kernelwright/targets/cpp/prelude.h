@@ -504,6 +504,31 @@ static inline void stream_out(float* out, const float* block, int n) {
 //: squared
 template <class T> static inline T squared(T x) { return x * x; }
 
+//: rounded
+// Products that are rounded before anything is added: the compiler fuses no sum into a fused product.
+static inline float rounded_product(float a, float b) {
+#ifdef __FP_FAST_FMAF
+  return __builtin_fmaf(a, b, -0.0f);
+#else
+  return a * b;
+#endif
+}
+static inline double rounded_product(double a, double b) {
+#ifdef __FP_FAST_FMA
+  return __builtin_fma(a, b, -0.0);
+#else
+  return a * b;
+#endif
+}
+template <class T> static inline T rounded_square(T x) { return rounded_product(x, x); }
+
+//: three_quarters needs vsqrt
+// x to the power 0.75: a root of minus infinity is NaN, its power is infinite.
+template <class T> static inline T three_quarters(T x) {
+  const T root = vsqrt(x);
+  return x == -(T)INF ? (T)INF : root * vsqrt(root);
+}
+
 //: least
 static inline int least(int a, int b) { return a < b ? a : b; }
 

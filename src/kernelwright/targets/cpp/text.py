@@ -1,11 +1,13 @@
 """C++ text of expressions: operators, literals, indices, and the variables already bound."""
 
 import math
+from functools import cached_property
 
 import numpy as np
 
 from kernelwright.ir.dag import DagNode
 from kernelwright.ir.program import DType
+from kernelwright.ir.rounding import rounded_products
 from kernelwright.ir.text import Renderer, bare, extent
 from kernelwright.targets.cpp.prelude import SHORTENED
 
@@ -86,6 +88,11 @@ class CppRenderer(Renderer):
     exp_degree = 6
     """Of the polynomial in exponentials."""
 
+    @cached_property
+    def rounded(self) -> frozenset[int]:
+        """Products that may not be fused with a sum."""
+        return rounded_products(self.dag)
+
     def text(self, number: int) -> str:
         """Return an expression that may stand anywhere (in parentheses where needed)."""
         known = self.bound(number)
@@ -101,6 +108,9 @@ class CppRenderer(Renderer):
                 return self._bound_text(node)
             case "load":
                 return self._load_text(number, node)
+            case "op" if number in self.rounded:
+                name = "rounded_product" if node.name == "mul" else "rounded_square"
+                return f"{name}({', '.join(bare(self.text(a)) for a in node.args)})"
             case "op":
                 return self._op_text(node)
         raise KeyError(f"{node.kind} {node.name} has no value here")
@@ -163,11 +173,11 @@ class CppRenderer(Renderer):
         exponent = self.dag.nodes[node.args[1]]
         if exponent.kind == "const":
             special = {2.0: f"squared({args[0]})", 1.0: args[0], 0.0: literal(1, node.dtype)}
-            special |= {3.0: f"({args[0]} * squared({args[0]}))", 4.0: f"squared(squared({args[0]}))"}
+            special |= {3.0: f"({args[0]} * squared({args[0]}))", 4.0: f"rounded_square(squared({args[0]}))"}
             special |= {-1.0: f"({literal(1, node.dtype)} / {args[0]})"}
             special |= {-2.0: f"({literal(1, node.dtype)} / squared({args[0]}))"}
             special |= {0.5: f"vsqrt({args[0]})", -0.5: f"({literal(1, node.dtype)} / vsqrt({args[0]}))"}
-            special |= {0.75: f"(vsqrt({args[0]}) * vsqrt(vsqrt({args[0]})))"}
+            special |= {0.75: f"three_quarters({args[0]})"}
             if float(exponent.value) in special:
                 return special[float(exponent.value)]
         return f"vpow({args[0]}, {args[1]})"
