@@ -38,3 +38,17 @@ class Config:
     """As models of other libraries have it."""
 
     factor = 2.0
+
+
+class Turned(nn.Module):
+    """Has weights and a constant with strides of their own, complex numbers, and a frozen weight."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.linspace(-1.0, 1.0, 32 * 32).view(32, 32).t())
+        self.phase = nn.Parameter(torch.full((32,), 3 + 4j))
+        self.still = nn.Parameter(torch.ones(32), requires_grad=False)
+        self.register_buffer("table", torch.linspace(0.0, 1.0, 4 * 32).view(32, 4).t(), persistent=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.tanh(x @ self.weight + self.table) * self.phase.abs() * self.still

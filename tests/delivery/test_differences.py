@@ -231,6 +231,70 @@ def test_a_use_that_was_not_verified_runs_the_original(pair: Any, use: Callable[
     assert ran(fast) == (1, 1)
 
 
+def test_a_kernel_computes_in_the_types_that_were_verified(rich: tuple[Delivery, nn.Module]) -> None:
+    fast: Any = copy.deepcopy(rich[0].module).requires_grad_(False)
+    kernel, held = fast._kernelwright_kernel, fast.state_dict()
+    weights = [held[name] for name, weight in kernel.contract.weights.items() if weight.same_as is None]
+    instance = kernel.make()
+    instance.take([held[name] for name in kernel.contract.weights])
+    want, x = fast(drawn()), drawn().requires_grad_()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        torch.testing.assert_close(instance.call(drawn()), want)
+        torch.testing.assert_close(type(fast)._kernelwright_operator(drawn(), *weights), want)
+    outs = type(fast)._kernelwright_operator(x, *weights).sum(), rich[1](x).sum()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found, expected = (torch.autograd.grad(out, x)[0] for out in outs)
+    torch.testing.assert_close(found, expected)
+
+
+class Alone(nn.Module):
+    """Takes no tensor."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.linspace(-1.0, 1.0, 64).view(8, 8))
+
+    def forward(self) -> torch.Tensor:
+        return torch.tanh(self.weight @ self.weight)
+
+
+def test_autocast_is_seen_where_a_call_has_no_tensors(home: Path) -> None:
+    fast: Any = delivered(Alone().eval(), [()], home).module
+    same(fast, Alone())
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        same(fast, Alone())
+    assert ran(fast) == (1, 1)
+
+
+def test_a_module_that_is_compiled_in_place_keeps_its_kernel(pair: Any) -> None:
+    fast, m = pair
+    torch._dynamo.reset()
+    fast.compile(backend="eager", fullgraph=True)
+    fast.act.compile(backend="eager")
+    same(fast, m, drawn())
+    assert ran(fast) == (1, 0)
+
+
+class Factors(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.factors, self.named = [2], {"a": 3}
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.factors[0] + x * self.named["a"]
+
+
+@pytest.mark.parametrize("change", [lambda f: f.factors.__setitem__(0, 2.0), lambda f: f.named.update(a=3.0)])
+def test_an_equal_number_of_another_type_is_seen_in_place(home: Path, change: Callable[[Any], Any]) -> None:
+    m, x = Factors().eval(), torch.arange(32).view(4, 8)
+    fast: Any = delivered(m, (x,), home).module
+    same(fast, m, x)
+    for each in (fast, m):
+        change(each)
+    same(fast, m, x)
+    assert ran(fast) == (1, 1)
+
+
 def test_a_module_that_nobody_has_any_more_is_freed_at_once(pair: Any) -> None:
     fast = copy.deepcopy(pair[0])
     same(fast, pair[1], drawn())

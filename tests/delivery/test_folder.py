@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 from tests.delivery.delivering import delivered, printed
-from tests.delivery.originals import Configured, Norm
+from tests.delivery.originals import Configured, Norm, Turned
 
 import kernelwright
 from kernelwright.core.errors import UserError
@@ -257,6 +257,17 @@ def test_features_decide_and_nothing_else() -> None:
 def test_the_runtime_imports_torch_and_the_standard_library_alone() -> None:
     for text in runtime_texts().values():
         assert "kernelwright." not in "".join(line for line in text.splitlines() if "import" in line)
+
+
+def test_strides_and_wanted_gradients_come_back(tmp_path: Path) -> None:
+    m = Turned().eval()
+    folder = save(delivered(m, (x(),), tmp_path), tmp_path / "turned", cache_dir=tmp_path)
+    fast = kernelwright.load(folder)
+    with torch.no_grad():
+        torch.testing.assert_close(fast(x()), m(x()))
+    assert kernelwright.report(fast).kernel_calls == 1
+    assert fast.weight.stride() == (1, 32) and fast.table.stride() == (1, 4)
+    assert fast.phase.requires_grad and fast.weight.requires_grad and not fast.still.requires_grad
 
 
 def test_weights_come_back_as_they_were(tmp_path: Path) -> None:

@@ -124,3 +124,23 @@ def test_resampling_keeps_layout_and_range() -> None:
     fresh = resample(example)
     assert fresh.stride() == example.stride()
     assert example.min() <= fresh.min() and fresh.max() <= example.max()
+
+
+def test_classes_that_are_pickled_with_their_code_stay_as_they_are(tmp_path: Path) -> None:
+    class Local(nn.Module):  # pickled as one of a notebook is
+        scale = 2.0
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x * self.scale
+
+    forward = Local.forward
+    task = task_from_module(Local().eval(), (torch.randn(4),), name="local", folder=tmp_path)
+    Local.scale = 3.0
+    made, _ = rebuilt(task)
+    assert isinstance(made, Local) and Local.forward is forward and Local.scale == 3.0
+    alone = subprocess.run(
+        [sys.executable, "-c", f"{task.source}\nx = torch.ones(2)\nprint(Model()(x).tolist())"],
+        capture_output=True,
+        text=True,
+    )
+    assert alone.stdout.strip() == "[2.0, 2.0]", alone.stderr

@@ -3,8 +3,8 @@
 import copy
 import hashlib
 import inspect
+import io
 import os
-import pickle
 import sys
 import sysconfig
 from collections.abc import Mapping, Sequence
@@ -20,24 +20,25 @@ from kernelwright.core.structure import UnstructuredError, take_apart
 from kernelwright.core.task import Mode, Task, TolerancePolicy, Workload
 from kernelwright.tasks.class_source import class_sources
 from kernelwright.tasks.likeness import likeness
+from kernelwright.tasks.pickled import read_pickle
 
 _SHIM = '''"""The live module of {artifact}: {class_name}."""
 
 import copy
-import pickle
 import sys
 
 import torch
 from torch import nn
 
 from kernelwright.core.structure import flat_result, put_together, take_apart
+from kernelwright.tasks.pickled import read_pickle
 
 for entry in {sys_path!r}:
     if entry not in sys.path:
         sys.path.append(entry)
 
 with open({artifact!r}, "rb") as file:
-    loaded = pickle.load(file)
+    loaded = read_pickle(file)
 
 workload_index = 0
 call = (loaded["inputs"][workload_index], loaded["kwargs"][workload_index])
@@ -183,7 +184,7 @@ def _pickle(name: str, module: nn.Module, examples: list[tuple[tuple[Any, ...], 
     content = {"module": module, "inputs": [args for args, _ in examples], "kwargs": [k for _, k in examples]}
     try:
         data: bytes = cloudpickle.dumps(content)
-        loaded = pickle.loads(data)
+        loaded = read_pickle(io.BytesIO(data))
     except Exception as error:  # whatever a user's __reduce__ raises
         raise TaskError(
             f"{name}: the module or its inputs cannot be pickled ({error!r}); keep open files, locks and "

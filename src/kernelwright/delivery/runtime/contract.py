@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import nn
 
-from .described import OWN, code_of, description_of, digest_of
+from .described import NOT_HELD, code_of, description_of, digest_of
 from .structure import (
     Structure,
     UnstructuredError,
@@ -236,6 +236,11 @@ class Contract:
     """Arguments of the kernel's constructor."""
 
     @property
+    def devices(self) -> list[str]:
+        """Kinds of the devices that a call computes on; one without inputs has results."""
+        return sorted({facts.device for case in self.cases for facts in (*case.inputs, *case.outputs)})
+
+    @property
     def without_gradient(self) -> list[str]:
         """Names of the tensors of the module whose gradients no backward kernel computes; tied ones once."""
         computed = self.gradients.parameters if self.gradients is not None else ()
@@ -382,7 +387,7 @@ def attributes_of(part: nn.Module) -> dict[str, Any]:
     return {
         name: value
         for name, value in vars(part).items()
-        if name != OWN
+        if name not in NOT_HELD
         and (name == "training" or name not in STANDARD)
         and not isinstance(value, torch.Tensor)
     }

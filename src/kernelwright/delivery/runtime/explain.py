@@ -23,7 +23,7 @@ from .contract import (
     weights_of,
     written_weights,
 )
-from .described import OWN, description_of, digest_of, is_same_class, names_read
+from .described import NOT_HELD, description_of, digest_of, is_same_class, names_read
 from .guards import GLOBAL_HOOKS, HOOKS
 from .structure import differences, take_apart
 
@@ -44,7 +44,7 @@ def state_cause(contract: Contract) -> Cause | None:
     for mode in _get_current_dispatch_mode_stack():
         if getattr(mode, "_mode_key", None) is None:  # those of tracers have a key
             return Cause("dispatch mode", f"a {type(mode).__name__} watches the operators")
-    for device in sorted({facts.device for case in contract.cases for facts in case.inputs}):
+    for device in contract.devices:
         if torch.is_autocast_enabled(device):
             return Cause(
                 "autocast",
@@ -122,7 +122,7 @@ def _attribute_causes(contract: Contract, path: str, part: nn.Module, pinned: Pi
             pinned[path, name] = held
         else:
             yield Cause("attribute", f"{name} of {title} was replaced")
-    known = {*verified.attributes, *verified.opaque, *STANDARD, OWN}
+    known = {*verified.attributes, *verified.opaque, *STANDARD, *NOT_HELD}
     for name in vars(part).keys() - known:
         is_constant = f"{path}.{name}".lstrip(".") in contract.constants
         if not is_constant and name in names_read(original_class(type(part))):

@@ -7,15 +7,15 @@ import copy
 import hashlib
 import json
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import nn
 
 from .compiled import compile_whole
-from .contract import HOLDERS, Contract, Part
+from .contract import HOLDERS, Contract, Part, TensorFacts
 from .kernel import VerifiedKernel, load_origin
 from .library import misfit, this_machine
 from .module import attach
@@ -185,17 +185,26 @@ def _rebuilt(folder: Path, contract: Contract, tensors: Mapping[str, torch.Tenso
             holder, _, other = weight.same_as.rpartition(".")
             value: Any = getattr(made[holder], other)
         else:
-            value = tensors[name]
+            value = _laid_out(tensors[name], weight.facts)
             if weight.is_parameter:
-                value = nn.Parameter(value, value.is_floating_point() and weight.requires_grad)
+                value = nn.Parameter(value, weight.requires_grad)
         (made[path]._parameters if weight.is_parameter else made[path]._buffers)[leaf] = value
     for name, constant in contract.constants.items():
         path, _, leaf = name.rpartition(".")
         if constant.is_buffer:
-            made[path].register_buffer(leaf, tensors[name], persistent=False)
+            made[path].register_buffer(leaf, _laid_out(tensors[name], constant.facts), persistent=False)
         else:
-            vars(made[path])[leaf] = tensors[name]
+            vars(made[path])[leaf] = _laid_out(tensors[name], constant.facts)
     return made[""]
+
+
+def _laid_out(tensor: torch.Tensor, facts: TensorFacts) -> torch.Tensor:
+    """Return a tensor with the strides that were verified, which files do not hold; else as it is."""
+    if tuple(tensor.shape) != facts.shape:
+        return tensor  # changed after the verdict
+    made = torch.empty_strided(tensor.shape, cast("Sequence[int]", facts.stride), dtype=tensor.dtype)
+    is_apart = torch._debug_has_internal_overlap(made) == 0
+    return made.copy_(tensor) if is_apart else tensor
 
 
 def _blank(folder: Path, part: Part) -> nn.Module:

@@ -253,6 +253,8 @@ class _Generator:
             value = part.attributes.get(name)
             if isinstance(value, list | dict | set):  # it may change in place
                 terms.append(f"{own}[{name!r}] == {self.constant(copy.deepcopy(value))}")
+            if isinstance(value, list | dict):  # 2.0 equals 2, and computes in another type
+                terms.append(f"repr({own}[{name!r}]) == {self.constant(repr(value))}")
         empty = []
         if path:
             terms.append(f"type({self.held('child', path)}) is {self.held('kind', path)}")
@@ -462,8 +464,7 @@ class _Generator:
                 terms.append(self._traced_facts(_path(name), weight.facts))
             else:
                 terms.append(f"{_path(name)} is {_path(weight.same_as)}")
-        devices = sorted({facts.device for case in self.contract.cases for facts in case.inputs})
-        return " and ".join([*terms, *(f"not is_autocast({device!r})" for device in devices)])
+        return " and ".join([*terms, *(f"not is_autocast({d!r})" for d in self.contract.devices)])
 
     def _traced_part(self, path: str, part: Part) -> list[str]:
         own, terms = _path(path), []

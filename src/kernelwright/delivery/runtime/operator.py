@@ -42,7 +42,7 @@ class KernelOperator:
             instance = self._instances.own = self.kernel.make()
         by_name = dict(zip(self.names, weights, strict=True))
         instance.take([by_name[w.same_as or name] for name, w in self.contract.weights.items()])
-        with torch.no_grad(), torch._C.DisableTorchFunction():  # a default device is not the kernel's
+        with torch.no_grad(), torch._C._DisableAutocast(), torch._C.DisableTorchFunction():  # as verified
             found = tensors_of(instance.call(*self.kernel.arguments(case, inputs)))
         self.kernel.count_operator_call()
         return _as_returned(_apart(found, tensors))
@@ -123,7 +123,7 @@ class KernelOperator:
         """Return the gradients by the original; where gradients are on, these have gradients themselves."""
         is_recorded = torch.is_grad_enabled()
         tensors = [_apart_from(t, w, is_recorded) for t, w in zip(tensors, wanted, strict=True)]
-        with torch.enable_grad():
+        with torch.enable_grad(), torch._C._DisableAutocast():  # the call that was recorded had none
             outputs = tensors_of(self.original_on(tensors))
         pairs = [(o, g) for o, g in zip(outputs, grads, strict=True) if g is not None and o.requires_grad]
         asked = [tensor for tensor, is_wanted in zip(tensors, wanted, strict=True) if is_wanted]

@@ -26,6 +26,8 @@ from kernelwright.targets.module_file.shared_source import DECLARE, LAID_OUT, RE
 from kernelwright.tasks.capture import Captured, Placeholder
 from kernelwright.tasks.namespace import bind_source, construct_model, load_namespace
 
+AS_VERIFIED = "torch.no_grad(), torch._C._DisableAutocast()"
+"""What calls of torch run under: kernels read their results by address, as the type that was verified."""
 NO_GRADIENTS = "this kernel has no gradients: call it under torch.no_grad(), or train the original module"
 """What a candidate says where a call of it would cut a graph of gradients."""
 
@@ -186,7 +188,7 @@ class CandidateWriter(ABC):
             condition = self._condition(captured)
             checks.append(f"if {condition}:" if condition else "if True:")
             if _needs_no_grad(program):
-                checks += ["    with torch.no_grad():", f"        return {call}"]
+                checks += [f"    with {AS_VERIFIED}:", f"        return {call}"]
             else:
                 checks.append(f"    return {call}")
         tensors = sorted(
