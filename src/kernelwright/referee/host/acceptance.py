@@ -45,6 +45,9 @@ NOT_ASKED = "the reference is too slow to find out what it accepts"
 COMPARED = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 OVERWRITES = frozenset({"scatter", "index_copy", "index_put", "_index_put_impl", "masked_scatter"})
 LOSSES = frozenset({"nll_loss_forward", "nll_loss2d_forward"})
+BAGS = frozenset({"_embedding_bag", "_embedding_bag_forward_only"})
+PADDING = 8
+"""Which argument of theirs is the index that does not count."""
 
 
 @dataclass(frozen=True)
@@ -295,6 +298,8 @@ class _Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.is_safe_softmax |= "scaled_dot_product" in name or name == "_safe_softmax"
         if name in LOSSES:
             self._add(args[1], args[4])
+        elif name in BAGS and len(args) > PADDING and args[PADDING] >= 0:
+            self._add(args[1], args[PADDING])
         elif self._compares and name in COMPARED and isinstance(args[1], int | float):
             self._add(args[0], args[1])
         return func(*args, **(kwargs or {}))
