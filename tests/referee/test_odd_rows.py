@@ -313,6 +313,24 @@ def test_values_that_a_reference_compares_with_are_tried() -> None:
     assert accepted.special == {1: [0]}
 
 
+@pytest.mark.parametrize(
+    ("search", "ordered"),
+    [
+        (lambda edges, x: torch.searchsorted(edges, x), {0}),
+        (lambda edges, x: torch.bucketize(x, edges), {0}),
+        (lambda edges, x: x[:, :9] * edges, set()),
+    ],
+)
+def test_what_values_are_sought_in_stays_sorted(search: object, ordered: set[int]) -> None:
+    edges, x = torch.linspace(-1, 1, 9), torch.randn(8, 32)
+    accepted = ask(search, edges.clone(), x)
+    assert accepted.ordered == ordered
+    for family in ("negated", "sorted", "odd_rows"):
+        moved = [edges.clone(), x.clone()]
+        change_sample(moved, family, 0, Keeping.NOTHING, generator(3), accepted)
+        assert bool((moved[0].diff() >= 0).all()) or not ordered
+
+
 @pytest.mark.parametrize("padding", [0, None])
 def test_indices_take_the_padding_index_of_a_bag(padding: int | None) -> None:
     def bags(index: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:

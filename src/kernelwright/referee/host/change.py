@@ -62,6 +62,8 @@ class AcceptedInputs:
     """Values that the reference treats apart: ``ignore_index`` and its like."""
     nonfinite: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
     """Float inputs in which NaN, or infinities as well, are tried."""
+    ordered: frozenset[int] = frozenset()
+    """Float inputs among whose values others are sought: what an unsorted one gives is nobody's promise."""
     skipped: Mapping[str, str] = field(default_factory=dict)
     """What is not tried -> why, for the evaluation."""
 
@@ -107,6 +109,8 @@ def change_sample(
                 change_inputs(x, family, turn, generator)
             if keeping is not Keeping.NOTHING:
                 x.copy_(kept(x, keeping, drawn))
+            if i in accepted.ordered:
+                x.copy_(x.sort(dim=-1).values)
         styles = REDRAWN.get(family, ())
         if styles and keeping < Keeping.SIZE:
             style = styles[variant % len(styles)]
