@@ -5,10 +5,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kernelwright.referee.host.change import AcceptedInputs, change_sample
 from kernelwright.referee.host.input_distributions import SINK_DEPTH, change_inputs, nudge
+from kernelwright.referee.host.odd_rows import Keeping
 from kernelwright.referee.host.weight_draws import change_state
 
-FAMILIES = ("as_is", "scaled", "negated", "sparse_spikes", "heavy_tail", "offset", "coarse")
+FAMILIES = ("as_is", "scaled", "negated", "sparse_spikes", "heavy_tail", "offset", "coarse", "sorted")
 
 
 @settings(max_examples=40, deadline=None)
@@ -24,6 +26,25 @@ def test_every_family_stays_finite_and_repeats_under_its_seed(
     for x in (one, other):
         change_inputs(x, family, 0, torch.Generator().manual_seed(seed))
     assert bool(torch.isfinite(one).all()) and torch.equal(one, other)
+
+
+def test_rows_are_sorted_up_and_down() -> None:
+    x = torch.randn(40, 3, 9)
+    drawn = x.clone()
+    change_inputs(x, "sorted", 0, torch.Generator().manual_seed(0))
+    steps = x.diff(dim=-1)
+    is_up, is_down = (steps >= 0).all(-1), (steps <= 0).all(-1)
+    assert bool((is_up ^ is_down).all()) and bool(is_up.any()) and bool(is_down.any())
+    assert torch.equal(x.sort(dim=-1).values, drawn.sort(dim=-1).values)
+
+
+def test_an_offset_goes_either_way_so_that_products_of_two_inputs_have_both_signs() -> None:
+    inputs = [torch.randn(64, 64), torch.arange(3), torch.randn(64, 64)]
+    for variant, signs in ((0, (-1, -1)), (1, (-1, 1))):
+        moved = [x.clone() for x in inputs]
+        generator = torch.Generator().manual_seed(0)
+        change_sample(moved, "offset", variant, Keeping.NOTHING, generator, AcceptedInputs())
+        assert (float(moved[0].mean().sign()), float(moved[2].mean().sign())) == signs
 
 
 def test_spikes_are_few_large_and_of_both_signs() -> None:

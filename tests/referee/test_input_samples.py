@@ -2,6 +2,7 @@
 
 import itertools
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from kernelwright.referee.checks.tolerance import decode
 from kernelwright.referee.session.input_samples import (
     CHANGEABLE,
     ODD_FAMILIES,
+    TRADED,
     SampleKey,
     SampleLayout,
     plan_samples,
@@ -85,3 +87,30 @@ def test_one_element_of_a_tensor_moves_far_and_no_other(dtype: str) -> None:
     (at,) = np.flatnonzero(old != new)
     assert np.isfinite(new[at]) and abs(new[at]) > 8 * np.abs(old).max()
     assert np.array_equal(before.bytes[:64], memory.bytes[:64])
+
+
+@pytest.mark.parametrize("dtype", CHANGEABLE)
+def test_two_elements_that_trade_places_leave_the_sum_and_the_largest(dtype: str) -> None:
+    slot = {"dtype": dtype, "shape": [3, 5], "offset": 0}
+    memory = SharedMemory(15 * ITEM_BYTES[dtype])
+    size = ITEM_BYTES[dtype]
+    memory.bytes[: 15 * size].reshape(15, size)[:, size - 1] = np.arange(15) + 40
+    old = decode(memory.copy().slot_bytes(slot), dtype)
+    change_one(memory, slot, random.Random(1), trades=True)
+    new = decode(memory.slot_bytes(slot), dtype)
+    assert int((old != new).sum()) == 2 and np.array_equal(np.sort(old), np.sort(new))
+
+
+def test_two_samples_with_traded_weights_follow_each_other() -> None:
+    states = [key.state for key in plan_samples(layout(has_weights=True), n_timed=3, is_slow=False)]
+    assert len(TRADED) > 1 and states[states.index(TRADED[0]) :][: len(TRADED)] == list(TRADED)
+
+
+@pytest.mark.parametrize(("dtype", "has_twins"), [("float32", True), ("int64", False)])
+def test_inputs_are_alike_where_two_have_one_form(dtype: str, has_twins: bool) -> None:
+    slot = {"dtype": dtype, "shape": [4, 4]}
+    two = replace(layout(has_weights=False), arg_slots=(slot, slot))
+    one = replace(two, arg_slots=(slot,))
+    assert two.has_twins is has_twins and not one.has_twins
+    planned = [key.family for key in plan_samples(two, n_timed=2, is_slow=False)]
+    assert ("alike" in planned, "mild_rows" in planned) == (has_twins, has_twins)

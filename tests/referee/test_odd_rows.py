@@ -9,7 +9,14 @@ from hypothesis import strategies as st
 
 from kernelwright.core.policy import Nonfinite
 from kernelwright.referee.host.acceptance import Asking, Questions, Run, Values
-from kernelwright.referee.host.change import ALL_NONFINITE, NAN, AcceptedInputs, change_sample, put_nonfinite
+from kernelwright.referee.host.change import (
+    ALL_NONFINITE,
+    NAN,
+    AcceptedInputs,
+    as_float,
+    change_sample,
+    put_nonfinite,
+)
 from kernelwright.referee.host.input_distributions import permute
 from kernelwright.referee.host.main import ACCEPTED
 from kernelwright.referee.host.odd_rows import ANY, KINDS, Keeping, Oddness, kept, make_odd
@@ -73,6 +80,38 @@ def test_odd_rows_hold_zeros_large_constants_and_a_wide_range() -> None:
     assert bool(((spread == 0) & (x[:, 0].abs() > 400)).any())
     assert bool(((x != 0).sum(1) == 1).any())
     assert float(x.abs().max()) > 1e12
+
+
+@pytest.mark.parametrize("n_rows", [20, 512])
+def test_mild_rows_hold_zeros_within_the_range_as_drawn_however_few_there_are(n_rows: int) -> None:
+    x = torch.randn(n_rows, 32, generator=generator())
+    drawn = x.clone()
+    make_odd(x, "mild_rows", Oddness(dict.fromkeys(KINDS, Keeping.NOTHING), 60), generator())
+    assert bool((x == 0).all(1).any())
+    assert float(x.max()) <= float(drawn.max()) and float(x.min()) >= float(drawn.min())
+
+
+@pytest.mark.parametrize("shape", [(64, 32), (7,), ()])
+def test_inputs_that_are_alike_differ_little_and_some_rows_not_at_all(shape: tuple[int, ...]) -> None:
+    x, y, z = (torch.randn(shape, generator=generator(seed)) for seed in range(3))
+    other = torch.randn(3, 3, generator=generator())
+    before = x.clone(), other.clone()
+    inputs = [x, torch.arange(3), other, y, z]
+    change_sample(inputs, "alike", 0, Keeping.NOTHING, generator(), AcceptedInputs())
+    assert torch.equal(x, before[0]) and torch.equal(other, before[1])
+    assert torch.allclose(y, x, rtol=1e-3, atol=0) and torch.allclose(z, x, rtol=1e-3, atol=0)
+    if x.ndim == 2:
+        is_equal = (x == y).all(1)
+        assert bool(is_equal.any()) and not bool(is_equal.all())
+
+
+@pytest.mark.parametrize("family", ["scaled", "negated", "sparse_spikes", "sorted", "odd_rows", "mild_rows"])
+def test_complex_inputs_are_changed_like_others(family: str) -> None:
+    x = torch.randn(64, 32, dtype=torch.complex64, generator=generator())
+    drawn = x.clone()
+    change_sample([as_float(x)], family, 0, Keeping.NOTHING, generator(), AcceptedInputs())
+    assert not torch.equal(x, drawn)
+    assert as_float(x).shape == (64, 64) and as_float(x.t()).shape == (32, 64, 2)
 
 
 def test_transposed_inputs_are_changed_where_they_are() -> None:
@@ -282,6 +321,34 @@ def test_values_that_a_reference_compares_with_are_tried() -> None:
 
     accepted = ask(padded, torch.randn(8, 3), torch.arange(1, 9))
     assert accepted.special == {1: [0]}
+
+
+@pytest.mark.parametrize(
+    ("search", "ordered"),
+    [
+        (lambda edges, x: torch.searchsorted(edges, x), {0}),
+        (lambda edges, x: torch.bucketize(x, edges), {0}),
+        (lambda edges, x: x[:, :9] * edges, set()),
+    ],
+)
+def test_what_values_are_sought_in_stays_sorted(search: object, ordered: set[int]) -> None:
+    edges, x = torch.linspace(-1, 1, 9), torch.randn(8, 32)
+    accepted = ask(search, edges.clone(), x)
+    assert accepted.ordered == ordered
+    for family in ("negated", "sorted", "odd_rows"):
+        moved = [edges.clone(), x.clone()]
+        change_sample(moved, family, 0, Keeping.NOTHING, generator(3), accepted)
+        assert bool((moved[0].diff() >= 0).all()) or not ordered
+
+
+@pytest.mark.parametrize("padding", [0, None])
+def test_indices_take_the_padding_index_of_a_bag(padding: int | None) -> None:
+    def bags(index: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.embedding_bag(index, weight, mode="mean", padding_idx=padding)
+
+    index = torch.randint(1, 50, (8, 5), generator=generator())
+    accepted = ask(bags, index, torch.randn(50, 4, generator=generator(1)))
+    assert accepted.special == ({} if padding is None else {0: [padding]})
 
 
 def test_an_embedding_gets_no_label_that_it_lacks() -> None:

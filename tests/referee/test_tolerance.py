@@ -174,6 +174,27 @@ def test_half_precisions_are_read_right() -> None:
     assert half.judge(_raw(bf16)).error == 0.0
 
 
+@pytest.mark.parametrize(("by", "is_close"), [(1.01, True), (1.25, False)])
+@pytest.mark.parametrize("slack", [Slack(), Slack(reference=4.0, floor=32.0, is_by_row=True)])
+def test_half_precision_permits_roundings_and_no_more(by: float, is_close: bool, slack: Slack) -> None:
+    values = (np.random.default_rng(0).normal(size=4096).astype(np.float32).view(np.uint32) >> 16) << 16
+    truth = values.view(np.float32).astype(np.float64)
+    wrong = ((truth * by).astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
+    half = ExpectedOutput(
+        "bfloat16", _raw((values >> 16).astype(np.uint16)), _raw(truth), policy=TolerancePolicy.STRICT,
+        inputs_per_output=1024.0, slack=slack, width=64,
+    )  # fmt: skip
+    half.widen(_raw(truth * (1 + 2.0**-7)), 2.0**-7)
+    assert half.judge(_raw(wrong)).is_close is is_close
+
+
+def test_moving_half_inputs_by_a_unit_permits_no_half_precision_arithmetic() -> None:
+    truth = _truth(1000)
+    expected = expect(truth.astype(np.float32), truth)
+    expected.widen(_raw(truth * (1 + 2.0**-7)), 2.0**-7)
+    assert not expected.judge(_raw((truth * (1 + 2.0**-12)).astype(np.float32))).is_close
+
+
 def test_slack_widens_what_is_allowed_and_nothing_else() -> None:
     oracle = np.linspace(1, 2, 64)
     strict, slack = (

@@ -17,6 +17,9 @@ that many (torch's own batch norm on channels-last memory needs this). The floor
 numbers and 1.3e-5 for a mean of 16 million. Rounding inputs to bfloat16 costs about 2e-3 and to TF32 about
 2e-4, so the floor catches both. ``tf32`` and ``bf16`` raise the floor to 2 x 2^-10 and 2 x 2^-7.
 
+Half precisions have the floor of float32, because honest kernels sum in it, and 4 units of their own for
+roundings. 16 of these would be an eighth in bfloat16, and more where many inputs are summed.
+
 The reference's error is also a matter of luck where a few elements depend on the last bit of an input, such
 as two scores of an attention that are nearly equal and both about a thousand. An output outside the tolerance
 is therefore judged again, element by element: every input is moved by one unit in its last place, and the
@@ -54,7 +57,11 @@ POLICY_FLOOR = {
     TolerancePolicy.KERNELBENCH: KERNELBENCH_TOLERANCE,
 }
 """That of ``kernelbench`` is for outputs that are judged row by row."""
+HALF_UNITS = 4
+"""Units in the last place that roundings to half precision may cost. Sums are taken in float32, so this does
+not grow with the number of inputs."""
 ULP = {"float32": 2.0**-23, "float64": 2.0**-52, "float16": 2.0**-10, "bfloat16": 2.0**-7}
+HALVES = ("float16", "bfloat16")
 COMPLEX_PARTS = {"complex64": "float32", "complex128": "float64"}
 TORN = 2.0**-12
 """Reference and oracle are at odds about an integer that differs by more than one, and by more than this."""
@@ -171,19 +178,31 @@ class ExpectedOutput:
         floor = POLICY_FLOOR.get(self._policy, 0.0) / ULP["float32"]
         return max(self._slack.floor * FLOOR_ULP * self._growth, self._slack.reference * floor)
 
-    def widen(self, oracle: Array) -> None:
+    @property
+    def _floor(self) -> float:
+        """Scaled error that is allowed whatever the reference's own error is."""
+        slack, ulp = self._slack, ULP[self.dtype]
+        arithmetic = slack.floor * FLOOR_ULP * self._growth * min(ulp, ULP["float32"])
+        roundings = HALF_UNITS * ulp if self.dtype in HALVES else 0.0
+        return max(arithmetic + roundings, slack.reference * POLICY_FLOOR.get(self._policy, 0.0))
+
+    def widen(self, oracle: Array, unit: float = 0.0) -> None:
         """Allow more where the problem is ill-conditioned, element by element.
 
         ``oracle`` holds the raw float64 results on inputs that were each moved by a unit in the last place.
-        Of several calls, the largest move of each element counts.
+        Of several calls, the largest move of each element counts. ``unit`` is the largest such unit of the
+        inputs: a unit of half precision is many of the arithmetic's.
         """
         if not is_float(self.dtype):
             return
         if self._moved is None:
             self._moved = np.zeros(self._high.size, np.float32)
+        by = self._slack.floor * FLOOR_ULP * self._growth
+        if unit > ULP["float32"]:
+            by = by * ULP["float32"] / unit + (HALF_UNITS if self.dtype in HALVES else 0)
         with np.errstate(all="ignore"):
             for x, high, low, moved in _chunks(oracle.view(np.float64), self._high, self._low, self._moved):
-                np.fmax(moved, np.abs((x - high) - low), out=moved, casting="same_kind")
+                np.fmax(moved, np.abs((x - high) - low) * by, out=moved, casting="same_kind")
 
     def widen_exact(self, reference: Array, oracle: Array, *, is_open: bool) -> None:
         """Allow what moved inputs lead to, for dtypes that equality decides about.
@@ -210,8 +229,7 @@ class ExpectedOutput:
         slack = self._slack
         if self._row_scales is not None:
             return self._judge_rows(values)
-        floor = slack.floor * FLOOR_ULP * ULP[self.dtype] * self._growth
-        floor = max(floor, slack.reference * POLICY_FLOOR.get(self._policy, 0.0))
+        floor = self._floor
         multiple = slack.reference * REFERENCE_MULTIPLE
         pairs = (
             (errors.largest, self._reference_errors.largest),
@@ -227,29 +245,26 @@ class ExpectedOutput:
 
         The first distance returned belongs to the element whose error is largest relative to its allowance.
         """
-        multiple = self._slack.floor * FLOOR_ULP * self._growth
         scale = max(self._rms, _TINY)
         worst, share, squares = largest, 0.0, 0.0
         for x, high, low, by in _chunks(values, self._high, self._low, moved):
             sizes = np.abs(high) + scale
             errors = np.abs((x - high) - low) / sizes
-            allowed = np.maximum(largest.allowed, multiple * by / sizes)
+            allowed = np.maximum(largest.allowed, by / sizes)
             shares = errors / allowed
             squares += _squares(by / scale)
             i = int(shares.argmax())
             if shares[i] > share:
                 share = float(shares[i])
                 worst = Distance(float(errors[i]), largest.reference_error, float(allowed[i]))
-        allowed_l2 = max(l2.allowed, multiple * math.sqrt(squares / max(values.size, 1)))
+        allowed_l2 = max(l2.allowed, math.sqrt(squares / max(values.size, 1)))
         return [worst, Distance(l2.error, l2.reference_error, allowed_l2)]
 
     def _judge_rows(self, values: Array) -> Distance:
         """Judge every row by its own scale and by the reference's error in it."""
         assert self._row_scales is not None
         slack = self._slack
-        floor = slack.floor * FLOOR_ULP * ULP[self.dtype] * self._growth
-        floor = max(floor, slack.reference * POLICY_FLOOR.get(self._policy, 0.0))
-        multiple = slack.floor * FLOOR_ULP * self._growth
+        floor = self._floor
         worst, share = Distance(0.0, 0.0, floor), -1.0
         for rows, x, high, low in self._rows(values, self._high, self._low):
             scales, known = self._row_scales[rows, None], self._row_errors[rows, None]
@@ -258,7 +273,7 @@ class ExpectedOutput:
             allowed = np.maximum(slack.reference * REFERENCE_MULTIPLE * known, floor) + np.zeros_like(errors)
             if self._moved is not None:
                 moved = self._moved[rows.start * self._width :][: errors.size].reshape(errors.shape)
-                allowed = np.maximum(allowed, multiple * moved / sizes)
+                allowed = np.maximum(allowed, moved / sizes)
             i = int((errors / allowed).argmax())
             if errors.flat[i] / allowed.flat[i] > share:
                 share = float(errors.flat[i] / allowed.flat[i])

@@ -45,6 +45,11 @@ NOT_ASKED = "the reference is too slow to find out what it accepts"
 COMPARED = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 OVERWRITES = frozenset({"scatter", "index_copy", "index_put", "_index_put_impl", "masked_scatter"})
 LOSSES = frozenset({"nll_loss_forward", "nll_loss2d_forward"})
+SEARCHES = {"searchsorted": 0, "bucketize": 1}
+"""Operations that seek values among sorted ones -> which argument is sorted."""
+BAGS = frozenset({"_embedding_bag", "_embedding_bag_forward_only"})
+PADDING = 8
+"""Which argument of theirs is the index that does not count."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +89,8 @@ class Asking:
         special = self._find_special(trace.found)
         tried = {i: values for i in self._floats if (values := self._nonfinite_in(i, nonfinite))}
         skipped = {", ".join(names): why for why, names in self._skipped.items()}
-        return AcceptedInputs(odd, redrawn, not trace.overwrites, special, tried, skipped)
+        ordered = frozenset(trace.ordered)
+        return AcceptedInputs(odd, redrawn, not trace.overwrites, special, tried, ordered, skipped)
 
     def _has_time(self) -> bool:
         return time.thread_time() < self._end
@@ -207,10 +213,11 @@ class Asking:
         return frozenset(found)
 
     def _trace(self) -> "_Trace":
-        """Watch one call, where there are integers or masks."""
+        """Watch one call, where there are integers, masks or sorted inputs."""
         integers = {i: x for i, x in enumerate(self._values) if _is_integer(x)}
-        trace = _Trace(integers, are_comparisons_safe=not self._ask.is_on_gpu)
-        if self._others() and self._has_time():
+        ascending = {i: self._values[i] for i in self._floats if _is_ascending(self._values[i])}
+        trace = _Trace(integers, ascending, are_comparisons_safe=not self._ask.is_on_gpu)
+        if (self._others() or ascending) and self._has_time():
             with trace:
                 self._ask.run_raw(self._values)
         return trace
@@ -280,9 +287,17 @@ def _put(x: torch.Tensor, place: tuple[int, ...], value: float) -> None:
 class _Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Watches what becomes of integers and masks: values compared with, ``ignore_index``, kinds of use."""
 
-    def __init__(self, integers: dict[int, torch.Tensor], *, are_comparisons_safe: bool) -> None:
+    def __init__(
+        self,
+        integers: dict[int, torch.Tensor],
+        ascending: dict[int, torch.Tensor],
+        *,
+        are_comparisons_safe: bool,
+    ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._integers, self._compares = integers, are_comparisons_safe
+        self._ascending = ascending
+        self.ordered: set[int] = set()
         self.found: dict[int, set[int]] = {}
         self.overwrites = False
         """Something is written to places that integers name: where these are equal, the last one wins."""
@@ -293,17 +308,32 @@ class _Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]
         name = func.overloadpacket.__name__
         self.overwrites |= name.rstrip("_") in OVERWRITES
         self.is_safe_softmax |= "scaled_dot_product" in name or name == "_safe_softmax"
+        if name in SEARCHES:
+            sought = args[SEARCHES[name]]
+            self.ordered |= {i for i, x in self._ascending.items() if _are_equal(sought, x)}
         if name in LOSSES:
             self._add(args[1], args[4])
+        elif name in BAGS and len(args) > PADDING and args[PADDING] >= 0:
+            self._add(args[1], args[PADDING])
         elif self._compares and name in COMPARED and isinstance(args[1], int | float):
             self._add(args[0], args[1])
         return func(*args, **(kwargs or {}))
 
     def _add(self, tensor: Any, value: float) -> None:
         for i, x in self._integers.items():
-            is_same = isinstance(tensor, torch.Tensor) and tensor.numel() == x.numel()
-            if is_same and bool((tensor.cpu().reshape(-1) == x.cpu().reshape(-1)).all()):
+            if _are_equal(tensor, x):
                 self.found.setdefault(i, set()).add(int(value))
+
+
+def _are_equal(tensor: object, x: torch.Tensor) -> bool:
+    """Tell whether something holds the same values as an input, in whatever shape."""
+    if not isinstance(tensor, torch.Tensor) or tensor.numel() != x.numel():
+        return False
+    return bool((tensor.cpu().reshape(-1) == x.cpu().reshape(-1)).all())
+
+
+def _is_ascending(x: torch.Tensor) -> bool:
+    return x.ndim > 0 and bool((x.diff(dim=-1) >= 0).all())
 
 
 def _is_integer(x: torch.Tensor) -> bool:

@@ -18,7 +18,7 @@ from kernelwright.referee.host.redrawn import (
     redraw_mask,
 )
 
-ODD = frozenset({"odd_rows", "few_odd_rows", "odd_elements", "mixed"})
+ODD = frozenset({"odd_rows", "few_odd_rows", "odd_elements", "mild_rows", "mixed"})
 REDRAWN = {
     "odd_rows": (PADDED, RANDOM),
     "mixed": (PADDED, RANDOM),
@@ -30,6 +30,8 @@ REDRAWN = {
 """Families that redraw masks and integers as well -> in which style, by variant."""
 LABELLED = frozenset({"odd_rows", "mixed"})
 """Families in which labels take values that the reference treats apart."""
+SAME_SHARE, NEAR = 0.5, 2.0**-12
+"""Of inputs that are alike, this share of rows is equal; the others differ by up to ``NEAR`` of a value."""
 NONFINITE = "nonfinite"
 NAN = (float("nan"),)
 ALL_NONFINITE = (*NAN, float("inf"), -float("inf"))
@@ -60,8 +62,18 @@ class AcceptedInputs:
     """Values that the reference treats apart: ``ignore_index`` and its like."""
     nonfinite: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
     """Float inputs in which NaN, or infinities as well, are tried."""
+    ordered: frozenset[int] = frozenset()
+    """Float inputs among whose values others are sought: what an unsorted one gives is nobody's promise."""
     skipped: Mapping[str, str] = field(default_factory=dict)
     """What is not tried -> why, for the evaluation."""
+
+
+def as_float(x: torch.Tensor) -> torch.Tensor:
+    """Return the parts of complex numbers, one behind the other in the same memory; others as they are."""
+    if not x.is_complex():
+        return x
+    parts = torch.view_as_real(x)
+    return parts.flatten(-2) if x.ndim and x.stride(-1) == 1 else parts
 
 
 def change_sample(
@@ -78,8 +90,14 @@ def change_sample(
         generator: of all choices.
         accepted: what the reference accepts.
     """
+    if family == "alike":
+        make_alike(inputs, keeping, generator)
+        return
+    n_floats = 0
     for i, x in enumerate(inputs):
         if x.is_floating_point():
+            turn = variant * n_floats if family == "offset" else variant
+            n_floats += 1
             drawn = x.clone() if keeping is not Keeping.NOTHING else x
             if family in ODD:
                 make_odd(x, family, accepted.odd.get(i, ANY), generator)
@@ -88,9 +106,11 @@ def change_sample(
             elif family == NONFINITE:
                 put_nonfinite(x, accepted.nonfinite.get(i, ()), generator)
             else:
-                change_inputs(x, family, variant, generator)
+                change_inputs(x, family, turn, generator)
             if keeping is not Keeping.NOTHING:
                 x.copy_(kept(x, keeping, drawn))
+            if i in accepted.ordered:
+                x.copy_(x.sort(dim=-1).values)
         styles = REDRAWN.get(family, ())
         if styles and keeping < Keeping.SIZE:
             style = styles[variant % len(styles)]
@@ -98,6 +118,20 @@ def change_sample(
                 redraw(x, style, generator, may_repeat=accepted.may_repeat)
         if family in LABELLED and i in accepted.special:
             put_special(x, accepted.special[i], generator)
+
+
+def make_alike(inputs: Sequence[torch.Tensor], keeping: Keeping, generator: torch.Generator) -> None:
+    """Make every float input nearly the same as the first of its shape and type, some of its rows equal."""
+    first: dict[tuple[torch.Size, torch.dtype], torch.Tensor] = {}
+    for x in inputs:
+        other = first.setdefault((x.shape, x.dtype), x)
+        if other is x or not x.is_floating_point():
+            continue
+        drawn = x.clone()
+        rows = x.shape[:-1] + (1,) * bool(x.ndim)
+        is_same = torch.rand(rows, generator=generator) < SAME_SHARE
+        by = torch.rand(x.shape, generator=generator).to(x.dtype) * NEAR
+        x.copy_(kept(other * (1 + torch.where(is_same, 0, by)), keeping, drawn))
 
 
 def redraw(x: torch.Tensor, style: int, generator: torch.Generator, *, may_repeat: bool) -> None:

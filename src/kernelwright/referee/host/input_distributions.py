@@ -20,9 +20,9 @@ SINK_SHARE, SINK_DEPTH, SINK_SPREAD = 10, 150.0, 100.0
 """One leading index in ``SINK_SHARE``, at least one if there are several, holds only values below
 ``-SINK_DEPTH``, spread by ``SINK_SPREAD``: their ``exp`` is zero unless their maximum is subtracted first."""
 OFFSET = 4.0
-"""``offset`` moves all values down by this many times their root mean square: the mean is then far from zero
-and almost no element is positive. It is not larger because honest one-pass variances lose digits with its
-square."""
+"""``offset`` moves all values down by this many times their root mean square, in its second variant those of
+every second input up: the mean is then far from zero, almost no element is positive, and products of two
+inputs have one sign. It is not larger because honest one-pass variances lose digits with its square."""
 
 PERMUTED_TOGETHER = 1 << 20
 """Elements that are permuted at a time; more would take as many bytes again eight times over."""
@@ -45,9 +45,11 @@ def change_inputs(x: torch.Tensor, family: str, variant: int, generator: torch.G
     elif family == "heavy_tail":
         _make_heavy(x, generator)
     elif family == "offset":
-        x.sub_(OFFSET * float(x.square().mean().sqrt()) if x.numel() else 0.0)
+        x.sub_((-1) ** variant * OFFSET * float(x.square().mean().sqrt()) if x.numel() else 0.0)
     elif family == "coarse":
         _round(x)
+    elif family == "sorted":
+        _sort(x, generator)
     elif family in ("zeros", "flat"):
         x.fill_(_level(generator) if family == "flat" else 0.0)
 
@@ -96,6 +98,13 @@ def _round(x: torch.Tensor) -> None:
     step = float(x.abs().mean()) / 2 if x.numel() else 0.0
     if step > 0:
         x.div_(step).round_().mul_(step)
+
+
+def _sort(x: torch.Tensor, generator: torch.Generator) -> None:
+    """Sort every row, up or down, so that what is alike lies side by side."""
+    if x.ndim:
+        is_up = torch.rand((*x.shape[:-1], 1), generator=generator) < 0.5
+        x.copy_(torch.where(is_up, x.sort(dim=-1).values, x.sort(dim=-1, descending=True).values))
 
 
 def _level(generator: torch.Generator) -> float:

@@ -19,7 +19,7 @@ from kernelwright.core.errors import TaskError
 from kernelwright.core.policy import Nonfinite
 from kernelwright.core.task import Mode, Task, Workload
 from kernelwright.referee.host.acceptance import Asking, Questions, Values
-from kernelwright.referee.host.change import AcceptedInputs, change_sample, one_thread
+from kernelwright.referee.host.change import AcceptedInputs, as_float, change_sample, one_thread
 from kernelwright.referee.host.float64_oracle import on_processor, run_in_double
 from kernelwright.referee.host.input_distributions import nudge, shift, shift_alike
 from kernelwright.referee.host.odd_rows import Keeping
@@ -218,7 +218,14 @@ class Host(Runner):
             target.copy_(compact(value))
         keeping = Keeping(message["keeping"])
         with one_thread():
-            change_sample(targets, message["family"], message["variant"], keeping, generator, self._accepted)
+            change_sample(
+                [as_float(x) for x in targets],
+                message["family"],
+                message["variant"],
+                keeping,
+                generator,
+                self._accepted,
+            )
         is_changed = any(
             not torch.equal(target, compact(value)) for target, value in zip(targets, found, strict=True)
         )
@@ -228,23 +235,25 @@ class Host(Runner):
         """Move the inputs that an arena holds by a unit in the last place, or by up to ``ulps`` of them.
 
         With negative ``ulps`` they move the other way. Equal values then stay equal, unless the reference
-        leaves it open which of them comes first.
+        leaves it open which of them comes first. Answers with the largest such unit, relative to a value.
         """
         generator = torch.Generator().manual_seed(message["seed"])
         arena = self.arenas[message["arena"]]
         ulps = message["ulps"]
         is_open = bool(ulps) and self._leaves_order_open
+        unit = 0.0
         for slot in slots_in(self._args_layout):
-            target = compact(arena.tensor(slot))
+            target = as_float(compact(arena.tensor(slot)))
             if not target.is_floating_point():
                 continue
+            unit = max(unit, torch.finfo(target.dtype).eps)
             if not ulps:
                 nudge(target, generator)
             elif is_open:
                 shift(target, ulps, generator)
             else:
                 shift_alike(target, ulps, message["seed"])
-        return {"is_open": is_open}
+        return {"is_open": is_open, "unit": unit}
 
     @functools.cached_property
     def _leaves_order_open(self) -> bool:

@@ -10,8 +10,9 @@ from enum import IntEnum
 
 import torch
 
-SHARES = {"odd_rows": 4, "few_odd_rows": 64, "mixed": 4}
-"""Family -> one row in this many is odd, at least one."""
+SHARES = {"odd_rows": 4, "few_odd_rows": 64, "mild_rows": 4, "mixed": 4}
+"""Family -> one row in this many is odd, at least one; of ``mild_rows`` as many as there are kinds. They
+keep the range of the values as drawn, so no largest value tells them from ordinary ones."""
 ODD_ELEMENTS = (3, 32)
 ELEMENT_SHARE, LARGEST_SHARE = 4096, 64
 """``odd_elements`` changes one element in ``ELEMENT_SHARE``, within the bounds above, but at most one in
@@ -112,6 +113,7 @@ KINDS: Mapping[str, Callable[[Rows, _Source], Rows]] = {
     "negated": lambda rows, source: -rows,
     "shifted": lambda rows, source: rows + (4 * source.rms * source.signs(len(rows)))[:, None],
     "rounded": _rounded,
+    "repeated": lambda rows, source: rows[:1].expand(rows.shape),
     "resampled": lambda rows, source: source.values[source.places(rows.numel(), source.values.numel())].view(
         rows.shape
     ),
@@ -148,7 +150,8 @@ def make_odd(x: torch.Tensor, family: str, oddness: Oddness, generator: torch.Ge
     if family == "odd_elements":
         return _make_elements_odd(x, oddness, generator)
     drawn = x.clone(memory_format=torch.contiguous_format)
-    _make_rows_odd(x, drawn, SHARES[family], family != "few_odd_rows", oddness, generator)
+    least_kept = Keeping.RANGE if family == "mild_rows" else Keeping.NOTHING
+    _make_rows_odd(x, drawn, SHARES[family], family != "few_odd_rows", oddness, generator, least_kept)
     if family == "mixed":
         _make_rows_odd(x, drawn, SHARES["few_odd_rows"], False, oddness, generator)
         _make_elements_odd(x, oddness, generator)
@@ -156,21 +159,22 @@ def make_odd(x: torch.Tensor, family: str, oddness: Oddness, generator: torch.Ge
 
 def _make_rows_odd(
     x: torch.Tensor, drawn: torch.Tensor, one_in: int, is_along_last: bool, oddness: Oddness,
-    generator: torch.Generator,
+    generator: torch.Generator, least_kept: Keeping = Keeping.NOTHING,
 ) -> None:  # fmt: skip
     source = _Source(drawn.view(-1), _rms(drawn), oddness.exponent, generator)
     axis, is_slab = (x.ndim - 1, False) if is_along_last or x.ndim < 2 else _choose_axis(x.ndim, generator)
     moved = x.movedim(axis, 0 if is_slab else -1) if x.ndim else x.view(1)
     rows = moved.reshape(moved.shape[0], -1) if is_slab else moved.reshape(-1, moved.shape[-1])
     rows = rows.clone() if rows.data_ptr() == x.data_ptr() else rows
-    n_odd = max(len(rows) // one_in, 1)
+    least = len(oddness.kinds) if least_kept is Keeping.RANGE else 1
+    n_odd = min(max(len(rows) // one_in, least), len(rows))
     chosen = torch.randperm(len(rows), generator=generator)[:n_odd]
     names = sorted(oddness.kinds)
     order = torch.randperm(len(names), generator=generator).tolist()
     for i, place in enumerate(order[:n_odd]):
         where, name = chosen[i :: len(order)], names[place]
         odd = KINDS[name](rows[where], source).to(x.dtype)
-        rows[where] = kept(odd, oddness.kinds[name], drawn)
+        rows[where] = kept(odd, least_kept or oddness.kinds[name], drawn)
     moved.copy_(rows.view(moved.shape))
 
 
@@ -185,7 +189,7 @@ def _make_elements_odd(x: torch.Tensor, oddness: Oddness, generator: torch.Gener
     drawn = x.clone(memory_format=torch.contiguous_format)
     flat = drawn.view(-1).clone()
     source = _Source(drawn.view(-1), _rms(drawn), oddness.exponent, generator)
-    names = sorted(set(oddness.kinds) - {"rounded", "quieter", "one_hot", "tiny"})
+    names = sorted(set(oddness.kinds) - {"rounded", "quieter", "one_hot", "tiny", "repeated"})
     least, most = ODD_ELEMENTS
     wanted = min(max(x.numel() // ELEMENT_SHARE, least), most)
     for _ in range(min(wanted, max(x.numel() // LARGEST_SHARE, 1)) if names else 0):

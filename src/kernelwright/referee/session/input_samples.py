@@ -56,6 +56,17 @@ class SampleLayout:
         return any(is_float(slot["dtype"]) for slot in self.arg_slots)
 
     @property
+    def n_float_inputs(self) -> int:
+        """Number of inputs whose values are changed as floats."""
+        return sum(is_float(slot["dtype"]) for slot in self.arg_slots)
+
+    @property
+    def has_twins(self) -> bool:
+        """True when two float inputs have one shape and type."""
+        forms = [(s["dtype"], *s["shape"]) for s in self.arg_slots if is_float(s["dtype"])]
+        return len(set(forms)) < len(forms)
+
+    @property
     def has_weights(self) -> bool:
         """True when a second weight sample changes anything."""
         return any(is_float(slot["dtype"]) for slot in self.state.values())
@@ -103,16 +114,22 @@ EQUAL_TERMS = Slack(floor=3.0)
 """Where many terms are equal, their rounding errors are equal too and do not average out."""
 BY_ROW = Slack(reference=4.0, floor=32.0, is_by_row=True)
 """Among odd rows only gross errors count: ordinary samples judge precision."""
-ODD_FAMILIES = ("odd_rows", "few_odd_rows", "odd_elements", "mixed")
+MILD = "mild_rows"
+"""Rows are odd within the range of the values as drawn."""
+ODD_FAMILIES = ("odd_rows", "few_odd_rows", "odd_elements", MILD, "mixed")
 """Families in which most values are ordinary."""
 NONFINITE = "nonfinite"
-FLAT_FAMILIES = ("zeros", "flat")
-"""Every input is the same everywhere: zero, or another constant."""
+ALIKE = "alike"
+"""Inputs of one shape are nearly the same."""
+FLAT_FAMILIES = ("zeros", "flat", ALIKE)
+"""Every input is the same everywhere: zero, or another constant; or it is like another input. Outputs may be
+zero there."""
 SLACK = {
     "sparse_spikes": UNEVEN,
     "heavy_tail": UNEVEN,
     "coarse": EQUAL_TERMS,
     NONFINITE: BY_ROW,
+    "sorted": BY_ROW,
     **dict.fromkeys((*ODD_FAMILIES, *FLAT_FAMILIES), BY_ROW),
 }
 
@@ -125,6 +142,10 @@ ONE_ELEMENT = "one element"
 ALONE = tuple(f"{ONE_ELEMENT} {number}" for number in range(1, 5))
 """Several such in a session: whoever looks at some of all elements before it trusts what it has kept may have
 looked at one that moved, and does not look at all of those that move."""
+
+TRADED = ALONE[2:]
+"""In these, two elements trade places. They follow each other, so what is kept until a sum or a largest value
+changes is wrong in the second."""
 
 
 @dataclass(frozen=True)
@@ -189,14 +210,16 @@ def plan_samples(
     keys = [SampleKey("as_is", variant) for variant in range(n_timed)]
     whole, odd = ["negated", "sparse_spikes"], ["mixed"]
     if not is_slow:
-        whole = ["scaled", "negated", "sparse_spikes", "heavy_tail", "offset", "coarse", "permuted"]
+        whole = ["scaled", "negated", "sparse_spikes", "heavy_tail", "offset", "coarse", "permuted", "sorted"]
         odd = ["odd_rows", "few_odd_rows", "odd_elements"]
+        odd += [MILD] if layout.has_float_inputs else []
         keys += [SampleKey("scaled", 1)] if layout.has_float_inputs else []
     if layout.has_float_inputs:
         keys += [SampleKey(family) for family in whole]
+        keys += [SampleKey("offset", 1)] if layout.n_float_inputs > 1 and not is_slow else []
     if layout.arg_slots:
         keys += [SampleKey(family) for family in odd]
-        keys += [] if is_slow else [SampleKey(family) for family in FLAT_FAMILIES]
+        keys += [] if is_slow else [SampleKey(f) for f in FLAT_FAMILIES if f != ALIKE or layout.has_twins]
     if layout.has_weights and not are_weights_frozen:
         keys.append(SampleKey("as_is", 0, TOUCHED))
         if layout.changeable:

@@ -28,10 +28,12 @@ from kernelwright.referee.session.input_samples import (
     ALONE,
     CONSTRUCTED,
     FRESH,
+    MILD,
     ODD_FAMILIES,
     ONE_ELEMENT,
     RANDOMISED,
     TOUCHED,
+    TRADED,
     InputSample,
     SampleKey,
     SampleLayout,
@@ -411,7 +413,8 @@ class ReferenceProcess:
         )  # fmt: skip
         self.timed_keys, self.other_keys = keys[:n_timed], keys[n_timed:]
         if self.layout.arg_slots:
-            self._odd_families = [f for f in ODD_FAMILIES if not (is_slow and f in SEEN_BY_SLOW)]
+            useless = {*(SEEN_BY_SLOW if is_slow else ()), *(() if self.layout.has_float_inputs else (MILD,))}
+            self._odd_families = [f for f in ODD_FAMILIES if f not in useless]
 
     def _ask(self, known: Message | None) -> Message:
         """Find out what the reference accepts as inputs, unless it is known; note what is not tried."""
@@ -512,7 +515,9 @@ class ReferenceProcess:
     def _add_second_weights(self, n_alone: int) -> None:
         """Find changed weights on which the reference stays finite: all others, and single elements."""
         for name in ALONE[:n_alone]:
-            self.states[name] = self._maker.change_one(name, self.states[CONSTRUCTED], random.Random())
+            self.states[name] = self._maker.change_one(
+                name, self.states[CONSTRUCTED], random.Random(), trades=name in TRADED
+            )
         for name, styles in ((RANDOMISED, STYLES), (TOUCHED, (TOUCHED,))):
             key = SampleKey("as_is", 0, name)
             for style in styles:

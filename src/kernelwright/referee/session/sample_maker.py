@@ -48,6 +48,8 @@ N_OPEN = 8
 
 ANOTHER = "another"
 """Name of a second construction, whose weights take turns with the first one's."""
+TRADES, N_PARTNERS = 0.5, 16
+"""Share of the changes during timing in which two elements trade places; of so many, two that differ much."""
 CHANGED_BY = 16.0
 """One element becomes this many times the largest of its tensor, so that outputs show whether it was read."""
 
@@ -93,13 +95,14 @@ class DrawMaker:
         """Return weights to take turns with ``state``: ``ANOTHER`` construction or ``ONE_ELEMENT`` new."""
         if style == ANOTHER:
             return self.make_state(style, "constructed", seed)
-        return self.change_one(style, state, random.Random(seed))
+        rng = random.Random(seed)
+        return self.change_one(style, state, rng, trades=rng.random() < TRADES)
 
-    def change_one(self, name: str, state: WeightState, rng: random.Random) -> WeightState:
-        """Return weights of which one element of one tensor is another than in ``state``."""
+    def change_one(self, name: str, state: WeightState, rng: random.Random, *, trades: bool) -> WeightState:
+        """Return weights of which one element of one tensor, or with ``trades`` two, are others."""
         memory = state.memory.copy()
         if slots := self._layout.changeable:
-            change_one(memory, rng.choice(slots), rng)
+            change_one(memory, rng.choice(slots), rng, trades=trades)
         return WeightState(name, ONE_ELEMENT, memory)
 
     def draw_on(self, sample: InputSample, state: WeightState) -> InputSample:
@@ -233,7 +236,7 @@ class DrawMaker:
         truth, results = self._scratch["truth"], self._scratch["results"]
         for one, slot in zip([*draw.outputs, *draw.changed.values()], slots, strict=True):
             if not ulps:
-                one.widen(truth.slot_bytes(slot))
+                one.widen(truth.slot_bytes(slot), nudged["unit"])
         for one, slot, wide in zip(draw.outputs, self.output_slots, slots, strict=False) if ulps else ():
             one.widen_exact(results.slot_bytes(slot), truth.slot_bytes(wide), is_open=nudged["is_open"])
         return bool(nudged["is_open"])
@@ -360,10 +363,19 @@ class DrawMaker:
         self._map_scratch()
 
 
-def change_one(memory: SharedMemory, slot: Slot, rng: random.Random) -> None:
-    """Replace one element of a tensor by a large one."""
+def change_one(memory: SharedMemory, slot: Slot, rng: random.Random, *, trades: bool = False) -> None:
+    """Replace one element of a tensor by a large one, or let two trade places where they differ.
+
+    Where two trade places, the sum, the largest value and the histogram stay as they were.
+    """
     raw, dtype = memory.slot_bytes(slot), slot["dtype"]
     values = decode(raw, dtype)
+    bits = raw.view(f"u{ITEM_BYTES[dtype]}")
+    one, *others = (rng.randrange(values.size) for _ in range(N_PARTNERS))
+    other = max(others, key=lambda at: abs(float(values[at]) - float(values[one])))
+    if trades and values[other] != values[one]:
+        bits[[one, other]] = bits[[other, one]]
+        return
     at, largest = rng.randrange(values.size), float(np.abs(values).max()) or 1.0
     if dtype == "bfloat16":  # the upper half of a float32
         raw.view(np.uint16)[at] = np.float32(CHANGED_BY * largest).view(np.uint32) >> 16
