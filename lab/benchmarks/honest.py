@@ -1,7 +1,7 @@
 """Honest kernels: correct ones of every origin before the real referee, several times; none may be rejected.
 
 Of ours: for every task that mutants are made of, the expert's seeds (library calls, fused, after its
-algebra) and one drawn by lot. By hand: the files in ``src/kernelwright/corpus/honest``. Each run opens new
+algebra) and one drawn by lot. By hand: the files in ``lab/honest_kernels``. Each run opens new
 sessions, so that every draw is new; the settings are those of a search, with the roofline floors, beside
 eager.
 
