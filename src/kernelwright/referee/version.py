@@ -9,5 +9,6 @@ non-finite values are drawn, and floors rest on peaks that no compiler shortens.
 judges and times the delivered module in ordinary processes, and bounds its peak memory. In version 4 a
 candidate is stopped in the reference's turns, its times are corrected by what new values cost, series end
 where nobody knows, integers, masks and constant tensors are drawn in more ways, inputs also begin where views
-begin, and peak memory counts from the empty process on.
+begin, rows are sorted and inputs alike, single weights move and trade places, half precisions get 4 units for
+roundings, and peak memory counts from the empty process on.
 """
