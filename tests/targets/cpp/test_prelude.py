@@ -56,6 +56,7 @@ def test_function_is_within_three_ulp_and_right_at_the_edges(library: ctypes.CDL
         single, want = np.where(tiny, 0, single), np.where(tiny, 0, want)
     assert np.array_equal(np.isnan(got), np.isnan(single))
     assert np.array_equal(got[np.isinf(single)], single[np.isinf(single)])
+    assert np.array_equal(np.signbit(got[x == 0]), np.signbit(single[x == 0]))
     finite = np.isfinite(single)
     spacing = np.maximum(np.spacing(np.abs(single[finite])).astype(np.float64), 1.4e-45)
     assert float((np.abs(got[finite] - want[finite]) / spacing).max()) <= 3.0

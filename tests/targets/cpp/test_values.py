@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from tests.ir.lowering_checks import Wrap
 
 from kernelwright.core.machine import Machine
+from kernelwright.core.plan import ParamValue
 from kernelwright.ir.lower import lower
 from kernelwright.ir.program import Program, Region
 from kernelwright.targets.cpp.candidate import render_cpp_candidate
@@ -111,13 +112,26 @@ def test_points_that_share_a_pass_read_their_own_kept_values(
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
 
-    def jammed(program: Program) -> Program:
-        for region in [step.name for step in program.steps if isinstance(step, Region)]:
-            program = schedule_edits(Machine(cores=2))["jam"].apply(program, region, {"jam": jam})
-        return program
-
+    jammed = everywhere("jam", "jam", jam)
     compare(lambda x: x.sin().min(1)[1], (ROWS,), tmp_path, jammed)
     compare(lambda x: x.sin().softmax(1), (ROWS,), tmp_path, jammed)
+
+
+def test_scans_in_columns_are_streamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    streamed = everywhere("streaming-stores", "stream", value=True)
+    compare(lambda x: (x.softmax(1).cumsum(1), x.sum(1)), (ROWS,), tmp_path, streamed)
+
+
+def everywhere(edit: str, field: str, value: ParamValue) -> Callable[[Program], Program]:
+    """Return what sets a field of every region's schedule."""
+
+    def edited(program: Program) -> Program:
+        for region in [step.name for step in program.steps if isinstance(step, Region)]:
+            program = schedule_edits(Machine(cores=2))[edit].apply(program, region, {field: value})
+        return program
+
+    return edited
 
 
 def compare(

@@ -392,15 +392,20 @@ class NestWriter(ValueWriter):
         self, actions: Sequence[Action], reductions: list[NestReduction], streams: dict[int, str]
     ) -> None:
         with self.names.scope(), self.render.scope():
-            for scan in [a for a in actions if a.kind == "scan"]:  # first: the rest reads what they scanned
-                self.bind_all([scan])
-                self._actions([scan], {}, {})
-            actions = [a for a in actions if a.kind != "scan"]
-            self.bind_all(actions)
+            self._scan_steps([a for a in actions if a.kind == "scan"])
+            self.bind_all([a for a in actions if a.kind != "scan"])
             self._keep()
             self._actions(actions, {r.action.stage.name: r for r in reductions}, streams)
 
     # -- actions -----------------------------------------------------------------------------------
+
+    def _scan_steps(self, scans: Sequence[Action]) -> None:
+        """Column form: move the running values on before anything reads them."""
+        for action in scans:
+            self.bind_all([action])
+            name, how = self.runs[action.stage.name]
+            value = bare(self.render.text(action.node))
+            self.out.line(how.step(f"{name}[l]", f"({how.ctype})({value})"))
 
     def _keep(self) -> None:
         for kept in self._now:
@@ -415,14 +420,13 @@ class NestWriter(ValueWriter):
         streams: dict[int, str],
     ) -> None:
         for position, action in enumerate(actions):
+            if action.kind == "scan":
+                continue
             value = bare(self.render.text(action.node))
             if action.kind == "reduce":
                 reduction = reductions[action.stage.name]
                 value = self._converted(value, action)
                 self.out.line(reduction.how.step(f"{reduction.target}[l]", value))
-            elif action.kind == "scan":
-                name, how = self.runs[action.stage.name]
-                self.out.line(how.step(f"{name}[l]", f"({how.ctype})({value})"))
             else:
                 self.out.line(f"{self._store_target(action, position, streams)} = {value};")
 

@@ -113,7 +113,7 @@ static inline float expm1_between(float x) {
 static inline float vexpm1(float x) {
   float result = expm1_between(x);
   result = x < -30.0f ? -1.0f : result;
-  return x > 89.0f ? INF : result;
+  return __builtin_copysignf(x > 89.0f ? INF : result, x);  // zeros keep their sign
 }
 static inline double vexpm1(double x) { return __builtin_expm1(x); }
 
@@ -282,7 +282,7 @@ static inline float vsin(float x) {
   int32_t q;
   const float r = sine_parts(x, &q);
   const float value = (q & 1) ? quarter_cosine(r) : quarter_sine(r);
-  return (q & 2) ? -value : value;
+  return x == 0.0f ? x : ((q & 2) ? -value : value);
 }
 static inline double vsin(double x) { return __builtin_sin(x); }
 
