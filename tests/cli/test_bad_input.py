@@ -129,3 +129,40 @@ def test_a_defect_of_ours_is_one_line_and_a_traceback_file(cli: Any, engine: Any
 def test_usage_errors_exit_2(cli: Any) -> None:
     assert cli("optimize").code == 2
     assert cli("nonsense").code == 2
+
+
+MODEL = """
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return torch.tanh(x)
+
+
+def get_inputs():
+    return [torch.ones(4)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        (["-o", "model.py"], ["model.py", "beside the model's"]),
+        (["--report", "model.py"], ["model.py", "beside the model's"]),
+        (["-o", "same", "--report", "./same"], ["same", "two files"]),
+        (["--with-backward", "-o", "mine"], ["mine holds something else", "name a new folder"]),
+    ],
+    ids=["kernel over model", "report over model", "one file", "folder of another"],
+)
+def test_no_file_of_the_user_is_written_over(cli: Any, asked: list[str], words: list[str]) -> None:
+    Path("model.py").write_text(MODEL, encoding="utf-8")
+    Path("mine").mkdir()
+    Path("mine", "thesis.txt").write_text("important", encoding="utf-8")
+    check_one_line(cli("optimize", "model.py", *asked), *words)
+    assert Path("model.py").read_text(encoding="utf-8") == MODEL

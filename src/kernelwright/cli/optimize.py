@@ -11,7 +11,7 @@ import typer
 from kernelwright.cli.interruption import deliver_best, keeping, leaving
 from kernelwright.cli.options import AsJson, takes
 from kernelwright.cli.output import print_json, print_table, print_verdict, say
-from kernelwright.core.errors import KernelwrightError, MachineError, StoreError
+from kernelwright.core.errors import KernelwrightError, MachineError, StoreError, UserError
 from kernelwright.core.events import CandidateEvaluated
 from kernelwright.core.request import RunRequest
 from kernelwright.core.request_words import shown
@@ -53,7 +53,8 @@ def optimize(
         by_blocks(begun, request, as_json=as_json)
     if request.with_backward:
         with_backward(begun, request, as_json=as_json)
-    places = places_for(request.output or f"{title}_fast.py", request.report or f"{title}_report.html")
+    kernel, report = request.output or f"{title}_fast.py", request.report or f"{title}_report.html"
+    places = places_for(kernel, report, begun.spec.task.path)
     if begun.spec.machine.is_assumed:
         say(f"{request.evaluator} does not say what its machine is: kernels are planned for one like this")
     outcome = play(begun, places, as_json=as_json, store=request.store)
@@ -71,11 +72,12 @@ def by_blocks(begun: "Begun", request: RunRequest, *, as_json: bool) -> NoReturn
     """Optimise a whole model, write its folder and report, say its verdict and exit."""
     # lazy: load torch and Jinja2
     from kernelwright import api
+    from kernelwright.delivery.saving import require_ours
     from kernelwright.report.blocks import block_table
     from kernelwright.report.html import render_report
 
     title = request.task.title
-    folder = Path(request.output or f"{title}_fast")
+    folder = require_ours(Path(request.output or f"{title}_fast"))
     report = require_writable(Path(request.report or f"{title}_report.html"))
     with keeping("blocks that have ended are kept", as_json=as_json, resume_with=request.command_line()):
         result = api.finish_by_blocks(begun, progress=True, tell=say)
@@ -111,10 +113,11 @@ def with_backward(begun: "Begun", request: RunRequest, *, as_json: bool) -> NoRe
     """Optimise a task and its gradients, write the folder and the report, say the verdict and exit."""
     # lazy: load torch and Jinja2
     from kernelwright import api
+    from kernelwright.delivery.saving import require_ours
     from kernelwright.report.html import render_report
 
     title = request.task.title
-    folder = Path(request.output or f"{title}_fast")
+    folder = require_ours(Path(request.output or f"{title}_fast"))
     report = require_writable(Path(request.report or f"{title}_report.html"))
     with keeping("what was measured is kept", as_json=as_json, resume_with=request.command_line()):
         result = api.finish_with_backward(begun, progress=True)
@@ -145,12 +148,13 @@ def with_backward(begun: "Begun", request: RunRequest, *, as_json: bool) -> NoRe
     raise typer.Exit(0)
 
 
-def places_for(kernel: str, report: str) -> Places:
-    """Return where files go; raises UserError where they cannot be written."""
-    return Places(
-        require_writable(Path(kernel)),
-        require_writable(Path(report)),
-    )
+def places_for(kernel: str, report: str, source: str | None = None) -> Places:
+    """Return where files go; raises UserError where they cannot be written, or not beside ``source``."""
+    places = Places(require_writable(Path(kernel)), require_writable(Path(report)))
+    own = {Path(source).resolve()} if source else set()
+    if places.kernel.resolve() in own or places.report.resolve() in own | {places.kernel.resolve()}:
+        raise UserError(f"{kernel} and {report} must be two files beside the model's; name others")
+    return places
 
 
 def play(begun: "Begun", places: Places, *, as_json: bool, store: str | None) -> "RunOutcome":

@@ -89,7 +89,7 @@ def save(
 
 def write_folder(place: Path, write: Callable[[Path], None]) -> Path:
     """Have a folder written beside its place, then put it there; raises UserError where that cannot be."""
-    _require_ours(place)
+    require_ours(place)
     draft = place.parent / f".{place.name}.draft"
     try:
         shutil.rmtree(draft, ignore_errors=True)
@@ -106,13 +106,15 @@ def write_folder(place: Path, write: Callable[[Path], None]) -> Path:
     return place
 
 
-def _require_ours(place: Path) -> None:
+def require_ours(place: Path) -> Path:
+    """Return the path if a delivery may be written there; raises UserError where something else is."""
     if (
         place.exists()
         and not (place / layout.MANIFEST).is_file()
         and (not place.is_dir() or any(place.iterdir()))
     ):
         raise UserError(f"{place} holds something else; name a new folder")
+    return place
 
 
 def _write(delivery: Delivery, place: Path, cache_dir: Path) -> dict[str, Any] | None:
