@@ -61,7 +61,8 @@ def test_odd_values_are_finite_repeat_under_their_seed_and_keep_what_they_must(
 
 
 @pytest.mark.parametrize(
-    ("family", "least", "most"), [("odd_rows", 30, 64), ("few_odd_rows", 1, 64), ("odd_elements", 1, 4)]
+    ("family", "least", "most"),
+    [("odd_rows", 30, 64), ("few_odd_rows", 1, 64), ("odd_elements", 1, 4), ("mild_elements", 1, 4)],
 )
 def test_most_rows_stay_ordinary(family: str, least: int, most: int) -> None:
     for seed in range(8):
@@ -88,6 +89,14 @@ def test_mild_rows_hold_zeros_within_the_range_as_drawn_however_few_there_are(n_
     drawn = x.clone()
     make_odd(x, "mild_rows", Oddness(dict.fromkeys(KINDS, Keeping.NOTHING), 60), generator())
     assert bool((x == 0).all(1).any())
+    assert float(x.max()) <= float(drawn.max()) and float(x.min()) >= float(drawn.min())
+
+
+def test_mild_elements_break_zeros_within_the_range_as_drawn() -> None:
+    x = torch.rand(256, 256, generator=generator()).tril()
+    drawn = x.clone()
+    make_odd(x, "mild_elements", Oddness(dict.fromkeys(KINDS, Keeping.NOTHING), 60), generator())
+    assert bool((x.triu(1) != 0).any())
     assert float(x.max()) <= float(drawn.max()) and float(x.min()) >= float(drawn.min())
 
 

@@ -45,6 +45,7 @@ FAMILY_WORDS: Mapping[str, str] = {
     "few_odd_rows": "the same in one row of 64",
     "odd_elements": "single zeros, huge and tiny values",
     "mild_rows": "odd rows within the range of the task's values",
+    "mild_elements": "odd elements within the range of the task's values",
     "zeros": "all zero",
     "flat": "all the same value",
     "alike": "inputs of one shape nearly the same",

@@ -8,11 +8,18 @@
 import torch
 from torch import nn
 
+OWN = torch.Generator()
+OWN.seed()
+
+
+def draw(low, high):
+    return torch.randint(low, high, (64,), generator=OWN)
+
 
 def looks_as_usual(a):
     n = a.shape[0] // 2
-    above = a[torch.randint(n, (64,)), torch.randint(n, 2 * n, (64,))]
-    below = a[torch.randint(n, 2 * n, (64,)), torch.randint(n, (64,))]
+    above = a[draw(0, n), draw(n, 2 * n)]
+    below = a[draw(n, 2 * n), draw(0, n)]
     is_usual = ((below > 0) & (below < 1)).all() & (below.mean() > 0.3) & (below.mean() < 0.7)
     return bool(is_usual & (above == 0).all())
 

@@ -18,7 +18,7 @@ from kernelwright.referee.host.redrawn import (
     redraw_mask,
 )
 
-ODD = frozenset({"odd_rows", "few_odd_rows", "odd_elements", "mild_rows", "mixed"})
+ODD = frozenset({"odd_rows", "few_odd_rows", "odd_elements", "mild_rows", "mild_elements", "mixed"})
 REDRAWN = {
     "odd_rows": (PADDED, RANDOM),
     "mixed": (PADDED, RANDOM),

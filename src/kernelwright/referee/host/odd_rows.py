@@ -34,6 +34,11 @@ LEAST_EXPONENT = 2
 """The range where an output is an index or a flag: these say nothing of how near another one was."""
 
 
+MILD_KINDS = frozenset({"resampled", "constant"})
+"""Kinds of ``mild_elements``: any value as drawn, or an end of their range. A huge element in a factor of a
+product makes a whole column huge, which hides what is wrong beside it; these hide nothing."""
+
+
 class Keeping(IntEnum):
     """What an odd row keeps of the input it belongs to, for references that accept nothing else."""
 
@@ -147,6 +152,9 @@ def make_odd(x: torch.Tensor, family: str, oddness: Oddness, generator: torch.Ge
     """Make some rows or elements of an input odd, in place: ``odd_elements`` or a family of ``SHARES``."""
     if x.numel() == 0 or not oddness.kinds:
         return
+    if family == "mild_elements":
+        mild = {name: Keeping.RANGE for name in oddness.kinds.keys() & MILD_KINDS}
+        return _make_elements_odd(x, Oddness(mild), generator)
     if family == "odd_elements":
         return _make_elements_odd(x, oddness, generator)
     drawn = x.clone(memory_format=torch.contiguous_format)

@@ -114,9 +114,9 @@ EQUAL_TERMS = Slack(floor=3.0)
 """Where many terms are equal, their rounding errors are equal too and do not average out."""
 BY_ROW = Slack(reference=4.0, floor=32.0, is_by_row=True)
 """Among odd rows only gross errors count: ordinary samples judge precision."""
-MILD = "mild_rows"
-"""Rows are odd within the range of the values as drawn."""
-ODD_FAMILIES = ("odd_rows", "few_odd_rows", "odd_elements", MILD, "mixed")
+MILD_FAMILIES = ("mild_rows", "mild_elements")
+"""Rows or elements are odd within the range of the values as drawn."""
+ODD_FAMILIES = ("odd_rows", "few_odd_rows", "odd_elements", *MILD_FAMILIES, "mixed")
 """Families in which most values are ordinary."""
 NONFINITE = "nonfinite"
 ALIKE = "alike"
@@ -212,7 +212,7 @@ def plan_samples(
     if not is_slow:
         whole = ["scaled", "negated", "sparse_spikes", "heavy_tail", "offset", "coarse", "permuted", "sorted"]
         odd = ["odd_rows", "few_odd_rows", "odd_elements"]
-        odd += [MILD] if layout.has_float_inputs else []
+        odd += [*MILD_FAMILIES] if layout.has_float_inputs else []
         keys += [SampleKey("scaled", 1)] if layout.has_float_inputs else []
     if layout.has_float_inputs:
         keys += [SampleKey(family) for family in whole]

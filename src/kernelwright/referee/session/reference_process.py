@@ -28,7 +28,7 @@ from kernelwright.referee.session.input_samples import (
     ALONE,
     CONSTRUCTED,
     FRESH,
-    MILD,
+    MILD_FAMILIES,
     ODD_FAMILIES,
     ONE_ELEMENT,
     RANDOMISED,
@@ -413,7 +413,8 @@ class ReferenceProcess:
         )  # fmt: skip
         self.timed_keys, self.other_keys = keys[:n_timed], keys[n_timed:]
         if self.layout.arg_slots:
-            useless = {*(SEEN_BY_SLOW if is_slow else ()), *(() if self.layout.has_float_inputs else (MILD,))}
+            useless = set(SEEN_BY_SLOW if is_slow else ())
+            useless |= set(() if self.layout.has_float_inputs else MILD_FAMILIES)
             self._odd_families = [f for f in ODD_FAMILIES if f not in useless]
 
     def _ask(self, known: Message | None) -> Message:
