@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -112,3 +113,31 @@ def test_a_process_and_its_child_stand_still_and_go_on() -> None:
         assert "T" not in map(state_of, family)
         for pid in reversed(family):
             os.kill(pid, 9)
+
+
+def test_a_process_that_goes_on_is_stopped_again() -> None:
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as process:
+        has_gone_on = False
+
+        def family() -> list[int]:
+            """As the end of a child may do it, whose exit signal is SIGCONT."""
+            nonlocal has_gone_on
+            if not has_gone_on:
+                _await_state(process.pid, is_stopped=True)
+                process.send_signal(signal.SIGCONT)
+                has_gone_on = True
+            return [process.pid]
+
+        try:
+            with stopped(process.pid, family):
+                _await_state(process.pid, is_stopped=True)
+            _await_state(process.pid, is_stopped=False)
+        finally:
+            process.kill()
+
+
+def _await_state(pid: int, *, is_stopped: bool) -> None:
+    deadline = time.monotonic() + 10
+    while (state_of(pid) == "T") is not is_stopped:
+        assert time.monotonic() < deadline
+        time.sleep(0.001)

@@ -227,7 +227,9 @@ ATTEMPTS: dict[str, tuple[Callable[[], object], tuple[Tier, ...]]] = {
     "take uncounted shared memory": (lambda: libc("shmget", 0, ctypes.c_size_t(4096), 0o1600), ORDER),
     "outlive its keeper": (lambda: libc("prctl", 1, ctypes.c_ulong(0)), ORDER),
     "drop the time of its children": (lambda: drop_times_of_children(), ORDER),
-    "have a descriptor signal": (lambda: _own_by_parent(), ORDER[1:]),
+    "have a descriptor signal": (lambda: _own_by_parent(), ORDER),
+    "choose a descriptor's signal": (lambda: _choose_signal(), ORDER),
+    "have a timer signal": (lambda: _make_timer(), ORDER),
 }  # fmt: skip
 """What -> how it is tried, and where it must not work."""
 
@@ -246,6 +248,17 @@ def drop_times_of_children() -> None:
 def _own_by_parent() -> None:
     ours, _ = os.pipe()
     fcntl.fcntl(ours, fcntl.F_SETOWN, PARENT)
+
+
+def _choose_signal() -> None:
+    ours, _ = os.pipe()
+    fcntl.fcntl(ours, 10, signal.SIGCONT)
+
+
+def _make_timer() -> None:
+    """One that sends SIGCONT to a process that has been stopped."""
+    event = (ctypes.c_int * 16)(0, 0, signal.SIGCONT, 0)
+    libc("timer_create", 1, event, ctypes.byref(ctypes.c_void_p()))
 
 
 Attempts = dict[str, tuple[Callable[[], object], tuple[Tier, ...]]]

@@ -24,6 +24,7 @@ for line in sys.stdin:
     if line.strip() == "handle":
         import signal
         signal.signal(signal.SIGALRM, lambda *args: None)
+        signal.signal(signal.SIGCONT, lambda *args: None)
     print("done", flush=True)
 """
 
@@ -100,7 +101,7 @@ def test_a_signal_that_is_taken_over_is_named(other: Other) -> None:
     watch = Watch(other.process.pid)
     assert watch.new_handlers() == []
     other.tell("handle")
-    assert watch.new_handlers() == ["SIGALRM"]
+    assert watch.new_handlers() == ["SIGALRM", "SIGCONT"]
 
 
 def test_a_little_work_after_every_answer_is_allowed() -> None:

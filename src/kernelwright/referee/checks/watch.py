@@ -23,7 +23,7 @@ OTHERS_S = 0.05
 CERTAIN = 2.0
 """Beyond this many times what is allowed, one finding is enough: no other program can cause processor time in
 processes of the candidate."""
-CAUGHT = {4: "SIGILL", 5: "SIGTRAP", 7: "SIGBUS", 8: "SIGFPE", 11: "SIGSEGV", 14: "SIGALRM",
+CAUGHT = {4: "SIGILL", 5: "SIGTRAP", 7: "SIGBUS", 8: "SIGFPE", 11: "SIGSEGV", 14: "SIGALRM", 18: "SIGCONT",
           26: "SIGVTALRM", 27: "SIGPROF", 29: "SIGIO"}  # fmt: skip
 """Signals whose handlers can run code outside a call."""
 

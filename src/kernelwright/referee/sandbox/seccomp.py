@@ -41,6 +41,8 @@ REFUSED: Final = {
     # Memory that no limit counts.
     "memfd_create": (319, 279), "memfd_secret": (447, 447), "shmget": (29, 194),
     "msgget": (68, 186), "semget": (64, 190), "mq_open": (240, 180),
+    # Signals that the kernel sends by itself, SIGCONT too: what has been stopped would go on.
+    "timer_create": (222, 107),
     # The machine.
     "init_module": (175, 105), "finit_module": (313, 273), "delete_module": (176, 106),
     "kexec_load": (246, 104), "kexec_file_load": (320, 294), "reboot": (169, 142),
@@ -55,6 +57,8 @@ REFUSED: Final = {
     "setfsuid": (122, 151), "setfsgid": (123, 152),
 }  # fmt: skip
 """Name -> number on x86-64 and aarch64 (-1: not there)."""
+_ABSENT: Final = ("io_uring", "timer_create")
+"""Calls that the kernel seems to lack: programs then do without, as ``timeout`` does."""
 FOR_DRIVERS: Final = ("memfd_create",)
 """Calls of this list that a GPU's driver needs to start."""
 
@@ -82,7 +86,7 @@ _PUSH_INPUT, _CONSOLE = 0x5412, 0x541C
 """ioctls that type into the user's terminal."""
 _SET_DEATH_SIGNAL = 1
 _SIGNAL_OWNERS = (8, 10, 15)
-"""fcntl's F_SETOWN, F_SETSIG, F_SETOWN_EX: they direct a descriptor's signals to a process."""
+"""fcntl's F_SETOWN, F_SETSIG, F_SETOWN_EX: they direct a descriptor's signals, SIGCONT too, to a process."""
 
 
 def _step(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
@@ -163,7 +167,7 @@ def make_filter(*, alone_as: int | None, is_permissive: bool, has_driver: bool =
     for name, numbers in REFUSED.items():
         if has_driver and name in FOR_DRIVERS:
             continue
-        program.refuse(numbers, _ENOSYS if name.startswith("io_uring") else _EPERM)
+        program.refuse(numbers, _ENOSYS if name.startswith(_ABSENT) else _EPERM)
     program.refuse(_CLONE3, _ENOSYS)  # a filter cannot read its flags in memory; libc falls back to clone
     program.refuse_if(_CLONE, 0, ((_ANY_BIT, _NEW_NAMESPACES),))
     if not has_driver:
@@ -178,9 +182,9 @@ def make_filter(*, alone_as: int | None, is_permissive: bool, has_driver: bool =
     # The time of a child is lost to every account when its parent ignores SIGCHLD. The call has no effect and
     # seems to succeed: ninja, which honest candidates build with, sets a handler that it can do without.
     program.refuse_if(_SIGNAL_ACTION, 0, ((_EQUAL, signal.SIGCHLD),), errno=0)
+    program.refuse_if(_FCNTL, 1, tuple((_EQUAL, command) for command in _SIGNAL_OWNERS))
     if alone_as is not None:
         program.refuse(_TKILL)
-        program.refuse_if(_FCNTL, 1, tuple((_EQUAL, command) for command in _SIGNAL_OWNERS))
         for numbers, place in _PROCESS_CALLS.values():
             program.allow_only(numbers, place, (0, alone_as))
     steps.append(_step(_RETURN, _ALLOW))
