@@ -123,11 +123,3 @@ def test_a_command_within_a_command_is_no_idle_work(other: Other) -> None:
         watch.leave()
         watch.leave()
     assert watch.problem() is None and watch.idle.n == 4
-
-
-def test_work_that_no_command_asked_for_is_in_what_has_been_used(other: Other) -> None:
-    watch = Watch(other.process.pid)
-    before_s = watch.used_s()
-    other.tell("call")
-    assert watch.used_s() > before_s
-    assert watch.command_s == 0.0

@@ -312,10 +312,9 @@ class Replay:
 
         Work that is done late takes both; an interruption takes only one of them.
         """
-        watch = self._contestant.watch
-        begin, used_s = time.perf_counter(), watch.used_s()
+        begin = time.perf_counter()
         self._contestant.fetch(position)
-        return time.perf_counter() - begin, watch.used_s() - used_s
+        return time.perf_counter() - begin, self._contestant.watch.command_s
 
     def _keep(self, position: int, draw: InputSample) -> _Kept:
         return _Kept(position, draw, self._contestant.fetch(position).copy())

@@ -109,10 +109,6 @@ class Watch:
             self.command_s = max(self._left - self._entered, 0.0)
             self.idle.busy_s += self.command_s
 
-    def used_s(self) -> float:
-        """Return the processor time so far, of all threads and processes."""
-        return self._cpu_s()
-
     def problem(self) -> OutsideWork | None:
         """Return what work there was between commands or in other processes, None where it was allowed."""
         others_s = self._others_now_s() - self._others_s
