@@ -1,6 +1,7 @@
 """One evaluation, from a candidate to a verdict. ``STAGES``, at the end, lists all stages in order."""
 
 import contextlib
+import secrets
 import statistics
 import time
 from collections import Counter, defaultdict
@@ -66,6 +67,8 @@ WAITING = "waiting"
 NO_WAIT_S = 0.02
 ALONE_MS = 2000.0
 """Nothing is timed with one thread where a call of the reference might then take longer than this."""
+AGAIN_MS = 200.0
+"""Slower references are not timed again after the replay; the replay's factor bounds what that would show."""
 ONE_CORE = 1.3
 """A process that keeps more cores than this busy works with more than one thread; accounts lag a little."""
 CONFIRMED_AFTER_S = (0.2, 1.0)
@@ -178,6 +181,8 @@ class Judging:
         self._factors: dict[tuple[str, bool], list[float]] = defaultdict(list)
         """Workload, and whether it was timed with one thread -> what the candidate's times had to be
         multiplied by, in each pair of processes."""
+        self._lot = secrets.randbelow(2)
+        """Whether pairs of even or of odd number are timed again after the replay."""
         self._accepted: dict[str, Message] = {}
         """Workload -> what its reference accepts as inputs; all processes of a final agree."""
         self._is_timed_alone: dict[str, bool] = {}
@@ -610,15 +615,37 @@ class Judging:
         pair.draws = [draw for key in reference.timed_keys if (draw := reference.draw(key))]
         is_frozen = self._settings.policy.weights is Weights.FROZEN
         pair.exchange = WeightExchange(reference, is_frozen=is_frozen)
+        self._measure()
+        for name in pair.baselines if pair.turn == 0 else ():
+            if why := reference.prepare_baseline(name):
+                self._log += f"baseline {name} is missing: {why}\n"
+
+    def _measure(self) -> None:
+        pair = self._pair
         pair.measurement = Measurement(
             pair.worker, pair.verification, pair.draws, pair.weights, self._settings, is_final=self._is_final,
             pinning=pair.pinning,
         )  # fmt: skip
         with pair.samples or contextlib.nullcontext():
             pair.measurement.take(pair.baselines)
-        for name in pair.baselines if pair.turn == 0 else ():
-            if why := reference.prepare_baseline(name):
-                self._log += f"baseline {name} is missing: {why}\n"
+
+    def time_again(self) -> None:
+        """In every second pair, by lot, time once more after the replay; these times count.
+
+        A candidate that remembers results until it has been replayed, or from then on, is then fast in half
+        of all processes, and so not faster.
+        """
+        pair, first = self._pair, self._pair.timing
+        eager = first.samples().baselines.get(EAGER, ())
+        is_faster = bool(eager) and statistics.median(first.samples().candidate) < statistics.median(eager)
+        is_slow = pair.worker.reference.eager_ms > AGAIN_MS
+        if (pair.turn + self._lot) % 2 or is_slow or not (is_faster or self._is_final):
+            return
+        first.check_late()
+        first.close()
+        self._measure()
+        pair.timing.factor = first.factor
+        self.check_clocks()
 
     def check_clocks(self) -> None:
         """Compare the clocks of parent, worker and device over the timed calls."""
@@ -782,6 +809,7 @@ STAGES = (
     _Step(Stage.REPLAY, "idle work after timing", _When.EACH, Judging.check_idle),
     _Step(Stage.REPLAY, "replay", _When.EACH, Judging.replay, needs_timing=True),
     _Step(Stage.REPLAY, "new values", _When.EACH, Judging.renew, needs_timing=True),
+    _Step(Stage.TIME, "time again", _When.EACH, Judging.time_again, needs_timing=True),
     _Step(Stage.REPLAY, "idle work after replay", _When.EACH, Judging.check_idle),
     _Step(Stage.REPLAY, "tamper", _When.EACH, Judging.check_untampered),
     _Step(Stage.REPLAY, "late outputs", _When.EACH, Judging.check_late, needs_timing=True),
