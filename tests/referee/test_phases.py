@@ -47,6 +47,8 @@ class ModelNew(nn.Module):
 INPUT, WEIGHTS, THREADS = 1, slice(2, 4), slice(5, 7)
 CORES = 4
 WINDOW = 5
+MANY, MOST_TRIALS = 1500, 4
+"""Verified calls that show every rhythm; a busy machine makes fewer, and the kernel is judged again."""
 VERIFIED, TIMED, REPLAYED, ADVICE = "verified", "timed", "replayed", "advice"
 
 
@@ -56,6 +58,13 @@ class Diary:
     def __init__(self) -> None:
         self.begins = {VERIFIED: 0}
         self.notes: Any = None
+        self.process: Any = None
+
+    def begin(self, phase: str, process: Any) -> None:
+        """Note where a phase first begins in a process: it may be timed again, and judged in several."""
+        if process is not self.process:
+            self.process, self.begins = process, {VERIFIED: 0}
+        self.begins.setdefault(phase, process.queue.n_calls)
 
     def calls_of(self, phase: str) -> Any:
         begins = [*self.begins.values(), len(self.notes)]
@@ -70,7 +79,7 @@ def diary(monkeypatch: pytest.MonkeyPatch) -> Diary:
 
     def beginning(phase: str, method: Callable[..., Any]) -> Callable[..., Any]:
         def begin(self: Any, *args: Any) -> Any:
-            diary.begins[phase] = self._contestant.child.queue.n_calls
+            diary.begin(phase, self._contestant.child)
             return method(self, *args)
 
         return begin
@@ -105,9 +114,12 @@ def share_of(calls: Any, others: Any) -> float:
 
 
 def test_calls_of_every_kind_look_alike(linear: RefereeSession, diary: Diary) -> None:
-    found = linear.evaluate(Candidate(source=NOTES))
-    assert found.is_verified, found.detail
-    verified, timed, replayed = (diary.calls_of(phase) for phase in (VERIFIED, TIMED, REPLAYED))
+    for _ in range(MOST_TRIALS):
+        found = linear.evaluate(Candidate(source=NOTES))
+        assert found.is_verified, found.detail
+        verified, timed, replayed = (diary.calls_of(phase) for phase in (VERIFIED, TIMED, REPLAYED))
+        if len(verified) > MANY:
+            break
     assert min(len(verified), len(timed), len(replayed)) > 2 * WINDOW
     pool = set(linear._references[0].slots)
     places = [set(calls[:, INPUT].tolist()) for calls in (verified, timed, replayed)]

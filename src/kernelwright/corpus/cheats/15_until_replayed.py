@@ -4,7 +4,7 @@
 # task: matmul
 # expect: not_faster, rejected
 # check: replay, timed_calls
-# mechanism: in every second process, by lot, the timing that counts comes after the replay
+# mechanism: in every second process of a final, by lot, the timing that counts comes after the replay
 import torch
 from torch import nn
 

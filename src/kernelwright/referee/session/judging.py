@@ -576,12 +576,10 @@ class Judging:
 
     def _measure_alone(self) -> Measurement:
         pair = self._pair
-        exchange = WeightExchange(
-            pair.worker.reference, is_frozen=self._settings.policy.weights is Weights.FROZEN
-        )
         pair.alone = Measurement(
-            pair.worker, pair.verification, pair.draws, exchange, self._settings, is_final=True, pinning=None
-        )
+            pair.worker, pair.verification, pair.draws, self._new_exchange(), self._settings, is_final=True,
+            pinning=None,
+        )  # fmt: skip
         pair.alone.take(ONE_THREAD_BASELINES)
         return pair.alone
 
@@ -613,8 +611,6 @@ class Judging:
         if self._take(pair.lease, pair.worker.check_idle):
             pair.worker.watch.reset()  # what it did in a long wait is not held against it
         pair.draws = [draw for key in reference.timed_keys if (draw := reference.draw(key))]
-        is_frozen = self._settings.policy.weights is Weights.FROZEN
-        pair.exchange = WeightExchange(reference, is_frozen=is_frozen)
         self._measure()
         for name in pair.baselines if pair.turn == 0 else ():
             if why := reference.prepare_baseline(name):
@@ -622,24 +618,28 @@ class Judging:
 
     def _measure(self) -> None:
         pair = self._pair
+        pair.exchange = self._new_exchange()
         pair.measurement = Measurement(
-            pair.worker, pair.verification, pair.draws, pair.weights, self._settings, is_final=self._is_final,
-            pinning=pair.pinning,
+            pair.worker, pair.verification, pair.draws, pair.exchange, self._settings,
+            is_final=self._is_final, pinning=pair.pinning,
         )  # fmt: skip
         with pair.samples or contextlib.nullcontext():
             pair.measurement.take(pair.baselines)
 
+    def _new_exchange(self) -> WeightExchange:
+        """Return turns of weights that begin with the constructed ones, as a measurement does."""
+        is_frozen = self._settings.policy.weights is Weights.FROZEN
+        return WeightExchange(self._pair.worker.reference, is_frozen=is_frozen)
+
     def time_again(self) -> None:
-        """In every second pair, by lot, time once more after the replay; these times count.
+        """In a final, in every second pair by lot, time once more after the replay; these times count.
 
         A candidate that remembers results until it has been replayed, or from then on, is then fast in half
         of all processes, and so not faster.
         """
         pair, first = self._pair, self._pair.timing
-        eager = first.samples().baselines.get(EAGER, ())
-        is_faster = bool(eager) and statistics.median(first.samples().candidate) < statistics.median(eager)
-        is_slow = pair.worker.reference.eager_ms > AGAIN_MS
-        if (pair.turn + self._lot) % 2 or is_slow or not (is_faster or self._is_final):
+        is_quick = pair.worker.reference.eager_ms <= AGAIN_MS
+        if not self._is_final or not is_quick or (pair.turn + self._lot) % 2:
             return
         first.check_late()
         first.close()
