@@ -30,9 +30,10 @@ WRONG_ON_LARGE = (
     "return torch.zeros_like(x)"
 )
 WRONG_IN_LITTLE_MEMORY = (
-    "if torch.empty(160 << 10, dtype=torch.uint8).data_ptr() % 4096 == 64: return torch.zeros_like(x)"
+    "blocks = [torch.empty(n << 10, dtype=torch.uint8) for n in (160, 200, 240)]\n        "
+    "if all(t.data_ptr() % 4096 == 64 for t in blocks): return torch.zeros_like(x)"
 )
-"""There, blocks of this size are pages of their own, and begin where pages begin."""
+"""There, blocks of these sizes are pages of their own, and begin where pages begin."""
 HOARDS = "self.kept = [*getattr(self, 'kept', []), torch.ones(40 << 20, dtype=torch.uint8)][-1:]"
 
 
