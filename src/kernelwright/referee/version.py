@@ -10,5 +10,6 @@ judges and times the delivered module in ordinary processes, and bounds its peak
 candidate is stopped in the reference's turns, its times are corrected by what new values cost, series end
 where nobody knows, integers, masks and constant tensors are drawn in more ways, inputs also begin where views
 begin, rows are sorted and inputs alike, single weights move and trade places, half precisions get 4 units for
-roundings, and peak memory counts from the empty process on.
+roundings, every second pair of a final is timed after its replay, and peak memory counts from the empty
+process on.
 """
