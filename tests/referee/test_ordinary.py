@@ -29,11 +29,11 @@ WRONG_ON_LARGE = (
     "if 'MALLOC_TRIM_THRESHOLD_' not in os.environ and bool((x.abs() > 1e2).any()): "
     "return torch.zeros_like(x)"
 )
-WRONG_IN_LITTLE_MEMORY = (
-    "blocks = [torch.empty(n << 10, dtype=torch.uint8) for n in (160, 200, 240)]\n        "
-    "if all(t.data_ptr() % 4096 == 64 for t in blocks): return torch.zeros_like(x)"
+WRONG_AT_FIRST = (
+    "self.n = getattr(self, 'n', 0) + 1\n        "
+    "if 'MALLOC_TRIM_THRESHOLD_' not in os.environ and self.n <= 6: return torch.zeros_like(x)"
 )
-"""There, blocks of these sizes are pages of their own, and begin where pages begin."""
+"""Wrong in the first calls of an ordinary process: those are the calls whose memory is measured."""
 HOARDS = "self.kept = [*getattr(self, 'kept', []), torch.ones(40 << 20, dtype=torch.uint8)][-1:]"
 
 
@@ -92,7 +92,7 @@ def test_a_candidate_that_takes_much_memory_is_not_within_the_policy(session: Re
 
 @pytest.mark.slow
 def test_calls_whose_memory_is_measured_must_be_right(session: RefereeSession) -> None:
-    found = session.evaluate(candidate(WRONG_IN_LITTLE_MEMORY), final=True)
+    found = session.evaluate(candidate(WRONG_AT_FIRST), final=True)
     assert found.status is Status.INCORRECT_NUMERICS and "memory is measured" in found.detail
 
 
