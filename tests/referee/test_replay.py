@@ -11,8 +11,7 @@ from kernelwright.core.evaluation import Check, Evaluation, Status
 from kernelwright.corpus.audit import honest_twin
 from kernelwright.corpus.load import load_corpus_task, load_specimens
 from kernelwright.referee.checks.replay import Replay
-from kernelwright.referee.session import admission
-from kernelwright.referee.session import judging as verdicts
+from kernelwright.referee.session import admission, confirmation
 from kernelwright.referee.session.candidate_process import Failure
 from kernelwright.referee.session.referee import Referee, RefereeSession
 from kernelwright.referee.session.reference_process import ReferenceProcess
@@ -81,7 +80,7 @@ def test_what_only_clocks_tell_must_be_found_by_three_processes(
             raise Failure(Status.REJECTED, "slower", check=Check.REPLAY, is_by_clock=True)
 
     monkeypatch.setattr(Replay, "check", find)
-    monkeypatch.setattr(verdicts, "CONFIRMED_AFTER_S", (0.0, 0.0))
+    monkeypatch.setattr(confirmation, "CONFIRMED_AFTER_S", (0.0, 0.0))
     found = judge(session, honest_twin(session.task))
     assert found.status is (Status.REJECTED if times == 3 else Status.VERIFIED), found.detail
     assert len(pids) == len(set(pids)) == min(times + 1, 3)
@@ -98,7 +97,7 @@ def test_findings_of_several_kinds_do_not_add_up(
             raise Failure(Status.REJECTED, "slower", check=checks.pop(), is_by_clock=True)
 
     monkeypatch.setattr(Replay, "check", find)
-    monkeypatch.setattr(verdicts, "CONFIRMED_AFTER_S", (0.0, 0.0))
+    monkeypatch.setattr(confirmation, "CONFIRMED_AFTER_S", (0.0, 0.0))
     assert judge(session, honest_twin(session.task)).is_verified
     assert not checks
 

@@ -16,7 +16,7 @@ from kernelwright.core.evaluation import Stage, Status
 from kernelwright.core.roofline import Floor, Work, floor
 from kernelwright.core.task import Mode, Task, TolerancePolicy, Workload
 from kernelwright.referee.checks.floor import FloorCheck, FloorOf
-from kernelwright.referee.session import judging as module
+from kernelwright.referee.session import context
 from kernelwright.referee.session.candidate_process import CandidateProcess
 from kernelwright.referee.session.referee import Referee, RefereeSession
 from kernelwright.testing.fake_run import PEAKS
@@ -96,7 +96,7 @@ def test_faster_than_the_floor_is_rejected_when_new_peaks_say_so_too(
         alive.extend(Path(f"/proc/{worker.child.pid}").exists() for worker in workers)
         return lambda work: floor(work, PEAKS)
 
-    monkeypatch.setattr(module, "CandidateProcess", Kept)
+    monkeypatch.setattr(context, "CandidateProcess", Kept)
     monkeypatch.setattr(pointwise, "_floors", FloorCheck(1.25, measure_again))
     evaluation = pointwise.evaluate(Candidate(source=SAME), floors={"default": impossible})
     assert evaluation.status is Status.REJECTED and "measured again" in evaluation.detail

@@ -1,6 +1,5 @@
 """The stages are one list: every stage is in it, in order, and a failure names the one it was found in."""
 
-from collections import Counter
 from types import SimpleNamespace
 
 import pytest
@@ -9,10 +8,12 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Check, Evaluation, Stage, Status
 from kernelwright.machine.device_lease import DeviceLease
 from kernelwright.referee.checks.replay import Replay
-from kernelwright.referee.session import judging as verdicts
+from kernelwright.referee.session import confirmation
 from kernelwright.referee.session.candidate_process import CandidateProcess, Failure
-from kernelwright.referee.session.judging import STAGES
+from kernelwright.referee.session.confirmation import Confirmation
+from kernelwright.referee.session.dossier import Dossier
 from kernelwright.referee.session.referee import RefereeSession
+from kernelwright.referee.session.stages import STAGES
 
 from .test_finals import RIGHT
 
@@ -81,13 +82,13 @@ def test_there_is_a_pause_before_further_processes_only_where_the_last_one_was_d
     monkeypatch: pytest.MonkeyPatch, waited: float, n_pauses: int
 ) -> None:
     pauses: list[float] = []
-    monkeypatch.setattr(verdicts, "time", SimpleNamespace(sleep=pauses.append))
-    trial = object.__new__(verdicts.Judging)
-    trial._notes, trial._waited_share, trial._seen = {}, waited, Counter()
+    monkeypatch.setattr(confirmation, "time", SimpleNamespace(sleep=pauses.append))
+    trial = Confirmation(Dossier())
+    trial.waited_share = waited
 
     def judge() -> None:
         raise Failure(Status.REJECTED, "slower", check=Check.REPLAY, is_by_clock=True)
 
     with pytest.raises(Failure):
-        trial._confirmed(judge)
+        trial.confirmed(judge)
     assert len(pauses) == n_pauses

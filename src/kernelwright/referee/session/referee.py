@@ -19,9 +19,11 @@ from kernelwright.referee.baselines import known_baselines
 from kernelwright.referee.checks.floor import FloorCheck, MeasureAgain, measured_floors
 from kernelwright.referee.device import parse_device
 from kernelwright.referee.sandbox.tiers import Sandbox, Tier
+from kernelwright.referee.session.context import Floors, JudgingContext
 from kernelwright.referee.session.finalists import Contest, finalist_of
-from kernelwright.referee.session.judging import Floors, Judging, build_site
+from kernelwright.referee.session.judging import Judging
 from kernelwright.referee.session.launcher import INDUCTOR, Launcher
+from kernelwright.referee.session.preparation import build_site
 from kernelwright.referee.session.reference_process import ReferenceProcess
 from kernelwright.referee.session.work_process import count_work
 from kernelwright.referee.settings import RefereeSettings
@@ -181,11 +183,12 @@ class RefereeSession:
             has_ordinary = final and not parse_device(self._settings.device).is_apart
             for launcher in (self._launcher, self._ordinary) if has_ordinary else (self._launcher,):
                 launcher.load(INDUCTOR)
-        judging = Judging(
-            self._launcher, self._settings, self.task, candidate, architecture, self._floors, floors or {},
-            ordinary=self._ordinary if final else None,
+        context = JudgingContext(
+            launcher=self._launcher, settings=self._settings, task=self.task, candidate=candidate,
+            architecture=architecture, floor_check=self._floors, given_floors=floors or {},
+            baselines=tuple(baselines), ordinary=self._ordinary if final else None,
         )  # fmt: skip
-        return judging.judge(() if final else self._references, tuple(baselines))
+        return Judging(context).judge(() if final else self._references)
 
     def alternate(self, candidates: Sequence[Candidate], limit_s: float | None = None) -> Alternation | None:
         """Time candidates in turn with each other; None where fewer than two of them run, or no time is left.
