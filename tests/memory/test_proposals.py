@@ -74,6 +74,7 @@ def test_its_evidence_is_intervals_over_tasks() -> None:
     assert (proposal.made_from.tasks, proposal.made_from.won) == (4, 4)
     low, high = proposal.made_from.share_won
     assert 0.5 < low < high == 1.0
+    assert "of these: 4 of 4, a share of 0.51 to 1.00; of others: none tried." in proposal.skill.body
     assert proposal.made_from.speedup is not None
     assert proposal.made_from.speedup[0] < 1.35 < proposal.made_from.speedup[1]
     assert (proposal.since.tasks, proposal.since.speedup) == (0, None)

@@ -87,14 +87,18 @@ def _says_already(skill: Skill, parent: Skill, finding: Finding) -> bool:
 
 
 def _proposal(finding: Finding, parent: Skill, trials: Sequence[TaskTrial]) -> SkillProposal:
-    own = [trial for trial in trials if trial.task_id in finding.taken_from]
-    others = [trial for trial in trials if trial.task_id not in finding.taken_from]
+    own = _evidence([trial for trial in trials if trial.task_id in finding.taken_from])
+    others = _evidence([trial for trial in trials if trial.task_id not in finding.taken_from])
+    skill = _skill(finding, parent, median([trial.effect for trial in trials] or [MARGIN]))
+    said = f"{finding.text}\nTasks won, of these: {_shown(own)}; of others: {_shown(others)}."
+    _, how, rest = parent.body.partition("## How\n")
+    body = f"## When\n{said}\n\n{how}Take {_values(finding)}. {rest}"
     return SkillProposal(
-        skill=_skill(finding, parent, trials),
+        skill=skill.model_copy(update={"body": body}),
         state=finding.state,
         finding=finding.id,
-        made_from=_evidence(own),
-        since=_evidence(others),
+        made_from=own,
+        since=others,
     )
 
 
@@ -109,21 +113,25 @@ def _evidence(trials: Sequence[TaskTrial]) -> TaskEvidence:
     )
 
 
-def _skill(finding: Finding, parent: Skill, trials: Sequence[TaskTrial]) -> Skill:
-    values = ", ".join(f"{name} = {value}" for name, value in finding.params.items())
-    middle = math.exp(max(MARGIN, median([trial.effect for trial in trials] or [MARGIN])))
+def _shown(evidence: TaskEvidence) -> str:
+    low, high = evidence.share_won
+    share = f"{evidence.won} of {evidence.tasks}, a share of {low:.2f} to {high:.2f}"
+    return share if evidence.tasks else "none tried"
+
+
+def _skill(finding: Finding, parent: Skill, effect: float) -> Skill:
+    factor = round(math.exp(max(effect, MARGIN)), 3)
     return parent.model_copy(
         update={
             "name": _name(finding),
-            "summary": f"{parent.summary.rstrip('.')}, with {values}.",
+            "summary": f"{parent.summary.rstrip('.')}, with {_values(finding)}.",
             "targets": (finding.target,),
             "bottlenecks": (Bottleneck(finding.bottleneck or ""),),
             "structures": (finding.structure,),
             "params": {name: (value,) for name, value in finding.params.items()},
-            "expects": (Expectation(metric="run.latency_ms", direction="down", factor=round(middle, 3)),),
+            "expects": (Expectation(metric="run.latency_ms", direction="down", factor=factor),),
             "narrows": parent.name,
             "sources": (f"Finding {finding.id} of the Librarian", *parent.sources),
-            "body": _body(finding, parent, values),
         }
     )
 
@@ -135,7 +143,5 @@ def _name(finding: Finding) -> str:
     return re.sub(r"[^a-z0-9]+", "-", " ".join(words).lower()).strip("-")
 
 
-def _body(finding: Finding, parent: Skill, values: str) -> str:
-    """Return the parent's text with what was found in the place of its *When*."""
-    _, how, rest = parent.body.partition("## How\n")
-    return f"## When\n{finding.text}\n\n{how}Take {values}. {rest}"
+def _values(finding: Finding) -> str:
+    return ", ".join(f"{name} = {value}" for name, value in finding.params.items())
