@@ -1,5 +1,6 @@
 """The expert team on a real graph: seeds, grounded moves, no repetition, repairs."""
 
+from collections import defaultdict
 from dataclasses import replace
 
 import pytest
@@ -16,6 +17,7 @@ from kernelwright.agents.roles import Node, Situation
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import LoweringError
 from kernelwright.core.evaluation import Status
+from kernelwright.core.learned import Finding
 from kernelwright.core.machine import Machine
 from kernelwright.core.plan import Move, Plan
 from kernelwright.core.roofline import floor
@@ -138,6 +140,22 @@ def test_the_planner_gives_reasons_and_never_a_tried_move(problem: Problem, work
         chosen.append(choice.move.key)
         situation.memory.record_failed_move(base.id, choice.move, "scripted")
     assert chosen and len(set(chosen)) == len(chosen)
+
+
+def test_values_that_admitted_findings_recommend_are_tried_before_others(
+    problem: Problem, workshop: PlanLowering
+) -> None:
+    situation = at(problem, workshop, candidate(problem, workshop, Plan()))
+    planner = ExpertPlanner(workshop)
+    by_site: dict[tuple[str, str | None], list[Move]] = defaultdict(list)
+    for move in planner.untried(situation):
+        by_site[move.skill, move.region].append(move)
+    (skill, region), moves = next(site for site in by_site.items() if len(site[1]) > 2)
+    found = Finding(text="won", target="cpu/cpp", skill=skill, params=moves[-1].params, state="admitted")
+    again = planner.untried(replace(situation, findings=(found,)))
+    assert [m.params for m in again if (m.skill, m.region) == (skill, region)] == [
+        moves[-1].params, *(move.params for move in moves[:-1])
+    ]  # fmt: skip
 
 
 def test_a_base_with_tuned_schedules_is_offered_what_changes_more(

@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 
+from kernelwright.core.plan import ParamValue
 from kernelwright.core.run import Outcome
+from kernelwright.skills.load import load_skills
 from kernelwright.store.base import Store
 from kernelwright.store.sqlstore import open_store
 from kernelwright.testing.store_contract import make_finding, make_plan
 
-VERBS = ["show", "findings", "archive", "learn"]
+VERBS = ["show", "findings", "skills", "archive", "learn"]
 
 
 @pytest.fixture
@@ -20,7 +22,9 @@ def store(cli: Any, tmp_path: Path) -> Store:
     return open_store(tmp_path / "runs.db")
 
 
-def add_outcomes(store: Store, first: int, last: int, speedup: float = 1.3) -> None:
+def add_outcomes(
+    store: Store, first: int, last: int, speedup: float = 1.3, params: dict[str, ParamValue] | None = None
+) -> None:
     """One try of one skill on each of several tasks."""
     for n in range(first, last):
         outcome = Outcome(
@@ -34,6 +38,7 @@ def add_outcomes(store: Store, first: int, last: int, speedup: float = 1.3) -> N
             verified=True,
             log_speedup=math.log(speedup),
             expected="run.latency_ms down x1.5",
+            params=params or {},
         )
         store.add_outcome(outcome)
 
@@ -102,6 +107,32 @@ def test_learned_findings_are_listed_by_state(cli: Any, store: Store) -> None:
     out = cli("memory", "findings", "--state", "admitted").out
     assert "unroll 2 (tested on 1 other task)" in out and "unroll 1" not in out
     assert cli("memory", "findings", "--state", "guessed").code == 2
+
+
+def test_proposed_skills_are_listed_and_written_by_state(cli: Any, store: Store, tmp_path: Path) -> None:
+    name, folder = "tile-columns-tile-columns-64-on-cpu-cpp-reduction-compute", tmp_path / "skills"
+    assert "no proposed skills" in cli("memory", "skills").out
+    add_outcomes(store, 90, 91, 1.0, {"tile_columns": 32})
+    add_outcomes(store, 0, 4, params={"tile_columns": 64})
+    cli("memory", "learn")
+    out = cli("memory", "skills", "-o", str(folder)).out
+    assert name in out and "proposed" in out and "4 of 4 tasks [0.51, 1.00]" in out
+    assert load_skills(folder / "proposed")[name].params == {"tile_columns": (64,)}
+    add_outcomes(store, 4, 8, params={"tile_columns": 64})
+    cli("memory", "learn")
+    told = cli("memory", "skills", "--state", "admitted", "-o", str(folder), "--json").json
+    assert [(one["skill"]["name"], one["since"]["won"]) for one in told] == [(name, 4)]
+    assert (folder / "admitted" / f"{name}.md").read_text("utf-8") == told[0]["file"]
+    assert not list((folder / "proposed").iterdir())
+
+
+def test_a_file_in_the_place_of_the_folder_is_told(cli: Any, store: Store, tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("")
+    add_outcomes(store, 90, 91, 1.0, {"tile_columns": 32})
+    add_outcomes(store, 0, 4, params={"tile_columns": 64})
+    cli("memory", "learn")
+    result = cli("memory", "skills", "-o", str(tmp_path / "taken"))
+    assert result.code != 0 and "cannot write" in result.err
 
 
 def test_archive_lists_what_won_where(cli: Any, store: Store) -> None:

@@ -37,6 +37,12 @@ def test_a_finding_holds_only_where_it_was_seen(elsewhere: dict[str, str]) -> No
     assert factor(other) == 1.0
 
 
+def test_what_is_said_of_single_values_says_nothing_of_the_skill() -> None:
+    valued = finding(structure="reduction", params={"unroll": 8})
+    assert Findings([valued]).admitted_for(CPU, "reduction", "compute") == (valued,)
+    assert factor(valued) == 1.0 and factor(valued, finding("anywhere")) > 1.0
+
+
 def test_the_most_specific_comes_first() -> None:
     known = [
         finding("anywhere"),

@@ -71,6 +71,7 @@ def runs(seed: int, count: int = 24) -> list[Run]:
             changes = {
                 "bottleneck": rng.choice(["memory", "compute"]),
                 "coder": rng.choice(["expert", "expert", "llm"]),
+                "params": {"width": rng.choice([4, 4, 4, 8])} if skill == "good" else {},
             }
             outcomes.append(outcome(run_id, task, skill, None if rng.random() < 0.1 else effect, **changes))
         skills = rng.choices(["good", "idle"], [3, 1], k=rng.randrange(3))
@@ -124,11 +125,31 @@ def test_learning_after_some_runs_comes_to_the_same_as_after_all(seed: int, paus
 
 def test_there_is_something_to_learn_in_these_histories() -> None:
     history = [
-        Run(f"run-{n}", (outcome(f"run-{n}", task, "good", 0.3),), archived(f"run-{n}", task, ["good"], 1.5))
+        Run(
+            f"run-{n}",
+            (outcome(f"run-{n}", task, "good", 0.3, params={"width": 4 if n % 12 > 1 else 8}),),
+            archived(f"run-{n}", task, ["good"], 1.5),
+        )
         for n, task in enumerate([*TASKS, *TASKS])
     ]
     found = learn(outcomes_of(history), plans_of(history))
     assert "admitted" in {finding.state for finding in found} and len(found) > 1
+    assert any(finding.params for finding in found)
+
+
+def test_values_are_proposed_once_others_were_tried_beside_them() -> None:
+    widths = [4, 4, 4, 4, 8, 4, 4, 4]
+    tried = [outcome(f"r{n}", f"new-{n}", "good", 0.3, params={"width": w}) for n, w in enumerate(widths)]
+    store, said = open_store("sqlite://"), []
+    for n, one in enumerate(tried):
+        store.add_outcome(one)
+        store.learn(study)
+        found = list(store.iter_findings())
+        assert found == learned_from_all(tried[: n + 1], [])
+        said.append([(finding.params, finding.state) for finding in found if finding.params])
+    store.close()
+    assert said[3:5] == [[], [({"width": 4}, "proposed")]]
+    assert said[7] == [({"width": 4}, "admitted")]
 
 
 class CountingNotebook(MemoryNotebook):

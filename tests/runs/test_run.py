@@ -2,11 +2,13 @@
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from sqlalchemy.engine import Connection
 
+from kernelwright.agents.roles import Choice, Situation
 from kernelwright.core.budget import Budget
 from kernelwright.core.evaluation import Status
 from kernelwright.core.events import CandidateEvaluated, Event, MoveFailed, RunFinished
@@ -79,6 +81,18 @@ def test_an_idea_is_credited_with_what_its_repair_chain_ends_in(store: Store) ->
     outcomes = [outcome for _, outcome in store.iter_outcomes()]
     first = next(o for o in outcomes if o.skill == "x")
     assert first.verified and first.log_speedup == pytest.approx(0.182, abs=1e-3)
+
+
+def test_outcomes_keep_the_values_that_a_move_had(store: Store) -> None:
+    class ValuedTeam(ScriptedTeam):
+        def plan(self, situation: Situation) -> Choice | None:
+            choice = super().plan(situation)
+            valued = choice and choice.move.model_copy(update={"params": {"unroll": 8}})
+            return choice and replace(choice, move=valued)
+
+    referee = FakeReferee({"a": 1.0, "a>x": 1.2})
+    start_run(SPEC, tools(store, referee, ValuedTeam(["a"], ["x"])))
+    assert [outcome.params for _, outcome in store.iter_outcomes()][:1] == [{"unroll": 8}]
 
 
 def test_the_budget_ends_a_run_and_keeps_its_best(store: Store) -> None:

@@ -155,6 +155,16 @@ def test_params_are_the_values_that_search_takes_in_its_order() -> None:
         assert (not any("search on cpu/cpp takes unroll: [4, 2]" in text for text in texts)) is is_clean
 
 
+def test_a_skill_that_narrows_another_takes_some_of_its_values_and_no_others() -> None:
+    takes = {"cpu/cpp": SkillTarget(
+        lowerings=frozenset({"schedule:unroll"}), params={"schedule:unroll": {"unroll": (4, 2)}}
+    )}  # fmt: skip
+    for params, is_clean in (({"unroll": (2,)}, True), ({"unroll": (3,)}, False), ({}, False)):
+        one = skill(lowering="schedule:unroll", params=params, narrows="another")
+        texts = [problem.text for problem in lint({"one": one}, takes)]
+        assert (not any("search on cpu/cpp takes unroll: [4, 2]" in text for text in texts)) is is_clean
+
+
 NO_SKILL: dict[str, set[str]] = {"cpp": set(), "triton": {"fusion:materialise-value"}}
 """Edits that nobody plans for: on a GPU, a value is computed again rather than stored."""
 

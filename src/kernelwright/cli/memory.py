@@ -3,7 +3,8 @@
 from collections import Counter
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,9 +12,15 @@ from kernelwright.cli.options import AsJson, StoreOption
 from kernelwright.cli.output import print_json, print_table, stdout
 from kernelwright.cli.stores import open_for_reading, open_store
 from kernelwright.core.learned import Finding
+from kernelwright.report.files import write_text
 from kernelwright.report.table import Table
 
-app = typer.Typer(help="What finished runs taught: show, findings, archive, learn.", no_args_is_help=True)
+if TYPE_CHECKING:
+    from kernelwright.memory.proposals import TaskEvidence
+
+app = typer.Typer(
+    help="What finished runs taught: show, findings, skills, archive, learn.", no_args_is_help=True
+)
 EMPTY = "nothing learned yet; every run that ends adds to it: kernelwright optimize FILE"
 
 
@@ -123,6 +130,51 @@ def learn(store: StoreOption = None, as_json: AsJson = False) -> None:
         was = before[finding.id].state if finding.id in before else "new"
         step = finding.state if was == finding.state else f"{was} -> {finding.state}"
         stdout().print(f"  {step}: {finding.text}", soft_wrap=True)
+
+
+@app.command()
+def skills(
+    state: Annotated[FindingState | None, typer.Option("--state", help="Only those in this state.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Folder to write the skill files into, by state.")
+    ] = None,
+    store: StoreOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the skills that the Librarian proposes, with the evidence for and since each proposal."""
+    # lazy: loads torch
+    from kernelwright.memory.proposals import skill_proposals
+    from kernelwright.skills.load import load_skills
+    from kernelwright.skills.write import skill_text
+    from kernelwright.targets.for_skills import skill_targets
+
+    opened = open_for_reading(store)
+    outcomes = (outcome for _, outcome in opened.iter_outcomes())
+    proposals = skill_proposals(opened.iter_findings(), outcomes, load_skills(), skill_targets())
+    found = [proposal for proposal in proposals if state is None or proposal.state == state]
+    if out is not None:
+        for proposal in found:
+            _write_once(out, proposal.state, f"{proposal.skill.name}.md", skill_text(proposal.skill))
+    if as_json:
+        print_json([{**p.model_dump(mode="json"), "file": skill_text(p.skill)} for p in found])
+        return
+    if not found:
+        stdout().print("no proposed skills; look for some with: kernelwright memory learn")
+        return
+    rows = [(p.skill.name, p.state, _share(p.made_from), _share(p.since)) for p in found]
+    _print(("skill", "state", "won", "won since"), rows)
+
+
+def _write_once(folder: Path, state: str, name: str, text: str) -> None:
+    """Write a skill file into the folder of its state, and take it out of those of other states."""
+    write_text(folder / state / name, text)
+    for other in set(FindingState) - {FindingState(state)}:
+        (folder / other.value / name).unlink(missing_ok=True)
+
+
+def _share(evidence: "TaskEvidence") -> str:
+    low, high = evidence.share_won
+    return f"{evidence.won} of {evidence.tasks} tasks [{low:.2f}, {high:.2f}]"
 
 
 def _as_document(finding: Finding) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from kernelwright.core.evidence import FactValue
 from kernelwright.core.frozen import Frozen, content_hash
-from kernelwright.core.plan import Plan
+from kernelwright.core.plan import ParamValue, Plan
 
 
 class Finding(Frozen):
@@ -17,6 +17,8 @@ class Finding(Frozen):
     target: str
     skill: str | None = None
     """The skill it is about; None: none of ours."""
+    params: dict[str, ParamValue] = Field(default_factory=dict)
+    """Values of the skill's parameters that it is about; empty: any."""
     structure: str | None = None
     """``graph.structure`` it was seen on; None: any."""
     bottleneck: str | None = None

@@ -11,6 +11,7 @@ from kernelwright.core.frozen import Frozen
 from kernelwright.core.learned import Finding, Passage
 from kernelwright.core.machine import Machine, machine_of_environment
 from kernelwright.core.models import ModelSettings
+from kernelwright.core.plan import ParamValue
 from kernelwright.core.policy import Policy
 from kernelwright.core.request import RunRequest
 from kernelwright.core.target import CPU_CPP, TargetName
@@ -111,3 +112,5 @@ class Outcome(Frozen):
     coder: str = "expert"
     """Which team's Coder carried it out, ``expert`` or ``llm``: a failure may be the code's and not the
     idea's."""
+    params: dict[str, ParamValue] = Field(default_factory=dict)
+    """Of the move."""

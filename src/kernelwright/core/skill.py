@@ -58,6 +58,8 @@ class Skill(Frozen):
     """Search space: parameter -> values in the order to try them."""
     lowering: str | None = None
     """``rewrite:NAME``, ``fusion:NAME`` or ``schedule:NAME`` that carries it out; None: guidance only."""
+    narrows: str | None = None
+    """Skill whose edit it carries out with fewer values; None: its edit is its own."""
     acts_on: str | None = None
     """Kind of place that it acts on where nothing carries it out, see ``ir/acted_on.py``."""
     sources: tuple[str, ...]

@@ -41,7 +41,8 @@ class SkillFactors:
         """Return what to multiply the skill's score by, LEAST_FACTOR to MOST_FACTOR; 1 when nothing is known.
 
         Only the most specific findings about the skill count: what was seen on this structure with this
-        bottleneck overrules what was seen on the one or with the other.
+        bottleneck overrules what was seen on the one or with the other. Findings about single values of its
+        parameters say nothing of the others.
         """
         deciding = self.deciding(skill, structure, bottleneck)
         factor = 1.0
@@ -52,7 +53,7 @@ class SkillFactors:
     def deciding(self, skill: str, structure: str, bottleneck: str) -> tuple[Finding, ...]:
         """Return the findings behind the factor, for the reasons of a ranking."""
         fitting = self._findings.admitted_for(self._target, structure, bottleneck)
-        about = [f for f in fitting if f.skill == skill and f.claim is not None]
+        about = [f for f in fitting if f.skill == skill and f.claim is not None and not f.params]
         return tuple(f for f in about if _specificity(f) == _specificity(about[0]))
 
 

@@ -14,7 +14,7 @@ from kernelwright.core.intervals import mean_interval, wilson
 from kernelwright.core.learned import ArchivedPlan, Finding
 from kernelwright.core.run import Outcome
 from kernelwright.memory.archive import skills_in_order
-from kernelwright.memory.trials import TaskTrial, TrialSubject, subjects_of, trials_of
+from kernelwright.memory.trials import TaskTrial, TrialSubject, subjects_of, trials_of, values_of
 
 Z_PROPOSE = 1.96
 """Two-sided 95 %: many skills are looked at in many contexts, so a proposal must not come cheap."""
@@ -54,11 +54,19 @@ def judge(finding: Finding, outcomes: Iterable[Outcome]) -> Finding:
     which are left out here. Nothing changes when no other task was tried, or when it claims nothing that
     could be measured.
     """
-    if finding.skill is None or finding.claim is None:
+    subject = subject_of(finding)
+    if subject is None:
         return finding
-    subject = TrialSubject(finding.skill, finding.target, finding.structure, finding.bottleneck)
     own = set(finding.taken_from)
     return judge_by(finding, trials_of(o for o in outcomes if o.task_id not in own and subject.covers(o)))
+
+
+def subject_of(finding: Finding) -> TrialSubject | None:
+    """Return what a finding makes a claim about, None where measurements cannot decide."""
+    if finding.skill is None or finding.claim is None:
+        return None
+    where = finding.structure, finding.bottleneck
+    return TrialSubject(finding.skill, finding.target, *where, values_of(finding.params))
 
 
 def judge_by(finding: Finding, trials: Sequence[TaskTrial]) -> Finding:
@@ -100,24 +108,40 @@ def _from_outcomes(outcomes: Sequence[Outcome]) -> Iterator[Finding]:
     for outcome in outcomes:
         for subject in subjects_of(outcome):
             groups[subject].append(outcome)
-    for subject in sorted(groups, key=lambda s: tuple(part or "" for part in s)):
-        group = groups[subject]
-        if says_no_more(subject, {o.structure for o in group}, {o.bottleneck for o in group}):
+    for subject in sorted(groups, key=lambda s: s.text):
+        group, wide = groups[subject], groups[subject._replace(params=())]
+        values = {values_of(o.params) for o in wide}
+        if says_no_more(subject, {o.structure for o in group}, {o.bottleneck for o in group}, values):
             continue
-        yield from from_trials(subject, trials_of(groups[subject]))
+        yield from from_trials(subject, trials_of(group))
 
 
 def from_trials(subject: TrialSubject, trials: Sequence[TaskTrial]) -> Iterator[Finding]:
     """Yield what the trials of a subject suggest."""
-    for claim in CLAIMS:
+    for claim in claims_about(subject):
         if _supports(claim, trials, Z_PROPOSE):
             yield _finding(subject, claim, trials)
 
 
-def says_no_more(subject: TrialSubject, structures: Collection[str], bottlenecks: Collection[str]) -> bool:
-    """Tell whether what it leaves open was always the same: "on any task" from scans alone."""
-    return (subject.structure is None and len(structures) == 1) or (
-        subject.bottleneck is None and len(bottlenecks) == 1
+def claims_about(subject: TrialSubject) -> tuple[Claim, ...]:
+    """Return what may be claimed: values of parameters are only ever recommended."""
+    return ("helps",) if subject.params else CLAIMS
+
+
+def says_no_more(
+    subject: TrialSubject,
+    structures: Collection[str],
+    bottlenecks: Collection[str],
+    values: Collection[object],
+) -> bool:
+    """Tell whether what it leaves open was always the same: "on any task" from scans alone.
+
+    Or whether it names values where no others were ever tried.
+    """
+    return (
+        (subject.structure is None and len(structures) == 1)
+        or (subject.bottleneck is None and len(bottlenecks) == 1)
+        or (bool(subject.params) and len(values) == 1)
     )
 
 
@@ -162,7 +186,7 @@ def _finding(subject: TrialSubject, claim: Claim, trials: Sequence[TaskTrial]) -
     won, n = sum(trial.is_won for trial in trials), len(trials)
     middle = math.exp(median(trial.effect for trial in trials))
     if claim == "helps":
-        said = f"{subject.skill} gave {middle:.2f}x in the median and gained on {won} of {n} tasks"
+        said = f"{_what(subject)} gave {middle:.2f}x in the median and gained on {won} of {n} tasks"
     else:
         hardly = "hardly" if won else "never"
         said = f"{subject.skill} {hardly} helped: it gained on {won} of {n} tasks"
@@ -171,7 +195,13 @@ def _finding(subject: TrialSubject, claim: Claim, trials: Sequence[TaskTrial]) -
 
 
 def _new(subject: TrialSubject, claim: Claim, text: str, tasks: Iterable[str]) -> Finding:
-    return Finding(text=text, claim=claim, taken_from=tuple(sorted(tasks)), **subject._asdict())
+    about = {**subject._asdict(), "params": dict(subject.params)}
+    return Finding(text=text, claim=claim, taken_from=tuple(sorted(tasks)), **about)
+
+
+def _what(subject: TrialSubject) -> str:
+    values = ", ".join(f"{name}={value}" for name, value in subject.params)
+    return f"{subject.skill} with {values}" if values else subject.skill
 
 
 def _where(subject: TrialSubject) -> str:
@@ -193,6 +223,5 @@ def _proof_line(trial: TaskTrial) -> str:
 
 def key_of(finding: Finding) -> tuple[str | None, ...]:
     """Return what makes two findings say the same of the same."""
-    if finding.claim is None:
-        return (finding.id,)
-    return finding.skill, finding.target, finding.structure, finding.bottleneck, finding.claim
+    subject = subject_of(finding)
+    return (finding.id,) if subject is None else (subject.text, finding.claim)

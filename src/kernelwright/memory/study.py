@@ -14,7 +14,7 @@ from kernelwright.core.learned import ArchivedPlan, Finding
 from kernelwright.core.run import Outcome
 from kernelwright.memory.archive import skills_in_order
 from kernelwright.memory.librarian import (
-    CLAIMS,
+    claims_about,
     from_trials,
     from_winners,
     judge_by,
@@ -22,6 +22,7 @@ from kernelwright.memory.librarian import (
     may_be_said,
     says_no_more,
     structure_of,
+    subject_of,
 )
 from kernelwright.memory.trials import (
     TaskTrial,
@@ -30,6 +31,7 @@ from kernelwright.memory.trials import (
     subjects_of,
     tells_of_the_skill,
     trial_of,
+    values_of,
 )
 from kernelwright.store.base import Notebook
 
@@ -66,7 +68,7 @@ def study(book: Notebook) -> Learned:
         known += _propose(notes, outcomes, known)
     changed = []
     for finding in known:
-        subject = _subject(finding)
+        subject = subject_of(finding)
         if subject is not None and (subject in touched or finding.id not in before):
             finding = judge_by(finding, notes.trials(subject))
         if before.get(finding.id) != finding:
@@ -90,12 +92,12 @@ def _propose(notes: "_Notes", outcomes: Sequence[Outcome], known: Sequence[Findi
     """Return what the notes suggest of what a run tried and no finding says already."""
     found = {key_of(finding): finding for finding in known}
     n_known = len(found)
-    subjects = {subject for outcome in outcomes for subject in subjects_of(outcome)}
-    for subject in sorted(subjects, key=lambda s: tuple(part or "" for part in s)):
-        tally = notes.tally(subject)
-        if says_no_more(subject, tally.structures, tally.bottlenecks):
+    tried = {subject for outcome in outcomes for subject in subjects_of(outcome)}
+    for subject in sorted(tried | notes.beside(tried), key=lambda s: s.text):
+        tally, wide = notes.tally(subject), notes.tally(subject._replace(params=()))
+        if says_no_more(subject, tally.structures, tally.bottlenecks, wide.values):
             continue
-        unsaid = [claim for claim in CLAIMS if (*subject, claim) not in found]
+        unsaid = [claim for claim in claims_about(subject) if (subject.text, claim) not in found]
         if any(may_be_said(claim, tally.won, tally.tasks) for claim in unsaid):
             for finding in from_trials(subject, notes.trials(subject)):
                 found.setdefault(key_of(finding), finding)
@@ -104,12 +106,6 @@ def _propose(notes: "_Notes", outcomes: Sequence[Outcome], known: Sequence[Findi
         for finding in from_winners(target, structure, best_of, measured):
             found.setdefault(key_of(finding), finding)
     return tuple(found.values())[n_known:]
-
-
-def _subject(finding: Finding) -> TrialSubject | None:
-    if finding.skill is None or finding.claim is None:
-        return None
-    return TrialSubject(finding.skill, finding.target, finding.structure, finding.bottleneck)
 
 
 def _runs(outcomes: Iterable[Outcome]) -> dict[str, list[Outcome]]:
@@ -128,6 +124,8 @@ class _Tally:
     structures: list[str] = field(default_factory=list)
     bottlenecks: list[str] = field(default_factory=list)
     """Kinds that its outcomes were on, sorted."""
+    values: list[str] = field(default_factory=list)
+    """Values of parameters that its moves had, as texts, sorted."""
 
 
 class _Notes:
@@ -150,7 +148,7 @@ class _Notes:
             for subject in subjects_of(outcome):
                 groups[subject, outcome.task_id].append(outcome)
         subjects = {subject for subject, _ in groups}
-        self._fetch([(_SUBJECTS, _name(subject)) for subject in subjects])
+        self._fetch([(_SUBJECTS, subject.text) for subject in subjects])
         self._fetch([(kind, task) for subject, task in groups for kind in _topics(subject)])
         for (subject, task), group in groups.items():
             self._add(subject, task, group)
@@ -161,8 +159,18 @@ class _Notes:
     def tally(self, subject: TrialSubject) -> _Tally:
         """Return what is known of a subject."""
         if subject not in self._tallies:
-            self._tallies[subject] = _Tally(**self._get((_SUBJECTS, _name(subject)), {}))
+            self._tallies[subject] = _Tally(**self._get((_SUBJECTS, subject.text), {}))
         return self._tallies[subject]
+
+    def beside(self, subjects: Collection[TrialSubject]) -> set[TrialSubject]:
+        """Return the subjects with the other values that were tried in the same context.
+
+        What is said of one value takes that another one was tried, too.
+        """
+        valued = {subject for subject in subjects if subject.params}
+        wide = {subject._replace(params=()) for subject in valued}
+        known = ((one, json.loads(text)) for one in wide for text in self.tally(one).values)
+        return {one._replace(params=tuple(map(tuple, values))) for one, values in known if values}
 
     def trials(self, subject: TrialSubject) -> list[TaskTrial]:
         """Return the trials of a subject in the order of tasks."""
@@ -180,8 +188,8 @@ class _Notes:
     def save(self) -> None:
         """Write what has changed."""
         for subject, tally in self._tallies.items():
-            self._texts[_SUBJECTS, _name(subject)] = vars(tally)
-        tallied = {(_SUBJECTS, _name(subject)) for subject in self._tallies}
+            self._texts[_SUBJECTS, subject.text] = vars(tally)
+        tallied = {(_SUBJECTS, subject.text) for subject in self._tallies}
         changed = self._changed | tallied
         self._book.write({key: json.dumps(self._texts[key]) for key in sorted(changed)})
 
@@ -189,6 +197,7 @@ class _Notes:
         tally = self.tally(subject)
         tally.structures = sorted({*tally.structures, *(o.structure for o in group)})
         tally.bottlenecks = sorted({*tally.bottlenecks, *(o.bottleneck for o in group)})
+        tally.values = sorted({*tally.values, *(json.dumps(values_of(o.params)) for o in group)})
         telling = [outcome for outcome in group if tells_of_the_skill(outcome)]
         if not telling:
             return
@@ -243,13 +252,9 @@ class _Notes:
         self._changed.add(key)
 
 
-def _name(subject: TrialSubject) -> str:
-    return json.dumps(subject)
-
-
 def _topics(subject: TrialSubject) -> tuple[str, str]:
     """Return where the trials of a subject are by task, and where the single tries they come from."""
-    return f"trials {_name(subject)}", f"tries {_name(subject)}"
+    return f"trials {subject.text}", f"tries {subject.text}"
 
 
 @dataclass

@@ -1,11 +1,13 @@
 """What was tried of a skill, counted by task: ten tries on one task tell of one task."""
 
+import json
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median
 from typing import NamedTuple
 
+from kernelwright.core.plan import ParamValue
 from kernelwright.core.run import Outcome
 
 EXPERT = "expert"
@@ -21,6 +23,8 @@ class TrialSubject(NamedTuple):
     target: str
     structure: str | None
     bottleneck: str | None
+    params: tuple[tuple[str, ParamValue], ...] = ()
+    """Values of the move by name, in order of name; empty: any."""
 
     def covers(self, outcome: Outcome) -> bool:
         """Tell whether the outcome is about this."""
@@ -29,7 +33,13 @@ class TrialSubject(NamedTuple):
             and outcome.target == self.target
             and self.structure in (None, outcome.structure)
             and self.bottleneck in (None, outcome.bottleneck)
+            and self.params in ((), values_of(outcome.params))
         )
+
+    @property
+    def text(self) -> str:
+        """Its name in notes, by which subjects are also ordered."""
+        return json.dumps(self if self.params else self[:-1])
 
 
 class TaskTrial(NamedTuple):
@@ -48,10 +58,18 @@ class TaskTrial(NamedTuple):
 
 
 def subjects_of(outcome: Outcome) -> Iterator[TrialSubject]:
-    """Yield what an outcome tells of, from narrow to wide."""
+    """Yield what an outcome tells of, from narrow to wide; of its values only in its own context."""
+    if outcome.params:
+        values = values_of(outcome.params)
+        yield TrialSubject(outcome.skill, outcome.target, outcome.structure, outcome.bottleneck, values)
     for structure in (outcome.structure, None):
         for bottleneck in (outcome.bottleneck, None):
             yield TrialSubject(outcome.skill, outcome.target, structure, bottleneck)
+
+
+def values_of(params: Mapping[str, ParamValue]) -> tuple[tuple[str, ParamValue], ...]:
+    """Return values by name, in order of name."""
+    return tuple(sorted(params.items()))
 
 
 def trials_of(outcomes: Iterable[Outcome]) -> tuple[TaskTrial, ...]:

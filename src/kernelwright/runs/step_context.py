@@ -379,6 +379,7 @@ class StepContext:
             log_speedup=math.log(attempt.speedup) if attempt.speedup else None,
             expected=attempt.move.expects,
             coder=self.spec.coder,
+            params=attempt.move.params,
         )
         self.state.outcomes[outcome.move_key] = outcome
 

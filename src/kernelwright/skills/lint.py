@@ -198,12 +198,21 @@ def _place_problems(skill: Skill, targets: Mapping[str, SkillTarget]) -> Iterato
 
 
 def _param_problems(skill: Skill, targets: Mapping[str, SkillTarget]) -> Iterator[str]:
-    """A skill shows the values that search takes, all of them and in its order."""
+    """A skill shows the values that search takes, all of them and in its order; one that narrows, some."""
     for target in skill.targets:
         known = targets[target].params if target in targets else {}
         wanted = known.get(skill.lowering or "")
-        if wanted is not None and skill.params != wanted:
+        fits = skill.params == wanted or (
+            skill.narrows is not None and _are_among(skill.params, wanted or {})
+        )
+        if wanted is not None and not fits:
             yield f"params are {_shown(skill.params)}, but search on {target} takes {_shown(wanted)}"
+
+
+def _are_among(
+    params: Mapping[str, tuple[ParamValue, ...]], wanted: Mapping[str, tuple[ParamValue, ...]]
+) -> bool:
+    return params.keys() == wanted.keys() and all(set(params[name]) <= set(wanted[name]) for name in wanted)
 
 
 def _shown(params: Mapping[str, tuple[ParamValue, ...]]) -> str:

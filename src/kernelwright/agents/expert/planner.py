@@ -1,7 +1,7 @@
 """The expert Planner: ranked skills x the places where they apply, minus what was tried."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from kernelwright.agents.expert.extend import way_out
 from kernelwright.agents.expert.plan_lowering import PlanLowering
@@ -9,7 +9,7 @@ from kernelwright.agents.problem import Problem
 from kernelwright.agents.roles import Analysis, Choice, Situation
 from kernelwright.core.errors import LoweringError
 from kernelwright.core.evidence import Bottleneck
-from kernelwright.core.plan import Move, Plan
+from kernelwright.core.plan import Move, ParamValue, Plan
 from kernelwright.core.skill import RankedSkill
 from kernelwright.ir.edits import Site
 from kernelwright.ir.plan_lowering import site_params, sites
@@ -84,8 +84,9 @@ class ExpertPlanner:
             lowering = lowerings.get(ranked.skill)
             if situation.is_tuned and lowering is not None and lowering.startswith(SCHEDULE):
                 continue
+            proven = [f.params for f in situation.findings if f.skill == ranked.skill and f.params]
             for site in sites(carried, lowering) if lowering else ():
-                for score, move in _site_moves(ranked, site, self._expects(ranked)):
+                for score, move in _site_moves(ranked, site, self._expects(ranked), proven):
                     if move.key not in done:
                         found.setdefault(move.key, (score, move))
         ordered = sorted(found.values(), key=lambda pair: (-pair[0], pair[1].key))
@@ -112,8 +113,12 @@ class ExpertPlanner:
         return "; ".join([*own, *(f"{e.metric} {e.direction} x{e.factor:g}" for e in others)])
 
 
-def _site_moves(ranked: RankedSkill, site: Site, expects: str) -> Iterator[tuple[float, Move]]:
-    for position, params in enumerate(site_params(site)):
+def _site_moves(
+    ranked: RankedSkill, site: Site, expects: str, proven: Sequence[Mapping[str, ParamValue]]
+) -> Iterator[tuple[float, Move]]:
+    """Yield the moves at a site; values that admitted findings recommend come before all others."""
+    ordered = sorted(site_params(site), key=lambda params: params not in proven)
+    for position, params in enumerate(ordered):
         score = ranked.score * site.gain * LATER_VALUE_DISCOUNT**position
         reason = ranked.reasons[0] if ranked.reasons else ""
         yield (
