@@ -14,6 +14,7 @@ PLAIN = (
     "max_output_tokens",
     "effort",
     "context_tokens",
+    "kernels_per_call",
     "tool_calls",
     "timeout_s",
     "max_reply_bytes",

@@ -105,6 +105,8 @@ class ModelSettings(Frozen):
     """Of one answer on the wire; our choice."""
     output_mode: OutputMode = "auto"
     calls: CallMode = "merged"
+    kernels_per_call: int = Field(default=1, ge=1)
+    """Kernels that one answer may hold; each becomes a candidate of its own."""
     tool_calls: int = Field(default=3, ge=0)
     """Calls of tools that a model may make before one answer; our choice."""
     without_tools: tuple[str, ...] = ()

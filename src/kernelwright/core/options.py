@@ -424,6 +424,10 @@ OPTIONS: tuple[Option, ...] = (
         is_configurable=True,
     ),
     Option(
+        "models.kernels_per_call", "--kernels-per-call", "Kernels that one answer may hold, each a candidate "
+        "of its own.", "Language models", kind=int, minimum=1, default="1", is_configurable=True,
+    ),
+    Option(
         "models.tool_calls", "--tool-calls", "Calls of tools before one answer at most, where the server "
         "takes tools; 0: none are offered. Each costs a request.", "Language models", kind=int, minimum=0,
         default="3", is_configurable=True,

@@ -70,6 +70,17 @@ def test_each_seed_is_one_call_with_another_approach(situation: Situation, skill
     assert "Kernel 1, written already and not yet judged" in client.asked[3].user
 
 
+def test_seeds_may_come_several_in_an_answer(situation: Situation, skills: dict[str, Skill]) -> None:
+    both = code(KERNEL) + "\n" + code(KERNEL + "OTHER = 1\n")
+    client = ScriptedClient({"generator": [both, code(KERNEL + "OTHER = 2\n")]})
+    generator = ModelGenerator(Asker(client, "generator", skills, kernels=2), EXPERT.generator)
+    seeds = generator.seeds(replace(situation, base=None, analysis=None), 3)
+    assert [seed.call for seed in seeds] == ["call 1", "call 1", "call 2"]
+    assert "Write kernels 1 to 2 of 3" in client.asked[0].user
+    assert "the plain way" in client.asked[0].user and "fuse" in client.asked[0].user
+    assert "Kernel 2, written already" in client.asked[1].user and len(client.asked) == 2
+
+
 def test_without_one_usable_seed_the_outcome_is_named(situation: Situation, skills: dict[str, Skill]) -> None:
     one, _ = asker("generator", skills, "I cannot help with that.")
     with pytest.raises(UnusableAnswer, match=r"^refused"):

@@ -26,7 +26,7 @@ from kernelwright.testing.fake_run import PEAKS
 GOLDEN = Path(__file__).parent / "golden"
 MOVE = Move(skill="unroll-accumulators", text="1. split `sum` into four\n2. add them after the loop")
 MENU = {"m1": Move(skill="tile-columns", region="r_sum", params={"tile": 64}, why="rows of 4 KB")}
-CODE: dict[str, object] = {"needs_kernel": True}
+CODE: dict[str, object] = {"needs_kernel": True, "kernels": 1}
 ACCOUNT: dict[str, object] = {
     **CODE,
     "n_steps": 2,

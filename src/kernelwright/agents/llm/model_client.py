@@ -143,7 +143,7 @@ class ModelClient:
         except sdk.UserError as error:
             said = self._line.keys.scrub(" ".join(str(error).split()))
             raise UserError(f"{self._settings.for_role(role).place} cannot be asked so: {said}") from None
-        return self._book(role, Reply(CallOutcome.OK, value, model.last_text))
+        return self._book(role, Reply(CallOutcome.OK, value, model.last_text, call=model.last_key))
 
     def _book(self, role: str, reply: Reply[V]) -> Reply[V]:
         """Count the reply; raise ModelUnavailable when the API has failed for good."""

@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from kernelwright.agents.llm.outputs import ProposedMove
@@ -66,12 +66,17 @@ def to_move(proposed: ProposedMove, offer: Offer) -> Move | str:
 
 
 def mended(
-    proposed: ProposedMove, offer: Offer, situation: Situation, evidence: str | None, source: str
+    proposed: ProposedMove,
+    offer: Offer,
+    situation: Situation,
+    evidence: str | None,
+    source: str,
+    chosen: Collection[str] = (),
 ) -> tuple[Move, ProposedMove]:
     """Return the move of a kernel that was written, and its proposal without figures of unknown origin.
 
-    A skill that was not offered counts as FREE. A move without steps, or with those of one that the base has
-    or that was tried on it, is told apart by its kernel's hash.
+    A skill that was not offered counts as FREE. A move without steps, or with those of one that the base has,
+    that was tried on it or that is among the ``chosen`` keys, is told apart by its kernel's hash.
     """
     told = evidence or ""
     quotes = [quote for quote in proposed.evidence if find_unfounded([quote], told) is None]
@@ -83,9 +88,8 @@ def mended(
         steps = founded.steps or [founded.why or "as the source shows"]
         move = to_move(founded.model_copy(update={"skill": name, "steps": steps}), offer)
     assert isinstance(move, Move)
-    if not founded.steps or find_repetition(
-        move, founded.model_copy(update={"differs": "its kernel"}), situation
-    ):
+    differing = founded.model_copy(update={"differs": "its kernel"})
+    if not founded.steps or move.key in chosen or find_repetition(move, differing, situation):
         move = move.model_copy(update={"text": f"{move.text} (kernel {content_hash(source)[:8]})"})
     return move, founded
 

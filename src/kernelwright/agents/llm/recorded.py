@@ -92,7 +92,7 @@ class RecordedModel(WrapperModel):
         self.last_text = ""
         """What the model wrote in the last request that it answered."""
         self.last_key = ""
-        """Of the last request, on the tape."""
+        """Of the last call, on the tape."""
 
     async def request(
         self,
@@ -132,7 +132,7 @@ class RecordedModel(WrapperModel):
         self.last_text = ""
         while True:
             self._line.meter.require()
-            self.last_key = key = self._next_key(request)
+            key = self._next_key(request)
             call = self._line.tape.find(key, question)
             is_new, failure = call is None, RequestFailure(CallOutcome.OK, "")
             if call is None:
@@ -143,6 +143,7 @@ class RecordedModel(WrapperModel):
                 self._line.tape.add(call)
             elif call.outcome is not CallOutcome.OK:
                 failure = RequestFailure(call.outcome, call.detail)
+            self.last_key = call.key
             self._charge(call)
             response = _load(call.response)
             self.last_text = raw_text(response) if response else ""
