@@ -47,8 +47,14 @@ FACTS: dict[str, dict[str, Any]] = {
     "designer": {
         "allowed": ["unroll-accumulators", "free"], "only_menu": False, "n_avenues": 10, "n_experiments": 5,
     },
-    "breeder_populate": {"allowed": ["m1"], "only_menu": True, "count": 4, "bound_by": "memory"},
-    "breeder_cross": {"allowed": ["free"], "bound_by": "compute", "outcomes": "Plan a: verified, 4 ms."},
+    "breeder_populate": {
+        "allowed": ["m1"], "only_menu": True, "count": 4, "is_later": False,
+        "bound_by": "memory", "watched": [],
+    },
+    "breeder_cross": {
+        "allowed": ["free"], "bound_by": "compute", "watched": ["counters.ipc"],
+        "outcomes": "Plan a: verified, 4 ms.",
+    },
     "aligner": {},
 }  # fmt: skip
 """What each prompt asks for beyond its sections."""

@@ -10,14 +10,12 @@ from kernelwright.agents.llm.asking import Asker, WrittenSource, refused
 from kernelwright.agents.llm.guidance import SECTIONS
 from kernelwright.agents.llm.outputs import RootCause
 from kernelwright.agents.llm.prompt_input import PromptInput
+from kernelwright.agents.llm.proposals import REPAIR
 from kernelwright.agents.roles import Situation
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.model_call import CallOutcome
 from kernelwright.core.plan import Move
 from kernelwright.core.source import normalise
-
-REPAIR = "repair"
-"""Skill of every repair."""
 
 
 class ModelDebugger:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from kernelwright.agents.llm import formatting as showing
 from kernelwright.agents.llm.hardware import hardware_lines
 from kernelwright.agents.llm.prompt_input import PromptInput
+from kernelwright.agents.llm.proposals import without_repairs
 from kernelwright.agents.llm.run_table import kernels_table, run_table
 from kernelwright.agents.llm.window import PromptWindow, Section, Slot
 from kernelwright.agents.roles import Analysis, Node
@@ -45,6 +46,7 @@ LIVE = (
 )
 CLASSES = "Its classes, as far as their source could be read, without torch's own; the graph decides."
 _PATTERN = re.compile(r"^```(?P<languages>[\w,]+)\n.*?^```[ \t]*\n?", re.M | re.S)
+_BARE_HEADING = re.compile(r"^#{2,} [^\n]*\n\s*(?=^#{2,} |\Z)", re.M)
 _FENCED = re.compile(r"^```.*?^```[ \t]*\n?", re.M | re.S)
 
 IN_FLOOR = ("machine.", "task.bound_by", "task.floor_ms", "task.flops", "task.intensity", "task.min_bytes")
@@ -232,7 +234,7 @@ def _plans(told: PromptInput) -> Texts:
     nodes = sorted(told.situation.window, key=lambda node: -(node.evaluation.geomean_speedup() or 0.0))
     texts = [
         f"{showing.verdict(node.evaluation, timings_only=timings_only)}:\n"
-        f"{showing.plan_lines(node.candidate.plan) or 'no move'}"
+        f"{showing.plan_lines(without_repairs(node.candidate.plan)) or 'no move'}"
         for node in nodes
     ]
     return [("Plans so far, and how their kernels ended", "\n\n".join([*_eager(told), *texts]))]
@@ -317,8 +319,8 @@ def literature(told: PromptInput) -> tuple[str, ...]:
 
 
 def _guidance_in_words(told: PromptInput) -> Texts:
-    """The same without any code, for the role that must not see any."""
-    return [(title, _FENCED.sub("", text)) for title, text in _guidance(told)]
+    """The same without any code, for the role that must not see any, nor the headings of nothing but code."""
+    return [(title, _BARE_HEADING.sub("", _FENCED.sub("", text))) for title, text in _guidance(told)]
 
 
 def _findings(told: PromptInput) -> Texts:

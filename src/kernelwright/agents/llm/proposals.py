@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 from kernelwright.agents.llm.outputs import ProposedMove
 from kernelwright.agents.roles import Analysis, Situation
 from kernelwright.core.frozen import content_hash
-from kernelwright.core.plan import Move
+from kernelwright.core.plan import Move, Plan
 
 FREE = "free"
 """Skill of a move that none of the skills covers."""
+REPAIR = "repair"
+"""Skill of every repair by a model."""
 MAX_STEPS = 12
 """Steps of one move that are kept; our choice."""
 _NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w])")
@@ -47,6 +49,11 @@ def skills_offered(analysis: Analysis | None) -> tuple[str, ...]:
 def menu_of(moves: Iterable[Move], letter: str = "m") -> dict[str, Move]:
     """Return the moves under short labels."""
     return {f"{letter}{n}": move for n, move in enumerate(moves, start=1)}
+
+
+def without_repairs(plan: Plan) -> Plan:
+    """Return what the plan is about: a model's repair mends one source and tells nothing to another."""
+    return Plan(moves=tuple(move for move in plan.moves if move.skill != REPAIR))
 
 
 def to_move(proposed: ProposedMove, offer: Offer) -> Move | str:
