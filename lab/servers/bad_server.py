@@ -157,6 +157,12 @@ def without_tools(code: int, otherwise: Behaviour) -> Behaviour:
     return lambda exchange: (refuse if exchange.request.body.get("tools") else otherwise)(exchange)
 
 
+def without_format(code: int, otherwise: Behaviour) -> Behaviour:
+    """Refuse every request that carries a form for its answer, and do something else with the others."""
+    refuse = status(code, "response_format is not supported")
+    return lambda exchange: (refuse if "response_format" in exchange.request.body else otherwise)(exchange)
+
+
 def answers(function: Callable[[Request], str]) -> Behaviour:
     """Answer properly with what the function makes of the request."""
     return lambda exchange: exchange.send_json(200, completion(function(exchange.request)))

@@ -414,7 +414,9 @@ OPTIONS: tuple[Option, ...] = (
         is_configurable=True,
     ),
     Option(
-        "models.output_mode", "--output-mode", "How structured answers are asked for.", "Language models",
+        "models.output_mode", "--output-mode",
+        "How structured answers are asked for; auto: as the server can.",
+        "Language models",
         choices=get_args(OutputMode), default="auto", is_configurable=True,
     ),
     Option(
