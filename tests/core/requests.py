@@ -5,7 +5,7 @@ from typing import Any, get_args
 from hypothesis import strategies as st
 
 from kernelwright.core.budget import Budget
-from kernelwright.core.models import ModelSettings, OutputMode, RoleModel
+from kernelwright.core.models import ModelSettings, OutputMode, RoleModel, StreamMode
 from kernelwright.core.options import EXPORT_FORMATS, IMPORT_FORMATS, SandboxTier
 from kernelwright.core.places import AsSaved, AsText, AtPath, OfSuite
 from kernelwright.core.policy import LibraryCalls
@@ -93,6 +93,7 @@ def models(draw: st.DrawFn) -> ModelSettings:
         timeout_s=draw(st.floats(1e-3, 1e6)),
         max_reply_bytes=draw(counts),
         output_mode=draw(st.sampled_from(get_args(OutputMode))),
+        stream=draw(st.sampled_from(get_args(StreamMode))),
         roles=draw(st.dictionaries(names, roles(), max_size=3)),
         usd_per_million_input=price[0] if price else None,
         usd_per_million_output=price[1] if price else None,

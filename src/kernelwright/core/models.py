@@ -14,6 +14,9 @@ OutputMode = Literal["auto", "tool", "native", "prompted"]
 """How structured answers are asked for: by a tool call, by the server's own JSON-schema mode, or in the
 prompt alone, which every server copes with. ``auto``: what ``preflight`` finds that a server can."""
 
+StreamMode = Literal["auto", "off"]
+"""``auto``: answers come piece by piece where ``preflight`` finds that a server can send them so."""
+
 CallMode = Literal["merged", "separate"]
 """``merged``: one answer holds the plan and its kernel, or the diagnosis and the repair. ``separate``: two
 requests, as the published systems make them."""
@@ -100,7 +103,8 @@ class ModelSettings(Frozen):
     context_tokens: int | None = Field(default=None, gt=0)
     """What prompt and answer together may take, where that is less than the roles' own windows need."""
     timeout_s: float = Field(default=300.0, gt=0)
-    """Wall time of one request, whatever the server does; our choice."""
+    """Wall time of one request, whatever the server does; of a streamed answer until the first piece and from
+    each piece to the next. Our choice."""
     max_reply_bytes: int = Field(default=8 << 20, gt=0)
     """Of one answer on the wire; our choice."""
     output_mode: OutputMode = "auto"
@@ -111,6 +115,10 @@ class ModelSettings(Frozen):
     """Kernels that one answer may hold; each becomes a candidate of its own."""
     tool_calls: int = Field(default=3, ge=0)
     """Calls of tools that a model may make before one answer; our choice."""
+    stream: StreamMode = "auto"
+    streaming: tuple[str, ...] = ()
+    """Places whose answers come piece by piece, as was found out when the run began; a resumed run keeps to
+    it."""
     without_tools: tuple[str, ...] = ()
     """Places whose servers took no tools when the run began; a resumed run keeps to it."""
     roles: dict[str, RoleModel] = Field(default_factory=dict)

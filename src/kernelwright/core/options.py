@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from kernelwright.core.dynamic import parse_dynamic
 from kernelwright.core.errors import UserError
-from kernelwright.core.models import CallMode, Effort, OutputMode
+from kernelwright.core.models import CallMode, Effort, OutputMode, StreamMode
 from kernelwright.core.places import parse_place
 from kernelwright.core.policy import LibraryCalls, Nonfinite, Weights
 from kernelwright.core.task import Mode, TolerancePolicy
@@ -435,8 +435,12 @@ OPTIONS: tuple[Option, ...] = (
         default="3", is_configurable=True,
     ),
     Option(
-        "models.timeout_s", "--model-timeout", "Seconds that one request may take.", "Language models",
-        kind=float, minimum=0, default="300", is_configurable=True,
+        "models.stream", "--stream", "auto: answers come piece by piece where the server can send them so.",
+        "Language models", choices=get_args(StreamMode), default="auto", is_configurable=True,
+    ),
+    Option(
+        "models.timeout_s", "--model-timeout", "Seconds that one request may take; of a streamed answer, "
+        "each piece of it.", "Language models", kind=float, minimum=0, default="300", is_configurable=True,
     ),
     Option(
         "models.max_reply_bytes", "--max-reply-bytes", "Size of one answer on the wire.", "Language models",

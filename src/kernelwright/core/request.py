@@ -110,7 +110,7 @@ class _Searching(Request):
             return None
         roles = {role: own for role, own in models.roles.items() if own != type(own)()}
         asked = models.model_copy(
-            update={"prices": (), "without_tools": (), "output_modes": {}, "roles": roles}
+            update={"prices": (), "without_tools": (), "output_modes": {}, "streaming": (), "roles": roles}
         )
         require_words(asked)
         return asked

@@ -14,6 +14,8 @@ from lab.servers.bad_server import (
     says,
     sends,
     status,
+    streams,
+    where_streamed,
     without_format,
     without_tools,
 )
@@ -28,7 +30,7 @@ from kernelwright.core.models import ModelSettings, RoleModel
 
 def settings_for(server: BadServer, **settings: object) -> ModelSettings:
     return ModelSettings.model_validate(
-        {"model": "openai:m", "base_url": server.url, "output_mode": "prompted", **settings}
+        {"model": "openai:m", "base_url": server.url, "output_mode": "prompted", "stream": "off", **settings}
     )
 
 
@@ -212,3 +214,29 @@ def test_a_model_that_the_provider_lists_without_a_native_mode_is_asked_for_a_to
     monkeypatch.setattr("kernelwright.agents.llm.probe.probe", refuse)
     found = preflight(ModelSettings(model="openai:m", base_url="http://127.0.0.1:1/v1"))
     assert found.output_mode_of("planner") == "tool"
+
+
+@pytest.mark.parametrize(
+    ("streamed", "can_stream"),
+    [
+        (streams("ready"), True),
+        (says("ready"), False),
+        (status(400, "stream is not supported"), False),
+        (streams("ready", finish_reason=None), False),
+        (status(503), False),
+    ],
+)
+def test_whether_a_server_streams_is_found_once_for_its_place(streamed: Behaviour, can_stream: bool) -> None:
+    with BadServer(where_streamed(streamed, says("ready"))) as server:
+        settings = settings_for(server, stream="auto", roles={"coder": RoleModel(temperature=0.1)})
+        found = preflight(settings)
+        assert found.streaming == ((f"openai:m at {server.url}",) if can_stream else ())
+        asked = [bool(request.body.get("stream")) for request in server.requests]
+        assert asked == [False, True, can_stream]
+
+
+def test_streaming_that_is_off_is_not_tried() -> None:
+    with BadServer(streams("ready")) as server:
+        with pytest.raises(UserError, match="does not speak the protocol"):
+            preflight(settings_for(server))
+        assert not any(request.body.get("stream") for request in server.requests)

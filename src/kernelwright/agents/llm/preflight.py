@@ -36,7 +36,8 @@ def preflight(
     The answers are neither recorded nor charged. Does nothing for a ReplayOnly tape, which asks nobody.
     Where tools will be offered the question carries one. With the output mode ``auto`` it is asked in the
     server's native mode first, then for an answer by a tool, then in plain text, until the answer keeps to
-    the mode; once for each place. Returns the settings with what was found out.
+    the mode; once for each place. Last it is asked to send its answer piece by piece. Returns the settings
+    with what was found out.
 
     Args:
         settings: Which models.
@@ -54,12 +55,13 @@ def preflight(
         for role in ("", *as_asked.roles):
             choice = as_asked.for_role(role)
             if (choice.place, choice.temperature) not in asked:
-                settings = _tried(settings, choice)
+                is_new = all(place != choice.place for place, _ in asked)
+                settings = _tried(settings, choice, finds_streaming=is_new and settings.stream == "auto")
             asked.add((choice.place, choice.temperature))
     return settings
 
 
-def _tried(settings: ModelSettings, choice: ModelChoice) -> ModelSettings:
+def _tried(settings: ModelSettings, choice: ModelChoice, *, finds_streaming: bool) -> ModelSettings:
     """Return the settings with what one model takes and keeps to; raises UserError as ``preflight``."""
     place = choice.place
     offers_tool = settings.tool_calls > 0 and place not in settings.without_tools
@@ -70,6 +72,10 @@ def _tried(settings: ModelSettings, choice: ModelChoice) -> ModelSettings:
         found["output_modes"] = {**settings.output_modes, place: mode}
     if offers_tool and not takes_tools:
         found["without_tools"] = (*settings.without_tools, place)
+    if finds_streaming and place not in settings.streaming:
+        piecewise = settings.model_copy(update={"streaming": (*settings.streaming, place)})
+        if _probed(piecewise, choice, mode, offers_tool=offers_tool and takes_tools) is True:
+            found["streaming"] = piecewise.streaming
     return settings.model_copy(update=found)
 
 
