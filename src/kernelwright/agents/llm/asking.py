@@ -98,7 +98,7 @@ class Asker:
             return reply
 
         known = {"needs_kernel": expected.needs_kernel, "reserved_tokens": reserved, "kernels": most}
-        found = self._usable(name, told, ask, judged, {**facts, **known})
+        found = self._usable(name, told, ask, judged, tools, {**facts, **known})
         return tuple(replace(one, call=calls[0]) for one in found)
 
     def structured(
@@ -114,7 +114,7 @@ class Asker:
         def ask(prompt: Prompt) -> Reply[T]:
             return self.client.ask(self.role, prompt.system, prompt.user, output, tools)
 
-        return self._usable(name, told, ask, judge, {**facts, "reserved_tokens": reserved})
+        return self._usable(name, told, ask, judge, tools, {**facts, "reserved_tokens": reserved})
 
     def _tools(self, name: str, told: PromptInput, *, followers: int) -> tuple[OfferedTools | None, int]:
         """Return the tools of a question, and the tokens to keep free for them in its prompt."""
@@ -133,13 +133,13 @@ class Asker:
         told: PromptInput,
         ask: Callable[[Prompt], Reply[A]],
         judge: Callable[[A], Judged[V]],
+        tools: OfferedTools | None,
         facts: dict[str, Any],
     ) -> V:
         problem = ""
         for _ in range(MAX_ANSWERS):
-            prompt = render(
-                name, replace(told, refused=problem), **{**facts, "prompt_tokens": self.prompt_tokens}
-            )
+            asked = replace(told, refused=problem, reads_skills=tools is not None and tools.has_skills)
+            prompt = render(name, asked, **{**facts, "prompt_tokens": self.prompt_tokens})
             reply = ask(prompt)
             if reply.outcome is not CallOutcome.OK or reply.value is None:
                 problem = _named(reply.outcome, reply.detail)

@@ -14,6 +14,7 @@ from kernelwright.agents.llm.hardware import hardware_lines
 from kernelwright.agents.llm.prompt_input import PromptInput
 from kernelwright.agents.llm.proposals import without_repairs
 from kernelwright.agents.llm.run_table import kernels_table, run_table
+from kernelwright.agents.llm.tools import READ_SKILL
 from kernelwright.agents.llm.window import PromptWindow, Section, Slot
 from kernelwright.agents.roles import Analysis, Node
 from kernelwright.core.evidence import METRICS
@@ -252,7 +253,8 @@ def _ranked(told: PromptInput) -> Texts:
         f"{_summary(told, ranked)}{'; '.join(ranked.reasons)}. {ledger_line(told, ranked.skill)}"
         for n, ranked in enumerate(analysis.ranked[:MAX_RANKED], start=1)
     ]
-    return [("Skills that apply, ranked by code", "\n".join(lines))]
+    more = f"; `{READ_SKILL}` shows one in full" if told.reads_skills else ""
+    return [(f"Skills that apply, ranked by code{more}", "\n".join(lines))]
 
 
 def ledger_line(told: PromptInput, skill: str) -> str:
@@ -275,6 +277,8 @@ def _guidance(told: PromptInput) -> Texts:
     if not told.situation.has_long_term:
         return []
     named = [move.skill for move in told.plan.moves]
+    if told.reads_skills and not named:
+        return []
     analysis = _analysis(told)
     top = [ranked.skill for ranked in analysis.ranked] if analysis is not None else []
     wanted = [name for name in dict.fromkeys(named or top) if name in told.skills]
