@@ -19,8 +19,10 @@ from lab.servers.bad_server import (
     without_format,
     without_tools,
 )
+from pydantic_ai import exceptions as sdk
 
 from kernelwright.agents.llm.preflight import preflight
+from kernelwright.agents.llm.probe import probe
 from kernelwright.agents.llm.tape import MemoryTape, ReplayOnly
 from kernelwright.agents.llm.transport import RequestFailure
 from kernelwright.core.errors import UserError
@@ -240,3 +242,17 @@ def test_streaming_that_is_off_is_not_tried() -> None:
         with pytest.raises(UserError, match="does not speak the protocol"):
             preflight(settings_for(server))
         assert not any(request.body.get("stream") for request in server.requests)
+
+
+@pytest.mark.parametrize(
+    "error", [sdk.UserError("native is not supported"), NotImplementedError("no stream")]
+)
+def test_what_the_sdk_knows_to_be_impossible_is_a_refusal(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("kernelwright.agents.llm.probe.send", refuse)
+    failure = probe(ModelSettings(model="openai:m", base_url="http://127.0.0.1:1/v1"), "native")
+    assert failure == RequestFailure(CallOutcome.BAD_REQUEST, str(error))

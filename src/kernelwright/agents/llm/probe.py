@@ -45,7 +45,7 @@ def probe(
     try:
         with start_blocking_portal() as portal:
             answer = portal.call(ask)
-    except sdk.UserError as error:  # the provider's own list says that the model has no such mode
+    except (sdk.UserError, NotImplementedError) as error:  # the SDK knows that the model cannot answer so
         return RequestFailure(CallOutcome.BAD_REQUEST, " ".join(str(error).split()))
     if isinstance(answer, RequestFailure):
         return answer
