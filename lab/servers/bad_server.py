@@ -63,10 +63,10 @@ class Exchange:
         self.handler.end_headers()
         self.handler.wfile.write(data)
 
-    def begin_chunks(self) -> None:
+    def begin_chunks(self, content_type: str = "application/json") -> None:
         """Begin an answer whose length is not announced."""
         self.handler.send_response(200)
-        self.handler.send_header("Content-Type", "application/json")
+        self.handler.send_header("Content-Type", content_type)
         self.handler.send_header("Transfer-Encoding", "chunked")
         self.handler.end_headers()
 
@@ -74,6 +74,10 @@ class Exchange:
         """Send one chunk."""
         self.handler.wfile.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
         self.handler.wfile.flush()
+
+    def end_chunks(self) -> None:
+        """End the answer in order."""
+        self.handler.wfile.write(b"0\r\n\r\n")
 
     def hang_up(self, *, reset: bool = False) -> None:
         """Close the connection; with ``reset`` by an RST instead of an orderly end."""
@@ -155,6 +159,53 @@ def without_tools(code: int, otherwise: Behaviour) -> Behaviour:
     """Refuse every request that carries a tool, and do something else with the others."""
     refuse = status(code, "this model does not support tools")
     return lambda exchange: (refuse if exchange.request.body.get("tools") else otherwise)(exchange)
+
+
+def streams(
+    *deltas: str | Mapping[str, object],
+    finish_reason: str | None = "stop",
+    interval_s: float = 0.0,
+    usage: Mapping[str, int] | None = USAGE,
+) -> Behaviour:
+    """Answer piece by piece, each after a pause; a text is a piece of content.
+
+    Without a reason to finish the stream ends and says nothing of it.
+    """
+    pieces = [{"content": delta} if isinstance(delta, str) else delta for delta in deltas]
+    ends = [] if finish_reason is None else [_piece({}, finish_reason), {**_piece(None), "usage": usage}]
+
+    def behave(exchange: Exchange) -> None:
+        exchange.begin_chunks("text/event-stream")
+        for event in [*map(_piece, pieces), *ends]:
+            exchange.is_over.wait(interval_s)
+            exchange.chunk(b"data: " + json.dumps(event).encode() + b"\n\n")
+        exchange.chunk(b"data: [DONE]\n\n" if ends else b"\n")
+        exchange.end_chunks()
+
+    return behave
+
+
+def _piece(delta: Mapping[str, object] | None, finish_reason: str | None = None) -> dict[str, object]:
+    choice = {"index": 0, "delta": delta, "finish_reason": finish_reason}
+    choices = [] if delta is None else [choice]
+    return {
+        "id": "1",
+        "object": "chat.completion.chunk",
+        "created": 1,
+        "model": "scripted",
+        "choices": choices,
+    }
+
+
+def where_streamed(streamed: Behaviour, otherwise: Behaviour) -> Behaviour:
+    """Do one thing for requests that ask for pieces, something else for the others."""
+    return lambda exchange: (streamed if exchange.request.body.get("stream") else otherwise)(exchange)
+
+
+def without_format(code: int, otherwise: Behaviour) -> Behaviour:
+    """Refuse every request that carries a form for its answer, and do something else with the others."""
+    refuse = status(code, "response_format is not supported")
+    return lambda exchange: (refuse if "response_format" in exchange.request.body else otherwise)(exchange)
 
 
 def answers(function: Callable[[Request], str]) -> Behaviour:

@@ -65,6 +65,35 @@ def uses(name: str, arguments: Mapping[str, object]) -> Behaviour:
     return lambda exchange: exchange.send_json(200, message(block, stop_reason="tool_use"))
 
 
+def streams_message(*texts: str, stop_reason: str = "end_turn", is_whole: bool = True) -> Behaviour:
+    """Answer piece by piece; where it is not whole, the stream ends before the message does."""
+    begun = {**message(usage={"input_tokens": 11, "output_tokens": 1}), "stop_reason": None}
+    pieces: list[dict[str, object]] = [
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}}
+        for text in texts
+    ]
+    events: list[dict[str, object]] = [
+        {"type": "message_start", "message": begun},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+        *pieces,
+    ]
+    if is_whole:
+        ended = {"stop_reason": stop_reason, "stop_sequence": None}
+        events += [
+            {"type": "content_block_stop", "index": 0},
+            {"type": "message_delta", "delta": ended, "usage": {"output_tokens": 7}},
+            {"type": "message_stop"},
+        ]
+
+    def behave(exchange: Exchange) -> None:
+        exchange.begin_chunks("text/event-stream")
+        for event in events:
+            exchange.chunk(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode())
+        exchange.end_chunks()
+
+    return behave
+
+
 def fails(code: int, said: str = "scripted", *, retry_after: str | None = None) -> Behaviour:
     """Answer with an error in the protocol's form."""
     headers = {} if retry_after is None else {"Retry-After": retry_after}

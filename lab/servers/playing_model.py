@@ -129,8 +129,9 @@ class PlayingModel:
         system, user = (texts[0], texts[1]) if len(texts) > 1 else ("", "")
         for opening, answer in _ROLES.items():
             if f"\n{opening}" in f"\n{system}":
-                said = answer(self, system, user)
-                return said if isinstance(said, str) else json.dumps(said)
+                several = re.search(r"^Give up to (\d+) different kernels", system, re.M)
+                said = [answer(self, system, user) for _ in range(int(several[1]) if several else 1)]
+                return "\n\n".join(one if isinstance(one, str) else json.dumps(one) for one in said)
         return "ready"
 
     # -- roles that write ----------------------------------------------------------------------------

@@ -8,13 +8,14 @@ import pytest
 from tests.agents.expert_problem import TASK, expert_problem
 
 from kernelwright.agents.expert.aligner import ExpertAligner
-from kernelwright.agents.expert.breeder import ExpertBreeder, roofline_class
+from kernelwright.agents.expert.breeder import ExpertBreeder
 from kernelwright.agents.expert.coder import ExpertCoder
 from kernelwright.agents.expert.debugger import ExpertDebugger
 from kernelwright.agents.expert.plan_lowering import LIBRARY_MOVE, PlanLowering
 from kernelwright.agents.expert.planner import ExpertPlanner
 from kernelwright.agents.problem import Problem
 from kernelwright.agents.roles import Node, Situation
+from kernelwright.agents.roofline_class import roofline_class
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import LoweringError
 from kernelwright.core.learned import ArchivedPlan

@@ -5,7 +5,7 @@ from typing import Any, get_args
 from hypothesis import strategies as st
 
 from kernelwright.core.budget import Budget
-from kernelwright.core.models import ModelSettings, OutputMode, RoleModel
+from kernelwright.core.models import ModelSettings, OutputMode, RoleModel, StreamMode
 from kernelwright.core.options import EXPORT_FORMATS, IMPORT_FORMATS, SandboxTier
 from kernelwright.core.places import AsSaved, AsText, AtPath, OfSuite
 from kernelwright.core.policy import LibraryCalls
@@ -88,10 +88,12 @@ def models(draw: st.DrawFn) -> ModelSettings:
         temperature=draw(maybe(amounts)),
         max_output_tokens=draw(st.integers(16, 10**6)),
         context_tokens=draw(maybe(st.integers(512, 10**7))),
+        kernels_per_call=draw(st.integers(1, 9)),
         tool_calls=draw(st.integers(0, 99)),
         timeout_s=draw(st.floats(1e-3, 1e6)),
         max_reply_bytes=draw(counts),
         output_mode=draw(st.sampled_from(get_args(OutputMode))),
+        stream=draw(st.sampled_from(get_args(StreamMode))),
         roles=draw(st.dictionaries(names, roles(), max_size=3)),
         usd_per_million_input=price[0] if price else None,
         usd_per_million_output=price[1] if price else None,

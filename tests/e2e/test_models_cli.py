@@ -120,7 +120,7 @@ def test_models_are_asked_at_the_recipes_temperatures_before_anything_starts(
     with BadServer(says("ready"), status(400, "temperature 0.8 is not supported")) as server:
         result = optimize(*server_options(server), "--recipe", "stark")
         asked = [(request.body.get("temperature"), "tools" in request.body) for request in server.requests]
-        assert asked == [(None, True), (0.8, True), (0.8, False)]
+        assert asked == [*[(None, True)] * 3, (0.8, True), (0.8, False)]
     assert_nothing_started(result, store, referee, "temperature 0.8 is not supported")
 
 
@@ -152,7 +152,7 @@ def test_a_budget_of_model_calls_ends_the_run_says_so_and_keeps_the_best(
 ) -> None:
     with BadServer(answers(PlayingModel())) as server:
         result = optimize(*server_options(server, MIXED), "--budget-calls", "3")
-        assert len(server.requests) == 1 + 3  # the question before the run is not charged
+        assert len(server.requests) == 3 + 3  # the questions before the run are not charged
     assert result.code == 0
     assert "the budget of model calls is used up" in result.err + result.out
     said = " ".join(result.out.split())

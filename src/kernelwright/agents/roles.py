@@ -86,6 +86,8 @@ class Situation:
     """True where the recipe has nothing but latencies (GPU Kernel Scientist)."""
     is_tuned: bool = False
     """The tuner has chosen the base's schedules: no move that changes only a schedule is worth a verdict."""
+    evaluations_left: int | None = None
+    """Candidates that the budget still allows to evaluate; None: any number."""
     evaluated: frozenset[str] = frozenset()
     """Ids of all candidates that this run has evaluated: to write one of them again is in vain."""
 
@@ -100,6 +102,10 @@ class Choice:
     """The base's source with the spans to change marked (STARK); None when the plan marks none."""
     source: str | None = None
     """The kernel that carries the move out, where the same answer held both; the Coder then asks nobody."""
+    call: str = ""
+    """Key of the answer that held the source (see Candidate.call)."""
+    further: tuple["Choice", ...] = ()
+    """Other moves on the same base, each with its kernel, that the same answer held."""
 
 
 @dataclass(frozen=True)
@@ -159,7 +165,10 @@ class Planner(Protocol):
     """Chooses one move."""
 
     def plan(self, situation: Situation) -> Choice | None:
-        """Return exactly one move that was not tried on this base; None when none is left."""
+        """Return exactly one move that was not tried on this base; None when none is left.
+
+        A choice with a kernel may have ``further`` ones.
+        """
         ...
 
 

@@ -26,6 +26,7 @@ def find_team(
     *,
     prompt_tokens: int | None = None,
     calls: CallMode = "merged",
+    kernels_per_call: int = 1,
     toolbox: "Callable[[str], Toolbox | None]" = lambda role: None,
 ) -> Team:
     """Return a fresh team of that name.
@@ -35,6 +36,7 @@ def find_team(
         client: The line to the models, where a seat needs one.
         prompt_tokens: What the models have room for, where that is less than the windows' budgets.
         calls: Whether a plan and its kernel, a diagnosis and its repair, come in one answer.
+        kernels_per_call: What one answer of a model that writes may hold.
         toolbox: By seat: what its model may call before it answers.
 
     Raises:
@@ -61,6 +63,7 @@ def find_team(
         toolbox=toolbox,
         is_merged=calls == "merged" and LLM == players["planner"] == players["coder"],
         is_repair_merged=calls == "merged",
+        kernels_per_call=kernels_per_call,
     )
     measuring = replace(expert, analyst=MeasuringAnalyst(expert.analyst, skills))
     teams = {EXPERT: measuring, LLM: models}

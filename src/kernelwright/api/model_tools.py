@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from kernelwright.agents.llm.tools import Tool, Toolbox
+from kernelwright.agents.llm.tools import READ_SKILL, Tool, Toolbox
 from kernelwright.agents.roles import Situation
 from kernelwright.api.tool_arguments import (
     CompileKernel,
@@ -65,7 +65,7 @@ def _trying(settings: Settings) -> tuple[Tool, ...]:
 
 def _reading() -> tuple[Tool, ...]:
     return (
-        Tool("read_skill", "Show the full text of a skill.", ReadSkill, skill_text, needs_long_term=True),
+        Tool(READ_SKILL, "Show the full text of a skill.", ReadSkill, skill_text, needs_long_term=True),
         Tool("list_moves", MOVES, ExpertPlan, moves_listed, needs_long_term=True),
         Tool("expert_kernel", WRITE, ExpertPlan, kernel_written, needs_long_term=True),
     )

@@ -58,8 +58,7 @@ def ready_models(
     if models is None:
         return None
     require_prices(models, Budget(usd=usd))
-    without_tools = preflight(models, temperatures=[_temperatures(recipe, team) for recipe in recipes])
-    return with_prices(models.model_copy(update={"without_tools": without_tools}))
+    return with_prices(preflight(models, temperatures=[_temperatures(recipe, team) for recipe in recipes]))
 
 
 def _temperatures(recipe: str, team: str) -> dict[str, float]:

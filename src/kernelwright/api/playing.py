@@ -290,6 +290,7 @@ def assemble(spec: RunSpec, meter: Meter, tape: Tape, settings: Settings) -> Cre
         client,
         prompt_tokens=models.prompt_tokens(),
         calls=models.calls,
+        kernels_per_call=models.kernels_per_call,
         toolbox=toolboxes(spec, models, settings),
     )
     return Crew(team, client.account.by_name)

@@ -23,6 +23,8 @@ class Candidate(Frozen):
     plan: Plan = Plan()
     role: str = "user"
     """Who wrote it: ``generator``, ``coder``, ``debugger`` or ``user``."""
+    call: str = ""
+    """Key of the model's answer that it stood in; several may stand in one. Empty where no model wrote it."""
     given_up: dict[str, str] = Field(default_factory=dict, exclude=True, repr=False)
     """Workload -> why the compiler generated nothing for it, so that all of it runs through torch. Not stored
     with the candidate; the run's events hold it."""

@@ -14,7 +14,11 @@ PLAIN = (
     "max_output_tokens",
     "effort",
     "context_tokens",
+    "kernels_per_call",
     "tool_calls",
+    "output_mode",
+    "calls",
+    "stream",
     "timeout_s",
     "max_reply_bytes",
 )
@@ -33,7 +37,7 @@ def models_from(values: Mapping[str, Any]) -> ModelSettings:
         name = next(iter(values))
         flag = FLAGS.get(name, f"--{name.replace('_', '-')}")
         raise UserError(f"{flag} is about a model: name it with --model PROVIDER:NAME, e.g. openai:gpt-5")
-    chosen = {name: values[name] for name in (*PLAIN, "output_mode", "calls", "instrument") if name in values}
+    chosen = {name: values[name] for name in (*PLAIN, "instrument") if name in values}
     roles = dict(parse_role_model(text) for text in values.get("roles", ()))
     settings = ModelSettings(model=values["model"], roles=roles, **chosen)
     for text in values.get("price", ()):
@@ -48,10 +52,6 @@ def model_values(models: ModelSettings) -> dict[str, list[str]]:
         value = getattr(models, name)
         if value != ModelSettings.model_fields[name].default or name == "max_output_tokens":
             found[name] = [repr(value) if isinstance(value, float) else str(value)]
-    if models.output_mode != "auto":
-        found["output_mode"] = [models.output_mode]
-    if models.calls != "merged":
-        found["calls"] = [models.calls]
     if models.instrument:
         found["instrument"] = [""]
     found["roles"] = [_role_word(role, own) for role, own in models.roles.items()]

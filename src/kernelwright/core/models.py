@@ -12,7 +12,10 @@ from kernelwright.core.model_call import Price
 
 OutputMode = Literal["auto", "tool", "native", "prompted"]
 """How structured answers are asked for: by a tool call, by the server's own JSON-schema mode, or in the
-prompt. ``auto`` is ``prompted``: the only one that every server and every small model copes with."""
+prompt alone, which every server copes with. ``auto``: what ``preflight`` finds that a server can."""
+
+StreamMode = Literal["auto", "off"]
+"""``auto``: answers come piece by piece where ``preflight`` finds that a server can send them so."""
 
 CallMode = Literal["merged", "separate"]
 """``merged``: one answer holds the plan and its kernel, or the diagnosis and the repair. ``separate``: two
@@ -100,13 +103,22 @@ class ModelSettings(Frozen):
     context_tokens: int | None = Field(default=None, gt=0)
     """What prompt and answer together may take, where that is less than the roles' own windows need."""
     timeout_s: float = Field(default=300.0, gt=0)
-    """Wall time of one request, whatever the server does; our choice."""
+    """Wall time of one request, whatever the server does; of a streamed answer until the first piece and from
+    each piece to the next. Our choice."""
     max_reply_bytes: int = Field(default=8 << 20, gt=0)
     """Of one answer on the wire; our choice."""
     output_mode: OutputMode = "auto"
+    output_modes: dict[str, OutputMode] = Field(default_factory=dict)
+    """By place, what ``auto`` turned out to be when the run began; a resumed run keeps to it."""
     calls: CallMode = "merged"
+    kernels_per_call: int = Field(default=1, ge=1)
+    """Kernels that one answer may hold; each becomes a candidate of its own."""
     tool_calls: int = Field(default=3, ge=0)
     """Calls of tools that a model may make before one answer; our choice."""
+    stream: StreamMode = "auto"
+    streaming: tuple[str, ...] = ()
+    """Places whose answers come piece by piece, as was found out when the run began; a resumed run keeps to
+    it."""
     without_tools: tuple[str, ...] = ()
     """Places whose servers took no tools when the run began; a resumed run keeps to it."""
     roles: dict[str, RoleModel] = Field(default_factory=dict)
@@ -141,6 +153,12 @@ class ModelSettings(Frozen):
     def tool_calls_of(self, role: str) -> int:
         """Return the calls of tools that a role may make before one answer."""
         return 0 if self.for_role(role).place in self.without_tools else self.tool_calls
+
+    def output_mode_of(self, role: str) -> OutputMode:
+        """Return how a role's structured answers are asked for; never ``auto``."""
+        if self.output_mode != "auto":
+            return self.output_mode
+        return self.output_modes.get(self.for_role(role).place, "prompted")
 
     def for_role(self, role: str) -> ModelChoice:
         """Return what the role asks for.

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from kernelwright.core.dynamic import parse_dynamic
 from kernelwright.core.errors import UserError
-from kernelwright.core.models import CallMode, Effort, OutputMode
+from kernelwright.core.models import CallMode, Effort, OutputMode, StreamMode
 from kernelwright.core.places import parse_place
 from kernelwright.core.policy import LibraryCalls, Nonfinite, Weights
 from kernelwright.core.task import Mode, TolerancePolicy
@@ -414,7 +414,9 @@ OPTIONS: tuple[Option, ...] = (
         is_configurable=True,
     ),
     Option(
-        "models.output_mode", "--output-mode", "How structured answers are asked for.", "Language models",
+        "models.output_mode", "--output-mode",
+        "How structured answers are asked for; auto: as the server can.",
+        "Language models",
         choices=get_args(OutputMode), default="auto", is_configurable=True,
     ),
     Option(
@@ -424,13 +426,21 @@ OPTIONS: tuple[Option, ...] = (
         is_configurable=True,
     ),
     Option(
+        "models.kernels_per_call", "--kernels-per-call", "Kernels that one answer may hold, each a candidate "
+        "of its own.", "Language models", kind=int, minimum=1, default="1", is_configurable=True,
+    ),
+    Option(
         "models.tool_calls", "--tool-calls", "Calls of tools before one answer at most, where the server "
         "takes tools; 0: none are offered. Each costs a request.", "Language models", kind=int, minimum=0,
         default="3", is_configurable=True,
     ),
     Option(
-        "models.timeout_s", "--model-timeout", "Seconds that one request may take.", "Language models",
-        kind=float, minimum=0, default="300", is_configurable=True,
+        "models.stream", "--stream", "auto: answers come piece by piece where the server can send them so.",
+        "Language models", choices=get_args(StreamMode), default="auto", is_configurable=True,
+    ),
+    Option(
+        "models.timeout_s", "--model-timeout", "Seconds that one request may take; of a streamed answer, "
+        "each piece of it.", "Language models", kind=float, minimum=0, default="300", is_configurable=True,
     ),
     Option(
         "models.max_reply_bytes", "--max-reply-bytes", "Size of one answer on the wire.", "Language models",

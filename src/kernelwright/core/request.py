@@ -109,7 +109,9 @@ class _Searching(Request):
         if models is None:
             return None
         roles = {role: own for role, own in models.roles.items() if own != type(own)()}
-        asked = models.model_copy(update={"prices": (), "without_tools": (), "roles": roles})
+        asked = models.model_copy(
+            update={"prices": (), "without_tools": (), "output_modes": {}, "streaming": (), "roles": roles}
+        )
         require_words(asked)
         return asked
 

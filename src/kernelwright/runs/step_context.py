@@ -140,6 +140,7 @@ class StepContext:
             timings_only=timings_only,
             has_long_term=knows.has_long_term,
             is_tuned=base_id in self.state.settled,
+            evaluations_left=self.evaluations_left,
             evaluated=frozenset(self.state.evaluations),
         )
 
@@ -214,10 +215,16 @@ class StepContext:
             told = LoweringGaveUp(step=self.state.step, workload=workload, reason=reason, candidate=candidate)
             self.emit(told)
 
+    @property
+    def evaluations_left(self) -> int | None:
+        """How many candidates the budget still allows to evaluate; None: any number."""
+        granted = self.meter.budget.evaluations
+        return None if granted is None else max(0, granted - self.meter.spent.evaluations)
+
     def affordable(self, count: int) -> int:
         """Return how many of ``count`` candidates the budget allows to evaluate."""
-        granted = self.meter.budget.evaluations
-        return count if granted is None else min(count, max(0, granted - self.meter.spent.evaluations))
+        left = self.evaluations_left
+        return count if left is None else min(count, left)
 
     def plan_of(self, candidate_id: str) -> Plan:
         """Return the plan that a candidate carries out, as the Aligner found it if there is one."""

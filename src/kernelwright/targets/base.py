@@ -129,6 +129,8 @@ class Prompting:
     """What else makes its kernels fail, for who looks for a cause."""
     advice: Mapping[str, str] = field(default_factory=dict)
     """What limits an operator, ``memory`` or ``compute`` -> what helps."""
+    watch: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """What limits an operator, as in ``advice`` -> names of evidence that show it."""
     facts: Mapping[str, object] = field(default_factory=dict)
     """What its own prompt files ask for beyond ``target``, ``device_title`` and ``may_round``."""
 

@@ -57,7 +57,7 @@ class ScriptedClient:
         text = str(answer)
         if not text.strip():
             return self._reply(role, Reply(CallOutcome.EMPTY, None, text, "scripted"))
-        return self._reply(role, Reply(CallOutcome.OK, text, text))
+        return self._reply(role, Reply(CallOutcome.OK, text, text, call=f"call {len(self.asked)}"))
 
     def ask(
         self, role: str, system: str, user: str, output: type[T], tools: OfferedTools | None = None

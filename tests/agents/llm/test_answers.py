@@ -5,7 +5,14 @@ import textwrap
 import pytest
 from tests.agents.llm.conftest import KERNEL, REFERENCE
 
-from kernelwright.agents.llm.answers import ExpectedAnswer, prose, read_account, read_line, read_source
+from kernelwright.agents.llm.answers import (
+    ExpectedAnswer,
+    prose,
+    read_account,
+    read_line,
+    read_source,
+    split_kernels,
+)
 from kernelwright.agents.llm.prompts import prompting_of
 from kernelwright.agents.llm.sources import LOADER_LINE, fold, renamed_reference, unfold
 from kernelwright.core.candidate import Candidate
@@ -83,6 +90,18 @@ def test_an_answer_is_a_source_or_has_a_name(text: str, outcome: CallOutcome) ->
     assert judged.outcome is outcome, judged.detail
     assert (judged.value is not None) == (outcome is CallOutcome.OK)
     assert bool(judged.detail) == (outcome is not CallOutcome.OK)
+
+
+def test_an_answer_with_several_kernels_comes_apart_each_with_the_words_before_it() -> None:
+    other = FOLDED + "OTHER = 1\n"
+    aside = "An aside:\n```cpp\nint x;\n```\n"
+    draft = f"<think>{fenced(FOLDED + '# draft')}</think>"
+    first, second = split_kernels(f"{draft}Change: a\n{fenced(FOLDED)}{aside}Change: b\n{fenced(other)}")
+    assert (read_line(first, "change"), read_line(second, "change")) == ("a", "b")
+    read = [read_source(part, EXPECTED).value for part in (first, second)]
+    assert read == [unfold(FOLDED), unfold(other)]
+    assert split_kernels(fenced(FOLDED)) == (fenced(FOLDED),)
+    assert split_kernels("No kernel at all.") == ("No kernel at all.",)
 
 
 def test_values_left_open_that_cannot_be_read_are_named() -> None:

@@ -23,6 +23,7 @@ from lab.servers.bad_server import (
     resets,
     says,
     status,
+    streams,
 )
 from pydantic import BaseModel, Field
 
@@ -175,6 +176,30 @@ def test_structured_output_by_the_servers_own_schema_mode() -> None:
         client, _ = connect(server, output_mode="native")
         assert client.ask("planner", "system", "user", Idea).value == IDEA
         assert server.requests[0].body["response_format"]["type"] == "json_schema"
+        assert '"gain"' in server.requests[0].text(), "a server that holds to a schema may not show it"
+
+
+def test_auto_asks_in_the_mode_that_was_found_for_the_place() -> None:
+    with BadServer(calls_tool({"skill": "tiling", "gain": 0.3}), says(GOOD)) as server:
+        place = f"openai:scripted at {server.url}"
+        client, _ = connect(
+            server, output_modes={place: "tool"}, roles={"coder": RoleModel(model="openai:other")}
+        )
+        assert client.ask("planner", "system", "user", Idea).value == IDEA
+        assert client.ask("coder", "system", "user", Idea).value == IDEA
+        assert ["tools" in request.body for request in server.requests] == [True, False]
+
+
+def test_a_streamed_tool_call_is_put_together() -> None:
+    pieces = [
+        {"tool_calls": [{"index": 0, "function": {"arguments": part}, **begin}]}
+        for part, begin in (("", {"id": "1", "type": "function"}), (GOOD[:9], {}), (GOOD[9:], {}))
+    ]
+    pieces[0]["tool_calls"][0]["function"]["name"] = "final_result"  # type: ignore[index]
+    with BadServer(streams(*pieces, finish_reason="tool_calls")) as server:
+        client, meter = connect(server, output_mode="tool", streaming=(f"openai:scripted at {server.url}",))
+        assert client.ask("planner", "system", "user", Idea).value == IDEA
+        assert (len(server.requests), meter.spent.tokens) == (1, 18)
 
 
 def test_a_tool_call_that_nobody_asked_for_is_no_text() -> None:

@@ -125,6 +125,37 @@ def test_rewrites_are_told_apart_and_unusable_ones_left_out(
     assert "answer 2 of 4" in client.asked[1].user and "answer 1 of" not in client.asked[0].user
 
 
+def test_an_answer_may_hold_several_kernels_each_a_candidate_of_the_same_call(
+    situation: Situation, skills: dict[str, Skill]
+) -> None:
+    several = "\n".join(
+        [
+            f"Change: two sums\n{answer(NEW, '')}",
+            f"Change: nothing\n{answer(KERNEL, '')}",
+            f"Change: two sums\n{answer(NEW, '')}",
+            answer(NEW + "OTHER = 1\n", ""),
+            answer(NEW + "OTHER = 2\n", ""),
+            answer(NEW + "OTHER = 3\n", ""),
+        ]
+    )
+    client = ScriptedClient({"coder": [several, answer(NEW + "OTHER = 4\n", "")]})
+    made = ModelCoder(Asker(client, "coder", skills, kernels=3)).rewrite(situation, 4)
+    assert [one.source.removeprefix(NEW) for one in made] == ["", "OTHER = 1\n", "OTHER = 2\n", "OTHER = 4\n"]
+    assert [one.call for one in made] == ["call 1"] * 3 + ["call 2"]
+    assert len({one.plan.moves[-1].key for one in made}) == 4
+    assert "Give up to 3 different kernels" in client.asked[0].system
+    assert "Give exactly one" in client.asked[1].system and client.notes == []
+
+
+def test_an_answer_without_one_usable_kernel_is_named_by_its_first(
+    situation: Situation, skills: dict[str, Skill]
+) -> None:
+    client = ScriptedClient({"coder": [answer(KERNEL, "") + answer(KERNEL + "# the same\n", "")]})
+    with pytest.raises(UnusableAnswer, match="came back unchanged"):
+        ModelCoder(Asker(client, "coder", skills, kernels=2)).rewrite(situation, 2)
+    assert {note.outcome for note in client.notes} == {CallOutcome.UNRESOLVED_ANCHOR}
+
+
 def test_rewrites_of_a_failing_base_see_how_it_fails(broken: Situation, skills: dict[str, Skill]) -> None:
     writer, client = coder(skills, answer(NEW, ""))
     assert writer.rewrite(broken, 1)

@@ -17,6 +17,7 @@ from lab.servers.messages_protocol import (
     quotes_key,
     replies,
     stops_halfway,
+    streams_message,
     uses_tool,
 )
 from pydantic import BaseModel, Field
@@ -174,6 +175,28 @@ def test_a_passing_failure_costs_one_more_request_after_the_wait_the_server_asks
 def test_wall_time_is_bounded_however_the_server_stalls(behaviour: Behaviour) -> None:
     reply, asked, _ = ask(behaviour, timeout_s=0.5)
     assert (reply.outcome, asked) == (CallOutcome.TIMED_OUT, 2)
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "outcome", "n_requests"),
+    [
+        (streams_message("hel", "lo"), CallOutcome.OK, 1),
+        (streams_message("hel", stop_reason="max_tokens"), CallOutcome.TRUNCATED, 1),
+        (streams_message("hel", is_whole=False), CallOutcome.DISCONNECTED, 3),
+        (fails(529, retry_after="0"), CallOutcome.SERVER_ERROR, 4),
+        (breaks_a_stream(), CallOutcome.DISCONNECTED, 3),
+    ],
+)
+def test_a_streamed_answer_comes_to_the_same_outcomes(
+    behaviour: Behaviour, outcome: CallOutcome, n_requests: int
+) -> None:
+    with BadServer(behaviour) as server:
+        client, meter = connect(server, [], streaming=(f"{MODEL} at {server.root}",))
+        reply = client.ask_text("coder", "be brief", "say hello")
+        assert (reply.outcome, meter.spent.model_calls) == (outcome, n_requests)
+        assert all(request.body["stream"] for request in server.requests)
+    if outcome is CallOutcome.OK:
+        assert (reply.value, meter.spent.tokens) == ("hello", 18)
 
 
 def test_a_key_that_the_server_quotes_is_blacked_out() -> None:

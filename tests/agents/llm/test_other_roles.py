@@ -1,9 +1,19 @@
 """Generator, Analyst, Selector, Designer, Breeder and Aligner played by a model."""
 
 from dataclasses import replace
+from typing import Literal
 
 import pytest
-from tests.agents.llm.conftest import BASE, BROKEN, KERNEL, REFERENCE, SIBLING, failing_evaluation, on_gpu
+from tests.agents.llm.conftest import (
+    BASE,
+    BROKEN,
+    KERNEL,
+    REFERENCE,
+    SIBLING,
+    TASK,
+    failing_evaluation,
+    on_gpu,
+)
 
 from kernelwright.agents.expert.applicable import acting_skills
 from kernelwright.agents.expert.plan_lowering import PlanLowering
@@ -14,6 +24,7 @@ from kernelwright.agents.llm.breeder import ModelBreeder
 from kernelwright.agents.llm.coder import ModelCoder
 from kernelwright.agents.llm.designer import ModelDesigner
 from kernelwright.agents.llm.generator import ModelGenerator
+from kernelwright.agents.llm.proposals import REPAIR
 from kernelwright.agents.llm.selector import ModelSelector
 from kernelwright.agents.llm.sources import fold, with_approach
 from kernelwright.agents.problem import Problem
@@ -21,15 +32,18 @@ from kernelwright.agents.roles import Analysis, Analyst, Choice, Node, Situation
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import LoweringError, UnusableAnswer
 from kernelwright.core.evaluation import Evaluation
-from kernelwright.core.evidence import FactValue
+from kernelwright.core.evidence import METRICS, Evidence, FactValue
 from kernelwright.core.model_call import CallOutcome
 from kernelwright.core.plan import Move, Plan
+from kernelwright.core.roofline import Floor, Work
 from kernelwright.core.skill import ANY_KERNEL, Predicate, Signal, Skill
 from kernelwright.core.target import TargetName
 from kernelwright.skills.stats import LedgerView
-from kernelwright.testing.fake_run import ScriptedTeam
+from kernelwright.targets.registry import all_targets
+from kernelwright.testing.fake_run import PEAKS, ScriptedTeam, fake_evaluation
 from kernelwright.testing.scripted_client import Answer, ScriptedClient
 
+WIDEN = {"moves": [{"skill": "free", "why": "w", "steps": ["widen"]}]}
 EXPERT = ScriptedTeam(["expert's root"], []).team()
 
 
@@ -68,6 +82,17 @@ def test_each_seed_is_one_call_with_another_approach(situation: Situation, skill
     assert "algebra first" in client.asked[3].user
     assert "Kernel 1, written already" not in client.asked[0].user
     assert "Kernel 1, written already and not yet judged" in client.asked[3].user
+
+
+def test_seeds_may_come_several_in_an_answer(situation: Situation, skills: dict[str, Skill]) -> None:
+    both = code(KERNEL) + "\n" + code(KERNEL + "OTHER = 1\n")
+    client = ScriptedClient({"generator": [both, code(KERNEL + "OTHER = 2\n")]})
+    generator = ModelGenerator(Asker(client, "generator", skills, kernels=2), EXPERT.generator)
+    seeds = generator.seeds(replace(situation, base=None, analysis=None), 3)
+    assert [seed.call for seed in seeds] == ["call 1", "call 1", "call 2"]
+    assert "Write kernels 1 to 2 of 3" in client.asked[0].user
+    assert "the plain way" in client.asked[0].user and "fuse" in client.asked[0].user
+    assert "Kernel 2, written already" in client.asked[1].user and len(client.asked) == 2
 
 
 def test_without_one_usable_seed_the_outcome_is_named(situation: Situation, skills: dict[str, Skill]) -> None:
@@ -284,6 +309,70 @@ def test_a_population_mixes_archived_and_composed_plans(
         unusable.populate(replace(situation, archive=()), 2)
 
 
+def test_breeders_are_told_the_roofline_class_and_what_was_measured_of_its_metrics(
+    situation: Situation, skills: dict[str, Skill]
+) -> None:
+    assert situation.analysis is not None
+    facts = {"run.bandwidth_fraction": 0.4, "run.fma_fraction": 0.2, "counters.ipc": None}
+    analysed = replace(situation, analysis=replace(situation.analysis, evidence=Evidence(facts=facts)))
+    for gflops, said, watched in (
+        (1000.0, "is memory-bound", "run.bandwidth_fraction"),
+        (1.0, "is compute-bound", "run.fma_fraction"),
+        (7.5, "about equally", "run.bandwidth_fraction, run.fma_fraction"),
+    ):
+        bound_by: Literal["memory", "compute"] = "memory" if gflops > 100 else "compute"
+        floor = Floor(ms=1, bound_by=bound_by, work=Work(flops=1_572_864, min_bytes=2_103_296))
+        peaks = PEAKS.model_copy(update={"fma_gflops": gflops})
+        problem = replace(situation.problem, floors={"default": floor}, peaks=peaks)
+        one, client = asker("breeder", skills, {"plans": [WIDEN]})
+        ModelBreeder(one).populate(replace(analysed, problem=problem, archive=()), 1)
+        assert said in client.asked[0].system and "1 plan that differs" in client.asked[0].system
+        assert f"Metrics to watch in the evidence: {watched}." in client.asked[0].system
+
+
+def test_metrics_to_watch_are_names_of_evidence() -> None:
+    for target in all_targets():
+        if target.prompting is not None:
+            watch = target.prompting.watch
+            assert set(watch) == set(target.prompting.advice) == {"memory", "compute"}
+            assert {name for names in watch.values() for name in names} <= set(METRICS)
+
+
+def test_a_later_epoch_builds_on_the_plan_of_the_fastest_without_its_repairs(
+    situation: Situation, skills: dict[str, Skill]
+) -> None:
+    fused, repair = Move(skill="free", text="1. fuse"), Move(skill=REPAIR, why="no semicolon", text="added")
+    best = BASE.model_copy(update={"plan": Plan(moves=(fused, repair)), "role": "coder"})
+    evaluation = fake_evaluation(best, TASK, 2.0)
+    later = replace(
+        situation,
+        archive=(),
+        base=Node(best, evaluation, "base"),
+        window=(Node(best.without_source(best.plan), evaluation, "member"),),
+    )
+    known = {"moves": [{"skill": "b1", "why": "w"}]}
+    longer = {"moves": [{"skill": "b1", "why": "w"}, {"skill": "free", "why": "w", "steps": ["widen"]}]}
+    one, client = asker("breeder", skills, {"plans": [known]}, {"plans": [known, longer]})
+    (plan,) = ModelBreeder(one).populate(later, 2)
+    assert [move.text for move in plan.moves] == ["1. fuse", "1. widen"]
+    assert "carried out already" in client.notes[0].detail
+    asked = client.asked[0]
+    assert "next epoch" in asked.user and "labelled b" in asked.system and "- b1: free" in asked.user
+    assert "semicolon" not in asked.user
+    first, client = asker("breeder", skills, {"plans": [longer]})
+    ModelBreeder(first).populate(replace(later, window=()), 1)
+    assert "first population" in client.asked[0].user and "labelled b" not in client.asked[0].system
+
+
+def test_parents_are_crossed_without_their_repairs(situation: Situation, skills: dict[str, Skill]) -> None:
+    plans = [Plan(moves=(Move(skill="free", text=f"1. {n}"), Move(skill=REPAIR, text=n))) for n in ("x", "y")]
+    child = {"moves": [{"skill": "a1", "why": "keep"}, {"skill": "b1", "why": "keep"}]}
+    one, client = asker("breeder", skills, child)
+    crossed = ModelBreeder(one).cross(situation, *plans)
+    assert crossed is not None and [move.text for move in crossed.moves] == ["1. x", "1. y"]
+    assert "a2" not in client.asked[0].user
+
+
 def test_a_crossed_plan_keeps_moves_by_label(situation: Situation, skills: dict[str, Skill]) -> None:
     first = Plan(moves=(Move(skill="tile-columns", region="r", params={"tile": 8}),))
     second = Plan(moves=(Move(skill="free", text="1. fuse"),))
@@ -311,6 +400,15 @@ def test_for_an_expert_coder_plans_are_made_of_its_moves(
 
 
 # -- Aligner ---------------------------------------------------------------------------------------
+
+
+def test_repairs_are_no_steps_to_align(situation: Situation, skills: dict[str, Skill]) -> None:
+    move, repair = Move(skill="free", text="1. kept"), Move(skill=REPAIR, text="a semicolon")
+    one, client = asker("aligner", skills, {"items": [{"number": 1, "is_carried_out": True}]})
+    mended = BASE.model_copy(update={"plan": Plan(moves=(move, repair))})
+    assert ModelAligner(one).align(situation, mended).moves == (move,)
+    vanilla = BASE.model_copy(update={"plan": Plan(moves=(repair,))})
+    assert ModelAligner(one).align(situation, vanilla) == Plan() and len(client.asked) == 1
 
 
 def test_the_aligned_plan_is_what_the_source_does(situation: Situation, skills: dict[str, Skill]) -> None:

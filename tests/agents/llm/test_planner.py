@@ -135,6 +135,31 @@ def test_another_kernel_for_the_same_words_is_another_move(
     assert choice.move.text.startswith(FAILED.text)
 
 
+def test_an_answer_may_hold_several_moves_with_their_kernels(
+    situation: Situation, skills: dict[str, Skill]
+) -> None:
+    client = ScriptedClient({"coder": [WRITTEN + "\n" + WRITTEN.replace("OTHER = 1", "OTHER = 2")]})
+    planner = ModelPlanner(Asker(client, "planner"), coder=Asker(client, "coder", skills, kernels=3))
+    choice = planner.plan(situation)
+    assert choice is not None and len(choice.further) == 1 and "up to 3" in client.asked[0].system
+    second = choice.further[0]
+    assert second.move.skill == choice.move.skill and second.move.key != choice.move.key
+    coder = ModelCoder(Asker(client, "coder", skills))
+    made = [coder.write(situation, one) for one in (choice, second)]
+    assert len({one.id for one in made}) == 2 and {one.call for one in made} == {"call 1"}
+
+
+def test_no_more_kernels_are_asked_for_than_can_be_evaluated(
+    situation: Situation, skills: dict[str, Skill]
+) -> None:
+    client = ScriptedClient({"coder": [WRITTEN]})
+    planner = ModelPlanner(Asker(client, "planner"), coder=Asker(client, "coder", skills, kernels=3))
+    planner.plan(replace(situation, evaluations_left=2))
+    planner.plan(replace(situation, evaluations_left=1))
+    assert "up to 2 different kernels" in client.asked[0].system
+    assert "exactly one Python block" in client.asked[1].system
+
+
 def test_marked_spans_always_take_two_answers(situation: Situation, skills: dict[str, Skill]) -> None:
     client = ScriptedClient({"planner": ["no"], "coder": [WRITTEN]})
     with pytest.raises(UnusableAnswer):

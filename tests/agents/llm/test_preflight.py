@@ -1,26 +1,39 @@
 """One clear line before anything starts."""
 
+import json
+
 import pytest
 from lab.servers.bad_server import (
     BadServer,
     Behaviour,
+    Exchange,
+    calls,
     echoes_key,
     hangs,
     resets,
     says,
     sends,
     status,
+    streams,
+    where_streamed,
+    without_format,
     without_tools,
 )
+from pydantic_ai import exceptions as sdk
 
 from kernelwright.agents.llm.preflight import preflight
+from kernelwright.agents.llm.probe import probe
 from kernelwright.agents.llm.tape import MemoryTape, ReplayOnly
+from kernelwright.agents.llm.transport import RequestFailure
 from kernelwright.core.errors import UserError
+from kernelwright.core.model_call import CallOutcome
 from kernelwright.core.models import ModelSettings, RoleModel
 
 
 def settings_for(server: BadServer, **settings: object) -> ModelSettings:
-    return ModelSettings.model_validate({"model": "openai:m", "base_url": server.url, **settings})
+    return ModelSettings.model_validate(
+        {"model": "openai:m", "base_url": server.url, "output_mode": "prompted", "stream": "off", **settings}
+    )
 
 
 def test_a_model_that_answers_passes_at_the_price_of_one_tiny_request() -> None:
@@ -91,7 +104,7 @@ def test_no_server_is_one_line() -> None:
 )
 def test_what_may_pass_within_the_run_passes(behaviour: Behaviour) -> None:
     with BadServer(behaviour) as server:
-        assert preflight(settings_for(server)) == ()
+        assert preflight(settings_for(server)).without_tools == ()
         assert len(server.requests) <= 2, "one with a tool, one without where the server itself fails"
 
 
@@ -119,7 +132,7 @@ def test_a_replay_asks_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_server_that_takes_no_tools_is_asked_without_and_remembered(code: int) -> None:
     with BadServer(without_tools(code, says("ready"))) as server:
         settings = settings_for(server, roles={"coder": RoleModel(temperature=0.1)})
-        assert preflight(settings) == (f"openai:m at {server.url}",)
+        assert preflight(settings).without_tools == (f"openai:m at {server.url}",)
         offered = ["tools" in request.body for request in server.requests]
     assert offered == [True, False, False], "the second temperature asks without at once"
     refused = settings.model_copy(update={"without_tools": (f"openai:m at {server.url}",)})
@@ -129,11 +142,117 @@ def test_a_server_that_takes_no_tools_is_asked_without_and_remembered(code: int)
 
 def test_a_server_that_takes_tools_is_asked_once() -> None:
     with BadServer(says("ready")) as server:
-        assert preflight(settings_for(server)) == ()
+        assert preflight(settings_for(server)).without_tools == ()
         assert ["tools" in request.body for request in server.requests] == [True]
 
 
 def test_where_no_tools_are_wanted_the_question_has_none() -> None:
     with BadServer(says("ready")) as server:
-        assert preflight(settings_for(server, tool_calls=0)) == ()
+        assert preflight(settings_for(server, tool_calls=0)).without_tools == ()
         assert ["tools" in request.body for request in server.requests] == [False]
+
+
+def able(*modes: str, takes_tools: bool = True) -> Behaviour:
+    """Keep to these modes of structured answers; say a word in any other, refuse tools where asked to."""
+    word = {"word": "ready"}
+
+    def behave(exchange: Exchange) -> None:
+        body = exchange.request.body
+        names = [tool["function"]["name"] for tool in body.get("tools", ())]
+        if names and not takes_tools:
+            status(400, "no tools")(exchange)
+        elif "response_format" in body and "native" in modes:
+            says(json.dumps(word))(exchange)
+        elif "answer" in names and "tool" in modes:
+            calls(("answer", word))(exchange)
+        else:
+            says("ready")(exchange)
+
+    return behave
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "mode", "takes_tools", "n_requests"),
+    [
+        (able("native", "tool"), "native", True, 1),
+        (able("tool"), "tool", True, 2),
+        (able(), "prompted", True, 2),
+        (able("native", takes_tools=False), "native", False, 4),
+        (able(takes_tools=False), "prompted", False, 4),
+        (without_format(400, able("tool")), "tool", True, 2),
+        (without_format(500, able()), "prompted", True, 2),
+        (says("cut off", finish_reason="length"), "prompted", True, 2),
+        (says('```json\n{"word": "ready"}\n```'), "prompted", True, 2),
+        (status(429), "prompted", True, 1),
+    ],
+)
+def test_the_best_mode_that_a_server_keeps_to_is_found_once(
+    behaviour: Behaviour, mode: str, takes_tools: bool, n_requests: int
+) -> None:
+    with BadServer(behaviour) as server:
+        settings = settings_for(server, output_mode="auto", roles={"coder": RoleModel(temperature=0.1)})
+        found = preflight(settings)
+        assert len(server.requests) == n_requests + 1, "the second temperature asks nothing of modes"
+        assert found.output_mode_of("coder") == found.output_mode_of("planner") == mode
+        assert (found.without_tools == ()) is takes_tools
+        again = len(server.requests)
+        assert preflight(found) == found and len(server.requests) == again + 2
+    assert settings.output_mode_of("planner") == "prompted", "what nobody tried out is asked for in words"
+
+
+def test_a_mode_that_the_user_names_is_not_tried_out() -> None:
+    with BadServer(able()) as server:
+        found = preflight(settings_for(server, output_mode="tool"))
+        assert found.output_mode_of("planner") == "tool" and found.output_modes == {}
+        assert len(server.requests) == 1
+
+
+def test_a_model_that_the_provider_lists_without_a_native_mode_is_asked_for_a_tool(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(settings: ModelSettings, mode: str = "prompted", *, offers_tool: bool = False) -> object:
+        return RequestFailure(CallOutcome.BAD_REQUEST, "not supported") if mode == "native" else True
+
+    monkeypatch.setattr("kernelwright.agents.llm.probe.probe", refuse)
+    found = preflight(ModelSettings(model="openai:m", base_url="http://127.0.0.1:1/v1"))
+    assert found.output_mode_of("planner") == "tool"
+
+
+@pytest.mark.parametrize(
+    ("streamed", "can_stream"),
+    [
+        (streams("ready"), True),
+        (says("ready"), False),
+        (status(400, "stream is not supported"), False),
+        (streams("ready", finish_reason=None), False),
+        (status(503), False),
+    ],
+)
+def test_whether_a_server_streams_is_found_once_for_its_place(streamed: Behaviour, can_stream: bool) -> None:
+    with BadServer(where_streamed(streamed, says("ready"))) as server:
+        settings = settings_for(server, stream="auto", roles={"coder": RoleModel(temperature=0.1)})
+        found = preflight(settings)
+        assert found.streaming == ((f"openai:m at {server.url}",) if can_stream else ())
+        asked = [bool(request.body.get("stream")) for request in server.requests]
+        assert asked == [False, True, can_stream]
+
+
+def test_streaming_that_is_off_is_not_tried() -> None:
+    with BadServer(streams("ready")) as server:
+        with pytest.raises(UserError, match="does not speak the protocol"):
+            preflight(settings_for(server))
+        assert not any(request.body.get("stream") for request in server.requests)
+
+
+@pytest.mark.parametrize(
+    "error", [sdk.UserError("native is not supported"), NotImplementedError("no stream")]
+)
+def test_what_the_sdk_knows_to_be_impossible_is_a_refusal(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("kernelwright.agents.llm.probe.send", refuse)
+    failure = probe(ModelSettings(model="openai:m", base_url="http://127.0.0.1:1/v1"), "native")
+    assert failure == RequestFailure(CallOutcome.BAD_REQUEST, str(error))

@@ -26,7 +26,7 @@ from kernelwright.testing.fake_run import PEAKS
 GOLDEN = Path(__file__).parent / "golden"
 MOVE = Move(skill="unroll-accumulators", text="1. split `sum` into four\n2. add them after the loop")
 MENU = {"m1": Move(skill="tile-columns", region="r_sum", params={"tile": 64}, why="rows of 4 KB")}
-CODE: dict[str, object] = {"needs_kernel": True}
+CODE: dict[str, object] = {"needs_kernel": True, "kernels": 1}
 ACCOUNT: dict[str, object] = {
     **CODE,
     "n_steps": 2,
@@ -47,8 +47,14 @@ FACTS: dict[str, dict[str, Any]] = {
     "designer": {
         "allowed": ["unroll-accumulators", "free"], "only_menu": False, "n_avenues": 10, "n_experiments": 5,
     },
-    "breeder_populate": {"allowed": ["m1"], "only_menu": True, "count": 4, "bound_by": "memory"},
-    "breeder_cross": {"allowed": ["free"], "bound_by": "compute", "outcomes": "Plan a: verified, 4 ms."},
+    "breeder_populate": {
+        "allowed": ["m1"], "only_menu": True, "count": 4, "is_later": False,
+        "bound_by": "memory", "watched": [],
+    },
+    "breeder_cross": {
+        "allowed": ["free"], "bound_by": "compute", "watched": ["counters.ipc"],
+        "outcomes": "Plan a: verified, 4 ms.",
+    },
     "aligner": {},
 }  # fmt: skip
 """What each prompt asks for beyond its sections."""

@@ -11,17 +11,21 @@ from lab.servers.messages_protocol import replies, uses
 from pydantic import BaseModel
 
 from kernelwright.agents.llm.asking import Asker
+from kernelwright.agents.llm.coder import ModelCoder
 from kernelwright.agents.llm.model_client import ModelClient
 from kernelwright.agents.llm.planner import ModelPlanner
 from kernelwright.agents.llm.tape import MemoryTape, ReplayOnly, Tape
 from kernelwright.agents.llm.tool_turns import NO_TIME, NOT_YET, USED_UP
-from kernelwright.agents.llm.tools import RESULT_TOKENS, OfferedTools, Tool, Toolbox
+from kernelwright.agents.llm.tools import READ_SKILL, RESULT_TOKENS, OfferedTools, Tool, Toolbox
 from kernelwright.agents.llm.window import estimate_tokens
-from kernelwright.agents.roles import Situation
+from kernelwright.agents.roles import Choice, Situation
 from kernelwright.core.budget import Budget, Meter
-from kernelwright.core.errors import BudgetUsedUp, LoweringError, UserError
+from kernelwright.core.errors import BudgetUsedUp, LoweringError, UnusableAnswer, UserError
 from kernelwright.core.model_call import CallOutcome
 from kernelwright.core.models import ModelSettings, OutputMode
+from kernelwright.core.plan import Move
+from kernelwright.core.skill import Skill
+from kernelwright.testing.scripted_client import ScriptedClient
 
 
 @dataclass(frozen=True)
@@ -371,3 +375,37 @@ def test_what_a_recipe_withholds_no_tool_tells(situation: Situation, scale: Scal
     assert names(replace(situation, base=None)) == ["draft", "fact", "skill"]
     assert names(replace(situation, timings_only=True)) == ["draft"]
     assert names(replace(situation, has_long_term=False)) == ["draft", "fact", "base"]
+
+
+@dataclass(frozen=True)
+class Named:
+    """A stub's argument."""
+
+    name: str
+
+
+@pytest.mark.parametrize(("tool", "is_shown"), [(READ_SKILL, False), ("weigh", True), (None, True)])
+def test_skills_stand_in_full_only_where_their_text_cannot_be_asked_for(
+    tool: str | None, is_shown: bool, situation: Situation, skills: dict[str, Skill]
+) -> None:
+    box = None if tool is None else Toolbox((Tool(tool, "", Named, lambda *_: ""),), most_calls=1)
+    client = ScriptedClient({"coder": ["no"]})
+    asker = Asker(client, "coder", skills, toolbox=box)
+    with pytest.raises(UnusableAnswer):
+        ModelPlanner(asker, coder=asker).plan(situation)
+    user = client.asked[0].user
+    assert ("## Skill `unroll-accumulators`" in user) is is_shown
+    assert skills["unroll-accumulators"].summary in user
+    assert (f"`{READ_SKILL}` shows one in full" in user) is not is_shown
+
+
+def test_a_planned_skill_stands_in_full_for_who_carries_it_out(
+    situation: Situation, skills: dict[str, Skill]
+) -> None:
+    box = Toolbox((Tool(READ_SKILL, "", Named, lambda *_: ""),), most_calls=1)
+    client = ScriptedClient({"coder": ["no"]})
+    with pytest.raises(UnusableAnswer):
+        ModelCoder(Asker(client, "coder", skills, toolbox=box)).write(
+            situation, Choice(Move(skill="unroll-accumulators", text="1. four sums"))
+        )
+    assert "## Skill `unroll-accumulators`" in client.asked[0].user

@@ -19,6 +19,7 @@ from lab.servers.bad_server import (
     sends,
     status,
     stops_midway,
+    streams,
 )
 
 from kernelwright.agents.llm.client import Reply
@@ -56,12 +57,18 @@ class Asked:
     meter: Meter
 
 
-def ask(*script: Behaviour, budget: Budget | None = None, timeout_s: float = 20.0) -> Asked:
+def ask(
+    *script: Behaviour, budget: Budget | None = None, timeout_s: float = 20.0, is_streamed: bool = False
+) -> Asked:
     waits = Waits()
     meter = Meter(budget or Budget(), waits.now)
     with BadServer(*script) as server:
         settings = ModelSettings(
-            model="openai:scripted", base_url=server.url, timeout_s=timeout_s, max_reply_bytes=200_000
+            model="openai:scripted",
+            base_url=server.url,
+            timeout_s=timeout_s,
+            max_reply_bytes=200_000,
+            streaming=(f"openai:scripted at {server.url}",) if is_streamed else (),
         )
         client = ModelClient(settings, meter, MemoryTape(), sleep=waits.sleep)
         reply = client.ask_text("coder", "be brief", "say hello")
@@ -125,6 +132,39 @@ def test_wall_time_is_bounded_however_the_server_stalls(behaviour: Behaviour) ->
     asked = ask(behaviour, timeout_s=0.5)
     assert asked.reply.outcome is CallOutcome.TIMED_OUT
     assert asked.n_requests <= asked.meter.spent.model_calls == 2
+
+
+def test_a_streamed_answer_is_taken_together_and_charged_as_counted() -> None:
+    asked = ask(streams("hel", "lo"), is_streamed=True)
+    assert (asked.reply.value, asked.meter.spent.tokens, asked.n_requests) == ("hello", 18, 1)
+
+
+def test_the_time_limit_of_a_streamed_answer_counts_from_its_last_piece() -> None:
+    slow = streams(*"hello", interval_s=0.3)
+    assert ask(slow, timeout_s=1.2, is_streamed=True).reply.value == "hello"
+    stalling = ask(streams("hel", "lo", interval_s=2.0), timeout_s=0.5, is_streamed=True)
+    assert stalling.reply.outcome is CallOutcome.TIMED_OUT
+
+
+STREAMED_FAILURES = {
+    "the limit of tokens": (streams("half a", finish_reason="length"), CallOutcome.TRUNCATED, 1),
+    "nothing": (streams(), CallOutcome.EMPTY, 1),
+    "no end": (streams("hel", finish_reason=None), CallOutcome.MALFORMED_REPLY, 2),
+    "no stream": (says("hello"), CallOutcome.MALFORMED_REPLY, 2),
+    "a stream that stops": (breaks_a_stream(), CallOutcome.DISCONNECTED, 3),
+    "a flood": (floods(), CallOutcome.TRUNCATED, 1),
+    "500": (status(500), CallOutcome.SERVER_ERROR, 4),
+    "429": (status(429), CallOutcome.RATE_LIMITED, 4),
+}
+
+
+@pytest.mark.parametrize("name", STREAMED_FAILURES)
+def test_a_streamed_failure_has_a_name_and_a_bounded_cost(name: str) -> None:
+    behaviour, outcome, n_requests = STREAMED_FAILURES[name]
+    asked = ask(behaviour, is_streamed=True)
+    assert (asked.reply.outcome, asked.reply.value) == (outcome, None)
+    assert asked.reply.detail and "\n" not in asked.reply.detail
+    assert asked.n_requests == asked.meter.spent.model_calls == n_requests
 
 
 FATAL = {

@@ -2,14 +2,13 @@
 
 import random
 from collections.abc import Iterable, Iterator
-from typing import Literal
 
 from kernelwright.agents.expert.generator import ExpertGenerator
 from kernelwright.agents.expert.plan_edits import GenePool, without_library
 from kernelwright.agents.expert.plan_lowering import PlanLowering
 from kernelwright.agents.expert.planner import ExpertPlanner
-from kernelwright.agents.problem import Problem
 from kernelwright.agents.roles import Situation
+from kernelwright.agents.roofline_class import RooflineClass, roofline_class
 from kernelwright.core.evidence import Bottleneck
 from kernelwright.core.plan import Move, Plan
 
@@ -25,12 +24,6 @@ MUTATION_RATE = 0.3
 """Chance that a child gets one untried move besides; one that repeats a parent always does. Ours."""
 MUTATION_POOL = 6
 """Best untried moves among which a mutation draws; our choice."""
-MIDDLE_ZONE = 2.0
-"""Intensities within this factor of the ridge ask for both; ours: the paper's zone lies between the ridges
-of two kinds of GPU cores, and a CPU has one."""
-
-RooflineClass = Literal["memory", "compute", "middle"]
-
 STEERS: dict[RooflineClass, frozenset[Bottleneck]] = {
     "memory": frozenset({Bottleneck.MEMORY_BANDWIDTH, Bottleneck.EXTRA_TRAFFIC}),
     "compute": frozenset({Bottleneck.COMPUTE, Bottleneck.LIBRARY, Bottleneck.REDUNDANT_WORK}),
@@ -123,17 +116,6 @@ class ExpertBreeder:
         longer = (child.then(move) for move in self._genes.next_moves(situation, child))
         new = [plan for plan in longer if plan.id not in known][:MUTATION_POOL]
         return draw.choice(new) if new else child
-
-
-def roofline_class(problem: Problem) -> RooflineClass:
-    """Return which side of the machine's ridge the task lies on; ``middle`` when its floor is not known."""
-    floor = problem.main_floor
-    if floor is None:
-        return "middle"
-    ridge = problem.peaks.fma_gflops / problem.peaks.bandwidth_at(floor.work.min_bytes)
-    if ridge / MIDDLE_ZONE < floor.work.intensity < ridge * MIDDLE_ZONE:
-        return "middle"
-    return floor.bound_by
 
 
 def _collect(found: dict[str, Plan], plans: Iterable[Plan], size: int) -> None:

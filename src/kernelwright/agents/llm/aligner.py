@@ -4,7 +4,7 @@ from kernelwright.agents.llm.answers import Judged
 from kernelwright.agents.llm.asking import Asker, refused
 from kernelwright.agents.llm.outputs import AlignedPlan, PlanItem
 from kernelwright.agents.llm.prompt_input import PromptInput
-from kernelwright.agents.llm.proposals import FREE
+from kernelwright.agents.llm.proposals import FREE, without_repairs
 from kernelwright.agents.roles import Situation
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import UnusableAnswer
@@ -22,8 +22,13 @@ class ModelAligner:
         self._asker = asker
 
     def align(self, situation: Situation, candidate: Candidate) -> Plan:
-        """Return the plan carried out; the announced one where no answer can be used."""
-        plan = candidate.plan
+        """Return the plan carried out, without repairs; the announced one where no answer can be used.
+
+        A plan that announces nothing is not asked about.
+        """
+        plan = without_repairs(candidate.plan)
+        if not plan.moves:
+            return plan
 
         def judge(aligned: AlignedPlan) -> Judged[Plan]:
             items = {item.number: item for item in aligned.items}

@@ -5,6 +5,7 @@ referee's to say.
 """
 
 import ast
+import itertools
 import re
 import textwrap
 from dataclasses import dataclass
@@ -63,6 +64,8 @@ class CodeBlock:
 
     language: str
     text: str
+    end: int
+    """Where the answer goes on after it."""
 
 
 def read_source(text: str, expected: ExpectedAnswer) -> Judged[str]:
@@ -83,6 +86,15 @@ def read_source(text: str, expected: ExpectedAnswer) -> Judged[str]:
     return _find_unusable(source, expected) or Judged(CallOutcome.OK, source)
 
 
+def split_kernels(text: str) -> tuple[str, ...]:
+    """Return an answer that may hold several kernels in parts, each a kernel with the words before it."""
+    text = _THOUGHT.sub("", text)
+    ends = [block.end for block in _candidate_blocks(text)]
+    if len(ends) < 2:
+        return (text,)
+    return tuple(text[begin:end] for begin, end in itertools.pairwise((0, *ends)))
+
+
 def find_blocks(text: str) -> tuple[CodeBlock, ...]:
     """Return the fenced blocks; the last may lack its end."""
     blocks, position = [], 0
@@ -90,9 +102,8 @@ def find_blocks(text: str) -> tuple[CodeBlock, ...]:
         stop, position = _end_of(text, opening)
         inside = text[opening.end() : stop]
         is_indented = opening[0][0] in " \t"
-        blocks.append(
-            CodeBlock(opening["language"].lower(), textwrap.dedent(inside) if is_indented else inside)
-        )
+        inside = textwrap.dedent(inside) if is_indented else inside
+        blocks.append(CodeBlock(opening["language"].lower(), inside, position))
     return tuple(blocks)
 
 
@@ -157,7 +168,7 @@ def _candidate_blocks(text: str) -> list[CodeBlock]:
     found = [b for b in find_blocks(text) if b.language in ("", "python", "py", "python3")]
     found = [b for b in found if _DEFINES.search(b.text)]
     if not found and not find_blocks(text) and _DEFINES.search(text) and _parsed(text) is not None:
-        return [CodeBlock("python", text)]
+        return [CodeBlock("python", text, len(text))]
     return found
 
 

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from kernelwright.agents.llm.answers import ExpectedAnswer, Judged, read_source
+from kernelwright.agents.llm.answers import ExpectedAnswer, Judged, read_source, split_kernels
 from kernelwright.agents.llm.client import Client, Reply
 from kernelwright.agents.llm.context_check import least_prompt
 from kernelwright.agents.llm.prompt_input import PromptInput
@@ -29,6 +29,17 @@ T = TypeVar("T", bound=BaseModel)
 
 
 @dataclass(frozen=True)
+class WrittenSource:
+    """A usable source of an answer."""
+
+    source: str
+    text: str
+    """The answer; of one that holds several sources, this one's part."""
+    call: str = ""
+    """Key of the answer (see Candidate.call)."""
+
+
+@dataclass(frozen=True)
 class Asker:
     """One role's way to its model."""
 
@@ -39,6 +50,8 @@ class Asker:
     """What the model has room for; None: the windows' own budgets."""
     toolbox: Toolbox | None = None
     """What the model may call before it answers; None: nothing."""
+    kernels: int = 1
+    """What one answer may hold at most, where a question has room for several."""
     heard: list[str] = field(default_factory=list)
     """What tools said while the last question was asked."""
 
@@ -49,23 +62,44 @@ class Asker:
         expected: ExpectedAnswer,
         judge: "JudgeSource | None" = None,
         **facts: object,
-    ) -> tuple[str, str]:
-        """Return (source, the whole answer) of a prompt that asks for code; raises UnusableAnswer."""
+    ) -> WrittenSource:
+        """Return the one source of a prompt that asks for code; raises UnusableAnswer."""
+        return self.sources(name, told, expected, judge, most=1, **facts)[0]
 
-        def judged(text: str) -> Judged[tuple[str, str]]:
-            read = read_source(text, expected)
-            if read.value is None:
-                return Judged(read.outcome, detail=read.detail)
-            problem = judge(read.value, text) if judge is not None else None
-            return problem or Judged(CallOutcome.OK, (read.value, text))
+    def sources(
+        self,
+        name: str,
+        told: PromptInput,
+        expected: ExpectedAnswer,
+        judge: "JudgeSource | None" = None,
+        *,
+        most: int,
+        **facts: object,
+    ) -> tuple[WrittenSource, ...]:
+        """Return the usable sources, ``most`` of them at most, of one answer; raises UnusableAnswer.
+
+        An answer is usable where one of its sources is; the others are left out.
+        """
+
+        def judged(text: str) -> Judged[tuple[WrittenSource, ...]]:
+            parts = split_kernels(text) if most > 1 else (text,)
+            read = [_read(part, expected, judge) for part in parts]
+            usable = {one.value.source: one.value for one in read if one.value is not None}
+            if not usable:
+                return Judged(read[0].outcome, detail=read[0].detail)
+            return Judged(CallOutcome.OK, tuple(usable.values())[:most])
 
         tools, reserved = self._tools(name, told, followers=0)
+        calls: list[str] = []
 
         def ask(prompt: Prompt) -> Reply[str]:
-            return self.client.ask_text(self.role, prompt.system, prompt.user, tools)
+            reply = self.client.ask_text(self.role, prompt.system, prompt.user, tools)
+            calls[:] = [reply.call]
+            return reply
 
-        known = {"needs_kernel": expected.needs_kernel, "reserved_tokens": reserved}
-        return self._usable(name, told, ask, judged, {**facts, **known})
+        known = {"needs_kernel": expected.needs_kernel, "reserved_tokens": reserved, "kernels": most}
+        found = self._usable(name, told, ask, judged, tools, {**facts, **known})
+        return tuple(replace(one, call=calls[0]) for one in found)
 
     def structured(
         self, name: str, told: PromptInput, output: type[T], judge: Callable[[T], Judged[V]], **facts: object
@@ -80,7 +114,7 @@ class Asker:
         def ask(prompt: Prompt) -> Reply[T]:
             return self.client.ask(self.role, prompt.system, prompt.user, output, tools)
 
-        return self._usable(name, told, ask, judge, {**facts, "reserved_tokens": reserved})
+        return self._usable(name, told, ask, judge, tools, {**facts, "reserved_tokens": reserved})
 
     def _tools(self, name: str, told: PromptInput, *, followers: int) -> tuple[OfferedTools | None, int]:
         """Return the tools of a question, and the tokens to keep free for them in its prompt."""
@@ -99,13 +133,13 @@ class Asker:
         told: PromptInput,
         ask: Callable[[Prompt], Reply[A]],
         judge: Callable[[A], Judged[V]],
+        tools: OfferedTools | None,
         facts: dict[str, Any],
     ) -> V:
         problem = ""
         for _ in range(MAX_ANSWERS):
-            prompt = render(
-                name, replace(told, refused=problem), **{**facts, "prompt_tokens": self.prompt_tokens}
-            )
+            asked = replace(told, refused=problem, reads_skills=tools is not None and tools.has_skills)
+            prompt = render(name, asked, **{**facts, "prompt_tokens": self.prompt_tokens})
             reply = ask(prompt)
             if reply.outcome is not CallOutcome.OK or reply.value is None:
                 problem = _named(reply.outcome, reply.detail)
@@ -120,8 +154,16 @@ class Asker:
         raise UnusableAnswer(problem)
 
 
-JudgeSource = Callable[[str, str], Judged[tuple[str, str]] | None]
-"""Looks at (source, whole answer); returns the refusal, None when there is nothing against it."""
+JudgeSource = Callable[[str, str], Judged[WrittenSource] | None]
+"""Looks at (source, the words of its answer); returns the refusal, None when there is nothing against it."""
+
+
+def _read(text: str, expected: ExpectedAnswer, judge: JudgeSource | None) -> Judged[WrittenSource]:
+    read = read_source(text, expected)
+    if read.value is None:
+        return Judged(read.outcome, detail=read.detail)
+    problem = judge(read.value, text) if judge is not None else None
+    return problem or Judged(CallOutcome.OK, WrittenSource(read.value, text))
 
 
 def refused(outcome: CallOutcome, detail: str) -> Judged[V]:

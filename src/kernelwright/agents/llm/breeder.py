@@ -11,8 +11,10 @@ from kernelwright.agents.llm.formatting import verdict
 from kernelwright.agents.llm.outputs import ProposedPlan, ProposedPlans
 from kernelwright.agents.llm.planner import MAX_MENU, Moves
 from kernelwright.agents.llm.prompt_input import PromptInput
-from kernelwright.agents.llm.proposals import FREE, Offer, menu_of, skills_offered, to_move
+from kernelwright.agents.llm.prompts import prompting_of
+from kernelwright.agents.llm.proposals import FREE, Offer, menu_of, skills_offered, to_move, without_repairs
 from kernelwright.agents.roles import Situation
+from kernelwright.agents.roofline_class import roofline_class
 from kernelwright.core.errors import UnusableAnswer
 from kernelwright.core.model_call import CallOutcome
 from kernelwright.core.plan import Move, Plan
@@ -41,7 +43,7 @@ class ModelBreeder:
         menu = menu_of(self._moves(situation)[:MAX_MENU]) if self._moves is not None else {}
         if count <= len(plans) or (self._moves is not None and not menu):
             return tuple(plans.values())
-        offer = self._offer(situation, menu)
+        offer = self._offer(situation, {**menu, **menu_of(_plan_of_base(situation).moves, "b")})
         try:
             made = self._composed(situation, offer, count - len(plans))
         except UnusableAnswer:
@@ -54,6 +56,7 @@ class ModelBreeder:
 
     def cross(self, situation: Situation, first: Plan, second: Plan) -> Plan | None:
         """Return a plan of both parents' moves (see roles.Breeder); raises UnusableAnswer."""
+        first, second = without_repairs(first), without_repairs(second)
         parents = {**menu_of(first.moves, "a"), **menu_of(second.moves, "b")}
         if self._moves is not None and len({move.key for move in parents.values()}) < 2:
             return None
@@ -73,16 +76,19 @@ class ModelBreeder:
             ProposedPlan,
             judge,
             allowed=offer.skills,
-            bound_by=_bound_by(situation),
+            **_roofline(situation),
             outcomes=_outcomes(situation, {"a": first, "b": second}),
         )
 
     def _composed(self, situation: Situation, offer: Offer, count: int) -> tuple[Plan, ...]:
+        known = {without_repairs(node.candidate.plan).id for node in situation.window}
+
         def judge(proposed: ProposedPlans) -> Judged[tuple[Plan, ...]]:
             plans = [_plan(item, offer) for item in proposed.plans]
-            usable = {plan.id: plan for plan in plans if isinstance(plan, Plan)}
+            usable = {plan.id: plan for plan in plans if isinstance(plan, Plan) and plan.id not in known}
             if not usable:
-                return refused(CallOutcome.INVALID_OUTPUT, next(p for p in plans if isinstance(p, str)))
+                said = (plan for plan in plans if isinstance(plan, str))
+                return refused(CallOutcome.INVALID_OUTPUT, next(said, "every plan was carried out already"))
             return Judged(CallOutcome.OK, tuple(usable.values()))
 
         return self._asker.structured(
@@ -91,9 +97,10 @@ class ModelBreeder:
             ProposedPlans,
             judge,
             count=count,
-            allowed=offer.names,
+            allowed=offer.skills or offer.names,
             only_menu=offer.only_menu,
-            bound_by=_bound_by(situation),
+            is_later=any(node.candidate.role == "coder" for node in situation.window),
+            **_roofline(situation),
         )
 
     def _offer(self, situation: Situation, menu: Mapping[str, Move]) -> Offer:
@@ -117,10 +124,24 @@ def _plan(proposed: ProposedPlan, offer: Offer) -> Plan | str:
     return Plan(moves=tuple(moves.values()))
 
 
-def _bound_by(situation: Situation) -> str | None:
-    """Return the roofline class, None where it is not known or not to be told."""
-    floor = situation.problem.main_floor
-    return None if floor is None or situation.timings_only else floor.bound_by
+def _plan_of_base(situation: Situation) -> Plan:
+    """Return the base's plan as the window has it: what the Aligner found in its source."""
+    base = situation.base
+    if base is None:
+        return Plan()
+    known = (node.candidate for node in situation.window if node.candidate.id == base.candidate.id)
+    return without_repairs(next(known, base.candidate).plan)
+
+
+def _roofline(situation: Situation) -> dict[str, object]:
+    """Return the roofline class, None where it is not known or not to be told, and the metrics to watch."""
+    problem, analysis = situation.problem, situation.analysis
+    if problem.main_floor is None or situation.timings_only:
+        return {"bound_by": None, "watched": ()}
+    bound_by, watch = roofline_class(problem), prompting_of(problem.target).watch
+    names = watch.get(bound_by) or tuple(name for each in watch.values() for name in each)
+    measured = [name for name in names if analysis is not None and analysis.evidence.get(name) is not None]
+    return {"bound_by": bound_by, "watched": measured}
 
 
 def _outcomes(situation: Situation, parents: Mapping[str, Plan]) -> str:
@@ -129,6 +150,6 @@ def _outcomes(situation: Situation, parents: Mapping[str, Plan]) -> str:
         f"Plan {label}: {verdict(node.evaluation, timings_only=situation.timings_only)}."
         for label, plan in parents.items()
         for node in situation.window
-        if node.candidate.plan.id == plan.id
+        if without_repairs(node.candidate.plan).id == plan.id
     ]
     return "\n".join(lines)

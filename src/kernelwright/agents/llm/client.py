@@ -27,6 +27,8 @@ class Reply(Generic[V]):
     """The model's raw text, also of an unusable answer; empty when there was none."""
     detail: str = ""
     """One line: what was wrong."""
+    call: str = ""
+    """Key of the recorded call that holds the text; empty where nothing is recorded."""
 
 
 class Client(Protocol):

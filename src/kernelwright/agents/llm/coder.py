@@ -1,15 +1,17 @@
 """The model Coder: carries out plans with an account of every step, or improves a kernel on its own."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from kernelwright.agents.llm.answers import ExpectedAnswer, Judged, read_account, read_line
-from kernelwright.agents.llm.asking import Asker, JudgeSource, refused
+from kernelwright.agents.llm.asking import Asker, JudgeSource, WrittenSource, refused
 from kernelwright.agents.llm.formatting import steps_of
 from kernelwright.agents.llm.prompt_input import PromptInput
+from kernelwright.agents.llm.several import gather
 from kernelwright.agents.llm.span_markers import changes_outside, has_marker
 from kernelwright.agents.roles import Choice, Situation
 from kernelwright.core.candidate import Candidate
-from kernelwright.core.errors import BudgetUsedUp, LoweringError, ModelUnavailable, UnusableAnswer
+from kernelwright.core.errors import LoweringError
 from kernelwright.core.model_call import CallOutcome
 from kernelwright.core.plan import Move, Plan
 from kernelwright.core.source import normalise
@@ -37,11 +39,11 @@ class ModelCoder:
             raise LoweringError("there is no base to carry the move out on")
         base, steps = situation.base.candidate, steps_of(choice.move)
         if choice.source is not None:
-            return _candidate(situation, choice.source, base.plan.then(choice.move))
+            return _candidate(situation, choice.source, base.plan.then(choice.move), choice.call)
         told = PromptInput(
             situation, self._asker.skills, plan=Plan(moves=(choice.move,)), anchored=choice.anchored
         )
-        source, _ = self._asker.source(
+        written = self._asker.source(
             "coder_write",
             told,
             self._expected(situation, [choice.move]),
@@ -49,14 +51,14 @@ class ModelCoder:
             n_steps=len(steps),
             is_anchored=choice.anchored is not None,
         )
-        return _candidate(situation, source, base.plan.then(choice.move))
+        return _candidate(situation, written.source, base.plan.then(choice.move), written.call)
 
     def translate(self, situation: Situation, plan: Plan) -> Candidate:
         """Return a kernel that carries out the whole plan; each move is one step of the account."""
         if not plan.moves:
             raise LoweringError("the plan has no moves")
         base = situation.base
-        source, _ = self._asker.source(
+        written = self._asker.source(
             "coder_translate",
             PromptInput(situation, self._asker.skills, plan=plan),
             self._expected(situation, plan.moves),
@@ -64,46 +66,36 @@ class ModelCoder:
             n_steps=len(plan.moves),
             is_anchored=False,
         )
-        return _candidate(situation, source, plan)
+        return _candidate(situation, written.source, plan, written.call)
 
     def rewrite(self, situation: Situation, count: int) -> tuple[Candidate, ...]:
-        """Return the usable answers of ``count`` calls to one prompt; raises UnusableAnswer when none is.
+        """Return up to ``count`` usable answers to one prompt, of as few calls as hold them (see gather).
 
         Source: CUDA-LLM's FSR (N candidates from one prompt). That later answers are told their number, so
         that they differ at any temperature, is ours.
         """
-        found: dict[str, Candidate] = {}
-        problem = ""
-        for n in range(count):
-            try:
-                candidate = self._rewritten(situation, n + 1, count)
-            except UnusableAnswer as error:
-                problem = str(error)
-                continue
-            except (BudgetUsedUp, ModelUnavailable):
-                if not found:
-                    raise
-                break  # what was written is worth judging
-            found.setdefault(candidate.id, candidate)
-        if count and not found:
-            raise UnusableAnswer(problem)
-        return tuple(found.values())
+        return gather(count, self._asker.kernels, partial(self._rewritten, situation, count))
 
-    def _rewritten(self, situation: Situation, number: int, count: int) -> Candidate:
+    def _rewritten(
+        self, situation: Situation, count: int, number: int, most: int, earlier: tuple[str, ...]
+    ) -> tuple[Candidate, ...]:
         base = situation.base
-        source, text = self._asker.source(
+        written = self._asker.sources(
             "coder_rewrite",
             PromptInput(situation, self._asker.skills),
             ExpectedAnswer(situation.problem.task.source, situation.problem.target),
             check_source(base.candidate.source if base else ""),
+            most=most,
             number=number,
             count=count,
             has_base=base is not None,
             is_failing=base is not None and not base.evaluation.is_verified,
         )
-        move = Move(skill=REWRITE, text=read_line(text, "change") or f"answer {number} of {count}")
-        plan = base.candidate.plan.then(move) if base else Plan(moves=(move,))
-        return _candidate(situation, source, plan)
+        before = base.candidate.plan if base else Plan()
+        return tuple(
+            _candidate(situation, one.source, before.then(_change(one.text, n, count)), one.call)
+            for n, one in enumerate(written, start=number)
+        )
 
     def _expected(self, situation: Situation, moves: Sequence[Move]) -> ExpectedAnswer:
         needs_kernel = any(not self._is_algebra(move) for move in moves)
@@ -117,7 +109,7 @@ class ModelCoder:
 def check_source(base_source: str, n_steps: int = 0, anchored: str | None = None) -> JudgeSource:
     """Return the check of an answer against its base and its plan; see ModelCoder.write."""
 
-    def judge(source: str, text: str) -> Judged[tuple[str, str]] | None:
+    def judge(source: str, text: str) -> Judged[WrittenSource] | None:
         if normalise(source) == normalise(base_source):
             return refused(CallOutcome.UNRESOLVED_ANCHOR, "the base came back unchanged")
         if has_marker(source):
@@ -136,6 +128,16 @@ def check_source(base_source: str, n_steps: int = 0, anchored: str | None = None
     return judge
 
 
-def _candidate(situation: Situation, source: str, plan: Plan) -> Candidate:
-    parents = () if situation.base is None else (situation.base.candidate.id,)
-    return Candidate(source=source, target=situation.problem.target, parents=parents, plan=plan, role="coder")
+def _change(text: str, number: int, count: int) -> Move:
+    return Move(skill=REWRITE, text=read_line(text, "change") or f"answer {number} of {count}")
+
+
+def _candidate(situation: Situation, source: str, plan: Plan, call: str) -> Candidate:
+    return Candidate(
+        source=source,
+        target=situation.problem.target,
+        parents=() if situation.base is None else (situation.base.candidate.id,),
+        plan=plan,
+        role="coder",
+        call=call,
+    )

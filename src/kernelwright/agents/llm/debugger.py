@@ -6,18 +6,16 @@ Source: KernelSkill's Diagnoser and Repairer, two calls. Merged into one answer 
 from collections.abc import Collection
 
 from kernelwright.agents.llm.answers import ExpectedAnswer, Judged, has_native_kernel, read_line
-from kernelwright.agents.llm.asking import Asker, refused
+from kernelwright.agents.llm.asking import Asker, WrittenSource, refused
 from kernelwright.agents.llm.guidance import SECTIONS
 from kernelwright.agents.llm.outputs import RootCause
 from kernelwright.agents.llm.prompt_input import PromptInput
+from kernelwright.agents.llm.proposals import REPAIR
 from kernelwright.agents.roles import Situation
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.model_call import CallOutcome
 from kernelwright.core.plan import Move
 from kernelwright.core.source import normalise
-
-REPAIR = "repair"
-"""Skill of every repair."""
 
 
 class ModelDebugger:
@@ -45,14 +43,14 @@ class ModelDebugger:
         assert situation.base is not None
         failing, problem = situation.base.candidate, situation.problem
 
-        def judge(source: str, text: str) -> Judged[tuple[str, str]] | None:
+        def judge(source: str, text: str) -> Judged[WrittenSource] | None:
             if normalise(source) == failing.program:
                 return refused(CallOutcome.UNRESOLVED_ANCHOR, "the failing source came back unchanged")
             if _move(cause, text).key in tried:
                 return refused(CallOutcome.INVALID_OUTPUT, "this very repair was tried in this chain")
             return None
 
-        source, text = self._asker.source(
+        written = self._asker.source(
             "debugger_repair",
             PromptInput(situation, self._asker.skills, cause=_words(cause) if cause else ""),
             ExpectedAnswer(
@@ -63,13 +61,14 @@ class ModelDebugger:
             judge,
             is_diagnosed=cause is not None,
         )
-        move = _move(cause, text)
+        move = _move(cause, written.text)
         repaired = Candidate(
-            source=source,
+            source=written.source,
             target=problem.target,
             parents=(failing.id,),
             plan=failing.plan.then(move),
             role="debugger",
+            call=written.call,
         )
         return repaired, move
 

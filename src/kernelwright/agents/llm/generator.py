@@ -1,14 +1,16 @@
-"""The model Generator: different seeds, each one call that is shown the earlier ones, correctness first."""
+"""The model Generator: different seeds, each call shown those of earlier calls, correctness first."""
+
+from functools import partial
 
 from kernelwright.agents.llm.answers import ExpectedAnswer, read_line
 from kernelwright.agents.llm.asking import Asker
 from kernelwright.agents.llm.prompt_input import PromptInput
 from kernelwright.agents.llm.prompts import prompting_of
+from kernelwright.agents.llm.several import gather
 from kernelwright.agents.llm.sources import renamed_reference, with_approach
 from kernelwright.agents.problem import Problem
 from kernelwright.agents.roles import Generator, Situation
 from kernelwright.core.candidate import Candidate
-from kernelwright.core.errors import BudgetUsedUp, ModelUnavailable, UnusableAnswer
 
 ANY_APPROACH = "the way that you think fastest."
 """What is asked for where a target names no approaches (``Prompting.approaches``); ours. KernelSkill asks for
@@ -34,37 +36,30 @@ class ModelGenerator:
         return Candidate(source=source, target=problem.target, role="generator")
 
     def seeds(self, situation: Situation, count: int) -> tuple[Candidate, ...]:
-        """Return the usable answers of ``count`` calls, or of those that the budget and the API allowed.
+        """Return up to ``count`` usable seeds of as few calls as hold them (see several.gather)."""
+        return gather(count, self._asker.kernels, partial(self._written, situation, count))
 
-        Raises UnusableAnswer when none is.
-        """
-        found: dict[str, Candidate] = {}
-        problem = ""
-        for n in range(count):
-            try:
-                seed = self._seed(situation, n, count, tuple(one.source for one in found.values()))
-            except UnusableAnswer as error:
-                problem = str(error)
-                continue
-            except (BudgetUsedUp, ModelUnavailable):
-                if not found:
-                    raise
-                break  # what was written is worth judging
-            found.setdefault(seed.id, seed)
-        if count and not found:
-            raise UnusableAnswer(problem)
-        return tuple(found.values())
-
-    def _seed(self, situation: Situation, n: int, count: int, earlier: tuple[str, ...]) -> Candidate:
+    def _written(
+        self, situation: Situation, count: int, number: int, most: int, earlier: tuple[str, ...]
+    ) -> tuple[Candidate, ...]:
         problem = situation.problem
         approaches = prompting_of(problem.target).approaches or (ANY_APPROACH,)
-        source, text = self._asker.source(
+        suggested = [approaches[n % len(approaches)] for n in range(number - 1, number - 1 + most)]
+        written = self._asker.sources(
             "generator",
             PromptInput(situation, self._asker.skills, earlier=earlier),
             ExpectedAnswer(problem.task.source, problem.target),
-            number=n + 1,
+            most=most,
+            number=number,
             count=count,
-            approach=approaches[n % len(approaches)],
+            approach=" ".join(dict.fromkeys(suggested)),
         )
-        source = with_approach(source, read_line(text, "approach"))
-        return Candidate(source=source, target=problem.target, role="generator")
+        return tuple(
+            Candidate(
+                source=with_approach(one.source, read_line(one.text, "approach")),
+                target=problem.target,
+                role="generator",
+                call=one.call,
+            )
+            for one in written
+        )

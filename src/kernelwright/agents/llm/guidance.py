@@ -12,7 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from kernelwright.agents.llm import formatting as showing
 from kernelwright.agents.llm.hardware import hardware_lines
 from kernelwright.agents.llm.prompt_input import PromptInput
+from kernelwright.agents.llm.proposals import without_repairs
 from kernelwright.agents.llm.run_table import kernels_table, run_table
+from kernelwright.agents.llm.tools import READ_SKILL
 from kernelwright.agents.llm.window import PromptWindow, Section, Slot
 from kernelwright.agents.roles import Analysis, Node
 from kernelwright.core.evidence import METRICS
@@ -45,6 +47,7 @@ LIVE = (
 )
 CLASSES = "Its classes, as far as their source could be read, without torch's own; the graph decides."
 _PATTERN = re.compile(r"^```(?P<languages>[\w,]+)\n.*?^```[ \t]*\n?", re.M | re.S)
+_BARE_HEADING = re.compile(r"^#{2,} [^\n]*\n\s*(?=^#{2,} |\Z)", re.M)
 _FENCED = re.compile(r"^```.*?^```[ \t]*\n?", re.M | re.S)
 
 IN_FLOOR = ("machine.", "task.bound_by", "task.floor_ms", "task.flops", "task.intensity", "task.min_bytes")
@@ -232,7 +235,7 @@ def _plans(told: PromptInput) -> Texts:
     nodes = sorted(told.situation.window, key=lambda node: -(node.evaluation.geomean_speedup() or 0.0))
     texts = [
         f"{showing.verdict(node.evaluation, timings_only=timings_only)}:\n"
-        f"{showing.plan_lines(node.candidate.plan) or 'no move'}"
+        f"{showing.plan_lines(without_repairs(node.candidate.plan)) or 'no move'}"
         for node in nodes
     ]
     return [("Plans so far, and how their kernels ended", "\n\n".join([*_eager(told), *texts]))]
@@ -250,7 +253,8 @@ def _ranked(told: PromptInput) -> Texts:
         f"{_summary(told, ranked)}{'; '.join(ranked.reasons)}. {ledger_line(told, ranked.skill)}"
         for n, ranked in enumerate(analysis.ranked[:MAX_RANKED], start=1)
     ]
-    return [("Skills that apply, ranked by code", "\n".join(lines))]
+    more = f"; `{READ_SKILL}` shows one in full" if told.reads_skills else ""
+    return [(f"Skills that apply, ranked by code{more}", "\n".join(lines))]
 
 
 def ledger_line(told: PromptInput, skill: str) -> str:
@@ -273,6 +277,8 @@ def _guidance(told: PromptInput) -> Texts:
     if not told.situation.has_long_term:
         return []
     named = [move.skill for move in told.plan.moves]
+    if told.reads_skills and not named:
+        return []
     analysis = _analysis(told)
     top = [ranked.skill for ranked in analysis.ranked] if analysis is not None else []
     wanted = [name for name in dict.fromkeys(named or top) if name in told.skills]
@@ -317,8 +323,8 @@ def literature(told: PromptInput) -> tuple[str, ...]:
 
 
 def _guidance_in_words(told: PromptInput) -> Texts:
-    """The same without any code, for the role that must not see any."""
-    return [(title, _FENCED.sub("", text)) for title, text in _guidance(told)]
+    """The same without any code, for the role that must not see any, nor the headings of nothing but code."""
+    return [(title, _BARE_HEADING.sub("", _FENCED.sub("", text))) for title, text in _guidance(told)]
 
 
 def _findings(told: PromptInput) -> Texts:

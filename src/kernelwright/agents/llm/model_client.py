@@ -77,8 +77,8 @@ class ModelClient:
         self, role: str, system: str, user: str, output: type[T], tools: OfferedTools | None = None
     ) -> Reply[T]:
         """Return a validated ``output``."""
-        mode = "prompted" if self._settings.output_mode == "auto" else self._settings.output_mode
-        if mode == "prompted":
+        mode = self._settings.output_mode_of(role)
+        if mode != "tool":  # a server that only holds a model to a schema does not show it
             system = ask_for_json(system, output)
         answer = f"{mode} JSON ({', '.join(output.model_fields)})"
         return self._ask(role, system, user, self._agent(role, output), answer, tools)
@@ -113,9 +113,10 @@ class ModelClient:
     def _output_type(self, role: str, output: type[V]) -> Any:
         if output is str:
             return str
-        if self._settings.output_mode == "tool":
+        mode = self._settings.output_mode_of(role)
+        if mode == "tool":
             return ToolOutput(output)
-        if self._settings.output_mode == "native":
+        if mode == "native":
             return NativeOutput(output)
         return TextOutput(_reader(output, partial(self._judge, role, CallOutcome.INVALID_OUTPUT)))
 
@@ -143,7 +144,7 @@ class ModelClient:
         except sdk.UserError as error:
             said = self._line.keys.scrub(" ".join(str(error).split()))
             raise UserError(f"{self._settings.for_role(role).place} cannot be asked so: {said}") from None
-        return self._book(role, Reply(CallOutcome.OK, value, model.last_text))
+        return self._book(role, Reply(CallOutcome.OK, value, model.last_text, call=model.last_key))
 
     def _book(self, role: str, reply: Reply[V]) -> Reply[V]:
         """Count the reply; raise ModelUnavailable when the API has failed for good."""

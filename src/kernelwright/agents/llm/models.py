@@ -142,7 +142,12 @@ def _chat_completions(
     client = AsyncOpenAI(base_url=base_url, api_key=key, max_retries=0, http_client=http_client)
     # Servers that know only the older ``max_tokens`` ignore the newer field, and then never stop.
     # A model that nobody knows may reason: effort is sent where the user named one.
-    profile = OpenAIModelProfile(openai_chat_supports_max_completion_tokens=False, supports_thinking=True)
+    # A stream that ends without saying so was cut off.
+    profile = OpenAIModelProfile(
+        openai_chat_supports_max_completion_tokens=False,
+        openai_chat_streaming_requires_finish_reason=True,
+        supports_thinking=True,
+    )
     provider = OpenAICompatibleProvider("openai", openai_client=client, profile=profile)
     return OpenAIChatModel(choice.name, provider=provider)
 

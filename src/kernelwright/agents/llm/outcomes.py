@@ -135,6 +135,13 @@ def raw_text(response: ModelResponse) -> str:
     return text if text.strip() else calls
 
 
+def whole(streamed: ModelResponse) -> ModelResponse | RequestFailure:
+    """Return a streamed answer that was said to be over; one that only stopped is a failure."""
+    if streamed.finish_reason is None or streamed.state != "complete":
+        return RequestFailure(CallOutcome.DISCONNECTED, "the stream stopped before the answer was over")
+    return streamed
+
+
 def outcome_of(response: ModelResponse) -> tuple[CallOutcome, str]:
     """Say whether a complete reply holds an answer, and if not, why not."""
     details = response.provider_details or {}

@@ -1,10 +1,10 @@
 """The model Planner: exactly one move, founded on evidence that was given, never one that was tried."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
 
 from kernelwright.agents.llm.answers import ExpectedAnswer, Judged, has_native_kernel, read_move
-from kernelwright.agents.llm.asking import Asker
+from kernelwright.agents.llm.asking import Asker, WrittenSource
 from kernelwright.agents.llm.coder import check_source
 from kernelwright.agents.llm.guidance import evidence_text
 from kernelwright.agents.llm.outputs import AnchoredMove, ProposedMove
@@ -105,11 +105,16 @@ class _Judge:
             return Judged(CallOutcome.INVALID_OUTPUT, detail=problem)
         return Judged(CallOutcome.OK, Choice(move=move.model_copy(update={"why": _why(move, proposed)})))
 
-    def written(self, proposed: ProposedMove, source: str) -> Choice:
-        """Return the move of a kernel that is there already; what is wrong with it is left out."""
+    def written(self, one: WrittenSource, chosen: Collection[str]) -> Choice:
+        """Return the move of a kernel that is there already; what is wrong with it is left out.
+
+        ``chosen`` holds the keys of the moves that the same answer announced before it.
+        """
         evidence = None if self.evidence is None else "\n".join([self.evidence, *self.heard])
-        move, founded = mended(proposed, self.offer, self.situation, evidence, source)
-        return Choice(move=move.model_copy(update={"why": _why(move, founded)}), source=source)
+        proposed = read_move(one.text)
+        move, founded = mended(proposed, self.offer, self.situation, evidence, one.source, chosen)
+        move = move.model_copy(update={"why": _why(move, founded)})
+        return Choice(move=move, source=one.source, call=one.call)
 
     def anchored(self, proposed: AnchoredMove) -> Judged[Choice]:
         judged = self.plain(proposed)
@@ -123,26 +128,31 @@ class _Judge:
 
 
 def _written(asker: Asker, told: PromptInput, offer: Offer, judge: _Judge, *, needs_evidence: bool) -> Choice:
-    """Return a move with the kernel that carries it out, from one answer; raises UnusableAnswer.
+    """Return a move with the kernel that carries it out, and the further ones of the same answer.
 
-    The referee judges the kernel, whatever is wrong with the words beside it.
+    The referee judges the kernels, whatever is wrong with the words beside them. Raises UnusableAnswer.
     """
     base = told.base
     assert base is not None
-    chosen: list[Choice] = []
-
-    def check(source: str, text: str) -> Judged[tuple[str, str]] | None:
-        chosen[:] = [judge.written(read_move(text), source)]
-        return check_source(base.candidate.source)(source, text)
-
-    problem = told.problem
+    problem, left = told.problem, told.situation.evaluations_left
     expected = ExpectedAnswer(
         problem.task.source,
         problem.target,
         needs_kernel=has_native_kernel(base.candidate.source, problem.target),
     )
-    asker.source("planner_writes", told, expected, check, allowed=offer.skills, needs_evidence=needs_evidence)
-    return chosen[0]
+    written = asker.sources(
+        "planner_writes",
+        told,
+        expected,
+        check_source(base.candidate.source),
+        most=asker.kernels if left is None else max(1, min(asker.kernels, left)),
+        allowed=offer.skills,
+        needs_evidence=needs_evidence,
+    )
+    choices: list[Choice] = []
+    for one in written:
+        choices.append(judge.written(one, [chosen.move.key for chosen in choices]))
+    return replace(choices[0], further=tuple(choices[1:]))
 
 
 def _why(move: Move, proposed: ProposedMove) -> str:

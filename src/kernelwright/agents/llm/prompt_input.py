@@ -27,6 +27,8 @@ class PromptInput:
     """The Diagnoser's words, for the Repairer."""
     earlier: tuple[str, ...] = ()
     """Sources that the same question has given already, which the answer is to differ from."""
+    reads_skills: bool = False
+    """The model may ask for a skill's full text before it answers, so prompts hold the summaries alone."""
     refused: str = ""
     """Why the last answer to this prompt was not used."""
 

@@ -2,16 +2,18 @@
 
 import itertools
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from kernelwright.agents.llm.outputs import ProposedMove
 from kernelwright.agents.roles import Analysis, Situation
 from kernelwright.core.frozen import content_hash
-from kernelwright.core.plan import Move
+from kernelwright.core.plan import Move, Plan
 
 FREE = "free"
 """Skill of a move that none of the skills covers."""
+REPAIR = "repair"
+"""Skill of every repair by a model."""
 MAX_STEPS = 12
 """Steps of one move that are kept; our choice."""
 _NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w])")
@@ -49,6 +51,11 @@ def menu_of(moves: Iterable[Move], letter: str = "m") -> dict[str, Move]:
     return {f"{letter}{n}": move for n, move in enumerate(moves, start=1)}
 
 
+def without_repairs(plan: Plan) -> Plan:
+    """Return what the plan is about: a model's repair mends one source and tells nothing to another."""
+    return Plan(moves=tuple(move for move in plan.moves if move.skill != REPAIR))
+
+
 def to_move(proposed: ProposedMove, offer: Offer) -> Move | str:
     """Return the move, or one line that says why there is none."""
     name = _bare(proposed.skill)
@@ -66,12 +73,17 @@ def to_move(proposed: ProposedMove, offer: Offer) -> Move | str:
 
 
 def mended(
-    proposed: ProposedMove, offer: Offer, situation: Situation, evidence: str | None, source: str
+    proposed: ProposedMove,
+    offer: Offer,
+    situation: Situation,
+    evidence: str | None,
+    source: str,
+    chosen: Collection[str] = (),
 ) -> tuple[Move, ProposedMove]:
     """Return the move of a kernel that was written, and its proposal without figures of unknown origin.
 
-    A skill that was not offered counts as FREE. A move without steps, or with those of one that the base has
-    or that was tried on it, is told apart by its kernel's hash.
+    A skill that was not offered counts as FREE. A move without steps, or with those of one that the base has,
+    that was tried on it or that is among the ``chosen`` keys, is told apart by its kernel's hash.
     """
     told = evidence or ""
     quotes = [quote for quote in proposed.evidence if find_unfounded([quote], told) is None]
@@ -83,9 +95,8 @@ def mended(
         steps = founded.steps or [founded.why or "as the source shows"]
         move = to_move(founded.model_copy(update={"skill": name, "steps": steps}), offer)
     assert isinstance(move, Move)
-    if not founded.steps or find_repetition(
-        move, founded.model_copy(update={"differs": "its kernel"}), situation
-    ):
+    differing = founded.model_copy(update={"differs": "its kernel"})
+    if not founded.steps or move.key in chosen or find_repetition(move, differing, situation):
         move = move.model_copy(update={"text": f"{move.text} (kernel {content_hash(source)[:8]})"})
     return move, founded
 

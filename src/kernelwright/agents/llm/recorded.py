@@ -29,7 +29,7 @@ from pydantic_core import ErrorDetails
 from kernelwright.agents.llm.corrections import bounded
 from kernelwright.agents.llm.keys import Keys
 from kernelwright.agents.llm.models import connect
-from kernelwright.agents.llm.outcomes import NOT_THE_PROTOCOL, failure_of, outcome_of, raw_text
+from kernelwright.agents.llm.outcomes import NOT_THE_PROTOCOL, failure_of, outcome_of, raw_text, whole
 from kernelwright.agents.llm.structured import complaints
 from kernelwright.agents.llm.tape import Tape
 from kernelwright.agents.llm.tool_turns import LEAST_S, NO_TIME, answer_with_tools, arguments_of, timed_use
@@ -92,7 +92,7 @@ class RecordedModel(WrapperModel):
         self.last_text = ""
         """What the model wrote in the last request that it answered."""
         self.last_key = ""
-        """Of the last request, on the tape."""
+        """Of the last call, on the tape."""
 
     async def request(
         self,
@@ -132,7 +132,7 @@ class RecordedModel(WrapperModel):
         self.last_text = ""
         while True:
             self._line.meter.require()
-            self.last_key = key = self._next_key(request)
+            key = self._next_key(request)
             call = self._line.tape.find(key, question)
             is_new, failure = call is None, RequestFailure(CallOutcome.OK, "")
             if call is None:
@@ -143,6 +143,7 @@ class RecordedModel(WrapperModel):
                 self._line.tape.add(call)
             elif call.outcome is not CallOutcome.OK:
                 failure = RequestFailure(call.outcome, call.detail)
+            self.last_key = call.key
             self._charge(call)
             response = _load(call.response)
             self.last_text = raw_text(response) if response else ""
@@ -286,11 +287,20 @@ async def send(
     sdk_settings: SdkSettings | None,
     parameters: sdk_models.ModelRequestParameters,
 ) -> ModelResponse | RequestFailure:
-    """Send one request, once, within the settings' wall time; exceptions of the API become a Failure."""
+    """Send one request, once; exceptions of the API become a RequestFailure.
+
+    The settings' wall time holds for a whole answer; for one that is streamed, for the first piece of it and
+    then from each piece to the next.
+    """
     try:
-        with anyio.fail_after(settings.timeout_s):
+        with anyio.fail_after(settings.timeout_s) as limit:
             async with connect(settings, role, keys) as model:
-                return await model.request(messages, sdk_settings, parameters)
+                if settings.for_role(role).place not in settings.streaming:
+                    return await model.request(messages, sdk_settings, parameters)
+                async with model.request_stream(messages, sdk_settings, parameters) as stream:
+                    async for _ in stream:
+                        limit.deadline = anyio.current_time() + settings.timeout_s
+                    return whole(stream.get())
     except Exception as error:
         failure = failure_of(error, settings.for_role(role).name, keys)
         if failure is None:

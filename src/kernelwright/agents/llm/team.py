@@ -33,6 +33,7 @@ def llm_team(
     toolbox: Callable[[str], Toolbox | None] = lambda role: None,
     is_merged: bool = False,
     is_repair_merged: bool = False,
+    kernels_per_call: int = 1,
 ) -> Team:
     """Return a team of models.
 
@@ -46,12 +47,13 @@ def llm_team(
         toolbox: By seat: what its model may call before it answers.
         is_merged: The Planner's answer holds the kernel too, which the Coder hands in.
         is_repair_merged: The Debugger's answer holds the diagnosis and the repair.
+        kernels_per_call: What one answer of a writer may hold.
     """
     library = load_skills() if skills is None else skills
 
     def asker(role: str) -> Asker:
         tools = toolbox(role) if role in ROLES else None
-        return Asker(client, role, library, prompt_tokens, tools)
+        return Asker(client, role, library, prompt_tokens, tools, kernels_per_call)
 
     return Team(
         name="llm",

@@ -22,6 +22,8 @@ LEAST_RESULT_TOKENS = 300
 """Below so many tokens for a result no tool is offered; our choice."""
 CONTEXT_SHARE = 4
 """Tools and what they say take one part in so many of a small context at most; our choice."""
+READ_SKILL = "read_skill"
+"""Name of the tool that shows a skill in full."""
 ROLES = ("generator", "planner", "coder", "debugger")
 """The seats that plan or write."""
 
@@ -94,6 +96,11 @@ class OfferedTools:
         """What the tools are about, for the tape."""
         node = self.situation.base
         return self.situation.problem.task.id if node is None else node.candidate.id
+
+    @property
+    def has_skills(self) -> bool:
+        """Whether the full text of a skill may be asked for."""
+        return any(tool.name == READ_SKILL for tool in self.tools)
 
     @property
     def note(self) -> str:

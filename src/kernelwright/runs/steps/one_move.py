@@ -32,7 +32,10 @@ class OneMove:
         return (ANCHORING if self.wants_anchors else "planner", "coder")
 
     def run(self, context: StepContext, selection: Selection) -> None:
-        """Hand in the base with one more move; without any move left the base is exhausted."""
+        """Hand in the base with one more move, each by itself where an answer held several.
+
+        Without any move left the base is exhausted.
+        """
         base_id = str(selection.base)
         context.state.base = base_id
         situation = context.situation(base_id, self.plan_window, wants_anchors=self.wants_anchors)
@@ -48,15 +51,16 @@ class OneMove:
                 choice = None  # an expert Planner on a base that was written in words
             if choice is None:
                 break
-            context.choose(base_id, choice, situation.analysis)
-            if self._is_carried_out(context, situation, choice):
+            choices = (choice, *choice.further)
+            if any([self._is_carried_out(context, situation, one) for one in choices]):
                 return
         context.exhaust(base_id)
 
     def _is_carried_out(self, context: StepContext, situation: Situation, choice: Choice) -> bool:
-        """Write and hand in; False when another move should be asked for."""
+        """Record, write and hand in; False when another move should be asked for."""
         assert situation.base is not None
         base_id = situation.base.candidate.id
+        context.choose(base_id, choice, situation.analysis)
         seen = context.window(base_id, self.code_window)
         try:
             candidate = context.team.coder.write(replace(situation, window=seen), choice)

@@ -64,4 +64,14 @@ CPP_PROMPTING = Prompting(
         "compute": "vector width, independent accumulators, fewer and cheaper instructions, reuse in "
         "registers, balanced threads, algebra that removes work.",
     },
+    watch={
+        "memory": ("run.bandwidth_fraction", "program.materialised_bytes", "counters.llc_miss_rate"),
+        "compute": (
+            "run.fma_fraction",
+            "run.thread_scaling",
+            "compiler.spills",
+            "compiler.gathers",
+            "counters.ipc",
+        ),
+    },
 )

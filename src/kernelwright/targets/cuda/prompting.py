@@ -12,6 +12,7 @@ from kernelwright.targets.gpu.prompting import (
     GPU_FOLDER,
     HIP_SIGN,
     TRITON_SIGN,
+    WATCH,
     GpuCodeFeatures,
 )
 
@@ -41,5 +42,6 @@ CUDA_PROMPTING = Prompting(
     hot_spot="kernel",
     causes=CAUSES,
     advice=ADVICE,
+    watch=WATCH,
     facts={"on_amd": False, "foreign_kernels": "is Triton"},
 )

@@ -27,6 +27,27 @@ ADVICE = {
     "independent accumulators, fewer and cheaper instructions, all of the device busy, algebra that removes "
     "work.",
 }
+WATCH = {
+    "memory": (
+        "gpu.dram_fraction",
+        "gpu.l2_hit_rate",
+        "gpu.sectors_per_load",
+        "gpu.sectors_per_store",
+        "aot.load_bytes",
+        "aot.store_bytes",
+    ),
+    "compute": (
+        "gpu.sm_fraction",
+        "gpu.tensor_fraction",
+        "gpu.active_lanes",
+        "aot.matrix_instructions",
+        "aot.occupancy",
+        "aot.spills",
+        "aot.branches",
+    ),
+}
+"""Source: cuPilot's notes name throughput of the SMs, tensor cores and branches on one side of the ridge,
+bandwidth, L2 hits and vector access on the other; what a compiler says ahead of time is ours."""
 CAUSES = (
     "On a GPU also: does a block reach beyond its tensor without a mask or a condition? Do blocks or threads "
     "write to the same place, or read before a barrier? Is a block too large for registers or shared memory? "

@@ -10,6 +10,7 @@ from kernelwright.targets.gpu.prompting import (
     CAUSES,
     GPU_FOLDER,
     HIP_SIGN,
+    WATCH,
     GpuCodeFeatures,
 )
 
@@ -34,5 +35,6 @@ def triton_prompting(*, on_amd: bool) -> Prompting:
         hot_spot="kernel",
         causes=CAUSES,
         advice=ADVICE,
+        watch=WATCH,
         facts={"on_amd": on_amd, "foreign_kernels": "are CUDA and C++"},
     )
