@@ -1,12 +1,13 @@
 """A saved folder: complete, checked, loaded without Kernelwright and without a compiler."""
 
+import hashlib
 import json
 import os
 import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -243,6 +244,74 @@ def test_bad_folders_get_one_line(tmp_path: Path, live: Path, folders: dict[str,
     with pytest.raises(UserError, match="holds something else; name a new folder"):
         save(deliver(printed(task), task), tmp_path / "mine", cache_dir=folders["home"])
     assert (tmp_path / "mine" / "thesis.txt").exists()
+
+
+BY_HAND: dict[str, tuple[str, Any, str]] = {
+    "no list of files": ("files", ["kernel.py"], "manifest.json: 'files' is not what save"),
+    "a file is not listed": ("files", {}, "manifest.json: 'files' is not what save"),
+    "a library for nothing": ("library", {}, "manifest.json: 'library' is not what save"),
+    "a library without features": (
+        "library",
+        {"system": "Linux", "architecture": "x", "libc": "y"},
+        "manifest.json: 'library' is not what save",
+    ),
+    "blocks": ("blocks", ["inner"], "manifest.json: 'blocks' is not what save"),
+    "backward": ("backward", 3, "manifest.json: 'backward' is not what save"),
+    "lost": ("lost", {"a": "b"}, "manifest.json: 'lost' is not what save"),
+}
+
+
+@pytest.mark.parametrize(("name", "value", "why"), BY_HAND.values(), ids=BY_HAND.keys())
+def test_a_manifest_that_a_hand_edited_is_refused_in_one_line(
+    live: Path, name: str, value: Any, why: str
+) -> None:
+    sealed(live, {name: value})
+    with pytest.raises(UserError, match=rf"{why}.*save the module again") as caught:
+        kernelwright.load(live)
+    assert "\n" not in str(caught.value)
+
+
+def sealed(folder: Path, said: dict[str, Any]) -> None:
+    """Write a manifest that says something else, with a digest and hashes that fit."""
+    path = folder / "manifest.json"
+    manifest = json.loads(path.read_text())
+    found = {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in manifest["files"]}
+    manifest = {**manifest, "files": found, **said}
+    manifest["digest"] = digest_of_manifest(manifest)
+    path.write_text(json.dumps(manifest))
+
+
+def no_root(contract: Any) -> None:
+    del contract["parts"][""]
+
+
+def no_such_weight(contract: Any) -> None:
+    contract["weights"]["tied"]["same_as"] = "nowhere"
+
+
+def no_cases(contract: Any) -> None:
+    del contract["cases"]
+
+
+CONTRACTS: dict[str, tuple[Callable[[Any], None], str]] = {
+    "a part": (no_root, "cannot be put together from contract.json"),
+    "a tied weight": (no_such_weight, "cannot be put together from contract.json"),
+    "cases": (no_cases, "contract.json is no contract"),
+}
+
+
+@pytest.mark.parametrize(("change", "why"), CONTRACTS.values(), ids=CONTRACTS.keys())
+def test_a_contract_that_a_hand_edited_is_refused_in_one_line(
+    live: Path, change: Callable[[Any], None], why: str
+) -> None:
+    path = live / "contract.json"
+    contract = json.loads(path.read_text())
+    change(contract)
+    path.write_text(json.dumps(contract))
+    sealed(live, {})
+    with pytest.raises(UserError, match=rf"{why}.*save the module again") as caught:
+        kernelwright.load(live)
+    assert "\n" not in str(caught.value)
 
 
 def test_features_decide_and_nothing_else() -> None:

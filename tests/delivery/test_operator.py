@@ -172,6 +172,12 @@ def test_an_operator_called_with_other_shapes_says_so(gate: Any) -> None:
         operator_of(gate)(x[:2], y[:2], gate.weight.detach())
 
 
+def test_an_operator_called_with_another_weight_names_that(gate: Any) -> None:
+    wanted = r"Gate: the kernel was verified with weight as \(.*\) float32, not as \(.*\) float64; convert"
+    with pytest.raises(RuntimeError, match=wanted):
+        operator_of(gate)(*inputs(), gate.weight.detach().double())
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "layer", [lambda: nn.Linear(4, 4), lambda: nn.BatchNorm1d(4)], ids=["read", "written"]

@@ -7,7 +7,7 @@ import copy
 import hashlib
 import json
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,7 +17,7 @@ from torch import nn
 from .compiled import compile_whole
 from .contract import HOLDERS, Contract, Part, TensorFacts
 from .kernel import VerifiedKernel, load_origin
-from .library import misfit, this_machine
+from .library import is_place, misfit, this_machine
 from .module import attach
 from .structure import UnstructuredError, find
 from .weights import read_weights
@@ -63,7 +63,7 @@ def load(folder: Path, module: nn.Module | None = None, *, strict: bool = False)
             f"{folder}: the module cannot come back as it was saved: {manifest['lost'][0]}; "
             "give the original: load(folder, module)"
         )
-    original = _copy_of(folder, module) if module is not None else _own_original(folder, contract, origin)
+    original = _copy_of(folder, module) if module is not None else _made_again(folder, contract, origin)
     try:
         for path, kernel in kernels.items():
             attach(kernel, original.get_submodule(path), strict=strict)
@@ -77,11 +77,14 @@ def load(folder: Path, module: nn.Module | None = None, *, strict: bool = False)
 def _contract(folder: Path, origin: str | None) -> Contract:
     try:
         init = tuple(load_origin(origin).get_init_inputs()) if origin is not None else ()
+    except Exception as error:  # whatever the reference's own source raises
+        raise FolderError(f"{folder}: its original cannot be made ({error!r})") from error
+    try:
         return Contract.from_data(json.loads(_text(folder / CONTRACT)), init)
     except UnstructuredError as error:
         raise FolderError(f"{folder}: {error}; import or install what defines it first") from error
-    except Exception as error:  # whatever the reference's own source raises
-        raise FolderError(f"{folder}: its original cannot be made ({error!r})") from error
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        raise FolderError(f"{folder / CONTRACT} is no contract ({error!r}); save the module again") from error
 
 
 def _kernel(
@@ -101,11 +104,14 @@ def checked(folder: Path) -> dict[str, Any]:
         manifest: dict[str, Any] = json.loads(_text(folder / MANIFEST))
         files, digest, version = manifest["files"], manifest["digest"], manifest["format"]
     except (ValueError, KeyError, TypeError) as error:
-        raise FolderError(f"{folder / MANIFEST} is no manifest of a delivered module ({error})") from error
+        raise FolderError(
+            f"{folder / MANIFEST} is no manifest of a delivered module ({error!r}); save the module again"
+        ) from error
     if version != FORMAT:
         raise FolderError(f"{folder} has format {version}; this version reads format {FORMAT}")
     if digest != digest_of_manifest(manifest):
         raise FolderError(f"{folder / MANIFEST} was changed after it was written; save the module again")
+    _check_kinds(folder / MANIFEST, manifest)
     for name, wanted in files.items():
         path = folder / name
         found = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
@@ -113,6 +119,24 @@ def checked(folder: Path) -> dict[str, Any]:
             state = "was changed after it was written" if found else "is missing"
             raise FolderError(f"{path} {state}; save the module again")
     return manifest
+
+
+def _check_kinds(path: Path, manifest: Mapping[str, Any]) -> None:
+    """Raise FolderError for the first entry that is not what it must be, as a hand may have left it."""
+    wanted: dict[str, Callable[[Any], bool]] = {
+        "files": lambda said: _is_words(said) and CONTRACT in said,
+        "library": lambda said: said is None or is_place(said),
+        "blocks": _is_words,
+        "backward": lambda said: said is None or isinstance(said, str),
+        "lost": lambda said: isinstance(said, list),
+    }
+    for name, is_right in wanted.items():
+        if name in manifest and not is_right(manifest[name]):
+            raise FolderError(f"{path}: {name!r} is not what save() wrote there; save the module again")
+
+
+def _is_words(said: Any) -> bool:
+    return isinstance(said, dict) and all(isinstance(value, str) for value in said.values())
 
 
 def digest_of_manifest(manifest: Mapping[str, Any]) -> str:
@@ -146,6 +170,18 @@ def _copy_of(folder: Path, module: nn.Module) -> nn.Module:
         return copy.deepcopy(module)
     except Exception as error:  # whatever a user's __deepcopy__ raises
         raise FolderError(f"{folder}: the module cannot be copied ({error!r})") from error
+
+
+def _made_again(folder: Path, contract: Contract, origin: str | None) -> nn.Module:
+    try:
+        return _own_original(folder, contract, origin)
+    except FolderError:
+        raise
+    except Exception as error:  # of a contract and weights that do not fit, or of the reference's own source
+        raise FolderError(
+            f"{folder}: its original cannot be put together from {CONTRACT} and {WEIGHTS} ({error!r}); "
+            "save the module again, or give the original: load(folder, module)"
+        ) from error
 
 
 def _own_original(folder: Path, contract: Contract, origin: str | None) -> nn.Module:

@@ -29,6 +29,14 @@ def this_machine() -> dict[str, Any]:
     }
 
 
+def is_place(said: Any) -> bool:
+    """Tell whether a value says of a machine what ``this_machine`` says."""
+    if not isinstance(said, dict) or not isinstance(said.get("features"), list):
+        return False
+    words = [said.get(name) for name in ("system", "architecture", "libc")]
+    return all(isinstance(word, str) for word in (*words, *said["features"]))
+
+
 def misfit(made_for: Mapping[str, Any], here: Mapping[str, Any]) -> str | None:
     """Return why a library that was made for one machine cannot run on another; None where it can."""
     for name in ("system", "architecture"):

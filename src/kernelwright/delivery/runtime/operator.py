@@ -64,9 +64,18 @@ class KernelOperator:
             facts = [*case.inputs, *(self.contract.weights[name].facts for name in self.names)]
             if len(facts) == len(tensors) and all(map(_fits, tensors, facts)):
                 return case, inputs, weights
-        got = ", ".join(f"{tuple(t.shape)} {t.dtype}" for t in inputs)
+        raise RuntimeError(f"{self.contract.title}: {self._misfit(inputs, weights)}")
+
+    def _misfit(self, inputs: Sequence[torch.Tensor], weights: Sequence[torch.Tensor]) -> str:
+        """Say which tensor of a call is none that was verified, and what to do."""
+        for name, tensor in zip(self.names, weights, strict=True):
+            facts = self.contract.weights[name].facts
+            if not _fits(tensor, facts):
+                wanted = f"{name} as {facts.shape} {facts.dtype}, not as {_told(tensor)}"
+                return f"the kernel was verified with {wanted}; convert the weights back, or call the module"
+        got = ", ".join(map(_told, inputs))
         known = "; ".join(", ".join(f"{f.shape} {f.dtype}" for f in c.inputs) for c in self.contract.cases)
-        raise RuntimeError(f"{self.contract.title}: the kernel was verified on {known}, not on {got}")
+        return f"the kernel was verified on {known}, not on {got}; call the module, which runs its original"
 
     # -- gradients ---------------------------------------------------------------------------------
 
@@ -281,6 +290,10 @@ def _fits(tensor: torch.Tensor, facts: TensorFacts) -> bool:
         a == b for a, b in zip(tensor.shape, facts.shape, strict=True)
     )
     return is_shaped and str(tensor.dtype) == f"torch.{facts.dtype}"
+
+
+def _told(tensor: torch.Tensor) -> str:
+    return f"{tuple(tensor.shape)} {str(tensor.dtype).removeprefix('torch.')}"
 
 
 def _empty(facts: TensorFacts, tensors: Sequence[torch.Tensor]) -> torch.Tensor:

@@ -8,7 +8,7 @@ import itertools
 import operator
 import textwrap
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 import torch
@@ -20,7 +20,13 @@ from kernelwright.ir.extents import Dim, dims_in, made_for
 from kernelwright.ir.lower.family import dims_of
 from kernelwright.ir.lowering import Programs
 from kernelwright.ir.program import Buffer, Call, Program, Region
-from kernelwright.targets.module_file.constructor import NEW_NAME, constructor_source, forward_arguments
+from kernelwright.targets.module_file.checks import HELPERS, equals, fixed_values, is_alike, refusals
+from kernelwright.targets.module_file.constructor import (
+    NEW_NAME,
+    constructor_source,
+    forward_arguments,
+    names_bound,
+)
 from kernelwright.targets.module_file.forward import check_unique, dotted, forward_method
 from kernelwright.targets.module_file.shared_source import DECLARE, LAID_OUT, REUSED, UNPACK
 from kernelwright.tasks.capture import Captured, Placeholder
@@ -28,8 +34,6 @@ from kernelwright.tasks.namespace import bind_source, construct_model, load_name
 
 AS_VERIFIED = "torch.no_grad(), torch._C._DisableAutocast()"
 """What calls of torch run under: kernels read their results by address, as the type that was verified."""
-NO_GRADIENTS = "this kernel has no gradients: call it under torch.no_grad(), or train the original module"
-"""What a candidate says where a call of it would cut a graph of gradients."""
 
 
 class CandidateWriter(ABC):
@@ -135,7 +139,8 @@ class CandidateWriter(ABC):
         return any("_unpack(" in line for line in self.constants.values())
 
     def _helpers(self, model: str) -> list[str]:
-        texts = [self.laid_out.strip()] if "_laid_out(" in model else []
+        texts = [HELPERS.strip()]
+        texts += [self.laid_out.strip()] if "_laid_out(" in model else []
         texts += [REUSED.strip()] if "_reused(" in model else []
         steps = [s for _, p in self.programs.values() for s in p.steps if isinstance(s, Call)]
         texts += list(dict.fromkeys(s.helper.strip() for s in steps if s.helper))
@@ -194,10 +199,11 @@ class CandidateWriter(ABC):
         tensors = sorted(
             {self.arguments[int(p.source)] for c, _ in self.programs.values() for p in inputs_of(c)}
         )
-        got = ", ".join(f"{{tuple({name}.shape)}} {{{name}.dtype}}" for name in tensors)
+        fixed = dict.fromkeys(name for c, _ in self.programs.values() for name in self._fixed(c))
+        got = ", ".join([f"{{_told({n})}}" for n in tensors] + [f"{n}={{_told({n})}}" for n in fixed])
         known = "; ".join(self._shapes(captured) for captured, _ in self.programs.values())
         checks.append(f'raise ValueError(f"made for {known}; got {got}")')
-        lines += ["        " + line for line in (*_refusal_of_gradients(tensors), *checks)]
+        lines += ["        " + line for line in (*refusals(tensors), *checks)]
         for name, (_, program) in self.programs.items():
             kernels = {s.name: self.function_name(s) for s in program.steps if isinstance(s, Region)}
             method = forward_method(
@@ -217,11 +223,19 @@ class CandidateWriter(ABC):
         terms = [f"{dim.low} <= {dim.variable} <= {dim.high}" for dim in dims_of(captured.axes)]
         for placeholder in inputs_of(captured):
             name = self.arguments[int(placeholder.source)]
-            terms.append(f"{name}.shape == {placeholder.shape} and {name}.dtype is {placeholder.dtype}")
+            terms.append(is_alike(name, placeholder, self.device))
+        terms += [equals(name, text) for name, text in self._fixed(captured).items()]
         return " and ".join(terms)
+
+    def _fixed(self, captured: Captured) -> Mapping[str, str]:
+        """Return what arguments that are no tensors must equal."""
+        declared = None if self.is_live else forward_arguments(self.source)
+        known = frozenset() if declared is None else names_bound(self.source)
+        return fixed_values(captured, self.arguments, declared, known)
 
     def _shapes(self, captured: Captured) -> str:
         shapes = ", ".join(f"{p.shape} {p.dtype!s}" for p in inputs_of(captured)) or "no inputs"
+        shapes += "".join(f", {name}={text}" for name, text in self._fixed(captured).items())
         ranges = "".join(f", {d.variable} from {d.low} to {d.high}" for d in dims_of(captured.axes))
         return shapes + ranges
 
@@ -269,8 +283,8 @@ class CandidateWriter(ABC):
     def _constant(self, name: str, tensor: torch.Tensor) -> str:
         variable = "_CONSTANT_" + _identifier(name).upper()
         if tensor.numel() <= 16:
-            text = f"torch.tensor({tensor.tolist()}, dtype={tensor.dtype})".replace("inf", 'float("inf")')
-            text = text.replace("nan", 'float("nan")')
+            values = str(tensor.tolist()).replace("inf", 'float("inf")').replace("nan", 'float("nan")')
+            text = f'torch.tensor({values}, dtype={tensor.dtype}, device="cpu")'
         else:
             data = base64.b64encode(tensor.contiguous().view(torch.uint8).numpy().tobytes()).decode()
             lines = textwrap.wrap(data, 100)
@@ -297,19 +311,6 @@ def _tensor_of(module: nn.Module, name: str, otherwise: object) -> object:
 def inputs_of(captured: Captured) -> list[Placeholder]:
     """Return the arguments of forward that are tensors."""
     return [p for p in captured.placeholders if p.kind == "input"]
-
-
-def _refusal_of_gradients(tensors: Sequence[str]) -> list[str]:
-    """Return lines that raise where an input is part of a graph of gradients: kernels would cut it.
-
-    Parameters are not asked: they want gradients in every call outside ``no_grad``, wanted by anybody or not.
-    """
-    if not tensors:
-        return []
-    return [
-        f"if torch.is_grad_enabled() and any(t.requires_grad for t in ({', '.join(tensors)},)):",
-        f'    raise RuntimeError("{NO_GRADIENTS}")',
-    ]
 
 
 def _needs_no_grad(program: Program) -> bool:

@@ -12,15 +12,15 @@ NEW_NAME = "ModelNew"
 def constructor_source(source: str) -> tuple[str, ast.ClassDef]:
     """Return (everything the class needs, the class renamed ``ModelNew`` and without ``forward``).
 
-    The first part has the imports, helper classes, functions and globals that the constructor uses,
-    directly or not. Raises LoweringError when the source has no plain ``class Model``.
+    The first part has the imports, helper classes, functions and globals that the constructor and the default
+    values of forward use, directly or not. Raises LoweringError when the source has no plain ``class Model``.
     """
     tree = ast.parse(source)
     model = next((s for s in tree.body if isinstance(s, ast.ClassDef) and s.name == "Model"), None)
     if model is None:
         raise LoweringError("the task's source defines no `class Model` at top level")
     model = _without_forward(copy.deepcopy(model))
-    kept = _definitions_used(tree.body, model)
+    kept = _definitions_used(tree.body, _names(model) | _names_of_defaults(forward_arguments(source)))
     renamed = [_Rename().visit(copy.deepcopy(statement)) for statement in kept]
     return "\n\n".join(ast.unparse(s) for s in renamed), _Rename().visit(model)
 
@@ -33,6 +33,13 @@ def forward_arguments(source: str) -> ast.arguments | None:
                 if isinstance(item, ast.FunctionDef) and item.name == "forward":
                     return item.args
     return None
+
+
+def names_bound(source: str) -> frozenset[str]:
+    """Return the names that a reference's source defines or imports at its top level."""
+    imports = [s for s in ast.parse(source).body if isinstance(s, ast.Import | ast.ImportFrom)]
+    imported = {(alias.asname or alias.name).partition(".")[0] for s in imports for alias in s.names}
+    return frozenset(imported.union(*(_binds(statement) for statement in ast.parse(source).body)))
 
 
 class _Rename(ast.NodeTransformer):
@@ -65,10 +72,16 @@ def _without_forward(model: ast.ClassDef) -> ast.ClassDef:
     return model
 
 
-def _definitions_used(body: Iterable[ast.stmt], model: ast.ClassDef) -> list[ast.stmt]:
-    """Return the top-level statements that the class needs, in their order."""
+def _names_of_defaults(arguments: ast.arguments | None) -> set[str]:
+    """Return the names in the default values of forward, which stays declared as it was."""
+    defaults = [] if arguments is None else [*arguments.defaults, *filter(None, arguments.kw_defaults)]
+    return set[str]().union(*map(_names, defaults))
+
+
+def _definitions_used(body: Iterable[ast.stmt], needed: set[str]) -> list[ast.stmt]:
+    """Return the top-level statements that the class needs for these names, in their order."""
     statements = [s for s in body if not (isinstance(s, ast.ClassDef) and s.name == "Model")]
-    needed, wanted = _names(model), set[int]()
+    wanted = set[int]()
     grew = True
     while grew:
         grew = False

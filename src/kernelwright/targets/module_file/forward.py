@@ -8,6 +8,7 @@ from kernelwright.core.errors import LoweringError
 from kernelwright.ir.arguments import signature
 from kernelwright.ir.extents import dims_in, most
 from kernelwright.ir.program import Buffer, BufferRef, Call, CallArg, Program, Region
+from kernelwright.targets.module_file.checks import may_negate, weight_check
 from kernelwright.targets.module_file.shared_source import LARGE_BYTES
 
 FREE_FROM_BYTES = 1 << 20
@@ -108,22 +109,22 @@ class _ForwardWriter:
         return [*lines, self._return()]
 
     def _sources(self) -> list[str]:
-        """Bind inputs, parameters and constants to their buffers' names."""
-        lines = []
+        """Bind inputs, parameters and constants to their buffers' names; weights are looked at first."""
+        bound, laid_out = [], []
         used = self._used()
         for buffer in self.program.buffers:
             if buffer.kind == "temporary" or buffer.name not in used:
                 continue
-            if buffer.kind == "input":
-                source = self.arguments[int(buffer.source or 0)]
-            else:
-                source = self.attribute(buffer)
-            if buffer.name in self.touched or buffer.kind == "input":
-                laid_out = f"_laid_out({source}, {buffer.stride})"
-                source = f"{source}.contiguous()" if is_dense(buffer) else laid_out
-            if source != self.names[buffer.name]:
-                lines.append(f"{self.names[buffer.name]} = {source}")
-        return lines
+            name = self.names[buffer.name]
+            is_input = buffer.kind == "input"
+            source = self.arguments[int(buffer.source or 0)] if is_input else self.attribute(buffer)
+            if source != name:
+                bound.append(f"{name} = {source}")
+            if _is_held(source):
+                bound += weight_check(name, buffer, "device" if self.device else None)
+            if buffer.name in self.touched or is_input:
+                laid_out.append(f"{name} = {_laid_out(name, buffer)}")
+        return [*bound, *laid_out]
 
     def _used(self) -> set[str]:
         used = {o for o in self.program.outputs if o} | {b for _, b in self.program.mutations}
@@ -212,6 +213,17 @@ def dotted(root: str, path: str) -> str:
     return text
 
 
+def _is_held(source: str) -> bool:
+    """True for what the module holds, which may be another tensor in the next call."""
+    return source.startswith(("self.", "getattr(self"))
+
+
+def _laid_out(name: str, buffer: Buffer) -> str:
+    """Return the expression of a tensor that lies in memory as kernels count its elements."""
+    positive = f"{name}.resolve_neg()" if may_negate(buffer) else name
+    return f"{positive}.contiguous()" if is_dense(buffer) else f"_laid_out({positive}, {buffer.stride})"
+
+
 def _python_name(name: str, helpers: Collection[str]) -> str:
     """Return a variable for a buffer that hides neither a keyword nor a helper function."""
     clean = "".join(c if c.isalnum() or c == "_" else "_" for c in name)
@@ -224,7 +236,8 @@ def _python_name(name: str, helpers: Collection[str]) -> str:
 def _empty(buffer: Buffer, *, on_device: bool) -> str:
     if not on_device and n_bytes(buffer) >= LARGE_BYTES:
         return f"_reused({buffer.shape}, {buffer.stride}, torch.{buffer.dtype})"
-    dtype = f"dtype=torch.{buffer.dtype}" + (", device=device" if on_device else "")
+    device = "device" if on_device else '"cpu"'
+    dtype = f"dtype=torch.{buffer.dtype}, device={device}"
     if is_dense(buffer):
         return f"torch.empty({buffer.shape}, {dtype})"
     return f"torch.empty_strided({buffer.shape}, {buffer.stride}, {dtype})"

@@ -9,7 +9,7 @@ def _laid_out(tensor, stride):
     """Return the tensor with exactly these strides, copied only where it has others."""
     if tensor.stride() == stride:
         return tensor
-    return torch.empty_strided(tensor.shape, stride, dtype=tensor.dtype).copy_(tensor)
+    return torch.empty_strided(tensor.shape, stride, dtype=tensor.dtype, device="cpu").copy_(tensor)
 '''
 
 REUSED = '''
@@ -27,7 +27,7 @@ def _reused(shape, stride, dtype):
     n_uses = getattr(torch._C, "_storage_Use_Count", None)
     size = (1 + sum((n - 1) * step for n, step in zip(shape, stride))) * dtype.itemsize
     if n_uses is None or size < LARGE_BYTES:
-        return torch.empty_strided(shape, stride, dtype=dtype)
+        return torch.empty_strided(shape, stride, dtype=dtype, device="cpu")
     found = None
     for address in list(_given_out):
         storage = _given_out.pop(address, None)
@@ -39,8 +39,8 @@ def _reused(shape, stride, dtype):
         else:
             _given_out[address] = storage
     if found is None:
-        found = torch.empty_strided(shape, stride, dtype=dtype).untyped_storage()
-    tensor = torch.empty(0, dtype=dtype).set_(found, 0, shape, stride)
+        found = torch.empty_strided(shape, stride, dtype=dtype, device="cpu").untyped_storage()
+    tensor = torch.empty(0, dtype=dtype, device="cpu").set_(found, 0, shape, stride)
     _given_out[found.data_ptr()] = found  # from here on it is in use
     for address in list(_given_out)[:-4]:
         _given_out.pop(address, None)
