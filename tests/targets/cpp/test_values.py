@@ -26,6 +26,7 @@ WIDE = torch.randint(-(2**62), 2**62, (8, 33), generator=SEED)
 TENTHS = torch.round(torch.randn(8, 33, generator=SEED) * 10) / 10
 COUNT = torch.arange(1.0, 2001.0).reshape(40, 50)
 ROWS = torch.randn(5, 7, 33, generator=SEED)
+HALF = ROWS[0].bfloat16()
 IMAGE = torch.randn(1, 2, 4, 4, generator=SEED)
 ODD = torch.tensor([0.0, -0.0, 1.0, -1.0, 0.5, -2.0, 3e38, -3e38, 1e-40, torch.nan, torch.inf, -torch.inf])
 
@@ -92,6 +93,10 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
     "scans beside reductions, along lanes": (beside_a_scan, (ROWS,)),
     "scans beside reductions, in columns": (lambda x: beside_a_scan(x.mT), (ROWS,)),
     "powers of odd values": (lambda x: (x**0.75, x**0.5, x**-0.5, x**4, x**-2, x**1.5, x**3), (ODD,)),
+    "the one piece of a list": (
+        lambda x, h: (x + 1, h.split(33, 1)[0], h[:1].unbind(0)[0]),
+        (ROWS[0], HALF),
+    ),
     "places of padded maxima": (
         lambda x: F.max_pool2d(torch.where(x > 9, x, -torch.inf), 3, 2, 1, return_indices=True),
         (IMAGE,),
