@@ -42,6 +42,13 @@ def of_small_integers(a: torch.Tensor, b: torch.Tensor) -> Any:
     return (a * b) > 0, (a + b).float().sum(-1), (-a).float(), (a - b).abs().float()
 
 
+def of_chosen_integers(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> Any:
+    return (
+        torch.where(x > 0, a, 3).amin(-1), torch.where(x > 0, 1, 2).amax(0), torch.fmod(b, 4).amax(-1),
+        torch.where(x > 0, b, 7).max(0)[1], F.pad(b, (1, 1)).amin(0), torch.where(x > 0, b, 5).cummax(-1)[0],
+    )  # fmt: skip
+
+
 def of_wide_integers(a: torch.Tensor) -> Any:
     return (a + a) > a, (a * 3) // 7, a // -3, a % -7, a.clamp(-5, 9), torch.div(a, 4, rounding_mode="floor")
 
@@ -71,6 +78,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
     "uint8": (of_bytes, tuple(BYTES)),
     "int8": (of_small_integers, tuple(SMALL)),
     "int64": (of_wide_integers, (WIDE,)),
+    "integers or a number": (of_chosen_integers, (TENTHS, WIDE, SMALL[0])),
     "bool": (of_bools, (TENTHS > 0,)),
     "floor division": (
         lambda a, b: (a // 0.1, torch.floor_divide(a, 0.3), a // b, torch.div(a, b, rounding_mode="floor")),
