@@ -245,12 +245,14 @@ class Call:
     """Printed verbatim: ``torch.ops.aten.mm.default`` or the name of a helper."""
     args: tuple[CallArg, ...]
     results: tuple[str | None, ...]
-    """Buffers it defines; several: the call returns a tuple; None: that element is not used."""
+    """Buffers it defines; None: that element is not used."""
     kwargs: tuple[tuple[str, CallArg], ...] = ()
     helper: str | None = None
     """Source of the helper function, torch only; printed once."""
     is_view: bool = False
     """The result aliases the first argument; costs nothing."""
+    returns_list: bool = False
+    """The results are elements of a list or tuple, which may have one element."""
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ WIDE = torch.randint(-(2**62), 2**62, (8, 33), generator=SEED)
 TENTHS = torch.round(torch.randn(8, 33, generator=SEED) * 10) / 10
 COUNT = torch.arange(1.0, 2001.0).reshape(40, 50)
 ROWS = torch.randn(5, 7, 33, generator=SEED)
+HALF = ROWS[0].bfloat16()
 IMAGE = torch.randn(1, 2, 4, 4, generator=SEED)
 ODD = torch.tensor([0.0, -0.0, 1.0, -1.0, 0.5, -2.0, 3e38, -3e38, 1e-40, torch.nan, torch.inf, -torch.inf])
 
@@ -39,6 +40,13 @@ def of_bytes(a: torch.Tensor, b: torch.Tensor) -> Any:
 
 def of_small_integers(a: torch.Tensor, b: torch.Tensor) -> Any:
     return (a * b) > 0, (a + b).float().sum(-1), (-a).float(), (a - b).abs().float()
+
+
+def of_chosen_integers(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> Any:
+    return (
+        torch.where(x > 0, a, 3).amin(-1), torch.where(x > 0, 1, 2).amax(0), torch.fmod(b, 4).amax(-1),
+        torch.where(x > 0, b, 7).max(0)[1], F.pad(b, (1, 1)).amin(0), torch.where(x > 0, b, 5).cummax(-1)[0],
+    )  # fmt: skip
 
 
 def of_wide_integers(a: torch.Tensor) -> Any:
@@ -70,6 +78,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
     "uint8": (of_bytes, tuple(BYTES)),
     "int8": (of_small_integers, tuple(SMALL)),
     "int64": (of_wide_integers, (WIDE,)),
+    "integers or a number": (of_chosen_integers, (TENTHS, WIDE, SMALL[0])),
     "bool": (of_bools, (TENTHS > 0,)),
     "floor division": (
         lambda a, b: (a // 0.1, torch.floor_divide(a, 0.3), a // b, torch.div(a, b, rounding_mode="floor")),
@@ -92,6 +101,10 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
     "scans beside reductions, along lanes": (beside_a_scan, (ROWS,)),
     "scans beside reductions, in columns": (lambda x: beside_a_scan(x.mT), (ROWS,)),
     "powers of odd values": (lambda x: (x**0.75, x**0.5, x**-0.5, x**4, x**-2, x**1.5, x**3), (ODD,)),
+    "the one piece of a list": (
+        lambda x, h: (x + 1, h.split(33, 1)[0], h[:1].unbind(0)[0]),
+        (ROWS[0], HALF),
+    ),
     "places of padded maxima": (
         lambda x: F.max_pool2d(torch.where(x > 9, x, -torch.inf), 3, 2, 1, return_indices=True),
         (IMAGE,),

@@ -32,7 +32,8 @@ def make_call(step: TranslatedNode, buffer_of: Callable[[fx.Node], str]) -> Call
         target = node.target.__name__  # type: ignore[union-attr]  # a function
     elif isinstance(node.target, torch._ops.OpOverload):
         target = f"torch.ops.{node.target}"
-    return Call(node.name, target, args, results, kwargs, helper, step.is_view)
+    is_list = isinstance(node.meta["val"], list | tuple)
+    return Call(node.name, target, args, results, kwargs, helper, step.is_view, is_list)
 
 
 def _argument(arg: Any, buffer_of: Callable[[fx.Node], str]) -> CallArg:

@@ -44,21 +44,25 @@ class Accumulator:
     @property
     def needs_total(self) -> bool:
         """True for sums of floats, whose partial results go to float64."""
-        return self.combine == "sum" and self.dtype in ("float32", "float64")
+        return self.combine == "sum" and self.is_float
+
+    @property
+    def is_float(self) -> bool:
+        """True for results that are no integers."""
+        return self.dtype in ("float32", "float64")
 
     @property
     def start(self) -> str:
         """Neutral element."""
-        is_float = self.dtype in ("float32", "float64")
         match self.combine:
             case "sum" | "prod":
                 return literal(0 if self.combine == "sum" else 1, self.dtype)
             case "any" | "all":
                 return "false" if self.combine == "any" else "true"
             case "max":
-                return literal(float("-inf"), self.dtype) if is_float else _LOWEST[self.dtype]
+                return literal(float("-inf"), self.dtype) if self.is_float else _LOWEST[self.dtype]
             case "min":
-                return literal(float("inf"), self.dtype) if is_float else _HIGHEST[self.dtype]
+                return literal(float("inf"), self.dtype) if self.is_float else _HIGHEST[self.dtype]
         raise KeyError(self.combine)
 
     @property
@@ -77,7 +81,8 @@ class Accumulator:
                 return f"{target} |= {value};"
             case "all":
                 return f"{target} &= {value};"
-        return f"{target} = nan{self.combine}({target}, {value});"
+        kind = "" if self.is_float else f"<{self.ctype}>"  # the value's text may be a plain int of C++
+        return f"{target} = nan{self.combine}{kind}({target}, {value});"
 
     def absorbs(self, value: float | int | bool) -> bool:
         """True when taking the value in changes nothing."""

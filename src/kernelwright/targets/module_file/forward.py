@@ -171,9 +171,9 @@ class _ForwardWriter:
         arguments += [f"{key}={self._argument(value)}" for key, value in call.kwargs]
         text = f"{call.target}({', '.join(arguments)})"
         self.allocated |= {r for r in call.results if r}
-        if len(call.results) > 1:
+        if call.returns_list:
             targets = ", ".join("_" if r is None else self.names[r] for r in call.results)
-            lines = [f"{targets} = {text}"]
+            lines = [f"({targets},) = {text}" if len(call.results) == 1 else f"{targets} = {text}"]
         else:
             lines = [text if call.results[0] is None else f"{self.names[call.results[0]]} = {text}"]
         return lines + [line for r in call.results if r for line in self._checked_layout(r)]
