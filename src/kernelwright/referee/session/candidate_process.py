@@ -561,6 +561,10 @@ def check_form(reply: Message, outputs: tuple[OutputSpec, ...], is_tuple: bool) 
         raise Failure(Status.INCORRECT_SHAPE, f"forward must return {wanted}, as the reference does")
     for i, (got, spec) in enumerate(zip(described, outputs, strict=True)):
         _check_output(f"out{i}", got, spec)
+    for i, j in reply["overlaps"]:
+        is_dense = outputs[i].must_be_dense and outputs[j].must_be_dense  # others may interleave
+        if is_dense and i not in outputs[j].overlaps:
+            raise Failure(Status.ALIASED_OUTPUT, f"out{j} shares memory with out{i}")
 
 
 def _check_output(name: str, got: Message, spec: OutputSpec) -> None:
