@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,8 @@ from kernelwright.referee.session.call_records import (
     read_memory,
     read_output,
 )
+from kernelwright.referee.session.candidate_process import Failure, check_form
+from kernelwright.referee.session.input_samples import OutputSpec
 
 FLOAT32 = 6
 
@@ -141,3 +144,32 @@ def _await_state(pid: int, *, is_stopped: bool) -> None:
     while (state_of(pid) == "T") is not is_stopped:
         assert time.monotonic() < deadline
         time.sleep(0.001)
+
+
+def two_outputs(memory: np.ndarray[Any, Any], begins: tuple[int, int], size: int) -> Any:
+    record = record_of(memory, [size], [1])
+    record["n_outputs"] = 2
+    record["outputs"][1] = record["outputs"][0]
+    for one, begin in zip(record["outputs"], begins, strict=False):
+        one["data"], one["offset"] = memory.ctypes.data + 4 * begin, begin
+    return record
+
+
+@pytest.mark.parametrize(
+    ("begins", "size", "overlaps"),
+    [((0, 0), 4, [(0, 1)]), ((0, 3), 4, [(0, 1)]), ((4, 0), 4, []), ((0, 0), 0, [])],
+)
+def test_outputs_that_lie_in_each_other_are_told_from_those_in_one_storage(
+    begins: tuple[int, int], size: int, overlaps: list[tuple[int, int]]
+) -> None:
+    reply = describe(two_outputs(np.zeros(8, np.float32), begins, size))
+    assert reply["overlaps"] == overlaps
+
+
+def test_outputs_share_memory_with_each_other_only_where_the_references_do() -> None:
+    reply = describe(two_outputs(np.zeros(8, np.float32), (0, 0), 4))
+    first = OutputSpec("float32", (4,), may_share=False, must_be_dense=True)
+    with pytest.raises(Failure, match="out1 shares memory with out0"):
+        check_form(reply, (first, first), is_tuple=False)
+    check_form(reply, (first, replace(first, overlaps=frozenset({0}))), is_tuple=False)
+    check_form(reply, (first, replace(first, must_be_dense=False)), is_tuple=False)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernelwright.referee.host.change import AcceptedInputs, change_sample
-from kernelwright.referee.host.input_distributions import SINK_DEPTH, change_inputs, nudge
+from kernelwright.referee.host.input_distributions import SINK_DEPTH, change_inputs, cuts, nudge
 from kernelwright.referee.host.odd_rows import Keeping
 from kernelwright.referee.host.weight_draws import change_state
 
@@ -60,6 +60,20 @@ def test_the_last_element_is_a_spike_however_many_there_are(shape: tuple[int, ..
     x = torch.rand(shape)
     change_inputs(x, "sparse_spikes", 0, torch.Generator().manual_seed(0))
     assert abs(float(x.flatten()[-1])) > 20
+
+
+def test_spikes_stand_where_a_long_input_is_shared_out() -> None:
+    x = torch.rand(1 << 20)
+    change_inputs(x, "sparse_spikes", 0, torch.Generator().manual_seed(0))
+    third = -(-len(x) // 3)
+    for at in (len(x) // 2, third, len(x) - len(x) // 16):
+        assert float(x[at - 1 : at + 1].abs().min()) > 20
+
+
+def test_cuts_are_those_of_elements_and_of_rows_and_lie_inside() -> None:
+    assert {4, 5} <= set(cuts(10, 10).tolist())
+    assert {5, 6} <= set(cuts(9, 3).tolist())  # two rows and one
+    assert all(0 <= at < n for n in (1, 2, 9) for at in cuts(n, 1).tolist())
 
 
 def test_heavy_tail_has_both_signs_and_outliers() -> None:

@@ -10,6 +10,9 @@ SPIKE = 50.0
 SPIKE_SHARE = 1000
 """One element in this many becomes a spike. The last element always is one: a loop that ends too early misses
 it, and a sum over thousands of elements would not show that an ordinary value is missing."""
+MOST_PARTS = 16
+"""Up to half of the spikes stand where an input is cut that is shared out in 2 to this many parts: a loop of
+several threads may lose the ends of its parts there, and a sum over millions would not show it."""
 TAIL_EXPONENT = 1.5
 """Pareto exponent of ``heavy_tail``: finite mean, infinite variance."""
 TAIL_LIMIT = 1e4
@@ -120,12 +123,30 @@ def _spike(x: torch.Tensor, generator: torch.Generator) -> None:
         return
     n_spikes = max(x.numel() // SPIKE_SHARE, 1) + 1
     where = torch.randint(x.numel(), (n_spikes,), generator=generator)
+    cut = cuts(x.numel(), len(x) if x.ndim else 1)
+    cut = cut[torch.randperm(len(cut), generator=generator)[: (n_spikes - 1) // 2]]
+    where[: len(cut)] = cut
     where[-1] = x.numel() - 1
     height = SPIKE * (0.5 + torch.rand(n_spikes, generator=generator))
     sign = torch.randint(2, (n_spikes,), generator=generator) * 2 - 1
     flat = x.clone(memory_format=torch.contiguous_format).view(-1)
     flat[where] = (height * sign).to(x.dtype)
     x.copy_(flat.view(x.shape))
+
+
+def cuts(n: int, n_rows: int) -> torch.Tensor:
+    """Return the elements on both sides of the cuts where ``n`` elements or their rows are shared out.
+
+    Parts differ by one at most, or the last is shorter than the others, which are alike.
+    """
+    places = set[int]()
+    for size, width in ((n, 1), (n_rows, n // n_rows)):
+        for parts in range(2, MOST_PARTS + 1):
+            least, rest = divmod(size, parts)
+            for k in range(1, parts):
+                places |= {(k * least + min(k, rest)) * width, k * -(-size // parts) * width}
+    beside = [at - side for at in sorted(places) if 0 < at < n for side in (1, 0)]
+    return torch.tensor(beside, dtype=torch.long)
 
 
 def _make_heavy(x: torch.Tensor, generator: torch.Generator) -> None:

@@ -2,6 +2,7 @@
 
 import ctypes
 import errno
+import itertools
 import math
 import os
 from collections.abc import Iterable, Sequence
@@ -44,7 +45,26 @@ def describe(record: Any, owned: Iterable[Range] = ()) -> Message:
     count = int(record["n_outputs"])
     outputs = [_output(one, owned) for one in record["outputs"][: min(count, MOST_OUTPUTS)]]
     outputs += [{"type": "output"}] * (count - len(outputs) if count < 1 << 16 else 1)
-    return {"is_tuple": bool(record["is_tuple"]), "outputs": outputs}
+    return {"is_tuple": bool(record["is_tuple"]), "outputs": outputs, "overlaps": _overlaps(record)}
+
+
+def _overlaps(record: Any) -> list[tuple[int, int]]:
+    """Return the pairs of a call's outputs whose elements lie between those of each other."""
+    outputs = record["outputs"][: min(int(record["n_outputs"]), MOST_OUTPUTS)]
+    spans = [(i, *_span_of(one)) for i, one in enumerate(outputs) if one["kind"] == TENSOR]
+    pairs = itertools.combinations(spans, 2)
+    return [(i, j) for (i, begin, end), (j, first, last) in pairs if begin < last and first < end]
+
+
+def _span_of(one: Any) -> tuple[int, int]:
+    """Return first byte and end of the elements of an output."""
+    n_axes = min(max(int(one["ndim"]), 0), one["size"].size)
+    shape, stride = one["size"][:n_axes].tolist(), one["stride"][:n_axes].tolist()
+    begin = int(one["data"])
+    if math.prod(shape) == 0:
+        return begin, begin
+    last = sum((n - 1) * step for n, step in zip(shape, stride, strict=True))
+    return begin, begin + (last + 1) * ITEM_BYTES.get(DTYPES.get(int(one["dtype"]), ""), 1)
 
 
 def _output(one: Any, owned: Iterable[Range]) -> Message:

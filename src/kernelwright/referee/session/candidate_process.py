@@ -263,6 +263,23 @@ class CandidateProcess:
         places = {name: self.slots[name] for name in sets}
         return self._made(lambda: self._calls.make_written(places, values, timeout_s), timeout_s, n_looked)
 
+    def run_during(
+        self, sets: Sequence[str], left: int, state: WeightState, slots: Mapping[str, Slot], *, n_looked: int
+    ) -> int:
+        """Call once on each set; write a part of a weight sample when about ``left`` calls are left.
+
+        Of the first calls after that, up to ``n_looked`` outputs, chosen afterwards, are read into
+        ``looked``. Returns how many calls began after that.
+        """
+        timeout_s = self._call_timeout_s + len(sets) * self._call_timeout_s / 10
+        self.looked = []
+
+        def make() -> Made:
+            move = partial(self._weights.overwrite, state, slots)
+            return self._calls.make_during(sets, left, move, timeout_s)
+
+        return self._made(make, timeout_s, n_looked).total
+
     def _make(
         self, names: Sequence[str], counted: int, timeout_s: float, *, per_call_s: float = 1.0,
         keep: Sequence[int] = (), n_looked: int = 0,
@@ -280,7 +297,7 @@ class CandidateProcess:
             with self._judged("calls", Status.RUNTIME_ERROR):
                 made = make()
                 seconds = self.child.answered_in_s
-                if n_looked:
+                if n_looked and made.counted:
                     self._look(made, n_looked)
                 self.child.drain(timeout_s)
                 self.child.answered_in_s = seconds
@@ -561,6 +578,10 @@ def check_form(reply: Message, outputs: tuple[OutputSpec, ...], is_tuple: bool) 
         raise Failure(Status.INCORRECT_SHAPE, f"forward must return {wanted}, as the reference does")
     for i, (got, spec) in enumerate(zip(described, outputs, strict=True)):
         _check_output(f"out{i}", got, spec)
+    for i, j in reply["overlaps"]:
+        is_dense = outputs[i].must_be_dense and outputs[j].must_be_dense  # others may interleave
+        if is_dense and i not in outputs[j].overlaps:
+            raise Failure(Status.ALIASED_OUTPUT, f"out{j} shares memory with out{i}")
 
 
 def _check_output(name: str, got: Message, spec: OutputSpec) -> None:

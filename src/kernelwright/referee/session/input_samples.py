@@ -28,6 +28,8 @@ class OutputSpec:
     must_be_dense: bool
     device: str = "cpu"
     """Torch's name for the kind of device on which the reference returns this output."""
+    overlaps: frozenset[int] = frozenset()
+    """Numbers of the reference's earlier outputs that share memory with this one."""
 
     @property
     def nbytes(self) -> int:

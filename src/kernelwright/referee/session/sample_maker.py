@@ -354,9 +354,12 @@ class DrawMaker:
         if len(reply["outputs"]) > MOST_OUTPUTS:
             raise TaskError(f"{self._host.where}: the reference returns more than {MOST_OUTPUTS} tensors")
         self.outputs = tuple(
-            OutputSpec(o["dtype"], tuple(o["shape"]), bool(o["shares"]), o["is_dense"], o["device"])
-            for o in reply["outputs"]
-        )
+            OutputSpec(
+                o["dtype"], tuple(o["shape"]), bool(o["shares"]), o["is_dense"], o["device"],
+                frozenset(i for i, j in reply["overlaps"] if j == at),
+            )
+            for at, o in enumerate(reply["outputs"])
+        )  # fmt: skip
         nbytes = sum(spec.nbytes for spec in self.outputs)
         self._host.check_memory(self._layout.args_bytes, nbytes, self._layout.state_bytes)
         self.output_slots, self.output_bytes = place([(o.dtype, o.shape) for o in self.outputs])
