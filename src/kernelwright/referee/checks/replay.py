@@ -23,7 +23,6 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelwright.core.evaluation import Check, Status
-from kernelwright.referee.checks.moved_weights import MovedWeights
 from kernelwright.referee.checks.replay_statistics import (
     ON_A_GPU,
     ON_THE_PROCESSOR,
@@ -126,7 +125,6 @@ class Replay:
                 passes.append(self._take_pass())
             if problem := conclude(passes, self._timed, self._count):
                 raise Failure(Status.REJECTED, problem, check=Check.REPLAY, is_by_clock=True)
-            MovedWeights(self._contestant, self._draws, self._weights, self._timed.seconds).check()
         finally:
             self._reference.forget(ARENA)
         self._contestant.forget_kept()

@@ -88,23 +88,9 @@ class CallQueue:
         """Add one token."""
         self._lib.call_push(self._begin, ctypes.byref(self._fed), ctypes.c_uint64(token))
 
-    def push_calls(self, numbers: Sequence[int]) -> None:
-        """Feed a call for each of these argument sets and wait for none; there must be room for all."""
-        tokens = np.array(numbers, dtype=np.uint64)
-        self._lib.call_push_all(
-            self._begin, ctypes.byref(self._fed), tokens.ctypes.data_as(ctypes.c_void_p), len(numbers)
-        )
-        self.n_calls += len(numbers)
-
-    def n_left(self) -> int:
-        """Return how many tokens are not done; the first of them may be under way."""
-        self._lib.call_left.restype = ctypes.c_uint32
-        return int(self._lib.call_left(self._begin, self._fed))
-
-    def drain(self, timeout_s: float, left: int = 0) -> FeedEnd:
-        """Wait until all tokens, but the last ``left``, are done."""
-        target = ctypes.c_uint32(self._fed.value - left)
-        return FeedEnd(self._lib.call_drain(self._begin, target, ctypes.c_double(timeout_s), self._sock))
+    def drain(self, timeout_s: float) -> FeedEnd:
+        """Wait until all tokens are done."""
+        return FeedEnd(self._lib.call_drain(self._begin, self._fed, ctypes.c_double(timeout_s), self._sock))
 
     def feed(
         self, calls: Sequence[int], timeout_s: float, *, n_extra: int, ahead: int

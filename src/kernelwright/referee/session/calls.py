@@ -1,7 +1,7 @@
 """Has one process call its module. Reference and candidate go through the same code for every purpose."""
 
 import secrets
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,9 +18,6 @@ EARLY = 0
 """The place where the output of an early timed call is kept until the end."""
 SLOW_S = 0.002
 """Slower calls are not followed by further ones that do not count: one would take longer than the stop."""
-
-SOON = 8
-"""Of calls after something happened, those in which nobody can have noticed, but by looking for it."""
 
 
 @dataclass(frozen=True)
@@ -106,18 +103,6 @@ class Calls:
         self._child.feed_written([self._numbers[name] for name in sets], places, values, timeout_s)
         own_ns = queue.span_ns(first, first + total - 1)
         return Made(first, total, total, self._child.answered_in_s, own_ns / 1e9)
-
-    def make_during(
-        self, names: Sequence[str], left: int, act: Callable[[], object], timeout_s: float
-    ) -> Made:
-        """Call once on each set, and ``act`` when about ``left`` are left; the next ``SOON`` count.
-
-        Not for a device, whose work goes on after its calls.
-        """
-        end = self._child.queue.n_calls + len(names)
-        numbers = [self._numbers[name] for name in names]
-        count = self._child.feed_during(numbers, left, act, timeout_s)
-        return Made(end - count, min(count, SOON), count, self._child.answered_in_s, 0.0)
 
     def _make_apart(self, tokens: Sequence[int], timeout_s: float) -> None:
         self._child.drain(timeout_s)

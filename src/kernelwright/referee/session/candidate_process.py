@@ -263,23 +263,6 @@ class CandidateProcess:
         places = {name: self.slots[name] for name in sets}
         return self._made(lambda: self._calls.make_written(places, values, timeout_s), timeout_s, n_looked)
 
-    def run_during(
-        self, sets: Sequence[str], left: int, state: WeightState, slots: Mapping[str, Slot], *, n_looked: int
-    ) -> int:
-        """Call once on each set; write a part of a weight sample when about ``left`` calls are left.
-
-        Of the first calls after that, up to ``n_looked`` outputs, chosen afterwards, are read into
-        ``looked``. Returns how many calls began after that.
-        """
-        timeout_s = self._call_timeout_s + len(sets) * self._call_timeout_s / 10
-        self.looked = []
-
-        def make() -> Made:
-            move = partial(self._weights.overwrite, state, slots)
-            return self._calls.make_during(sets, left, move, timeout_s)
-
-        return self._made(make, timeout_s, n_looked).total
-
     def _make(
         self, names: Sequence[str], counted: int, timeout_s: float, *, per_call_s: float = 1.0,
         keep: Sequence[int] = (), n_looked: int = 0,
@@ -297,7 +280,7 @@ class CandidateProcess:
             with self._judged("calls", Status.RUNTIME_ERROR):
                 made = make()
                 seconds = self.child.answered_in_s
-                if n_looked and made.counted:
+                if n_looked:
                     self._look(made, n_looked)
                 self.child.drain(timeout_s)
                 self.child.answered_in_s = seconds

@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
@@ -73,10 +73,6 @@ BUILT_BYTES = 64 << 20
 """Most bytes that a build may return, library and report together."""
 RESULTS = ("kernel.so", "report.txt")
 """The files that a build may return, and no others."""
-
-
-SPIN_S = 0.02
-"""So long the parent spins until calls are done, where it must not disturb them."""
 
 
 class ChildError(Exception):
@@ -206,26 +202,6 @@ class Child:
         self.drain(timeout_s)
         how, self.answered_in_s = self.queue.feed_written(numbers, places, values, timeout_s)
         self._judge(how, timeout_s)
-
-    def feed_during(
-        self, calls: Sequence[int], left: int, act: Callable[[], object], timeout_s: float
-    ) -> int:
-        """Feed calls, act when all but ``left`` are done and wait for all. Raises as ``feed``.
-
-        Returns how many calls began after the act.
-        """
-        if not self.is_alive:
-            raise ChildDied("had ended before")
-        self.drain(timeout_s)
-        self.queue.push_calls(calls)
-        end = time.perf_counter() + SPIN_S  # who sleeps here wakes up in the place of the process that calls
-        while self.queue.n_left() > left and time.perf_counter() < end:
-            pass
-        self._judge(self.queue.drain(timeout_s, left), timeout_s)
-        act()
-        n_after = self.queue.n_left() - 1
-        self.drain(timeout_s)
-        return min(max(n_after, 0), left)
 
     def drain(self, timeout_s: float) -> None:
         """Wait for all calls; raises as ``feed``."""

@@ -50,14 +50,10 @@ class LiveWeights:
             return
         if not self._is_mapped or not self._movable.isdisjoint(slots):
             self._hold()
-        self.overwrite(state, slots)
-        if self._is_apart:
-            self._note(self._call("upload_state", arena=ARENA, slots=dict(slots)))
-
-    def overwrite(self, state: WeightState, slots: Mapping[str, Slot]) -> None:
-        """Put a part of a weight sample where the state lay at the last ``write``; calls may be under way."""
         for name, slot in slots.items():
             _view(self._memory, self._own[name])[...] = _view(state.memory, slot)
+        if self._is_apart:
+            self._note(self._call("upload_state", arena=ARENA, slots=dict(slots)))
 
     def read(self, slots: Mapping[str, Slot], into: SharedMemory) -> None:
         """Copy the module's state as it is now to the same slots of other memory."""

@@ -26,11 +26,6 @@ class WeightExchange:
         self.state: WeightState = self._states[0]
         """The weights of this turn."""
 
-    @property
-    def states(self) -> tuple[WeightState, ...]:
-        """All weights that take turns."""
-        return tuple(self._states)
-
     def next(self) -> WeightState:
         """Begin the next turn and return its weights."""
         others = [state for state in self._states if state is not self.state]

@@ -112,16 +112,6 @@ static int await(Queue* q, u32 target, i64 deadline, int sock) {
 
 extern "C" void call_push(Queue* q, u32* fed, u64 token) { push(q, fed, token); }
 
-extern "C" void call_push_all(Queue* q, u32* fed, const u64* tokens, u32 count) {
-    for (u32 i = 0; i < count; i++) push(q, fed, tokens[i]);
-}
-
-// How many tokens are not done; what was written before is there for all of them but the first.
-extern "C" u32 call_left(Queue* q, u32 fed) {
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    return fed - load(&q->done);
-}
-
 extern "C" int call_drain(Queue* q, u32 fed, double seconds, int sock) {
     return await(q, fed, now() + (i64)(seconds * 1e9), sock);
 }
