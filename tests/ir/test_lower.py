@@ -129,3 +129,30 @@ def test_operator_becomes_one_region(name: str) -> None:
     function, x = ONE_REGION[name]
     program = check(Wrap(function), x)
     assert len(regions(program)) == 1 and not calls(program)
+
+
+COPIES: dict[str, tuple[Callable[..., Any], tuple[int, ...]]] = {
+    "copy": (lambda x: (y := x.relu(), y.clone()), (0, 1)),
+    "copy of a sum": (lambda x: (y := x.sum(-1), y.clone(), y.clone()), (0, 1, 2)),
+    "copy of a product": (lambda x: (y := x @ x.mT, y.clone()), (0, 1)),
+    "two copies of an input": (lambda x: (x.clone(), x.clone()), (0, 1)),
+    "the same tensor": (lambda x: (y := x.relu(), y), (0, 0)),
+}
+
+
+@pytest.mark.parametrize("name", COPIES)
+def test_an_output_that_is_a_copy_has_memory_of_its_own(name: str) -> None:
+    function, memories = COPIES[name]
+    outputs = check(Wrap(function), M).outputs
+    found = [outputs.index(output) for output in outputs]
+    assert tuple(found) == memories
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_copy_that_is_seen_otherwise_is_no_view_of_another_output(*, is_first: bool) -> None:
+    def function(x: torch.Tensor) -> Any:
+        y = x.relu()
+        return (y.clone().view(-1), y) if is_first else (y, y.clone().view(-1))
+
+    program = check(Wrap(function), M)
+    assert not any(call.is_view for call in calls(program))

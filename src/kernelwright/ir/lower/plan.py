@@ -41,7 +41,8 @@ class RegionBuilder:
         self._heuristic: dict[Value, None] = {}
         """The roots that are in memory only because computing them again would cost more."""
         self._views: dict[str, TranslatedNode] = {}
-        self._copies: dict[Value, Inline | TranslatedNode] = {}
+        self._copies: dict[tuple[Value, str], Inline | TranslatedNode] = {}
+        """By the value, and by the node where that has a copy of its own."""
         self._memory = MemoryPlan()
         self._results: dict[str, Value] = {}
         """Output or mutated node -> the value in memory that holds it."""
@@ -74,7 +75,23 @@ class RegionBuilder:
                 self._force(item)
         wanted = [n for n in (*self._captured.outputs, *self._captured.mutations.values()) if n is not None]
         for name in wanted:
-            self._results[name] = self._result(self._nodes[name])
+            result = self._result(self._nodes[name])
+            if result in self._results.values() and name not in self._results and self._is_copy(name):
+                result = self._copy(result, self._nodes[name], name)
+            self._results[name] = result
+
+    def _is_copy(self, name: str) -> bool:
+        """Return whether an output is in memory of its own, though another node has the same values."""
+        node = self._nodes[name]
+        while operator_name(node) != "clone.default":
+            base = node.args[0] if node.args else None
+            if not isinstance(base, fx.Node):
+                return False
+            is_same = self._graph.value(base.name) is self._graph.value(node.name)
+            if not (is_same or operator_name(node) in RESHAPING):
+                return False
+            node = base
+        return True
 
     def _settle_layouts(self) -> None:
         """Give the results of calls the strides that follow from how their arguments are stored."""
@@ -123,6 +140,10 @@ class RegionBuilder:
         base = node.args[0] if operator_name(node) in RESHAPING else None
         if isinstance(base, fx.Node) and self._graph.value(base.name) is not value:
             looked_at = self._graph.value(base.name)
+            others = (self._graph.value(n) for n in self._captured.outputs if n not in (None, node.name))
+            if self._is_copy(node.name) and any(looked_at is other for other in others):
+                self._roots[value] = None
+                return value
             if looked_at in self._roots or (isinstance(looked_at, Stored) and self._owns(looked_at)):
                 return self._view(node, self._in_memory(base))
             if isinstance(self._below_reshapes(base), Attention):  # nothing else can be in its region
@@ -146,17 +167,18 @@ class RegionBuilder:
         reshaped = operator_name(step.node) in RESHAPING
         return reshaped and (not isinstance(looked_at, Stored) or self._owns(looked_at))
 
-    def _copy(self, value: Stored, node: fx.Node) -> Value:
-        if value not in self._copies:
-            self._copies[value] = made = self._new_copy(value, node)
+    def _copy(self, value: Value, node: fx.Node, name: str = "") -> Value:
+        """Return a copy of a value: the one of this name, the unnamed one is shared."""
+        if (value, name) not in self._copies:
+            self._copies[value, name] = made = self._new_copy(value, node)
             if isinstance(made, Inline):
                 self._roots[made] = None
-        copy = self._copies[value]
+        copy = self._copies[value, name]
         result = copy.results[0] if isinstance(copy, TranslatedNode) else copy
         assert result is not None
         return result
 
-    def _new_copy(self, value: Stored, node: fx.Node) -> Inline | TranslatedNode:
+    def _new_copy(self, value: Value, node: fx.Node) -> Inline | TranslatedNode:
         name = f"{node.name}_copy"
         if self._options.enabled and value.dtype in DTYPES:
             copy = Maker(name, value.shape, value.dtype).pointwise(lambda e, x: x, value)  # type: ignore[arg-type]
