@@ -14,6 +14,7 @@ from torch import nn
 
 from kernelwright.core.evaluation import Status
 from kernelwright.core.task import Task
+from kernelwright.referee.session import weight_exchange
 from kernelwright.referee.session.candidate_process import CandidateProcess
 from kernelwright.referee.session.referee import Referee, RefereeSession
 from kernelwright.referee.timing.measure import Measurement
@@ -138,6 +139,7 @@ def test_weights_change_after_the_calls_that_do_not_count(
             seen.append(tuple(events))
 
     seen: list[tuple[str, ...]] = []
+    monkeypatch.setattr(weight_exchange, "STAY", 0.0)
     monkeypatch.setattr(CandidateProcess, "load_state", note("weights", load))
     monkeypatch.setattr(CandidateProcess, "time", note("calls", call))
     monkeypatch.setattr(Measurement, "_take_sample", one_sample)
