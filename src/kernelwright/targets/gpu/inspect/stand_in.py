@@ -90,7 +90,18 @@ def install(gpu: GpuFacts, recorder: Recorder) -> None:
     bench = _benchmark(recorder)
     triton.testing.do_bench = triton.testing.do_bench_cudagraph = bench
     driver.set_active(_Driver(gpu, bench))
+    _hide_modes()
     recorder.install()
+
+
+def _hide_modes() -> None:
+    """Leave this stand-in out when a candidate asks whether a mode watches what operators do."""
+    modes = torch.overrides._get_current_function_mode_stack
+
+    def others() -> list[TorchFunctionMode]:
+        return [mode for mode in modes() if not isinstance(mode, OnDevice)]  # type: ignore[no-untyped-call]
+
+    torch.overrides._get_current_function_mode_stack = others
 
 
 class _Driver:
