@@ -109,7 +109,7 @@ def _is_there(name: str, device: str | None) -> str:
 def may_negate(buffer: Buffer) -> bool:
     """True where a view that negates may have the buffer's strides: every other number of complex ones."""
     is_every_one = any(
-        isinstance(n, int) and n > 1 and step == 1
+        type(n) is int and n > 1 and step == 1  # an extent that varies may be 1
         for n, step in zip(buffer.shape, buffer.stride, strict=True)
     )
     return getattr(torch, buffer.dtype).is_floating_point and not is_every_one
