@@ -87,7 +87,7 @@ class RegionBuilder:
             base = node.args[0] if node.args else None
             if not isinstance(base, fx.Node):
                 return False
-            is_same = self._graph.value(base.name) is self._graph.value(node.name)
+            is_same = self._graph.values.get(base.name) is self._graph.values.get(node.name)
             if not (is_same or operator_name(node) in RESHAPING):
                 return False
             node = base
