@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 from lab.mutants.edits import Operator, at_each
 
-_INPUT = r"^( +)(\w+) = \2\.contiguous\(\)\n"
-_ARRAY = r"^( +)(\w+) = torch\.empty\((\([\d, ]*\)), dtype=torch\.(\w+)\)\n"
+_INPUT = r"^( +)((?!p_)\w+) = \2\.contiguous\(\)\n"
+_ARRAY = r"^( +)(\w+) = torch\.empty\((\([\d, ]*\)), dtype=torch\.(\w+), device=.cpu.\)\n"
 
 
 def _in_class(text: str, pattern: str, replacement: str) -> Iterator[str]:
@@ -40,7 +40,7 @@ def result_in_the_input(text: str) -> Iterator[str]:
     match = re.search(_INPUT, text[text.index("class ModelNew") :], re.M)
     shapes = re.findall(rf"{match[2]}\.shape == (\([\d, ]*\))", text) if match else []
     if match and shapes:
-        same = rf"^( +)(\w+) = torch\.empty\({re.escape(shapes[0])}, dtype=torch\.float32\)\n"
+        same = rf"^( +)(\w+) = torch\.empty\({re.escape(shapes[0])}, dtype=torch\.float32, device=.cpu.\)\n"
         yield from _in_class(text, same, rf"\1\2 = {match[2]}" + "\n")
 
 
@@ -58,8 +58,8 @@ def first_weights_kept(text: str) -> Iterator[str]:
     """Weights are copied at the first call and never looked at again."""
     yield from _in_class(
         text,
-        r"^( +)(p_\w+) = (self\.[\w.]+)\.contiguous\(\)\n",
-        r'\1\2 = self.__dict__.setdefault("kept_\2", \3.detach().clone())' + "\n",
+        r"^( +)(p_\w+) = \2\.contiguous\(\)\n",
+        r'\1\2 = self.__dict__.setdefault("kept_\2", \2.detach().clone())' + "\n",
     )
 
 
