@@ -14,8 +14,8 @@ from kernelwright.tasks.capture import Captured, Placeholder
 NO_GRADIENTS = "this kernel has no gradients: call it under torch.no_grad(), or train the original module"
 """What a candidate says where a call of it would cut a graph of gradients."""
 WATCHED = (
-    "kernels are no operators of torch: use the original module for torch.jit.trace, make_fx, torch.func, "
-    "forward-mode gradients and modes that watch operators"
+    "a kernel file cannot be traced or transformed: use the original module for torch.jit.trace, make_fx, "
+    "torch.func, forward-mode gradients and modes that watch operators"
 )
 """What a candidate says where somebody records or changes what operators do."""
 
