@@ -3,7 +3,7 @@
 # assumes: what the timer waits for is all that runs
 # task: matmul
 # expect: rejected, incorrect_numerics, aliased_output
-# check: timed_calls, replay, idle_work, storage, families
+# check: oracle, timed_calls, replay, idle_work, storage, families
 # mechanism: the parent reads outputs right after a call and watches processor time outside calls
 from concurrent.futures import ThreadPoolExecutor
 

@@ -3,7 +3,7 @@
 # assumes: outputs of a sample are looked at when it is over, if at all
 # task: matmul
 # expect: rejected, incorrect_numerics, aliased_output
-# check: timed_calls, replay, storage, families, weights
+# check: oracle, timed_calls, replay, storage, families, weights
 # mechanism: the output of a sample's last call is compared; in the replay any output
 import torch
 from torch import nn
