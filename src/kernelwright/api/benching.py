@@ -196,7 +196,7 @@ def _run(bench: _Bench, shown: RunsProgress) -> None:
             bench.run_on(fleet, shown)
         return
     device = request.target.partition("/")[0]
-    with playing.open_referee(bench.settings, policy, device=device) as referee:
+    with playing.open_referee(bench.settings, policy, device=device, is_search=True) as referee:
         bench.run_all(referee, shown)
 
 

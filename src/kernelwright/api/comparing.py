@@ -230,7 +230,7 @@ def _play(roster: Roster, cell: PlannedRun, judging: _Judging, on_event: playing
 def _referee(roster: Roster) -> AbstractContextManager[Evaluator | None]:
     if roster.request.replay is not None:
         return nullcontext(None)
-    return playing.open_referee(roster.settings, device=roster.grid.target.device)
+    return playing.open_referee(roster.settings, device=roster.grid.target.device, is_search=True)
 
 
 def _recording(roster: Roster) -> Recording | None:

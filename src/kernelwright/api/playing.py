@@ -194,7 +194,7 @@ def _referee(given: Evaluator | None, where: Settings, spec: RunSpec, around: Ar
     if given is not None or not around.is_measured:
         yield compose(given if around.is_measured else None, around)
         return
-    with open_referee(where, spec.policy, device=spec.target.device) as own:
+    with open_referee(where, spec.policy, device=spec.target.device, is_search=True) as own:
         yield compose(own, around)
 
 

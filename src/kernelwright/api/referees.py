@@ -16,6 +16,7 @@ def open_referee(
     *,
     device: str = "cpu",
     tell: Tell | None = None,
+    is_search: bool = False,
 ) -> Referee:
     """Return a referee to use as a context manager; several runs may share it, one after the other.
 
@@ -24,6 +25,7 @@ def open_referee(
         policy: what it judges by, the default one when None; runs that share it must have the same.
         device: where candidates run: ``cpu``, ``cuda``, ``cuda:N``, ``hip`` or ``hip:N``.
         tell: is told in one line what an evaluation waits for; None: the log, as a warning.
+        is_search: replay only who leads; whoever decides something has a final made.
     """
     found = make_referee_settings(settings or load_settings(), policy, device=device)
-    return Referee(replace(found, delivered=DELIVERED), tell)
+    return Referee(replace(found, delivered=DELIVERED, replays_leaders_only=is_search), tell)

@@ -35,7 +35,7 @@ def bring(order: WorkerOrder) -> WorkerSetup:
     where = bound_settings(None, order.require_sandbox, confine_tasks=order.confine_tasks)
     require_device(order.device)
     return WorkerSetup(
-        start=partial(open_referee, where, order.policy, device=order.device),
+        start=partial(open_referee, where, order.policy, device=order.device, is_search=True),
         machine=machine_to_tell(where, order.device),
         peaks=peaks_to_judge_by(where, order.device),
     )

@@ -73,6 +73,9 @@ class RefereeSettings:
     """Largest file a candidate may write."""
     replay_size: PassSize | None = None
     """Largest size of one pass of the replay; None: the default of the device. For tests."""
+    replays_leaders_only: bool = False
+    """For searches: replay only candidates that are faster than every one that the session has replayed
+    before. A final replays in any case."""
     policy: Policy = field(default_factory=Policy)
     """What counts as a candidate's own work."""
     worker_scratch_bytes: int = 1 << 30

@@ -117,12 +117,17 @@ def _policy(evaluation: Evaluation) -> Policy:
     return evaluation.policy or Policy()
 
 
+def _is_replayed(evaluation: Evaluation) -> bool:
+    return not evaluation.not_replayed
+
+
 def _has_memory(evaluation: Evaluation) -> bool:
     return any(one.memory is not None for one in evaluation.ordinary or ())
 
 
 DEPENDS: Mapping[Check, Callable[[Evaluation], bool]] = {
     Check.FLOOR: _has_floor,
+    Check.REPLAY: _is_replayed,
     Check.MEMORY: _has_memory,
     Check.LIBRARY_CALLS: _forbids_libraries,
     Check.OWN_KERNEL: _forbids_libraries,

@@ -14,6 +14,7 @@ from kernelwright.referee.checks.floor import FloorCheck
 from kernelwright.referee.device import parse_device
 from kernelwright.referee.session.candidate_process import CandidateProcess
 from kernelwright.referee.session.launcher import Launcher
+from kernelwright.referee.session.lead import Lead
 from kernelwright.referee.session.ordinary import TimedProgram
 from kernelwright.referee.session.reference_process import ReferenceProcess
 from kernelwright.referee.settings import RefereeSettings
@@ -37,6 +38,8 @@ class JudgingContext:
     """What the candidate is timed against."""
     ordinary: Launcher | None
     """Starts the ordinary processes of a final; None: this is no final."""
+    lead: Lead | None = None
+    """Who need not be replayed; None: everybody is."""
 
     @property
     def is_final(self) -> bool:

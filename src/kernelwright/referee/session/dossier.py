@@ -30,6 +30,8 @@ class Dossier:
         """What was built for the candidate."""
         self.library_calls: dict[str, int] = {}
         self.families_skipped: dict[str, str] = {}
+        self.not_replayed: set[str] = set()
+        """Workloads on which the candidate was too slow for a replay to matter."""
         self.ordinary: list[OrdinaryResult] = []
         self.memory: PeakMemory | None = None
         """Of the workload that is being judged, in ordinary processes."""

@@ -58,6 +58,7 @@ class Judging:
             phases_s=dossier.phases_s,
             facts=dossier.facts,
             notes=dossier.notes,
+            not_replayed=tuple(sorted(dossier.not_replayed)),
             library_calls=None if failure else dossier.library_calls,
             is_final=context.is_final,
             referee=REFEREE_VERSION,
@@ -79,6 +80,8 @@ class Judging:
                 results.append(self._confirmation.confirmed(partial(self._judge_once, reference)))
             else:
                 self._confirmation.confirmed(partial(self._verify_only, reference))
+        if self._context.lead is not None:
+            self._context.lead.offer(results)
 
     def _judge_once(self, reference: ReferenceProcess) -> WorkloadResult:
         """Verify and time a workload in one worker, beside the session's host."""

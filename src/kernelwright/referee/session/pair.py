@@ -4,6 +4,7 @@ import contextlib
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from kernelwright.core.evaluation import Check, Status
 from kernelwright.core.policy import LibraryCalls, Weights
@@ -201,9 +202,19 @@ class ProcessPair:
         """Check that the candidate's process did no work while no command ran."""
         self.worker.check_idle()
 
+    @cached_property
+    def _is_behind(self) -> bool:
+        """Whether a search has no use for a replay: another candidate leads."""
+        lead, workload = self.context.lead, self.worker.reference.workload.name
+        is_behind = lead is not None and lead.is_behind(workload, self._timing.samples())
+        (self.dossier.not_replayed.add if is_behind else self.dossier.not_replayed.discard)(workload)
+        return is_behind
+
     def replay(self) -> None:
         """Call the candidate on inputs that it has never seen, keeping every output."""
         self.worker.watch.reset()
+        if self._is_behind:
+            return
         samples = self._timing.samples()
         eager_ms = samples.baselines.get(EAGER, ())
         size = self.context.settings.replay_size
@@ -213,7 +224,8 @@ class ProcessPair:
 
     def renew(self) -> None:
         """Call the candidate on values that change meanwhile, and correct its times by what that costs."""
-        self._correct(self._timing)
+        if not self._is_behind:
+            self._correct(self._timing)
 
     def _correct(self, measurement: Measurement) -> None:
         """Correct times by what new values cost; where no other process has found that, others look first."""

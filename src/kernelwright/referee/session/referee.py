@@ -23,6 +23,7 @@ from kernelwright.referee.session.context import Floors, JudgingContext
 from kernelwright.referee.session.finalists import Contest, finalist_of
 from kernelwright.referee.session.judging import Judging
 from kernelwright.referee.session.launcher import INDUCTOR, Launcher
+from kernelwright.referee.session.lead import Lead
 from kernelwright.referee.session.preparation import build_site
 from kernelwright.referee.session.reference_process import ReferenceProcess
 from kernelwright.referee.session.work_process import count_work
@@ -140,6 +141,7 @@ class RefereeSession:
         self.task = task
         self._launcher, self._settings, self._floors = launcher, settings, floors
         self._ordinary = ordinary
+        self._lead = Lead() if settings.replays_leaders_only else None
         self._references = self._open_references()
 
     @property
@@ -187,6 +189,7 @@ class RefereeSession:
             launcher=self._launcher, settings=self._settings, task=self.task, candidate=candidate,
             architecture=architecture, floor_check=self._floors, given_floors=floors or {},
             baselines=tuple(baselines), ordinary=self._ordinary if final else None,
+            lead=None if final else self._lead,
         )  # fmt: skip
         return Judging(context).judge(() if final else self._references)
 
