@@ -48,7 +48,7 @@ class RefereeSettings:
     """Limit for one command to the reference, torch.compile included."""
     search_timing_s: float = 0.5
     """Time that the timing of one workload should take during a search."""
-    final_timing_s: float = 2.5
+    final_timing_s: float = 1.6
     """Time that one timing in the fewest pairs of a final should take, all these pairs together."""
     final_seconds: float = 120.0
     """A final stops at the fewest pairs of a workload where the most would take longer. Finalists are

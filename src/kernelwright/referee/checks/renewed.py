@@ -17,7 +17,7 @@ import statistics
 from collections.abc import Callable, Sequence
 
 from kernelwright.core.evaluation import Check, Status
-from kernelwright.referee.checks.verify import still_matches
+from kernelwright.referee.checks.verify import matches_on
 from kernelwright.referee.session.call_queue import Bytes
 from kernelwright.referee.session.candidate_process import CandidateProcess, Failure
 from kernelwright.referee.session.input_samples import InputSample, WeightState
@@ -153,8 +153,7 @@ class Renewal:
         return reference.run_written(sets, values).seconds
 
     def _check(self, position: int, values: Sequence[Bytes], output: SharedMemory) -> None:
-        draw = self._reference.draw_of(values[position], self._state)
-        if draw is not None and not still_matches(self._reference, draw, output):
+        if not matches_on(self._reference, values[position], self._state, output):
             detail = "a call returned a wrong output when its inputs had changed since the call before"
             raise Failure(Status.REJECTED, detail, check=Check.REPLAY)
 

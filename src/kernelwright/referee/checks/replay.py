@@ -34,9 +34,9 @@ from kernelwright.referee.checks.replay_statistics import (
     is_over,
     problem_of,
 )
-from kernelwright.referee.checks.verify import still_matches
+from kernelwright.referee.checks.verify import matches_on, still_matches
 from kernelwright.referee.session.candidate_process import CandidateProcess, Failure
-from kernelwright.referee.session.input_samples import InputSample
+from kernelwright.referee.session.input_samples import InputSample, WeightState
 from kernelwright.referee.session.shared_memory import SharedMemory
 from kernelwright.referee.session.weight_exchange import WeightExchange
 from kernelwright.referee.worker.layouts import lanes_of
@@ -205,7 +205,7 @@ class Replay:
             known = self._time_known(order, draws, kept)
         self._write(self._ours, self._fresh)
         self._reference.upload(ARENA)
-        near_known, near_unseen = self._time_near(kept)
+        near_known, near_unseen = self._time_near(state)
         for output in kept:
             self._check(output)
 
@@ -229,18 +229,17 @@ class Replay:
             kept.append(self._keep(at, draws[self._names.index(order[at])]))
         return seconds
 
-    def _time_near(self, kept: list[_Kept]) -> tuple[float, float]:
+    def _time_near(self, state: WeightState) -> tuple[float, float]:
         """Time a few calls on known and on further unseen values at the addresses that were timed.
 
         A candidate could know these addresses, return remembered outputs there and be honest elsewhere.
+        One output on unseen values is compared.
         """
         names = list(self._contestant.slots)
         slots = self._rng.sample(names, min(len(self._draws), self._count))
         count = len(slots) * min(NEAR_ROUNDS, self._count // len(slots))
         self._reference.draw_more(self._fresh, count)
-        draw, at = self._reference.unseen_draw(self._weights.state), self._rng.randrange(count)
-        if draw is not None:
-            self._put(self._fresh, at, draw.inputs)
+        at = self._rng.randrange(count)
         seconds = {}
         for memory in self._rng.sample((self._known, self._fresh), 2):
             self._contestant.forget_kept()
@@ -248,9 +247,11 @@ class Replay:
             rounds = []
             for first in range(0, count, len(slots)):
                 rounds.append(self._time_round(slots, memory, first))
-                if memory is self._fresh and draw is not None and first <= at < first + len(slots):
-                    kept.append(self._keep(at - first, draw))
+                if memory is self._fresh and first <= at < first + len(slots):
+                    looked_at = self._contestant.fetch(at - first).copy()
             seconds[memory] = statistics.median(rounds)
+        if not matches_on(self._reference, self._bytes(self._fresh, at), state, looked_at):
+            raise _wrong_output(at, count)
         return seconds[self._known], seconds[self._fresh]
 
     def _time_round(self, slots: Sequence[str], memory: SharedMemory, first: int) -> float:
@@ -321,11 +322,7 @@ class Replay:
 
     def _check(self, kept: _Kept) -> None:
         if not still_matches(self._reference, kept.draw, kept.output):
-            raise Failure(
-                Status.REJECTED,
-                f"call {kept.position + 1} of {self._count} calls in a row returned a wrong output",
-                check=Check.REPLAY,
-            )
+            raise _wrong_output(kept.position, self._count)
 
     def _fetch_some(self) -> dict[int, SharedMemory]:
         """Return some outputs on unseen values: position of the call -> output."""
@@ -342,6 +339,11 @@ class Replay:
         draw = self._reference.draw_of(raw, self._weights.state)
         if draw is not None:
             self._check(_Kept(furthest, draw, outputs[furthest]))
+
+
+def _wrong_output(position: int, count: int) -> Failure:
+    words = f"call {position + 1} of {count} calls in a row returned a wrong output"
+    return Failure(Status.REJECTED, words, check=Check.REPLAY)
 
 
 def n_calls(timed_s: float, set_bytes: int, output_bytes: int, size: PassSize) -> int:

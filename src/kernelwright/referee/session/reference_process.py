@@ -152,7 +152,9 @@ class ReferenceProcess:
         for at in range(self._keepings.get(key, 0), N_KEEPINGS):
             seed = self._seeds.setdefault((key, at), new_seed())
             try:
-                draw = self._maker.make_draw(key, self.states[key.state], seed, keeping=at, is_kept=is_kept)
+                draw = self._maker.make_draw(
+                    key, self.states[key.state], seed, keeping=at, spare=None if is_kept else 0
+                )
             except Unchanged:
                 break
             except NonFinite as error:
@@ -182,7 +184,7 @@ class ReferenceProcess:
                 if not self._is_frozen:
                     state = self._maker.make_state(FRESH, style, new_seed())
                 key = SampleKey(family, secrets.randbelow(2), state=state.name)
-                return self._maker.make_draw(key, state, new_seed(), is_kept=False)
+                return self._maker.make_draw(key, state, new_seed(), spare=0)
             except NonFinite as error:
                 reason = str(error)
         raise TaskError(f"{self._host.where}: the reference's own output is not finite: {reason}")
@@ -195,12 +197,12 @@ class ReferenceProcess:
     def unseen_draw(self, state: WeightState) -> InputSample | None:
         """Return a sample of as-is inputs that no candidate has seen, on the given weights.
 
-        None where the reference is too slow for another sample, or not finite on it.
+        Valid until the next one. None where the reference is too slow for another, or not finite on it.
         """
         if self.eager_ms > UNSEEN_MS:
             return None
         try:
-            return self._maker.make_draw(SampleKey("as_is", state=state.name), state, new_seed())
+            return self._maker.make_draw(SampleKey("as_is", state=state.name), state, new_seed(), spare=1)
         except NonFinite:
             return None
 
@@ -216,7 +218,10 @@ class ReferenceProcess:
     def _find_other_weights(self) -> Iterator[WeightState]:
         kept = [self.draw(key) for key in self.timed_keys]
         most = self._cache_bytes // (self._draw_bytes * len(kept))
-        for style in (ANOTHER, ONE_ELEMENT)[: min(most, 1 if self._is_slow else 2)]:
+        styles = [ANOTHER, ONE_ELEMENT]
+        if self._is_timed_only:  # there are other such processes
+            styles = [secrets.choice(styles)]
+        for style in styles[: min(most, 1 if self._is_slow else 2)]:
             state = self._maker.make_other(style, self.states[CONSTRUCTED], new_seed())
             try:
                 self._companions |= {
@@ -244,10 +249,16 @@ class ReferenceProcess:
     def distance_to_kept(self, which: int, output: SharedMemory) -> float:
         """Return how far outputs are from those of a call that the reference kept.
 
-        The largest scaled difference; for exact dtypes the share of unequal elements. This is cheap, and no
-        verdict rests on it alone.
+        This is cheap, and no verdict rests on it alone.
         """
-        ours = self._maker.kept_output(which)
+        return self._distance(self._maker.kept_output(which), output)
+
+    def distance_on(self, raw: npt.NDArray[np.uint8], state: WeightState, output: SharedMemory) -> float:
+        """Return how far outputs are from the reference's on as-is inputs drawn before."""
+        return self._distance(self._maker.output_on(state, raw), output)
+
+    def _distance(self, ours: SharedMemory, output: SharedMemory) -> float:
+        """Return the largest scaled difference; for exact dtypes the share of unequal elements."""
         distances = (
             distance_between(slot["dtype"], ours.slot_bytes(slot), output.slot_bytes(slot))
             for slot, spec in zip(self.output_slots, self.outputs, strict=True)

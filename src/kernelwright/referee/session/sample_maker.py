@@ -1,9 +1,10 @@
 """Makes weight samples and input samples, with the outputs of reference and oracle on them."""
 
+import contextlib
 import itertools
 import random
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -62,14 +63,22 @@ class Unchanged(Exception):
     """An input distribution changes nothing of what the task draws."""
 
 
+class _Spare:
+    """Memory of samples that are valid until the next one in the same place: fresh pages are slow."""
+
+    def __init__(self, size: int) -> None:
+        self.inputs = SharedMemory(size)
+        self.inputs.bytes.fill(AROUND)
+        self.storage: defaultdict[int, Storage] = defaultdict(dict)
+
+
 class DrawMaker:
     """Makes the samples of one workload. The first sample defines the contract of the outputs."""
 
     def __init__(self, host: HostProcess, layout: SampleLayout, nonfinite: Nonfinite) -> None:
         self._host, self._layout, self._nonfinite = host, layout, nonfinite
         self._names = (f"draw{i}" for i in itertools.count())
-        self._spare: SharedMemory | None = None
-        self._spare_storage: defaultdict[int, Storage] = defaultdict(dict)
+        self._spares: dict[int, _Spare] = {}
         self._watched: dict[str, Slot] = dict(layout.state)
         self._weights = LiveWeights(host.call, layout, is_apart=host.device.is_apart)
         self._after = SharedMemory(layout.state_bytes)
@@ -127,11 +136,9 @@ class DrawMaker:
         return self._after
 
     def make_draw(
-        self, key: SampleKey, state: WeightState, seed: int, *, keeping: int = 0, is_kept: bool = True
+        self, key: SampleKey, state: WeightState, seed: int, *, keeping: int = 0, spare: int | None = None
     ) -> InputSample:
         """Draw inputs and run reference and oracle on them; raises NonFinite.
-
-        A sample that is not kept lies in memory that the next such sample uses again.
 
         Args:
             key: which sample.
@@ -139,16 +146,15 @@ class DrawMaker:
             seed: of values and choices.
             keeping: what float inputs keep of their values as drawn; see ``host/odd_rows.Keeping``. With more
                 than nothing kept, a distribution that changes nothing raises Unchanged.
-            is_kept: see above.
+            spare: number of the memory in which the sample lies until the next one there; None: its own.
         """
         name = next(self._names)
-        inputs = SharedMemory(self._layout.args_bytes) if is_kept else self._spare_inputs()
-        inputs.bytes.fill(AROUND)
+        place = _Spare(self._layout.args_bytes) if spare is None else self._spare(spare)
+        inputs, storage = place.inputs, place.storage
         drawn = self._host.call(
             "draw_inputs", {name: inputs}, seed=seed, family=key.family, variant=key.variant, keeping=keeping,
             arena=name,
         )  # fmt: skip
-        storage = defaultdict[int, Storage](dict) if is_kept else self._spare_storage
         try:
             if keeping and not drawn["is_changed"]:
                 raise Unchanged
@@ -180,15 +186,27 @@ class DrawMaker:
     def draw_of(self, key: SampleKey, state: WeightState, raw: npt.NDArray[np.uint8]) -> InputSample:
         """Return the sample for as-is inputs drawn before; raises NonFinite.
 
-        The sample is valid until the next one that is not kept.
+        The sample lies in the first spare memory.
         """
-        name, inputs = next(self._names), self._spare_inputs()
-        inputs.bytes[:] = raw
-        self._host.bind(name, self._layout.args, inputs)
+        with self._called_on(raw, state) as (name, place):
+            return self._with_oracle(key, state, place.inputs, name, place.storage)
+
+    def output_on(self, state: WeightState, raw: npt.NDArray[np.uint8]) -> SharedMemory:
+        """Return the reference's outputs on as-is inputs drawn before; valid until the next command."""
+        with self._called_on(raw, state):
+            self._host.write_output("results", self.output_slots)
+        return self._scratch["results"]
+
+    @contextlib.contextmanager
+    def _called_on(self, raw: npt.NDArray[np.uint8], state: WeightState) -> Iterator[tuple[str, _Spare]]:
+        """Call the reference on inputs, put into the first spare memory; give their name in the host."""
+        name, place = next(self._names), self._spare(0)
+        place.inputs.bytes[:] = raw
+        self._host.bind(name, self._layout.args, place.inputs)
         self.load_state(state)
         self._host.make_calls([name])
         try:
-            return self._with_oracle(key, state, inputs, name, self._spare_storage)
+            yield name, place
         finally:
             self._host.forget(name)
 
@@ -243,8 +261,7 @@ class DrawMaker:
 
     def draw_more(self, memory: SharedMemory, count: int) -> None:
         """Fill ``memory`` with ``count`` unseen as-is inputs, one after the other."""
-        spare = SharedMemory(self._layout.args_bytes)
-        spare.bytes.fill(AROUND)
+        spare = self._spare(0).inputs
         name = next(self._names)
         arenas: dict[str, SharedMemory] | None = {name: spare}
         for i in range(count):
@@ -255,10 +272,10 @@ class DrawMaker:
             memory.bytes[i * spare.size : (i + 1) * spare.size] = spare.bytes
         self._host.forget(name)
 
-    def _spare_inputs(self) -> SharedMemory:
-        if self._spare is None:
-            self._spare = SharedMemory(self._layout.args_bytes)
-        return self._spare
+    def _spare(self, number: int) -> _Spare:
+        if number not in self._spares:
+            self._spares[number] = _Spare(self._layout.args_bytes)
+        return self._spares[number]
 
     def _with_oracle(
         self,
