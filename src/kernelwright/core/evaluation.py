@@ -261,8 +261,8 @@ class Evaluation(Frozen):
     """One line each: what compilers and profilers reported or could not, and findings by clocks in one
     process that other processes had to confirm. No verdict rests on notes."""
     not_replayed: tuple[str, ...] = ()
-    """Workloads without replay and new values: in a search, one that an earlier candidate of the same session
-    is at least as fast on."""
+    """Workloads on which neither replay nor new values were tried: an earlier candidate of the same search is
+    at least as fast there."""
     library_calls: dict[str, int] | None = None
     """Computing operation that one call dispatched to torch -> count, as reported by the worker."""
     is_final: bool = False

@@ -15,7 +15,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from importlib import import_module
 from typing import NoReturn
@@ -30,15 +30,19 @@ from kernelwright.referee.sandbox.enter import Confinement, enter, enter_trusted
 from kernelwright.referee.sandbox.pid_handshake import first_word, listening_pair, say_ready
 from kernelwright.referee.sandbox.processes import SESSION, children_of, stat_of
 from kernelwright.referee.sandbox.view import View, make_view, view_from_json
-from kernelwright.referee.worker import main as worker_main
 from kernelwright.referee.worker import wire
 from kernelwright.referee.worker.call_loop import CallLoop
 from kernelwright.referee.worker.wire import Message
 
 _CHANNEL = 3
 """Descriptor of a child's socket; besides this a child has the standard descriptors only."""
-_FOR_CHILDREN = ("kernelwright.tasks.watched",)
-"""Imported before the first fork, too: some children need them, and each would take a second for it."""
+_FOR_HOSTS = ("kernelwright.referee.host.main", "kernelwright.tasks.watched")
+"""Imported before the first fork, too: each child would take its time for it."""
+_FOR_WORKERS = ("kernelwright.referee.worker.main",)
+"""Imported before the first worker is forked. That takes a second, for ``torch._dynamo``, and while the first
+host admits its task there is time for it."""
+_IDLE_S = 0.05
+"""When nobody has asked for so long, there is time."""
 _STRAYS_S = 20.0
 _LOOK_S = 0.5
 """Longest time that a stray process lives before the zygote kills it."""
@@ -56,8 +60,7 @@ def main() -> None:
     except KernelwrightError as error:
         wire.send(sock, {"error": str(error)})
         return
-    for name in _FOR_CHILDREN:
-        import_module(name)
+    _import(_FOR_HOSTS)
     wire.send(sock, {"task": Task.__name__, **zygote.found})
     try:
         zygote.serve()
@@ -80,6 +83,7 @@ class _Zygote:
             self._sandbox = _sandbox(self._view, options["at_most"])
         self._children: dict[int, str] = {}
         """Direct child -> its scratch directory."""
+        self._is_ready_for_workers = False
         self._trusted: set[int] = set()
         """Children that run the user's own code: the hosts of tasks that are trusted."""
         self._end_strays()  # processes left by the trials of sandboxes
@@ -98,7 +102,8 @@ class _Zygote:
             "load": self.load,
         }
         while True:
-            if not select.select([self._sock], [], [], _LOOK_S)[0]:
+            if not select.select([self._sock], [], [], _LOOK_S if self._is_ready_for_workers else _IDLE_S)[0]:
+                self._get_ready_for_workers()
                 self._end_strays()
                 continue
             try:
@@ -113,6 +118,8 @@ class _Zygote:
         Answers with the process ids of the child and of its keeper in the zygote's process table. If there is
         a third descriptor, the child sends its PID handshake there too: the parent may be in another table.
         """
+        if message["kind"] == "worker":
+            self._get_ready_for_workers()
         ours, theirs = listening_pair()
         zygote = os.getpid()
         keeper = os.fork()
@@ -163,10 +170,14 @@ class _Zygote:
         finally:
             os._exit(code)
 
+    def _get_ready_for_workers(self) -> None:
+        if not self._is_ready_for_workers:
+            _import(_FOR_WORKERS)
+            self._is_ready_for_workers = True
+
     def load(self, message: Message, fds: list[int]) -> Message:
         """Import modules that children to come will need; what runs in parallel at its import is none."""
-        for name in message["names"]:
-            import_module(name)
+        _import(message["names"])
         return {}
 
     def reap(self, message: Message, fds: list[int]) -> Message:
@@ -222,6 +233,11 @@ def _sandbox(view: View, wish: str | None) -> Sandbox:
     return choose(view, Tier(wish) if wish else None)
 
 
+def _import(names: Sequence[str]) -> None:
+    for name in names:
+        import_module(name)
+
+
 def _serve(kind: str, sock: socket.socket, loop: CallLoop) -> None:
     if kind == "host":
         from kernelwright.referee.host.main import main as host_main
@@ -232,7 +248,9 @@ def _serve(kind: str, sock: socket.socket, loop: CallLoop) -> None:
 
         builder_main(sock)
     else:
-        worker_main.main(sock, loop)
+        from kernelwright.referee.worker.main import main as worker_main
+
+        worker_main(sock, loop)
 
 
 if __name__ == "__main__":
