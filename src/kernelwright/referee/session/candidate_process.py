@@ -473,7 +473,6 @@ class CandidateProcess:
     def _read(self, record: Any, which: int, *, is_kept: bool = False) -> SharedMemory:
         """Read outputs, from outside where that is possible; else the process copies them."""
         check_form(describe(record), self.reference.outputs, self.reference.is_tuple)
-        self.results.bytes.fill(0xFF)  # NaN, so that leftovers of an earlier call cannot pass for outputs
         slots = self.reference.output_slots
         if self._reads_outside:
             try:
@@ -483,6 +482,7 @@ class CandidateProcess:
                 detail = f"an output cannot be read after the call: {error}"
                 raise Failure(Status.REJECTED, detail, check=Check.STORAGE) from error
             return self.results
+        self.results.bytes.fill(0xFF)  # NaN, so that leftovers of an earlier call cannot pass for outputs
         arenas = {} if self._has_results else {"results": self.results}
         self._has_results = True
         self._call("dump", self._call_timeout_s, Status.INCORRECT_SHAPE, arenas, arena="results",

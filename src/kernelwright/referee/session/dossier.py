@@ -39,7 +39,8 @@ class Dossier:
         """Workload, and whether it was timed with one thread -> what the candidate's times had to be
         multiplied by, in each pair of processes."""
         self.lot = secrets.randbelow(2)
-        """Whether pairs of even or of odd number are timed again after the replay."""
+        """Whether pairs of even or of odd number are timed again after the replay; the others are called on
+        new values with one thread, too."""
         self.accepted: dict[str, Message] = {}
         """Workload -> what its reference accepts as inputs; all processes of a final agree."""
         self.is_timed_alone: dict[str, bool] = {}

@@ -248,6 +248,11 @@ class ProcessPair:
                 raise Failure(Status.REJECTED, found, check=Check.REPLAY, is_by_clock=True)
             self.dossier.note(found)
 
+    @property
+    def _is_timed_again(self) -> bool:
+        """The lot of this pair: another timing after the replay, or new values with one thread."""
+        return (self.turn + self.dossier.lot) % 2 == 0
+
     def time_again(self) -> None:
         """In a final, in every second pair by lot, time once more after the replay; these times count.
 
@@ -256,7 +261,7 @@ class ProcessPair:
         """
         first = self._timing
         is_quick = self.worker.reference.eager_ms <= AGAIN_MS
-        if not self.context.is_final or not is_quick or (self.turn + self.dossier.lot) % 2:
+        if not self.context.is_final or not is_quick or not self._is_timed_again:
             return
         first.check_late()
         first.close()
@@ -336,7 +341,8 @@ class ProcessPair:
             detail = f"held on one core, it keeps {alone.cores_used:.1f} cores busy"
             raise Failure(Status.REJECTED, detail, check=Check.CLOCK, is_by_clock=True)
         alone.check_clocks()
-        self._correct(alone)
+        if not self._is_timed_again:
+            self._correct(alone)
         alone.check_late()
         self.worker.check_untampered()
 
