@@ -109,6 +109,7 @@ class Judging:
 
     def _judge_finally(self, workload: Workload) -> WorkloadResult:
         """Verify and time a workload in fresh processes: one pair if ordinary ones follow, else several."""
+        self._context.begin_ordinary()
         judge = partial(self._judge_fresh_pair, workload, new_seed())
         if self._context.has_ordinary:
             pairs = [self._confirmation.confirmed(partial(judge, 0))]

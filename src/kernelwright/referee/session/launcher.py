@@ -67,6 +67,8 @@ KEPT_MEMORY = {
 """Variables under which malloc keeps all memory, in huge pages: no call pays for fresh pages."""
 INDUCTOR = "kernelwright.referee.inductor"
 """What torch.compile needs beyond the rest of torch; it takes seconds to import."""
+FOR_WORKERS = "kernelwright.referee.worker.main"
+"""What a zygote imports before it forks the first worker."""
 _AT_HOME_IN_THERE = {"HOME": "/tmp", "USER": "candidate", "TORCHINDUCTOR_CACHE_DIR": "/tmp/inductor"}
 """Environment of the zygote inside bubblewrap, which sees neither accounts nor the referee's caches."""
 BUILT_BYTES = 64 << 20

@@ -169,7 +169,7 @@ class ProcessPair:
     def time(self) -> None:
         """Time the candidate and the baselines alternately; note missing baselines in the log."""
         reference = self.worker.reference
-        _ = self.context.floors  # what is at work to make them must have ended before anything is timed
+        self.context.settle()
         for name in self.context.baselines:
             reference.prepare_baseline(name)
         if self.dossier.take(self._lease, self.worker.check_idle):
