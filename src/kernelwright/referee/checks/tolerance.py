@@ -430,8 +430,9 @@ def distance_between(dtype: str, one: Array, other: Array) -> float:
     if not is_float(parts):
         return float((left != right).mean())
     with np.errstate(all="ignore"):
-        rms = math.sqrt(float(np.mean(np.square(left, dtype=np.float64))))
-        return _largest(np.abs(left - right) / (np.abs(left) + left.dtype.type(max(rms, _TINY))))
+        squares = sum(_squares(part.astype(np.float64)) for (part,) in _chunks(left))
+        scale = left.dtype.type(max(math.sqrt(squares / left.size), _TINY))
+        return max(_largest(np.abs(a - b) / (np.abs(a) + scale)) for a, b in _chunks(left, right))
 
 
 def row_width(shape: Sequence[int]) -> int:
