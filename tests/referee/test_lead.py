@@ -67,8 +67,10 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> RefereeSettings:
 
 @pytest.mark.parametrize("is_search", [True, False])
 def test_a_search_replays_nobody_who_is_slower_than_eager(settings: RefereeSettings, is_search: bool) -> None:
-    own = TASK.replace("class Model(", "class ModelNew(")
-    slow = own.replace("torch.relu(x * 2 + 1)", "torch.relu(torch.relu(torch.relu(torch.relu(x * 2 + 1))))")
+    own = TASK.replace("class Model(", "class ModelNew(").replace(
+        "import torch\n", "import time\nimport torch\n", 1
+    )
+    slow = own.replace("        return torch.relu", "        time.sleep(0.01)\n        return torch.relu")
     searching = RefereeSettings(**(vars(settings) | {"replays_leaders_only": is_search}))
     with Referee(searching) as referee, referee.open(Task(name="relu", source=TASK)) as session:
         found = session.evaluate(Candidate(source=slow))

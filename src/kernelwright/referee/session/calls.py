@@ -7,7 +7,7 @@ from typing import Any
 
 from kernelwright.referee.session.call_queue import MARK, NOTHING, RELEASE, RING, SETTLE, SYNC, Bytes
 from kernelwright.referee.session.launcher import Child
-from kernelwright.referee.session.shared_memory import SharedMemory
+from kernelwright.referee.session.shared_memory import Memory
 from kernelwright.referee.worker.layouts import arena_of
 
 RING_BYTES, MANY_BYTES = 1 << 20, 64 << 20
@@ -93,9 +93,7 @@ class Calls:
         own_ns = queue.span_ns(first, first + counted - 1) if counted else 0
         return Made(first, counted, total, self._child.answered_in_s if total else 0.0, own_ns / 1e9)
 
-    def make_written(
-        self, sets: Mapping[str, SharedMemory], values: Sequence[Bytes], timeout_s: float
-    ) -> Made:
+    def make_written(self, sets: Mapping[str, Memory], values: Sequence[Bytes], timeout_s: float) -> Made:
         """Call once on each of ``values``, going round the sets; each is written when its call is fed."""
         queue = self._child.queue
         first, total = queue.n_calls, len(values)

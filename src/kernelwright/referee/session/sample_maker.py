@@ -37,7 +37,7 @@ from kernelwright.referee.session.input_samples import (
     new_seed,
 )
 from kernelwright.referee.session.live_weights import LiveWeights
-from kernelwright.referee.session.shared_memory import ITEM_BYTES, SharedMemory, place, slot_nbytes
+from kernelwright.referee.session.shared_memory import ITEM_BYTES, Memory, SharedMemory, place, slot_nbytes
 from kernelwright.referee.worker.layouts import Slot
 from kernelwright.referee.worker.wire import Message
 
@@ -64,12 +64,15 @@ class Unchanged(Exception):
 
 
 class _Spare:
-    """Memory of samples that are valid until the next one in the same place: fresh pages are slow."""
+    """Shared memory in which samples are drawn, one after the other: fresh pages are slow."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, name: str, size: int) -> None:
+        self.name = name
+        """Of the argument set in the host."""
         self.inputs = SharedMemory(size)
         self.inputs.bytes.fill(AROUND)
         self.storage: defaultdict[int, Storage] = defaultdict(dict)
+        self.is_mapped = self.is_bound = False
 
 
 class DrawMaker:
@@ -116,21 +119,15 @@ class DrawMaker:
 
     def draw_on(self, sample: InputSample, state: WeightState) -> InputSample:
         """Return the sample with the same inputs on other weights; raises NonFinite."""
-        name = next(self._names)
-        self._host.bind(name, self._layout.args, sample.inputs)
-        self.load_state(state)
-        self._host.make_calls([name])
         key = replace(sample.key, state=state.name)
-        try:
-            return self._with_oracle(key, state, sample.inputs, name, defaultdict(dict))
-        finally:
-            self._host.forget(name)
+        with self._called_on(sample.inputs.bytes, state) as place:
+            return self._with_oracle(key, state, sample.inputs, place.name, defaultdict(dict))
 
     def load_state(self, state: WeightState, slots: Mapping[str, Slot] | None = None) -> None:
         """Load a weight sample into the reference."""
         self._weights.write(state, slots)
 
-    def fetch_state(self, slots: Mapping[str, Slot]) -> SharedMemory:
+    def fetch_state(self, slots: Mapping[str, Slot]) -> Memory:
         """Return the reference's state as it is now; valid until the next time."""
         self._weights.read(slots, self._after)
         return self._after
@@ -148,24 +145,21 @@ class DrawMaker:
                 than nothing kept, a distribution that changes nothing raises Unchanged.
             spare: number of the memory in which the sample lies until the next one there; None: its own.
         """
-        name = next(self._names)
-        place = _Spare(self._layout.args_bytes) if spare is None else self._spare(spare)
-        inputs, storage = place.inputs, place.storage
+        place = self._spare(spare or 0)
         drawn = self._host.call(
-            "draw_inputs", {name: inputs}, seed=seed, family=key.family, variant=key.variant, keeping=keeping,
-            arena=name,
+            "draw_inputs", self._to_map(place), seed=seed, family=key.family, variant=key.variant,
+            keeping=keeping, arena=place.name,
         )  # fmt: skip
-        try:
-            if keeping and not drawn["is_changed"]:
-                raise Unchanged
-            self._host.bind(name, self._layout.args)
+        if keeping and not drawn["is_changed"]:
+            raise Unchanged
+        with self._bound(place):
             self.load_state(state)
-            self._run_reference(name, key)
+            self._run_reference(place.name, key)
             if not self.outputs:
                 self._learn_outputs(self._described())
-            return self._with_oracle(key, state, inputs, name, storage)
-        finally:
-            self._host.forget(name)
+            if spare is not None:
+                return self._with_oracle(key, state, place.inputs, place.name, place.storage)
+            return self._with_oracle(key, state, place.inputs.copy(), place.name, defaultdict(dict))
 
     def ask(self, seed: int) -> Message:
         """Have the host find out what the reference accepts as inputs, on the weights that it has."""
@@ -188,29 +182,48 @@ class DrawMaker:
 
         The sample lies in the first spare memory.
         """
-        with self._called_on(raw, state) as (name, place):
-            return self._with_oracle(key, state, place.inputs, name, place.storage)
+        with self._called_on(raw, state) as place:
+            return self._with_oracle(key, state, place.inputs, place.name, place.storage)
 
-    def output_on(self, state: WeightState, raw: npt.NDArray[np.uint8]) -> SharedMemory:
+    def output_on(self, state: WeightState, raw: npt.NDArray[np.uint8]) -> Memory:
         """Return the reference's outputs on as-is inputs drawn before; valid until the next command."""
         with self._called_on(raw, state):
             self._host.write_output("results", self.output_slots)
         return self._scratch["results"]
 
     @contextlib.contextmanager
-    def _called_on(self, raw: npt.NDArray[np.uint8], state: WeightState) -> Iterator[tuple[str, _Spare]]:
-        """Call the reference on inputs, put into the first spare memory; give their name in the host."""
-        name, place = next(self._names), self._spare(0)
+    def _called_on(self, raw: npt.NDArray[np.uint8], state: WeightState) -> Iterator[_Spare]:
+        """Put inputs into the first spare memory and call the reference on them."""
+        place = self._spare(0)
         place.inputs.bytes[:] = raw
-        self._host.bind(name, self._layout.args, place.inputs)
-        self.load_state(state)
-        self._host.make_calls([name])
-        try:
-            yield name, place
-        finally:
-            self._host.forget(name)
+        with self._bound(place):
+            self.load_state(state)
+            self._host.make_calls([place.name])
+            yield place
 
-    def kept_output(self, which: int) -> SharedMemory:
+    @contextlib.contextmanager
+    def _bound(self, place: _Spare) -> Iterator[None]:
+        """Have the host know a spare memory as an argument set.
+
+        It stays one, except on a device, which has a copy of what was there when it was bound.
+        """
+        if not place.is_bound:
+            self._host.bind(place.name, self._layout.args, self._to_map(place).get(place.name))
+            place.is_bound = True
+        try:
+            yield
+        finally:
+            if self._host.device.is_apart:
+                self._host.forget(place.name)
+                place.is_bound = place.is_mapped = False
+
+    def _to_map(self, place: _Spare) -> dict[str, SharedMemory]:
+        """Return what the next command has to map in the host."""
+        arenas = {} if place.is_mapped else {place.name: place.inputs}
+        place.is_mapped = True
+        return arenas
+
+    def kept_output(self, which: int) -> Memory:
         """Return the outputs of a call that the reference kept; valid until the next command."""
         self._host.write_output("results", self.output_slots, which + 1)
         return self._scratch["results"]
@@ -259,29 +272,26 @@ class DrawMaker:
             one.widen_exact(results.slot_bytes(slot), truth.slot_bytes(wide), is_open=nudged["is_open"])
         return bool(nudged["is_open"])
 
-    def draw_more(self, memory: SharedMemory, count: int) -> None:
+    def draw_more(self, memory: Memory, count: int) -> None:
         """Fill ``memory`` with ``count`` unseen as-is inputs, one after the other."""
-        spare = self._spare(0).inputs
-        name = next(self._names)
-        arenas: dict[str, SharedMemory] | None = {name: spare}
+        place = self._spare(0)
         for i in range(count):
             self._host.call(
-                "draw_inputs", arenas, seed=new_seed(), family="as_is", variant=0, keeping=0, arena=name
-            )
-            arenas = None
-            memory.bytes[i * spare.size : (i + 1) * spare.size] = spare.bytes
-        self._host.forget(name)
+                "draw_inputs", self._to_map(place), seed=new_seed(), family="as_is", variant=0, keeping=0,
+                arena=place.name,
+            )  # fmt: skip
+            memory.bytes[i * place.inputs.size : (i + 1) * place.inputs.size] = place.inputs.bytes
 
     def _spare(self, number: int) -> _Spare:
         if number not in self._spares:
-            self._spares[number] = _Spare(self._layout.args_bytes)
+            self._spares[number] = _Spare(f"spare{number}", self._layout.args_bytes)
         return self._spares[number]
 
     def _with_oracle(
         self,
         key: SampleKey,
         state: WeightState,
-        inputs: SharedMemory,
+        inputs: Memory,
         name: str,
         storage: Mapping[int, Storage],
     ) -> InputSample:
@@ -328,9 +338,9 @@ class DrawMaker:
     def _expected(
         self,
         slot: Slot,
-        results: SharedMemory,
+        results: Memory,
         wide: Slot,
-        oracle: SharedMemory,
+        oracle: Memory,
         storage: Storage,
         key: SampleKey,
         least_scale: float = 0.0,
@@ -383,7 +393,7 @@ class DrawMaker:
         self._map_scratch()
 
 
-def change_one(memory: SharedMemory, slot: Slot, rng: random.Random, *, trades: bool = False) -> None:
+def change_one(memory: Memory, slot: Slot, rng: random.Random, *, trades: bool = False) -> None:
     """Replace one element of a tensor by a large one, or let two trade places where they differ.
 
     Where two trade places, the sum, the largest value and the histogram stay as they were.

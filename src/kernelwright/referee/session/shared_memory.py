@@ -1,4 +1,4 @@
-"""Shared memory as the parent sees it: sealed memfds, and numpy views of the slots inside."""
+"""Memory of tensors as the parent sees it: its own, or shared by sealed memfds, with views of the slots."""
 
 import fcntl
 import math
@@ -22,7 +22,52 @@ _PAGE = 4096
 _COPY_BYTES = 1 << 20
 
 
-class SharedMemory:
+class Memory:
+    """Bytes of this process alone, in whole pages. They cost far less than pages that are shared."""
+
+    def __init__(self, size: int) -> None:
+        self.size = whole_pages(size)
+        self.bytes: np.ndarray[Any, np.dtype[np.uint8]] = np.empty(self.size, np.uint8)
+
+    def slot_bytes(self, slot: Slot) -> np.ndarray[Any, np.dtype[np.uint8]]:
+        """Return the raw bytes of a slot in the order of memory."""
+        nbytes = slot_nbytes(slot)
+        return self.bytes[slot["offset"] : slot["offset"] + nbytes]
+
+    def copy_from(self, other: "Memory") -> None:
+        """Copy the content of another memory of the same size."""
+        np.copyto(self.bytes, other.bytes)
+
+    def part(self, index: int, size: int) -> "Memory":
+        """Return the part of ``size`` bytes that has ``index`` others before it."""
+        part = Memory.__new__(Memory)
+        part.size = size
+        part.bytes = self.bytes[index * size : (index + 1) * size]
+        return part
+
+    def copy(self) -> "Memory":
+        """Return a copy, so that a candidate never gets memory on which the parent's verdict rests."""
+        twin = Memory(self.size)
+        twin.copy_from(self)
+        return twin
+
+    def equals(self, other: "Memory") -> bool:
+        """True when all bytes are equal, those between tensors included."""
+        return all(
+            np.array_equal(self.bytes[i : i + _COPY_BYTES], other.bytes[i : i + _COPY_BYTES])
+            for i in range(0, self.size, _COPY_BYTES)
+        )
+
+    def differs_from(self, other: "Memory", slot: Slot) -> bool:
+        """True when the slot's bytes are not the same in both."""
+        left, right = self.slot_bytes(slot), other.slot_bytes(slot)
+        return any(
+            not np.array_equal(left[i : i + _COPY_BYTES], right[i : i + _COPY_BYTES])
+            for i in range(0, left.size, _COPY_BYTES)
+        )
+
+
+class SharedMemory(Memory):
     """A memfd of fixed size: no process can shrink it and so crash another one that has it mapped."""
 
     def __init__(self, size: int) -> None:
@@ -36,44 +81,13 @@ class SharedMemory:
             memory = mmap.mmap(self.fd, self.size)
         except OSError as error:
             raise MachineError(f"cannot share {self.size} bytes between processes: {error}") from error
-        self.bytes: np.ndarray[Any, np.dtype[np.uint8]] = np.frombuffer(memory, dtype=np.uint8)
+        self.bytes = np.frombuffer(memory, dtype=np.uint8)
 
-    def slot_bytes(self, slot: Slot) -> np.ndarray[Any, np.dtype[np.uint8]]:
-        """Return the raw bytes of a slot in the order of memory."""
-        nbytes = slot_nbytes(slot)
-        return self.bytes[slot["offset"] : slot["offset"] + nbytes]
-
-    def copy_from(self, other: "SharedMemory") -> None:
-        """Copy the content of another memory of the same size."""
-        np.copyto(self.bytes, other.bytes)
-
-    def part(self, index: int, size: int) -> "SharedMemory":
-        """Return the part of ``size`` bytes that has ``index`` others before it; it has no descriptor."""
-        part = SharedMemory.__new__(SharedMemory)
-        part.size, part.fd = size, -1
-        part.bytes = self.bytes[index * size : (index + 1) * size]
-        return part
-
-    def copy(self) -> "SharedMemory":
-        """Return a copy, so that a candidate never gets memory on which the parent's verdict rests."""
+    def shared_copy(self) -> "SharedMemory":
+        """Return a copy that another process may map."""
         twin = SharedMemory(self.size)
         twin.copy_from(self)
         return twin
-
-    def equals(self, other: "SharedMemory") -> bool:
-        """True when all bytes are equal, those between tensors included."""
-        return all(
-            np.array_equal(self.bytes[i : i + _COPY_BYTES], other.bytes[i : i + _COPY_BYTES])
-            for i in range(0, self.size, _COPY_BYTES)
-        )
-
-    def differs_from(self, other: "SharedMemory", slot: Slot) -> bool:
-        """True when the slot's bytes are not the same in both."""
-        left, right = self.slot_bytes(slot), other.slot_bytes(slot)
-        return any(
-            not np.array_equal(left[i : i + _COPY_BYTES], right[i : i + _COPY_BYTES])
-            for i in range(0, left.size, _COPY_BYTES)
-        )
 
     def close(self) -> None:
         """Close the descriptor; the memory is freed with its last mapping."""
