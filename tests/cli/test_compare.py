@@ -274,7 +274,7 @@ def test_a_gpu_is_compared_on_where_it_is_and_named_in_every_run(
         "compare", folder, "--name", "c", "--limit", "1", "--target", "cuda/triton", "--record", "r.jsonl"
     )
     assert result.code == 0, result.err
-    assert arena.opened == [{"device": "cuda"}]
+    assert arena.opened == [{"device": "cuda", "is_search": True}]
     (run,) = open_store("runs.db").iter_runs("c")
     assert str(run.spec.target) == "cuda/triton" and run.spec.environment["gpu"] == "h200-sxm"
     assert "machine.bandwidth_gbps" not in run.spec.environment
