@@ -8,6 +8,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kernelwright.core.errors import LoweringError
 from kernelwright.core.machine import Machine
 from kernelwright.core.plan import Move, ParamValue, Plan
 from kernelwright.core.target import CPU_CPP
@@ -15,6 +16,7 @@ from kernelwright.core.task import Task, Workload
 from kernelwright.ir.fusion_edits import own_products
 from kernelwright.ir.plan_lowering import LoweredPlan, lower_plan, write_source
 from kernelwright.ir.program import Region
+from kernelwright.ir.space import Point, Space
 from kernelwright.targets.cpp.candidate import render_cpp_candidate
 from kernelwright.targets.cpp.choices import resolve
 from kernelwright.targets.registry import target_of
@@ -145,8 +147,12 @@ def test_windows_of_many_layers(case: tuple[str, tuple[int, ...]], machine: Mach
 @pytest.mark.parametrize(
     ("layer", "shape", "body"),
     [
-        ("nn.Conv2d(6, 6, 5, padding=2, groups=6)", (2, 6, 19, 37), "torch.tanh(self.layer(torch.relu(x))) * 2"),
-        ("nn.Conv2d(6, 12, 3, padding=1, groups=3)", (2, 6, 9, 20), "self.layer(x) + x.mean()"),
+        (
+            "nn.Conv2d(6, 6, 5, padding=2, groups=6)",
+            (2, 6, 19, 37),
+            "torch.tanh(self.layer(x.relu())) * 2",
+        ),
+        ("nn.Conv2d(6, 12, 3, padding=1, groups=3)", (2, 6, 9, 20), "self.layer(x) * x[:, :1]"),
         ("nn.ConvTranspose2d(5, 5, 3, padding=1, groups=5)", (1, 5, 8, 33), "self.layer(x)"),
         ("nn.Conv2d(4, 4, (13, 3), padding=(6, 1), groups=4)", (1, 4, 20, 20), "self.layer(x)"),
     ],
@@ -181,12 +187,14 @@ def test_values_that_are_not_finite_reach_the_results_that_look_at_them() -> Non
 
 def test_the_space_of_a_depthwise_convolution_has_its_tiles() -> None:
     task = task_of("nn.Conv2d(8, 8, 5, padding=2, groups=8)", (2, 8, 56, 56))
-    space = Space.of(task, LOWERING, WIDE)
-    found = {d.name.split(".")[1]: d for d in space.decisions(Point({"own.convolution": "generated"}))}
-    assert set(found["product"].values) - set(found["product"].illegal) == {"window", "loops"}
-    assert len(found["register_tile"].values) > 2
-    assert len(found["cache_block"].values) > 1
-    assert "stream" in found
+    space = Space(capture_task(task, Workload()), LOWERING, WIDE)
+    point = space.plan(Point.of({"own.convolution": "generated"}))
+    found = {d.name.rpartition(".")[2]: d for d in point.decisions}
+    assert found["product"].legal == ("window", "loops")
+    assert len(found["register_tile"].legal) > 2
+    assert len(found["cache_block"].legal) > 1
+    assert {"stream", "vector_bytes", "threads"} <= set(found)
+    assert not {"tile", "jam", "interior_split", "packing"} & set(found)
 
 
 def test_blocks_of_windows_have_two_sizes() -> None:
