@@ -49,6 +49,11 @@ class Slide:
         """Positions that lie before the first result's first tap."""
         return max(0, -self.step * (self.n_taps - 1))
 
+    @property
+    def is_shared(self) -> bool:
+        """Tell whether two results look at one position; rows and columns of a matrix share none."""
+        return abs(self.step) < self.size and self.move < self.n_taps
+
     def positions(self, results: int) -> int:
         """Return the positions that so many neighbouring results look at."""
         return self.move * (results - 1) + abs(self.step) * (self.n_taps - 1) + 1
@@ -177,7 +182,8 @@ def _slide(region: Region, image: Expr, axis: Axis) -> Slide:
     """
     pairs = ((taps, _together(image, axis.name, taps.name)) for taps in region.inner)
     slides = [Slide(axis, taps, *steps) for taps, steps in pairs if steps is not None]
-    return min(slides, key=lambda slide: abs(slide.step), default=Slide(axis, None))
+    shared = [slide for slide in slides if slide.is_shared]
+    return min(shared, key=lambda slide: abs(slide.step), default=Slide(axis, None))
 
 
 def _together(image: Expr, axis: str, taps: str) -> tuple[int, int] | None:

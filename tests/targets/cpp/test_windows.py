@@ -106,9 +106,10 @@ def layers(draw: st.DrawFn, most_filters: int = 3) -> tuple[str, tuple[int, ...]
         [draw(st.integers(1, 3)) for _ in range(rank)],
         [draw(st.integers(0, 3)) for _ in range(rank)],
     )
+    step[-1] = min(step[-1], window[-1] - 1)  # neighbouring results share positions
     most = 40 if rank < 3 else 12
     spans = [g * (w - 1) + 1 for w, g in zip(window, gap, strict=True)]
-    sizes = [draw(st.integers(span + 2 * s, span + most)) for span, s in zip(spans, step, strict=True)]
+    sizes = [draw(st.integers(span + 3 * s, span + most)) for span, s in zip(spans, step, strict=True)]
     layer = f"nn.Conv{rank}d({inputs}, {outputs}, {tuple(window)}, stride={tuple(step)}, padding={tuple(pad)}"
     layer += f", dilation={tuple(gap)}, groups={groups}, bias={draw(st.booleans())})"
     return layer, (draw(st.integers(1, 2)), inputs, *sizes)
