@@ -93,6 +93,17 @@ def test_seeds_go_from_library_calls_to_all_the_algebra(problem: Problem, worksh
     assert any(move.skill.startswith("reassociate") for move in seeds[-1].plan.moves)
 
 
+def test_a_seed_takes_convolutions_of_few_channels_from_the_library(workshop: PlanLowering) -> None:
+    source = SOURCE.replace("nn.Linear(128, 256)", "nn.Conv2d(8, 8, 3, padding=1, groups=8)")
+    source = source.replace("torch.softmax(self.linear(x).sum(dim=1), dim=0)", "self.linear(x)")
+    task = Task(name="depthwise", source=source.replace("(rows, 128)", "(2, 8, rows, 40)"))
+    captured = {"default": capture_task(task, task.workloads[0])}
+    problem = Problem(task, CPU_CPP, captured, {}, PEAKS, Machine(cores=2))
+    library, own = ExpertGenerator(workshop).seeds(Situation(problem), 2)
+    assert library.plan.moves == (LIBRARY_MOVE,)
+    assert [move.skill for move in own.plan.moves] == ["own-product"] and "CPP_SOURCE" in own.source
+
+
 def test_further_seeds_are_drawn_by_chance_and_all_differ(problem: Problem, workshop: PlanLowering) -> None:
     def ids(chance: int, count: int) -> list[str]:
         return [c.id for c in ExpertGenerator(workshop).seeds(Situation(problem, chance=chance), count)]

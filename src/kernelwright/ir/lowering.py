@@ -56,6 +56,8 @@ class Lowering:
     """Rewrites of the graph that have no place here."""
     own_products: bool = False
     """Its printer has kernels for matrix products and convolutions, in the place of library calls."""
+    own_windows: bool = False
+    """Its printer has kernels for convolutions of few channels, which are ahead of the library's."""
     loosens: frozenset[str] = frozenset()
     """Lowerings, ``schedule:NAME``, that round more than float32 does: only where the tolerance allows it."""
     estimate_ns: Callable[[Program, Machine], float] | None = None

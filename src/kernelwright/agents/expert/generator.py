@@ -11,6 +11,7 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import LoweringError
 from kernelwright.core.plan import Move, Plan
 from kernelwright.ir.edits import Site
+from kernelwright.ir.fusion_edits import FEW_CHANNELS_GAIN, OWN_PRODUCT
 from kernelwright.ir.plan_lowering import sites
 
 MAX_ALGEBRA_MOVES = 24
@@ -20,7 +21,7 @@ DRAWS_PER_SEED = 8
 
 
 class ExpertGenerator:
-    """Seeds: the library calls as they are, the fused graph, the fused graph after sure algebra."""
+    """Seeds: the library calls as they are, the fused graph, the fused graph after what surely pays."""
 
     def __init__(self, workshop: PlanLowering) -> None:
         self._workshop = workshop
@@ -37,7 +38,7 @@ class ExpertGenerator:
         applicable move, whatever is known of any of them. Independent samples, as a baseline needs them.
         """
         problem = situation.problem
-        algebra = self.algebra(problem)
+        algebra = self._with_windows(problem, self.algebra(problem))
         fixed = (Plan(moves=(LIBRARY_MOVE,)), Plan(), algebra)
         found: dict[str, Candidate] = {}
         for plan in chain(fixed, self._drawn(situation, (Plan(), algebra), DRAWS_PER_SEED * count)):
@@ -80,6 +81,19 @@ class ExpertGenerator:
             if longer is None:
                 break
             plan = longer
+        return plan
+
+    def _with_windows(self, problem: Problem, plan: Plan) -> Plan:
+        """Take convolutions of few channels from the library where the target has better kernels."""
+        carried = self._workshop.carried(problem, plan)
+        if not carried.lowering.own_windows:
+            return plan
+        for skill, lowering in self._workshop.lowerings(problem).items():
+            if lowering == f"fusion:{OWN_PRODUCT}":
+                for site in sites(carried, lowering):
+                    if site.gain >= FEW_CHANNELS_GAIN:
+                        plan = plan.then(Move(skill=skill, region=site.region, why=site.why))
+                return plan
         return plan
 
     def _with_next_rewrite(self, problem: Problem, plan: Plan) -> Plan | None:

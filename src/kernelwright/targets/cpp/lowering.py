@@ -9,6 +9,7 @@ LOWERING = Lowering(
     edits_for=schedule_edits,
     estimate_ns=program_ns,
     own_products=True,
+    own_windows=True,
     takes_extents=True,
     repairs=(
         Repair("safer-chunk", "schedule:chunk", {"chunk": 16}, "sum shorter runs in float32"),

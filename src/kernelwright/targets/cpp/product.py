@@ -16,6 +16,7 @@ from kernelwright.ir.program import Affine, Axis, Region
 from kernelwright.ir.text import Names, bare, wrapped
 from kernelwright.ir.writer import Writer
 from kernelwright.targets.cpp.choices import Choices
+from kernelwright.targets.cpp.pieces import digits, extents
 from kernelwright.targets.cpp.text import CppRenderer
 from kernelwright.targets.cpp.tiling import Tiling, is_shared, plain_steps
 from kernelwright.targets.cpp.values import ValueWriter
@@ -233,7 +234,7 @@ class ProductPrinter:
         if len(axes) == 1:
             self.out.line(f"const int {self.axes[axes[0].name]} = {text};")
             return
-        for axis, part in _digits(axes, f"({text})"):
+        for axis, part in digits(axes, f"({text})"):
             self.out.line(f"const int {self.axes[axis.name]} = {part};")
 
     @contextmanager
@@ -247,10 +248,10 @@ class ProductPrinter:
                 yield
             return
         with self.out.block(f"for (int s = 0, run; s < {count}; s += run)"):
-            digits = _digits(axes, f"({start} + s)")
-            for axis, part in digits[:-1]:
+            parts = digits(axes, f"({start} + s)")
+            for axis, part in parts[:-1]:
                 self.out.line(f"const int {self.axes[axis.name]} = {part};")
-            self.out.line(f"const int at = {digits[-1][1]};")
+            self.out.line(f"const int at = {parts[-1][1]};")
             self.out.line(f"run = least({count} - s, {axes[-1].size} - at);")
             self.out.line("#pragma omp simd")
             with self.out.block("for (int e = 0; e < run; ++e)"):
@@ -397,7 +398,7 @@ class ProductPrinter:
 
         ``sides``: the variable, size and step of each of the template's extents.
         """
-        cases = list(itertools.product(*(_extents(*side) for side in sides)))
+        cases = list(itertools.product(*(extents(*side) for side in sides)))
         for case in cases:
             condition = " && ".join(text for _, text in case if text)
             test = "" if case == cases[-1] else f"if ({condition}) "
@@ -437,23 +438,6 @@ class ProductPrinter:
             self.out.line(
                 "  " * len(loops) + f"{self.region.name}_block({self._given()}row, column, memory);"
             )
-
-
-def _digits(axes: Sequence[Axis], text: str) -> list[tuple[Axis, str]]:
-    """Return the text of each axis's position, given the text of the position along all of them."""
-    found, step = [], math.prod(a.size for a in axes)
-    for position, axis in enumerate(axes):
-        step //= axis.size
-        part = text if step == 1 else f"{text} / {step}"
-        found.append((axis, part if position == 0 else f"{part} % {axis.size}"))
-    return found
-
-
-def _extents(variable: str, size: int, step: int) -> list[tuple[int, str]]:
-    """Return the extents that a tile can have along one side, each with the condition for it."""
-    rest = size % step
-    whole = [(step, f"{variable} + {step} <= {size}" if rest else "")] if size >= step else []
-    return whole + ([(rest, "")] if rest else [])
 
 
 def _times(name: str, factor: int) -> str:

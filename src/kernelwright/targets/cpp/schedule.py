@@ -46,15 +46,16 @@ class CppSchedule(Schedule):
     """Blocks of work that a thread takes whenever it is free; 0: equal shares from the start."""
     exp_degree: int | None = None
     """Degree of the polynomial in exponentials, and so in all that is made of them: 6 or 5."""
-    product: Literal["tile", "dot", "loops"] | None = None
+    product: Literal["tile", "dot", "loops", "window"] | None = None
     """Matrix products and convolutions: tiles of sums in registers with vectors along the columns, the same
-    with vectors along what is added, or plain loops."""
+    with vectors along what is added, plain loops, or windows that slide over an image."""
     register_tile: str | None = None
     """Products and attention: sums that stay in registers, ``ROWSxVECTORS``; of the form ``dot``
     ``ROWSxCOLUMNS``."""
     cache_block: str | None = None
     """Products: a share of work and how much of it one pass adds, ``ROWSxCOLUMNSxINNER``. Attention: rows and
-    keys whose scores are in memory, and the rows of a share, ``ROWSxKEYSxSHARE``."""
+    keys whose scores are in memory, and the rows of a share, ``ROWSxKEYSxSHARE``. Windows: rows of a block
+    and filters that look at it, ``ROWSxFILTERS``."""
     packing: Literal["none", "left", "right", "both"] | None = None
     """Products: the operands, of rows and of columns, that are copied into the order in which tiles read."""
 

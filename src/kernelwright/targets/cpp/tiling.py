@@ -156,9 +156,9 @@ def decide(form: ProductForm, schedule: CppSchedule, machine: Machine) -> Tiling
     rows, vectors = tile_of(m, n, schedule, width)
     columns = vectors * lanes
     block = numbers(schedule.cache_block)
-    inner = min(block[2], k) if block else _even(k, LONGEST_INNER)
-    l2 = _l2_bytes(machine)
-    block_rows = whole(block[0] if block else _even(m, max(rows, 3 * l2 // 16 // inner)), rows)
+    inner = min(block[2], k) if block else even(k, LONGEST_INNER)
+    l2 = l2_bytes(machine)
+    block_rows = whole(block[0] if block else even(m, max(rows, 3 * l2 // 16 // inner)), rows)
     block_columns = block[1] if block else _share(form, machine, block_rows, columns, inner, l2)
     packing = schedule.packing or _packing(m, n, columns)
     return Tiling(
@@ -193,7 +193,7 @@ def _dots(form: ProductForm, schedule: CppSchedule, machine: Machine, lanes: int
     rows, columns = min(rows, m), min(columns, n)
     block = numbers(schedule.cache_block)
     block_rows = whole(block[0] if block else m, rows)
-    share = block[1] if block else _share(form, machine, block_rows, columns, k, _l2_bytes(machine))
+    share = block[1] if block else _share(form, machine, block_rows, columns, k, l2_bytes(machine))
     return Tiling(
         form=form,
         is_dot=True,
@@ -222,7 +222,7 @@ def tile_of(m: int, n: int, schedule: CppSchedule, width: int) -> tuple[int, int
         return min(given[0], m), min(given[1], math.ceil(4 * n / width))
     if m * 2 <= most_rows:
         vectors = min(4, most_rows * vectors // m)
-    return _even(m, most_rows), min(vectors, math.ceil(4 * n / width))
+    return even(m, most_rows), min(vectors, math.ceil(4 * n / width))
 
 
 def _packing(m: int, n: int, columns: int) -> str:
@@ -231,7 +231,7 @@ def _packing(m: int, n: int, columns: int) -> str:
     return "both" if left and right else "left" if left else "right" if right else "none"
 
 
-def _even(size: int, most: int) -> int:
+def even(size: int, most: int) -> int:
     """Return the length of equal parts, none longer than ``most``."""
     return math.ceil(size / math.ceil(size / most))
 
@@ -241,7 +241,7 @@ def whole(size: int, step: int) -> int:
     return math.ceil(size / step) * step
 
 
-def _l2_bytes(machine: Machine) -> int:
+def l2_bytes(machine: Machine) -> int:
     found = machine.cache(2)
     return ASSUMED_L2_BYTES if found is None else found.instance_bytes // found.shared_by
 

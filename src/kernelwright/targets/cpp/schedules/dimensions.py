@@ -234,15 +234,29 @@ def _refuse_degree(facts: CppRegionFacts, value: ParamValue) -> str | None:
 
 
 def _products(facts: CppRegionFacts) -> str | None:
-    if facts.product is None:
-        return None
+    if facts.product is None or facts.choices.window is not None:
+        return _windows(facts)
     outer, m, n, k = facts.product.sizes
     batches = f"{outer} times " if outer > 1 else ""
     return f"{batches}{m} x {n} sums of {k} products"
 
 
+def _windows(facts: CppRegionFacts) -> str | None:
+    form = facts.window
+    if form is None:
+        return None
+    sums = f"{form.images * form.n_filters} times {form.rows.size} x {form.columns.size} sums"
+    return f"{sums} over windows of {form.planes} x {form.rows.n_taps} x {form.columns.n_taps}"
+
+
 def _refuse_product(facts: CppRegionFacts, value: ParamValue) -> str | None:
-    if value != "dot" or facts.product is None or may_dot(facts.product):
+    if value == "loops":
+        return None
+    if value == "window":
+        return None if facts.window is not None else "no window slides along the rows of an image in cache"
+    if facts.product is None:
+        return "each result has a filter of its own: there is no matrix"
+    if value == "tile" or may_dot(facts.product):
         return None
     return "the operands do not both lie along the products that are added"
 
@@ -264,6 +278,8 @@ def _scores(facts: CppRegionFacts) -> str | None:
 def _register_tiles(facts: CppRegionFacts) -> tuple[ParamValue, ...]:
     if facts.choices.attention is not None:
         return facts.choices.attention.tiles()
+    if facts.choices.window is not None:
+        return facts.choices.window.tiles()
     tiling = facts.choices.tiling
     return () if tiling is None else register_tiles(tiling)
 
@@ -271,6 +287,8 @@ def _register_tiles(facts: CppRegionFacts) -> tuple[ParamValue, ...]:
 def _cache_blocks(facts: CppRegionFacts) -> tuple[ParamValue, ...]:
     if facts.choices.attention is not None:
         return facts.choices.attention.cache_blocks()
+    if facts.choices.window is not None:
+        return facts.choices.window.cache_blocks()
     tiling = facts.choices.tiling
     return () if tiling is None else cache_blocks(tiling)
 
@@ -289,16 +307,29 @@ def _refuse_packing(facts: CppRegionFacts, value: ParamValue) -> str | None:
     return f"the operand of the {wrong[0]} is computed or lies the other way" if wrong else None
 
 
-def _of_loops(dimension: Dimension[CppRegionFacts]) -> Dimension[CppRegionFacts]:
-    """Return a dimension that does not matter where a product is carried out in tiles."""
-    matters = dimension.matters
-    return replace(dimension, matters=lambda facts: None if facts.choices.in_tiles else matters(facts))
-
-
 OF_EVERY_FORM = frozenset({"vector_bytes", "threads", "grain", "exp_degree"})
-"""Fields that products in tiles have as well."""
+"""Fields of loops that products in tiles have as well."""
+OF_WINDOWS = frozenset({"stream"})
+"""Fields of loops that windows in tiles have besides."""
+
+
+def is_carried_out_with(facts: CppRegionFacts, field: str) -> bool:
+    """Tell whether a field of loops decides anything in the form in which a region is carried out."""
+    if facts.choices.in_tiles is None or field in OF_EVERY_FORM:
+        return True
+    return facts.choices.window is not None and field in OF_WINDOWS
+
+
+def _of_loops(name: str, dimension: Dimension[CppRegionFacts]) -> Dimension[CppRegionFacts]:
+    """Return a dimension that does not matter where a region is carried out without it."""
+    matters = dimension.matters
+    return replace(
+        dimension, matters=lambda facts: matters(facts) if is_carried_out_with(facts, name) else None
+    )
+
+
 _PRODUCTS: dict[str, Dimension[CppRegionFacts]] = {
-    "product": Dimension("products", ("tile", "dot", "loops"), _products, _refuse_product),
+    "product": Dimension("products", ("tile", "window", "dot", "loops"), _products, _refuse_product),
     "register_tile": Dimension("products", (), _tiled, own=_register_tiles),
     "cache_block": Dimension("products", (), _tiled, own=_cache_blocks),
     "packing": Dimension("products", ("both", "right", "left", "none"), _packing, _refuse_packing),
@@ -323,7 +354,5 @@ _LOOPS: dict[str, Dimension[CppRegionFacts]] = {
     "grain": Dimension("threads", (0, 1, 4, 16), _grain, _refuse_grain, open=0),
     "exp_degree": Dimension("approximations", (6, 5, 4), _exp_degree, _refuse_degree, open=6),
 }
-DIMENSIONS = _PRODUCTS | {
-    name: dimension if name in OF_EVERY_FORM else _of_loops(dimension) for name, dimension in _LOOPS.items()
-}
+DIMENSIONS = _PRODUCTS | {name: _of_loops(name, dimension) for name, dimension in _LOOPS.items()}
 """Field -> what it may be. Fields that decide on loops come first: others depend on them."""

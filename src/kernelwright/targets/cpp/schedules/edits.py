@@ -9,10 +9,10 @@ from kernelwright.core.plan import ParamValue
 from kernelwright.ir.edits import FieldEdit, Found, ScheduleEdit, ScheduleFields
 from kernelwright.ir.joint_edit import JointEdit
 from kernelwright.ir.program import Program, Region
-from kernelwright.targets.cpp.choices import complete
+from kernelwright.targets.cpp.choices import complete, resolve
 from kernelwright.targets.cpp.schedule import CppSchedule, schedule_of
 from kernelwright.targets.cpp.schedules import finders
-from kernelwright.targets.cpp.schedules.dimensions import DIMENSIONS, OF_EVERY_FORM
+from kernelwright.targets.cpp.schedules.dimensions import DIMENSIONS, is_carried_out_with
 from kernelwright.targets.cpp.schedules.in_place import InPlaceEpilogue
 from kernelwright.targets.cpp.schedules.region_facts import CppRegionFacts
 
@@ -21,7 +21,7 @@ _CLOSED = frozenset({"parallel", "moments", "vector_bytes", "exp_degree", "produ
 """Fields that take no value but those of their dimension; of others there are more than search tries."""
 
 
-_SIZES = {"register_tile": r"[1-9]\d?x[1-9]\d?", "cache_block": r"([1-9]\d{0,5}x){2}[1-9]\d{0,5}"}
+_SIZES = {"register_tile": r"[1-9]\d?x[1-9]\d?", "cache_block": r"([1-9]\d{0,5}x){1,2}[1-9]\d{0,5}"}
 """Fields of several sizes in one, such as ``12x2``."""
 
 
@@ -45,10 +45,15 @@ class CppFields(ScheduleFields[CppRegionFacts]):
         if field == "vector_axis":
             return value in {axis.name for axis in (*region.kept, *region.inner)}
         if field in _SIZES:
-            return isinstance(value, str) and re.fullmatch(_SIZES[field], value) is not None
+            is_known = isinstance(value, str) and re.fullmatch(_SIZES[field], value) is not None
+            return is_known and (field != "cache_block" or str(value).count("x") == self._sides(region))
         if field in _CLOSED or isinstance(known[0], bool):
             return value in known and type(value) is type(known[0])
         return type(value) is int and min(map(int, known)) <= value <= 1 << 20
+
+    def _sides(self, region: Region) -> int:
+        """Return how many sizes a block has, less one."""
+        return 1 if resolve(region, self._machine).window is not None else 2
 
     def gain(self, found: Found, facts: CppRegionFacts) -> float:
         return 1.0 + (found.gain - 1.0) * facts.share
@@ -84,9 +89,9 @@ _FIELDS: tuple[tuple[str, str, Finder, tuple[str, ...]], ...] = (
 
 def _where_it_matters(field: str, find: Finder) -> Finder:
     """Return the finder, which does not look at products in tiles for what loops alone have."""
-    if field in OF_EVERY_FORM or field in (*_TILES, "product"):
+    if field in (*_TILES, "product"):
         return find
-    return lambda facts: None if facts.choices.in_tiles else find(facts)
+    return lambda facts: find(facts) if is_carried_out_with(facts, field) else None
 
 
 @cache

@@ -10,8 +10,10 @@ from kernelwright.ir.lanes import estimate_ns
 from kernelwright.ir.normalise import axis_sizes
 from kernelwright.ir.products import ProductForm, find_product
 from kernelwright.ir.program import Buffer, Call, Program, Region
+from kernelwright.ir.window_products import WindowForm, find_window
 from kernelwright.targets.cpp.choices import Choices, resolve
 from kernelwright.targets.cpp.schedule import CppSchedule, schedule_of
+from kernelwright.targets.cpp.windows import may_slide
 
 ASSUMED_L2_BYTES = 1 << 20
 """A core's share of the level 2 cache where that is not known."""
@@ -119,6 +121,14 @@ class CppRegionFacts:
         """What the region multiplies."""
         tiling = self.choices.tiling
         return find_product(self.choices.region) if tiling is None else tiling.form
+
+    @cached_property
+    def window(self) -> WindowForm | None:
+        """What the region sums over windows, where a part of an image fits a cache."""
+        if self.choices.window is not None:
+            return self.choices.window.form
+        form = find_window(self.choices.region)
+        return form if form is not None and may_slide(form) else None
 
     @property
     def blocks(self) -> int:
