@@ -63,7 +63,7 @@ def test_the_fastest_seed_is_tuned_and_the_referee_judges_what_came_of_it(store:
 
 
 def test_where_nothing_is_faster_the_candidate_is_tuned_once_and_the_search_goes_on(store: Store) -> None:
-    referee, tuner = FakeReferee({"a": 1.5, "a>x": 1.2}), ScriptedTuner(plan=None)
+    referee, tuner = FakeReferee({"a": 1.5, "a>x": 1.1}), ScriptedTuner(plan=None)
     outcome = start_run(SPEC, tuning_tools(store, referee, tuner))
     assert tuner.asked == 1 and "optimize" in modes(store, outcome.run_id)
     assert {source for source, _ in referee.asked} >= {"a", "a>x"}
