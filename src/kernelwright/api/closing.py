@@ -41,7 +41,7 @@ def closer(target: TargetName, machine: Callable[[], Machine], where: Settings |
             )
             required = None if where is None else where.require_sandbox
             with PointTimer(task, threads=probe_machine().cores or 1, require=required) as timer:
-                run = tune_points(points, timer, seconds=seconds)
+                run = tune_points(points, timer, seconds=seconds, begun=started)
         except (UserError, TaskError, LoweringError, CaptureError) as error:
             problem = str(error)  # defaults that do not run are the referee's to judge
         spent = time.monotonic() - started

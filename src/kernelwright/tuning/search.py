@@ -20,7 +20,7 @@ from kernelwright.tuning.process import Shape
 
 BASE = 0
 """Number of the default point."""
-FIRST_GENERATION, LARGEST_GENERATION = 8, 48
+FIRST_GENERATION, LEAST_GENERATION, LARGEST_GENERATION = 8, 4, 48
 """Points of a generation; ours: small enough to learn from, large enough to keep all cores building."""
 GENERATION_SHARE = 0.06
 """Share of the seconds that one generation may take, by what points have cost so far."""
@@ -88,11 +88,16 @@ class Timer(Protocol):
     """Builds and times sources."""
 
     def load(
-        self, sources: Mapping[int, str], limit_s: float, keep: Sequence[int]
+        self,
+        sources: Mapping[int, str],
+        limit_s: float,
+        keep: Sequence[int],
+        meanwhile: Callable[[], None] = lambda: None,
     ) -> Mapping[int, FirstCall]:
         """Build and call points once; leave those out for which there was no time.
 
-        Of the points that are loaded only those to keep stay.
+        Of the points that are loaded only those to keep stay. ``meanwhile`` is called once, while points are
+        built and none runs.
         """
         ...
 
@@ -154,20 +159,22 @@ def tune_points(
     seed: int = 0,
     clock: Callable[[], float] = time.monotonic,
     earlier: Sequence[EarlierTuning] = (),
+    begun: float | None = None,
 ) -> TuningRun:
     """Try generations of points until the seconds are used or there are no more.
 
     ``earlier`` is what other runs, here or on other machines, measured of the same parameters: where points
     are promising from the first generation on.
 
-    The clock starts once the default point runs. Nothing goes on after the seconds: points of a generation
-    for which there was no time are none that were tried.
+    The clock starts once the default point runs, or has started at ``begun``: then what it took to get there
+    is part of the seconds. Nothing goes on after them: points of a generation for which there was no time are
+    none that were tried.
 
     Raises:
         UserError: the default point does not build or run.
     """
     search = _Search(points, timer, random.Random(seed), clock, seconds, earlier)
-    search.begin()
+    search.begin(begun)
     while search.left_s(FINAL_SHARE * seconds) > 0 and search.has_generation():
         pass
     search.compare_best()
@@ -197,13 +204,16 @@ class _Search:
         self._seen: set[_Key] = set()
         self._defaults: Values = {}
         self._size = FIRST_GENERATION
+        self._next = BASE + 1
+        self._ahead: dict[int, Tried] | None = None
+        """The next generation, drawn while the one before was built; None: there is none yet."""
 
     def left_s(self, kept: float = 0.0) -> float:
         """Return the seconds that are left, but for those that are kept."""
         return self._seconds - kept - (self._clock() - self.started)
 
-    def begin(self) -> None:
-        """Build and call the default point."""
+    def begin(self, begun: float | None = None) -> None:
+        """Build and call the default point; the clock starts then, if it has not before."""
         default = self._points.base()
         self._defaults = {name: values[0] for name, values in self._points.parameters().items()}
         self._seen.add(_key(default))
@@ -215,18 +225,20 @@ class _Search:
         self.run.tried.append(first)
         self._by_number[BASE] = first
         self._drawn.add(source)
-        self.started = self._clock()
+        self.started = self._clock() if begun is None else begun
 
     def has_generation(self) -> bool:
         """Draw and time one more generation; tell whether there was one."""
         began = self._clock()
-        fresh = self._fresh()
+        fresh = self._ahead or self._fresh()
+        self._ahead = None
         if not fresh:
             self.run.is_exhausted = True
             return False
         reserved = FINAL_SHARE * self._seconds
         sources = {number: tried.source for number, tried in fresh.items()}
-        calls = self._timer.load(sources, self.left_s(reserved), [BASE, *self._best_numbers()])
+        keep = [BASE, *self._best_numbers()]
+        calls = self._timer.load(sources, self.left_s(reserved), keep, self._draw_ahead)
         for number, call in calls.items():
             fresh[number].why, fresh[number].ratio = call.why, call.ratio
             self._by_number[number] = fresh[number]
@@ -239,8 +251,13 @@ class _Search:
         self._halve(able, reserved)
         each = (self._clock() - began) / max(1, len(calls))
         affordable = int(GENERATION_SHARE * self._seconds / max(each, 1e-6))
-        self._size = max(2, min(LARGEST_GENERATION, affordable))
+        self._size = max(LEAST_GENERATION, min(LARGEST_GENERATION, affordable))
         return True
+
+    def _draw_ahead(self) -> None:
+        """Draw the next generation by what is known before this one is timed: nothing waits for it then."""
+        if self.left_s(FINAL_SHARE * self._seconds) > 0:
+            self._ahead = self._fresh()
 
     def compare_best(self) -> None:
         """Time the best of all generations against each other: each was the luckiest of its own."""
@@ -266,23 +283,23 @@ class _Search:
     def _fresh(self) -> dict[int, Tried]:
         """Return new points by number: those that are guessed to be fast, and some whatever is guessed."""
         fresh: dict[int, Tried] = {}
-        first = max(self._by_number) + 1
         for turn in range(ROUNDS_OF_DRAWING):
-            is_first = turn == 0 and len(self.run.tried) == 1
+            is_first = turn == 0 and self._next == BASE + 1
             remembered = best_elsewhere(self._earlier, self._size) if is_first else []
             for values in (*remembered, *self._ordered(self._pool())):
                 self._seen.add(_key(values))
                 source = self._points.source(values)
                 if source is not None and source not in self._drawn:
                     self._drawn.add(source)
-                    fresh[first + len(fresh)] = Tried(values, source)
+                    fresh[self._next] = Tried(values, source)
+                    self._next += 1
                 if len(fresh) >= self._size:
                     return fresh
         return fresh
 
     def _pool(self) -> list[Values]:
         """Return different points that are not tried yet, many times as many as are built."""
-        leaders = [tried.values for tried in self.run.ranked[:4]]
+        leaders = [tried.values for tried in self.run.ranked[:4] or self.run.tried[:1]]
         wanted = self._points.pool * self._size
         found: dict[_Key, Values] = {}
         for _ in range(2 * wanted):

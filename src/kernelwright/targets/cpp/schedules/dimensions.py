@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from kernelwright.core.plan import ParamValue
 from kernelwright.ir.edits import Dimension
-from kernelwright.ir.lanes import LANES_PER_VECTOR, has_bounds
+from kernelwright.ir.lanes import LANES_PER_VECTOR, estimate_ns, has_bounds
 from kernelwright.ir.normalise import axis_sizes, coefficient
 from kernelwright.ir.patterns import find_moments, find_online
 from kernelwright.ir.separable import find_separable
@@ -26,6 +26,8 @@ EXP_ERROR = {6: 1, 5: 2, 4: 45}
 """Degree of the exponential's polynomial -> largest error in units of the last place."""
 ALLOWED_UNITS = 16
 """Error of one operation that the strict tolerance bears."""
+START_NS = 5_000.0
+"""To wake the threads once; ours."""
 BLOCKS_PER_CORE = 2
 """Blocks of work a core below which there is nothing to hand out."""
 
@@ -41,7 +43,13 @@ def _refuse_parallel(facts: CppRegionFacts, value: ParamValue) -> str | None:
         return "there is no inner axis to share"
     if value == "inner" and facts.has_scan:
         return "each value of a scan waits for the one before"
+    if value == "inner" and facts.choices.parallel != "inner" and _starts_too_often(facts):
+        return f"threads would be woken for each of {facts.kept_points} points, longer than the work takes"
     return "there is one kept point" if value == "kept" and facts.kept_points == 1 else None
+
+
+def _starts_too_often(facts: CppRegionFacts) -> bool:
+    return facts.kept_points * facts.n_passes * START_NS > estimate_ns(facts.choices.region)
 
 
 def _vector_axis(facts: CppRegionFacts) -> str | None:
