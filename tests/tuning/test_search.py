@@ -141,9 +141,9 @@ def test_disturbed_turns_do_not_widen_the_interval_of_a_median() -> None:
 
 
 def test_the_seconds_left_and_the_defaults_say_how_long_a_point_may_take_to_build() -> None:
-    assert build_patience_s(1e6, 0.5) == 4.0  # eight times as long as the defaults
+    assert build_patience_s(1e6, 0.5) == 6.0  # twelve times as long as the defaults
     assert build_patience_s(30.0, 3.0) == pytest.approx(6.0)  # a fifth of what is left
-    assert build_patience_s(0.5, 0.01) == 1.5  # long enough for any compiler to begin
+    assert build_patience_s(0.5, 0.01) == 2.0  # long enough for any compiler to begin
     assert build_patience_s(5.0, None) == build_patience_s(1e6, 100.0) == 60.0
 
 
@@ -179,8 +179,23 @@ def test_the_next_generation_is_drawn_while_one_is_built_and_none_is_tried_twice
     assert len({tuple(tried.values.items()) for tried in run.tried}) == len(run.tried)
 
 
-def test_the_clock_may_have_started_before_the_default_runs() -> None:
-    timer = StubTimer()
-    timer.build_s = 3.0
-    run = tune_points(OpenSource(SOURCE), timer, seconds=3.0, clock=lambda: timer.now, begun=0.0)
-    assert len(run.tried) == 1 and run.seconds == 3.0
+def test_what_it_took_to_start_counts_but_half_of_the_seconds_are_for_points() -> None:
+    def n_tried(begun: float | None) -> int:
+        class Starting(StubTimer):
+            def load(
+                self,
+                sources: Mapping[int, str],
+                limit_s: float,
+                keep: Sequence[int],
+                meanwhile: Callable[[], None] = lambda: None,
+            ) -> dict[int, FirstCall]:
+                self.build_s, self.began = (4.0 if BASE in sources else 1.0), 4.0
+                return super().load(sources, limit_s, keep, meanwhile)
+
+        timer = Starting()
+        return len(
+            tune_points(OpenSource(SOURCE), timer, seconds=10.0, begun=begun, clock=lambda: timer.now).tried
+        )
+
+    apart, counted, waited, long_waited = map(n_tried, (None, 0.0, -1.0, -1000.0))
+    assert apart > counted > waited == long_waited > 1

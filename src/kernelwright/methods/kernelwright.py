@@ -33,7 +33,7 @@ class KernelwrightPolicy(KernelSkillPolicy):
     """How many times as fast tuning is taken to make a candidate, until this run has seen it do more."""
 
     def select(self, view: RunView) -> Selection:
-        """Return the next selection; seeds that differ by a schedule alone are the tuner's to choose among."""
+        """Return the next selection; among seeds that differ by a schedule alone the tuner chooses."""
         selection = super().select(view)
         return replace(selection, leaves_schedules=view.can_tune) if selection.mode == "seed" else selection
 
@@ -56,7 +56,7 @@ class KernelwrightPolicy(KernelSkillPolicy):
             if leader.candidate not in view.exhausted:
                 return self._move_on(view, leader)
         return stop(
-            f"no move is left on the {self.n_leaders} fastest candidates that promises to make one the fastest"
+            f"no move on the {self.n_leaders} fastest candidates is left that promises to lead to the fastest"
         )
 
     def _move_on(self, view: RunView, leader: Attempt) -> Selection:

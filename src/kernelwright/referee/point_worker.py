@@ -24,10 +24,10 @@ from kernelwright.targets.base import BuildResult, BuildSite
 from kernelwright.targets.registry import build_candidate
 
 BUILD_S = 60.0
-BUILD_SHARE, BUILD_FACTOR, LEAST_BUILD_S = 0.2, 8.0, 1.5
-"""One point may take this share of the seconds that a run has left to build, and so many times as long as its
-defaults took, whichever is less, but in any case so many seconds: unrolled code takes a compiler long, and all
-points of a generation wait for the last one."""
+BUILD_SHARE, BUILD_FACTOR, LEAST_BUILD_S = 0.2, 12.0, 2.0
+"""To build, a point may take this share of the seconds that a run has left, and so many times as long as the
+defaults took, whichever is less, but in any case so many seconds: unrolled code takes a compiler long, and
+all points of a generation wait for the last one."""
 SAMPLE_S = 0.004
 """A sample repeats a call until it has taken about so long."""
 WARM_BELOW_S = 0.001

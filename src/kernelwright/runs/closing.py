@@ -19,7 +19,7 @@ SHARE = 0.1
 UNLIMITED_S = 20.0
 """Seconds for one candidate in a run without a budget of seconds, and at most in any; ours."""
 TUNING_S, MOST_TUNING_S = 25.0, 60.0
-"""Seconds that tuning one plan's schedules may take in a run without a budget of seconds, and in any; ours."""
+"""Seconds that tuning one plan may take in a run without a budget of seconds, and in any; ours."""
 TUNING_SHARE = 0.35
 """Of the seconds that are left to search with, what tuning one plan may take; ours."""
 TUNING_WORTH = 0.6

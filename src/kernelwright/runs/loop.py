@@ -214,7 +214,7 @@ class _Loop:
         self.state = LoopState(can_tune=self._can_tune())
 
     def _can_tune(self) -> bool:
-        """Tell whether cheap timings can choose schedules: not of what a model wrote, which follows no plan."""
+        """Tell whether cheap timings can choose schedules; what a model wrote follows no plan."""
         granted = self.spec.budget.evaluations
         has_room = granted is None or granted >= LEAST_EVALUATIONS
         return self.tools.can_tune and has_room and not self.crew.team.calls.get("coder")

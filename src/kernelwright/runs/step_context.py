@@ -302,10 +302,10 @@ class StepContext:
             found = session.close_parameters(candidate, seconds)
         if found is None:
             return None
-        if not found.problem:
-            self.state.settled.add(candidate.id)
         self.emit(ParametersClosed(step=self.state.step, candidate=candidate.id, closing=found))
-        self.meter.charge(Spent(evaluations=self._evaluations_worth(found.seconds)))
+        if not found.problem:  # else nothing was timed
+            self.state.settled.add(candidate.id)
+            self.meter.charge(Spent(evaluations=self._evaluations_worth(found.seconds)))
         return found
 
     @property

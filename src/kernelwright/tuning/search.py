@@ -5,6 +5,7 @@ What a point is, is the caller's: the open parameters of a source, or the decisi
 
 import random
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -20,7 +21,7 @@ from kernelwright.tuning.process import Shape
 
 BASE = 0
 """Number of the default point."""
-FIRST_GENERATION, LEAST_GENERATION, LARGEST_GENERATION = 8, 4, 48
+FIRST_GENERATION, LARGEST_GENERATION = 8, 48
 """Points of a generation; ours: small enough to learn from, large enough to keep all cores building."""
 GENERATION_SHARE = 0.06
 """Share of the seconds that one generation may take, by what points have cost so far."""
@@ -38,6 +39,8 @@ SLOW = 1.6
 """A point whose first call takes so many times as long as the best one is timed no more."""
 NEAR_BEST = 1.15
 """Neither is one above so many times the best ratio once it has been timed on a rung."""
+WORDS = 120
+"""Characters of a reason why points fail."""
 LOAD_S = 180.0
 """Seconds that the default point may take to build and run."""
 
@@ -96,8 +99,8 @@ class Timer(Protocol):
     ) -> Mapping[int, FirstCall]:
         """Build and call points once; leave those out for which there was no time.
 
-        Of the points that are loaded only those to keep stay. ``meanwhile`` is called once, while points are
-        built and none runs.
+        Of the points that are loaded only those to keep stay. ``meanwhile`` is called while points are built
+        and none runs; a timer that builds nothing need not call it.
         """
         ...
 
@@ -150,6 +153,14 @@ class TuningRun:
         """Points that did not build, run, or agree roughly with the reference."""
         return sum(tried.why is not None for tried in self.tried)
 
+    @property
+    def failures(self) -> tuple[str, ...]:
+        """Why they did not, each with how often, the commonest first."""
+        reasons = Counter(
+            tried.why.partition("\n")[0][:WORDS] for tried in self.tried if tried.why is not None
+        )
+        return tuple(f"{count} x {reason}" for reason, count in reasons.most_common())
+
 
 def tune_points(
     points: PointSource,
@@ -166,9 +177,9 @@ def tune_points(
     ``earlier`` is what other runs, here or on other machines, measured of the same parameters: where points
     are promising from the first generation on.
 
-    The clock starts once the default point runs, or has started at ``begun``: then what it took to get there
-    is part of the seconds. Nothing goes on after them: points of a generation for which there was no time are
-    none that were tried.
+    The clock starts once the default point runs. Where it has started at ``begun``, what it took to get there
+    counts as well, but half of the seconds are for points. Nothing goes on after them: points of a generation
+    for which there was no time are none that were tried.
 
     Raises:
         UserError: the default point does not build or run.
@@ -225,7 +236,8 @@ class _Search:
         self.run.tried.append(first)
         self._by_number[BASE] = first
         self._drawn.add(source)
-        self.started = self._clock() if begun is None else begun
+        now = self._clock()
+        self.started = now if begun is None else max(begun, now - self._seconds / 2)
 
     def has_generation(self) -> bool:
         """Draw and time one more generation; tell whether there was one."""
@@ -251,7 +263,7 @@ class _Search:
         self._halve(able, reserved)
         each = (self._clock() - began) / max(1, len(calls))
         affordable = int(GENERATION_SHARE * self._seconds / max(each, 1e-6))
-        self._size = max(LEAST_GENERATION, min(LARGEST_GENERATION, affordable))
+        self._size = max(2, min(LARGEST_GENERATION, affordable))
         return True
 
     def _draw_ahead(self) -> None:
@@ -299,7 +311,7 @@ class _Search:
 
     def _pool(self) -> list[Values]:
         """Return different points that are not tried yet, many times as many as are built."""
-        leaders = [tried.values for tried in self.run.ranked[:4] or self.run.tried[:1]]
+        leaders = [tried.values for tried in self.run.ranked[:4]]
         wanted = self._points.pool * self._size
         found: dict[_Key, Values] = {}
         for _ in range(2 * wanted):

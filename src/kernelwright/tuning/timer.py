@@ -26,7 +26,7 @@ from kernelwright.tuning.search import BASE, FirstCall
 START_S = 120.0
 GRACE_S = 0.5
 """The process ends what it does in time by itself; so much later it is ended."""
-LEAST_CALL_S, PATIENCE = 1.5, 50.0
+LEAST_CALL_S, PATIENCE = 2.0, 50.0
 """A first call may take so many seconds, or times as long as the base's; then the process is ended."""
 TOO_LATE = "too late"
 LOG_TAIL = 500

@@ -116,7 +116,7 @@ class ExpertPlanner:
 
 
 def _promise(ranked: RankedSkill, site: Site) -> float:
-    """Return how many times as fast a move may make the base: what its place says, else what its skill may."""
+    """Return how many times as fast a move may make the base: by its place, else by its skill."""
     return site.gain if site.gain != 1.0 else ranked.expected or 1.0
 
 
