@@ -122,7 +122,13 @@ class TableTimer:
         self.order: list[Key] = []
         """Points in the order in which they were evaluated, each once."""
 
-    def load(self, sources: Mapping[int, str], limit_s: float, keep: Sequence[int]) -> dict[int, FirstCall]:
+    def load(
+        self,
+        sources: Mapping[int, str],
+        limit_s: float,
+        keep: Sequence[int],
+        meanwhile: Callable[[], None] = lambda: None,
+    ) -> dict[int, FirstCall]:
         """See ``tuning.search.Timer``; a second of the limit is an evaluation."""
         self._loaded = {number: key for number, key in self._loaded.items() if number in keep}
         found = {}

@@ -13,7 +13,7 @@ from kernelwright.agents.expert.generator import ExpertGenerator
 from kernelwright.agents.expert.plan_lowering import LIBRARY_MOVE, PlanLowering
 from kernelwright.agents.expert.planner import ExpertPlanner
 from kernelwright.agents.problem import Problem
-from kernelwright.agents.roles import Node, Situation
+from kernelwright.agents.roles import Choice, Node, Situation
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import LoweringError
 from kernelwright.core.evaluation import Status
@@ -180,6 +180,38 @@ def test_a_base_with_tuned_schedules_is_offered_what_changes_more(
 
     assert "schedule" in phases(situation) and len(phases(situation)) > 1
     assert phases(replace(situation, is_tuned=True)) == phases(situation) - {"schedule"}
+
+
+def test_what_cheap_timings_choose_among_is_no_seed(problem: Problem, workshop: PlanLowering) -> None:
+    generator = ExpertGenerator(workshop)
+    fixed = (Plan(moves=(LIBRARY_MOVE,)), Plan(), generator.algebra(problem))
+    seeds = generator.seeds(Situation(problem, is_tuned=True), 9)
+    assert {seed.plan.id for seed in seeds} <= {plan.id for plan in fixed}
+
+
+def test_a_base_that_is_behind_is_offered_what_promises_to_catch_up(
+    problem: Problem, workshop: PlanLowering
+) -> None:
+    situation = at(problem, workshop, candidate(problem, workshop, Plan()))
+    planner = ExpertPlanner(workshop)
+    everything = planner.untried(situation)
+    few, none = (planner.untried(replace(situation, needed=needed)) for needed in (1.3, 1e6))
+    assert not none and 0 < len(few) < len(everything)
+    assert [move for move in everything if move in few] == list(few), "in the same order"
+
+
+def test_a_move_on_a_tuned_base_keeps_the_schedules_that_still_have_a_place(
+    problem: Problem, workshop: PlanLowering
+) -> None:
+    lost = Move(skill="streaming-stores", region="no_such_region", params={"stream": True})
+    situation = replace(at(problem, workshop, candidate(problem, workshop, Plan())), is_tuned=True)
+    assert situation.base is not None
+    tuned = situation.base.candidate.model_copy(update={"plan": Plan(moves=(lost,))})
+    on_tuned = replace(situation, base=replace(situation.base, candidate=tuned))
+    move = ExpertPlanner(workshop).untried(situation)[0]
+    assert coder(workshop).write(on_tuned, Choice(move=move)).plan.moves == (move,)
+    with pytest.raises(LoweringError):
+        coder(workshop).write(replace(on_tuned, is_tuned=False), Choice(move=move))
 
 
 def test_without_long_term_memory_moves_are_drawn_by_lot(problem: Problem, workshop: PlanLowering) -> None:

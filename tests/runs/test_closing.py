@@ -15,7 +15,7 @@ from kernelwright.core.open_parameters import closed, open_parameters
 from kernelwright.core.plan import ParamValue
 from kernelwright.core.task import Task
 from kernelwright.report.story import Story
-from kernelwright.runs.closing import ClosingEvaluator, seconds_for
+from kernelwright.runs.closing import ClosingEvaluator, seconds_for, tuning_seconds
 from kernelwright.runs.loop import Tools, continue_run, create_run, start_run
 from kernelwright.runs.recording import RecordedEvaluator, recording_of
 from kernelwright.store.base import Store
@@ -123,3 +123,11 @@ def test_closing_keeps_to_its_share_of_the_time(store: Store) -> None:
     spec = SPEC.model_copy(update={"budget": Budget(evaluations=9, seconds=20)})
     start_run(spec, closing_tools(store, FakeReferee({}), close))
     assert not close.asked, "too little time to start the process that times"
+
+
+def test_tuning_follows_what_is_left_of_the_run() -> None:
+    assert tuning_seconds(None, None, 3.0) == tuning_seconds(None, 29, 3.0) == 25.0
+    assert tuning_seconds(40.0, None, 0.0) == pytest.approx(14.0)  # of a budget of seconds
+    assert tuning_seconds(1e4, None, 0.0) == 60.0
+    assert tuning_seconds(None, 5, 4.0) == pytest.approx(12.0)  # of a budget of evaluations
+    assert tuning_seconds(None, 5, 0.1) == 5.0

@@ -2,19 +2,22 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.runs.test_run import SPEC, events, tools
 
-from kernelwright.core.budget import Budget
+from kernelwright.agents.llm.tape import Tape
+from kernelwright.core.budget import Budget, Meter
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.closing import ClosedParameters
+from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.events import ParametersClosed, StepStarted
 from kernelwright.core.plan import Move, Plan
 from kernelwright.core.task import Task
 from kernelwright.methods.kernelwright import KERNELWRIGHT, KernelwrightPolicy
 from kernelwright.runs.closing import ClosingEvaluator
-from kernelwright.runs.loop import Tools, start_run
+from kernelwright.runs.loop import Crew, Tools, start_run
 from kernelwright.runs.view import Attempt, RunView
 from kernelwright.store.base import Store
 from kernelwright.store.sqlstore import open_store
@@ -63,7 +66,7 @@ def test_the_fastest_seed_is_tuned_and_the_referee_judges_what_came_of_it(store:
 
 
 def test_where_nothing_is_faster_the_candidate_is_tuned_once_and_the_search_goes_on(store: Store) -> None:
-    referee, tuner = FakeReferee({"a": 1.5, "a>x": 1.2}), ScriptedTuner(plan=None)
+    referee, tuner = FakeReferee({"a": 1.5, "a>x": 1.1}), ScriptedTuner(plan=None)
     outcome = start_run(SPEC, tuning_tools(store, referee, tuner))
     assert tuner.asked == 1 and "optimize" in modes(store, outcome.run_id)
     assert {source for source, _ in referee.asked} >= {"a", "a>x"}
@@ -109,3 +112,44 @@ def test_what_was_tuned_is_gone_on_from_and_what_it_was_tuned_from_is_not(store:
     start_run(SPEC, tuning_tools(store, referee, ScriptedTuner()))
     judged = {source for source, _ in referee.asked}
     assert "a>tuned>x" in judged and "a>x" not in judged
+
+
+def test_what_tuning_came_to_is_judged_however_long_tuning_took(store: Store) -> None:
+    class LongTuner(ScriptedTuner):
+        def __call__(self, task: Task, candidate: Candidate, seconds: float) -> ClosedParameters:
+            return super().__call__(task, candidate, seconds).model_copy(update={"seconds": 1e6})
+
+    class SlowReferee(FakeReferee):
+        def evaluate(self, *args: Any, **kwargs: Any) -> Evaluation:
+            return super().evaluate(*args, **kwargs).model_copy(update={"phases_s": {"verify": 3.0}})
+
+    referee = SlowReferee({"a": 1.5, "a>tuned": 3.0})
+    spec = SPEC.model_copy(update={"budget": Budget(evaluations=8)})
+    outcome = start_run(spec, tuning_tools(store, referee, LongTuner()))
+    assert outcome.winner is not None and outcome.winner.source == "a>tuned"
+    assert outcome.spent.evaluations == 8
+
+
+def test_nothing_is_tuned_of_what_a_model_writes(store: Store) -> None:
+    tuner = ScriptedTuner()
+    made = tuning_tools(store, FakeReferee({"a": 1.5, "a>x": 1.6}), tuner)
+
+    def with_model(meter: Meter, tape: Tape) -> Crew:
+        crew = made.assemble(meter, tape)
+        return replace(crew, team=replace(crew.team, calls={"coder": 1}))
+
+    outcome = start_run(SPEC, replace(made, assemble=with_model))
+    assert not tuner.asked and "tune" not in modes(store, outcome.run_id)
+
+
+def test_what_could_not_be_tuned_costs_no_evaluation(store: Store) -> None:
+    class Refusing(ScriptedTuner):
+        def __call__(self, task: Task, candidate: Candidate, seconds: float) -> ClosedParameters:
+            return ClosedParameters(written=candidate.id, values={}, seconds=1e6, problem="nothing is open")
+
+    class SlowReferee(FakeReferee):
+        def evaluate(self, *args: Any, **kwargs: Any) -> Evaluation:
+            return super().evaluate(*args, **kwargs).model_copy(update={"phases_s": {"verify": 3.0}})
+
+    outcome = start_run(SPEC, tuning_tools(store, SlowReferee({"a": 1.5, "a>x": 1.6}), Refusing()))
+    assert outcome.winner is not None and outcome.winner.source == "a>x"

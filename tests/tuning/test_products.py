@@ -1,6 +1,6 @@
 """The tuner and the expert can choose a generated product where the library is the default."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from tests.targets.cpp.test_products import LOWERING, NARROW, linear_space, task_of
 
@@ -23,7 +23,13 @@ class StubTimer:
         self.cost: dict[int, float] = {}
         self.now = 0.0
 
-    def load(self, sources: Mapping[int, str], limit_s: float, keep: Sequence[int]) -> dict[int, FirstCall]:
+    def load(
+        self,
+        sources: Mapping[int, str],
+        limit_s: float,
+        keep: Sequence[int],
+        meanwhile: Callable[[], None] = lambda: None,
+    ) -> dict[int, FirstCall]:
         for number, source in sources.items():
             self.cost[number] = 0.5 if "_tile<" in source else 1.0
         self.now += len(sources)

@@ -1,7 +1,7 @@
 """Generations and rungs on a stand-in timer: the fast point is found, and failures do no harm."""
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
@@ -9,7 +9,7 @@ from kernelwright.core.errors import UserError
 from kernelwright.core.open_parameters import open_parameters
 from kernelwright.referee.point_worker import build_patience_s
 from kernelwright.tuning.halving import halve, median_interval
-from kernelwright.tuning.search import BASE, FirstCall, surface, tune_points
+from kernelwright.tuning.search import BASE, FirstCall, Values, surface, tune_points
 from kernelwright.tuning.sources import OpenSource
 
 SOURCE = 'TUNE = {"TILE": [16, 32, 64, 128], "UNROLL": [1, 2, 4, 8], "BAD": [0, 1]}\n'
@@ -24,7 +24,14 @@ class StubTimer:
         self.timed: list[int] = []
         self.now, self.build_s, self.began = 0.0, 1.0, 1.0
 
-    def load(self, sources: Mapping[int, str], limit_s: float, keep: Sequence[int]) -> dict[int, FirstCall]:
+    def load(
+        self,
+        sources: Mapping[int, str],
+        limit_s: float,
+        keep: Sequence[int],
+        meanwhile: Callable[[], None] = lambda: None,
+    ) -> dict[int, FirstCall]:
+        meanwhile()
         self.points = {number: values for number, values in self.points.items() if number in keep}
         found = {}
         for number, source in sources.items():
@@ -83,9 +90,13 @@ def test_nothing_goes_on_after_the_seconds_and_what_was_not_begun_was_not_tried(
 def test_points_that_are_slow_in_one_call_are_timed_no_more() -> None:
     class SlowTimer(StubTimer):
         def load(
-            self, sources: Mapping[int, str], limit_s: float, keep: Sequence[int]
+            self,
+            sources: Mapping[int, str],
+            limit_s: float,
+            keep: Sequence[int],
+            meanwhile: Callable[[], None] = lambda: None,
         ) -> dict[int, FirstCall]:
-            found = super().load(sources, limit_s, keep)
+            found = super().load(sources, limit_s, keep, meanwhile)
             return {n: FirstCall(ratio=9.0) if n and c.ratio else c for n, c in found.items()}
 
     timer = SlowTimer()
@@ -129,8 +140,62 @@ def test_disturbed_turns_do_not_widen_the_interval_of_a_median() -> None:
     assert median_interval([2.0]) == (2.0, 2.0)
 
 
-def test_the_seconds_left_say_how_long_a_point_may_take_to_build() -> None:
-    short, long = (build_patience_s(left, is_first=False) for left in (30.0, 120.0))
-    assert short == pytest.approx(6.0) and long == pytest.approx(24.0)
-    assert build_patience_s(0.5, is_first=False) == 2.0  # long enough for any compiler to begin
-    assert build_patience_s(5.0, is_first=True) == build_patience_s(1e6, is_first=False) == 60.0
+def test_the_seconds_left_and_the_defaults_say_how_long_a_point_may_take_to_build() -> None:
+    assert build_patience_s(1e6, 0.5) == 6.0  # twelve times as long as the defaults
+    assert build_patience_s(30.0, 3.0) == pytest.approx(6.0)  # a fifth of what is left
+    assert build_patience_s(0.5, 0.01) == 2.0  # long enough for any compiler to begin
+    assert build_patience_s(5.0, None) == build_patience_s(1e6, 100.0) == 60.0
+
+
+def test_the_next_generation_is_drawn_while_one_is_built_and_none_is_tried_twice() -> None:
+    class Drawing(OpenSource):
+        n_drawn = 0
+
+        def draw(self, rng: random.Random, best: Sequence[Values]) -> Values | None:
+            self.n_drawn += 1
+            return super().draw(rng, best)
+
+    points = Drawing(SOURCE)
+    drawn: list[tuple[int, int]] = []
+
+    class Watching(StubTimer):
+        def load(
+            self,
+            sources: Mapping[int, str],
+            limit_s: float,
+            keep: Sequence[int],
+            meanwhile: Callable[[], None] = lambda: None,
+        ) -> dict[int, FirstCall]:
+            before = points.n_drawn
+            found = super().load(sources, limit_s, keep, meanwhile)
+            drawn.append((before, points.n_drawn))
+            return found
+
+    timer = Watching()
+    run = tune_points(points, timer, seconds=200, clock=lambda: timer.now)
+    default, first, *_ = drawn
+    assert default[0] == default[1], "nothing is drawn before the default runs"
+    assert first[0] < first[1]
+    assert len({tuple(tried.values.items()) for tried in run.tried}) == len(run.tried)
+
+
+def test_what_it_took_to_start_counts_but_half_of_the_seconds_are_for_points() -> None:
+    def n_tried(begun: float | None) -> int:
+        class Starting(StubTimer):
+            def load(
+                self,
+                sources: Mapping[int, str],
+                limit_s: float,
+                keep: Sequence[int],
+                meanwhile: Callable[[], None] = lambda: None,
+            ) -> dict[int, FirstCall]:
+                self.build_s, self.began = (4.0 if BASE in sources else 1.0), 4.0
+                return super().load(sources, limit_s, keep, meanwhile)
+
+        timer = Starting()
+        return len(
+            tune_points(OpenSource(SOURCE), timer, seconds=10.0, begun=begun, clock=lambda: timer.now).tried
+        )
+
+    apart, counted, waited, long_waited = map(n_tried, (None, 0.0, -1.0, -1000.0))
+    assert apart > counted > waited == long_waited > 1

@@ -85,7 +85,9 @@ class Situation:
     timings_only: bool = False
     """True where the recipe has nothing but latencies (GPU Kernel Scientist)."""
     is_tuned: bool = False
-    """The tuner has chosen the base's schedules: no move that changes only a schedule is worth a verdict."""
+    """Cheap timings choose schedules here: nothing that differs by a schedule alone is worth a verdict."""
+    needed: float | None = None
+    """Times as fast that a move must promise to make the base; None: whatever it promises."""
     evaluations_left: int | None = None
     """Candidates that the budget still allows to evaluate; None: any number."""
     evaluated: frozenset[str] = frozenset()

@@ -22,6 +22,9 @@ from kernelwright.tuning.search import TuningRun, responses, tune_points
 from kernelwright.tuning.sources import OpenSource, SpaceSource
 from kernelwright.tuning.timer import PointTimer
 
+REASONS = 3
+"""Reasons why points failed that are recorded."""
+
 
 def closer(target: TargetName, machine: Callable[[], Machine], where: Settings | None = None) -> Closer:
     """Return what closes what a run's candidates leave open, by timings on this machine's processor.
@@ -41,7 +44,7 @@ def closer(target: TargetName, machine: Callable[[], Machine], where: Settings |
             )
             required = None if where is None else where.require_sandbox
             with PointTimer(task, threads=probe_machine().cores or 1, require=required) as timer:
-                run = tune_points(points, timer, seconds=seconds)
+                run = tune_points(points, timer, seconds=seconds, begun=started)
         except (UserError, TaskError, LoweringError, CaptureError) as error:
             problem = str(error)  # defaults that do not run are the referee's to judge
         spent = time.monotonic() - started
@@ -89,6 +92,7 @@ def _closed(
         high=high,
         n_points=len(run.tried),
         n_failed=run.n_failed,
+        failures=run.failures[:REASONS],
         n_possible=points.size,
         seconds=seconds,
         responses=responses(run),

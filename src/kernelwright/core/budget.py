@@ -86,6 +86,12 @@ class Meter:
         granted = self.budget.seconds
         return None if granted is None else max(granted - self.spent.seconds, 0.0)
 
+    @property
+    def search_left_s(self) -> float | None:
+        """Seconds that are left without the reserved ones; None where the budget does not limit them."""
+        left = self.left_s
+        return None if left is None else max(left - self._reserved_s, 0.0)
+
     def has_time(self) -> bool:
         """Tell whether something new may begin after the search, reserved seconds included."""
         return self.spent.exhausts(self.budget, ("seconds",)) is None

@@ -43,6 +43,8 @@ class ClosedParameters(Frozen):
     """Points that were tried, the default included."""
     n_failed: int = 0
     """Points that did not build, run, or agree roughly with the reference."""
+    failures: tuple[str, ...] = ()
+    """Why they did not, the commonest reasons first."""
     n_possible: int = 1
     seconds: float = 0.0
     """What the candidate is charged: for building and timing all points."""
@@ -61,6 +63,7 @@ class ClosedParameters(Frozen):
         if self.problem:
             return f"the defaults stand ({chosen}): {self.problem}"
         failed = f", {self.n_failed} of them failed" if self.n_failed else ""
+        failed += f" ({self.failures[0]})" if self.failures else ""
         is_default = self.low == self.high == 1.0
         gain = (
             "the defaults; nothing else was told apart from them as faster"

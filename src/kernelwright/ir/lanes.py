@@ -2,6 +2,7 @@
 
 import math
 
+from kernelwright.ir.by_loops import by_loops
 from kernelwright.ir.dag import Dag
 from kernelwright.ir.normalise import axis_sizes, coefficient
 from kernelwright.ir.program import Affine, LoopStage, Region
@@ -16,6 +17,7 @@ def points(region: Region, stage: LoopStage) -> int:
     return math.prod(a.size for a in region.kept) * math.prod(sizes[a] for a in stage.axes)
 
 
+@by_loops
 def estimate_ns(region: Region) -> float:
     """Return a rough single-thread time: 0.15 ns a point and access, 0.03 ns per instruction."""
     dag = Dag(region)
@@ -46,6 +48,7 @@ def best_lane_axis(region: Region) -> str | None:
     return max(names, key=lambda n: (lane_quality(region, n), n in inner, sizes[n]))
 
 
+@by_loops
 def lane_quality(region: Region, axis: str) -> float:
     """Return how well lanes along an axis use memory and vectors: 1 is best, below 0 mostly strided."""
     size = axis_sizes(region)[axis]
@@ -74,6 +77,7 @@ def _stride_quality(index: Affine, axis: str) -> float:
     return 0.4 if stride <= 4 else -0.5
 
 
+@by_loops
 def has_bounds(region: Region) -> bool:
     """True when some load of a kept axis is guarded (padding)."""
     dag = Dag(region)

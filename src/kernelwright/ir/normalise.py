@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 from collections.abc import Callable, Iterator
 
+from kernelwright.ir.by_loops import by_loops
 from kernelwright.ir.program import (
     Affine,
     Axis,
@@ -26,6 +27,12 @@ def normalise(region: Region) -> Region:
 
     Attention keeps its axes: each has a part of its own.
     """
+    loops = _normalised(region)
+    return dataclasses.replace(region, kept=loops.kept, inner=loops.inner, stages=loops.stages)
+
+
+@by_loops
+def _normalised(region: Region) -> Region:
     if any(stage.per for stage in region.stages):
         return region
     region = _drop_single(region)

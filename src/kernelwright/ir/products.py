@@ -65,8 +65,6 @@ def flat_step(index: Affine, axes: Sequence[Axis]) -> int | None:
 
 def find_product(region: Region) -> ProductForm | None:
     """Return what a normalised region multiplies; None where it does something else."""
-    if dims_in(region):
-        return None  # tiles have literal sizes
     total, *others = region.stages
     if total.kind != "reduce" or total.combine != "sum" or total.dtype != "float32":
         return None
@@ -74,6 +72,8 @@ def find_product(region: Region) -> ProductForm | None:
         return None
     if set(total.axes) != {axis.name for axis in region.inner}:
         return None
+    if dims_in(region):
+        return None  # tiles have literal sizes
     dag = Dag(region)
     first, *rest = dag.groups
     node = dag.nodes[first.actions[0].node]

@@ -180,12 +180,16 @@ def compile_library(
     cache_dir: Path,
     timeout_s: float = 60.0,
     run: RunCompiler | None = None,
+    *,
+    is_reported: bool = True,
 ) -> BuiltLibrary | CompileFailure:
     """Build ``source`` (C++) to ``cache_dir/KEY.so`` unless it is there already.
 
     ``KEY.log`` and ``KEY.cpp`` are kept beside it. Any number of processes may build the same source
     at once: each builds apart and the results are renamed into place. ``flags`` holds what decides the
     code, e.g. ``-O3 -march=native -fopenmp``; ``-shared -fPIC`` and the report options are added.
+
+    ``is_reported`` False leaves the vectorisation report out, also for whoever builds the same source there.
 
     ``run`` runs the compiler, by default as a plain child of this process; give another one for source
     that is not trusted.
@@ -208,7 +212,8 @@ def compile_library(
         ) as folder:
             work = Path(folder)
             (work / "kernel.cpp").write_text(source, encoding="utf-8")
-            messages = _run_compiler(compiler, flags, work, timeout_s, run or run_here)
+            report = compiler.report_flags("report.txt") if is_reported else ()
+            messages = _run_compiler(compiler, (*flags, *report), work, timeout_s, run or run_here)
             if isinstance(messages, CompileFailure):
                 return messages
             log_text = condense(messages, source)
@@ -221,7 +226,7 @@ def compile_library(
 def _run_compiler(
     compiler: Compiler, flags: Sequence[str], work: Path, timeout_s: float, run: RunCompiler
 ) -> str | CompileFailure:
-    command = [*compiler.command, *flags, *compiler.report_flags("report.txt")]
+    command = [*compiler.command, *flags]
     command += ["-shared", "-fPIC", "-x", "c++", "kernel.cpp", "-o", "kernel.so"]
     ran = run(command, work, timeout_s)
     if ran.exit_code is None:

@@ -24,16 +24,18 @@ from kernelwright.targets.base import BuildResult, BuildSite
 from kernelwright.targets.registry import build_candidate
 
 BUILD_S = 60.0
-BUILD_SHARE, LEAST_BUILD_S = 0.2, 2.0
-"""Share of the seconds that a run has left, and seconds in any case, that one point may take to build: long
-unrolled code takes a compiler many times as long as the default does."""
+BUILD_SHARE, BUILD_FACTOR, LEAST_BUILD_S = 0.2, 12.0, 2.0
+"""To build, a point may take this share of the seconds that a run has left, and so many times as long as the
+defaults took, whichever is less, but in any case so many seconds: unrolled code takes a compiler long, and
+all points of a generation wait for the last one."""
 SAMPLE_S = 0.004
 """A sample repeats a call until it has taken about so long."""
 WARM_BELOW_S = 0.001
 """Calls shorter than this are made once more before a sample: what ran before has used the caches."""
 MOST_CALLS = 1000
-SLOW = 2.0
-"""A first call so many times as long as the default's is made again; the shorter one counts."""
+SLOW, HOPELESS = 2.0, 6.0
+"""A first call so many times as long as the default's is made again, the shorter one counts; from the second
+figure on it is not, since nothing that disturbs one call makes up for so much."""
 LOOSE = 2e-2
 """Relative error above which a point is wrong without a doubt."""
 OWN_DRAW = 7919
@@ -63,6 +65,8 @@ class PointWorker:
         """Source -> what was built of it."""
         self.points: dict[int, Any] = {}
         self.calls: dict[int, int] = {}
+        self.default_build_s: float | None = None
+        """Seconds that the first points took to build; None before them."""
 
     def build(self, sources: dict[str, str], limit_s: float, keep: list[int]) -> dict[str, str | None]:
         """Build points on all threads; return what is wrong with each, and none that there was no time for.
@@ -72,17 +76,20 @@ class PointWorker:
         """
         self.points = {number: model for number, model in self.points.items() if number in keep}
         started = time.perf_counter()
-        patience_s = build_patience_s(limit_s, is_first=not self.points)
+        patience_s = build_patience_s(limit_s, self.default_build_s)
 
         def built(source: str) -> BuildResult | None:
             left_s = limit_s - (time.perf_counter() - started)
             if left_s <= 0:
                 return None
-            result = build_candidate(source, BuildSite(Path.cwd() / "build", min(left_s, patience_s)))
+            site = BuildSite(Path.cwd() / "build", min(left_s, patience_s), is_reported=False)
+            result = build_candidate(source, site)
             return None if result.is_late and left_s < patience_s else result
 
         with ThreadPoolExecutor(self.threads) as pool:
             results = dict(zip(sources, pool.map(built, sources.values()), strict=True))
+        if self.default_build_s is None:
+            self.default_build_s = time.perf_counter() - started
         begun = {name: result for name, result in results.items() if result is not None}
         self.libraries |= {sources[name]: r.library for name, r in begun.items() if r.error is None}
         return {name: result.error for name, result in begun.items()}
@@ -93,7 +100,7 @@ class PointWorker:
             model = self._loaded(number, source)
             seconds = self._once(model, is_compared=True)
             against = self._once(self.points[base]) if base in self.points else seconds
-            if seconds > SLOW * against:
+            if SLOW * against < seconds < HOPELESS * against:
                 seconds = min(seconds, self._once(model))
                 against = max(against, self._once(self.points[base]))
         except Exception as error:  # whatever a candidate raises is its own affair
@@ -197,9 +204,14 @@ class PointWorker:
         return taken / calls * 1e3
 
 
-def build_patience_s(left_s: float, *, is_first: bool) -> float:
-    """Return the seconds that one point may take to build, by what the run has left."""
-    return BUILD_S if is_first else min(BUILD_S, max(LEAST_BUILD_S, BUILD_SHARE * left_s))
+def build_patience_s(left_s: float, default_s: float | None) -> float:
+    """Return the seconds that one point may take to build, by what the run has left and its defaults took.
+
+    None: these are the defaults.
+    """
+    if default_s is None:
+        return BUILD_S
+    return min(BUILD_S, max(LEAST_BUILD_S, min(BUILD_SHARE * left_s, BUILD_FACTOR * default_s)))
 
 
 def _sampled(value: Any) -> Any:

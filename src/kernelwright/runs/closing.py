@@ -18,6 +18,12 @@ SHARE = 0.1
 """Of the seconds that a run has left, what closing one candidate may take; ours."""
 UNLIMITED_S = 20.0
 """Seconds for one candidate in a run without a budget of seconds, and at most in any; ours."""
+TUNING_S, MOST_TUNING_S = 25.0, 60.0
+"""Seconds that tuning one plan may take in a run without a budget of seconds, and in any; ours."""
+TUNING_SHARE = 0.35
+"""Of the seconds that are left to search with, what tuning one plan may take; ours."""
+TUNING_WORTH = 0.6
+"""Of the evaluations that are left, those whose time tuning one plan may take; ours."""
 LEAST_TUNING_S = 5.0
 """Below so many seconds the schedules of a plan are not tuned; ours."""
 LEAST_EVALUATIONS = 8
@@ -43,6 +49,18 @@ def defaults_of(candidate: Candidate) -> dict[str, ParamValue]:
 def seconds_for(left_s: float | None) -> float:
     """Return the seconds that one candidate may take, of those that a run has left (None: any)."""
     return UNLIMITED_S if left_s is None else min(UNLIMITED_S, SHARE * left_s)
+
+
+def tuning_seconds(search_s: float | None, evaluations: int | None, each_s: float) -> float:
+    """Return the seconds that tuning one plan's schedules may take, the start included.
+
+    They follow what is left of a run: seconds to search with (None: any), and evaluations (None: any) of so
+    many seconds each.
+    """
+    seconds = TUNING_S if search_s is None else min(MOST_TUNING_S, TUNING_SHARE * search_s)
+    if evaluations is None or each_s <= 0:
+        return seconds
+    return min(seconds, max(LEAST_TUNING_S, TUNING_WORTH * evaluations * each_s))
 
 
 class ClosingEvaluator:

@@ -207,13 +207,17 @@ class _Loop:
         self.spec = spec
         self.tools = tools
         self.journal = journal
-        granted = spec.budget.evaluations
-        has_room = granted is None or granted >= LEAST_EVALUATIONS
-        self.state = LoopState(can_tune=tools.can_tune and has_room)
         started = time.monotonic() - journal.recorded_seconds()
         reserved_s = FINAL_SHARE * (spec.budget.seconds or 0.0)
         self.meter = Meter(spec.budget, lambda: time.monotonic() - started, reserved_s=reserved_s)
         self.crew = tools.assemble(self.meter, StoreTape(tools.store, journal.run_id))
+        self.state = LoopState(can_tune=self._can_tune())
+
+    def _can_tune(self) -> bool:
+        """Tell whether cheap timings can choose schedules; what a model wrote follows no plan."""
+        granted = self.spec.budget.evaluations
+        has_room = granted is None or granted >= LEAST_EVALUATIONS
+        return self.tools.can_tune and has_room and not self.crew.team.calls.get("coder")
 
     def play(self) -> RunFinished:
         """Run to the end and return the closing event."""

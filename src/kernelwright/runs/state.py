@@ -52,7 +52,9 @@ class LoopState:
             base=self.base,
             exhausted=frozenset(self.exhausted),
             failed_moves=dict(self.failed_moves),
+            can_tune=self.can_tune,
             tunable=frozenset(self.ranking()) - self.tuned if self.can_tune else frozenset(),
+            settled=frozenset(self.settled),
             fruitless=dict(self.fruitless),
         )
 

@@ -32,7 +32,14 @@ from kernelwright.core.open_parameters import closed
 from kernelwright.core.plan import Move, ParamValue, Plan
 from kernelwright.core.run import Outcome, RunSpec
 from kernelwright.core.spans import SpanValue, span
-from kernelwright.runs.closing import LEAST_S, LEAST_TUNING_S, closing_team, defaults_of, seconds_for
+from kernelwright.runs.closing import (
+    LEAST_S,
+    LEAST_TUNING_S,
+    closing_team,
+    defaults_of,
+    seconds_for,
+    tuning_seconds,
+)
 from kernelwright.runs.evaluator import AlternatingSession, ClosingSession, Session
 from kernelwright.runs.journal import Journal
 from kernelwright.runs.knowledge import Knowledge
@@ -288,23 +295,33 @@ class StepContext:
         can time points, or the budget has no room for it.
         """
         self.state.tuned.add(candidate.id)
-        seconds, session = seconds_for(self.meter.left_s), self._session
+        session, left = self._session, self.evaluations_left
+        seconds = tuning_seconds(self.meter.search_left_s, left, self._mean_evaluation_s)
         found = self._journal.recorded_closing(candidate.id)
         if found is None and seconds >= LEAST_TUNING_S and isinstance(session, ClosingSession):
             found = session.close_parameters(candidate, seconds)
         if found is None:
             return None
-        if not found.problem:
-            self.state.settled.add(candidate.id)
         self.emit(ParametersClosed(step=self.state.step, candidate=candidate.id, closing=found))
-        self.meter.charge(Spent(evaluations=self._evaluations_worth(found.seconds)))
+        if not found.problem:  # else nothing was timed
+            self.state.settled.add(candidate.id)
+            self.meter.charge(Spent(evaluations=self._evaluations_worth(found.seconds)))
         return found
 
-    def _evaluations_worth(self, seconds: float) -> int:
-        """Return how many evaluations would have taken so long, by those of this run."""
+    @property
+    def _mean_evaluation_s(self) -> float:
+        """Seconds that an evaluation has taken in this run so far; 0 where that is unknown."""
         taken = [sum(evaluation.phases_s.values()) for evaluation in self.state.evaluations.values()]
-        mean = sum(taken) / len(taken) if taken else 0.0
-        return round(seconds / mean) if mean > 0 else 0
+        return sum(taken) / len(taken) if taken else 0.0
+
+    def _evaluations_worth(self, seconds: float) -> int:
+        """Return how many evaluations would have taken so long, at most all but one of those that are left.
+
+        What tuning came to needs a verdict: without one its seconds were in vain.
+        """
+        mean, left = self._mean_evaluation_s, self.evaluations_left
+        worth = round(seconds / mean) if mean > 0 else 0
+        return worth if left is None else min(worth, max(left - 1, 0))
 
     def _time_points(self, candidate: Candidate, defaults: dict[str, ParamValue]) -> ClosedParameters:
         seconds, session = seconds_for(self.meter.left_s), self._session

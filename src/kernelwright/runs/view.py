@@ -39,8 +39,12 @@ class RunView:
     """Candidates for which the planner had no move, or the debugger no repair, left."""
     failed_moves: Mapping[str, int] = field(default_factory=dict)
     """Candidate -> number of plans on it that gave no candidate."""
+    can_tune: bool = False
+    """Cheap timings can choose schedules in this run."""
     tunable: frozenset[str] = frozenset()
     """Verified candidates whose schedules may be tuned, and have not been."""
+    settled: frozenset[str] = frozenset()
+    """Candidates whose schedules cheap timings have chosen."""
     fruitless: Mapping[str, int] = field(default_factory=dict)
     """Mode -> steps of that mode in a row, up to now, that gave no new candidate."""
 
@@ -97,6 +101,10 @@ class Selection:
     """Second parent."""
     count: int = 1
     """Candidates wanted of this step."""
+    needed: float | None = None
+    """Times as fast that a move must promise to make the base; None: whatever it promises."""
+    leaves_schedules: bool = False
+    """No candidate is wanted that differs by a schedule alone: cheap timings choose among those."""
     reason: str = ""
     """Why the search stops; empty otherwise."""
 

@@ -5,6 +5,7 @@ What a point is, is the caller's: the open parameters of a source, or the decisi
 
 import random
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -38,6 +39,8 @@ SLOW = 1.6
 """A point whose first call takes so many times as long as the best one is timed no more."""
 NEAR_BEST = 1.15
 """Neither is one above so many times the best ratio once it has been timed on a rung."""
+WORDS = 120
+"""Characters of a reason why points fail."""
 LOAD_S = 180.0
 """Seconds that the default point may take to build and run."""
 
@@ -88,11 +91,16 @@ class Timer(Protocol):
     """Builds and times sources."""
 
     def load(
-        self, sources: Mapping[int, str], limit_s: float, keep: Sequence[int]
+        self,
+        sources: Mapping[int, str],
+        limit_s: float,
+        keep: Sequence[int],
+        meanwhile: Callable[[], None] = lambda: None,
     ) -> Mapping[int, FirstCall]:
         """Build and call points once; leave those out for which there was no time.
 
-        Of the points that are loaded only those to keep stay.
+        Of the points that are loaded only those to keep stay. ``meanwhile`` is called while points are built
+        and none runs; a timer that builds nothing need not call it.
         """
         ...
 
@@ -145,6 +153,14 @@ class TuningRun:
         """Points that did not build, run, or agree roughly with the reference."""
         return sum(tried.why is not None for tried in self.tried)
 
+    @property
+    def failures(self) -> tuple[str, ...]:
+        """Why they did not, each with how often, the commonest first."""
+        reasons = Counter(
+            tried.why.partition("\n")[0][:WORDS] for tried in self.tried if tried.why is not None
+        )
+        return tuple(f"{count} x {reason}" for reason, count in reasons.most_common())
+
 
 def tune_points(
     points: PointSource,
@@ -154,20 +170,22 @@ def tune_points(
     seed: int = 0,
     clock: Callable[[], float] = time.monotonic,
     earlier: Sequence[EarlierTuning] = (),
+    begun: float | None = None,
 ) -> TuningRun:
     """Try generations of points until the seconds are used or there are no more.
 
     ``earlier`` is what other runs, here or on other machines, measured of the same parameters: where points
     are promising from the first generation on.
 
-    The clock starts once the default point runs. Nothing goes on after the seconds: points of a generation
+    The clock starts once the default point runs. Where it has started at ``begun``, what it took to get there
+    counts as well, but half of the seconds are for points. Nothing goes on after them: points of a generation
     for which there was no time are none that were tried.
 
     Raises:
         UserError: the default point does not build or run.
     """
     search = _Search(points, timer, random.Random(seed), clock, seconds, earlier)
-    search.begin()
+    search.begin(begun)
     while search.left_s(FINAL_SHARE * seconds) > 0 and search.has_generation():
         pass
     search.compare_best()
@@ -197,13 +215,16 @@ class _Search:
         self._seen: set[_Key] = set()
         self._defaults: Values = {}
         self._size = FIRST_GENERATION
+        self._next = BASE + 1
+        self._ahead: dict[int, Tried] | None = None
+        """The next generation, drawn while the one before was built; None: there is none yet."""
 
     def left_s(self, kept: float = 0.0) -> float:
         """Return the seconds that are left, but for those that are kept."""
         return self._seconds - kept - (self._clock() - self.started)
 
-    def begin(self) -> None:
-        """Build and call the default point."""
+    def begin(self, begun: float | None = None) -> None:
+        """Build and call the default point; the clock starts then, if it has not before."""
         default = self._points.base()
         self._defaults = {name: values[0] for name, values in self._points.parameters().items()}
         self._seen.add(_key(default))
@@ -215,18 +236,21 @@ class _Search:
         self.run.tried.append(first)
         self._by_number[BASE] = first
         self._drawn.add(source)
-        self.started = self._clock()
+        now = self._clock()
+        self.started = now if begun is None else max(begun, now - self._seconds / 2)
 
     def has_generation(self) -> bool:
         """Draw and time one more generation; tell whether there was one."""
         began = self._clock()
-        fresh = self._fresh()
+        fresh = self._ahead or self._fresh()
+        self._ahead = None
         if not fresh:
             self.run.is_exhausted = True
             return False
         reserved = FINAL_SHARE * self._seconds
         sources = {number: tried.source for number, tried in fresh.items()}
-        calls = self._timer.load(sources, self.left_s(reserved), [BASE, *self._best_numbers()])
+        keep = [BASE, *self._best_numbers()]
+        calls = self._timer.load(sources, self.left_s(reserved), keep, self._draw_ahead)
         for number, call in calls.items():
             fresh[number].why, fresh[number].ratio = call.why, call.ratio
             self._by_number[number] = fresh[number]
@@ -241,6 +265,11 @@ class _Search:
         affordable = int(GENERATION_SHARE * self._seconds / max(each, 1e-6))
         self._size = max(2, min(LARGEST_GENERATION, affordable))
         return True
+
+    def _draw_ahead(self) -> None:
+        """Draw the next generation by what is known before this one is timed: nothing waits for it then."""
+        if self.left_s(FINAL_SHARE * self._seconds) > 0:
+            self._ahead = self._fresh()
 
     def compare_best(self) -> None:
         """Time the best of all generations against each other: each was the luckiest of its own."""
@@ -266,16 +295,16 @@ class _Search:
     def _fresh(self) -> dict[int, Tried]:
         """Return new points by number: those that are guessed to be fast, and some whatever is guessed."""
         fresh: dict[int, Tried] = {}
-        first = max(self._by_number) + 1
         for turn in range(ROUNDS_OF_DRAWING):
-            is_first = turn == 0 and len(self.run.tried) == 1
+            is_first = turn == 0 and self._next == BASE + 1
             remembered = best_elsewhere(self._earlier, self._size) if is_first else []
             for values in (*remembered, *self._ordered(self._pool())):
                 self._seen.add(_key(values))
                 source = self._points.source(values)
                 if source is not None and source not in self._drawn:
                     self._drawn.add(source)
-                    fresh[first + len(fresh)] = Tried(values, source)
+                    fresh[self._next] = Tried(values, source)
+                    self._next += 1
                 if len(fresh) >= self._size:
                     return fresh
         return fresh

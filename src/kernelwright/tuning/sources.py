@@ -88,9 +88,12 @@ class SpaceSource:
         return {}
 
     def draw(self, rng: random.Random, best: Sequence[Values]) -> Values | None:
-        """See PointSource: a good point with one decision drawn anew, a mixture of two, or a lot."""
-        if best and rng.random() < NEAR:
-            first, second = rng.choice(best), rng.choice(best)
+        """See PointSource: a good point with one decision drawn anew, a mixture of two, or a lot.
+
+        The default point is a good one: a target's rules have decided it.
+        """
+        if rng.random() < NEAR:
+            first, second = (rng.choice(best), rng.choice(best)) if best else (self.base(), self.base())
             mixed: Mapping[str, ParamValue] = {**first, **second} if rng.random() < 0.4 else first
             decisions = self._planned(mixed).decisions
             if not decisions:

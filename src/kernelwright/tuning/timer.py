@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -26,7 +26,7 @@ from kernelwright.tuning.search import BASE, FirstCall
 START_S = 120.0
 GRACE_S = 0.5
 """The process ends what it does in time by itself; so much later it is ended."""
-LEAST_CALL_S, PATIENCE = 3.0, 50.0
+LEAST_CALL_S, PATIENCE = 2.0, 50.0
 """A first call may take so many seconds, or times as long as the base's; then the process is ended."""
 TOO_LATE = "too late"
 LOG_TAIL = 500
@@ -67,7 +67,13 @@ class PointTimer:
         self._end()
         self._folder.cleanup()
 
-    def load(self, sources: Mapping[int, str], limit_s: float, keep: Sequence[int]) -> dict[int, FirstCall]:
+    def load(
+        self,
+        sources: Mapping[int, str],
+        limit_s: float,
+        keep: Sequence[int],
+        meanwhile: Callable[[], None] = lambda: None,
+    ) -> dict[int, FirstCall]:
         """Build points and call each once (see ``search.Timer``); one that ends the process is named so."""
         started = time.monotonic()
 
@@ -79,7 +85,9 @@ class PointTimer:
         request = {"op": "build", "sources": wanted, "limit_s": limit_s, "keep": list(keep)}
         try:
             self._be_there(limit_s)
-            built = self._call(request, limit_s + GRACE_S)
+            self._ask(request)
+            meanwhile()
+            built = self._answer(max(left_s(), 0.0) + GRACE_S)
         except WorkerEnded as error:
             self._end()
             return {} if left_s() <= 0 else dict.fromkeys(sources, FirstCall(why=f"it ended: {error}"))
@@ -207,10 +215,19 @@ class PointTimer:
             raise UserError(str(told["refused"]))
 
     def _call(self, request: dict[str, Any], timeout_s: float) -> Any:
+        self._ask(request)
+        return self._answer(timeout_s)
+
+    def _ask(self, request: dict[str, Any]) -> None:
         assert self._process is not None and self._process.stdin is not None
         try:
             self._process.stdin.write(json.dumps(request).encode() + b"\n")
             self._process.stdin.flush()
+        except OSError as error:
+            raise WorkerEnded(self._last_words() or str(error)) from error
+
+    def _answer(self, timeout_s: float) -> Any:
+        try:
             reply = json.loads(self._line(time.monotonic() + timeout_s))
         except (OSError, ValueError) as error:
             raise WorkerEnded(self._last_words() or str(error)) from error

@@ -1,15 +1,16 @@
 """The expert Coder: a plan is carried out by lowering it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from kernelwright.agents.expert.debugger import ExpertDebugger
 from kernelwright.agents.expert.extend import extend
 from kernelwright.agents.expert.plan_lowering import PlanLowering
-from kernelwright.agents.expert.planner import ExpertPlanner
+from kernelwright.agents.expert.planner import SCHEDULE, ExpertPlanner
+from kernelwright.agents.problem import Problem
 from kernelwright.agents.roles import Choice, Situation
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import LoweringError
-from kernelwright.core.plan import Plan
+from kernelwright.core.plan import Move, Plan
 
 MAX_REFUSED = 40
 """Moves in a row that cannot be carried out before a rewrite gives up; our choice."""
@@ -27,17 +28,31 @@ class ExpertCoder:
         """Lower the base's plan after one more move."""
         assert situation.base is not None
         base = situation.base.candidate
-        return self._lower(situation, extend(base.plan, choice.move), (base.id,))
+        plan = extend(base.plan, choice.move)
+        if situation.is_tuned:
+            plan = self._refitted(situation.problem, plan)
+        return self._lower(situation, plan, (base.id,))
 
-    def translate(self, situation: Situation, plan: Plan) -> Candidate:
-        """Lower a whole plan from the reference on; moves that have lost their place are left out."""
-        kept = Plan()
-        for move in plan.moves:
+    def _refitted(self, problem: Problem, plan: Plan) -> Plan:
+        """Return a plan without the schedules that have lost their region: another graph is tuned again."""
+        known = self._workshop.lowering_of
+        schedules = [m for m in plan.moves if known.get(m.skill, m.skill).startswith(SCHEDULE)]
+        kept = Plan(moves=tuple(move for move in plan.moves if move not in schedules))
+        return self._fitting(problem, kept, schedules)
+
+    def _fitting(self, problem: Problem, kept: Plan, moves: Iterable[Move]) -> Plan:
+        """Return a plan with those of some further moves that can be carried out after it."""
+        for move in moves:
             try:
-                self._workshop.carried(situation.problem, kept.then(move))
+                self._workshop.carried(problem, kept.then(move))
             except LoweringError:
                 continue
             kept = kept.then(move)
+        return kept
+
+    def translate(self, situation: Situation, plan: Plan) -> Candidate:
+        """Lower a whole plan from the reference on; moves that have lost their place are left out."""
+        kept = self._fitting(situation.problem, Plan(), plan.moves)
         if plan.moves and not kept.moves:
             raise LoweringError("no move of the plan applies to this task")
         base = situation.base

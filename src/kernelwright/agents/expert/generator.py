@@ -36,12 +36,14 @@ class ExpertGenerator:
 
         From the fourth on they are drawn by the situation's chance: one of the generated seeds with one
         applicable move, whatever is known of any of them. Independent samples, as a baseline needs them.
+        None is drawn where cheap timings choose schedules: the Planner knows which other moves are worth it.
         """
         problem = situation.problem
         algebra = self._with_windows(problem, self.algebra(problem))
         fixed = (Plan(moves=(LIBRARY_MOVE,)), Plan(), algebra)
         found: dict[str, Candidate] = {}
-        for plan in chain(fixed, self._drawn(situation, (Plan(), algebra), DRAWS_PER_SEED * count)):
+        draws = 0 if situation.is_tuned else DRAWS_PER_SEED * count
+        for plan in chain(fixed, self._drawn(situation, (Plan(), algebra), draws)):
             try:
                 seed = self._workshop.candidate(problem, plan, parents=(), role="generator")
             except LoweringError:

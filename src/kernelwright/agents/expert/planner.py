@@ -86,6 +86,8 @@ class ExpertPlanner:
                 continue
             proven = [f.params for f in situation.findings if f.skill == ranked.skill and f.params]
             for site in sites(carried, lowering) if lowering else ():
+                if _promise(ranked, site) < (situation.needed or 0.0):
+                    continue
                 for score, move in _site_moves(ranked, site, self._expects(ranked), proven):
                     if move.key not in done:
                         found.setdefault(move.key, (score, move))
@@ -111,6 +113,11 @@ class ExpertPlanner:
         others = [e for e in announced if ranked.expected is None or e.metric != "run.latency_ms"]
         own = [] if ranked.expected is None else [f"run.latency_ms down x{ranked.expected:.3g}"]
         return "; ".join([*own, *(f"{e.metric} {e.direction} x{e.factor:g}" for e in others)])
+
+
+def _promise(ranked: RankedSkill, site: Site) -> float:
+    """Return how many times as fast a move may make the base: by its place, else by its skill."""
+    return site.gain if site.gain != 1.0 else ranked.expected or 1.0
 
 
 def _site_moves(

@@ -39,6 +39,8 @@ class OneMove:
         base_id = str(selection.base)
         context.state.base = base_id
         situation = context.situation(base_id, self.plan_window, wants_anchors=self.wants_anchors)
+        is_tuned = situation.is_tuned or selection.leaves_schedules
+        situation = replace(situation, is_tuned=is_tuned, needed=selection.needed)
         if not self.has_short_term:
             situation = replace(situation, memory=ShortTermMemory(), run=(), has_short_term=False)
         for _ in range(MAX_FAILED_MOVES):

@@ -1,6 +1,6 @@
 """First candidates: the reference as the root of a tree, or a set of seeds."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from kernelwright.core.errors import LoweringError
@@ -30,7 +30,8 @@ class Seeds:
     def run(self, context: StepContext, selection: Selection) -> None:
         """Hand in up to ``selection.count`` new seeds."""
         try:
-            seeds = context.team.generator.seeds(context.situation(None), selection.count)
+            situation = replace(context.situation(None), is_tuned=selection.leaves_schedules)
+            seeds = context.team.generator.seeds(situation, selection.count)
         except LoweringError as error:
             context.note("generator", str(error))
             return

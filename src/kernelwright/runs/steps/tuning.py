@@ -10,10 +10,7 @@ from kernelwright.runs.view import Selection
 
 @dataclass(frozen=True)
 class TuneSchedules:
-    """Tunes the base's schedules in the place of one evaluation for each value.
-
-    Where a model sits in the Coder's seat nothing is tuned: what it wrote follows no plan that we lower.
-    """
+    """Tunes the base's schedules in the place of one evaluation for each value."""
 
     seats: ClassVar[tuple[str, ...]] = ()
 
@@ -21,8 +18,6 @@ class TuneSchedules:
         """Hand in the base with the schedules that were fastest; nothing where none was told apart."""
         base_id = str(selection.base)
         context.state.tuned.add(base_id)
-        if context.team.calls.get("coder"):
-            return
         closing = context.tuned(context.state.candidates[base_id])
         if closing is None:
             context.note("tuner", "nothing can be timed here, or no time is left for it", candidate=base_id)

@@ -69,7 +69,9 @@ def build_cpp(source: str, site: BuildSite) -> BuildResult | None:
         wanted.text.encode()
     except UnicodeEncodeError as error:
         return BuildResult(error=f"CPP_SOURCE: character {error.start} cannot be written to a file")
-    built = compile_library(wanted.text, wanted.flags, site.cache_dir, site.timeout_s, site.run)
+    built = compile_library(
+        wanted.text, wanted.flags, site.cache_dir, site.timeout_s, site.run, is_reported=site.is_reported
+    )
     if isinstance(built, CompileFailure):
         return BuildResult(error=_first_error(built.log), log=built.log[-LOG_CHARS:], is_late=built.timed_out)
     facts = report_facts(built.log, built.path, wanted.text)

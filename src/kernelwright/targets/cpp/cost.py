@@ -13,6 +13,7 @@ from kernelwright.ir.lanes import lane_quality, points
 from kernelwright.ir.normalise import axis_sizes
 from kernelwright.ir.program import Call, Program, Region
 from kernelwright.targets.cpp.choices import cores_of
+from kernelwright.targets.cpp.schedules.dimensions import START_NS
 from kernelwright.targets.cpp.schedules.region_facts import CppRegionFacts
 
 INSTRUCTION_NS = 0.4
@@ -21,8 +22,8 @@ ADDITION_NS = 1.2
 """From one addition to the next that needs its result."""
 ASSUMED_GBPS, ASSUMED_CACHE_GBPS = 15.0, 60.0
 """Memory and caches, all cores together, where they were not measured."""
-START_NS, BLOCK_NS = 5_000.0, 150.0
-"""To wake the threads; to take one block on demand."""
+BLOCK_NS = 150.0
+"""To take one block on demand."""
 STRIDED = 4.0
 """An access that is not contiguous along the lanes costs so many that are."""
 CALL_NS = 4_000.0
@@ -83,7 +84,8 @@ def region_cost(facts: CppRegionFacts) -> RegionCost:
     compute *= _again(facts)
     moved = _moved(facts)
     is_parallel = facts.choices.parallel != "none"
-    overhead = START_NS * is_parallel + BLOCK_NS * facts.choices.grain * is_parallel
+    starts = facts.kept_points * facts.n_passes if facts.choices.parallel == "inner" else 1
+    overhead = START_NS * starts * is_parallel + BLOCK_NS * facts.choices.grain * is_parallel
     share = min(1.0, (0.5 + 0.5 * cores / cores_of(facts.machine)) if is_parallel else 0.6)
     return RegionCost(moved / _rate(facts.machine, moved) / share, cache, compute, latency, overhead)
 

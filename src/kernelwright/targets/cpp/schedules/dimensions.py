@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from kernelwright.core.plan import ParamValue
 from kernelwright.ir.edits import Dimension
-from kernelwright.ir.lanes import LANES_PER_VECTOR, has_bounds
+from kernelwright.ir.lanes import LANES_PER_VECTOR, estimate_ns, has_bounds, lane_quality
 from kernelwright.ir.normalise import axis_sizes, coefficient
 from kernelwright.ir.patterns import find_moments, find_online
 from kernelwright.ir.separable import find_separable
@@ -26,6 +26,10 @@ EXP_ERROR = {6: 1, 5: 2, 4: 45}
 """Degree of the exponential's polynomial -> largest error in units of the last place."""
 ALLOWED_UNITS = 16
 """Error of one operation that the strict tolerance bears."""
+START_NS = 5_000.0
+"""To wake the threads once; ours."""
+WHOLE_VECTORS = 4
+"""Vectors that an axis fills from which lanes along another one, at strided places, are not tried; ours."""
 BLOCKS_PER_CORE = 2
 """Blocks of work a core below which there is nothing to hand out."""
 
@@ -41,7 +45,13 @@ def _refuse_parallel(facts: CppRegionFacts, value: ParamValue) -> str | None:
         return "there is no inner axis to share"
     if value == "inner" and facts.has_scan:
         return "each value of a scan waits for the one before"
+    if value == "inner" and facts.choices.parallel != "inner" and _starts_too_often(facts):
+        return f"threads would be woken for each of {facts.kept_points} points, longer than the work takes"
     return "there is one kept point" if value == "kept" and facts.kept_points == 1 else None
+
+
+def _starts_too_often(facts: CppRegionFacts) -> bool:
+    return facts.kept_points * facts.n_passes * START_NS > estimate_ns(facts.choices.region)
 
 
 def _vector_axis(facts: CppRegionFacts) -> str | None:
@@ -61,11 +71,21 @@ def _refuse_axis(facts: CppRegionFacts, value: ParamValue) -> str | None:
         return f"its {size} points fill no vector"
     if name not in {axis.name for axis in (*region.kept[-1:], *region.inner[-1:])}:
         return "neighbouring lanes would lie in different lines of memory"
+    if facts.choices.lane_axis != name and _is_strided(facts, name):
+        return f"most accesses along it are strided, and {facts.choices.lane_axis} fills whole vectors"
     if any(axis.name == name for axis in region.inner) and any(
         group.axes and name not in group.axes for group in facts.dag.groups
     ):
         return "not every pass runs over it"
     return None
+
+
+def _is_strided(facts: CppRegionFacts, name: str) -> bool:
+    """Tell whether lanes along an axis jump through memory where those of now do not, over enough points."""
+    region, now = facts.choices.region, facts.choices.lane_axis
+    if now is None or facts.lane_size < WHOLE_VECTORS * LANES_PER_VECTOR:
+        return False
+    return lane_quality(region, name) < 0 < lane_quality(region, now)
 
 
 def _rows(facts: CppRegionFacts) -> str | None:
