@@ -15,10 +15,11 @@ import torch
 from torch import nn
 from torch.utils._python_dispatch import _disable_current_modes
 
+from .aliases import with_aliases, without_views
 from .calls import CallCounts, CallReport, Cause
 from .contract import HOLDERS, Contract, original_class, parts_of, signature_of, weights_of
 from .described import OWN
-from .explain import call_cause, is_fake, module_cause, state_cause
+from .explain import call_cause, held_tensors, is_fake, module_cause, state_cause
 from .guards import Guards, Held, generate, version_of
 from .kernel import KernelInstance, VerifiedKernel, tensors_of
 from .operator import operator_of, teach_operator
@@ -40,13 +41,13 @@ class ModuleState:
         self.pinned: dict[tuple[str, str], Any] = {}
         """Attributes of other kinds, of which their descriptions are known to be right."""
         self._instance: KernelInstance | None = None
-        self._weights: list[torch.Tensor] = []
 
     def bind(self, module: nn.Module, layout: tuple[Held, ...]) -> Cause | None:
         """Look at the whole module; return why the kernel may not run, None when it is ready to."""
         contract = self.kernel.contract
         cause = module_cause(contract, module, self.pinned)
         if cause is not None:
+            self.release()
             return cause
         held = weights_of(module)
         weights = [held[name] for name in contract.weights]
@@ -60,6 +61,12 @@ class ModuleState:
         if has_memory:
             teach_operator(self.kernel, module)
         return None
+
+    def release(self) -> None:
+        """Let go of the module's tensors, so that what it no longer has is freed; they are bound again."""
+        self.bound = self.seen = ()
+        if self._instance is not None:
+            self._instance.forget()
 
     def holds(self, module: nn.Module, layout: tuple[Held, ...]) -> bool:
         """Say whether a module is as verified, for a tracer."""
@@ -144,6 +151,8 @@ def delivered_class(kernel: VerifiedKernel, kind: type[nn.Module], module: nn.Mo
             "__qualname__": kind.__qualname__,
             "__doc__": kind.__doc__,
             "__reduce_ex__": _reduce,
+            "__prepare_scriptable__": _prepare_scriptable,
+            "_apply": _apply,
             "_kernelwright_original": kind,
             "_kernelwright_kernel": kernel,
             "_kernelwright_guards": guards,
@@ -189,6 +198,22 @@ def _report(self: nn.Module) -> CallReport:
     return state.counts.report(
         kernel.operator_calls - state.operator_calls_before,
         kernel.backward_calls - state.backward_calls_before,
+    )
+
+
+def _apply(self: nn.Module, *args: Any, **kwargs: Any) -> nn.Module:
+    """Move or convert as the original does, and keep nothing of what the tensors were before."""
+    kind: Any = _delivered_base(self)._kernelwright_original  # type: ignore[attr-defined]
+    moved: nn.Module = kind._apply(self, *args, **kwargs)
+    _state(self).release()
+    return moved
+
+
+def _prepare_scriptable(self: nn.Module) -> nn.Module:
+    """Say what torch.jit.script would say in other words."""
+    raise NotImplementedError(
+        f"torch.jit.script cannot take the kernel of this {type(self).__qualname__}, which is an operator of "
+        "Python; script the original module, or use torch.export"
     )
 
 
@@ -292,13 +317,18 @@ def _run(
     held = weights_of(module)
     weights = [held[name] for name, weight in contract.weights.items() if weight.same_as is None]
     everything = [*tensors, *weights]
+    named = held_tensors(module)
     is_watched = torch._C._len_torch_dispatch_stack() or any(map(is_fake, everything))
     is_differentiated = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in everything)
     if is_watched or is_differentiated:
         out = delivered._kernelwright_operator(*tensors, *weights)  # type: ignore[attr-defined]
-        return put_together(case.result, list(out) if isinstance(out, tuple) else [out])
+        is_own = contract.gradients is not None  # results through which the operator's gradients come
+        aliases = () if is_own else without_views(case.aliases)
+        results = list(out) if isinstance(out, tuple) else [out]
+        return put_together(case.result, with_aliases(results, aliases, tensors, named))
     state.counts.kernel_calls += 1
-    return put_together(case.result, tensors_of(state.call(*state.kernel.arguments(case, tensors))))
+    results = tensors_of(state.call(*state.kernel.arguments(case, tensors)))
+    return put_together(case.result, with_aliases(results, case.aliases, tensors, named))
 
 
 def _matching_case(contract: Contract, given: dict[str, Any]) -> tuple[Any, list[torch.Tensor]]:
