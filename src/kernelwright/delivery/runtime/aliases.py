@@ -92,12 +92,18 @@ def without_views(aliases: Sequence[Alias | None]) -> tuple[Alias | None, ...]:
 
 
 def from_data(data: Mapping[str, Any] | None) -> Alias | None:
-    """Invert ``dataclasses.asdict``."""
+    """Invert ``dataclasses.asdict``; raises ValueError where a hand wrote something else."""
     if data is None:
         return None
-    view = data["view"]
-    made = view and View(tuple(view["shape"]), tuple(view["stride"]), view["offset"])
-    return Alias(data["of"], data["place"], made)
+    view, place = data["view"], data["place"]
+    if data["of"] not in (INPUT, HELD, RESULT) or isinstance(place, str) is not (data["of"] == HELD):
+        raise ValueError(f"a result cannot be {data['of']} {place}")
+    made = view and View(_numbers(view["shape"]), _numbers(view["stride"]), int(view["offset"]))
+    return Alias(data["of"], place if isinstance(place, str) else int(place), made)
+
+
+def _numbers(values: Sequence[Any]) -> tuple[int, ...]:
+    return tuple(int(value) for value in values)
 
 
 def _among(result: torch.Tensor, sources: Sequence[Source]) -> Alias | None:
