@@ -721,6 +721,16 @@ def test_a_module_that_was_moved_keeps_nothing_of_where_it_was(home: Path) -> No
     assert ran(fast) == (2, 0)
 
 
+def test_a_thread_that_is_about_to_call_may_do_so_while_another_moves_the_module(home: Path) -> None:
+    m = Plain().eval()
+    fast: Any = delivered(m, (drawn(),), home).module
+    same(fast, m, drawn())
+    call = fast._kernelwright.bound[0]
+    fast.to("meta")
+    with torch.no_grad():
+        torch.testing.assert_close(call(drawn()), m(drawn()))
+
+
 def test_scripting_is_refused_in_one_line(pair: Any) -> None:
     with pytest.raises(NotImplementedError, match="script the original module, or use"):
         torch.jit.script(nn.Sequential(pair[0]))

@@ -48,7 +48,7 @@ class Guards:
     forward: Callable[..., Any]
     traced: Callable[..., Any]
     layout: tuple[Held, ...]
-    """What ``state.bound`` holds, in order."""
+    """What ``state.bound`` holds behind the call, in order."""
     traced_layout: tuple[Held, ...]
     """What ``state.seen`` holds, in order."""
     source: str
@@ -156,7 +156,7 @@ class _Generator:
             "    try:",
             "        own = self.__dict__",
             f"        state = own[{OWN!r}]",
-            f"        ({''.join(f'v{i}, ' for i in range(len(self.layout)))}) = state.bound",
+            f"        (call, {''.join(f'v{i}, ' for i in range(len(self.layout)))}) = state.bound",
             f"        if {self._ordinary()}:",
             f"            if {unchanged}:",
             "                is_grad = is_grad_enabled()",
@@ -175,7 +175,7 @@ class _Generator:
             lines += [
                 f"    if case == {number}:",
                 "        state.counts.kernel_calls += 1",
-                f"        out = state.call({', '.join(self._given(case))})",
+                f"        out = call({', '.join(self._given(case))})",
                 *(f"        {line}" for line in self._result(case)),
             ]
             if self.contract.gradients is not None:

@@ -157,11 +157,6 @@ class KernelInstance:
         for (holder, leaf), tensor in zip(self._slots, weights, strict=True):
             holder[leaf] = tensor
 
-    def forget(self) -> None:
-        """Have it hold no weights."""
-        for holder, leaf in self._slots:
-            holder[leaf] = None
-
 
 def tensors_of(value: Any) -> list[torch.Tensor]:
     """Return the tensors of a kernel's result, in order."""

@@ -25,6 +25,9 @@ from .kernel import KernelInstance, VerifiedKernel, tensors_of
 from .operator import operator_of, teach_operator
 from .structure import UnstructuredError, put_together, take_apart
 
+OTHER_TENSORS = frozenset({"structure", "weights", "device", "dtype", "shape", "layout", "memory"})
+"""Kinds of causes that say that the module has other tensors than those that are bound."""
+
 
 class ModuleState:
     """What one delivered module has of ours. A copy of the module begins with a fresh one."""
@@ -34,39 +37,39 @@ class ModuleState:
         self.counts = CallCounts(strict=strict)
         self.operator_calls_before = kernel.operator_calls
         self.backward_calls_before = kernel.backward_calls
-        self.call: Callable[..., Any] = _not_bound
         self.bound: tuple[Any, ...] = ()
+        """The kernel's call, then what the guards compare, as one object: a thread that finds it has a call
+        with weights, whatever another one does. Empty: look at the module first."""
         self.seen: tuple[Any, ...] = ()
         """What tracers compare by identity, as it was when the module was last looked at whole."""
         self.pinned: dict[tuple[str, str], Any] = {}
         """Attributes of other kinds, of which their descriptions are known to be right."""
         self._instance: KernelInstance | None = None
 
-    def bind(self, module: nn.Module, layout: tuple[Held, ...]) -> Cause | None:
-        """Look at the whole module; return why the kernel may not run, None when it is ready to."""
+    def bind(self, module: nn.Module, layout: tuple[Held, ...]) -> Cause | Callable[..., Any]:
+        """Look at the whole module; return why the kernel may not run, or the kernel's call."""
         contract = self.kernel.contract
         cause = module_cause(contract, module, self.pinned)
         if cause is not None:
-            self.release()
+            if cause.kind in OTHER_TENSORS:
+                self.release()
             return cause
         held = weights_of(module)
         weights = [held[name] for name in contract.weights]
-        if self._instance is None or contract.is_frozen:
-            self._instance = self.kernel.make()
-        self._instance.take(weights)
-        self.call = self._instance.call
+        instance = self._instance
+        if instance is None or contract.is_frozen:
+            instance = self._instance = self.kernel.make()
+        instance.take(weights)
         parts = dict(parts_of(module))
         has_memory = not any(map(is_fake, weights))
-        self.bound = tuple(_held(parts, wanted) for wanted in layout) if has_memory else ()
+        self.bound = (instance.call, *(_held(parts, wanted) for wanted in layout)) if has_memory else ()
         if has_memory:
             teach_operator(self.kernel, module)
-        return None
+        return instance.call
 
     def release(self) -> None:
         """Let go of the module's tensors, so that what it no longer has is freed; they are bound again."""
-        self.bound = self.seen = ()
-        if self._instance is not None:
-            self._instance.forget()
+        self.bound, self._instance = (), None
 
     def holds(self, module: nn.Module, layout: tuple[Held, ...]) -> bool:
         """Say whether a module is as verified, for a tracer."""
@@ -85,10 +88,6 @@ class ModuleState:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return functools.partial(ModuleState, strict=self.counts.strict), (self.kernel,)
-
-
-def _not_bound(*args: Any) -> Any:
-    raise TypeError("the kernel has no weights yet")
 
 
 def _held(parts: Mapping[str, nn.Module], wanted: Held) -> Any:
@@ -273,24 +272,22 @@ def _subclass(kind: type[nn.Module], members: dict[str, Any]) -> type[nn.Module]
 def _otherwise(self: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A guard failed: look closely, then run the kernel all the same, its operator or the original."""
     state = _state(self)
-    if state.bound and state.bound[0] != id(vars(self)):  # a replica that took all attributes of another one
+    if state.bound and state.bound[1] != id(vars(self)):  # a replica that took all attributes of another one
         state = vars(self)[OWN] = copy.copy(state)
     delivered = _delivered_base(self)
     kind: type[nn.Module] = delivered._kernelwright_original  # type: ignore[attr-defined]
     if torch.compiler.is_compiling():  # torch.export, which runs Python with tensors of its own
         return _guards(delivered).traced(self, args, kwargs)
     contract = state.kernel.contract
-    is_ready = False
+    found: Cause | Callable[..., Any] | None
     try:
-        cause = state_cause(contract) or _call_cause(contract, self, kind, args, kwargs)
-        if cause is None:
-            cause = state.bind(self, _guards(delivered).layout)
-            is_ready = cause is None
+        found = state_cause(contract) or _call_cause(contract, self, kind, args, kwargs)
+        found = found or state.bind(self, _guards(delivered).layout)
     except Exception as error:  # what a stranger's tensor or attribute raises is no reason to fail
-        cause = Cause("unknown", f"it could not be checked ({error!r})")
-    if cause is None and is_ready:
-        return _run(self, state, delivered, args, kwargs)
-    state.counts.original_runs(cause or Cause("unknown", "it could not be checked"))
+        found = Cause("unknown", f"it could not be checked ({error!r})")
+    if not isinstance(found, Cause):
+        return _run(self, state, found, args, kwargs)
+    state.counts.original_runs(found)
     return kind.forward(self, *args, **kwargs)
 
 
@@ -308,10 +305,14 @@ def _call_cause(
 
 
 def _run(
-    module: nn.Module, state: ModuleState, delivered: type, args: tuple[Any, ...], kwargs: dict[str, Any]
+    module: nn.Module,
+    state: ModuleState,
+    call: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
 ) -> Any:
-    """Run the kernel: directly, or through its operator where somebody watches operators."""
-    contract = state.kernel.contract
+    """Run the kernel: by its call, or through its operator where somebody watches operators."""
+    contract, delivered = state.kernel.contract, _delivered_base(module)
     given = signature_of(delivered._kernelwright_original).bind(*args, **kwargs).arguments  # type: ignore[attr-defined]
     case, tensors = _matching_case(contract, given)
     held = weights_of(module)
@@ -327,7 +328,7 @@ def _run(
         results = list(out) if isinstance(out, tuple) else [out]
         return put_together(case.result, with_aliases(results, aliases, tensors, named))
     state.counts.kernel_calls += 1
-    results = tensors_of(state.call(*state.kernel.arguments(case, tensors)))
+    results = tensors_of(call(*state.kernel.arguments(case, tensors)))
     return put_together(case.result, with_aliases(results, case.aliases, tensors, named))
 
 
