@@ -239,6 +239,16 @@ def test_a_way_that_cannot_be_written_loses_no_other(
     assert result.composition is not None and not result.composition.is_compiled and result.composition.kinds
 
 
+def test_seconds_that_end_before_the_final_are_said(
+    referee: Generous, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kernelwright.runs.loop._Loop._final", lambda run, context: (None, None))
+    begun = optimised(settings, nn.Sequential(Gate(32), Gate(32)).eval())
+    verdict = run_verdict(tell(stored.event for stored in begun.store.iter_events(begun.run_id)))
+    assert verdict.headline == "Out of time before the final measurement: the model stays as it is"
+    assert "Allow more seconds for a final measurement." in verdict.lines
+
+
 def test_what_is_asked_decides(referee: Generous, settings: Settings) -> None:
     assert optimised(settings, Gate(32).eval()).apart is None
     two = nn.Sequential(Gate(32), Gate(32)).eval()
