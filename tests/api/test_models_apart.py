@@ -15,7 +15,7 @@ import kernelwright
 from kernelwright.api import OptimizeResult, models_apart
 from kernelwright.cli import main as command_line
 from kernelwright.core.budget import Budget
-from kernelwright.core.errors import LoweringError, MachineError, UserError
+from kernelwright.core.errors import LoweringError, MachineError, TaskError, UserError
 from kernelwright.core.events import CandidateEvaluated, Event
 from kernelwright.report.html import render_report
 from kernelwright.report.story import tell
@@ -181,7 +181,7 @@ def test_a_kernel_that_cannot_be_in_the_model_is_left_out(
 def test_where_torch_compile_is_faster_the_model_stays_as_it_is(
     referee: Generous, settings: Settings, tmp_path: Path
 ) -> None:
-    referee.over_compile = 0.5
+    referee.over_compile = referee.over_compile_alone = 0.5
     net = Net().eval()
     result = optimised(settings, net)
     assert result.module is net and result.composition is None and result.source is None
@@ -191,6 +191,62 @@ def test_where_torch_compile_is_faster_the_model_stays_as_it_is(
     assert any("torch.compile of the whole model is faster" in line for line in verdict.lines)
     with pytest.raises(UserError, match="unchanged"):
         result.save(tmp_path / "saved")
+
+
+def test_where_kernels_lose_to_torch_compile_the_model_is_delivered_compiled(
+    referee: Generous, settings: Settings, tmp_path: Path
+) -> None:
+    referee.over_compile, referee.over_compile_alone = 0.5, 1.0
+    net = Net().eval()
+    result = optimised(settings, net)
+    assert result.composition is not None and result.composition.words == "torch.compile alone"
+    assert all(block.candidate for block in result.apart.blocks)  # type: ignore[union-attr]
+    for module in (result.module, kernelwright.load(result.save(tmp_path / "saved"))):
+        module.compile(backend="eager")
+        with torch.no_grad():
+            torch.testing.assert_close(module(X), net(X))
+        assert kernelwright.report(module).kernel_calls == 0 and type(module).__name__ == "Net"
+    verdict = run_verdict(tell(stored.event for stored in result.store.iter_events(result.run_id)))
+    assert "torch.compile of the model as it is, without a kernel" in verdict.lines[0]
+
+
+def test_where_no_block_has_a_kernel_torch_compile_is_tried_all_the_same(
+    referee: Generous, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*args: Any) -> Any:
+        raise TaskError("no contract")
+
+    monkeypatch.setattr(models_apart, "make_kernels", fail)
+    result = optimised(settings)
+    assert result.composition is not None and not result.composition.kinds
+    assert result.apart is not None and {block.candidate for block in result.apart.blocks} == {None}
+    verdict = run_verdict(tell(stored.event for stored in result.store.iter_events(result.run_id)))
+    assert "its kernel cannot be put into the model: no contract" in verdict.lines[0]
+
+
+def test_a_way_that_cannot_be_written_loses_no_other(
+    referee: Generous, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    print_model = models_apart.print_model
+
+    def refuse_compiled(*args: Any, is_compiled: bool = False) -> Any:
+        if is_compiled:
+            raise LoweringError("two names are one")
+        return print_model(*args, is_compiled=is_compiled)
+
+    monkeypatch.setattr(models_apart, "print_model", refuse_compiled)
+    result = optimised(settings)
+    assert result.composition is not None and not result.composition.is_compiled and result.composition.kinds
+
+
+def test_seconds_that_end_before_the_final_are_said(
+    referee: Generous, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kernelwright.runs.loop._Loop._final", lambda run, context: (None, None))
+    begun = optimised(settings, nn.Sequential(Gate(32), Gate(32)).eval())
+    verdict = run_verdict(tell(stored.event for stored in begun.store.iter_events(begun.run_id)))
+    assert verdict.headline == "Out of time before the final measurement: the model stays as it is"
+    assert "Allow more seconds for a final measurement." in verdict.lines
 
 
 def test_what_is_asked_decides(referee: Generous, settings: Settings) -> None:

@@ -604,3 +604,133 @@ def test_memory_that_a_call_writes_is_read_as_the_original_reads_it(shared: str,
     for got, want in zip(*results, strict=True):
         torch.testing.assert_close(got, want)
     assert module.report().kernel_calls == (2 if shared == "nothing" else 0)
+
+
+# -- results that share memory ---------------------------------------------------------------------
+
+
+class Sharing(nn.Module):
+    """Returns inputs, weights, a result twice, and views of all of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.linspace(0.5, 1.5, 8))
+        self.tied = self.weight
+        self.table = torch.full((8,), 2.0)
+
+    def forward(self, x: torch.Tensor, more: dict[str, torch.Tensor]) -> Any:
+        y = torch.tanh(x) * self.weight
+        views = {"x": x[1:, ::2], "y": y.t(), "row": y[2], "wide": y.unsqueeze(0).expand(3, 4, 8)}
+        return {"new": y, "again": y, **views}, (x, more["b"], self.tied, self.table, more["b"].view(-1))
+
+
+def results_of(f: Any, x: torch.Tensor, b: torch.Tensor) -> list[torch.Tensor]:
+    named, others = f(x, {"b": b})
+    return [*named.values(), *others]
+
+
+def sharing_of(f: Any, x: torch.Tensor, b: torch.Tensor) -> Any:
+    """Return who is whom, who lies in whose memory, and what it looks like when each has been written to."""
+    outs = results_of(f, x, b)
+    everything = [*outs, x, b, f.weight, f.table]
+    same = [[one is other for other in everything] for one in outs]
+    shared = [[one.data_ptr() == other.data_ptr() for other in everything] for one in outs]
+    laid_out = [(type(out), out.stride(), out.storage_offset(), out.requires_grad) for out in outs]
+    for number, out in enumerate(outs):
+        out.untyped_storage()  # an expanded one cannot be written to at once
+        out.reshape(-1)[:1].add_(number) if out.is_contiguous() else out.select(0, 0).add_(number)
+    return same, shared, laid_out, [tensor.detach().clone() for tensor in everything]
+
+
+@pytest.fixture(scope="module")
+def sharing(home: Path) -> tuple[Delivery, nn.Module]:
+    m = Sharing().eval()
+    return delivered(m, (drawn(), {"b": drawn() + 1}), home), m
+
+
+def test_results_share_memory_as_the_originals_do(sharing: tuple[Delivery, nn.Module]) -> None:
+    for again in (copy.deepcopy, lambda f: pickle.loads(pickle.dumps(f))):
+        fast, m = again(sharing[0].module), copy.deepcopy(sharing[1])
+        with torch.no_grad():
+            found, expected = (sharing_of(f, drawn(5, 8)[1:], drawn() + 1) for f in (fast, m))
+        assert found[:3] == expected[:3]
+        torch.testing.assert_close(found[3], expected[3])
+        assert ran(fast) == (1, 0)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_a_compiled_result_is_the_tensor_that_the_original_returns(sharing: Any, backend: str) -> None:
+    torch._dynamo.reset()
+    fast, m = copy.deepcopy(sharing[0].module), copy.deepcopy(sharing[1])
+    found = []
+    for f in (fast, m):
+        x, b = drawn(), drawn() + 1
+        with torch.no_grad():
+            outs = results_of(torch.compile(f, backend=backend, fullgraph=True), x, b)
+        found.append([[out is tensor for tensor in (*outs, x, b)] for out in (*outs[:2], *outs[6:8])])
+    assert found[0] == found[1] and ran(fast) == (1, 0)
+
+
+def test_a_folder_keeps_which_results_share_memory(sharing: Any, home: Path, tmp_path: Path) -> None:
+    again: Any = kernelwright.load(save(sharing[0], tmp_path / "saved", cache_dir=home), sharing[1])
+    with torch.no_grad():
+        found, expected = (sharing_of(f, drawn(), drawn()) for f in (again, copy.deepcopy(sharing[1])))
+    assert found[:3] == expected[:3] and ran(again) == (1, 0)
+
+
+# -- tensors without memory ------------------------------------------------------------------------
+
+
+def functional(f: Any) -> Any:
+    made = torch._to_functional_tensor(drawn())
+    torch._enable_functionalization(reapply_views=True)
+    try:
+        return torch._from_functional_tensor(f(made))
+    finally:
+        torch._disable_functionalization()
+
+
+def of_zeros(f: Any) -> Any:
+    return f(torch._efficientzerotensor((4, 8)))
+
+
+def with_weights_of_zeros(f: Any) -> Any:
+    f.weight = nn.Parameter(torch._efficientzerotensor((8,)), requires_grad=False)
+    return f(drawn())
+
+
+@pytest.mark.parametrize("use", [functional, of_zeros, with_weights_of_zeros])
+def test_a_tensor_without_memory_ends_no_process(home: Path, use: Callable[[Any], Any]) -> None:
+    m = Plain().eval()
+    fast: Any = delivered(m, (drawn(),), home).module
+    with torch.no_grad():
+        torch.testing.assert_close(use(fast), use(copy.deepcopy(m)))
+    assert ran(fast) == (0, 1) and "has no memory" in str(fast.report())
+
+
+def test_a_module_that_was_moved_keeps_nothing_of_where_it_was(home: Path) -> None:
+    m = Plain().eval()
+    fast: Any = delivered(m, (drawn(),), home).module
+    same(fast, m, drawn())
+    held = [weakref.ref(parameter) for parameter in fast.parameters()]
+    nn.ModuleList([fast]).to("meta")
+    gc.collect()
+    assert not any(ref() is not None for ref in held)
+    fast.to_empty(device="cpu").load_state_dict(m.state_dict())
+    same(fast, m, drawn())
+    assert ran(fast) == (2, 0)
+
+
+def test_a_thread_that_is_about_to_call_may_do_so_while_another_moves_the_module(home: Path) -> None:
+    m = Plain().eval()
+    fast: Any = delivered(m, (drawn(),), home).module
+    same(fast, m, drawn())
+    call = fast._kernelwright.bound[0]
+    fast.to("meta")
+    with torch.no_grad():
+        torch.testing.assert_close(call(drawn()), m(drawn()))
+
+
+def test_scripting_is_refused_in_one_line(pair: Any) -> None:
+    with pytest.raises(NotImplementedError, match="script the original module, or use"):
+        torch.jit.script(nn.Sequential(pair[0]))

@@ -293,7 +293,23 @@ def no_cases(contract: Any) -> None:
     del contract["cases"]
 
 
+def empty_cases(contract: Any) -> None:
+    contract["cases"] = []
+
+
+def code_as_a_place(contract: Any) -> None:
+    view = {"shape": [1], "stride": [1], "offset": "print()"}
+    contract["cases"][0]["aliases"] = [{"of": "input", "place": 0, "view": view}]
+
+
+def nobody_s_place(contract: Any) -> None:
+    contract["cases"][0]["aliases"] = [{"of": "nobody", "place": 0, "view": None}]
+
+
 CONTRACTS: dict[str, tuple[Callable[[Any], None], str]] = {
+    "no cases": (empty_cases, "its kernel cannot be loaded"),
+    "code as a place": (code_as_a_place, "contract.json is no contract"),
+    "a place of nobody": (nobody_s_place, "contract.json is no contract"),
     "a part": (no_root, "cannot be put together from contract.json"),
     "a tied weight": (no_such_weight, "cannot be put together from contract.json"),
     "cases": (no_cases, "contract.json is no contract"),
@@ -312,6 +328,20 @@ def test_a_contract_that_a_hand_edited_is_refused_in_one_line(
     with pytest.raises(UserError, match=rf"{why}.*save the module again") as caught:
         kernelwright.load(live)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("program", ["", "raise ValueError('one\\ntwo')", "import nosuchmodule", "'"])
+def test_a_program_that_a_hand_edited_is_refused_in_one_line(live: Path, program: str) -> None:
+    (live / "kernel.py").write_text(program)
+    sealed(live, {})
+    with pytest.raises(UserError, match=r"its kernel cannot be loaded .*; save the module again") as caught:
+        kernelwright.load(live)
+    assert "\n" not in str(caught.value)
+
+
+def test_what_is_no_module_is_refused(live: Path) -> None:
+    with pytest.raises(UserError, match=r"int is no module; give the original: load\(folder, module\)"):
+        kernelwright.load(live, 3)  # type: ignore[arg-type]
 
 
 def test_features_decide_and_nothing_else() -> None:

@@ -17,12 +17,15 @@ from kernelwright.whole import profiling
 
 
 class Generous:
-    """A stand-in: ``speedup`` times as fast as eager, and ``over_compile`` times as torch.compile."""
+    """A stand-in: ``speedup`` times as fast as eager, and ``over_compile`` times as torch.compile.
+
+    ``over_compile_alone`` is for a whole model that is compiled and has no kernel.
+    """
 
     speedup = 2.0
 
     def __init__(self, over_compile: float = 1.5) -> None:
-        self.over_compile = over_compile
+        self.over_compile = self.over_compile_alone = over_compile
         self.judged: list[str] = []
         self.task: Task | None = None
         self.baseline_ms: Mapping[str, float] = {"default": 10.0}
@@ -42,7 +45,8 @@ class Generous:
         assert self.task is not None
         self.judged.append(self.task.name)
         made = fake_evaluation(candidate, self.task, self.speedup, final=final)
-        ratio = self.over_compile
+        is_alone = "torch.compile(" in candidate.source and "CPP_SOURCE" not in candidate.source
+        ratio = self.over_compile_alone if is_alone else self.over_compile
         over = Speedup(baseline="torch_compile", ratio=ratio, low=0.98 * ratio, high=1.02 * ratio)
         (result,) = made.results
         compared = result.model_copy(update={"speedups": (*result.speedups, over)})

@@ -206,25 +206,43 @@ def _compose(model: _Model, blocks: list[BlockShare]) -> tuple[ModelTakenApart, 
     kernels = _kernels(model, blocks)
     first = _fitting(model, blocks, kernels)
     apart = ModelTakenApart(before_ms=before, after_ms=None, blocks=tuple(blocks), compositions=())
-    if first is None:
+    if not kernels:
         unfit = next((block.note for block in blocks if block.note.startswith(UNFIT)), "")
         note = unfit or "no block of the model became faster" if blocks else "it has no blocks to take out"
-        return apart.model_copy(update={"note": note}), []
-    ways = compositions(blocks)
-    made = [first, *(_printed(model, kernels, *way) for way in ways[1:])]
-    after = _after(model, kernels)
-    told = {
-        "after_ms": after.total_ms,
-        "blocks": tuple(
+        apart = apart.model_copy(update={"note": note})
+    else:
+        after = _after(model, kernels)
+        timed = tuple(
             block.model_copy(update={"after_ms": after.ms_of(block.paths)}) if number in kernels else block
             for number, block in enumerate(blocks)
-        ),
-        "compositions": tuple(
-            Composition(candidate=candidate.id, kinds=kinds, is_compiled=is_compiled)
-            for candidate, (kinds, is_compiled) in zip(made, ways, strict=True)
-        ),
-    }
-    return apart.model_copy(update=told), made
+        )
+        apart = apart.model_copy(update={"after_ms": after.total_ms, "blocks": timed})
+    made = _printed_ways(model, blocks, kernels, first)
+    ways = tuple(
+        Composition(candidate=candidate.id, kinds=kinds, is_compiled=is_compiled)
+        for (kinds, is_compiled), candidate in made.items()
+    )
+    return apart.model_copy(update={"compositions": ways}), list(made.values())
+
+
+def _printed_ways(
+    model: _Model,
+    blocks: list[BlockShare],
+    kernels: Mapping[int, Mapping[str, VerifiedKernel]],
+    first: Candidate | None,
+) -> dict[tuple[tuple[int, ...], bool], Candidate]:
+    """Return the ways that can be written as one file; one that cannot loses no other.
+
+    ``first`` is the one that is written already: all kernels, the rest eager.
+    """
+    made = {} if first is None else {(tuple(kernels), False): first}
+    for way in compositions(blocks):
+        try:
+            if way not in made:
+                made[way] = _printed(model, kernels, *way)
+        except (CaptureError, LoweringError) as error:
+            model.tell(f"{model.begun.spec.task.name}: one way to put it together is left out: {error}")
+    return made
 
 
 def _kernels(model: _Model, blocks: list[BlockShare]) -> dict[int, Mapping[str, VerifiedKernel]]:

@@ -141,6 +141,7 @@ def put_together(
             policy=ComposeOnce(apart),
             pipelines={COMPOSE: Compose(tuple(candidates), apart)},
             accepts=is_delivered,
+            last_resort=tuple(way.candidate for way in apart.compositions if not way.kinds),
             prepare=_prepare_whole,
             has_long_term=False,
         )

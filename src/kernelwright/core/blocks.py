@@ -48,4 +48,6 @@ class Composition(Frozen):
     @property
     def words(self) -> str:
         """What it is, for people."""
+        if not self.kinds:
+            return "torch.compile alone"
         return f"{'compiled around' if self.is_compiled else 'eager around'} {len(self.kinds)} kernels"

@@ -92,7 +92,7 @@ def backward_task(task: Task, original: nn.Module | None, folder: Path) -> Backw
     examples = [_example(module, call) for call in calls]
     if any(example.structures != examples[0].structures for example in examples):
         raise CaptureError("its workloads call it with different arguments")
-    _, changed, touched = called(module, calls[0])
+    _, changed, touched, _ = called(module, calls[0])
     written = sorted(changed | touched)
     if written:
         raise CaptureError(f"a call changes {', '.join(written[:3])}")

@@ -19,6 +19,7 @@ from kernelwright.core.structure import (
     tensors_in,
 )
 from kernelwright.core.task import Mode, Task
+from kernelwright.delivery.runtime.aliases import RESULT, Alias, aliases_of, without_views
 from kernelwright.delivery.runtime.contract import (
     Case,
     Contract,
@@ -37,6 +38,7 @@ from kernelwright.delivery.runtime.contract import (
     weights_of,
 )
 from kernelwright.delivery.runtime.described import description_of, digest_of
+from kernelwright.delivery.runtime.explain import held_tensors
 from kernelwright.delivery.runtime.kernel import VerifiedKernel, load_origin, tensors_of
 from kernelwright.delivery.runtime.module import attach
 from kernelwright.ir.extents import Extent, Family
@@ -180,8 +182,8 @@ def make_contract(
         try:
             arguments = bound(signature, call.args, call.kwargs)
             structure, tensors = take_apart(arguments, _is_tensor)
-            result, changed, touched = called(module, call)
-            shape, _ = take_apart(result, _is_tensor)
+            result, changed, touched, held = called(module, call)
+            shape, results = take_apart(result, _is_tensor)
         except UnstructuredError as error:
             raise TaskError(
                 f"{title}: forward takes or returns {error}; tensors, numbers, texts, None, and tuples, "
@@ -193,7 +195,9 @@ def make_contract(
         effects |= touched
         names = dict(zip(structure.keys, structure.items, strict=True))  # type: ignore[union-attr]
         inputs = tuple(map(TensorFacts.of, tensors))
-        cases.append(Case(call.workload, names, inputs, (), shape))
+        aliases = aliases_of(results, tensors, held)
+        outputs = tuple(map(TensorFacts.of, results))
+        cases.append(Case(call.workload, names, inputs, outputs, shape, aliases=aliases))
     is_plain = all(isinstance(value, TensorAt) for case in cases for value in case.arguments.values())
     spread = [p.name for p in signature.parameters.values() if p.kind is inspect.Parameter.VAR_POSITIONAL]
     return Contract(
@@ -226,10 +230,19 @@ def with_outputs(kernel: VerifiedKernel, module: nn.Module, calls: list[ExampleC
         if len(out) != tensors_in(case.result):
             raise TaskError(f"{contract.title}: the kernel returns {len(out)} tensors, not {case.result}")
         put_together(case.result, out)
-        cases.append(
-            Case(case.name, case.arguments, case.inputs, tuple(map(TensorFacts.of, out)), case.result)
-        )
+        outputs = tuple(map(TensorFacts.of, out))
+        cases.append(replace(case, outputs=outputs, aliases=_kept_aliases(case, outputs)))
     return replace(contract, cases=tuple(cases))
+
+
+def _kept_aliases(case: Case, outputs: tuple[TensorFacts, ...]) -> tuple[Alias | None, ...]:
+    """Return the aliases but those of results that lie in memory in another way than the original's."""
+    return tuple(
+        alias
+        if alias is None or alias.of != RESULT or outputs[int(alias.place)] == case.outputs[int(alias.place)]
+        else None
+        for alias in case.aliases
+    )
 
 
 def over_ranges(contract: Contract, task: Task, module: nn.Module) -> Contract:
@@ -242,7 +255,7 @@ def over_ranges(contract: Contract, task: Task, module: nn.Module) -> Contract:
     plain = [i for i, point in enumerate(points) if min(point) > 1]  # strides of single elements mean nothing
     family = Family(dims_of(task.dynamic), [points[i] for i in plain])
     try:
-        case = family.unified([replace(contract.cases[i], name="dynamic") for i in plain])
+        case = family.unified([replace(contract.cases[i], name="dynamic", aliases=()) for i in plain])
     except LoweringError as error:
         raise TaskError(f"{task.name}: one contract does not serve the whole range: {error}") from error
     places = _places(task, module)
@@ -251,7 +264,9 @@ def over_ranges(contract: Contract, task: Task, module: nn.Module) -> Contract:
         for axis, dim in zip(task.dynamic, family.dims, strict=True)
     )
     inputs, outputs = (tuple(map(_in_words, facts)) for facts in (case.inputs, case.outputs))
-    return replace(contract, cases=(replace(case, inputs=inputs, outputs=outputs, spans=spans),))
+    aliases = without_views(contract.cases[plain[0]].aliases)
+    made = replace(case, inputs=inputs, outputs=outputs, spans=spans, aliases=aliases)
+    return replace(contract, cases=(made,))
 
 
 def _places(task: Task, module: nn.Module) -> dict[int, int]:
@@ -275,8 +290,9 @@ def _in_words(facts: TensorFacts) -> TensorFacts:
     return replace(facts, shape=shape, stride=stride)
 
 
-def called(module: nn.Module, call: ExampleCall) -> tuple[Any, set[str], set[str]]:
-    """Return what a copy of the module answers, which saved tensors a call changes, and what else.
+def called(module: nn.Module, call: ExampleCall) -> tuple[Any, set[str], set[str], dict[str, torch.Tensor]]:
+    """Return what a copy of the module answers, which saved tensors a call changes, what else, and what it
+    holds.
 
     Only ``forward`` is called: hooks of the module and a ``__call__`` of its own stay with what is delivered.
     """
@@ -292,7 +308,8 @@ def called(module: nn.Module, call: ExampleCall) -> tuple[Any, set[str], set[str
         if held is not before.get(name) or _state_of(held) != states[name]
     }
     names = touched.keys() | touchable.keys()
-    return result, changed, {name for name in names if touched.get(name) != touchable.get(name)}
+    effects = {name for name in names if touched.get(name) != touchable.get(name)}
+    return result, changed, effects, held_tensors(apart)
 
 
 def _unsaved(module: nn.Module) -> dict[str, str]:

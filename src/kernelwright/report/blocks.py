@@ -32,6 +32,9 @@ def composition_lines(apart: ModelTakenApart, winner: str | None) -> tuple[str, 
     if way is None:
         reason = f": {apart.note}" if apart.note else ", as no way to put it together was faster"
         return (f"The model is delivered unchanged{reason}.",)
+    if not way.kinds:
+        reason = apart.note or "no way to put it together with kernels was faster"
+        return (f"Delivered: torch.compile of the model as it is, without a kernel: {reason}.",)
     around = "torch.compile takes in the rest" if way.is_compiled else "the rest runs eager"
     n_blocks = sum(len(apart.blocks[kind].paths) for kind in way.kinds)
     return (f"Delivered: {len(way.kinds)} kernels in {n_blocks} blocks; {around}.",)

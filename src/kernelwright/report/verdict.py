@@ -43,9 +43,7 @@ def run_verdict(story: Story, failure: str | None = None) -> Verdict:
         return _model_verdict(story, story.apart, story.finished)
     if story.finished.winner is None:
         if evaluation is None and story.best is not None:
-            told = (*_unfinished_lines(story), "Allow more seconds for a final measurement.")
-            headline = "Out of time before the final measurement: the module stays as it is"
-            return Verdict("neutral", headline, (*told, *_compiler(story), why))
+            return Verdict("neutral", _late("module"), (*_late_lines(story), *_compiler(story), why))
         measured = f"{len(story.evaluated)} candidates were measured; none is faster than the module."
         lines = (measured, *_not_delivered(evaluation), *_compiler(story), why)
         return Verdict("neutral", _unchanged_headline(story), lines)
@@ -65,6 +63,8 @@ def _model_verdict(story: Story, apart: ModelTakenApart, finished: RunFinished) 
     if finished.winner is not None and evaluation is not None:
         lines = (*how, *figures(evaluation), *_finalists(story), *_rules(evaluation))
         return Verdict("good", _headline(speedup_over(evaluation, "eager")), lines)
+    if evaluation is None and story.best is not None:
+        return Verdict("neutral", _late("model"), (*how, *_late_lines(story)))
     measured = () if evaluation is None or not evaluation.is_verified else figures(evaluation)
     failed = (failed_line(evaluation),) if evaluation is not None and not evaluation.is_verified else ()
     over = None if evaluation is None else speedup_over(evaluation, "torch_compile")
@@ -72,6 +72,15 @@ def _model_verdict(story: Story, apart: ModelTakenApart, finished: RunFinished) 
     said = compiled if over is not None and over.is_slower else ()
     headline = "The model stays as it is: with kernels it is not faster than eager and torch.compile"
     return Verdict("neutral", headline, (*how, *said, *measured, *failed))
+
+
+def _late(what: str) -> str:
+    """Return the headline where the seconds ended before a final measurement."""
+    return f"Out of time before the final measurement: the {what} stays as it is"
+
+
+def _late_lines(story: Story) -> tuple[str, ...]:
+    return (*_unfinished_lines(story), "Allow more seconds for a final measurement.")
 
 
 def _not_delivered(evaluation: Evaluation | None) -> tuple[str, ...]:

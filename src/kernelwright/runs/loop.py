@@ -85,6 +85,8 @@ class Tools:
     prepare: Callable[[RunSpec, Path], tuple[Problem, str | None]] = prepare
     accepts: Callable[[Evaluation], bool] = attrgetter("is_faster")
     """Says of a final verdict whether the candidate is delivered."""
+    last_resort: tuple[str, ...] = ()
+    """Candidates that get a final whatever one of another says, where none is delivered."""
 
 
 @dataclass(frozen=True)
@@ -354,7 +356,11 @@ class _Loop:
         begun when the budget of seconds is used up: only what has a final verdict is delivered.
         """
         last: Evaluation | None = None
-        for candidate_id in self._finalists(context):
+        order, is_settled = self._finalists(context), False
+        left = (name for name in self.tools.last_resort if name not in order)
+        for candidate_id in (*order, *(name for name in left if (self.state.speedup(name) or 0.0) > 1)):
+            if is_settled and candidate_id not in self.tools.last_resort:
+                continue
             if not (self.meter.has_time() or self.journal.recorded_evaluation(candidate_id, is_final=True)):
                 break
             self.state.step += 1
@@ -363,6 +369,5 @@ class _Loop:
             last = context.judge(candidate, final=True)
             if self.tools.accepts(last):
                 return candidate, last
-            if finalists.rules_out_the_next(last):
-                break
+            is_settled = is_settled or finalists.rules_out_the_next(last)
         return None, last

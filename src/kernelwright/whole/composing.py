@@ -5,17 +5,20 @@ from collections.abc import Sequence
 from kernelwright.core.blocks import BlockShare
 from kernelwright.core.evaluation import Evaluation
 
+COMPILED_ALONE: tuple[tuple[int, ...], bool] = ((), True)
+"""No kernel, and torch.compile of everything: what a model must be as fast as, whatever kernels do."""
+
 
 def compositions(blocks: Sequence[BlockShare]) -> tuple[tuple[tuple[int, ...], bool], ...]:
     """Return which kinds have their kernels and whether torch.compile takes in the rest, each way once.
 
     All kernels, and those alone that are faster than torch.compile of their block: where it is, the compiled
-    model may have the block too.
+    model may have the block too. One way has no kernel: torch.compile of the model as it is.
     """
     won = tuple(i for i, block in enumerate(blocks) if block.candidate is not None)
     better = tuple(i for i in won if blocks[i].beats_compiler)
-    ways = [(won, False), (won, True), (better, True), (better, False)]
-    return tuple(dict.fromkeys((kinds, compiled) for kinds, compiled in ways if kinds))
+    ways = [(won, False), (won, True), COMPILED_ALONE, (better, True), (better, False)]
+    return tuple(dict.fromkeys(way for way in ways if way[0] or way == COMPILED_ALONE))
 
 
 def is_delivered(evaluation: Evaluation) -> bool:

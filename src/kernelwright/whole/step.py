@@ -41,7 +41,7 @@ class ComposeOnce:
             return Selection(mode=COMPOSE, count=max(len(self._apart.compositions), 1))
         if not self._apart.compositions:
             return stop(self._apart.note or "no block became faster")
-        return stop("every composition of its kernels was judged")
+        return stop("every way to put it together was judged")
 
     def accepts_as_base(self, base_speedup: float | None, new_speedup: float) -> bool:
         """Say no: nothing is made from a composition."""

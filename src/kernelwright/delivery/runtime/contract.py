@@ -11,6 +11,8 @@ from typing import Any, TypeAlias
 import torch
 from torch import nn
 
+from .aliases import Alias
+from .aliases import from_data as alias_from_data
 from .described import NOT_HELD, code_of, description_of, digest_of
 from .structure import (
     Structure,
@@ -169,6 +171,8 @@ class Case:
     result: Structure
     """What the original returns."""
     spans: tuple[Span, ...] = ()
+    aliases: tuple[Alias | None, ...] = ()
+    """Of each result, what it is or is a view of; none at all where every one has memory of its own."""
 
     def for_call(self, tensors: Sequence[torch.Tensor]) -> "Case":
         """Return the case with the extents of a call's tensors; itself where nothing varies."""
@@ -274,14 +278,7 @@ class Contract:
             del data["gradients"]
         if not self.effects:
             del data["effects"]
-        data["cases"] = [
-            {
-                **asdict(case),
-                "arguments": {name: to_data(value) for name, value in case.arguments.items()},
-                "result": to_data(case.result),
-            }
-            for case in self.cases
-        ]
+        data["cases"] = [_case_to_data(case) for case in self.cases]
         data["parts"] = {path: _part_to_data(part) for path, part in self.parts.items()}
         return data
 
@@ -459,6 +456,15 @@ def _facts(data: Mapping[str, Any]) -> TensorFacts:
     return TensorFacts(tuple(data["shape"]), tuple(data["stride"]), data["dtype"], data["device"])
 
 
+def _case_to_data(case: Case) -> dict[str, Any]:
+    data = asdict(case)
+    data["arguments"] = {name: to_data(value) for name, value in case.arguments.items()}
+    data["result"] = to_data(case.result)
+    if not any(case.aliases):
+        del data["aliases"]
+    return data
+
+
 def _case_from_data(data: Mapping[str, Any]) -> Case:
     return Case(
         data["name"],
@@ -467,4 +473,5 @@ def _case_from_data(data: Mapping[str, Any]) -> Case:
         tuple(map(_facts, data["outputs"])),
         from_data(data["result"]),
         tuple(Span(**span) for span in data.get("spans", ())),
+        tuple(map(alias_from_data, data.get("aliases", ()))),
     )

@@ -144,6 +144,8 @@ def _tensor_causes(contract: Contract, module: nn.Module) -> Iterator[Cause]:
             yield Cause("weights", f"{name} is no longer the same tensor as {weight.same_as}")
         elif (found := weight.facts.difference(tensor)) is not None:
             yield Cause(found[0], f"{name} {found[1]}")
+        elif _is_nowhere(tensor):
+            yield Cause("memory", f"{name} has no memory")
     constants = {path: (tensor, leaf in part._buffers) for path, part, leaf, tensor in constants_of(module)}
     for name, (_, is_buffer) in constants.items():
         if is_buffer and name not in contract.constants:
@@ -233,12 +235,19 @@ def _case_cause(
         if found is not None:
             mend = "call .contiguous() on it for the fast one" if found[0] == "layout" else None
             return Cause(found[0], f"input {position} {found[1]}", mend)
+        if _is_nowhere(tensor):
+            return Cause("memory", f"input {position} has no memory")
     return None
 
 
 def held_tensors(module: nn.Module) -> dict[str, torch.Tensor]:
     """Return every tensor that a module holds, by name."""
     return weights_of(module) | {path: tensor for path, _, _, tensor in constants_of(module)}
+
+
+def _is_nowhere(tensor: torch.Tensor) -> bool:
+    """True for a tensor that stands for others, such as one of zeros that nobody has written."""
+    return not is_fake(tensor) and tensor.numel() > 0 and tensor.data_ptr() == 0
 
 
 def _shares(one: torch.Tensor, other: torch.Tensor) -> bool:

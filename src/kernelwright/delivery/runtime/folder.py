@@ -52,8 +52,8 @@ def load(folder: Path, module: nn.Module | None = None, *, strict: bool = False)
     manifest = checked(folder)
     origin = _text(folder / ORIGINAL) if ORIGINAL in manifest["files"] else None
     contract = _contract(folder, origin)
-    blocks: dict[str, str] = manifest.get("blocks", {})
-    if blocks:
+    if "blocks" in manifest:  # none at all where torch.compile alone is delivered
+        blocks: dict[str, str] = manifest["blocks"]
         parts = {name: _kernel(folder / name, None, checked(folder / name)) for name in set(blocks.values())}
         kernels = {path: parts[name] for path, name in blocks.items()}
     else:
@@ -67,11 +67,19 @@ def load(folder: Path, module: nn.Module | None = None, *, strict: bool = False)
     try:
         for path, kernel in kernels.items():
             attach(kernel, original.get_submodule(path), strict=strict)
-    except Exception as error:  # a compiler that is missing, a class that is another one
-        raise FolderError(f"{folder}: {error}") from error
+    except (OSError, RuntimeError, TypeError) as error:  # a compiler that is missing, a class of another name
+        raise FolderError(f"{folder}: {_on_one_line(str(error))}") from error
+    except Exception as error:  # of a program or a contract that a hand has edited
+        raise FolderError(
+            f"{folder}: its kernel cannot be loaded ({_on_one_line(repr(error))}); save the module again"
+        ) from error
     if manifest.get("compiled"):
         compile_whole(original)
     return original
+
+
+def _on_one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _contract(folder: Path, origin: str | None) -> Contract:
@@ -166,6 +174,10 @@ def _libraries(folder: Path, manifest: Mapping[str, Any]) -> Path | None:
 
 
 def _copy_of(folder: Path, module: nn.Module) -> nn.Module:
+    if not isinstance(module, nn.Module):
+        raise FolderError(
+            f"{folder}: {type(module).__name__} is no module; give the original: load(folder, module)"
+        )
     try:
         return copy.deepcopy(module)
     except Exception as error:  # whatever a user's __deepcopy__ raises

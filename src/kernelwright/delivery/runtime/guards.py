@@ -10,7 +10,7 @@ import inspect
 import linecache
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -19,6 +19,7 @@ from torch import nn
 from torch.autograd import forward_ad
 from torch.nn.modules import module as torch_modules
 
+from .aliases import INPUT, RESULT, without_views
 from .contract import Case, Contract, Part, Size, TensorFacts, is_apart, is_dense, is_settled, written_weights
 from .described import OWN
 from .structure import Container, Fixed, Structure, TensorAt, is_same
@@ -47,7 +48,7 @@ class Guards:
     forward: Callable[..., Any]
     traced: Callable[..., Any]
     layout: tuple[Held, ...]
-    """What ``state.bound`` holds, in order."""
+    """What ``state.bound`` holds behind the call, in order."""
     traced_layout: tuple[Held, ...]
     """What ``state.seen`` holds, in order."""
     source: str
@@ -155,7 +156,7 @@ class _Generator:
             "    try:",
             "        own = self.__dict__",
             f"        state = own[{OWN!r}]",
-            f"        ({''.join(f'v{i}, ' for i in range(len(self.layout)))}) = state.bound",
+            f"        (call, {''.join(f'v{i}, ' for i in range(len(self.layout)))}) = state.bound",
             f"        if {self._ordinary()}:",
             f"            if {unchanged}:",
             "                is_grad = is_grad_enabled()",
@@ -174,7 +175,7 @@ class _Generator:
             lines += [
                 f"    if case == {number}:",
                 "        state.counts.kernel_calls += 1",
-                f"        out = state.call({', '.join(self._given(case))})",
+                f"        out = call({', '.join(self._given(case))})",
                 *(f"        {line}" for line in self._result(case)),
             ]
             if self.contract.gradients is not None:
@@ -301,6 +302,8 @@ class _Generator:
             same += f" and {value}.is_contiguous()"
         else:
             same += f" and {value}.stride() == {_sizes(facts.stride, extents)}"
+        if not is_weight and 0 not in facts.shape:
+            same += f" and {value}.data_ptr()"  # zero tensors, and those of functorch, have none
         if _may_negate(facts):
             same += f" and not {value}.is_neg()"
         return f"{same} and not {value}.is_conj()" if "complex" in facts.dtype else same
@@ -345,7 +348,7 @@ class _Generator:
         weights = [self._weight(n) for n, weight in self.contract.weights.items() if weight.same_as is None]
         return [
             f"        out = operator({', '.join([*leaves, *weights])})",
-            f"        return {self._built(case.result, is_single=len(case.outputs) == 1)}",
+            f"        return {self._built(case.result, _outs(case))}",
         ]
 
     def _matching(self, case: Case, *, is_exact: bool) -> tuple[list[str], list[str]]:
@@ -407,10 +410,11 @@ class _Generator:
     def _result(self, case: Case) -> list[str]:
         """Give the kernel's result the original's structure."""
         structure = case.result
-        if isinstance(structure, TensorAt):
-            return ["return out"]
+        is_bare = isinstance(structure, TensorAt)
+        if is_bare and any(case.aliases):
+            return [f"return {self._results(case, self._weight, ['out'])[0]}"]
         items = structure.items if isinstance(structure, Container) and structure.type is tuple else (None,)
-        if all(isinstance(item, TensorAt) for item in items):
+        if is_bare or (all(isinstance(item, TensorAt) for item in items) and not any(case.aliases)):
             return ["return out"]
         self.names.setdefault("tensors_of", _tensors_of())
         is_tuple = isinstance(structure, Container) and structure.type is tuple
@@ -418,8 +422,20 @@ class _Generator:
         return [
             f"if not ({is_flat}):",
             "    out = tensors_of(out)",
-            f"return {self._built(structure, is_single=False)}",
+            f"return {self._built(structure, self._results(case, self._weight, _members(case)))}",
         ]
+
+    def _results(self, case: Case, held: Callable[[str], str], outs: Sequence[str]) -> list[str]:
+        """Return expressions of a case's results, given those of the kernel's own; ``held`` as ``weight``."""
+        sources: dict[str, Sequence[str]] = {INPUT: self._matching(case, is_exact=True)[1], RESULT: outs}
+        made = list(outs)
+        for number, alias in enumerate(case.aliases):
+            if alias is not None:
+                place = alias.place
+                made[number] = alias.written(
+                    held(place) if isinstance(place, str) else sources[alias.of][place]
+                )
+        return made
 
     # -- for tracers -------------------------------------------------------------------------------
 
@@ -440,9 +456,15 @@ class _Generator:
             lines += [
                 f"        if {' and '.join(terms)}:",
                 f"            out = operator({', '.join([*leaves, *weights])})",
-                f"            return {self._built(case.result, is_single=len(case.outputs) == 1)}",
+                f"            return {self._built(case.result, self._traced_results(case))}",
             ]
         return [*lines, "    return original(self, *args, **kwargs)"]
+
+    def _traced_results(self, case: Case) -> list[str]:
+        """Return expressions of a case's results; a graph would hold the places of views as they are now."""
+        if self.contract.gradients is not None:  # which the operator takes
+            return _outs(case)
+        return self._results(replace(case, aliases=without_views(case.aliases)), _path, _outs(case))
 
     def _holds(self) -> str:
         """The module is as verified, in words that tracers understand and guard.
@@ -508,13 +530,13 @@ class _Generator:
             f" and {value}.device.type == {facts.device!r}"
         )
 
-    def _built(self, part: Structure, *, is_single: bool) -> str:
-        """Return an expression that builds a structure of the tensors in ``out``, or of ``out`` alone."""
+    def _built(self, part: Structure, results: Sequence[str]) -> str:
+        """Return an expression that builds a structure of results."""
         if isinstance(part, TensorAt):
-            return "out" if is_single else f"out[{part.position}]"
+            return results[part.position]
         if not isinstance(part, Container):
             return self.constant(part.value) if part.value is not None else "None"
-        items = [self._built(item, is_single=is_single) for item in part.items]
+        items = [self._built(item, results) for item in part.items]
         if part.type is list:
             return f"[{', '.join(items)}]"
         if part.type is tuple:
@@ -527,6 +549,16 @@ class _Generator:
         if issubclass(part.type, dict) and not hasattr(part.type, "__dataclass_fields__"):
             return f"{kind}([{', '.join(f'({k!r}, {v})' for k, v in zip(part.keys, items, strict=True))}])"
         return f"{kind}({', '.join(f'{k}={v}' for k, v in zip(part.keys, items, strict=True))})"
+
+
+def _members(case: Case) -> list[str]:
+    """Return expressions of the kernel's results in ``out``, which is a sequence of them."""
+    return [f"out[{i}]" for i in range(len(case.outputs))]
+
+
+def _outs(case: Case) -> list[str]:
+    """The same where ``out`` is a tensor alone if there is but one."""
+    return ["out"] if len(case.outputs) == 1 else _members(case)
 
 
 def _may_negate(facts: TensorFacts) -> bool:

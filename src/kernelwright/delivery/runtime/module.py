@@ -15,14 +15,18 @@ import torch
 from torch import nn
 from torch.utils._python_dispatch import _disable_current_modes
 
+from .aliases import with_aliases, without_views
 from .calls import CallCounts, CallReport, Cause
 from .contract import HOLDERS, Contract, original_class, parts_of, signature_of, weights_of
 from .described import OWN
-from .explain import call_cause, is_fake, module_cause, state_cause
+from .explain import call_cause, held_tensors, is_fake, module_cause, state_cause
 from .guards import Guards, Held, generate, version_of
 from .kernel import KernelInstance, VerifiedKernel, tensors_of
 from .operator import operator_of, teach_operator
 from .structure import UnstructuredError, put_together, take_apart
+
+OTHER_TENSORS = frozenset({"structure", "weights", "device", "dtype", "shape", "layout", "memory"})
+"""Kinds of causes that say that the module has other tensors than those that are bound."""
 
 
 class ModuleState:
@@ -33,33 +37,39 @@ class ModuleState:
         self.counts = CallCounts(strict=strict)
         self.operator_calls_before = kernel.operator_calls
         self.backward_calls_before = kernel.backward_calls
-        self.call: Callable[..., Any] = _not_bound
         self.bound: tuple[Any, ...] = ()
+        """The kernel's call, then what the guards compare, as one object: a thread that finds it has a call
+        with weights, whatever another one does. Empty: look at the module first."""
         self.seen: tuple[Any, ...] = ()
         """What tracers compare by identity, as it was when the module was last looked at whole."""
         self.pinned: dict[tuple[str, str], Any] = {}
         """Attributes of other kinds, of which their descriptions are known to be right."""
         self._instance: KernelInstance | None = None
-        self._weights: list[torch.Tensor] = []
 
-    def bind(self, module: nn.Module, layout: tuple[Held, ...]) -> Cause | None:
-        """Look at the whole module; return why the kernel may not run, None when it is ready to."""
+    def bind(self, module: nn.Module, layout: tuple[Held, ...]) -> Cause | Callable[..., Any]:
+        """Look at the whole module; return why the kernel may not run, or the kernel's call."""
         contract = self.kernel.contract
         cause = module_cause(contract, module, self.pinned)
         if cause is not None:
+            if cause.kind in OTHER_TENSORS:
+                self.release()
             return cause
         held = weights_of(module)
         weights = [held[name] for name in contract.weights]
-        if self._instance is None or contract.is_frozen:
-            self._instance = self.kernel.make()
-        self._instance.take(weights)
-        self.call = self._instance.call
+        instance = self._instance
+        if instance is None or contract.is_frozen:
+            instance = self._instance = self.kernel.make()
+        instance.take(weights)
         parts = dict(parts_of(module))
         has_memory = not any(map(is_fake, weights))
-        self.bound = tuple(_held(parts, wanted) for wanted in layout) if has_memory else ()
+        self.bound = (instance.call, *(_held(parts, wanted) for wanted in layout)) if has_memory else ()
         if has_memory:
             teach_operator(self.kernel, module)
-        return None
+        return instance.call
+
+    def release(self) -> None:
+        """Let go of the module's tensors, so that what it no longer has is freed; they are bound again."""
+        self.bound, self._instance = (), None
 
     def holds(self, module: nn.Module, layout: tuple[Held, ...]) -> bool:
         """Say whether a module is as verified, for a tracer."""
@@ -78,10 +88,6 @@ class ModuleState:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return functools.partial(ModuleState, strict=self.counts.strict), (self.kernel,)
-
-
-def _not_bound(*args: Any) -> Any:
-    raise TypeError("the kernel has no weights yet")
 
 
 def _held(parts: Mapping[str, nn.Module], wanted: Held) -> Any:
@@ -144,6 +150,8 @@ def delivered_class(kernel: VerifiedKernel, kind: type[nn.Module], module: nn.Mo
             "__qualname__": kind.__qualname__,
             "__doc__": kind.__doc__,
             "__reduce_ex__": _reduce,
+            "__prepare_scriptable__": _prepare_scriptable,
+            "_apply": _apply,
             "_kernelwright_original": kind,
             "_kernelwright_kernel": kernel,
             "_kernelwright_guards": guards,
@@ -189,6 +197,22 @@ def _report(self: nn.Module) -> CallReport:
     return state.counts.report(
         kernel.operator_calls - state.operator_calls_before,
         kernel.backward_calls - state.backward_calls_before,
+    )
+
+
+def _apply(self: nn.Module, *args: Any, **kwargs: Any) -> nn.Module:
+    """Move or convert as the original does, and keep nothing of what the tensors were before."""
+    kind: Any = _delivered_base(self)._kernelwright_original  # type: ignore[attr-defined]
+    moved: nn.Module = kind._apply(self, *args, **kwargs)
+    _state(self).release()
+    return moved
+
+
+def _prepare_scriptable(self: nn.Module) -> nn.Module:
+    """Say what torch.jit.script would say in other words."""
+    raise NotImplementedError(
+        f"torch.jit.script cannot take the kernel of this {type(self).__qualname__}, which is an operator of "
+        "Python; script the original module, or use torch.export"
     )
 
 
@@ -248,24 +272,22 @@ def _subclass(kind: type[nn.Module], members: dict[str, Any]) -> type[nn.Module]
 def _otherwise(self: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A guard failed: look closely, then run the kernel all the same, its operator or the original."""
     state = _state(self)
-    if state.bound and state.bound[0] != id(vars(self)):  # a replica that took all attributes of another one
+    if state.bound and state.bound[1] != id(vars(self)):  # a replica that took all attributes of another one
         state = vars(self)[OWN] = copy.copy(state)
     delivered = _delivered_base(self)
     kind: type[nn.Module] = delivered._kernelwright_original  # type: ignore[attr-defined]
     if torch.compiler.is_compiling():  # torch.export, which runs Python with tensors of its own
         return _guards(delivered).traced(self, args, kwargs)
     contract = state.kernel.contract
-    is_ready = False
+    found: Cause | Callable[..., Any] | None
     try:
-        cause = state_cause(contract) or _call_cause(contract, self, kind, args, kwargs)
-        if cause is None:
-            cause = state.bind(self, _guards(delivered).layout)
-            is_ready = cause is None
+        found = state_cause(contract) or _call_cause(contract, self, kind, args, kwargs)
+        found = found or state.bind(self, _guards(delivered).layout)
     except Exception as error:  # what a stranger's tensor or attribute raises is no reason to fail
-        cause = Cause("unknown", f"it could not be checked ({error!r})")
-    if cause is None and is_ready:
-        return _run(self, state, delivered, args, kwargs)
-    state.counts.original_runs(cause or Cause("unknown", "it could not be checked"))
+        found = Cause("unknown", f"it could not be checked ({error!r})")
+    if not isinstance(found, Cause):
+        return _run(self, state, found, args, kwargs)
+    state.counts.original_runs(found)
     return kind.forward(self, *args, **kwargs)
 
 
@@ -283,22 +305,31 @@ def _call_cause(
 
 
 def _run(
-    module: nn.Module, state: ModuleState, delivered: type, args: tuple[Any, ...], kwargs: dict[str, Any]
+    module: nn.Module,
+    state: ModuleState,
+    call: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
 ) -> Any:
-    """Run the kernel: directly, or through its operator where somebody watches operators."""
-    contract = state.kernel.contract
+    """Run the kernel: by its call, or through its operator where somebody watches operators."""
+    contract, delivered = state.kernel.contract, _delivered_base(module)
     given = signature_of(delivered._kernelwright_original).bind(*args, **kwargs).arguments  # type: ignore[attr-defined]
     case, tensors = _matching_case(contract, given)
     held = weights_of(module)
     weights = [held[name] for name, weight in contract.weights.items() if weight.same_as is None]
     everything = [*tensors, *weights]
+    named = held_tensors(module)
     is_watched = torch._C._len_torch_dispatch_stack() or any(map(is_fake, everything))
     is_differentiated = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in everything)
     if is_watched or is_differentiated:
         out = delivered._kernelwright_operator(*tensors, *weights)  # type: ignore[attr-defined]
-        return put_together(case.result, list(out) if isinstance(out, tuple) else [out])
+        is_own = contract.gradients is not None  # results through which the operator's gradients come
+        aliases = () if is_own else without_views(case.aliases)
+        results = list(out) if isinstance(out, tuple) else [out]
+        return put_together(case.result, with_aliases(results, aliases, tensors, named))
     state.counts.kernel_calls += 1
-    return put_together(case.result, tensors_of(state.call(*state.kernel.arguments(case, tensors))))
+    results = tensors_of(call(*state.kernel.arguments(case, tensors)))
+    return put_together(case.result, with_aliases(results, case.aliases, tensors, named))
 
 
 def _matching_case(contract: Contract, given: dict[str, Any]) -> tuple[Any, list[torch.Tensor]]:
