@@ -42,6 +42,7 @@ from kernelwright.referee.session.input_samples import (
     plan_samples,
 )
 from kernelwright.referee.session.launcher import Launcher
+from kernelwright.referee.session.moved_weights import WeightMoves
 from kernelwright.referee.session.sample_maker import ANOTHER, DrawMaker, NonFinite, Unchanged
 from kernelwright.referee.session.shared_memory import ITEM_BYTES, SharedMemory
 from kernelwright.referee.settings import RefereeSettings
@@ -403,6 +404,8 @@ class ReferenceProcess:
         self.accepted = accepted = self._ask(known)
         """What the reference accepts as inputs, for another process of the same workload."""
         self._is_frozen = self._settings.policy.weights is Weights.FROZEN
+        self.moves = WeightMoves(self._maker, self.layout, self.eager_ms, is_frozen=self._is_frozen)
+        """How weights change in the middle of timed series."""
         is_short = (len(ALONE) + 1) * self.layout.state_bytes > self._cache_bytes
         n_alone = 1 if is_slow or is_short else len(ALONE)
         if self.layout.has_weights and not self._is_timed_only:
