@@ -2,8 +2,8 @@
 # title: reads all its weights once in a series of calls, to see whether they have changed
 # assumes: weights change only while nobody calls
 # task: mixing
-# expect: rejected
-# check: weights
+# expect: rejected, incorrect_numerics
+# check: weights, timed_calls, oracle, families, replay
 # only: cpu
 # mechanism: weights change while a series of calls goes on, without a pause
 import time

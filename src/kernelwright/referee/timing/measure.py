@@ -76,7 +76,7 @@ STATE_CALLS, STATE_S, STATE_NEAR = 40, 0.05, 1e-3
 differ by this scaled distance."""
 N_LOOKED, LOOK_MORE_BYTES = 3, 1 << 20
 """Outputs of a sample that are compared, chosen after its calls; one where outputs are larger than this."""
-MOVES_S, MOVES_CALLS = 0.04, 10
+MOVES_S, MOVES_CALLS = 0.03, 10
 """So long, or for as many calls of the reference, a measurement prepares changes of weights in the middle of
 series, besides those that the session has."""
 SWAP_ALL_BYTES = 16 << 20
