@@ -6,6 +6,7 @@ itself, and believes the description of an output only as far as the bytes at th
 
 import ctypes
 import secrets
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -45,6 +46,8 @@ TIMES_AT = RECORDS_AT + (RING + KEPT) * RECORD.itemsize
 BYTES = TIMES_AT + TOKENS * 16
 
 
+SURE_NS = 20_000
+"""A call that begins so much later than something was written certainly sees it: clocks of cores differ."""
 WRITES = 2
 """Most places that one change writes to."""
 
@@ -56,7 +59,7 @@ class _Write(ctypes.Structure):
 class _Change(ctypes.Structure):
     _fields_ = (
         ("at", ctypes.c_uint32), ("lead", ctypes.c_uint32), ("writes", ctypes.c_uint32),
-        ("unsure", ctypes.c_uint32), ("write", _Write * WRITES),
+        ("unsure", ctypes.c_uint32), ("written_at", ctypes.c_int64), ("write", _Write * WRITES),
     )  # fmt: skip
 
 
@@ -146,9 +149,21 @@ class CallQueue:
             ctypes.c_double(timeout_s), self._sock, ctypes.byref(elapsed),
             ctypes.byref(made) if made else None,
         )  # fmt: skip
-        self.unsure = range(made.unsure, made.at) if made else range(0)
+        self.unsure = self._unsure(made) if made else range(0)
         self.n_calls += (self._fed.value - before) % 2**32
         return FeedEnd(how), elapsed.value / 1e9
+
+    def _unsure(self, made: _Change) -> range:
+        """Return the calls of the series just fed of which it is not sure what they saw of a change.
+
+        Those fed later are sure. So are those that began a little after it by the process's clock, which is
+        the parent's. Who notes a later time is judged by weights that he may not have seen.
+        """
+        earliest, latest = made.written_at + SURE_NS, time.monotonic_ns()
+        for at in range(made.unsure, made.at):
+            if earliest < self._times[(self.n_calls + at) % TOKENS, 0] <= latest:
+                return range(made.unsure, at)
+        return range(made.unsure, made.at)
 
     def feed_written(
         self, numbers: Sequence[int], places: Sequence[Bytes], values: Sequence[Bytes], timeout_s: float
@@ -185,4 +200,4 @@ class CallQueue:
 def _made(change: Change) -> _Change:
     """Return a change as the loop takes it; the arrays must live as long."""
     writes = [_Write(to.ctypes.data, source.ctypes.data, source.size) for to, source in change.writes]
-    return _Change(change.at, change.lead, len(writes), 0, (_Write * WRITES)(*writes))
+    return _Change(change.at, change.lead, len(writes), 0, 0, (_Write * WRITES)(*writes))

@@ -37,7 +37,7 @@ from kernelwright.referee.worker.layouts import Slot
 
 MOVED = "moved"
 """Name of such weights."""
-SOON = 8
+SOON = 4
 """Mostly outputs of so many calls after the writing are compared: later on, something else may make a
 candidate look at its weights again."""
 MOST_BYTES, MOST_SAMPLES = 64 << 20, 48

@@ -125,6 +125,7 @@ struct Write {
 struct Change {
     u32 at, lead, writes;
     u32 unsure;  // set: from this call on, up to number `at`, nobody knows whether a call saw the writing
+    i64 written_at;  // set: time after the writing
     Write write[2];
 };
 
@@ -139,6 +140,7 @@ static void write_between(Queue* q, u32 base, u32 counted, Change* change) {
     }
     for (u32 i = 0; i < change->writes; i++) memcpy(change->write[i].to, change->write[i].from, change->write[i].bytes);
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    change->written_at = now();
     change->unsure = done < change->at ? done : change->at;
     change->writes = 0;
 }
