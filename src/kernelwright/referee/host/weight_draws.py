@@ -6,6 +6,17 @@ ALONE_LOW, ALONE_HIGH = 4.0, 16.0
 """By how many root mean squares ``touched`` moves its one element."""
 UNIT = 0.5
 """Root mean square of what replaces a tensor of zeros."""
+LARGE_LOW, LARGE_HIGH, TINY = 100.0, 1000.0, 2.0**-20
+"""Sizes of odd elements of parameters: exponentials of large ones overflow, tiny ones are scaled."""
+ODD = {
+    "odd": ("large", "tiny", "zero"),
+    "odd_but_zero": ("large", "tiny"),
+    "odd_but_large": ("tiny", "zero"),
+    "odd_tiny": ("tiny",),
+}
+"""Style -> kinds of odd elements; a reference may be finite on some of them only."""
+ONE_OF, MOST_ODD = 1024, 32
+"""Of each kind there is one in so many elements, at least one and at most so many."""
 
 
 def change_state(x: torch.Tensor, is_parameter: bool, style: str, generator: torch.Generator) -> None:
@@ -17,13 +28,15 @@ def change_state(x: torch.Tensor, is_parameter: bool, style: str, generator: tor
         style: ``redrawn`` draws every parameter anew with its root mean square, so identities, triangles,
             constants and signs are gone. ``redrawn_positive`` does so too, but parameters without a negative
             value get none. ``signed`` scales, and flips signs of constant parameters. ``positive`` scales.
-            ``touched`` moves one element far.
+            ``touched`` moves one element far. The styles of ``ODD`` make few elements odd.
         generator: of all choices.
     """
     if x.numel() == 0:
         return
     if style == "touched":
         return _touch(x, is_parameter, generator)
+    if style in ODD:
+        return _make_odd(x, is_parameter, ODD[style], generator)
     if is_parameter and style.startswith("redrawn"):
         return _redraw(x, style == "redrawn_positive", generator)
     _scale(x, is_parameter and style == "signed", generator)
@@ -62,3 +75,26 @@ def _scale(x: torch.Tensor, flips: bool, generator: torch.Generator) -> None:
     if flips and is_constant:
         factor *= torch.randint(2, x.shape, generator=generator) * 2 - 1
     x.mul_(factor.to(x.dtype))
+
+
+def _make_odd(
+    x: torch.Tensor, is_parameter: bool, kinds: tuple[str, ...], generator: torch.Generator
+) -> None:
+    """Make elements large, tiny or zero; those of buffers become tiny only, as variances may be."""
+    kinds = kinds if is_parameter else tuple(kind for kind in kinds if kind == "tiny")
+    flat = x.clone(memory_format=torch.contiguous_format).view(-1)
+    is_positive = bool((flat >= 0).all())
+    each = min(max(flat.numel() // ONE_OF, 1), MOST_ODD)
+    order = torch.randperm(len(kinds), generator=generator).tolist()
+    places = torch.randperm(flat.numel(), generator=generator)[: each * len(kinds)]
+    if flat.numel() < 2 * len(kinds):
+        places = places[:1]
+    for i, at in enumerate(places.tolist()):
+        kind = kinds[order[i % len(kinds)]]
+        if kind == "large":
+            size = LARGE_LOW + (LARGE_HIGH - LARGE_LOW) * float(torch.rand(1, generator=generator))
+            is_negative = not is_positive and bool(torch.randint(2, (1,), generator=generator))
+            flat[at] = -size if is_negative else size
+        else:
+            flat[at] *= TINY if kind == "tiny" else 0.0
+    x.copy_(flat.view(x.shape))

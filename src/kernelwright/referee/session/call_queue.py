@@ -6,7 +6,9 @@ itself, and believes the description of an output only as far as the bytes at th
 
 import ctypes
 import secrets
+import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
 from importlib import resources
@@ -42,6 +44,35 @@ RECORD = np.dtype(
 RECORDS_AT = 36864
 TIMES_AT = RECORDS_AT + (RING + KEPT) * RECORD.itemsize
 BYTES = TIMES_AT + TOKENS * 16
+
+
+SURE_NS = 20_000
+"""A call that begins so much later than something was written certainly sees it: clocks of cores differ."""
+WRITES = 2
+"""Most places that one change writes to."""
+
+
+class _Write(ctypes.Structure):
+    _fields_ = (("to", ctypes.c_uint64), ("source", ctypes.c_uint64), ("bytes", ctypes.c_uint64))
+
+
+class _Change(ctypes.Structure):
+    _fields_ = (
+        ("at", ctypes.c_uint32), ("lead", ctypes.c_uint32), ("writes", ctypes.c_uint32),
+        ("unsure", ctypes.c_uint32), ("written_at", ctypes.c_int64), ("write", _Write * WRITES),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Change:
+    """Bytes that are written while calls go on."""
+
+    at: int
+    """Calls that are fed before; later ones certainly begin when all is written."""
+    lead: int
+    """About so many of them are left then, so that there is no pause."""
+    writes: Sequence[tuple[Bytes, Bytes]]
+    """Where to, and what; at most ``WRITES``."""
 
 
 class FeedEnd(IntEnum):
@@ -80,6 +111,9 @@ class CallQueue:
         """Calls fed so far: the number of the next one."""
         self.ring = 2
         """How many of the last calls' outputs the process keeps."""
+        self.unsure = range(0)
+        """Of the calls fed last, those of which it is not sure what they saw of a change. Those before saw
+        nothing of it, those after all of it."""
         records = self.memory.bytes[RECORDS_AT:TIMES_AT].view(RECORD)
         self._last, self._kept = records[:RING], records[RING:]
         self._times = self.memory.bytes[TIMES_AT:BYTES].view("<i8").reshape(TOKENS, 2)
@@ -93,21 +127,43 @@ class CallQueue:
         return FeedEnd(self._lib.call_drain(self._begin, self._fed, ctypes.c_double(timeout_s), self._sock))
 
     def feed(
-        self, calls: Sequence[int], timeout_s: float, *, n_extra: int, ahead: int
+        self,
+        calls: Sequence[int],
+        timeout_s: float,
+        *,
+        n_extra: int,
+        ahead: int,
+        change: Change | None = None,
     ) -> tuple[FeedEnd, float]:
         """Feed calls and return when all but the last ``n_extra`` of them are done; with the seconds taken.
 
         A call is an argument set's number, plus the place where its output is kept, from 1 on, times 2**32.
+        Of those of which it is not sure whether they saw a ``change``, ``unsure`` tells.
         """
         tokens = np.array(calls, dtype=np.uint64)
+        made = _made(change) if change else None
         elapsed, before = ctypes.c_int64(0), self._fed.value
         how = self._lib.call_feed(
             self._begin, ctypes.byref(self._fed), tokens.ctypes.data_as(ctypes.c_void_p),
             len(calls) - n_extra, len(calls), ahead, ctypes.c_uint64(secrets.randbits(63)),
             ctypes.c_double(timeout_s), self._sock, ctypes.byref(elapsed),
+            ctypes.byref(made) if made else None,
         )  # fmt: skip
+        self.unsure = self._unsure(made) if made else range(0)
         self.n_calls += (self._fed.value - before) % 2**32
         return FeedEnd(how), elapsed.value / 1e9
+
+    def _unsure(self, made: _Change) -> range:
+        """Return the calls of the series just fed of which it is not sure what they saw of a change.
+
+        Those fed later are sure. So are those that began a little after it by the process's clock, which is
+        the parent's. Who notes a later time is judged by weights that he may not have seen.
+        """
+        earliest, latest = made.written_at + SURE_NS, time.monotonic_ns()
+        for at in range(made.unsure, made.at):
+            if earliest < self._times[(self.n_calls + at) % TOKENS, 0] <= latest:
+                return range(made.unsure, at)
+        return range(made.unsure, made.at)
 
     def feed_written(
         self, numbers: Sequence[int], places: Sequence[Bytes], values: Sequence[Bytes], timeout_s: float
@@ -139,3 +195,9 @@ class CallQueue:
     def span_ns(self, first: int, last: int) -> int:
         """Return the time from the begin of one call to the end of another, by the process's clock."""
         return int(self._times[last % TOKENS, 1]) - int(self._times[first % TOKENS, 0])
+
+
+def _made(change: Change) -> _Change:
+    """Return a change as the loop takes it; the arrays must live as long."""
+    writes = [_Write(to.ctypes.data, source.ctypes.data, source.size) for to, source in change.writes]
+    return _Change(change.at, change.lead, len(writes), 0, 0, (_Write * WRITES)(*writes))

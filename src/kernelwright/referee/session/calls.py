@@ -1,11 +1,21 @@
 """Has one process call its module. Reference and candidate go through the same code for every purpose."""
 
+import math
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kernelwright.referee.session.call_queue import MARK, NOTHING, RELEASE, RING, SETTLE, SYNC, Bytes
+from kernelwright.referee.session.call_queue import (
+    MARK,
+    NOTHING,
+    RELEASE,
+    RING,
+    SETTLE,
+    SYNC,
+    Bytes,
+    Change,
+)
 from kernelwright.referee.session.launcher import Child
 from kernelwright.referee.session.shared_memory import Memory
 from kernelwright.referee.worker.layouts import arena_of
@@ -18,6 +28,12 @@ EARLY = 0
 """The place where the output of an early timed call is kept until the end."""
 SLOW_S = 0.002
 """Slower calls are not followed by further ones that do not count: one would take longer than the stop."""
+LEAD_S = 0.003
+"""When something is written between calls, as many of those that are fed are left as take about this long."""
+MOVABLE_CALLS = 3
+"""Something can be written between so many calls: one has ended, one goes on, one follows."""
+Writes = Sequence[tuple[Bytes, Bytes]]
+"""Where to, and what."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +50,8 @@ class Made:
     """From the first to the last that counts, by the parent's clock."""
     own_s: float
     """The same by the process's clock."""
+    unsure: range = range(0)
+    """Positions of the calls of which it is not sure whether they saw what was written. Later ones saw it."""
 
 
 class Calls:
@@ -70,12 +88,12 @@ class Calls:
 
     def make(
         self, names: Sequence[str], counted: int, timeout_s: float, *, per_call_s: float = 1.0,
-        keep: Sequence[int] = (),
+        keep: Sequence[int] = (), writes: Writes = (),
     ) -> Made:  # fmt: skip
         """Call on these sets, going round, until ``counted`` calls are done.
 
         Further calls may follow that do not count. ``keep``: places for the outputs of the first calls.
-        Raises as Child.feed.
+        ``writes`` are made while the calls go on, without a pause; not on a device. Raises as Child.feed.
         """
         queue = self._child.queue
         n_extra = 0 if self._is_apart or per_call_s > SLOW_S else secrets.randbelow(queue.ring // 2) + 1
@@ -89,9 +107,11 @@ class Calls:
         if self._is_apart:
             self._make_apart(tokens, timeout_s)
         elif total:
-            self._child.feed(tokens, timeout_s, n_extra=n_extra, ahead=queue.ring)
+            change = change_between(writes, counted, total, queue.ring, per_call_s) if writes else None
+            self._child.feed(tokens, timeout_s, n_extra=n_extra, ahead=queue.ring, change=change)
         own_ns = queue.span_ns(first, first + counted - 1) if counted else 0
-        return Made(first, counted, total, self._child.answered_in_s if total else 0.0, own_ns / 1e9)
+        seconds = self._child.answered_in_s if total else 0.0
+        return Made(first, counted, total, seconds, own_ns / 1e9, queue.unsure)
 
     def make_written(self, sets: Mapping[str, Memory], values: Sequence[Bytes], timeout_s: float) -> Made:
         """Call once on each of ``values``, going round the sets; each is written when its call is fed."""
@@ -123,3 +143,15 @@ class Calls:
         """Return what is noted of the last call."""
         queue = self._child.queue
         return queue.record(queue.n_calls - 1)
+
+
+def change_between(writes: Writes, counted: int, total: int, ring: int, per_call_s: float) -> Change:
+    """Choose by lot where in a series something is written: calls after it count and have outputs kept.
+
+    Where there are fewer calls than that takes, it is written before the first is fed.
+    """
+    if counted < MOVABLE_CALLS:
+        return Change(0, 0, writes)
+    lead = max(1, min(math.ceil(LEAD_S / per_call_s), ring // 2, counted - MOVABLE_CALLS + 1))
+    first = max(lead + 1, total - ring)
+    return Change(first + secrets.randbelow(counted - first), lead, writes)

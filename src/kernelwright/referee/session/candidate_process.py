@@ -39,6 +39,7 @@ from kernelwright.referee.session.launcher import (
     Launcher,
 )
 from kernelwright.referee.session.live_weights import BadLayout, LiveWeights
+from kernelwright.referee.session.moved_weights import LiveMove, MovedWeights
 from kernelwright.referee.session.reference_process import ReferenceProcess
 from kernelwright.referee.session.shared_memory import Memory, SharedMemory, whole_pages
 from kernelwright.referee.settings import RefereeSettings
@@ -201,6 +202,10 @@ class CandidateProcess:
         with _judged_layout():
             self._weights.write(state, slots)
 
+    def live(self, moved: MovedWeights, is_known: Callable[[int], bool]) -> LiveMove | None:
+        """Return a change as writes into the module's weights, which its base was loaded into."""
+        return None if self.reference.device.is_apart else moved.live(self._weights, is_known)
+
     def run(self, sets: Sequence[str], *, keep: bool = False, n_looked: int = 0) -> None:
         """Call the module on these sets; raises Failure when it raises or returns something of another form.
 
@@ -238,7 +243,7 @@ class CandidateProcess:
 
     def time(
         self, order: list[str], calls: int, *, per_call_s: float = 1.0, n_looked: int = 0,
-        is_early: bool = False,
+        is_early: bool = False, move: LiveMove | None = None,
     ) -> Made:  # fmt: skip
         """Call the module ``calls`` times, and perhaps a few times more that do not count.
 
@@ -248,10 +253,15 @@ class CandidateProcess:
             per_call_s: roughly what a call takes.
             n_looked: read this many outputs, chosen after the calls, into ``looked``.
             is_early: keep the first call's output until the end; see ``fetch_early``.
+            move: weights that change while the calls go on, and are put back after them.
         """
         timeout_s = self._call_timeout_s + calls * self._call_timeout_s / 10
         keep = [EARLY] if is_early else []
-        made = self._make(order, calls, timeout_s, per_call_s=per_call_s, keep=keep, n_looked=n_looked)
+        made = self._make(
+            order, calls, timeout_s, per_call_s=per_call_s, keep=keep, n_looked=n_looked, move=move
+        )
+        if move:
+            move.put_back()
         self._timed_cpu_s.append((max(made.total, 1), self.watch.command_s))
         if self.reference.device.is_apart and calls:
             reply = self._call("events", timeout_s, Status.RUNTIME_ERROR)
@@ -268,30 +278,35 @@ class CandidateProcess:
 
     def _make(
         self, names: Sequence[str], counted: int, timeout_s: float, *, per_call_s: float = 1.0,
-        keep: Sequence[int] = (), n_looked: int = 0,
+        keep: Sequence[int] = (), n_looked: int = 0, move: LiveMove | None = None,
     ) -> Made:  # fmt: skip
         """Have calls made and read some of their outputs before anything of the candidate's can go on."""
+        writes = move.writes if move else ()
 
         def make() -> Made:
-            return self._calls.make(names, counted, timeout_s, per_call_s=per_call_s, keep=keep)
+            return self._calls.make(
+                names, counted, timeout_s, per_call_s=per_call_s, keep=keep, writes=writes
+            )
 
-        return self._made(make, timeout_s, n_looked)
+        return self._made(make, timeout_s, n_looked, move)
 
-    def _made(self, make: Callable[[], Made], timeout_s: float, n_looked: int) -> Made:
+    def _made(
+        self, make: Callable[[], Made], timeout_s: float, n_looked: int, move: LiveMove | None = None
+    ) -> Made:
         self.watch.enter()
         try:
             with self._judged("calls", Status.RUNTIME_ERROR):
                 made = make()
                 seconds = self.child.answered_in_s
                 if n_looked:
-                    self._look(made, n_looked)
+                    self._look(made, n_looked, move)
                 self.child.drain(timeout_s)
                 self.child.answered_in_s = seconds
             return made
         finally:
             self.watch.leave()
 
-    def _look(self, made: Made, count: int) -> None:
+    def _look(self, made: Made, count: int, move: LiveMove | None) -> None:
         """Read outputs of some of the last calls, chosen now, with everything of the candidate's stopped."""
         queue = self.child.queue
         begin = max(made.first, made.first + made.total - queue.ring)
@@ -300,8 +315,12 @@ class CandidateProcess:
         with self._held_still():
             records = [queue.record(number) for number in numbers]
             self._check_numbers(records, numbers)
-            chosen = self._rng.sample(range(len(records)), min(count, len(records)))
-            self.looked = [(numbers[i] - made.first, self._copied(records[i], numbers[i])) for i in chosen]
+            places = [number - made.first for number in numbers]
+            some = self._rng.sample(places, min(count, len(places)))
+            chosen = move.choose(places, made.unsure, count) if move else some
+            self.looked = [
+                (at, self._copied(queue.record(made.first + at), made.first + at)) for at in chosen
+            ]
 
     def _check_numbers(self, records: Sequence[Any], numbers: Sequence[int]) -> None:
         """The calls must have been made, and their outputs must be memory of their own."""

@@ -139,6 +139,9 @@ SLACK = {
 CONSTRUCTED, TOUCHED, RANDOMISED, FRESH = "constructed", "touched", "randomised", "fresh"
 """Weights as constructed under a secret seed; the same but for one element of every tensor; others; and those
 of one evaluation only."""
+ODD_WEIGHTS = "odd"
+"""Weights as constructed, but some elements of parameters are large, tiny or zero, and some of buffers are
+tiny."""
 ONE_ELEMENT = "one element"
 """Weights as constructed but for one element of one tensor."""
 ALONE = tuple(f"{ONE_ELEMENT} {number}" for number in range(1, 5))
@@ -167,7 +170,7 @@ class SampleKey:
     @property
     def slack(self) -> Slack:
         """How much more error is allowed than on ordinary inputs."""
-        return SLACK.get(self.family, EVEN)
+        return BY_ROW if self.state == ODD_WEIGHTS else SLACK.get(self.family, EVEN)
 
 
 @dataclass(frozen=True)
@@ -227,6 +230,7 @@ def plan_samples(
         if layout.changeable:
             keys += [SampleKey("as_is", 0, name) for name in ALONE[:n_alone]]
         keys.append(SampleKey("as_is", 0, RANDOMISED))
+        keys += [SampleKey("as_is", 0, ODD_WEIGHTS)] if n_alone > 1 and not is_slow else []
         if layout.has_float_inputs and not is_slow:
             keys += [
                 SampleKey("as_is", 1),

@@ -39,7 +39,7 @@ from kernelwright.referee.sandbox.processes import (
 from kernelwright.referee.sandbox.scratch import ScratchSpace
 from kernelwright.referee.sandbox.stopping import stopped
 from kernelwright.referee.sandbox.view import view_from_json
-from kernelwright.referee.session.call_queue import ATTEND, Bytes, CallQueue, FeedEnd, build_loop
+from kernelwright.referee.session.call_queue import ATTEND, Bytes, CallQueue, Change, FeedEnd, build_loop
 from kernelwright.referee.session.call_records import can_read
 from kernelwright.referee.session.shared_memory import SharedMemory
 from kernelwright.referee.session.zygote_process import ZygoteProcess, describe_exit
@@ -187,12 +187,17 @@ class Child:
         assert self._queue is not None
         return self._queue
 
-    def feed(self, calls: Sequence[int], timeout_s: float, *, n_extra: int = 0, ahead: int = 2) -> None:
+    def feed(
+        self, calls: Sequence[int], timeout_s: float, *, n_extra: int = 0, ahead: int = 2,
+        change: Change | None = None,
+    ) -> None:  # fmt: skip
         """Have calls made; see CallQueue.feed. Raises as ``call``, ChildRefused if the module raises."""
         if not self.is_alive:
             raise ChildDied("had ended before")
         self.drain(timeout_s)
-        how, self.answered_in_s = self.queue.feed(calls, timeout_s, n_extra=n_extra, ahead=ahead)
+        how, self.answered_in_s = self.queue.feed(
+            calls, timeout_s, n_extra=n_extra, ahead=ahead, change=change
+        )
         self._judge(how, timeout_s)
 
     def feed_written(

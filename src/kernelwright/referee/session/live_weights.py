@@ -51,7 +51,7 @@ class LiveWeights:
         if not self._is_mapped or not self._movable.isdisjoint(slots):
             self._hold()
         for name, slot in slots.items():
-            _view(self._memory, self._own[name])[...] = _view(state.memory, slot)
+            view_of(self._memory, self._own[name])[...] = view_of(state.memory, slot)
         if self._is_apart:
             self._note(self._call("upload_state", arena=ARENA, slots=dict(slots)))
 
@@ -63,7 +63,22 @@ class LiveWeights:
         else:
             self._hold()
         for name, slot in slots.items():
-            _view(into, slot)[...] = _view(self._memory, self._own[name])
+            view_of(into, slot)[...] = view_of(self._memory, self._own[name])
+
+    def element(self, name: str, at: tuple[int, ...]) -> npt.NDArray[np.uint8] | None:
+        """Return the bytes of one element where the state lay when it was last written.
+
+        None where the element has no place yet, or where it shares its place with another one.
+        """
+        if not self._is_mapped or self._is_apart:
+            return None
+        slot = self._own[name]
+        one = view_of(self._memory, slot)[tuple(slice(i, i + 1) for i in at)]
+        is_spread = all(step or size <= 1 for size, step in zip(slot["shape"], slot["stride"], strict=True))
+        others = (view_of(self._memory, other) for key, other in self._own.items() if key != name)
+        if not is_spread or any(np.shares_memory(one, other) for other in others):
+            return None
+        return one.reshape(1).view(np.uint8)
 
     def _ready(self) -> None:
         if not self._is_mapped:
@@ -111,7 +126,7 @@ def _fits(slot: Slot, size: int) -> bool:
     return bool(offset + (last + 1) * ITEM_BYTES[slot["dtype"]] <= size)
 
 
-def _view(memory: Memory, slot: Slot) -> npt.NDArray[Any]:
+def view_of(memory: Memory, slot: Slot) -> npt.NDArray[Any]:
     """Return the elements of a slot, as raw words in the order of its axes."""
     n_bytes = ITEM_BYTES[slot["dtype"]]
     word = np.dtype([("low", "u8"), ("high", "u8")]) if n_bytes == 16 else np.dtype(f"u{n_bytes}")

@@ -30,6 +30,7 @@ from kernelwright.referee.session.input_samples import (
     FRESH,
     MILD_FAMILIES,
     ODD_FAMILIES,
+    ODD_WEIGHTS,
     ONE_ELEMENT,
     RANDOMISED,
     TOUCHED,
@@ -42,6 +43,7 @@ from kernelwright.referee.session.input_samples import (
     plan_samples,
 )
 from kernelwright.referee.session.launcher import Launcher
+from kernelwright.referee.session.moved_weights import WeightMoves
 from kernelwright.referee.session.sample_maker import ANOTHER, DrawMaker, NonFinite, Unchanged
 from kernelwright.referee.session.shared_memory import ITEM_BYTES, Memory, SharedMemory
 from kernelwright.referee.settings import RefereeSettings
@@ -70,6 +72,8 @@ N_FRESH = 4
 """How often a sample for one evaluation is tried; the last try changes nothing."""
 STYLES = ("redrawn", "redrawn_positive", "signed", "positive")
 """Styles of ``host/weight_draws.py``, the strongest first: the first that the reference accepts is used."""
+ODD_STYLES = ("odd", "odd_but_zero", "odd_but_large", "odd_tiny")
+"""The same for weights of which some elements are odd."""
 LEAST_SETS = 3
 """Argument sets on the processor where they are large, as far as there is memory for a replay."""
 FREED_BYTES = (32 << 20) - (64 << 10)
@@ -414,6 +418,8 @@ class ReferenceProcess:
         self.accepted = accepted = self._ask(known)
         """What the reference accepts as inputs, for another process of the same workload."""
         self._is_frozen = self._settings.policy.weights is Weights.FROZEN
+        self.moves = WeightMoves(self._maker, self.layout, self.eager_ms, is_frozen=self._is_frozen)
+        """How weights change in the middle of timed series."""
         is_short = (len(ALONE) + 1) * self.layout.state_bytes > self._cache_bytes
         n_alone = 1 if is_slow or is_short else len(ALONE)
         if self.layout.has_weights and not self._is_timed_only:
@@ -532,17 +538,18 @@ class ReferenceProcess:
             self.states[name] = self._maker.change_one(
                 name, self.states[CONSTRUCTED], random.Random(), trades=name in TRADED
             )
-        for name, styles in ((RANDOMISED, STYLES), (TOUCHED, (TOUCHED,))):
+        odd = ((ODD_WEIGHTS, ODD_STYLES),) if n_alone > 1 else ()
+        for name, styles in ((RANDOMISED, STYLES), (TOUCHED, (TOUCHED,)), *odd):
             key = SampleKey("as_is", 0, name)
             for style in styles:
-                seed = self._weights_seed if name == TOUCHED else new_seed()
+                seed = new_seed() if name == RANDOMISED else self._weights_seed
                 state = self._maker.make_state(name, style, seed)
                 self.states[name] = state
                 try:
                     self._cache[key] = self._maker.make_draw(key, state, new_seed())
                 except NonFinite:
                     continue
-                self._styles.append(style)
+                self._styles += [style] if name != ODD_WEIGHTS else []
                 break
             else:
                 for family in ("as_is", "negated", "odd_rows"):

@@ -127,6 +127,10 @@ class DrawMaker:
         """Load a weight sample into the reference."""
         self._weights.write(state, slots)
 
+    def element(self, name: str, at: tuple[int, ...]) -> npt.NDArray[np.uint8] | None:
+        """Return the bytes of one element of the reference's weights; see LiveWeights.element."""
+        return self._weights.element(name, at)
+
     def fetch_state(self, slots: Mapping[str, Slot]) -> Memory:
         """Return the reference's state as it is now; valid until the next time."""
         self._weights.read(slots, self._after)
@@ -407,10 +411,14 @@ def change_one(memory: Memory, slot: Slot, rng: random.Random, *, trades: bool =
         bits[[one, other]] = bits[[other, one]]
         return
     at, largest = rng.randrange(values.size), float(np.abs(values).max()) or 1.0
+    bits[at] = encoded(CHANGED_BY * largest, dtype).view(bits.dtype)[0]
+
+
+def encoded(value: float, dtype: str) -> npt.NDArray[np.uint8]:
+    """Return the bytes of a number."""
     if dtype == "bfloat16":  # the upper half of a float32
-        raw.view(np.uint16)[at] = np.float32(CHANGED_BY * largest).view(np.uint32) >> 16
-    else:
-        raw.view(dtype)[at] = CHANGED_BY * largest
+        return np.array([value], np.float32).view(np.uint8)[2:].copy()
+    return np.array([value], dtype).view(np.uint8)
 
 
 def _widened(slot: Slot) -> tuple[str, tuple[int, ...]]:

@@ -10,11 +10,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from kernelwright.core.evaluation import Check, Status
+from kernelwright.referee.checks.moved import check_moved
 from kernelwright.referee.checks.tolerance import distance_between
 from kernelwright.referee.checks.verify import PERTURB, Verification, matches, still_matches
+from kernelwright.referee.session.calls import MOVABLE_CALLS
 from kernelwright.referee.session.candidate_process import CandidateProcess, Failure
 from kernelwright.referee.session.input_samples import InputSample, WeightState
 from kernelwright.referee.session.launcher import Child
+from kernelwright.referee.session.moved_weights import LiveMove, MovedWeights
 from kernelwright.referee.session.reference_process import ReferenceProcess
 from kernelwright.referee.session.shared_memory import Memory
 from kernelwright.referee.session.weight_exchange import WeightExchange
@@ -73,6 +76,9 @@ STATE_CALLS, STATE_S, STATE_NEAR = 40, 0.05, 1e-3
 differ by this scaled distance."""
 N_LOOKED, LOOK_MORE_BYTES = 3, 1 << 20
 """Outputs of a sample that are compared, chosen after its calls; one where outputs are larger than this."""
+MOVES_S, MOVES_CALLS = 0.03, 10
+"""So long, or for as many calls of the reference, a measurement prepares changes of weights in the middle of
+series, besides those that the session has."""
 SWAP_ALL_BYTES = 16 << 20
 """Two input sets of up to this size swap addresses before every round, larger ones before every sixth."""
 
@@ -135,6 +141,8 @@ class Measurement:
         self._round_trip_s = 0.0
         self._asking_s: list[float] = []
         self._all: list[_Side] = []
+        self._moves_s = max(MOVES_S, MOVES_CALLS * self._reference.eager_ms / 1e3)
+        """Seconds left to find out what calls return when weights change in the middle of a series."""
         self.factor = 1.0
         """What the candidate's times are multiplied by, because calls on new values take it longer."""
 
@@ -246,6 +254,7 @@ class Measurement:
             calls = min(calls * 4, MAX_CALLS)
         side.per_call_s = max(seconds / calls, 1e-7)
         side.calls = max(1, min(math.ceil(self._settings.batch_s / side.per_call_s), MAX_CALLS))
+        side.calls = MOVABLE_CALLS if side.calls == 2 else side.calls
         side.is_quick = side.per_call_s < QUICK_S
 
     def _undisturbed(self, side: _Side, calls: int) -> float:
@@ -319,6 +328,7 @@ class Measurement:
                 self._take_uncounted(kinds[self._rng.random() < 1 / 2])
             begin += time.perf_counter() - uncounted_at
             has_changed = (has_light_weights or n % 3 == 2) and self._choose_weights()
+            begin += self._prepare_move()
             self._order = self._next_order()
             for side in self._rng.sample(sides, len(sides)):
                 with self._turn_of(side):
@@ -455,6 +465,15 @@ class Measurement:
         self._place = {name: self._weights.draw(draw) for name, draw in self._place.items()}
         return True
 
+    def _prepare_move(self) -> float:
+        """Prepare a change of weights in the middle of series; return the seconds that it took."""
+        draws = list({id(draw): draw for draw in self._place.values()}.values())
+        spent_s = self._reference.moves.prepare(draws, self._moves_s)
+        if spent_s:
+            self._moves_s -= spent_s
+            self._reference.load_state(self._weights.state)
+        return spent_s
+
     def _batch(self, side: _Side, calls: int, *, is_checked: bool = False, is_early: bool = False) -> float:
         """Return the seconds of ``calls`` calls by the parent's clock, round-trip overhead included."""
         order = self._rng.sample(self._order, len(self._order))
@@ -465,15 +484,38 @@ class Measurement:
             return made.seconds
         worker = self._contestant
         n_looked = self._n_looked if is_checked else 0
-        made = worker.time(order, calls, per_call_s=per_call_s, n_looked=n_looked, is_early=is_early)
+        may_move = n_looked and (calls >= MOVABLE_CALLS or not is_early)
+        moved, move = self._next_move(order, calls) if may_move else (None, None)
+        made = worker.time(
+            order, calls, per_call_s=per_call_s, n_looked=n_looked, is_early=is_early, move=move
+        )
         if is_early:
             self._early = self._draw_at(order, 0)
         cpu_s = worker.watch.command_s * made.counted / made.total
         seconds = self._without(self._round_trip_s, made.seconds)
         self._clocks.append(Clocks(made.own_s, seconds, cpu_s, worker.events_s))
         for position, results in worker.looked if is_checked else ():
-            self._check_timed(self._draw_at(order, position), results)
+            draw = self._draw_at(order, position)
+            if moved and position >= made.unsure.stop:
+                check_moved(self._reference, moved, draw, results, self._check_timed)
+            else:
+                self._check_timed(draw, results)
         return made.seconds
+
+    def _next_move(self, order: list[str], calls: int) -> tuple[MovedWeights | None, LiveMove | None]:
+        """Choose how weights change in the middle of a series on these sets: both, or neither.
+
+        Turns the order until it is known what the last call returns.
+        """
+
+        def is_known(position: int) -> bool:
+            return moved is not None and moved.after(self._draw_at(order, position)) is not None
+
+        moved = self._reference.moves.pick([self._draw_at(order, at) for at in range(len(order))])
+        move = self._contestant.live(moved, is_known) if moved else None
+        while move and not is_known(calls - 1):
+            order.append(order.pop(0))
+        return (moved, move) if move else (None, None)
 
     def _draw_at(self, order: Sequence[str], position: int) -> InputSample:
         return self._place[arena_of(order[position % len(order)])]

@@ -116,21 +116,54 @@ extern "C" int call_drain(Queue* q, u32 fed, double seconds, int sock) {
     return await(q, fed, now() + (i64)(seconds * 1e9), sock);
 }
 
+struct Write {
+    char* to;
+    const char* from;
+    u64 bytes;
+};
+// What is written while calls go on: when all calls before number `at` are fed and about `lead` of them are left.
+struct Change {
+    u32 at, lead, writes;
+    u32 unsure;  // set: from this call on, up to number `at`, nobody knows whether a call saw the writing
+    i64 written_at;  // set: time after the writing
+    Write write[2];
+};
+
+// Write, or put it off where all calls that were fed have ended: there has been a pause, and whoever looks at what
+// is written in the first call after it looks at the new bytes.
+static void write_between(Queue* q, u32 base, u32 counted, Change* change) {
+    u32 done = load(&q->done) - base;
+    u32 later = change->at + change->lead + 1;
+    if (change->at && done >= change->at && later < counted) {
+        change->at = later;
+        return;
+    }
+    for (u32 i = 0; i < change->writes; i++) memcpy(change->write[i].to, change->write[i].from, change->write[i].bytes);
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    change->written_at = now();
+    change->unsure = done < change->at ? done : change->at;
+    change->writes = 0;
+}
+
 // Feed tokens, a random number of them ahead, and return when `counted` are done. Those after them are fed too,
-// so that nothing in the queue shows which is the last that counts.
+// so that nothing in the queue shows which is the last that counts. `change` may be null.
 extern "C" int call_feed(Queue* q, u32* fed, const u64* tokens, u32 counted, u32 total, u32 ahead, u64 seed,
-                         double seconds, int sock, i64* elapsed) {
+                         double seconds, int sock, i64* elapsed, Change* change) {
     u32 base = *fed, next = 0;
     i64 begin = now(), deadline = begin + (i64)(seconds * 1e9);
     for (;;) {
         seed = seed * 6364136223846793005ull + 1442695040888963407ull;
         u32 room = ahead - (u32)(seed >> 33) % (ahead / 2 + 1);
-        while (next < total && (int32_t)(base + next - load(&q->done)) < (int32_t)room) push(q, fed, tokens[next++]);
-        u32 refill = next == total ? counted : next - room / 2;
+        bool is_pending = change && change->writes;
+        u32 end = is_pending ? change->at : total;
+        while (next < end && (int32_t)(base + next - load(&q->done)) < (int32_t)room) push(q, fed, tokens[next++]);
+        bool is_due = is_pending && next == end;
+        u32 refill = is_due ? next - change->lead : next == total ? counted : next - room / 2;
         if (refill > counted) refill = counted;
-        if (refill == 0) refill = 1;
+        if (refill == 0 && !is_due) refill = 1;
         int how = await(q, base + refill, deadline, sock);
-        if (how == DONE && refill < counted) continue;
+        if (how == DONE && is_due) write_between(q, base, counted, change);
+        if (how == DONE && (is_due || refill < counted)) continue;
         *elapsed = now() - begin;
         return how;
     }

@@ -1,0 +1,231 @@
+"""One element of the weights changes while a series of calls goes on."""
+
+from collections.abc import Iterator
+from importlib import resources
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kernelwright.core.candidate import Candidate
+from kernelwright.core.evaluation import Check, Status
+from kernelwright.core.task import Task
+from kernelwright.referee.checks import moved as moved_check
+from kernelwright.referee.session.calls import MOVABLE_CALLS, Made, change_between
+from kernelwright.referee.session.candidate_process import CandidateProcess, Failure
+from kernelwright.referee.session.input_samples import InputSample, SampleKey, WeightState
+from kernelwright.referee.session.live_weights import LiveWeights
+from kernelwright.referee.session.moved_weights import SOON, LiveMove, MovedWeights, WeightMoves
+from kernelwright.referee.session.referee import Referee, RefereeSession
+from kernelwright.referee.session.sample_maker import NonFinite
+from kernelwright.referee.session.shared_memory import SharedMemory
+
+SLOTS = {
+    name: {"dtype": "float32", "shape": [2, 4], "stride": [4, 1], "offset": offset}
+    for name, offset in (("weight", 0), ("mean", 64))
+}
+CORPUS = resources.files("kernelwright.corpus")
+
+
+def base() -> WeightState:
+    memory = SharedMemory(128)
+    memory.slot_bytes(SLOTS["weight"]).view(np.float32)[:] = np.arange(8)
+    return WeightState("constructed", "constructed", memory)
+
+
+def sample(state: WeightState) -> InputSample:
+    return InputSample(SampleKey("as_is"), state, SharedMemory(64), (), {})
+
+
+class Maker:
+    """Stands for what runs the reference; it keeps the weights that it was given."""
+
+    output_bytes = 64
+
+    def __init__(self, *, is_finite: bool = True, is_alone: bool = True) -> None:
+        self.is_finite, self.is_alone = is_finite, is_alone
+        self.seen: list[list[float]] = []
+
+    def load_state(self, state: WeightState) -> None:
+        pass
+
+    def element(self, name: str, at: tuple[int, ...]) -> Any:
+        return np.zeros(4, np.uint8) if self.is_alone else None
+
+    def draw_on(self, draw: InputSample, state: WeightState) -> InputSample:
+        if not self.is_finite:
+            raise NonFinite
+        self.seen.append(state.memory.slot_bytes(SLOTS["weight"]).view(np.float32).tolist())
+        return sample(state)
+
+
+def moves(maker: Maker, *, is_frozen: bool = False) -> WeightMoves:
+    layout: Any = SimpleNamespace(
+        state=SLOTS, parameters=frozenset({"weight"}), changeable=[*SLOTS.values()], state_bytes=128
+    )
+    return WeightMoves(maker, layout, 1.0, is_frozen=is_frozen)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("ring", [2, 4, 256])
+@pytest.mark.parametrize("per_call_s", [1e-5, 1e-3, 1.0])
+@pytest.mark.parametrize("counted", [3, 4, 50, 1000])
+def test_the_change_lies_between_calls_that_count(counted: int, per_call_s: float, ring: int) -> None:
+    for extra in (0, ring // 2):
+        change = change_between([], counted, counted + extra, ring, per_call_s)
+        assert 1 <= change.lead < change.at < counted, "a call has ended, others go on, one follows"
+        assert change.at >= counted + extra - ring, "the output of the first call after it is kept"
+        assert change.lead <= max(ring // 2, 1)
+
+
+def test_a_short_series_begins_after_the_change() -> None:
+    assert change_between([], MOVABLE_CALLS - 1, MOVABLE_CALLS - 1, 256, 1.0).at == 0
+
+
+def test_no_call_is_compared_of_which_it_is_not_sure_what_it_saw() -> None:
+    move = LiveMove([], [], lambda at: at % 2 == 0)
+    chosen = [at for _ in range(200) for at in move.choose(range(5, 60), range(20, 30), 3)]
+    assert set(chosen) <= {*range(5, 20), *range(30, 60, 2)}
+    soon = [at for at in chosen if 30 <= at < 30 + 2 * SOON]
+    assert len(soon) >= 400 and set(soon) == {*range(30, 30 + 2 * SOON, 2)}
+
+
+def test_calls_before_it_are_compared_where_nothing_is_known_of_those_after_it() -> None:
+    move = LiveMove([], [], lambda at: False)
+    assert set(move.choose(range(10), range(4, 6), 10)) == {0, 1, 2, 3}
+
+
+def test_weights_are_put_back_after_the_oracle_has_seen_them() -> None:
+    state, maker = base(), Maker()
+    some = moves(maker)
+    draw = sample(state)
+    for _ in range(3):
+        some.prepare([draw], 1.0)
+    assert len(maker.seen) == 1, "the sample is known from then on"
+    assert maker.seen[0] != list(range(8))
+    assert state.memory.slot_bytes(SLOTS["weight"]).view(np.float32).tolist() == list(range(8))
+    moved = some.pick([draw])
+    assert moved is not None and moved.name == "weight", "a buffer may be bound anew while calls go on"
+    with moved.applied() as after:
+        assert after.memory.slot_bytes(SLOTS["weight"]).view(np.float32).tolist() == maker.seen[0]
+
+
+def test_it_holds_for_one_weight_sample_only() -> None:
+    draw, some = sample(base()), moves(Maker())
+    some.prepare([draw], 1.0)
+    assert some.pick([draw]) is not None
+    assert some.pick([sample(base())]) is None
+
+
+@pytest.mark.parametrize(
+    ("maker", "is_frozen"), [(Maker(is_finite=False), False), (Maker(is_alone=False), False), (Maker(), True)]
+)
+def test_nothing_changes_where_nothing_could_be_said(maker: Maker, is_frozen: bool) -> None:
+    draw, some = sample(base()), moves(maker, is_frozen=is_frozen)
+    for _ in range(3):
+        some.prepare([draw], 1.0)
+    assert some.pick([draw]) is None
+
+
+def test_without_time_only_the_first_is_made() -> None:
+    first, second, maker = sample(state := base()), sample(state), Maker()
+    some = moves(maker)
+    for _ in range(3):
+        some.prepare([first, second], 0.0)
+    assert len(maker.seen) == 1
+
+
+def live(**offsets: int) -> LiveWeights:
+    """Return the weights of a process whose parameters begin there."""
+    layout: Any = SimpleNamespace(state=SLOTS, buffers=dict, state_bytes=128)
+    state = {name: SLOTS[name] | {"offset": offset} for name, offset in offsets.items()}
+    told = {"state": state, "ranges": {}}
+    weights = LiveWeights(lambda op, *args, **fields: told, layout, is_apart=False)
+    weights.write(base())
+    return weights
+
+
+def test_a_change_is_written_where_the_process_has_its_weights_and_put_back() -> None:
+    state, some = base(), moves(Maker())
+    some.prepare([draw := sample(state)], 1.0)
+    moved = some.pick([draw])
+    assert moved is not None
+    weights = live(weight=96, mean=32)
+    move = moved.live(weights, lambda at: True)
+    assert move is not None
+    for to, value in move.writes:
+        to[:] = value
+    assert moved.live(weights, lambda at: True) is None, "it does not have the base now"
+    move.put_back()
+    assert moved.live(weights, lambda at: True) is not None
+
+
+def test_an_element_that_two_tensors_share_does_not_change() -> None:
+    assert live(weight=0, mean=32).element("weight", (1, 3)) is not None
+    shared = live(weight=0, mean=16)
+    assert shared.element("weight", (0, 3)) is not None
+    assert shared.element("weight", (1, 0)) is None
+
+
+def failing(results: SharedMemory, outputs: str) -> Failure:
+    """Return what a call gets whose outputs are those that ``outputs`` names."""
+    state = base()
+    draw, after = sample(state), sample(state)
+    change = MovedWeights(state, "weight", SLOTS["weight"], (), {id(draw.inputs): after})
+
+    def check(one: InputSample, given: SharedMemory) -> None:
+        raise Failure(Status.INCORRECT_NUMERICS, "wrong")
+
+    reference: Any = SimpleNamespace(
+        output_slots=[{"offset": 0, "dtype": "float32", "shape": [1]}],
+        judge=lambda one, expected, raw: SimpleNamespace(is_close=outputs == "before" and one is draw),
+    )
+    draw = InputSample(draw.key, state, draw.inputs, (None,), {})  # type: ignore[arg-type]
+    with pytest.raises(Failure) as found:
+        moved_check.check_moved(reference, change, draw, results, check)
+    return found.value
+
+
+def test_outputs_of_earlier_weights_are_named() -> None:
+    kept, wrong = (failing(SharedMemory(4), which) for which in ("before", "none"))
+    assert (kept.status, kept.check) == (Status.REJECTED, Check.WEIGHTS)
+    assert wrong.status is Status.INCORRECT_NUMERICS
+
+
+@pytest.fixture
+def series(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Made, list[int]]]:
+    """Series in which weights changed, and the calls that were compared."""
+    found: list[tuple[Made, list[int]]] = []
+    call = CandidateProcess.time
+
+    def time(self: CandidateProcess, *args: Any, move: LiveMove | None = None, **named: Any) -> Made:
+        made = call(self, *args, move=move, **named)
+        if move:
+            found.append((made, [position for position, _ in self.looked]))
+        return made
+
+    monkeypatch.setattr(CandidateProcess, "time", time)
+    return found
+
+
+@pytest.fixture(scope="module")
+def mixing(referee: Referee) -> Iterator[RefereeSession]:
+    source = CORPUS.joinpath("tasks", "mixing.py").read_text("utf-8")
+    with referee.open(Task(name="mixing", source=source)) as session:
+        yield session
+
+
+def test_an_honest_module_is_verified_while_its_weights_change(
+    mixing: RefereeSession, series: list[tuple[Made, list[int]]]
+) -> None:
+    honest = CORPUS.joinpath("tasks", "mixing.py").read_text("utf-8").replace("class Model", "class ModelNew")
+    assert mixing.evaluate(Candidate(source=honest)).is_verified
+    assert any(at >= made.unsure.stop for made, positions in series for at in positions)
+    assert not any(at in made.unsure for made, positions in series for at in positions)
+
+
+def test_what_is_kept_until_a_pause_is_found(mixing: RefereeSession) -> None:
+    """On a busy machine pauses come at any time: there are attempts."""
+    kept = CORPUS.joinpath("cheats", "21_folds_after_pauses.py").read_text("utf-8")
+    found = (mixing.evaluate(Candidate(source=kept)) for _ in range(8))
+    assert any(one.check is Check.WEIGHTS and one.status is Status.REJECTED for one in found)
