@@ -18,7 +18,7 @@ def check_moved(
     moved: MovedWeights,
     draw: InputSample,
     results: Memory,
-    check: Callable[[InputSample, SharedMemory], None],
+    check: Callable[[InputSample, Memory], None],
 ) -> None:
     """Compare outputs with those on the weights after the change; raises Failure.
 
