@@ -1,6 +1,6 @@
 """Which referee judged: verdicts and figures of one version may be compared, those of two may not."""
 
-REFEREE_VERSION = 4
+REFEREE_VERSION = 5
 """Raised when a change can turn a verdict or move a figure.
 
 Version 1 is everything before version 2. In version 2 calls are started from outside and their outputs read
@@ -11,5 +11,6 @@ candidate is stopped in the reference's turns, its times are corrected by what n
 where nobody knows, integers, masks and constant tensors are drawn in more ways, inputs also begin where views
 begin, rows are sorted and inputs alike, single weights move and trade places, half precisions get 4 units for
 roundings, every second pair of a final is timed after its replay, and peak memory counts from the empty
-process on.
+process on. In version 5 weights also change in the middle of series of calls and have large, tiny and zero
+elements, a search replays only who leads, and a final draws fewer samples with an oracle.
 """
