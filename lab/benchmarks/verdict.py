@@ -260,9 +260,8 @@ def render(result: dict[str, Any]) -> str:
     lines += [
         "",
         "*fresh*: a referee of the command's own; *first*: starts the warm referee; *second*: finds it; "
-        "*before*: another checkout; *search*, *leader*, *final*: in an open session, a candidate that does not "
-        "lead, one that is replayed, and a final. Stages and the rest are medians "
-        "in seconds.",
+        "*before*: another checkout. In an open session: *search*, a candidate that does not lead; *leader*, "
+        "one that is replayed; *final*. Stages and the rest are medians in seconds.",
         "",
         f"Threads waited for a processor during at most {result['waited']:.1%} of a sample: "
         f"{'quiet' if result['is_quiet'] else 'NOT QUIET'}.",

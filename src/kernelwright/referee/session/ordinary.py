@@ -23,8 +23,8 @@ from kernelwright.referee.settings import RefereeSettings
 from kernelwright.referee.timing.measure import EAGER
 
 SLACK_BYTES = 64 << 20
-"""Difference in peak memory that is always allowed: code that is loaded or compiled in the first call, stacks,
-pages of the heap. What torch.compile makes of a small model takes about 30 MiB."""
+"""Difference in peak memory that is always allowed: code that is loaded, or compiled in the first call,
+stacks, pages of the heap. What torch.compile makes of a small model takes about 30 MiB."""
 BLOCK_BYTES = 128 << 10
 """From this size on a block is pages of its own while peak memory is measured: malloc's own first value."""
 N_CALLS = 6
