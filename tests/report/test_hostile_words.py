@@ -49,6 +49,7 @@ def test_words_stay_in_their_cell(one: str, other: str) -> None:
 
 
 @given(WORDS)
+@example("````")
 def test_words_are_one_line_without_markup(words: str) -> None:
     for text in (plain(words), bullets([words])):
         assert "\n" not in text and not hidden(text) and "<" not in text and "](" not in text

@@ -1,5 +1,6 @@
 """A bench as Markdown: the conditions, the summary, then a row for each task."""
 
+import re
 from collections.abc import Mapping, Sequence
 
 from kernelwright.core.evidence import FactValue
@@ -25,6 +26,8 @@ TASK_HEADER = (
 )
 _ACTING = {"\\": "\\\\", "|": "\\|", "`": "\\`", "<": "&lt;", "](": "]\\("}
 """What acts in Markdown wherever it stands in a line -> how it is written so that it does not."""
+FENCES = re.compile("`{3,}")
+"""They would end a block of code."""
 MIN_TASKS = 6
 """Fewer get no interval over tasks; as many pairs a comparison needs for a verdict."""
 
@@ -130,7 +133,7 @@ def plain(text: str) -> str:
 
 def code(command: str) -> str:
     """Return a block with a command."""
-    return f"```\n{visible_line(command).replace('```', '``')}\n```"
+    return f"```\n{FENCES.sub('``', visible_line(command))}\n```"
 
 
 def facts_line(environment: Mapping[str, FactValue]) -> str:

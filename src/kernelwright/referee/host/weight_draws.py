@@ -80,10 +80,14 @@ def _scale(x: torch.Tensor, flips: bool, generator: torch.Generator) -> None:
 def _make_odd(
     x: torch.Tensor, is_parameter: bool, kinds: tuple[str, ...], generator: torch.Generator
 ) -> None:
-    """Make elements large, tiny or zero; those of buffers become tiny only, as variances may be."""
+    """Make elements large, tiny or zero; those of buffers become tiny only, as variances may be.
+
+    Where there are negative values, elements become large and negative, too.
+    """
     kinds = kinds if is_parameter else tuple(kind for kind in kinds if kind == "tiny")
     flat = x.clone(memory_format=torch.contiguous_format).view(-1)
-    is_positive = bool((flat >= 0).all())
+    if "large" in kinds and not bool((flat >= 0).all()):
+        kinds = (*kinds, "low")
     each = min(max(flat.numel() // ONE_OF, 1), MOST_ODD)
     order = torch.randperm(len(kinds), generator=generator).tolist()
     places = torch.randperm(flat.numel(), generator=generator)[: each * len(kinds)]
@@ -91,10 +95,9 @@ def _make_odd(
         places = places[:1]
     for i, at in enumerate(places.tolist()):
         kind = kinds[order[i % len(kinds)]]
-        if kind == "large":
+        if kind in ("large", "low"):
             size = LARGE_LOW + (LARGE_HIGH - LARGE_LOW) * float(torch.rand(1, generator=generator))
-            is_negative = not is_positive and bool(torch.randint(2, (1,), generator=generator))
-            flat[at] = -size if is_negative else size
+            flat[at] = size if kind == "large" else -size
         else:
             flat[at] *= TINY if kind == "tiny" else 0.0
     x.copy_(flat.view(x.shape))
