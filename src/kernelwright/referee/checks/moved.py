@@ -8,7 +8,7 @@ from kernelwright.referee.session.candidate_process import Failure
 from kernelwright.referee.session.input_samples import InputSample
 from kernelwright.referee.session.moved_weights import MovedWeights
 from kernelwright.referee.session.reference_process import ReferenceProcess
-from kernelwright.referee.session.shared_memory import Memory
+from kernelwright.referee.session.shared_memory import TensorMemory
 
 KEPT = "a timed call did not use its weights: they had changed while the calls before it went on"
 
@@ -17,8 +17,8 @@ def check_moved(
     reference: ReferenceProcess,
     moved: MovedWeights,
     draw: InputSample,
-    results: Memory,
-    check: Callable[[InputSample, Memory], None],
+    results: TensorMemory,
+    check: Callable[[InputSample, TensorMemory], None],
 ) -> None:
     """Compare outputs with those on the weights after the change; raises Failure.
 

@@ -21,7 +21,7 @@ from kernelwright.referee.checks.verify import matches_on
 from kernelwright.referee.session.call_queue import Bytes
 from kernelwright.referee.session.candidate_process import CandidateProcess, Failure
 from kernelwright.referee.session.input_samples import InputSample, WeightState
-from kernelwright.referee.session.shared_memory import Memory
+from kernelwright.referee.session.shared_memory import TensorMemory
 
 MOST_CALLS, MANY_BYTES, SERIES_S = 48, 16 << 20, 0.01
 """A series has as many calls on new values as take ``SERIES_S``, at most ``MOST_CALLS``, and no more inputs
@@ -68,7 +68,7 @@ class Renewal:
         """
         if self._reference.device.is_apart or self._timed_s > SLOW_S or self._count < len(self._draws):
             return 1.0
-        self._new, self._again = (Memory(self._count * self._stride) for _ in range(2))
+        self._new, self._again = (TensorMemory(self._count * self._stride) for _ in range(2))
         self._worker.load_state(self._state)
         self._reference.load_state(self._state)
         found = 1.0
@@ -152,7 +152,7 @@ class Renewal:
         reference.make_calls(sets, len(sets))
         return reference.run_written(sets, values).seconds
 
-    def _check(self, position: int, values: Sequence[Bytes], output: Memory) -> None:
+    def _check(self, position: int, values: Sequence[Bytes], output: TensorMemory) -> None:
         if not matches_on(self._reference, values[position], self._state, output):
             detail = "a call returned a wrong output when its inputs had changed since the call before"
             raise Failure(Status.REJECTED, detail, check=Check.REPLAY)

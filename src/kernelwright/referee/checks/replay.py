@@ -37,7 +37,7 @@ from kernelwright.referee.checks.replay_statistics import (
 from kernelwright.referee.checks.verify import matches_on, still_matches
 from kernelwright.referee.session.candidate_process import CandidateProcess, Failure
 from kernelwright.referee.session.input_samples import InputSample, WeightState
-from kernelwright.referee.session.shared_memory import Memory, SharedMemory
+from kernelwright.referee.session.shared_memory import SharedMemory, TensorMemory
 from kernelwright.referee.session.weight_exchange import WeightExchange
 from kernelwright.referee.worker.layouts import lanes_of
 
@@ -72,7 +72,7 @@ class _Kept:
 
     position: int
     draw: InputSample
-    output: Memory
+    output: TensorMemory
 
 
 class Replay:
@@ -147,7 +147,7 @@ class Replay:
         return min(max(min(wanted, there), min(wanted, least)), room, most)
 
     def _map(self) -> None:
-        self._fresh, self._known = (Memory(self._count * self._stride) for _ in range(2))
+        self._fresh, self._known = (TensorMemory(self._count * self._stride) for _ in range(2))
         if self._pool:
             self._theirs, self._ours = self._contestant.slots, self._reference.slots
         else:
@@ -160,7 +160,7 @@ class Replay:
         self._time(self._names, lambda: None)  # not counted: maps the pages into both processes
         self._time_reference(self._names)
 
-    def _map_more(self) -> tuple[dict[str, Memory], dict[str, Memory]]:
+    def _map_more(self) -> tuple[dict[str, TensorMemory], dict[str, TensorMemory]]:
         """Give both processes further argument sets; return name -> memory of theirs and ours."""
         sides = []
         for side in (self._contestant, self._reference):
@@ -173,7 +173,7 @@ class Replay:
         """Choose the argument sets of the next pass; ``_names`` has them in the order of their values."""
         self._names = self._rng.sample(list(self._theirs), self._count)
 
-    def _write(self, sets: Mapping[str, Memory], values: Memory) -> None:
+    def _write(self, sets: Mapping[str, TensorMemory], values: TensorMemory) -> None:
         for i, name in enumerate(self._names):
             sets[name].bytes[:] = self._bytes(values, i)
 
@@ -216,10 +216,10 @@ class Replay:
         self._reference.forget_kept()
         return Pass(known, unseen, unseen_cpu, cold, warm, late, near_known, near_unseen)
 
-    def _put(self, memory: Memory, index: int, inputs: Memory) -> None:
+    def _put(self, memory: TensorMemory, index: int, inputs: TensorMemory) -> None:
         self._bytes(memory, index)[:] = inputs.bytes
 
-    def _bytes(self, memory: Memory, index: int) -> npt.NDArray[np.uint8]:
+    def _bytes(self, memory: TensorMemory, index: int) -> npt.NDArray[np.uint8]:
         return memory.bytes[index * self._stride : (index + 1) * self._stride]
 
     def _time_known(self, order: list[str], draws: Sequence[InputSample], kept: list[_Kept]) -> float:
@@ -254,12 +254,12 @@ class Replay:
             raise _wrong_output(at, count)
         return seconds[self._known], seconds[self._fresh]
 
-    def _time_round(self, slots: Sequence[str], memory: Memory, first: int) -> float:
+    def _time_round(self, slots: Sequence[str], memory: TensorMemory, first: int) -> float:
         """Time one call in each slot on values from ``memory``; return the seconds per call."""
         sets = [next(iter(lanes_of(name, self._reference.lanes))) for name in slots]
         return self._replay(sets, partial(self._put_near, slots, memory, first), slots) / len(slots)
 
-    def _put_near(self, slots: Sequence[str], memory: Memory, first: int) -> None:
+    def _put_near(self, slots: Sequence[str], memory: TensorMemory, first: int) -> None:
         for i, name in enumerate(slots, first):
             self._contestant.slots[name].bytes[:] = self._bytes(memory, i)
 
@@ -324,12 +324,12 @@ class Replay:
         if not still_matches(self._reference, kept.draw, kept.output):
             raise _wrong_output(kept.position, self._count)
 
-    def _fetch_some(self) -> dict[int, Memory]:
+    def _fetch_some(self) -> dict[int, TensorMemory]:
         """Return some outputs on unseen values: position of the call -> output."""
         positions = self._rng.sample(range(self._count), min(N_LOOKED_AT, self._count))
         return {position: self._contestant.fetch(position).copy() for position in positions}
 
-    def _look_at(self, outputs: Mapping[int, Memory], order: Sequence[str]) -> None:
+    def _look_at(self, outputs: Mapping[int, TensorMemory], order: Sequence[str]) -> None:
         """Check the output that is furthest from the reference's output of the same call."""
         distances = {at: self._reference.distance_to_kept(at, output) for at, output in outputs.items()}
         furthest = max(distances, key=lambda at: distances[at])

@@ -22,7 +22,7 @@ from kernelwright.referee.session.input_samples import (
     WeightState,
 )
 from kernelwright.referee.session.reference_process import ReferenceProcess
-from kernelwright.referee.session.shared_memory import Memory
+from kernelwright.referee.session.shared_memory import TensorMemory
 from kernelwright.referee.session.shifted_inputs import ShiftedInputs
 from kernelwright.referee.timing.pinning import Pinning, spell_of, threads_to_pin
 from kernelwright.referee.worker.layouts import Slot
@@ -186,7 +186,7 @@ class Verification:
             self.check_outputs(draw, results, "")
         self.check_outputs(draw, worker.fetch("chosen"), "")
 
-    def check_outputs(self, draw: InputSample, results: Memory, when: str) -> None:
+    def check_outputs(self, draw: InputSample, results: TensorMemory, when: str) -> None:
         """Compare outputs with the expected outputs of a sample; raises Failure."""
         for i, (slot, expected) in enumerate(zip(self._reference.output_slots, draw.outputs, strict=True)):
             self._judge(draw, f"out{i}", expected, results.slot_bytes(slot), when)
@@ -236,7 +236,9 @@ class Verification:
             allowed=distance.allowed,
         )
 
-    def _check_inputs(self, draw: InputSample, memory: Memory, slots: Sequence[Slot] | None = None) -> None:
+    def _check_inputs(
+        self, draw: InputSample, memory: TensorMemory, slots: Sequence[Slot] | None = None
+    ) -> None:
         if memory.equals(draw.inputs):
             return
         for i, slot in enumerate(slots or self._reference.layout.arg_slots):
@@ -299,7 +301,7 @@ def _said_of_shifted(by: int) -> Iterator[None]:
         ) from failure  # fmt: skip
 
 
-def matches(reference: ReferenceProcess, draw: InputSample, results: Memory) -> bool:
+def matches(reference: ReferenceProcess, draw: InputSample, results: TensorMemory) -> bool:
     """True when results are the expected outputs of a sample."""
     return all(
         reference.judge(draw, expected, results.slot_bytes(slot)).is_close
@@ -307,7 +309,7 @@ def matches(reference: ReferenceProcess, draw: InputSample, results: Memory) -> 
     )
 
 
-def still_matches(reference: ReferenceProcess, draw: InputSample, results: Memory) -> bool:
+def still_matches(reference: ReferenceProcess, draw: InputSample, results: TensorMemory) -> bool:
     """True when results that were kept for a while are still the expected outputs of a sample.
 
     Skips an output that shares memory with an input or with state in the reference: it changes with them.
@@ -321,7 +323,7 @@ def still_matches(reference: ReferenceProcess, draw: InputSample, results: Memor
 
 
 def matches_on(
-    reference: ReferenceProcess, raw: npt.NDArray[np.uint8], state: WeightState, results: Memory
+    reference: ReferenceProcess, raw: npt.NDArray[np.uint8], state: WeightState, results: TensorMemory
 ) -> bool:
     """True when results are right on as-is inputs drawn before.
 

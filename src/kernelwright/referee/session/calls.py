@@ -17,7 +17,7 @@ from kernelwright.referee.session.call_queue import (
     Change,
 )
 from kernelwright.referee.session.launcher import Child
-from kernelwright.referee.session.shared_memory import Memory
+from kernelwright.referee.session.shared_memory import TensorMemory
 from kernelwright.referee.worker.layouts import arena_of
 
 RING_BYTES, MANY_BYTES = 1 << 20, 64 << 20
@@ -113,7 +113,9 @@ class Calls:
         seconds = self._child.answered_in_s if total else 0.0
         return Made(first, counted, total, seconds, own_ns / 1e9, queue.unsure)
 
-    def make_written(self, sets: Mapping[str, Memory], values: Sequence[Bytes], timeout_s: float) -> Made:
+    def make_written(
+        self, sets: Mapping[str, TensorMemory], values: Sequence[Bytes], timeout_s: float
+    ) -> Made:
         """Call once on each of ``values``, going round the sets; each is written when its call is fed."""
         queue = self._child.queue
         first, total = queue.n_calls, len(values)

@@ -41,7 +41,7 @@ from kernelwright.referee.session.launcher import (
 from kernelwright.referee.session.live_weights import BadLayout, LiveWeights
 from kernelwright.referee.session.moved_weights import LiveMove, MovedWeights
 from kernelwright.referee.session.reference_process import ReferenceProcess
-from kernelwright.referee.session.shared_memory import Memory, SharedMemory, whole_pages
+from kernelwright.referee.session.shared_memory import SharedMemory, TensorMemory, whole_pages
 from kernelwright.referee.settings import RefereeSettings
 from kernelwright.referee.worker.layouts import Slot, arena_of, lanes_of
 from kernelwright.referee.worker.wire import Message
@@ -112,14 +112,14 @@ class CandidateProcess:
         self.watch = Watch(self.child.pid, self.child.account, settings.n_threads)
         self._calls = Calls(self.child, is_apart=reference.device.is_apart)
         self._n_kept = 0
-        self.looked: list[tuple[int, Memory]] = []
+        self.looked: list[tuple[int, TensorMemory]] = []
         """Outputs of the last timing that were read right after it: place among its calls, output."""
         self._pool: ArgumentPool | None = None
         self._own_sets: dict[str, SharedMemory] = {}
         """On a device: its argument sets, each with memory of its own."""
         if reference.device.is_apart:
             self._own_sets = {name: SharedMemory(reference.layout.args_bytes) for name in reference.slots}
-            self.slots: dict[str, Memory] = dict(self._own_sets)
+            self.slots: dict[str, TensorMemory] = dict(self._own_sets)
         else:
             self._pool = ArgumentPool(reference.layout.args_bytes, len(reference.slots))
             self.slots = self._pool.slots
@@ -174,7 +174,7 @@ class CandidateProcess:
         """True when the task's tolerance allows products in TF32, which is then switched on."""
         return self.reference.task.tolerance in (TolerancePolicy.TF32, TolerancePolicy.BF16)
 
-    def fill(self, slot: str, inputs: Memory) -> None:
+    def fill(self, slot: str, inputs: TensorMemory) -> None:
         """Put inputs into a slot; on a device, into all copies of the slot."""
         self.slots[slot].copy_from(inputs)
         self.upload(slot)
@@ -184,7 +184,7 @@ class CandidateProcess:
         self.slots[slot].bytes.fill(0xFF)
         self.upload(slot)
 
-    def inputs_now(self, name: str) -> Memory:
+    def inputs_now(self, name: str) -> TensorMemory:
         """Return what an argument set holds now; valid until the slot is filled again."""
         memory = self.slots[arena_of(name)]
         if self.reference.device.is_apart:
@@ -367,7 +367,7 @@ class CandidateProcess:
         self._call("bind", self._call_timeout_s, Status.RUNTIME_ERROR, {arena: memory}, arena=arena,
                    numbers=numbers, **fields)  # fmt: skip
 
-    def bind_in_first(self, name: str, args: Any) -> Memory:
+    def bind_in_first(self, name: str, args: Any) -> TensorMemory:
         """Make one more argument set in the memory of the first, and return that memory.
 
         ``args`` says where its tensors lie there. Not where tensors are copied to a device.
@@ -472,7 +472,7 @@ class CandidateProcess:
         """Ask for another number of OpenMP threads; a candidate may ignore it."""
         self._call("use_threads", self._call_timeout_s, Status.RUNTIME_ERROR, count=count)
 
-    def fetch(self, which: str | int = "last") -> Memory:
+    def fetch(self, which: str | int = "last") -> TensorMemory:
         """Return the outputs of the ``last``, ``previous``, ``chosen`` or a kept call, row-major."""
         queue = self.child.queue
         if isinstance(which, int):
@@ -481,18 +481,18 @@ class CandidateProcess:
         with self._held_still():
             return self._read(queue.record(number), number)
 
-    def fetch_early(self) -> Memory:
+    def fetch_early(self) -> TensorMemory:
         """Return the output of the early timed call that is kept until the end."""
         return self._read_kept(EARLY)
 
-    def _read_kept(self, place: int) -> Memory:
+    def _read_kept(self, place: int) -> TensorMemory:
         with self._held_still():
             return self._read(self.child.queue.kept(place), place, is_kept=True)
 
-    def _copied(self, record: Any, number: int) -> Memory:
+    def _copied(self, record: Any, number: int) -> TensorMemory:
         return self._read(record, number).copy()
 
-    def _read(self, record: Any, which: int, *, is_kept: bool = False) -> Memory:
+    def _read(self, record: Any, which: int, *, is_kept: bool = False) -> TensorMemory:
         """Read outputs, from outside where that is possible; else the process copies them."""
         check_form(describe(record), self.reference.outputs, self.reference.is_tuple)
         slots = self.reference.output_slots
@@ -513,7 +513,7 @@ class CandidateProcess:
 
     _has_results = False
 
-    def fetch_state(self, slots: Mapping[str, Slot]) -> Memory:
+    def fetch_state(self, slots: Mapping[str, Slot]) -> TensorMemory:
         """Return the named parameters and buffers as they are now."""
         with _judged_layout():
             self._weights.read(slots, self._state)

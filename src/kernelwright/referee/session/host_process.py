@@ -12,7 +12,7 @@ from kernelwright.referee.session import admission
 from kernelwright.referee.session.call_queue import Bytes
 from kernelwright.referee.session.calls import Calls, Made
 from kernelwright.referee.session.launcher import Child, ChildError, ChildRefused, Launcher
-from kernelwright.referee.session.shared_memory import Memory, SharedMemory
+from kernelwright.referee.session.shared_memory import SharedMemory, TensorMemory
 from kernelwright.referee.settings import RefereeSettings
 from kernelwright.referee.worker.layouts import Slot
 from kernelwright.referee.worker.wire import Message
@@ -90,7 +90,7 @@ class HostProcess:
             self.child.drain(timeout_s)
             return made
 
-    def run_written(self, sets: Mapping[str, Memory], values: Sequence[Bytes]) -> Made:
+    def run_written(self, sets: Mapping[str, TensorMemory], values: Sequence[Bytes]) -> Made:
         """Call the reference once on each of ``values``; see Calls.make_written."""
         if self._used != "eager":
             self.call("use", callable="eager")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kernelwright.referee.checks.tolerance import EVEN, ExpectedOutput, Slack, is_float
-from kernelwright.referee.session.shared_memory import Memory, slot_nbytes
+from kernelwright.referee.session.shared_memory import TensorMemory, slot_nbytes
 from kernelwright.referee.worker.layouts import Slot
 
 CHANGEABLE = ("float16", "bfloat16", "float32", "float64")
@@ -106,7 +106,7 @@ class WeightState:
     name: str
     style: str
     """``constructed``, or a style of ``host/weight_draws.change_state``."""
-    memory: Memory
+    memory: TensorMemory
 
 
 UNEVEN = Slack(reference=2.0, floor=2.0)
@@ -179,7 +179,7 @@ class InputSample:
 
     key: SampleKey
     state: WeightState
-    inputs: Memory
+    inputs: TensorMemory
     outputs: tuple[ExpectedOutput, ...]
     changed: Mapping[str, ExpectedOutput]
     """Name of state that the reference's forward writes -> the value expected after the call."""

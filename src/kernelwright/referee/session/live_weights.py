@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from kernelwright.referee.session.call_records import Range
 from kernelwright.referee.session.input_samples import SampleLayout, WeightState
-from kernelwright.referee.session.shared_memory import ITEM_BYTES, Memory, SharedMemory
+from kernelwright.referee.session.shared_memory import ITEM_BYTES, SharedMemory, TensorMemory
 from kernelwright.referee.worker.layouts import Slot
 from kernelwright.referee.worker.wire import Message
 
@@ -55,7 +55,7 @@ class LiveWeights:
         if self._is_apart:
             self._note(self._call("upload_state", arena=ARENA, slots=dict(slots)))
 
-    def read(self, slots: Mapping[str, Slot], into: Memory) -> None:
+    def read(self, slots: Mapping[str, Slot], into: TensorMemory) -> None:
         """Copy the module's state as it is now to the same slots of other memory."""
         if self._is_apart:
             self._ready()
@@ -126,7 +126,7 @@ def _fits(slot: Slot, size: int) -> bool:
     return bool(offset + (last + 1) * ITEM_BYTES[slot["dtype"]] <= size)
 
 
-def view_of(memory: Memory, slot: Slot) -> npt.NDArray[Any]:
+def view_of(memory: TensorMemory, slot: Slot) -> npt.NDArray[Any]:
     """Return the elements of a slot, as raw words in the order of its axes."""
     n_bytes = ITEM_BYTES[slot["dtype"]]
     word = np.dtype([("low", "u8"), ("high", "u8")]) if n_bytes == 16 else np.dtype(f"u{n_bytes}")

@@ -45,7 +45,7 @@ from kernelwright.referee.session.input_samples import (
 from kernelwright.referee.session.launcher import Launcher
 from kernelwright.referee.session.moved_weights import WeightMoves
 from kernelwright.referee.session.sample_maker import ANOTHER, DrawMaker, NonFinite, Unchanged
-from kernelwright.referee.session.shared_memory import ITEM_BYTES, Memory, SharedMemory
+from kernelwright.referee.session.shared_memory import ITEM_BYTES, SharedMemory, TensorMemory
 from kernelwright.referee.settings import RefereeSettings
 from kernelwright.referee.worker.layouts import Slot, lanes_of, slots_in
 from kernelwright.referee.worker.wire import Message
@@ -250,18 +250,18 @@ class ReferenceProcess:
         except NonFinite:
             return None
 
-    def distance_to_kept(self, which: int, output: Memory) -> float:
+    def distance_to_kept(self, which: int, output: TensorMemory) -> float:
         """Return how far outputs are from those of a call that the reference kept.
 
         This is cheap, and no verdict rests on it alone.
         """
         return self._distance(self._maker.kept_output(which), output)
 
-    def distance_on(self, raw: npt.NDArray[np.uint8], state: WeightState, output: Memory) -> float:
+    def distance_on(self, raw: npt.NDArray[np.uint8], state: WeightState, output: TensorMemory) -> float:
         """Return how far outputs are from the reference's on as-is inputs drawn before."""
         return self._distance(self._maker.output_on(state, raw), output)
 
-    def _distance(self, ours: Memory, output: Memory) -> float:
+    def _distance(self, ours: TensorMemory, output: TensorMemory) -> float:
         """Return the largest scaled difference; for exact dtypes the share of unequal elements."""
         distances = (
             distance_between(slot["dtype"], ours.slot_bytes(slot), output.slot_bytes(slot))
@@ -283,7 +283,7 @@ class ReferenceProcess:
         self._maker.widen(draw, is_exact=not is_float(expected.dtype))
         return expected.judge(raw)
 
-    def draw_more(self, memory: Memory, count: int) -> None:
+    def draw_more(self, memory: TensorMemory, count: int) -> None:
         """Fill ``memory`` with ``count`` unseen as-is inputs, without running the reference on them."""
         self._maker.draw_more(memory, count)
 
@@ -318,7 +318,7 @@ class ReferenceProcess:
         names = list(self.slots)[: len(self.timed_keys)]
         return [lane for name in names for lane in lanes_of(name, self.lanes)]
 
-    def fill(self, name: str, inputs: Memory) -> None:
+    def fill(self, name: str, inputs: TensorMemory) -> None:
         """Put inputs into a slot."""
         self.slots[name].copy_from(inputs)
         self.upload(name)
@@ -372,7 +372,7 @@ class ReferenceProcess:
         """Load a weight sample, or the part in ``slots``, into the reference."""
         self._maker.load_state(state, slots)
 
-    def fetch_state(self, slots: Mapping[str, Slot]) -> Memory:
+    def fetch_state(self, slots: Mapping[str, Slot]) -> TensorMemory:
         """Return the named parameters and buffers of the reference as they are now."""
         return self._maker.fetch_state(slots)
 
@@ -481,7 +481,7 @@ class ReferenceProcess:
     def _bind_timed_slots(self, n_timed: int) -> None:
         """Give the reference its own argument sets: of all calls, or, on a device, of the timed ones."""
         self.lanes = 1
-        self.slots: dict[str, Memory]
+        self.slots: dict[str, TensorMemory]
         if not self.device.is_apart:
             pool = ArgumentPool(self.layout.args_bytes, max(n_timed, self._pool_sets()))
             self.slots = pool.slots

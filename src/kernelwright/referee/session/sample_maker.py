@@ -37,7 +37,13 @@ from kernelwright.referee.session.input_samples import (
     new_seed,
 )
 from kernelwright.referee.session.live_weights import LiveWeights
-from kernelwright.referee.session.shared_memory import ITEM_BYTES, Memory, SharedMemory, place, slot_nbytes
+from kernelwright.referee.session.shared_memory import (
+    ITEM_BYTES,
+    SharedMemory,
+    TensorMemory,
+    place,
+    slot_nbytes,
+)
 from kernelwright.referee.worker.layouts import Slot
 from kernelwright.referee.worker.wire import Message
 
@@ -131,7 +137,7 @@ class DrawMaker:
         """Return the bytes of one element of the reference's weights; see LiveWeights.element."""
         return self._weights.element(name, at)
 
-    def fetch_state(self, slots: Mapping[str, Slot]) -> Memory:
+    def fetch_state(self, slots: Mapping[str, Slot]) -> TensorMemory:
         """Return the reference's state as it is now; valid until the next time."""
         self._weights.read(slots, self._after)
         return self._after
@@ -189,7 +195,7 @@ class DrawMaker:
         with self._called_on(raw, state) as place:
             return self._with_oracle(key, state, place.inputs, place.name, place.storage)
 
-    def output_on(self, state: WeightState, raw: npt.NDArray[np.uint8]) -> Memory:
+    def output_on(self, state: WeightState, raw: npt.NDArray[np.uint8]) -> TensorMemory:
         """Return the reference's outputs on as-is inputs drawn before; valid until the next command."""
         with self._called_on(raw, state):
             self._host.write_output("results", self.output_slots)
@@ -227,7 +233,7 @@ class DrawMaker:
         place.is_mapped = True
         return arenas
 
-    def kept_output(self, which: int) -> Memory:
+    def kept_output(self, which: int) -> TensorMemory:
         """Return the outputs of a call that the reference kept; valid until the next command."""
         self._host.write_output("results", self.output_slots, which + 1)
         return self._scratch["results"]
@@ -276,7 +282,7 @@ class DrawMaker:
             one.widen_exact(results.slot_bytes(slot), truth.slot_bytes(wide), is_open=nudged["is_open"])
         return bool(nudged["is_open"])
 
-    def draw_more(self, memory: Memory, count: int) -> None:
+    def draw_more(self, memory: TensorMemory, count: int) -> None:
         """Fill ``memory`` with ``count`` unseen as-is inputs, one after the other."""
         place = self._spare(0)
         for i in range(count):
@@ -295,7 +301,7 @@ class DrawMaker:
         self,
         key: SampleKey,
         state: WeightState,
-        inputs: Memory,
+        inputs: TensorMemory,
         name: str,
         storage: Mapping[int, Storage],
     ) -> InputSample:
@@ -342,9 +348,9 @@ class DrawMaker:
     def _expected(
         self,
         slot: Slot,
-        results: Memory,
+        results: TensorMemory,
         wide: Slot,
-        oracle: Memory,
+        oracle: TensorMemory,
         storage: Storage,
         key: SampleKey,
         least_scale: float = 0.0,
@@ -397,7 +403,7 @@ class DrawMaker:
         self._map_scratch()
 
 
-def change_one(memory: Memory, slot: Slot, rng: random.Random, *, trades: bool = False) -> None:
+def change_one(memory: TensorMemory, slot: Slot, rng: random.Random, *, trades: bool = False) -> None:
     """Replace one element of a tensor by a large one, or let two trade places where they differ.
 
     Where two trade places, the sum, the largest value and the histogram stay as they were.

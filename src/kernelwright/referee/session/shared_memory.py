@@ -22,7 +22,7 @@ _PAGE = 4096
 _COPY_BYTES = 1 << 20
 
 
-class Memory:
+class TensorMemory:
     """Bytes of this process alone, in whole pages. They cost far less than pages that are shared."""
 
     def __init__(self, size: int) -> None:
@@ -34,31 +34,31 @@ class Memory:
         nbytes = slot_nbytes(slot)
         return self.bytes[slot["offset"] : slot["offset"] + nbytes]
 
-    def copy_from(self, other: "Memory") -> None:
+    def copy_from(self, other: "TensorMemory") -> None:
         """Copy the content of another memory of the same size."""
         np.copyto(self.bytes, other.bytes)
 
-    def part(self, index: int, size: int) -> "Memory":
+    def part(self, index: int, size: int) -> "TensorMemory":
         """Return the part of ``size`` bytes that has ``index`` others before it."""
-        part = Memory.__new__(Memory)
+        part = TensorMemory.__new__(TensorMemory)
         part.size = size
         part.bytes = self.bytes[index * size : (index + 1) * size]
         return part
 
-    def copy(self) -> "Memory":
+    def copy(self) -> "TensorMemory":
         """Return a copy, so that a candidate never gets memory on which the parent's verdict rests."""
-        twin = Memory(self.size)
+        twin = TensorMemory(self.size)
         twin.copy_from(self)
         return twin
 
-    def equals(self, other: "Memory") -> bool:
+    def equals(self, other: "TensorMemory") -> bool:
         """True when all bytes are equal, those between tensors included."""
         return all(
             np.array_equal(self.bytes[i : i + _COPY_BYTES], other.bytes[i : i + _COPY_BYTES])
             for i in range(0, self.size, _COPY_BYTES)
         )
 
-    def differs_from(self, other: "Memory", slot: Slot) -> bool:
+    def differs_from(self, other: "TensorMemory", slot: Slot) -> bool:
         """True when the slot's bytes are not the same in both."""
         left, right = self.slot_bytes(slot), other.slot_bytes(slot)
         return any(
@@ -67,7 +67,7 @@ class Memory:
         )
 
 
-class SharedMemory(Memory):
+class SharedMemory(TensorMemory):
     """A memfd of fixed size: no process can shrink it and so crash another one that has it mapped."""
 
     def __init__(self, size: int) -> None:

@@ -1,7 +1,7 @@
 """Inputs that begin a few bytes after a multiple of 64, as those of views such as ``x[1:]`` do."""
 
 from kernelwright.referee.session.input_samples import AROUND, SampleLayout
-from kernelwright.referee.session.shared_memory import ITEM_BYTES, Memory, SharedMemory
+from kernelwright.referee.session.shared_memory import ITEM_BYTES, SharedMemory, TensorMemory
 from kernelwright.referee.worker.layouts import Slot, shifted, slots_in
 
 SHIFT_BYTES = 8
@@ -14,7 +14,7 @@ class ShiftedInputs:
     They fit in the memory of one argument set: a page between two tensors is unused.
     """
 
-    def __init__(self, layout: SampleLayout, inputs: Memory) -> None:
+    def __init__(self, layout: SampleLayout, inputs: TensorMemory) -> None:
         self.args = shifted(layout.args, _shift_of)
         """Encoded arguments; see worker/tensors.py."""
         self.slots = tuple(slots_in(self.args))

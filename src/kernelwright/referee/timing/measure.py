@@ -19,7 +19,7 @@ from kernelwright.referee.session.input_samples import InputSample, WeightState
 from kernelwright.referee.session.launcher import Child
 from kernelwright.referee.session.moved_weights import LiveMove, MovedWeights
 from kernelwright.referee.session.reference_process import ReferenceProcess
-from kernelwright.referee.session.shared_memory import Memory
+from kernelwright.referee.session.shared_memory import TensorMemory
 from kernelwright.referee.session.weight_exchange import WeightExchange
 from kernelwright.referee.settings import RefereeSettings
 from kernelwright.referee.timing.pinning import Pinning, Spell, spell_of, threads_to_pin
@@ -535,7 +535,7 @@ class Measurement:
         """Subtract the round-trip overhead from a sample, at most a tenth of the sample."""
         return seconds - min(asking_s, seconds / 10)
 
-    def _check_timed(self, draw: InputSample, results: Memory) -> None:
+    def _check_timed(self, draw: InputSample, results: TensorMemory) -> None:
         try:
             self._verification.check_outputs(draw, results, " in a timed call")
         except Failure as failure:
