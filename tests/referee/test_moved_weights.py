@@ -16,10 +16,11 @@ from kernelwright.referee.session.calls import MOVABLE_CALLS, Made, change_betwe
 from kernelwright.referee.session.candidate_process import CandidateProcess, Failure
 from kernelwright.referee.session.input_samples import InputSample, SampleKey, WeightState
 from kernelwright.referee.session.live_weights import LiveWeights
-from kernelwright.referee.session.moved_weights import SOON, LiveMove, MovedWeights, WeightMoves
+from kernelwright.referee.session.moved_weights import SOON, LiveMove, MovedWeights
 from kernelwright.referee.session.referee import Referee, RefereeSession
 from kernelwright.referee.session.sample_maker import NonFinite
 from kernelwright.referee.session.shared_memory import SharedMemory
+from kernelwright.referee.session.weight_moves import WeightMoves
 
 SLOTS = {
     name: {"dtype": "float32", "shape": [2, 4], "stride": [4, 1], "offset": offset}

@@ -19,6 +19,7 @@ from kernelwright.core.request import BenchRequest
 from kernelwright.core.run import RunSpec, RunState
 from kernelwright.machine import probe
 from kernelwright.methods import find_recipe
+from kernelwright.referee.baselines import known_baselines, package_versions
 from kernelwright.remote.fleet.fleet import Fleet
 from kernelwright.remote.fleet.lanes import FleetJob, Lanes
 from kernelwright.remote.fleet.session import FleetEvaluator
@@ -62,7 +63,10 @@ class _Bench:
             rows=tuple(sorted(self.rows, key=lambda row: order[row.task])),
             left=(*self.left, *waiting),
             command=self.request.command_line(),
-            environment=(self.machine or probe.probe_machine()).environment(),
+            environment={
+                **(self.machine or probe.probe_machine()).environment(),
+                **package_versions(self.baselines or ()),
+            },
             is_quick=self.request.quick,
         )
 
@@ -210,7 +214,9 @@ def _begin(request: BenchRequest, title: str, settings: Settings | None, store: 
     earlier = {record.spec.task.id: record for record in opened.iter_runs(title)}
     check_title(title, is_known=bool(earlier), is_resume=request.resume is not None)
     models = check_models(request.models, request.team, request.target)
-    named = further_baselines(request.baselines, request.target)
+    device = request.target.partition("/")[0]
+    peers = known_baselines(device) if request.peers else ()
+    named = further_baselines((*peers, *(request.baselines or ())), request.target)
     baselines = named or (("eager",) if request.quick else None)
     _check_conditions(list(earlier.values()), title, request, baselines)
     find_recipe(request.recipe)
@@ -237,5 +243,5 @@ def _check_conditions(
     for names in {spec.baselines for spec in specs} - {wanted}:
         raise UserError(
             f"experiment {title!r} compared with {', '.join(names)}; "
-            "resume it with the same --baseline, --quick"
+            "resume it with the same --baseline, --peers, --quick"
         )

@@ -9,7 +9,7 @@ from dataclasses import replace
 from kernelwright.core.errors import UserError
 from kernelwright.core.machine import Machine
 from kernelwright.core.target import TargetName
-from kernelwright.referee.baselines import known_baselines
+from kernelwright.referee.baselines import known_baselines, package_versions
 from kernelwright.referee.device import parse_device
 from kernelwright.referee.sandbox import choose
 from kernelwright.runs.evaluator import Evaluator
@@ -61,11 +61,19 @@ def require_device(device: str) -> None:
 
 
 def parse_baselines(names: Sequence[str] | None, device: str) -> tuple[str, ...]:
-    """Return the baselines to compare with; raises UserError for an unknown one, or an unknown device."""
+    """Return the baselines to compare with.
+
+    Raises:
+        UserError: there is no such baseline or no such device, or what the baseline needs is not installed.
+    """
     known = known_baselines(device)
     unknown = [name for name in names or () if name not in known]
     if unknown:
         raise UserError(f"unknown baseline {unknown[0]!r}; known: {', '.join(known)}")
+    for package in (package for package, found in package_versions(names or ()).items() if found is None):
+        raise UserError(
+            f"the baseline needs {package}, which is not installed: pip install 'kernelwright[peers]'"
+        )
     return tuple(dict.fromkeys(names or ("eager",)))
 
 

@@ -260,6 +260,8 @@ class Evaluation(Frozen):
     notes: tuple[str, ...] = ()
     """One line each: what compilers and profilers reported or could not, and findings by clocks in one
     process that other processes had to confirm. No verdict rests on notes."""
+    missing_baselines: dict[str, str] = Field(default_factory=dict)
+    """Baseline -> why it could not be made, or what it computes wrongly."""
     not_replayed: tuple[str, ...] = ()
     """Workloads on which neither replay nor new values were tried: an earlier candidate of the same search is
     at least as fast there."""
@@ -288,6 +290,11 @@ class Evaluation(Frozen):
     @classmethod
     def _each_on_one_line(cls, notes: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(map(visible_line, notes))
+
+    @field_validator("missing_baselines")
+    @classmethod
+    def _reasons_on_one_line(cls, reasons: dict[str, str]) -> dict[str, str]:
+        return {name: visible_line(why) for name, why in reasons.items()}
 
     @field_validator("facts")
     @classmethod

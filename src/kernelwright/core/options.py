@@ -301,6 +301,11 @@ OPTIONS: tuple[Option, ...] = (
         only=("evaluate",),
     ),
     Option(
+        "peers", "--peers", "Compare what is delivered with all that a careful user could pick instead: on "
+        "the processor torch.compile, the same autotuned with frozen weights, ONNX Runtime and OpenVINO "
+        "(extra peers).", "Judging", kind=bool, only=("bench",),
+    ),
+    Option(
         "library_calls", "--library-calls", "May a kernel leave the work to torch and its libraries?",
         "Judging", choices=_choices(LibraryCalls), is_configurable=True,
     ),

@@ -237,6 +237,8 @@ class BenchRequest(_Experiment, _WithPolicy):
     baselines: tuple[str, ...] | None = None
     stop_after: float | None = Field(default=None, ge=1.0)
     """Seconds after which no further task is begun."""
+    peers: bool = False
+    """Compare what is delivered with all that a careful user could pick instead."""
     quick: bool = False
     """Deliver by the search's own verdicts."""
     profile: bool = True

@@ -100,6 +100,7 @@ class _Zygote:
             "spawn": self.spawn,
             "reap": self.reap,
             "load": self.load,
+            "prepare": self.prepare,
         }
         while True:
             if not select.select([self._sock], [], [], _LOOK_S if self._is_ready_for_workers else _IDLE_S)[0]:
@@ -174,6 +175,11 @@ class _Zygote:
         if not self._is_ready_for_workers:
             _import(_FOR_WORKERS)
             self._is_ready_for_workers = True
+
+    def prepare(self, message: Message, fds: list[int]) -> Message:
+        """Import what workers need."""
+        self._get_ready_for_workers()
+        return {}
 
     def load(self, message: Message, fds: list[int]) -> Message:
         """Import modules that children to come will need; what runs in parallel at its import is none."""

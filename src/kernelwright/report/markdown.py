@@ -67,6 +67,8 @@ def bench_markdown(
         failed, stuck = failed_notes(members), compiler_notes(members)
         parts += [f"Failed:\n\n{bullets(failed)}"] if failed else []
         parts += [f"The compiler:\n\n{bullets(stuck)}"] if stuck else []
+        missing = missing_notes(members)
+        parts += [f"Baselines without a figure:\n\n{bullets(missing)}"] if missing else []
     return "\n\n".join(parts) + "\n"
 
 
@@ -88,17 +90,40 @@ def by_group(rows: Sequence[BenchRow]) -> dict[str, list[BenchRow]]:
 
 
 def summary_table(rows: Sequence[BenchRow], summaries: Sequence[Summary]) -> Table:
-    """Return the sums, with a column for each further baseline."""
+    """Return the sums; where there are further baselines, with a column for each and one for the fastest."""
     further = _further(rows)
-    cells = [(*summary_cells(s), *(_spread(s.over.get(name)) for name in further)) for s in summaries]
-    return Table((*SUMMARY_HEADER, *(f"geomean / {name}" for name in further)), cells)
+    header = (
+        *SUMMARY_HEADER,
+        *(f"geomean / {name}" for name in further),
+        *(["geomean / fastest"] if further else []),
+    )
+    cells = [
+        (
+            *summary_cells(s),
+            *(_spread(s.over.get(name)) for name in further),
+            *([_spread(s.best)] if further else []),
+        )
+        for s in summaries
+    ]
+    return Table(header, cells)
 
 
 def task_table(rows: Sequence[BenchRow], members: Sequence[BenchRow]) -> Table:
-    """Return a line for each of the members, with a column for each further baseline of all rows."""
+    """Return a line for each of the members.
+
+    Where there are further baselines, there is a column for each of those of all rows, and one for the
+    fastest.
+    """
     further = _further(rows)
-    cells = [(*row_cells(row), *(_interval(row.speedups.get(name)) for name in further)) for row in members]
-    over = tuple(f"over {name}" for name in further)
+    over = (*(f"over {name}" for name in further), *(["over the fastest"] if further else []))
+    cells = [
+        (
+            *row_cells(row),
+            *(_interval(row.speedups.get(name)) for name in further),
+            *([_best(row)] if further else []),
+        )
+        for row in members
+    ]
     figures = {*TASK_HEADER[3:8], *over}
     return Table((*TASK_HEADER, *over), cells, numbers=figures)
 
@@ -106,6 +131,11 @@ def task_table(rows: Sequence[BenchRow], members: Sequence[BenchRow]) -> Table:
 def failed_notes(rows: Sequence[BenchRow]) -> list[str]:
     """Return a line for each task that failed."""
     return [f"{row.task}: {row.detail}" for row in rows if not row.is_success]
+
+
+def missing_notes(rows: Sequence[BenchRow]) -> list[str]:
+    """Return a line for each baseline of a task that could not be made or computes something else."""
+    return [f"{row.task}: {name}: {why}" for row in rows for name, why in row.missing.items()]
 
 
 def compiler_notes(rows: Sequence[BenchRow]) -> list[str]:
@@ -209,6 +239,13 @@ def _compiled(summary: Summary) -> str:
     n_measured = summary.compiled.n if summary.compiled else 0
     missing = summary.n_success - n_measured
     return f"{text} ({missing} not measured)".strip() if missing else text
+
+
+def _best(row: BenchRow) -> str:
+    if (found := row.over_best) is None:
+        return ""
+    name, over = found
+    return f"{_interval(over)} {name}"
 
 
 def _interval(value: RatioInterval | None) -> str:

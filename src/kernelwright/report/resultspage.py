@@ -60,6 +60,7 @@ def _task_parts(rows: Sequence[BenchRow]) -> list[PagePart]:
     for group, members in markdown.by_group(rows).items():
         notes = [f"Failed: {note}" for note in markdown.failed_notes(members)]
         notes += [f"The compiler: {note}" for note in markdown.compiler_notes(members)]
+        notes += [f"Without a figure: {note}" for note in markdown.missing_notes(members)]
         parts.append(PagePart(f"Tasks: {group}", [markdown.task_table(rows, members)], notes=notes))
     return parts
 

@@ -26,6 +26,8 @@ Source: KernelBench, ``score.py``; strict comparison, all tasks in the denominat
 NEAR_FLOOR = 0.8
 """Fraction of the roofline floor from which a task counts as at or near it; our choice."""
 RESAMPLES = 2000
+EAGER, TORCH_COMPILE = "eager", "torch_compile"
+"""Baselines with a column of their own."""
 
 
 class Ending(StrEnum):
@@ -57,6 +59,8 @@ class BenchRow(Frozen):
     """The same over torch.compile; None where it was not measured."""
     speedups: dict[str, RatioInterval] = Field(default_factory=dict)
     """The same over further baselines, by name."""
+    missing: dict[str, str] = Field(default_factory=dict)
+    """Baseline -> why there is no figure: it could not be made, or computes something else."""
     floor_fraction: float | None = None
     """Of what was delivered; None when no floor is known."""
     eager_ms: float | None = None
@@ -78,6 +82,19 @@ class BenchRow(Frozen):
     def is_success(self) -> bool:
         """True when what was delivered is verified or unchanged."""
         return self.ending is not Ending.FAILED
+
+    @property
+    def over_best(self) -> tuple[str, RatioInterval] | None:
+        """The fastest baseline, and the speedup over that; None where eager alone was measured."""
+        known = dict(self.speedups)
+        if self.speedup_compile is not None:
+            known[TORCH_COMPILE] = self.speedup_compile
+        if not known:
+            return None
+        if self.speedup_eager is not None:
+            known[EAGER] = self.speedup_eager
+        best = min(known, key=lambda name: known[name].ratio)
+        return best, known[best]
 
 
 class TaskSpread(Frozen):
@@ -106,6 +123,8 @@ class Summary(Frozen):
     compiled: TaskSpread | None
     over: dict[str, TaskSpread] = Field(default_factory=dict)
     """The same over further baselines, by name."""
+    best: TaskSpread | None = None
+    """The same over the fastest baseline of each task."""
     fast_p: dict[str, float]
     """Threshold over eager -> share of all tasks; failed ones count as not."""
     fast_p_compile: dict[str, float]
@@ -149,13 +168,14 @@ def row_from_story(
     return row.model_copy(
         update={
             "ending": Ending.FASTER,
-            "speedup_eager": speedup_over(evaluation, "eager"),
-            "speedup_compile": speedup_over(evaluation, "torch_compile"),
+            "speedup_eager": speedup_over(evaluation, EAGER),
+            "speedup_compile": speedup_over(evaluation, TORCH_COMPILE),
             "speedups": {
                 name: over for name in _further(evaluation) if (over := speedup_over(evaluation, name))
             },
+            "missing": evaluation.missing_baselines,
             "floor_fraction": floor_fraction(evaluation),
-            "eager_ms": baseline_ms(evaluation, "eager"),
+            "eager_ms": baseline_ms(evaluation, EAGER),
             "delivered_ms": latency_ms(evaluation),
         }
     )
@@ -173,8 +193,9 @@ def _unchanged(story: Story) -> dict[str, object]:
         **({"detail": f"the last finalist: {refused}"} if refused else {}),
         "ending": Ending.UNCHANGED,
         "speedup_eager": RatioInterval(1.0, 1.0, 1.0),
-        "speedup_compile": _eager_over(evaluation, "torch_compile"),
+        "speedup_compile": _eager_over(evaluation, TORCH_COMPILE),
         "speedups": {name: over for name in _further(evaluation) if (over := _eager_over(evaluation, name))},
+        "missing": evaluation.missing_baselines if evaluation else {},
         "floor_fraction": floor_ms / eager_ms if floor_ms and eager_ms else None,
         "eager_ms": eager_ms,
         "delivered_ms": eager_ms,
@@ -184,12 +205,12 @@ def _unchanged(story: Story) -> dict[str, object]:
 def _further(evaluation: Evaluation | None) -> list[str]:
     """Return the baselines that have no column of their own."""
     names = dict.fromkeys(s.baseline for r in (evaluation.told if evaluation else ()) for s in r.speedups)
-    return [name for name in names if name not in ("eager", "torch_compile")]
+    return [name for name in names if name not in (EAGER, TORCH_COMPILE)]
 
 
 def _eager_over(evaluation: Evaluation | None, baseline: str) -> RatioInterval | None:
     """Return how eager compares with another baseline: both were measured against one candidate."""
-    eager = speedup_over(evaluation, "eager") if evaluation else None
+    eager = speedup_over(evaluation, EAGER) if evaluation else None
     other = speedup_over(evaluation, baseline) if evaluation else None
     if eager is None or other is None:
         return None
@@ -214,6 +235,7 @@ def summarise(name: str, rows: Sequence[BenchRow]) -> Summary:
         n_unchanged=sum(row.ending is Ending.UNCHANGED for row in rows),
         eager=spread(eager),
         compiled=spread(compiled),
+        best=spread([best[1].ratio for row in won if (best := row.over_best)]),
         over={baseline: found for baseline, ratios in further.items() if (found := spread(ratios))},
         fast_p=fast_p(eager, len(rows)),
         fast_p_compile=fast_p(compiled, len(rows)),

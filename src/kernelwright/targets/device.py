@@ -64,5 +64,7 @@ class DeviceKind:
     """Products may be less exact than float32 there where the task's tolerance says so."""
 
 
-PROCESSOR = DeviceKind("cpu", title="the processor")
+PEERS = ("torch_compile_frozen", "onnxruntime", "openvino")
+"""What else a careful user of the processor picks."""
+PROCESSOR = DeviceKind("cpu", title="the processor", baselines=PEERS)
 """The machine's own processor; tensors lie in memory that the referee shares with the candidate."""

@@ -16,7 +16,7 @@ INPUT, HELD, RESULT = "input", "held", "result"
 
 
 @dataclass(frozen=True)
-class SharedPart:
+class StridedView:
     """How a view lies in the memory of what it is a view of."""
 
     shape: tuple[int, ...]
@@ -37,7 +37,7 @@ class Alias:
     """``input``, ``held`` (by the module) or ``result``."""
     place: int | str
     """Position among the tensors of the call or of the result, or the name in the module."""
-    view: SharedPart | None = None
+    view: StridedView | None = None
     """None: it is that very tensor."""
 
     def written(self, source: str) -> str:
@@ -98,7 +98,7 @@ def from_data(data: Mapping[str, Any] | None) -> Alias | None:
     view, place = data["view"], data["place"]
     if data["of"] not in (INPUT, HELD, RESULT) or isinstance(place, str) is not (data["of"] == HELD):
         raise ValueError(f"a result cannot be {data['of']} {place}")
-    made = view and SharedPart(_numbers(view["shape"]), _numbers(view["stride"]), int(view["offset"]))
+    made = view and StridedView(_numbers(view["shape"]), _numbers(view["stride"]), int(view["offset"]))
     return Alias(data["of"], place if isinstance(place, str) else int(place), made)
 
 
@@ -118,7 +118,7 @@ def _among(result: torch.Tensor, sources: Sequence[Source]) -> Alias | None:
     if is_negated or result.dtype is not other.dtype or type(result) is not torch.Tensor:
         return None
     offset = int(result.storage_offset()) - int(other.storage_offset())
-    return Alias(of, place, SharedPart(tuple(result.shape), tuple(result.stride()), offset))
+    return Alias(of, place, StridedView(tuple(result.shape), tuple(result.stride()), offset))
 
 
 def _address(tensor: torch.Tensor) -> int:

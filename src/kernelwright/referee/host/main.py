@@ -24,6 +24,7 @@ from kernelwright.referee.host.float64_oracle import on_processor, run_in_double
 from kernelwright.referee.host.input_distributions import nudge, shift, shift_alike
 from kernelwright.referee.host.odd_rows import Keeping
 from kernelwright.referee.host.open_order import OrderTrace
+from kernelwright.referee.host.peers.make import make_peer
 from kernelwright.referee.host.weight_draws import change_state
 from kernelwright.referee.worker.call_loop import CallLoop
 from kernelwright.referee.worker.layouts import Slot, extent, slots_in
@@ -308,15 +309,18 @@ class Host(Runner):
                 raise error from None
 
     def compile(self, message: Message) -> Message:
-        """Make another baseline callable; compile it, if it is compiled, by a call on a set."""
+        """Make another baseline callable, warmed on a set; compile it, if it is compiled."""
         assert self.model is not None
         name = message["name"]
+        args = tuple(self.sets[message["set"]])
         if name == EAGER_TF32:
-            self.callables[name] = self.model
-            return {}
-        compiled = torch.compile(self.model, dynamic=False, mode=COMPILE_MODES[name])
-        compiled(*self.sets[message["set"]])
-        self.callables[name] = compiled
+            made: Callable[..., Any] = self.model
+        elif name in COMPILE_MODES:
+            made = torch.compile(self.model, dynamic=False, mode=COMPILE_MODES[name])
+            made(*args)
+        else:
+            made = make_peer(name, self.model, args)
+        self.callables[name] = made
         self.placement.release()
         return {}
 

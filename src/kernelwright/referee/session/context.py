@@ -13,7 +13,7 @@ from kernelwright.machine.device_lease import DeviceLease
 from kernelwright.referee.checks.floor import FloorCheck
 from kernelwright.referee.device import parse_device
 from kernelwright.referee.session.candidate_process import CandidateProcess
-from kernelwright.referee.session.launcher import FOR_WORKERS, Launcher
+from kernelwright.referee.session.launcher import Launcher
 from kernelwright.referee.session.lead import Lead
 from kernelwright.referee.session.ordinary import TimedProgram
 from kernelwright.referee.session.reference_process import ReferenceProcess
@@ -66,7 +66,7 @@ class JudgingContext:
         """Wait until nothing of this evaluation works beside its timing: no floors, nothing that starts."""
         _ = self.floors
         if self.ordinary is not None and self.has_ordinary:
-            self.ordinary.load(FOR_WORKERS)
+            self.ordinary.prepare()
 
     def lease(self) -> DeviceLease:
         """Return a lease on the device that candidates are timed on; it is not taken yet."""

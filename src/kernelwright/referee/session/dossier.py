@@ -30,6 +30,8 @@ class Dossier:
         """What was built for the candidate."""
         self.library_calls: dict[str, int] = {}
         self.families_skipped: dict[str, str] = {}
+        self.missing_baselines: dict[str, str] = {}
+        """Baseline -> why there was none."""
         self.not_replayed: set[str] = set()
         """Workloads on which the candidate was too slow for a replay to matter."""
         self.ordinary: list[OrdinaryResult] = []

@@ -58,6 +58,7 @@ class Judging:
             phases_s=dossier.phases_s,
             facts=dossier.facts,
             notes=dossier.notes,
+            missing_baselines=dossier.missing_baselines,
             not_replayed=tuple(sorted(dossier.not_replayed)),
             library_calls=None if failure else dossier.library_calls,
             is_final=context.is_final,

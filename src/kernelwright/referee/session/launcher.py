@@ -67,8 +67,6 @@ KEPT_MEMORY = {
 """Variables under which malloc keeps all memory, in huge pages: no call pays for fresh pages."""
 INDUCTOR = "kernelwright.referee.inductor"
 """What torch.compile needs beyond the rest of torch; it takes seconds to import."""
-FOR_WORKERS = "kernelwright.referee.worker.main"
-"""What a zygote imports before it forks the first worker."""
 _AT_HOME_IN_THERE = {"HOME": "/tmp", "USER": "candidate", "TORCHINDUCTOR_CACHE_DIR": "/tmp/inductor"}
 """Environment of the zygote inside bubblewrap, which sees neither accounts nor the referee's caches."""
 BUILT_BYTES = 64 << 20
@@ -390,8 +388,21 @@ class Launcher:
             self._wait_ready()
             if name not in self._loaded:
                 self._loaded.add(name)
-                for is_trusted in (True, False):
-                    self._zygote_for(is_trusted=is_trusted)[0].ask({"op": "load", "names": [name]})
+                self._ask_zygotes({"op": "load", "names": [name]})
+
+    def prepare(self) -> None:
+        """Have the first worker fork as soon as any later one.
+
+        Raises:
+            UserError, MachineError: as ``spawn``.
+        """
+        with self._starting:
+            self._wait_ready()
+            self._ask_zygotes({"op": "prepare"})
+
+    def _ask_zygotes(self, message: Message) -> None:
+        for is_trusted in (True, False):
+            self._zygote_for(is_trusted=is_trusted)[0].ask(message)
 
     def spawn(
         self,

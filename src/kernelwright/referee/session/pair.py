@@ -167,7 +167,7 @@ class ProcessPair:
             self.dossier.log += f"the candidate changed in its process: {changes}\n"
 
     def time(self) -> None:
-        """Time the candidate and the baselines alternately; note missing baselines in the log."""
+        """Time the candidate and the baselines alternately; note which baselines are missing."""
         reference = self.worker.reference
         self.context.settle()
         for name in self.context.baselines:
@@ -178,7 +178,8 @@ class ProcessPair:
         self._measure()
         for name in self.context.baselines if self.turn == 0 else ():
             if why := reference.prepare_baseline(name):
-                self.dossier.log += f"baseline {name} is missing: {why}\n"
+                self.dossier.missing_baselines[name] = why
+                self.dossier.note(f"baseline {name} is missing: {why}")
 
     def _measure(self) -> None:
         self._exchange = self._new_exchange()

@@ -169,8 +169,8 @@ class RefereeSession:
             final: Use several pairs of fresh processes, for the reference too, and fresh seeds only.
             floors: See ``Floors``. Where a candidate is far faster than its floor, the machine's peaks are
                 measured again; one that still is, is rejected.
-            baselines: What to compare with. A baseline that torch.compile cannot make is left out, and
-                ``log`` says why.
+            baselines: What to compare with. One that cannot be made is left out, and
+                ``missing_baselines`` says why.
 
         Raises:
             TaskError: the reference failed, or its process died.

@@ -43,9 +43,9 @@ from kernelwright.referee.session.input_samples import (
     plan_samples,
 )
 from kernelwright.referee.session.launcher import Launcher
-from kernelwright.referee.session.moved_weights import WeightMoves
 from kernelwright.referee.session.sample_maker import ANOTHER, DrawMaker, NonFinite, Unchanged
 from kernelwright.referee.session.shared_memory import ITEM_BYTES, SharedMemory, TensorMemory
+from kernelwright.referee.session.weight_moves import WeightMoves
 from kernelwright.referee.settings import RefereeSettings
 from kernelwright.referee.worker.layouts import Slot, lanes_of, slots_in
 from kernelwright.referee.worker.wire import Message

@@ -1,0 +1,1 @@
+"""What else a careful user picks, made callable like the reference. Begin with ``make.py``."""
