@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from kernelwright.core.errors import MachineError
+from kernelwright.referee.baselines import known_baselines
 
 
 @pytest.fixture
@@ -119,6 +120,27 @@ def test_further_baselines_are_those_of_the_targets_device(cli: Any, engine: Any
     run_id = result.json["rows"][0]["run_id"]
     spec = cli("runs", "show", run_id, "--json").json["run"]["spec"]
     assert spec["baselines"] == ["eager", "torch_compile"]
+
+
+def test_peers_are_all_that_the_device_knows(
+    cli: Any, engine: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    versions = {"onnxruntime": "1.0", "openvino": "2.0"}
+    for module in ("benching", "machines"):
+        monkeypatch.setattr(f"kernelwright.api.{module}.package_versions", lambda names: versions)
+    result = cli("bench", folder, "--peers", "--json")
+    assert result.json["environment"]["openvino"] == "2.0"
+    spec = cli("runs", "show", result.json["rows"][0]["run_id"], "--json").json["run"]["spec"]
+    assert set(spec["baselines"]) == set(known_baselines("cpu"))
+
+
+def test_peers_that_are_not_installed_end_in_one_line(
+    cli: Any, engine: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kernelwright.api.machines.package_versions", lambda names: {"openvino": None})
+    result = cli("bench", folder, "--peers")
+    assert result.code == 2
+    assert "needs openvino, which is not installed" in result.err and "kernelwright[peers]" in result.err
 
 
 @pytest.mark.parametrize("option", ["--quick", "--no-profile"])

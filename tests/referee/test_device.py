@@ -104,8 +104,9 @@ def test_a_cache_behind_the_second_level_counts_where_it_is_known() -> None:
     assert DeviceFacts.of("nobody's", 7, 9) == DeviceFacts("nobody's", 7, 9)
 
 
-def test_a_gpu_can_be_compared_with_more_baselines() -> None:
-    assert known_baselines("cpu") == ("eager", "torch_compile")
+def test_each_device_has_baselines_of_its_own() -> None:
+    peers = ("torch_compile_frozen", "onnxruntime", "openvino")
+    assert known_baselines("cpu") == ("eager", "torch_compile", *peers)
     assert known_baselines("cuda") == ("eager", "torch_compile", "eager_tf32", "torch_compile_max_autotune")
 
 

@@ -104,8 +104,31 @@ def test_further_baselines_have_columns_and_geomeans_of_their_own() -> None:
     (summary,) = summaries(measured)
     assert summary.over["eager_tf32"].geomean == pytest.approx(over.ratio)
     text = bench_markdown("b", measured, [summary], date="d", command="c", environment={})
-    assert "| over eager_tf32 |" in text and "| geomean / eager_tf32 |" in text
+    assert "| over eager_tf32 | over the fastest |" in text
+    assert "| geomean / eager_tf32 | geomean / fastest |" in text
     assert BenchRow.model_validate_json(measured[0].model_dump_json()) == measured[0]
+
+
+def test_what_is_delivered_is_held_against_the_fastest_baseline_of_its_task() -> None:
+    row = row_of(make_store(), "t")
+    assert row.speedup_compile is not None
+    assert row.over_best == ("torch_compile", row.speedup_compile)
+    peers = {"onnxruntime": RatioInterval(1.2, 1.1, 1.3), "openvino": RatioInterval(0.9, 0.8, 1.0)}
+    beaten = row.model_copy(update={"speedups": peers})
+    assert beaten.over_best == ("openvino", peers["openvino"])
+    slower = {"onnxruntime": RatioInterval(9.0, 8.0, 10.0)}
+    first = beaten.model_copy(update={"speedups": slower, "speedup_compile": None})
+    assert first.over_best == ("eager", first.speedup_eager)
+    alone = first.model_copy(update={"speedups": {}})
+    assert alone.over_best is None
+    best = summarise("all", [beaten, alone]).best
+    assert best is not None and (best.n, best.geomean) == (1, pytest.approx(0.9))
+
+
+def test_a_baseline_without_a_figure_stands_below_the_table_with_its_reason() -> None:
+    row = row_of(make_store(), "t").model_copy(update={"missing": {"openvino": "output 0 differs"}})
+    text = bench_markdown("n", [row], [], date="d", command="c", environment={})
+    assert "- t: openvino: output 0 differs" in text
 
 
 def test_fast_p_is_strict_and_counts_failed_tasks() -> None:

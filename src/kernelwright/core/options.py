@@ -291,13 +291,15 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option("final", "--final", "Longer, in fresh processes.", "Judging", kind=bool),
     Option(
-        "baselines", "--baseline", "Compare what is delivered with this: eager, torch_compile; on a GPU also "
-        "eager_tf32, torch_compile_max_autotune. Repeatable.", "Judging", many=True,
+        "baselines", "--baseline", "Compare what is delivered with this: eager, torch_compile; on the "
+        "processor also torch_compile_frozen, onnxruntime, openvino; on a GPU also eager_tf32, "
+        "torch_compile_max_autotune. Repeatable.", "Judging", many=True,
         default="eager and torch_compile", only=("optimize", "bench"), is_configurable=True,
     ),
     Option(
-        "baselines", "--baseline", "eager or torch_compile; on a GPU also eager_tf32, "
-        "torch_compile_max_autotune. Repeatable.", "Judging", many=True, default="eager",
+        "baselines", "--baseline", "eager or torch_compile; on the processor also torch_compile_frozen, "
+        "onnxruntime, openvino; on a GPU also eager_tf32, torch_compile_max_autotune. Repeatable.",
+        "Judging", many=True, default="eager",
         only=("evaluate",),
     ),
     Option(

@@ -5,12 +5,14 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_leaves, tree_map
 
-ALLOWED, ALLOWED_HALF = 1e-3, 3e-2
-"""Scaled difference from eager's outputs that a peer may have; ignoring train mode costs far more."""
+ALLOWED, ALLOWED_HALF = 5e-5, 3e-2
+"""Scaled difference from eager's outputs, or buffers after the call, that a peer may have."""
 DIFFERENT = 1e-3
 """Share of an output's integers that may differ: which of nearly equal values is the largest is open."""
+STRETCHED = 1.5
+"""Inputs so many times as large are tried, too."""
 _HALVES = (torch.float16, torch.bfloat16)
 
 
@@ -25,11 +27,13 @@ def make_peer(name: str, model: nn.Module, args: tuple[Any, ...]) -> Callable[..
     same memory from every call.
 
     Raises:
-        WrongOutputs: it differs from the reference on these inputs.
+        WrongOutputs: it differs from the reference on these inputs or on larger ones, or does not change
+            buffers alike.
         Exception: as the library raises, where it cannot make one.
     """
     peer = _maker(name)(model, args)
-    require_same(peer(*args), model(*args))
+    for values in (args, tree_map(_stretched, args)):
+        require_same(_called(peer, model, values), _called(model, model, values))
     return peer
 
 
@@ -46,6 +50,21 @@ def _maker(name: str) -> Callable[[nn.Module, tuple[Any, ...]], Callable[..., An
     from kernelwright.referee.host.peers.frozen_compile import compile_frozen
 
     return compile_frozen
+
+
+def _stretched(value: Any) -> Any:
+    is_float = isinstance(value, torch.Tensor) and value.is_floating_point()
+    return value * STRETCHED if is_float else value
+
+
+def _called(call: Callable[..., Any], model: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return outputs and the reference's buffers after a call, and put the buffers back."""
+    before = {name: value.clone() for name, value in model.named_buffers()}
+    outputs = tree_map(lambda x: x.clone() if isinstance(x, torch.Tensor) else x, call(*args))
+    after = {name: value.clone() for name, value in model.named_buffers()}
+    for name, value in model.named_buffers():
+        value.copy_(before[name])
+    return outputs, after
 
 
 def require_same(outputs: Any, expected: Any) -> None:
