@@ -29,7 +29,8 @@ moves inputs 4096 times as far.
 Where a few rows of the inputs are far from ordinary, outputs are judged *row by row*: ``rms(o)`` is that of
 an output's row, or that of the middle row where this is more, and ``allowed`` depends on the reference's
 error in the same row. Else one row of huge values would hide what is wrong in the others. A row is what lies
-along the last axis.
+along the last axis. Where the reference convolves, it is a whole image: Winograd's and Fourier's transforms
+mix values of one image, so that a large one leaves its rounding in all of it.
 
 ``kernelbench`` is ``allclose(1e-4, 1e-4)`` against the float32 reference instead. Integers and bools must
 equal the reference's or the oracle's, element by element. We chose the constants.
@@ -439,6 +440,11 @@ def row_width(shape: Sequence[int]) -> int:
     """Return the elements of a row of an output: what lies along the last axis, where there are several."""
     count = math.prod(shape)
     return int(shape[-1]) if shape and count > shape[-1] > 0 else 1
+
+
+def image_width(shape: Sequence[int]) -> int:
+    """Return the elements of an image of an output: what lies along all axes but the first."""
+    return math.prod(shape[1:]) if len(shape) > 1 and shape[0] > 0 else row_width(shape)
 
 
 def decode(raw: Array, dtype: str) -> Array:

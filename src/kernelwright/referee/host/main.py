@@ -22,6 +22,7 @@ from kernelwright.referee.host.acceptance import Asking, Questions, Values
 from kernelwright.referee.host.change import AcceptedInputs, as_float, change_sample, one_thread
 from kernelwright.referee.host.float64_oracle import on_processor, run_in_double
 from kernelwright.referee.host.input_distributions import nudge, shift, shift_alike
+from kernelwright.referee.host.mixing import MixingTrace
 from kernelwright.referee.host.odd_rows import Keeping
 from kernelwright.referee.host.open_order import OrderTrace
 from kernelwright.referee.host.peers.make import make_peer
@@ -135,7 +136,8 @@ class Host(Runner):
         """Find out what the reference accepts as inputs, on the weights that are loaded.
 
         Answers with what is not tried, and why; with ``nonfinite: True`` where NaN and infinity are; with
-        everything for another host of the same reference (``tell``).
+        ``mixes: True`` where images are convolved; with everything for another host of the same reference
+        (``tell``).
         """
         values, found = self._draw(message["seed"])
         buffers = dict(self._model.named_buffers())
@@ -173,8 +175,11 @@ class Host(Runner):
             )
         )
         self._accepted = asking.answer(nonfinite=Nonfinite(message["nonfinite"]))
+        with MixingTrace() as trace:
+            call(self._model, found)
         self.placement.release()
         return {
+            "mixes": trace.mixes,
             "skipped": dict(self._accepted.skipped),
             "nonfinite": bool(self._accepted.nonfinite),
             "accepted": ACCEPTED.dump_python(self._accepted, mode="json"),

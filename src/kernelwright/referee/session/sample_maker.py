@@ -18,6 +18,7 @@ from kernelwright.referee.checks.tolerance import (
     ExpectedOutput,
     Storage,
     decode,
+    image_width,
     is_float,
     row_width,
 )
@@ -86,6 +87,8 @@ class DrawMaker:
 
     def __init__(self, host: HostProcess, layout: SampleLayout, nonfinite: Nonfinite) -> None:
         self._host, self._layout, self._nonfinite = host, layout, nonfinite
+        self._mixes = False
+        """Whether values of an image may mix; known once the reference has been asked."""
         self._names = (f"draw{i}" for i in itertools.count())
         self._spares: dict[int, _Spare] = {}
         self._watched: dict[str, Slot] = dict(layout.state)
@@ -173,11 +176,14 @@ class DrawMaker:
 
     def ask(self, seed: int) -> Message:
         """Have the host find out what the reference accepts as inputs, on the weights that it has."""
-        return self._host.call("ask", seed=seed, nonfinite=str(self._nonfinite))
+        accepted = self._host.call("ask", seed=seed, nonfinite=str(self._nonfinite))
+        self._mixes = bool(accepted["mixes"])
+        return accepted
 
     def tell(self, accepted: Message) -> None:
         """Tell the host what another one of the same reference answered."""
         self._host.call("tell", accepted=accepted["accepted"])
+        self._mixes = bool(accepted["mixes"])
 
     def _run_reference(self, name: str, key: SampleKey) -> None:
         try:
@@ -366,7 +372,7 @@ class DrawMaker:
             policy=self._host.task.tolerance,
             inputs_per_output=max(self._layout.n_input_elements / n_outputs, self._layout.longest_reduction),
             slack=key.slack,
-            width=row_width(slot["shape"]),
+            width=image_width(slot["shape"]) if self._mixes else row_width(slot["shape"]),
             storage=storage,
             least_scale=least_scale,
         )
