@@ -23,8 +23,11 @@ OWN_PRODUCT = "own-product"
 """The edit for targets whose printers have kernels for products (``Lowering.own_products``)."""
 FEW_CHANNELS = 4
 """Channels a group up to which libraries have no matrix to multiply, and loops over windows are ahead."""
-FEW_CHANNELS_GAIN = 1.5
-"""What generated code promises there; measured 1.3 to 5 on convolutions of one to three dimensions."""
+WINDOWS_GAIN = 1.5
+"""What generated code promises there, and where 3 x 3 windows can be transformed. Measured: 1.3 to 5 on
+convolutions of few channels in one to three dimensions, 1.2 to 1.8 with transforms."""
+TRANSFORMED_PLANES, TRANSFORMED_WIDTH, TRANSFORMED_PLACES = (8, 256), 12, 192
+"""Channels, columns and places of an image for which transforms were faster than the library."""
 MIN_BYTES = 1 << 14
 """Edits ignore tensors smaller than this."""
 TORCH_IS_GOOD = (
@@ -71,6 +74,23 @@ def channels_added(node: fx.Node) -> int | None:
         return None
     image, groups = node.all_input_nodes[0], node.args[8]
     return int(image.meta["val"].shape[1]) // int(str(groups))
+
+
+def has_transforms(node: fx.Node) -> bool:
+    """Tell whether a convolution has a 3 x 3 window that moves by one, and channels and places enough.
+
+    Winograd's transforms then need 4 multiplications for a result where a library needs 9.
+    """
+    if operator_name(node) != "convolution.default" or node.args[8] != 1 or len(node.meta["val"].shape) < 4:
+        return False
+    image, weight = (n.meta["val"].shape for n in node.all_input_nodes[:2])
+    out = node.meta["val"].shape
+    moves = [list(node.args[place])[-2:] for place in (3, 5)]  # type: ignore[arg-type]
+    is_plain = list(weight[-2:]) == [3, 3] and moves == [[1, 1], [1, 1]]
+    planes = int(image[1]) * prod(weight[2:-2])
+    is_large = out[-1] >= TRANSFORMED_WIDTH and out[-2] * out[-1] >= TRANSFORMED_PLACES
+    low, high = TRANSFORMED_PLANES
+    return bool(is_plain and is_large and low <= planes <= high and out[1] >= low)
 
 
 def product_size(node: fx.Node) -> str:
@@ -186,10 +206,12 @@ def _product_sites(captured: Captured, options: FusionOptions, lowered: Lowered)
         if node.name not in options.own:
             name, channels = str(operator_name(node)).split(".")[0], channels_added(node)
             why = f"{name} of {product_size(node)}: a library call, and its result passes through memory"
-            if channels is None or channels > FEW_CHANNELS:
-                yield Site(node.name, why, 1.1)
+            if channels is not None and channels <= FEW_CHANNELS:
+                yield Site(node.name, f"{why}; {channels} channels a sum make no matrix", WINDOWS_GAIN)
+            elif has_transforms(node):
+                yield Site(node.name, f"{why}; transforms need 4 products instead of 9", WINDOWS_GAIN)
             else:
-                yield Site(node.name, f"{why}; {channels} channels a sum make no matrix", FEW_CHANNELS_GAIN)
+                yield Site(node.name, why, 1.1)
 
 
 def _own(options: FusionOptions, node: str) -> FusionOptions:

@@ -57,7 +57,8 @@ class Lowering:
     own_products: bool = False
     """Its printer has kernels for matrix products and convolutions, in the place of library calls."""
     own_windows: bool = False
-    """Its printer has kernels for convolutions of few channels, which are ahead of the library's."""
+    """Its printer has kernels for convolutions of few channels and with 3 x 3 windows, which are ahead of the
+    library's."""
     loosens: frozenset[str] = frozenset()
     """Lowerings, ``schedule:NAME``, that round more than float32 does: only where the tolerance allows it."""
     estimate_ns: Callable[[Program, Machine], float] | None = None

@@ -167,7 +167,7 @@ def test_depthwise_and_grouped_convolutions_slide_by_default(
 
 @pytest.mark.parametrize(
     ("layer", "shape"),
-    [("nn.Conv1d(8, 8, 5, groups=8)", (2, 8, 40)), ("nn.Conv2d(8, 32, 3)", (1, 8, 12, 12))],
+    [("nn.Conv1d(8, 8, 5, groups=8)", (2, 8, 40)), ("nn.Conv2d(8, 32, 5)", (1, 8, 12, 12))],
     ids=["one-row", "many-filters"],
 )
 def test_rows_that_serve_one_result_and_many_filters_keep_their_forms(

@@ -11,7 +11,7 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import LoweringError
 from kernelwright.core.plan import Move, Plan
 from kernelwright.ir.edits import Site
-from kernelwright.ir.fusion_edits import FEW_CHANNELS_GAIN, OWN_PRODUCT
+from kernelwright.ir.fusion_edits import OWN_PRODUCT, WINDOWS_GAIN
 from kernelwright.ir.plan_lowering import sites
 
 MAX_ALGEBRA_MOVES = 24
@@ -86,14 +86,14 @@ class ExpertGenerator:
         return plan
 
     def _with_windows(self, problem: Problem, plan: Plan) -> Plan:
-        """Take convolutions of few channels from the library where the target has better kernels."""
+        """Take convolutions from the library for which the target has better kernels."""
         carried = self._workshop.carried(problem, plan)
         if not carried.lowering.own_windows:
             return plan
         for skill, lowering in self._workshop.lowerings(problem).items():
             if lowering == f"fusion:{OWN_PRODUCT}":
                 for site in sites(carried, lowering):
-                    if site.gain >= FEW_CHANNELS_GAIN:
+                    if site.gain >= WINDOWS_GAIN:
                         plan = plan.then(Move(skill=skill, region=site.region, why=site.why))
                 return plan
         return plan

@@ -16,6 +16,7 @@ from kernelwright.targets.cpp.attention import AttentionTiling, attention_tiling
 from kernelwright.targets.cpp.schedule import CppSchedule, schedule_of
 from kernelwright.targets.cpp.tiling import Tiling, is_shared, tiling_of
 from kernelwright.targets.cpp.windows import WindowTiling, window_tiling
+from kernelwright.targets.cpp.winograd import WinogradTiling, winograd_tiling
 
 SERIAL_BELOW_NS = 30_000.0
 """Estimated single-thread time under which waking sleeping threads costs more than it saves."""
@@ -60,11 +61,11 @@ class Choices:
     tiling: Tiling | None = None
     """Of a product that is carried out in tiles; of the fields above only ``threads``, ``grain`` and
     ``exp_degree`` then matter."""
-    window: WindowTiling | None = None
+    window: WindowTiling | WinogradTiling | None = None
     """Of sums over windows, in tiles of their own; the same then matter as of a product."""
 
     @property
-    def in_tiles(self) -> Tiling | AttentionTiling | WindowTiling | None:
+    def in_tiles(self) -> Tiling | AttentionTiling | WindowTiling | WinogradTiling | None:
         """How sums in registers are cut up; None where loops carry the region out."""
         return self.attention or self.window or self.tiling
 
@@ -115,7 +116,8 @@ def resolve(region: Region, machine: Machine) -> Choices:
     if attention is not None:
         shared: Literal["kept", "none"] = "kept" if attention.is_shared else "none"
         return dataclasses.replace(choices, attention=attention, parallel=shared, stream=False)
-    window = window_tiling(region, machine)
+    winograd = winograd_tiling(region, machine)
+    window = winograd or window_tiling(region, machine)
     if window is not None:
         wide: Literal["kept", "none"] = "kept" if window.is_shared else "none"
         return dataclasses.replace(choices, window=window, parallel=wide)

@@ -20,6 +20,8 @@ from kernelwright.targets.cpp.prelude import prelude_for
 from kernelwright.targets.cpp.product import ProductPrinter
 from kernelwright.targets.cpp.text import ELEMENT_CTYPES, CppRenderer
 from kernelwright.targets.cpp.window_printer import WindowPrinter
+from kernelwright.targets.cpp.winograd import WinogradTiling
+from kernelwright.targets.cpp.winograd_printer import WinogradPrinter
 
 MOST_LANES = 1024
 """Lanes of a block of a step of a separable window."""
@@ -50,6 +52,8 @@ def print_region(region: Region) -> str:
     choices = resolve(region, UNKNOWN_MACHINE)
     if choices.attention is not None:
         return AttentionPrinter(region, choices, choices.attention, declaration).text()
+    if isinstance(choices.window, WinogradTiling):
+        return WinogradPrinter(region, choices, choices.window, declaration).text()
     if choices.window is not None:
         return WindowPrinter(region, choices, choices.window, declaration).text()
     if choices.tiling is not None:

@@ -46,16 +46,17 @@ class CppSchedule(Schedule):
     """Blocks of work that a thread takes whenever it is free; 0: equal shares from the start."""
     exp_degree: int | None = None
     """Degree of the polynomial in exponentials, and so in all that is made of them: 6 or 5."""
-    product: Literal["tile", "dot", "loops", "window"] | None = None
+    product: Literal["tile", "dot", "loops", "window", "winograd"] | None = None
     """Matrix products and convolutions: tiles of sums in registers with vectors along the columns, the same
-    with vectors along what is added, plain loops, or windows that slide over an image."""
+    with vectors along what is added, plain loops, windows that slide over an image, or products of an image
+    and filters after transforms."""
     register_tile: str | None = None
     """Products and attention: sums that stay in registers, ``ROWSxVECTORS``; of the form ``dot``
-    ``ROWSxCOLUMNS``."""
+    ``ROWSxCOLUMNS``, of transforms ``FILTERSxVECTORS``."""
     cache_block: str | None = None
     """Products: a share of work and how much of it one pass adds, ``ROWSxCOLUMNSxINNER``. Attention: rows and
-    keys whose scores are in memory, and the rows of a share, ``ROWSxKEYSxSHARE``. Windows: rows of a block
-    and filters that look at it, ``ROWSxFILTERS``."""
+    keys whose scores are in memory, and the rows of a share, ``ROWSxKEYSxSHARE``. Windows and
+    transforms: rows of a block and filters that look at it, ``ROWSxFILTERS``."""
     packing: Literal["none", "left", "right", "both"] | None = None
     """Products: the operands, of rows and of columns, that are copied into the order in which tiles read."""
 

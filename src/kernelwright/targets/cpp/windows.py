@@ -61,6 +61,11 @@ class WindowTiling:
         return self.vectors * self.lanes
 
     @property
+    def phases(self) -> int:
+        """Parts of a row of positions; with a stride, what a vector reads lies side by side in one."""
+        return self.form.columns.move
+
+    @property
     def pitch(self) -> int:
         """Floats of a phase of a row of positions: whole vectors, also behind the last result."""
         slide = self.form.columns
@@ -70,7 +75,7 @@ class WindowTiling:
     @property
     def row_floats(self) -> int:
         """Floats of a row of positions."""
-        return self.pitch * self.form.columns.move
+        return self.pitch * self.phases
 
     @property
     def block_positions(self) -> int:

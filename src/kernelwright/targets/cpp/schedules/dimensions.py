@@ -17,6 +17,7 @@ from kernelwright.targets.cpp.choices import SCRATCH_BYTES, cores_of
 from kernelwright.targets.cpp.prefetch import reads_ahead
 from kernelwright.targets.cpp.schedules.region_facts import CppRegionFacts
 from kernelwright.targets.cpp.tiling import cache_blocks, may_dot, may_stay, register_tiles
+from kernelwright.targets.cpp.winograd import may_transform
 
 LONGEST_COLUMN_RUN = 1024
 """Additions into one float32 accumulator that the tolerance bears."""
@@ -274,6 +275,9 @@ def _refuse_product(facts: CppRegionFacts, value: ParamValue) -> str | None:
         return None
     if value == "window":
         return None if facts.window is not None else "no window slides along the rows of an image in cache"
+    if value == "winograd":
+        can = facts.window is not None and may_transform(facts.window)
+        return None if can else "windows are no 3 x 3 that lie side by side"
     if facts.product is None:
         return "each result has a filter of its own: there is no matrix"
     if value == "tile" or may_dot(facts.product):
@@ -348,8 +352,9 @@ def _of_loops(name: str, dimension: Dimension[CppRegionFacts]) -> Dimension[CppR
     )
 
 
+_FORMS = ("tile", "winograd", "window", "dot", "loops")
 _PRODUCTS: dict[str, Dimension[CppRegionFacts]] = {
-    "product": Dimension("products", ("tile", "window", "dot", "loops"), _products, _refuse_product),
+    "product": Dimension("products", _FORMS, _products, _refuse_product),
     "register_tile": Dimension("products", (), _tiled, own=_register_tiles),
     "cache_block": Dimension("products", (), _tiled, own=_cache_blocks),
     "packing": Dimension("products", ("both", "right", "left", "none"), _packing, _refuse_packing),
