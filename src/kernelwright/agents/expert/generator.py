@@ -16,6 +16,7 @@ from kernelwright.ir.plan_lowering import sites
 
 MAX_ALGEBRA_MOVES = 24
 """Rewrites in the algebra seed; ours, far above what any known task needs."""
+OWN, RELAYOUT = f"fusion:{OWN_PRODUCT}", "rewrite:channels_last"
 DRAWS_PER_SEED = 8
 """Lots drawn for each further seed asked for, before there are fewer; our choice."""
 
@@ -86,16 +87,30 @@ class ExpertGenerator:
         return plan
 
     def _with_windows(self, problem: Problem, plan: Plan) -> Plan:
-        """Take convolutions from the library for which the target has better kernels."""
-        carried = self._workshop.carried(problem, plan)
-        if not carried.lowering.own_windows:
+        """Take convolutions from the library for which the target has better kernels.
+
+        These read images in the order in which they come. So a plan with any loses what lays images out
+        otherwise, unless fewer have kernels then.
+        """
+        if not self._workshop.carried(problem, plan).lowering.own_windows:
             return plan
+        lowerings = self._workshop.lowerings(problem)
+        kept = tuple(move for move in plan.moves if lowerings.get(move.skill) != RELAYOUT)
+        found = self._with_own(problem, plan)
+        try:
+            other = self._with_own(problem, Plan(moves=kept))
+        except LoweringError:
+            return found
+        n_own, n_other = (sum(lowerings.get(m.skill) == OWN for m in one.moves) for one in (found, other))
+        return other if n_other >= max(n_own, 1) else found
+
+    def _with_own(self, problem: Problem, plan: Plan) -> Plan:
+        carried = self._workshop.carried(problem, plan)
         for skill, lowering in self._workshop.lowerings(problem).items():
-            if lowering == f"fusion:{OWN_PRODUCT}":
+            if lowering == OWN:
                 for site in sites(carried, lowering):
                     if site.gain >= WINDOWS_GAIN:
                         plan = plan.then(Move(skill=skill, region=site.region, why=site.why))
-                return plan
         return plan
 
     def _with_next_rewrite(self, problem: Problem, plan: Plan) -> Plan | None:

@@ -14,8 +14,10 @@ import numpy.typing as npt
 from kernelwright.core.errors import TaskError
 from kernelwright.core.policy import Nonfinite
 from kernelwright.referee.checks.tolerance import (
+    EVEN,
     ExpectedNonFinite,
     ExpectedOutput,
+    Slack,
     Storage,
     decode,
     image_width,
@@ -30,6 +32,8 @@ from kernelwright.referee.session.input_samples import (
     NONFINITE,
     ODD_FAMILIES,
     ONE_ELEMENT,
+    TOUCHED,
+    UNEVEN,
     InputSample,
     OutputSpec,
     SampleKey,
@@ -318,13 +322,14 @@ class DrawMaker:
         slots = self._run_oracle(state, name, changed)
         n_outputs = len(self.output_slots)
         scales = self._scales if key.family in FLAT_FAMILIES else [0.0] * n_outputs
+        slack = self._slack(key, state)
         outputs = [
-            self._expected(slot, results, wide_slot, truth, storage[i], key, scales[i])
+            self._expected(slot, results, wide_slot, truth, storage[i], key.family, slack, scales[i])
             for i, (slot, wide_slot) in enumerate(zip(self.output_slots, slots, strict=False))
         ]
         self._scales = self._scales or [output.rms for output in outputs]
         buffers = {
-            n: self._expected(slot, after, wide_slot, truth, {}, key)
+            n: self._expected(slot, after, wide_slot, truth, {}, key.family, slack)
             for (n, slot), wide_slot in zip(changed.items(), slots[n_outputs:], strict=True)
         }
         if not all(expected.is_finite for expected in [*outputs, *buffers.values()]):
@@ -351,6 +356,14 @@ class DrawMaker:
         }
         self._host.call("map", self._scratch)
 
+    def _slack(self, key: SampleKey, state: WeightState) -> Slack:
+        """Return how much more error is allowed than on ordinary inputs and weights.
+
+        Where values mix, one large weight beside small ones is what large values beside small ones are.
+        """
+        is_uneven = self._mixes and state.style in (ONE_ELEMENT, TOUCHED) and key.slack == EVEN
+        return UNEVEN if is_uneven else key.slack
+
     def _expected(
         self,
         slot: Slot,
@@ -358,12 +371,13 @@ class DrawMaker:
         wide: Slot,
         oracle: TensorMemory,
         storage: Storage,
-        key: SampleKey,
+        family: str,
+        slack: Slack,
         least_scale: float = 0.0,
     ) -> ExpectedOutput:
         n_outputs = max(slot_nbytes(slot) // ITEM_BYTES[slot["dtype"]], 1)
         make: Callable[..., ExpectedOutput] = ExpectedOutput
-        if key.family == NONFINITE:
+        if family == NONFINITE:
             make = partial(ExpectedNonFinite, is_exact=self._nonfinite is Nonfinite.SAME)
         return make(
             slot["dtype"],
@@ -371,7 +385,7 @@ class DrawMaker:
             oracle.slot_bytes(wide),
             policy=self._host.task.tolerance,
             inputs_per_output=max(self._layout.n_input_elements / n_outputs, self._layout.longest_reduction),
-            slack=key.slack,
+            slack=slack,
             width=image_width(slot["shape"]) if self._mixes else row_width(slot["shape"]),
             storage=storage,
             least_scale=least_scale,

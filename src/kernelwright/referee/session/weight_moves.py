@@ -8,7 +8,7 @@ import numpy as np
 
 from kernelwright.referee.checks.tolerance import decode
 from kernelwright.referee.session.call_queue import Bytes
-from kernelwright.referee.session.input_samples import InputSample, SampleLayout, WeightState
+from kernelwright.referee.session.input_samples import ONE_ELEMENT, InputSample, SampleLayout, WeightState
 from kernelwright.referee.session.live_weights import view_of
 from kernelwright.referee.session.moved_weights import Element, MovedWeights
 from kernelwright.referee.session.sample_maker import (
@@ -111,7 +111,8 @@ class WeightMoves:
             return
         raw = base.memory.slot_bytes(slot)[:LOOKED_BYTES]
         largest = float(np.abs(decode(raw, slot["dtype"])).max()) or 1.0
-        yield at, _bytes(view[at]), encoded(CHANGED_BY * largest, slot["dtype"])
+        by = 1.0 if base.style == ONE_ELEMENT else CHANGED_BY  # there is a large one already
+        yield at, _bytes(view[at]), encoded(by * largest, slot["dtype"])
 
 
 def _bytes(word: np.generic) -> Bytes:
