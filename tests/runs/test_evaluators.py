@@ -32,9 +32,10 @@ class Looks:
         return Profiled(note="profiled")
 
 
-def test_nothing_around_is_the_evaluator_itself() -> None:
-    referee = FakeReferee({})
-    assert compose(referee, Around()) is referee
+def test_with_nothing_around_the_evaluator_is_asked() -> None:
+    referee = FakeReferee({"a": 2.0})
+    with compose(referee, Around()).open(TASK) as session:
+        assert session.evaluate(A).geomean_speedup() == pytest.approx(2.0)
 
 
 def test_all_of_it_asks_the_recording_first_then_compilers_then_the_referee_quickly() -> None:

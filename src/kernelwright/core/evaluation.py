@@ -133,6 +133,10 @@ POLICY_CHECKS = frozenset({Check.LIBRARY_CALLS, Check.OWN_KERNEL, Check.MEMORY})
 """Checks of what the chosen policy forbids: rules about the form of a candidate, not signs of fraud."""
 
 
+DISTURBED = 2.0
+"""Upper over lower end from which an interval says next to nothing: on a quiet machine it is 1.1 to 1.4."""
+
+
 class NumericalError(Frozen):
     """Distance of one output from the float64 oracle on one sample of inputs and weights."""
 
@@ -369,6 +373,17 @@ class Evaluation(Frozen):
         low = math.exp(sum(math.log(max(speedup.low, 1e-9)) for speedup in found) / len(found))
         high = math.exp(sum(math.log(max(speedup.high, 1e-9)) for speedup in found) / len(found))
         return low, high
+
+    @property
+    def interval_width(self) -> float | None:
+        """Upper over lower end of the interval of the speedup over eager; None where there is none."""
+        interval = self.speedup_interval()
+        return None if interval is None else interval[1] / max(interval[0], 1e-9)
+
+    @property
+    def is_disturbed(self) -> bool:
+        """Tell whether the interval says next to nothing, as where other programs ran beside the timing."""
+        return (self.interval_width or 0.0) > DISTURBED
 
 
 def _over_eager(results: Iterable[WorkloadResult]) -> list[str]:

@@ -8,6 +8,7 @@ from kernelwright.runs.explaining import Explainer, ExplainingEvaluator
 from kernelwright.runs.inspecting import InspectingEvaluator, Inspector, Profiler
 from kernelwright.runs.quick import Quick
 from kernelwright.runs.recording import RecordedEvaluator, Recording
+from kernelwright.runs.steady import Steady
 
 
 @dataclass(frozen=True)
@@ -39,10 +40,10 @@ def compose(base: Evaluator | None, around: Around) -> Evaluator:
     """Return the evaluator of a run.
 
     From the inside out: ``base`` judges (the referee here or one elsewhere; None where only a recording is
-    asked), closing, explaining, quick, inspecting with profiling, recording. So what is recorded needs no
-    compiler and no profiler again, and what a compiler refuses never reaches the referee.
+    asked), steady, closing, explaining, quick, inspecting with profiling, recording. So what is recorded
+    needs no compiler and no profiler again, and what a compiler refuses never reaches the referee.
     """
-    judge = base
+    judge: Evaluator | None = None if base is None else Steady(base)
     if judge is not None and around.close is not None:
         judge = ClosingEvaluator(judge, around.close)
     if judge is not None and around.explain is not None:

@@ -6,7 +6,7 @@ from kernelwright.agents.llm import formatting as showing
 from kernelwright.agents.llm.prompt_input import PromptInput
 from kernelwright.agents.llm.sources import approach_of
 from kernelwright.agents.roles import Node
-from kernelwright.core.evaluation import Evaluation
+from kernelwright.core.evaluation import Evaluation, WorkloadResult
 
 MAX_ROWS = 40
 """Kernels in the table; our choice. Of more, the fastest half and the latest half are listed."""
@@ -31,7 +31,9 @@ def kernels_table(kernels: Sequence[Node], *, timings_only: bool) -> list[str]:
         return []
     workloads = list(dict.fromkeys(r.workload for node in nodes for r in node.evaluation.results))
     measured = [] if timings_only else ["over eager [95 % interval]", "error used"]
-    head = ["id", "made from", "status", *(f"{name} (ms)" for name in workloads), *measured, "last change"]
+    unit = "ms" if timings_only else "ms; eager beside it"
+    times = [f"{name} ({unit})" for name in workloads]
+    head = ["id", "made from", "status", *times, *measured, "last change"]
     rows = [head, ["---"] * len(head), *(_row(node, workloads, timings_only) for node in kept)]
     table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
     left = len(nodes) - len(kept)
@@ -52,7 +54,7 @@ def _few(nodes: Sequence[Node]) -> Sequence[Node]:
 
 def _row(node: Node, workloads: Sequence[str], timings_only: bool) -> list[str]:
     candidate, evaluation = node.candidate, node.evaluation
-    times = {r.workload: showing.number(r.candidate.median_ms) for r in evaluation.results}
+    times = {r.workload: _times(r, timings_only=timings_only) for r in evaluation.results}
     last = candidate.plan.moves[-1] if candidate.plan.moves else None
     change = (approach_of(candidate.source) or "seed") if last is None else (last.why or last.skill)
     measured = (
@@ -70,8 +72,16 @@ def _row(node: Node, workloads: Sequence[str], timings_only: bool) -> list[str]:
 
 def _ended(evaluation: Evaluation, *, timings_only: bool) -> str:
     """Return the status, of a failing kernel with the reason."""
+    if evaluation.is_disturbed and not timings_only:
+        return f"{evaluation.status}, disturbed"
     is_told = evaluation.detail and not evaluation.is_verified and not timings_only
     return f"{evaluation.status}: {_cell(evaluation.detail)}" if is_told else str(evaluation.status)
+
+
+def _times(result: WorkloadResult, *, timings_only: bool) -> str:
+    """Return milliseconds, and eager's in the same minute: those of two minutes do not compare."""
+    own, eager = showing.number(result.candidate.median_ms), result.baselines.get("eager")
+    return own if eager is None or timings_only else f"{own}; {showing.number(eager.median_ms)}"
 
 
 def _cell(text: str) -> str:
