@@ -104,6 +104,31 @@ def test_a_seed_takes_convolutions_of_few_channels_from_the_library(workshop: Pl
     assert [move.skill for move in own.plan.moves] == ["own-product"] and "CPP_SOURCE" in own.source
 
 
+def test_where_convolutions_have_kernels_images_stay_as_they_come(workshop: PlanLowering) -> None:
+    source = SOURCE.replace("nn.Linear(128, 256)", "nn.Conv2d(16, 16, 3, padding=1)")
+    body = "torch.nn.functional.max_pool2d(self.linear(x), 2)"
+    source = source.replace("torch.softmax(self.linear(x).sum(dim=1), dim=0)", body)
+    task = Task(name="convolution", source=source.replace("(rows, 128)", "(2, 16, rows, 40)"))
+    captured = {"default": capture_task(task, task.workloads[0])}
+    problem = Problem(task, CPU_CPP, captured, {}, PEAKS, Machine(cores=2))
+    *_, own = ExpertGenerator(workshop).seeds(Situation(problem), 3)
+    skills = [move.skill for move in own.plan.moves]
+    assert "own-product" in skills and "channels-last" not in skills
+    assert "Winograd" in own.source
+
+
+def test_a_kernel_that_calls_nothing_has_no_operations_in_library_calls(
+    problem: Problem, workshop: PlanLowering
+) -> None:
+    base = ExpertGenerator(workshop).root(problem)
+    evaluation = fake_evaluation(base, TASK, 1.5)
+    for calls, share in ((None, 0.9), ({"aten::mm": 1}, 0.9), ({}, 0.0)):
+        judged = evaluation.model_copy(update={"library_calls": calls})
+        found = ExpertAnalyst(workshop).analyse(problem, base, judged, Ledger()).evidence
+        value = found.get("graph.anchor_flops_fraction")
+        assert isinstance(value, float) and (value >= share if share else value == 0)
+
+
 def test_further_seeds_are_drawn_by_chance_and_all_differ(problem: Problem, workshop: PlanLowering) -> None:
     def ids(chance: int, count: int) -> list[str]:
         return [c.id for c in ExpertGenerator(workshop).seeds(Situation(problem, chance=chance), count)]

@@ -27,6 +27,8 @@ class ExpertAnalyst:
         carried = self._workshop.carried(problem, base.plan)
         facts: dict[str, FactValue] = problem.machine.facts()
         facts.update(program_facts(carried.captured, carried.program))
+        if evaluation.library_calls == {}:  # whatever its plan says, it computes everything itself
+            facts["graph.anchor_flops_fraction"] = 0.0
         facts["graph.rewrite_gain"] = self._rewrite_gain(problem, carried)
         facts.update(contract_facts(problem))
         facts.update(evaluation.facts)
