@@ -54,7 +54,8 @@ void serve(int number) {
 }
 }  // namespace
 
-extern "C" void run(const float* x, const float* bias, const float* scale, float* y, long rows, long columns) {
+extern "C" void run(const float* x, const float* bias, const float* scale, float* y, long rows,
+                    long columns) {
   std::call_once(once, [] {
     for (int i = 1; i < COUNT; ++i) std::thread(serve, i).detach();
   });

@@ -3,6 +3,13 @@
 from kernelwright.core.machine import Machine
 from kernelwright.core.roofline import MEMORY, LevelRate, Peaks
 
+TIMED = (
+    "- Calls are timed in turn with eager, on two or three sets of inputs: what the other side's calls leave "
+    "of them in cache is there. Outputs lie in memory that the process keeps, so no page is fresh; a final "
+    "also times an ordinary process, where pages of large outputs may be. Milliseconds of two minutes do not "
+    "compare, ratios do."
+)
+"""How a search times on a processor, as far as a writer of kernels can use it."""
 _STEPS = ((1 << 20, "MiB"), (1 << 10, "KiB"))
 
 
@@ -20,6 +27,8 @@ def hardware_lines(machine: Machine, peaks: Peaks) -> list[str]:
     if peaks.functions:
         rates = ", ".join(f"{name} {rate:.3g}" for name, rate in peaks.functions)
         lines.append(f"- Elementary functions at best, 1e9 a second on all threads: {rates}.")
+    if peaks.levels:
+        lines.append(TIMED)
     if peaks.is_noisy:
         lines.append("- Other work disturbed the measurement of these rates; they may be too low.")
     return lines

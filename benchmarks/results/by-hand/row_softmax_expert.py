@@ -1,0 +1,256 @@
+"""row_softmax: a drop-in for the reference ``Model``, as ``ModelNew``.
+
+Steps:
+  r__softmax: div -> add -> _softmax
+"""
+
+import ctypes
+import hashlib
+import os
+import shlex
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import torch
+from torch import nn
+
+CPP_SOURCE = r'''
+#include <stdint.h>
+static const float INF = __builtin_inff();
+
+static inline int32_t bits_of(float x) { return __builtin_bit_cast(int32_t, x); }
+static inline float float_of(int32_t bits) { return __builtin_bit_cast(float, bits); }
+
+// NaN propagates; of equal values the first is kept.
+template <class T> static inline T nanmax(T a, T b) { return ((b > a) | (b != b)) ? b : a; }
+#pragma omp declare reduction(nanmax : float : omp_out = nanmax(omp_out, omp_in)) \
+    initializer(omp_priv = -INF)
+
+// 126 is added to the exponent n on its way to an integer, so that the bits of `shifted` are those of
+// 2^(n-1) once moved into place; the polynomial is of 2 exp(r). Subnormal results become zero.
+// Range checks come last: the compiler would make special cases of clamped arguments.
+static inline float vexp(float x) {
+  const float shifted = x * 1.44269504f + 12583038.0f;  // 1.5 * 2^23 + 126
+  const float k = shifted - 12583038.0f;
+  float r = x - k * 0.693359375f;
+  r = r - k * -2.12194440e-4f;
+  float p = 0.0027903434f;
+  p = p * r + 0.0167391970f;
+  p = p * r + 0.083332374f;
+  p = p * r + 0.33333024f;
+  p = p * r + 1.0f;
+  p = p * (r * r) + (r + r + 2.0f);
+  p = p * float_of((int32_t)((uint32_t)bits_of(shifted) << 23));
+  p = x < -87.4f ? 0.0f : p;
+  return x > 88.8f ? INF : p;
+}
+static inline double vexp(double x) { return __builtin_exp(x); }
+
+template <class T, int N> static inline double lanes_sum(const T (&lane)[N]) {
+  double total = 0;
+#pragma omp simd reduction(+ : total)
+  for (int l = 0; l < N; ++l) total += lane[l];
+  return total;
+}
+template <int N> static inline int64_t lanes_sum(const int64_t (&lane)[N]) {
+  int64_t total = 0;
+  for (int l = 0; l < N; ++l) total += lane[l];
+  return total;
+}
+
+template <class T, int N> static inline T lanes_max(const T (&lane)[N]) {
+  T best[N];
+  for (int l = 0; l < N; ++l) best[l] = lane[l];
+  for (int n = N; n > 1; n = (n + 1) / 2)
+#pragma omp simd
+    for (int l = 0; l < n / 2; ++l) best[l] = nanmax(best[l], best[l + (n + 1) / 2]);
+  return best[0];
+}
+
+// div -> add -> _softmax
+static inline void r__softmax_point(
+    const float* __restrict x, const float* __restrict temperature, const float* __restrict p_bias,
+    float* __restrict _softmax_v5, int i0) {
+  alignas(64) float kept[1536];
+  float _softmax_lanes[32];
+  for (int l = 0; l < 32; ++l) _softmax_lanes[l] = -INF;
+  const float reciprocal_at = 1.0f / temperature[i0];
+  for (int r0_block = 0; r0_block < 1536; r0_block += 32) {
+#pragma omp simd
+    for (int l = 0; l < 32; ++l) {
+      const int r0 = r0_block + l;
+      _softmax_lanes[l] = nanmax(_softmax_lanes[l], (x[i0 * 1536 + r0] * reciprocal_at) + p_bias[r0]);
+    }
+  }
+  const float _softmax = lanes_max(_softmax_lanes);
+  float _softmax_v3_lanes[32] = {};
+  const float reciprocal_at_2 = 1.0f / temperature[i0];
+  for (int r0_block_2 = 0; r0_block_2 < 1536; r0_block_2 += 32) {
+    for (int q = 0; q < 32; q += 16) __builtin_prefetch(&x[i0 * 1536 + r0_block_2 + 1536] + q, 0, 3);
+#pragma omp simd
+    for (int l = 0; l < 32; ++l) {
+      const int r0 = r0_block_2 + l;
+      kept[r0] = vexp(((x[i0 * 1536 + r0] * reciprocal_at_2) + p_bias[r0]) - _softmax);
+      _softmax_v3_lanes[l] += kept[r0];
+    }
+  }
+  const float _softmax_v3 = (float)lanes_sum(_softmax_v3_lanes);
+  const float reciprocal_at_3 = 1.0f / _softmax_v3;
+#pragma omp simd
+  for (int r0 = 0; r0 < 1536; ++r0) {
+    _softmax_v5[i0 * 1536 + r0] = kept[r0] * reciprocal_at_3;
+  }
+}
+
+extern "C" void r__softmax(
+    const float* __restrict x, const float* __restrict temperature, const float* __restrict p_bias,
+    float* __restrict _softmax_v5) {
+#pragma omp parallel for schedule(static)
+  for (int i0 = 0; i0 < 2048; ++i0) r__softmax_point(x, temperature, p_bias, _softmax_v5, i0);
+}
+'''
+
+CXX_FLAGS = ("-std=c++17", "-O3", "-march=native", "-fopenmp", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast", "-mprefer-vector-width=512")
+
+def _load_library():
+    """Compile CPP_SOURCE, or find the library that was compiled from the same text for such a machine."""
+    key = hashlib.sha256("\n".join([CPP_SOURCE, *CXX_FLAGS]).encode()).hexdigest()[:32]
+    ahead = Path(os.environ.get("KERNELWRIGHT_BUILD_CACHE", "/nonexistent")) / f"{key}.so"
+    library = ahead if ahead.exists() else _built(key)
+    try:
+        return ctypes.CDLL(str(library))  # torch is imported already: one shared OpenMP pool
+    except OSError as error:
+        hint = "set KERNELWRIGHT_CACHE to a folder that programs may be run from"
+        raise RuntimeError(f"{library} cannot be loaded ({error}): {hint}") from None
+
+
+def _built(key):
+    """Return the library of a key from the cache, where processor and compiler are part of the name."""
+    given, shared = os.environ.get("KERNELWRIGHT_CACHE"), os.environ.get("XDG_CACHE_HOME")
+    cache = Path(given or Path(shared or "~/.cache") / "kernelwright").expanduser() / "build"
+    processor = hashlib.sha256(_processor().encode()).hexdigest()[:12]
+    words = shlex.split(os.environ.get("CXX", "")) or ["g++" if shutil.which("g++") else "clang++"]
+    compiler = shutil.which(words[-1])
+    if compiler is None:  # then any compiler's library of this text for this processor will do
+        found = sorted(cache.glob(f"{processor}-*/{key}.so"))
+        if not found:
+            raise RuntimeError(f"no C++ compiler {words[-1]!r} found: install g++ or clang++, or set CXX")
+        return found[0]
+    state = os.stat(os.path.realpath(compiler))
+    version = hashlib.sha256(f"{compiler} {state.st_size} {state.st_mtime_ns}".encode()).hexdigest()[:12]
+    library = cache / f"{processor}-{version}" / f"{key}.so"
+    try:
+        if not library.exists():
+            library.parent.mkdir(parents=True, exist_ok=True)
+            _compile([*words[:-1], compiler], library)
+    except OSError as error:
+        reason = f"cannot write {library.parent} ({error.strerror})"
+        raise RuntimeError(f"{reason}: set KERNELWRIGHT_CACHE to a writable folder") from None
+    return library
+
+
+def _processor():
+    """Return what tells this kind of processor from others: -march=native depends on it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    return next((line for line in lines if line.startswith(("flags", "Features"))), os.uname().machine)
+
+
+def _compile(compiler, library):
+    with tempfile.TemporaryDirectory(dir=library.parent) as folder:
+        source, built = Path(folder, "kernels.cpp"), Path(folder, "kernels.so")
+        source.write_text(CPP_SOURCE)
+        command = [*compiler, *CXX_FLAGS, "-shared", "-fPIC", source, "-o", built]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode != 0:
+            raise RuntimeError("the C++ compiler failed:\n" + done.stderr[-4000:])
+        os.replace(built, library)  # atomic: another process may be building the same
+
+
+_library = _load_library()
+
+
+def _kernel(name, n_tensors):
+    """Return a C function that takes so many data pointers."""
+    function = getattr(_library, name)
+    function.argtypes, function.restype = (ctypes.c_void_p,) * n_tensors, None
+    return function
+
+_r__softmax = _kernel("r__softmax", 4)
+
+_PLAIN = (torch.Tensor, nn.Parameter)
+
+
+def _has_memory(tensor):
+    """False where a class of the user's holds the elements elsewhere, or runs operators by itself."""
+    return type(tensor).__torch_dispatch__ is torch.Tensor.__torch_dispatch__
+
+
+_tracing, _functorch = torch._C._get_tracing_state, torch._C._functorch.peek_interpreter_stack
+_n_dispatch, _n_function = torch._C._len_torch_dispatch_stack, torch._C._len_torch_function_stack
+_forward_mode = torch.autograd.forward_ad
+
+
+def _is_watched():
+    """True where somebody records operators, or changes what they do; a default device is no matter."""
+    return (
+        _n_dispatch()
+        or _tracing() is not None
+        or _functorch() is not None
+        or _forward_mode._current_level >= 0
+        or (_n_function() and _has_modes())
+    )
+
+
+def _has_modes():
+    from torch.utils._device import DeviceContext
+
+    return any(type(mode) is not DeviceContext for mode in torch.overrides._get_current_function_mode_stack())
+
+
+def _told(value):
+    """Say what was given, in a few words."""
+    if not isinstance(value, torch.Tensor):
+        return " ".join(repr(value).split())[:80]
+    kind = "" if type(value) in _PLAIN else f"{type(value).__name__} "
+    return f"{kind}{tuple(value.shape)} {value.dtype} on {value.device}"
+
+
+def _misfit(name, found, wanted):
+    """Return what is raised for a weight that is not as it was verified."""
+    words = f"{name} is {_told(found)}; this kernel was made for {wanted}"
+    return ValueError(f"{words}: convert or load the weights anew, or use the original module")
+
+import torch
+
+from torch import nn
+
+class ModelNew(nn.Module):
+
+    def __init__(self, columns: int) -> None:
+        super().__init__()
+        self.bias = nn.Parameter(0.1 * torch.randn(columns))
+
+    def forward(self, x, temperature):
+        if torch.is_grad_enabled() and (temperature.requires_grad or x.requires_grad):
+            raise RuntimeError("this kernel has no gradients: call it under torch.no_grad(), or train the original module")
+        if _is_watched():
+            raise RuntimeError("a kernel file cannot be traced or transformed: use the original module for torch.jit.trace, make_fx, torch.func, forward-mode gradients and modes that watch operators")
+        if type(x) in _PLAIN and x.shape == (2048, 1536) and x.dtype is torch.float32 and x.is_cpu and type(temperature) in _PLAIN and temperature.shape == (2048, 1) and temperature.dtype is torch.float32 and temperature.is_cpu:
+            return self._forward_default(x, temperature)
+        raise ValueError(f"made for (2048, 1536) torch.float32, (2048, 1) torch.float32; got {_told(temperature)}, {_told(x)}")
+
+    def _forward_default(self, x, temperature):
+        p_bias = self.bias
+        if not ((type(p_bias) in _PLAIN or _has_memory(p_bias)) and p_bias.dtype is torch.float32 and p_bias.shape == (1536,) and p_bias.is_cpu):
+            raise _misfit("bias", p_bias, "(1536,) torch.float32 on the processor")
+        p_bias = p_bias.contiguous()
+        x = x.contiguous()
+        temperature = temperature.contiguous()
+        _softmax_v5 = torch.empty((2048, 1536), dtype=torch.float32, device="cpu")
+        _r__softmax(x.data_ptr(), temperature.data_ptr(), p_bias.data_ptr(), _softmax_v5.data_ptr())
+        return _softmax_v5
