@@ -1,6 +1,6 @@
 """What prompts say of the processor: only what was measured."""
 
-from kernelwright.agents.llm.hardware import hardware_lines
+from kernelwright.agents.llm.hardware import TIMED, hardware_lines
 from kernelwright.core.machine import Cache, Machine
 from kernelwright.core.roofline import MEMORY, LevelRate
 from kernelwright.testing.fake_run import PEAKS
@@ -40,6 +40,7 @@ def test_levels_functions_and_instruction_set_are_told() -> None:
         "- L3 (32 MiB for 8 cores), 2 threads: read 100, write 50.2, copy 75 GB/s.",
         "- Memory, 2 threads: read 100, write 50.2, copy 75 GB/s.",
         "- Elementary functions at best, 1e9 a second on all threads: exp 19.7, div 57.",
+        TIMED,
     ]
     noisy = hardware_lines(MACHINE, PEAKS.model_copy(update={**known, "is_noisy": True}))
     assert "may be too low" in noisy[-1]
