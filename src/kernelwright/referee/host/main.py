@@ -140,6 +140,7 @@ class Host(Runner):
         (``tell``).
         """
         values, found = self._draw(message["seed"])
+        drawn = [compact(x).contiguous().clone() for x in found]
         buffers = dict(self._model.named_buffers())
         before = {name: buffer.clone() for name, buffer in buffers.items()}
 
@@ -169,14 +170,14 @@ class Host(Runner):
                 run=lambda tensors: finite(call(self._model, tensors)),
                 run_raw=lambda tensors: call(self._model, tensors),
                 run_double=double,
-                values=[compact(x).contiguous().clone() for x in found],
+                values=drawn,
                 seed=message["seed"] ^ CHANGE_SEED,
                 is_on_gpu=self.placement.is_on_gpu,
             )
         )
         self._accepted = asking.answer(nonfinite=Nonfinite(message["nonfinite"]))
         with MixingTrace() as trace:
-            call(self._model, found)
+            call(self._model, drawn)
         self.placement.release()
         return {
             "mixes": trace.mixes,
