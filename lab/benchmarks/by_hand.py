@@ -10,8 +10,8 @@ Usage: python -m lab.benchmarks.by_hand [--seconds 20] [--out FOLDER]
 import argparse
 import datetime
 import json
-import math
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +21,13 @@ from kernelwright.core.task import Task
 from kernelwright.machine.probe import probe_machine
 from kernelwright.referee.session.referee import Referee, RefereeSession, RefereeSettings
 from kernelwright.referee.version import REFEREE_VERSION
-from kernelwright.report.measures import RatioInterval, speedup_over
+from kernelwright.report.markdown import table
+from kernelwright.report.measures import RatioInterval, geomean, speedup_over, times
 from kernelwright.settings import load_settings
 from kernelwright.tasks.kernelbench import load_task
 from lab.benchmarks import RESULTS, ROOT
 
+KERNELS = RESULTS / "by-hand"
 TASKS = ("pointwise_chain", "row_softmax", "linear_silu_logsumexp", "kernel_regression")
 EXPERT, MODES = "expert", ("with", "without", "mixed")
 TITLES = {"with": "with knowledge", "without": "without knowledge", "mixed": "mixed team", EXPERT: "expert"}
@@ -35,14 +37,14 @@ def main() -> None:
     """Measure every task and write the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seconds", type=float, default=20.0, help="for each pair that is timed in turn")
-    parser.add_argument("--out", type=Path, default=RESULTS / "by-hand")
+    parser.add_argument("--out", type=Path, default=KERNELS)
     options = parser.parse_args()
     rows = []
     with Referee(RefereeSettings(cache_dir=load_settings().cache_dir)) as referee:
         for name in TASKS:
             task = load_task(ROOT / "benchmarks" / "by_hand" / f"{name}.py")
             with referee.open(task) as session:
-                rows.append({"task": name, **measured(session, task, options.out, options.seconds)})
+                rows.append({"task": name, **measured(session, task, options.seconds)})
             sys.stderr.write(f"{name}: {rows[-1]['expert']}\n")
     result = {
         "date": f"{datetime.date.today()}",
@@ -54,23 +56,19 @@ def main() -> None:
     (options.out / "by-hand.md").write_text(render(result), encoding="utf-8")
 
 
-def measured(session: RefereeSession, task: Task, folder: Path, seconds: float) -> dict[str, Any]:
+def measured(session: RefereeSession, task: Task, seconds: float) -> dict[str, Any]:
     """Return speedups over eager in finals, and over the expert's kernel, by mode."""
     kernels = {
-        mode: Candidate(source=(folder / f"{task.name}_{mode}.py").read_text(encoding="utf-8"))
+        mode: Candidate(source=(KERNELS / f"{task.name}_{mode}.py").read_text(encoding="utf-8"))
         for mode in (*MODES, EXPERT)
     }
     finals = {mode: session.evaluate(one, final=True) for mode, one in kernels.items()}
     over = {mode: over_expert(session, kernels[mode], kernels[EXPERT], seconds) for mode in MODES}
     return {
-        "eager": {mode: as_list(speedup_over(one, "eager")) for mode, one in finals.items()},
+        "eager": {mode: speedup_over(one, "eager") for mode, one in finals.items()},
         "status": {mode: one.detail or str(one.status) for mode, one in finals.items()},
-        "expert": {mode: as_list(found) for mode, found in over.items()},
+        "expert": over,
     }
-
-
-def as_list(found: RatioInterval | None) -> list[float] | None:
-    return None if found is None else list(found)
 
 
 def over_expert(
@@ -89,38 +87,24 @@ def over_expert(
 def render(result: dict[str, Any]) -> str:
     """Return the result as Markdown."""
     rows: list[dict[str, Any]] = result["rows"]
-    lines = [
+    over = [[row["task"], *(str(row["expert"][mode] or "") for mode in MODES)] for row in rows]
+    over.append(["geometric mean", *(mean(row["expert"][mode] for row in rows) for mode in MODES)])
+    ways = (*MODES, EXPERT)
+    eager = [[row["task"], *(str(row["eager"][way] or row["status"][way]) for way in ways)] for row in rows]
+    parts = [
         "# A strong model by hand",
-        "",
         f"{result['date']}, referee version {result['referee']}, `python -m lab.benchmarks.by_hand`.",
-        "",
         "Over the expert's kernel, timed in turn:",
-        "",
-        f"| task | {' | '.join(TITLES[mode] for mode in MODES)} |",
-        "|---" * (1 + len(MODES)) + "|",
-        *(f"| {row['task']} | {' | '.join(text(row['expert'][mode]) for mode in MODES)} |" for row in rows),
-        f"| geometric mean | {' | '.join(mean([row['expert'][mode] for row in rows]) for mode in MODES)} |",
-        "",
+        table(("task", *(TITLES[mode] for mode in MODES)), over),
         "Over eager, finals, in ordinary processes:",
-        "",
-        f"| task | {' | '.join(TITLES[mode] for mode in (*MODES, EXPERT))} |",
-        "|---" * (2 + len(MODES)) + "|",
-        *(f"| {row['task']} | {' | '.join(final(row, mode) for mode in (*MODES, EXPERT))} |" for row in rows),
+        table(("task", *(TITLES[way] for way in ways)), eager),
     ]
-    return "\n".join(lines) + "\n"
+    return "\n\n".join(parts) + "\n"
 
 
-def final(row: dict[str, Any], mode: str) -> str:
-    return text(row["eager"][mode]) or str(row["status"][mode])
-
-
-def text(found: list[float] | None) -> str:
-    return "" if found is None else f"{found[0]:.2f}x [{found[1]:.2f}, {found[2]:.2f}]"
-
-
-def mean(found: list[list[float] | None]) -> str:
-    logs = [math.log(one[0]) for one in found if one is not None]
-    return f"{math.exp(sum(logs) / len(logs)):.2f}x" if logs else ""
+def mean(found: Iterable[RatioInterval | None]) -> str:
+    middle = geomean(one.ratio for one in found if one is not None)
+    return "" if middle is None else times(middle)
 
 
 if __name__ == "__main__":

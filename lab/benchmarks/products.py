@@ -44,6 +44,10 @@ CASES: dict[str, tuple[str, str, Shapes]] = {
     "depthwise": ("nn.Conv2d(64, 64, 3, padding=1, groups=64)", "self.layer(x0)", ((4, 64, 56, 56),)),
     "grouped": ("nn.Conv2d(64, 64, 3, padding=1, groups=8)", "self.layer(x0)", ((4, 64, 56, 56),)),
     "conv3x3": ("nn.Conv2d(64, 64, 3, padding=1)", "self.layer(x0)", ((4, 64, 56, 56),)),
+    "conv3x3-16": ("nn.Conv2d(16, 16, 3, padding=1)", "self.layer(x0)", ((8, 16, 64, 64),)),
+    "conv3x3-128": ("nn.Conv2d(128, 128, 3, padding=1)", "self.layer(x0)", ((4, 128, 28, 28),)),
+    "conv3x3-256": ("nn.Conv2d(256, 256, 3, padding=1)", "self.layer(x0)", ((4, 256, 14, 14),)),
+    "conv3x3-relu": ("nn.Conv2d(32, 64, 3, padding=1)", "self.layer(x0).relu()", ((8, 32, 64, 64),)),
     "conv1d": ("nn.Conv1d(64, 64, 5, padding=2)", "self.layer(x0)", ((8, 64, 1000),)),
     "upsampling": ("nn.ConvTranspose2d(64, 32, 2, stride=2)", "self.layer(x0)", ((4, 64, 28, 28),)),
 }

@@ -1,6 +1,8 @@
 """Where values of an image mix, an image is judged as one row: transforms pass, rough arithmetic does not."""
 
 from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -9,9 +11,12 @@ from torch import nn
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Check, Evaluation, Status
 from kernelwright.core.task import Task
-from kernelwright.referee.checks.tolerance import image_width, row_width
+from kernelwright.referee.checks.tolerance import EVEN, Slack, image_width, row_width
 from kernelwright.referee.host.mixing import MixingTrace
+from kernelwright.referee.session.input_samples import BY_ROW, ONE_ELEMENT, UNEVEN, SampleKey, WeightState
 from kernelwright.referee.session.referee import Referee
+from kernelwright.referee.session.sample_maker import DrawMaker
+from kernelwright.referee.session.shared_memory import SharedMemory
 
 HEAD = "import torch\nimport torch.nn.functional as F\nfrom torch import nn"
 BODY = """
@@ -74,6 +79,22 @@ def test_convolutions_and_fourier_transforms_mix(
     with torch.no_grad(), MixingTrace() as trace:
         call(torch.randn(2, 2, 9))
     assert trace.mixes is mixes
+
+
+@pytest.mark.parametrize(
+    ("mixes", "style", "family", "slack"),
+    [
+        (True, ONE_ELEMENT, "as_is", UNEVEN),
+        (True, "constructed", "as_is", EVEN),
+        (False, ONE_ELEMENT, "as_is", EVEN),
+        (True, ONE_ELEMENT, "odd_rows", BY_ROW),
+    ],
+)
+def test_a_large_weight_has_the_slack_of_large_values(
+    mixes: bool, style: str, family: str, slack: Slack
+) -> None:
+    maker: Any = SimpleNamespace(_mixes=mixes)
+    assert DrawMaker._slack(maker, SampleKey(family), WeightState("w", style, SharedMemory(64))) == slack
 
 
 def test_an_image_is_all_axes_but_the_first() -> None:

@@ -1,6 +1,7 @@
 """One element of the weights changes while a series of calls goes on."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib import resources
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +15,7 @@ from kernelwright.core.task import Task
 from kernelwright.referee.checks import moved as moved_check
 from kernelwright.referee.session.calls import MOVABLE_CALLS, Made, change_between
 from kernelwright.referee.session.candidate_process import CandidateProcess, Failure
-from kernelwright.referee.session.input_samples import InputSample, SampleKey, WeightState
+from kernelwright.referee.session.input_samples import ONE_ELEMENT, InputSample, SampleKey, WeightState
 from kernelwright.referee.session.live_weights import LiveWeights
 from kernelwright.referee.session.moved_weights import SOON, LiveMove, MovedWeights
 from kernelwright.referee.session.referee import Referee, RefereeSession
@@ -109,6 +110,16 @@ def test_weights_are_put_back_after_the_oracle_has_seen_them() -> None:
     assert moved is not None and moved.name == "weight", "a buffer may be bound anew while calls go on"
     with moved.applied() as after:
         assert after.memory.slot_bytes(SLOTS["weight"]).view(np.float32).tolist() == maker.seen[0]
+
+
+@pytest.mark.parametrize(("style", "most"), [("constructed", 16 * 7.0), (ONE_ELEMENT, 7.0)])
+def test_what_is_large_already_does_not_grow(style: str, most: float) -> None:
+    state, seen = replace(base(), style=style), []
+    for _ in range(40):
+        maker = Maker()
+        moves(maker).prepare([sample(state)], 1.0)
+        seen += [max(map(abs, maker.seen[0]))]
+    assert max(seen) == most
 
 
 def test_it_holds_for_one_weight_sample_only() -> None:

@@ -134,7 +134,7 @@ POLICY_CHECKS = frozenset({Check.LIBRARY_CALLS, Check.OWN_KERNEL, Check.MEMORY})
 
 
 DISTURBED = 2.0
-"""Upper over lower end from which an interval says next to nothing: on a quiet machine it is 1.1 to 1.4."""
+"""Upper over lower end of an interval above which the ratio in it says next to nothing; our choice."""
 
 
 class NumericalError(Frozen):

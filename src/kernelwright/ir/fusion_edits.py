@@ -25,7 +25,7 @@ FEW_CHANNELS = 4
 """Channels a group up to which libraries have no matrix to multiply, and loops over windows are ahead."""
 WINDOWS_GAIN = 1.5
 """What generated code promises there, and where 3 x 3 windows can be transformed. Measured: 1.3 to 5 on
-convolutions of few channels in one to three dimensions, 1.2 to 1.8 with transforms."""
+convolutions of few channels in one to three dimensions, 1.2 to 2.0 with transforms (docs/space.md)."""
 TRANSFORMED_PLANES, TRANSFORMED_WIDTH, TRANSFORMED_PLACES = (8, 256), 12, 192
 """Channels, columns and places of an image for which transforms were faster than the library."""
 MIN_BYTES = 1 << 14

@@ -26,6 +26,7 @@ TASK_HEADER = (
 )
 _ACTING = {"\\": "\\\\", "|": "\\|", "`": "\\`", "<": "&lt;", "](": "]\\("}
 """What acts in Markdown wherever it stands in a line -> how it is written so that it does not."""
+FASTEST = "the fastest"
 FENCES = re.compile("`{3,}")
 """They would end a block of code."""
 MIN_TASKS = 6
@@ -92,20 +93,11 @@ def by_group(rows: Sequence[BenchRow]) -> dict[str, list[BenchRow]]:
 def summary_table(rows: Sequence[BenchRow], summaries: Sequence[Summary]) -> Table:
     """Return the sums; where there are further baselines, with a column for each and one for the fastest."""
     further = _further(rows)
-    header = (
-        *SUMMARY_HEADER,
-        *(f"geomean / {name}" for name in further),
-        *(["geomean / fastest"] if further else []),
-    )
     cells = [
-        (
-            *summary_cells(s),
-            *(_spread(s.over.get(name)) for name in further),
-            *([_spread(s.best)] if further else []),
-        )
+        (*summary_cells(s), *(_spread(s.best if name == FASTEST else s.over.get(name)) for name in further))
         for s in summaries
     ]
-    return Table(header, cells)
+    return Table((*SUMMARY_HEADER, *(f"geomean / {name}" for name in further)), cells)
 
 
 def task_table(rows: Sequence[BenchRow], members: Sequence[BenchRow]) -> Table:
@@ -115,15 +107,8 @@ def task_table(rows: Sequence[BenchRow], members: Sequence[BenchRow]) -> Table:
     fastest.
     """
     further = _further(rows)
-    over = (*(f"over {name}" for name in further), *(["over the fastest"] if further else []))
-    cells = [
-        (
-            *row_cells(row),
-            *(_interval(row.speedups.get(name)) for name in further),
-            *([_best(row)] if further else []),
-        )
-        for row in members
-    ]
+    over = tuple(f"over {name}" for name in further)
+    cells = [(*row_cells(row), *(_over(row, name) for name in further)) for row in members]
     figures = {*TASK_HEADER[3:8], *over}
     return Table((*TASK_HEADER, *over), cells, numbers=figures)
 
@@ -144,7 +129,9 @@ def compiler_notes(rows: Sequence[BenchRow]) -> list[str]:
 
 
 def _further(rows: Sequence[BenchRow]) -> list[str]:
-    return sorted({name for row in rows for name in row.speedups})
+    """Return further baselines of any row, then the fastest of each row, which has a column beside them."""
+    names = sorted({name for row in rows for name in row.speedups})
+    return [*names, FASTEST] if names else []
 
 
 class Marked(str):
@@ -241,11 +228,11 @@ def _compiled(summary: Summary) -> str:
     return f"{text} ({missing} not measured)".strip() if missing else text
 
 
-def _best(row: BenchRow) -> str:
-    if (found := row.over_best) is None:
-        return ""
-    name, over = found
-    return f"{_interval(over)} {name}"
+def _over(row: BenchRow, name: str) -> str:
+    if name != FASTEST:
+        return _interval(row.speedups.get(name))
+    found = row.over_best
+    return "" if found is None else f"{_interval(found[1])} {found[0]}"
 
 
 def _interval(value: RatioInterval | None) -> str:

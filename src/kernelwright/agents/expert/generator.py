@@ -97,6 +97,8 @@ class ExpertGenerator:
         lowerings = self._workshop.lowerings(problem)
         kept = tuple(move for move in plan.moves if lowerings.get(move.skill) != RELAYOUT)
         found = self._with_own(problem, plan)
+        if kept == plan.moves:
+            return found
         try:
             other = self._with_own(problem, Plan(moves=kept))
         except LoweringError:

@@ -9,7 +9,7 @@ TIMED = (
     "also times an ordinary process, where pages of large outputs may be. Milliseconds of two minutes do not "
     "compare, ratios do."
 )
-"""How a search times on a processor, as far as a writer of kernels can use it."""
+"""How the referee times on the processor, as far as a writer of kernels can use it."""
 _STEPS = ((1 << 20, "MiB"), (1 << 10, "KiB"))
 
 

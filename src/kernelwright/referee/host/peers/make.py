@@ -47,9 +47,11 @@ def _maker(name: str) -> Callable[[nn.Module, tuple[Any, ...]], Callable[..., An
         from kernelwright.referee.host.peers.open_vino import OpenVinoPeer
 
         return OpenVinoPeer
-    from kernelwright.referee.host.peers.frozen_compile import compile_frozen
+    if name == "torch_compile_frozen":
+        from kernelwright.referee.host.peers.frozen_compile import compile_frozen
 
-    return compile_frozen
+        return compile_frozen
+    raise ValueError(f"no peer {name!r}")
 
 
 def _stretched(value: Any) -> Any:
