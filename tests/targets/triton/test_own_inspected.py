@@ -17,13 +17,15 @@ pytestmark = [
 ]
 PAIRS = (
     ("convolution", "sm_80"), ("convolution", "gfx942"), ("split product", "sm_90"),
+    ("shared product", "sm_90"), ("shared product", "gfx942"),
     ("attention", "sm_80"), ("attention", "gfx942"),
 )  # fmt: skip
-"""Every case and every target; all nine take two minutes."""
+"""Every case and every target; all twelve take two minutes."""
 TILE: dict[str, ParamValue] = {"block": 32, "columns": 32, "step": 16}
 CASES: dict[str, tuple[str, str, list[tuple[int, ...]], dict[str, ParamValue]]] = {
     "convolution": ("nn.Conv2d(16, 32, 3, padding=1)", "torch.relu(self.layer(x0))", [(2, 16, 32, 32)], TILE),
     "split product": ("None", "torch.relu(x0 @ x1)", [(64, 1024), (1024, 64)], TILE | {"split": 4}),
+    "shared product": ("None", "torch.relu(x0 @ x1)", [(64, 1024), (1024, 96)], TILE | {"stream": 5}),
     "attention": ("None", attention("x0, x1, x2", rest=", is_causal=True"), [(2, 4, 256, 64)] * 3, {}),
 }
 PATIENCE_S = 1200.0

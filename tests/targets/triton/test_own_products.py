@@ -37,12 +37,14 @@ SIZES: dict[str, ParamValue] = {"block": 16, "columns": 16, "step": 16}
 
 @st.composite
 def tilings(draw: st.DrawFn) -> dict[str, ParamValue]:
-    """Return edits of a product's schedule, a persistent grid among them."""
+    """Return edits of a product's schedule, a persistent grid and shared tiles among them."""
     sizes: dict[str, ParamValue] = {
         name: draw(st.sampled_from([16, 32, 64])) for name in ("block", "columns", "step")
     }
     sizes["group"] = draw(st.sampled_from([1, 4]))
-    return sizes | draw(st.sampled_from([{}, {"stages": 3}, {"programs": 2}]))
+    return sizes | draw(
+        st.sampled_from([{}, {"stages": 3}, {"programs": 2}, {"stream": draw(st.integers(2, 40))}])
+    )
 
 
 def operands(body: str, m: int, k: int, n: int) -> tuple[tuple[int, ...], ...]:
@@ -112,6 +114,45 @@ def test_only_equal_parts_of_a_product_are_taken() -> None:
     assert site.region == region.name and site.params["parts"] == (2,)
     with pytest.raises(LoweringError, match="4 equal parts"):
         planned(task, {"split": 4})
+
+
+# -- stream-K --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("programs", [2, 7, 12, pytest.param(59, marks=pytest.mark.slow), 10_000])
+def test_programs_share_the_steps_of_all_tiles(interpreter: Interpreter, programs: int) -> None:
+    """Twelve tiles of five steps: ranges within a tile, over several, one tile each, and one step each."""
+    how = is_right(
+        interpreter, "None", BODIES["epilogue"][0], (37, 70), (70, 50), (50,), **SIZES, stream=programs
+    )
+    assert how.blocks == 12 and how.steps == 5 and how.stream == min(programs, 60)
+
+
+def test_batches_of_products_share_their_steps_too(interpreter: Interpreter) -> None:
+    assert is_right(interpreter, "None", "x0 @ x1", (3, 20, 50), (3, 50, 18), **SIZES, stream=5).stream == 5
+
+
+def test_a_grid_is_either_persistent_or_shared() -> None:
+    task = task_of("None", "x0 @ x1", (64, 64), (64, 64))
+    shared, persistent = (
+        decide(tiled(planned(task, SIZES | moves)[0]))
+        for moves in ({"programs": 2, "stream": 7}, {"stream": 7, "programs": 2})
+    )
+    assert (shared.programs, shared.stream) == (None, 7) and (persistent.programs, persistent.stream) == (
+        2,
+        None,
+    )
+
+
+def test_tiles_are_shared_where_the_last_wave_would_be_mostly_empty() -> None:
+    edit = triton_edits(Accelerator(units=132))["triton-stream"]
+    tiles = {"block": 64, "columns": 64, "step": 32}
+    values = {}
+    for columns in (64 * 133, 64 * 132, 64 * 131 * 9):  # one tile too many, a full wave, many waves
+        task = task_of("None", "x0 @ x1", (64, 2048), (2048, columns))
+        sites = edit.sites(planned(task, tiles)[0].program)
+        values[columns] = [site.params["stream"] for site in sites]
+    assert list(values.values()) == [[(132, 264)], [(264,)], [()]] or values
 
 
 # -- the space -------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 from contextlib import ExitStack
 
+from kernelwright.ir.program import LoopStage
 from kernelwright.ir.text import bare
 from kernelwright.targets.triton.kernel import KernelWriter
 from kernelwright.targets.triton.products import Dot
@@ -19,13 +20,14 @@ class DotWriter(KernelWriter):
         self.dot = dot
 
     def _kept_head(self) -> None:
+        self._tile("block" if self.how.programs else "tl.program_id(0)")
+        self._bind_result(self._product("0", str(self._points_of(self.dot.inner))))
+        self.groups = self.groups[1:]
+
+    def _tile(self, block: str) -> None:
+        """Write which rows and columns the tile of that number has."""
         dot = self.dot
-        block = "block" if self.how.programs else "tl.program_id(0)"
-        self.constants = {
-            "ROWS": self.how.block_kept,
-            "COLUMNS": self.how.block_columns,
-            "STEP": self.how.block_inner,
-        }
+        self.constants = {"ROWS": self.how.block_kept, "COLUMNS": self.how.block_columns}
         n_rows, n_columns = self._points_of(dot.rows), self._points_of(dot.columns)
         down, across = -(-n_rows // self.how.block_kept), -(-n_columns // self.how.block_columns)
         tile = self.names.new("tile")
@@ -52,23 +54,22 @@ class DotWriter(KernelWriter):
             self._define(mask, f"{name} < {count}")
             self._decompose(name, axes, self.stack, self.render.axes)
             self.render.flats.append(Flat(name, axes, mask))
-        self._product()
-        self.groups = self.groups[1:]
 
-    def _product(self) -> None:
+    def _product(self, first: str, end: str) -> LoopStage:
+        """Write the sums over a range of the products; return the stage that they belong to."""
         dot = self.dot
-        action = self.groups[0].actions[0]
-        total = self._name_result(action.stage)
-        count = self._points_of(dot.inner)
+        stage = self.groups[0].actions[0].stage
+        total = self._name_result(stage)
+        self.constants["STEP"] = self.how.block_inner
         self.out.line(f"{total} = tl.zeros([ROWS, COLUMNS], tl.float32)")
         stages = f", num_stages={self.how.num_stages}" if self.how.num_stages > 1 else ""
-        loop = f"tl.range(0, {count}, STEP{stages})" if stages else f"range(0, {count}, STEP)"
+        loop = f"tl.range({first}, {end}, STEP{stages})" if stages else f"range({first}, {end}, STEP)"
         with self.out.block(f"for start in {loop}"), self.names.scope(), self.render.scope():
             texts = [self._operand(dot.left, "[None, :]"), self._operand(dot.right, "[:, None]")]
             self.out.line(
                 f'{total} = tl.dot({texts[0]}, {texts[1]}, {total}, input_precision="{self.how.precision}")'
             )
-        self._bind_result(action.stage)
+        return stage
 
     def _operand(self, node: int, dim: str) -> str:
         """Write the load of one operand's tile; its steps run along the dimension that it lacks."""

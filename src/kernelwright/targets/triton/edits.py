@@ -48,6 +48,8 @@ UNKNOWN_UNITS = (256, 512, 1024)
 """Counts of persistent programs worth trying where the number of SMs or CUs is not known."""
 PROGRAMS_PER_UNIT = (2, 4, 8)
 """The same where it is known."""
+FULL_WAVES = 4
+"""From so many tiles for each program on, the last wave is a small part of all."""
 
 
 Finder = Callable[["TritonRegionFacts"], Found | None]
@@ -149,7 +151,7 @@ class TritonFields(ScheduleFields[TritonRegionFacts]):
             return isinstance(value, bool)
         if field in _LIMITS:
             return type(value) is int and 1 <= value <= _LIMITS[field] and value == power_of_two(value)
-        return type(value) is int and 0 <= value <= 1 << 16  # programs; 0: one a block
+        return type(value) is int and 0 <= value <= 1 << 16  # programs, stream; 0: one a block
 
     def check(self, edit: str, region: Region) -> None:
         """Refuse a tile of a product that compilers work on for minutes: each side is moved on its own."""
@@ -280,6 +282,19 @@ def _programs(facts: TritonRegionFacts) -> Found | None:
     return Found(f"{how.blocks} blocks{where}, each a program of its own", 1.02, values)
 
 
+def _stream(facts: TritonRegionFacts) -> Found | None:
+    how = facts.how
+    if how.dot is None or how.steps < 2:
+        return None
+    counts = (facts.gpu.units, 2 * facts.gpu.units) if facts.gpu.units else UNKNOWN_UNITS[:2]
+    uneven = [n for n in counts if how.blocks % n and how.blocks < FULL_WAVES * n]
+    values: tuple[ParamValue, ...] = tuple(
+        n for n in uneven if 2 * n <= how.blocks * how.steps and n != how.stream
+    )
+    waves = how.blocks / counts[0]
+    return Found(f"{how.blocks} tiles of {how.steps} steps: {waves:.3g} waves of {counts[0]}", 1.05, values)
+
+
 def _hints(facts: TritonRegionFacts) -> Found | None:
     how = facts.how
     if how.is_tiled or inner_points(how.region) <= how.block_inner or passes(how.region) < 2:
@@ -317,7 +332,8 @@ _FIELDS: tuple[tuple[str, str, str, Finder, tuple[str, ...]], ...] = (
     ("triton-precision", "precision", "approximations", _precision, ()),
     ("triton-warps", "num_warps", "threads", _warps, ()),
     ("triton-stages", "num_stages", "memory", _stages, ()),
-    ("triton-programs", "programs", "threads", _programs, ()),
+    ("triton-programs", "programs", "threads", _programs, ("stream",)),
+    ("triton-stream", "stream", "threads", _stream, ("programs",)),
     ("triton-hints", "hints", "memory", _hints, ()),
     ("triton-online", "online", "passes", _online, ()),
     ("triton-moments", "moments", "passes", _moments, ()),
@@ -330,7 +346,9 @@ def triton_edits(gpu: Accelerator) -> Mapping[str, ScheduleEdit]:
     """Return edit name -> edit for a device, as ``schedule_edits`` has those of the C++ printer."""
     own = TritonFields(gpu)
     fields = [
-        FieldEdit(name, field, find, own, resets, factor=factor, open=0 if field == "programs" else None)
+        FieldEdit(
+            name, field, find, own, resets, factor=factor, open=0 if field in ("programs", "stream") else None
+        )
         for name, field, factor, find, resets in _FIELDS
     ]
     edits: tuple[ScheduleEdit, ...] = (*fields, VectorWidth(gpu=gpu), SplitReduction(), FuseMatmul(gpu=gpu))

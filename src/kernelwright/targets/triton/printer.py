@@ -12,6 +12,7 @@ from kernelwright.targets.triton.dot import DotWriter
 from kernelwright.targets.triton.kernel import KernelWriter
 from kernelwright.targets.triton.prelude import prelude_for
 from kernelwright.targets.triton.schedule import Decided, decide
+from kernelwright.targets.triton.stream import PartsWriter, StreamWriter
 from kernelwright.targets.triton.text import PythonNames, short
 
 IMPORTS = "import triton\nimport triton.language as tl"
@@ -28,16 +29,17 @@ class Kernel:
     """Of the launching function, which takes the tensors in the order of ``arguments``."""
     arguments: tuple[Argument, ...]
     text: str
-    """Kernel and launching function."""
+    """The kernel or kernels and the launching function."""
     constants: Mapping[str, int]
-    """Block sizes."""
+    """Block sizes of the first kernel."""
     programs: int
+    """Of the first kernel."""
     num_warps: int
     num_stages: int
 
 
 def print_kernel(region: Region, buffers: Mapping[str, Buffer] | None = None) -> Kernel:
-    """Return a region as a kernel with its launching function.
+    """Return a region as a kernel with its launching function; shared tiles take a second kernel.
 
     ``buffers``: what is known of the tensors, for the traffic that the docstring names. Raises
     LoweringError for an operation or type that Triton cannot print.
@@ -47,25 +49,66 @@ def print_kernel(region: Region, buffers: Mapping[str, Buffer] | None = None) ->
     free = PythonNames([region.name])
     names = [free.new(short(a.name)) for a in arguments]
     pointers = {a.buffer: f"{name}_ptr" for a, name in zip(arguments, names, strict=True)}
-    writer = _writer(decided, pointers)
-    body = writer.body() or ["    pass"]
-    programs = min(decided.blocks, decided.programs or decided.blocks)
-    parameters = [*pointers.values(), *(f"{name}: tl.constexpr" for name in writer.constants)]
-    head = ["@triton.jit", _call(f"def {region.name}_kernel(", parameters, "):", "")]
     doc = _docstring(region, decided, arguments, buffers or {})
-    options = [f"{name}={value}" for name, value in writer.constants.items()]
-    options += [f"num_warps={decided.num_warps}", f"num_stages={decided.num_stages}"]
-    launch = _call(f"{region.name}_kernel[({programs},)](", [*names, *options], ")", "    ")
-    launcher = [_call(f"def {region.name}(", names, "):", ""), launch]
+    parts = free.new("parts")
+    launches = _launches(region.name, decided, pointers, f"{parts}_ptr")
+    lines, launcher = list[str](), [_call(f"def {region.name}(", names, "):", "")]
+    if decided.stream:
+        launcher += _room_for_parts(parts, names[0], decided)
+        names.append(parts)
+    for launch in launches:
+        lines += [*launch.definition(doc), "", ""]
+        launcher.append(launch.call(names, decided))
+        doc = ['    """Adds the parts of each tile that several programs worked on, and finishes it."""']
     return Kernel(
         name=region.name,
         arguments=arguments,
-        text="\n".join([*head, *doc, *body, "", "", *launcher]) + "\n",
-        constants=dict(writer.constants),
-        programs=programs,
+        text="\n".join([*lines, *launcher]) + "\n",
+        constants=dict(launches[0].writer.constants),
+        programs=launches[0].programs,
         num_warps=decided.num_warps,
         num_stages=decided.num_stages,
     )
+
+
+@dataclass(frozen=True)
+class _Launch:
+    """One kernel of a region and its grid."""
+
+    name: str
+    writer: KernelWriter
+    programs: int
+    pointers: tuple[str, ...]
+
+    def definition(self, doc: Sequence[str]) -> list[str]:
+        """Return the kernel; this decides the constants."""
+        body = self.writer.body() or ["    pass"]
+        parameters = [*self.pointers, *(f"{name}: tl.constexpr" for name in self.writer.constants)]
+        return ["@triton.jit", _call(f"def {self.name}(", parameters, "):", ""), *doc, *body]
+
+    def call(self, names: Sequence[str], decided: Decided) -> str:
+        """Return the statement that launches the kernel."""
+        options = [f"{name}={value}" for name, value in self.writer.constants.items()]
+        options += [f"num_warps={decided.num_warps}", f"num_stages={decided.num_stages}"]
+        return _call(f"{self.name}[({self.programs},)](", [*names, *options], ")", "    ")
+
+
+def _launches(name: str, decided: Decided, pointers: Mapping[str, str], parts: str) -> list[_Launch]:
+    own = tuple(pointers.values())
+    if decided.dot is not None and decided.stream:
+        shared = (decided, pointers, decided.dot, parts, decided.stream)
+        return [
+            _Launch(f"{name}_kernel", StreamWriter(*shared), decided.stream, (*own, parts)),
+            _Launch(f"{name}_parts_kernel", PartsWriter(*shared), decided.blocks, (*own, parts)),
+        ]
+    programs = min(decided.blocks, decided.programs or decided.blocks)
+    return [_Launch(f"{name}_kernel", _writer(decided, pointers), programs, own)]
+
+
+def _room_for_parts(name: str, beside: str, decided: Decided) -> list[str]:
+    """Return the allocation of two parts of a tile for each program."""
+    count = 2 * (decided.stream or 0) * decided.block_kept * decided.block_columns
+    return [f"    {name} = torch.empty({count}, dtype=torch.float32, device={beside}.device)"]
 
 
 def _writer(decided: Decided, pointers: Mapping[str, str]) -> KernelWriter:
@@ -77,7 +120,8 @@ def _writer(decided: Decided, pointers: Mapping[str, str]) -> KernelWriter:
 def print_module(regions: tuple[Region, ...], buffers: Mapping[str, Buffer] | None = None) -> str:
     """Return a Python file with one launching function per region, and what they need."""
     kernels = "\n\n".join(print_kernel(region, buffers).text for region in regions)
-    parts = [IMPORTS, prelude_for(kernels).rstrip(), kernels]
+    imports = f"import torch\n{IMPORTS}" if "torch.empty(" in kernels else IMPORTS
+    parts = [imports, prelude_for(kernels).rstrip(), kernels]
     return "\n\n\n".join(part for part in parts if part)
 
 
@@ -122,7 +166,10 @@ def _shape(decided: Decided) -> list[str]:
     if decided.dot is not None:
         down, across = decided.size_of(decided.dot.rows), decided.size_of(decided.dot.columns)
         tile = f"{decided.block_kept} by {decided.block_columns}"
-        return [f"{tile} of {down} by {across} values a program, {inner} products each, {decided.precision}."]
+        unit = "tile" if decided.stream else "program"
+        work = f"{tile} of {down} by {across} values a {unit}, {inner} products each, {decided.precision}."
+        steps = f"{decided.blocks * decided.steps} steps of {decided.blocks} tiles"
+        return [work] if not decided.stream else [work, f"{steps}, shared by {decided.stream} programs."]
     axes = "one after another" if decided.form == "flat" else "in registers"
     if decided.form != "flat" and inner > decided.block_inner:
         axes = f"{decided.block_inner} at a time"

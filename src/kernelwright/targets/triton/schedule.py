@@ -1,5 +1,6 @@
 """How a region becomes a Triton kernel, as data; open fields are decided by the rules below."""
 
+import dataclasses
 import math
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -68,6 +69,11 @@ class TritonSchedule(Schedule):
     """Steps of a loop whose loads are in flight together."""
     programs: int | None = None
     """So many programs go through all blocks in turn; None or 0: one program a block."""
+    stream: int | None = None
+    """Form ``dot``: so many programs share the steps of all tiles evenly (stream-K); a second kernel adds the
+    parts of tiles that several worked on, in order. Goes before ``programs``. None or 0: a tile is one
+    program's.
+    """
     hints: bool | None = None
     """Cache hints: rows that are read again are kept, what is read for the last time goes first."""
     moments: Literal["two_pass", "one_pass"] | None = None
@@ -95,6 +101,7 @@ class Decided:
     num_warps: int
     num_stages: int
     programs: int | None
+    stream: int | None
     hints: bool
     online: bool
     one_pass: bool
@@ -114,6 +121,11 @@ class Decided:
             return -(-self.kept_points // self.block_kept)
         down, across, batch = (self.size_of(a) for a in (self.dot.rows, self.dot.columns, self.dot.batch))
         return -(-down // self.block_kept) * -(-across // self.block_columns) * batch
+
+    @property
+    def steps(self) -> int:
+        """Return the steps of the loop over a tile's inner points."""
+        return -(-self.loop_points // self.block_inner)
 
     @property
     def is_tiled(self) -> bool:
@@ -157,7 +169,7 @@ def decide(region: Region) -> Decided:
     block_columns = max(LEAST_TILE, given.block_columns or 64)
     tile = block_kept * (block_columns if dot is not None else block_inner)
     is_looped = block_inner < inner and form != "flat"
-    return Decided(
+    decided = Decided(
         region=region,
         form=form,
         block_kept=block_kept,
@@ -170,10 +182,21 @@ def decide(region: Region) -> Decided:
         num_warps=given.num_warps or _warps(form, tile),
         num_stages=given.num_stages or (1 if not is_looped else 3 if dot else 2),
         programs=given.programs or None,
+        stream=None,
         hints=True if given.hints is None else given.hints,
         online=True if given.online is None else given.online,
         one_pass=given.moments == "one_pass",
     )
+    stream = _stream(decided, given.stream or 0)
+    return dataclasses.replace(decided, stream=stream, programs=None) if stream else decided
+
+
+def _stream(decided: Decided, wanted: int) -> int | None:
+    """Return how many programs share the steps of a product; None where a tile is one program's."""
+    total = decided.blocks * decided.steps
+    programs = min(wanted, total)
+    largest = max(total * (programs + 1), 2 * programs * decided.block_kept * decided.block_columns)
+    return programs if decided.dot is not None and programs > 1 and largest < 2**31 else None
 
 
 def _of_attention(region: Region, attention: AttentionForm, given: TritonSchedule) -> Decided:
@@ -197,6 +220,7 @@ def _of_attention(region: Region, attention: AttentionForm, given: TritonSchedul
         num_warps=given.num_warps or (4 if values <= 2048 else 8),
         num_stages=given.num_stages or (2 if block_inner < keys else 1),
         programs=given.programs or None,
+        stream=None,
         hints=True,
         online=True,
         one_pass=False,
@@ -216,6 +240,7 @@ def complete(region: Region) -> TritonSchedule:
         num_warps=decided.num_warps,
         num_stages=decided.num_stages,
         programs=decided.programs,
+        stream=decided.stream,
         hints=decided.hints,
         online=decided.online,
         moments="one_pass" if decided.one_pass else "two_pass",
