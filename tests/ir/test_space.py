@@ -89,3 +89,15 @@ def test_a_decision_that_another_removes_is_not_decided_any_more() -> None:
     owner = next(d for d in space.decisions() if d.name == "own.max_pool2d_with_indices")
     planned = space.plan(Point.of({window.name: False, owner.name: "torch"}))
     assert planned.lowered is None and window.name in (planned.illegal or "")
+
+
+def test_lanes_that_jump_through_memory_are_no_choice() -> None:
+    """What is the same for all lanes, as the weight of a column, does not make up for it."""
+    norm = nn.Sequential(nn.GELU(approximate="tanh"), nn.LayerNorm(1024))
+    space = Space(capture_module(norm, (torch.randn(4096, 1024),)), LOWERING, MACHINE)
+    along_rows = space.plan(Point.of({"r_native_layer_norm.vector_axis": "i0"}))
+    assert along_rows.lowered is None and "strided" in (along_rows.illegal or "")
+    side_by_side = {"r_native_layer_norm.rows_together": 4}
+    assert space.plan(Point.of(side_by_side)).lowered is not None
+    jammed = space.plan(Point.of(side_by_side | {"r_native_layer_norm.jam": 2}))
+    assert jammed.lowered is None and "for minutes" in (jammed.illegal or "")

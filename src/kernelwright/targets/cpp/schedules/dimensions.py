@@ -9,9 +9,10 @@ from dataclasses import replace
 
 from kernelwright.core.plan import ParamValue
 from kernelwright.ir.edits import Dimension
-from kernelwright.ir.lanes import LANES_PER_VECTOR, estimate_ns, has_bounds, lane_quality
+from kernelwright.ir.lanes import LANES_PER_VECTOR, best_lane_axis, estimate_ns, has_bounds, lane_quality
 from kernelwright.ir.normalise import axis_sizes, coefficient
 from kernelwright.ir.patterns import find_moments, find_online
+from kernelwright.ir.program import Region
 from kernelwright.ir.separable import find_separable
 from kernelwright.targets.cpp.choices import SCRATCH_BYTES, cores_of
 from kernelwright.targets.cpp.prefetch import reads_ahead
@@ -31,6 +32,8 @@ START_NS = 5_000.0
 """To wake the threads once; ours."""
 WHOLE_VECTORS = 4
 """Vectors that an axis fills from which lanes along another one, at strided places, are not tried; ours."""
+STRIDED = 0.25
+"""Share of their quality (``lane_quality``) below which lanes along another axis count as strided; ours."""
 BLOCKS_PER_CORE = 2
 """Blocks of work a core below which there is nothing to hand out."""
 
@@ -82,11 +85,20 @@ def _refuse_axis(facts: CppRegionFacts, value: ParamValue) -> str | None:
 
 
 def _is_strided(facts: CppRegionFacts, name: str) -> bool:
-    """Tell whether lanes along an axis jump through memory where those of now do not, over enough points."""
+    """Tell whether lanes along an axis jump through memory where those of now do not, over enough points.
+
+    Values that are the same for all lanes make up for some jumps, not for most: compilers then write out
+    each lane.
+    """
     region, now = facts.choices.region, facts.choices.lane_axis
     if now is None or facts.lane_size < WHOLE_VECTORS * LANES_PER_VECTOR:
         return False
-    return lane_quality(region, name) < 0 < lane_quality(region, now)
+    return _is_far_below(region, name, now)
+
+
+def _is_far_below(region: Region, name: str, other: str) -> bool:
+    quality = lane_quality(region, other)
+    return quality > 0 and lane_quality(region, name) < STRIDED * quality
 
 
 def _rows(facts: CppRegionFacts) -> str | None:
@@ -220,9 +232,15 @@ def _jam(facts: CppRegionFacts) -> str | None:
 
 
 def _refuse_jam(facts: CppRegionFacts, value: ParamValue) -> str | None:
-    sizes = axis_sizes(facts.choices.region)
+    region, lanes = facts.choices.region, facts.choices.lane_axis
+    sizes = axis_sizes(region)
     longest = max(sizes[g.axes[-1]] for g in facts.dag.groups if g.axes)
-    return f"the inner loop has {longest} points" if int(value) > longest else None
+    if int(value) > longest:
+        return f"the inner loop has {longest} points"
+    best = best_lane_axis(region)
+    if int(value) > 1 and lanes and best and _is_far_below(region, lanes, best):
+        return f"lanes along {lanes} jump through memory; compilers may work on such loads for minutes"
+    return None
 
 
 def _prefetch(facts: CppRegionFacts) -> str | None:
